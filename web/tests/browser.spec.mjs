@@ -425,6 +425,42 @@ test('subtitles that a playlist calls its default are shown from the start', asy
   await finish();
 });
 
+test('subtitles beside a plain file are in the menu by their languages, and the rest plays without', async () => {
+  const title = titles.find((one) => one.kind === 'file');
+  assert.ok(title, 'the library needs a plain file for this test');
+  const { page, complaints } = await open('');
+  const languages = { 'added.vtt': null, 'added.de.vtt': 'de', 'added.fr.vtt': 'fr' };
+  await page.route('**/library.json', async (route) => {
+    const response = await route.fetch();
+    const library = await response.json();
+    for (const one of library.titles) {
+      assert.ok(Array.isArray(one.texts), 'the server says which subtitles there are');
+      if (one.id !== title.id) continue;
+      one.texts = Object.entries(languages).map(([name, language]) => ({ path: `/${name}`, language }));
+    }
+    await route.fulfill({ response, json: library });
+  });
+  const cors = { 'access-control-allow-origin': '*' };
+  const body = 'WEBVTT\n\n00:00.000 --> 10:00.000\nIt is said\n';
+  for (const name of ['added.vtt', 'added.de.vtt']) {
+    await page.route((url) => url.pathname === `/${name}`, (route) => route.fulfill({ headers: cors, body }));
+  }
+  // The third is listed and has gone.
+  await page.route((url) => url.pathname === '/added.fr.vtt', (route) => route.fulfill({ status: 404, headers: cors }));
+  await page.goto(home + watch(title));
+  await playsBeyond(page, 1);
+  const menu = page.getByRole('combobox', { name: 'Subtitles' });
+  const german = new Intl.DisplayNames([await page.evaluate(() => navigator.language)], { type: 'language' }).of('de');
+  await menu.locator('option', { hasText: german }).waitFor({ state: 'attached' });
+  const labels = await menu.locator('option').allTextContents();
+  assert.deepEqual(labels.slice(1), ['Subtitles', german]);
+  assert.equal(await menu.inputValue(), '');
+  await menu.selectOption({ label: german });
+  await showsCues(page);
+  await page.close();
+  assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
+});
+
 test('a plain file that the server does not hand out is told by its status', async () => {
   const title = titles.find((one) => one.kind === 'file');
   assert.ok(title, 'the library needs a plain file for this test');

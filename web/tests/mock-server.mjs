@@ -169,6 +169,7 @@ async function library(root) {
       bit_rates_bps: about.rates,
       bytes: sizes.reduce((a, b) => a + b, 0),
       poster: beside.includes(poster) ? url(poster) : null,
+      texts: [],
     });
   }
   return { titles };

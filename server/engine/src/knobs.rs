@@ -94,7 +94,7 @@ pub fn knobs() -> Rows<EngineConfig> {
         "patience",
         time(),
         |c| &mut c.patience,
-        "How long a viewer who is already playing may wait for bytes that are not in memory.",
+        "How long a viewer who is already playing may wait for bytes that are not in memory. A device that cannot keep to it refuses new viewers, if `admission` is `refuse`.",
     );
     rows.add(
         "startup_patience",

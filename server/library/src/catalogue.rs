@@ -14,6 +14,7 @@ use crate::entry::{FileEntry, Files};
 use crate::identity::Identity;
 use crate::kind::{FileKind, file_kind};
 use crate::stream::{Ground, PartFile, StreamFiles};
+use crate::subtitles::Beside;
 use crate::title::TitleRecord;
 
 /// The library at one moment.
@@ -198,7 +199,9 @@ fn records(
         let playable = matches!(file_kind(path), FileKind::Mp4 | FileKind::Playable);
         playable && file.identity.size > 0 && !plan.places.contains_key(*path)
     });
-    let alone = alone.map(|(path, file)| TitleRecord::of_file(path, file.identity.size));
+    let texts = Beside::new(located.keys());
+    let alone =
+        alone.map(|(path, file)| TitleRecord::of_file(path, file.identity.size, texts.of(path)));
     let mut records: Vec<TitleRecord> = with_manifest.chain(alone).collect();
     records.sort_by(|a, b| a.path.cmp(&b.path));
     records

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::entry::Files;
 use crate::kind::{FileKind, IMAGES, file_kind, split_name};
 use crate::stream::StreamFiles;
+use crate::subtitles::{Subtitles, TextView};
 
 /// Names of manifests that say nothing about the title: its directory does.
 const GENERIC: [&str; 10] = [
@@ -44,6 +45,8 @@ pub struct TitleView {
     pub bytes: u64,
     /// URL path of a picture of the same stem, or of `poster.jpg` and the like beside it.
     pub poster: Option<String>,
+    /// Subtitles beside a plain file.
+    pub texts: Vec<TextView>,
     /// What is odd about it, if anything is; of several things the first.
     pub odd: Option<String>,
 }
@@ -56,6 +59,7 @@ pub(crate) struct TitleRecord {
     duration: Option<Duration>,
     bit_rates_bps: Vec<u64>,
     bytes: u64,
+    texts: Vec<Subtitles>,
 }
 
 impl TitleRecord {
@@ -92,17 +96,19 @@ impl TitleRecord {
             duration: title.duration,
             bit_rates_bps,
             bytes,
+            texts: Vec::new(),
         })
     }
 
     /// Of a file that is played as it is.
-    pub(crate) fn of_file(path: &Arc<str>, bytes: u64) -> Self {
+    pub(crate) fn of_file(path: &Arc<str>, bytes: u64, texts: Vec<Subtitles>) -> Self {
         Self {
             path: Arc::clone(path),
             kind: Kind::File,
             duration: None,
             bit_rates_bps: Vec::new(),
             bytes,
+            texts,
         }
     }
 
@@ -127,6 +133,8 @@ impl TitleRecord {
             let rate = header.and_then(|header| header.bit_rate(bytes));
             bit_rates_bps.extend(rate.map(|rate| rate.0));
         }
+        let texts = self.texts.iter();
+        let texts = texts.filter(|text| files.contains_key(&text.path));
         Some(TitleView {
             id: format!("{:016x}", fnv1a(self.path.as_bytes())),
             name: name(&self.path),
@@ -136,6 +144,7 @@ impl TitleRecord {
             bit_rates_bps,
             bytes,
             poster: poster(&self.path, files).map(|path| encode_path(&path)),
+            texts: texts.map(Subtitles::view).collect(),
             odd: None,
         })
     }

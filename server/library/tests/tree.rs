@@ -375,3 +375,22 @@ fn extents_lie_within_the_file_and_in_its_order() {
         assert!(end <= part.size_bytes);
     }
 }
+
+#[test]
+fn subtitles_beside_a_plain_file_are_named_with_it() {
+    let tree = Tree::new();
+    tree.write("a/film one.mp4", "x")
+        .write("a/film one.vtt", "WEBVTT")
+        .write("a/film one.de.vtt", "WEBVTT")
+        .write("a/other.mp4", "x");
+    let library = scan(&[tree.path()]);
+    let titles = library.titles();
+    let texts = titles[0].texts.iter();
+    let texts = texts.map(|text| (text.path.as_str(), text.language.as_deref()));
+    let expected = [
+        ("/a/film%20one.vtt", None),
+        ("/a/film%20one.de.vtt", Some("de")),
+    ];
+    assert_eq!(texts.collect::<Vec<_>>(), expected);
+    assert_eq!(titles[1].texts, []);
+}

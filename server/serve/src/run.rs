@@ -80,7 +80,11 @@ async fn serve(
     let tls = match config.tls.files() {
         None => None,
         Some((certificate, key)) => {
-            let loaded = ReloadingCertificates::load(certificate.into(), key.into())?;
+            let loaded = ReloadingCertificates::load(
+                certificate.into(),
+                key.into(),
+                config.tls.ocsp.clone(),
+            )?;
             Some(Arc::new(loaded))
         }
     };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use headlong_http::{RangeLimits, SessionRule};
 use headlong_library::{Library, LibraryOptions};
+use headlong_units::Duration;
 
 use crate::config::{AccessFormat, Config, LogSink};
 use crate::flash::{FlashError, Tier};
@@ -61,6 +62,7 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
         },
         requests_per_address_max: config.limits.requests_per_address_max as usize,
         lookup_timeout: config.time_scale().wall(config.engine.read_timeout),
+        slow_after: Some(config.log.slow_after).filter(|time| *time > Duration::ZERO),
         time_scale: config.time_scale(),
     }
 }
@@ -112,6 +114,7 @@ pub(crate) fn open_log(config: &Config) -> Result<AccessLog, SinkError> {
             AccessFormat::Combined => LogFormat::Combined,
         },
         sessions: target(&config.log.sessions),
+        slow: target(&config.log.slow),
         session_limits: SessionLimits {
             idle: config.log.session_gap,
             ..SessionLimits::default()

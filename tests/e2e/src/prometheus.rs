@@ -29,6 +29,7 @@ impl Prometheus {
         command
             .arg(format!("--config.file={}", file.display()))
             .arg(format!("--storage.tsdb.path={}", data.display()))
+            .arg("--enable-feature=exemplar-storage")
             .arg(format!("--web.listen-address={address}"));
         Program::start(scratch, &mut command, address).map(Self)
     }

@@ -171,3 +171,39 @@ fn an_outage_of_a_disk_raises_the_alert_and_its_end_lowers_it() {
         |alerts| alerts.iter().any(|(state, _)| state == "pending"),
     );
 }
+
+#[test]
+fn a_real_prometheus_keeps_a_request_of_a_bucket_that_is_in_the_access_log() {
+    if !have_or_skip("a_real_prometheus_keeps_a_request", "prometheus") {
+        return;
+    }
+    let library = Library::new(1, MIB).expect("a library");
+    let scratch = Scratch::new("exemplars").expect("a folder");
+    let log = scratch.path().join("access.log");
+    let server = ServerBuilder::new([library.root()]);
+    let server = server.config(&format!("[log]\naccess = {log:?}"));
+    let server = server.start().expect("a server");
+    let prometheus = Prometheus::start(server.admin()).expect("Prometheus");
+    let query = "/api/v1/query_exemplars?start=1&end=33333333333\
+                 &query=headlong_request_first_byte_seconds_bucket";
+    let found = eventually(
+        "an exemplar",
+        || {
+            let reply = fetch(server.address(), "GET", &library.titles[0].target, &[]);
+            assert_eq!(reply.expect("served").status(), 200);
+            let reply = fetch(prometheus.address(), "GET", query, &[]).ok()?;
+            let document: Value = serde_json::from_slice(&reply.body).ok()?;
+            let exemplars = &document["data"][0]["exemplars"];
+            exemplars.get(0).cloned()
+        },
+        Option::is_some,
+    );
+    let found = found.expect("one");
+    let id = found["labels"]["request_id"].as_str().expect("a name");
+    let line = format!("{{\"request_id\":\"{id}\",");
+    let log = fs::read_to_string(log).expect("read");
+    let line = log.lines().find(|other| other.starts_with(&line));
+    let line: Value = serde_json::from_str(line.expect("its line")).expect("JSON");
+    let seconds = found["value"].as_str().and_then(|text| text.parse().ok());
+    assert_eq!(line["first_byte_seconds"].as_f64(), seconds, "{found}");
+}

@@ -146,8 +146,18 @@ fn an_edge_before_nginx_says_what_it_did_and_asks_once_for_what_is_not_there() {
     let url = format!("http://{}/", nginx.address());
     let edge = ServerBuilder::new(Vec::<&Path>::new()).config(&settings(&url, cache.path(), ""));
     let edge = edge.start().expect("an edge");
+    let head = || {
+        let head = fetch(edge.address(), "HEAD", "/vod/a.mp4", &[]);
+        let head = head.expect("a reply");
+        assert_eq!(head.status(), 200);
+        head.field("cache-status").map(str::to_owned)
+    };
+    let asked = "headlong; fwd=miss; stored; detail=origin";
+    assert_eq!(head().as_deref(), Some(asked));
+    assert_eq!(head().as_deref(), Some("headlong; hit; detail=head"));
     let first = range(&edge, "/vod/a.mp4", 10, 100_000).expect("a reply");
     assert_right(&first, 5, 10, 100_000);
+    assert_eq!(head().as_deref(), Some("headlong; hit; detail=slice"));
     assert_eq!(
         first.field("cache-status"),
         Some("headlong; fwd=miss; stored; detail=origin")

@@ -1,6 +1,7 @@
 //! TLS, HTTP/2 over it, and a certificate that is renewed while the server runs.
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use headlong_e2e_tests::{Library, bounded, eventually};
@@ -167,4 +168,143 @@ fn a_client_that_speaks_no_tls_is_turned_away_and_harms_nobody() {
     let client = SecureClient::new(&certificate.der, Version::Http2).expect("a client");
     let shown = bounded(LIMIT, client.certificate(server.address()));
     assert_eq!(shown.expect("still serving"), certificate.der);
+}
+
+/// An authority of its own, made by openssl in a folder: it issues one certificate and says by OCSP
+/// whether that is good.
+struct Authority {
+    folder: Scratch,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let folder = Scratch::new("authority").expect("a folder");
+        let made = Self { folder };
+        let ca = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=ca \
+                  -keyout ca.key -out ca.pem";
+        made.openssl(ca);
+        let names = "subjectAltName=DNS:localhost\n";
+        std::fs::write(made.path("names"), names).expect("written");
+        for name in ["site", "other"] {
+            let request = format!(
+                "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost \
+                 -keyout {name}.key -out {name}.csr"
+            );
+            made.openssl(&request);
+            let issue = format!(
+                "x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 30 \
+                 -extfile names -out {name}.pem"
+            );
+            made.openssl(&issue);
+        }
+        made
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn openssl(&self, arguments: &str) -> String {
+        let mut openssl = Command::new("openssl");
+        let openssl = openssl.args(arguments.split_whitespace());
+        let output = openssl.current_dir(self.folder.path()).output();
+        let output = output.expect("openssl starts");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments}: {told}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Says of a certificate, in `site.ocsp`, that it is good (`V`) or revoked (`R`); for how long.
+    fn say(&self, name: &str, status: char, lasts: &str) {
+        let serial = self.openssl(&format!("x509 -in {name}.pem -noout -serial"));
+        let serial = serial.trim().trim_start_matches("serial=");
+        let revoked = if status == 'R' { "250101000000Z" } else { "" };
+        let line =
+            format!("{status}\t391231235959Z\t{revoked}\t{serial}\tunknown\t/CN=localhost\n");
+        std::fs::write(self.path("index.txt"), line).expect("written");
+        self.openssl(&format!(
+            "ocsp -issuer ca.pem -cert {name}.pem -reqout {name}.req -no_nonce"
+        ));
+        self.openssl(&format!(
+            "ocsp -index index.txt -CA ca.pem -rsigner ca.pem -rkey ca.key -reqin {name}.req \
+             -respout site.ocsp {lasts}"
+        ));
+    }
+
+    /// What a client of openssl is told by OCSP.
+    fn shown(&self, server: &Server) -> String {
+        let at = server.address();
+        let mut openssl = Command::new("openssl");
+        openssl.args(["s_client", "-status", "-CAfile", "ca.pem"]);
+        openssl.args(["-servername", "localhost", "-connect", &at.to_string()]);
+        let openssl = openssl.current_dir(self.folder.path()).stdin(Stdio::null());
+        let output = openssl.output().expect("openssl starts");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+#[test]
+fn the_authoritys_word_is_sent_with_the_certificate_read_again_and_only_while_it_is_good() {
+    let library = Library::new(1, MIB).expect("a library");
+    let authority = Authority::new();
+    authority.say("site", 'V', "-ndays 7");
+    let [chain, key, ocsp] = ["site.pem", "site.key", "site.ocsp"].map(|name| authority.path(name));
+    let config = format!("[tls]\ncertificate = {chain:?}\nkey = {key:?}\nocsp = {ocsp:?}\n");
+    let server = ServerBuilder::new([library.root()]).config(&config);
+    let server = server.start().expect("a server");
+    let good = authority.shown(&server);
+    assert!(good.contains("OCSP Response Status: successful"), "{good}");
+    assert!(good.contains("Cert Status: good"), "{good}");
+    assert!(good.contains("Verify return code: 0 (ok)"), "{good}");
+
+    let check = || {
+        let mut check = Command::new(headlong_testkit::server::binary());
+        let config = server.config_path();
+        let check = check
+            .arg("check")
+            .arg(library.root())
+            .arg("--config")
+            .arg(config);
+        let output = check.output().expect("it starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text + &String::from_utf8_lossy(&output.stderr)
+    };
+    assert!(!check().contains("tls.ocsp"), "{}", check());
+    let bad: [(&str, &dyn Fn()); 4] = [
+        ("another certificate", &|| {
+            authority.say("other", 'V', "-ndays 7")
+        }),
+        ("revoked", &|| authority.say("site", 'R', "-ndays 7")),
+        ("no OCSP response", &|| {
+            std::fs::write(&ocsp, "rubbish").expect("written")
+        }),
+        ("cannot read", &|| {
+            std::fs::remove_file(&ocsp).expect("removed")
+        }),
+    ];
+    for (what, make) in bad {
+        make();
+        let told = eventually("the warning", check, |told| told.contains(what));
+        assert!(told.contains("tls.ocsp: "), "{told}");
+        let before = server.output().matches("reloaded").count();
+        server.signal(Signal::HUP).expect("signal");
+        let reloads = || server.output().matches("reloaded").count();
+        eventually("the reload", reloads, |count| *count > before);
+        let shown = authority.shown(&server);
+        assert!(
+            shown.contains("OCSP response: no response sent"),
+            "{what}: {shown}"
+        );
+        assert!(
+            shown.contains("Verify return code: 0 (ok)"),
+            "{what}: {shown}"
+        );
+    }
+    authority.say("site", 'V', "-ndays 7");
+    server.signal(Signal::HUP).expect("signal");
+    eventually(
+        "the new word",
+        || authority.shown(&server),
+        |shown| shown.contains("Cert Status: good"),
+    );
 }

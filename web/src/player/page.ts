@@ -11,6 +11,7 @@ import { explain, ofPlainFile, type Answer, type PlayerError, type Trouble } fro
 import { Controls, KEYS } from './controls';
 import type { Engine } from './engine';
 import { Gauges } from './gauges';
+import { Subtitles } from './subtitles';
 
 /** How long to wait for the first `/status`, which names the media address. */
 const STATUS_WAIT_MS = 10_000;
@@ -74,6 +75,7 @@ class PlayerPage implements Page {
   #controls = new Controls(this.#video, this.#stage);
   #gauges: Gauges | null = null;
   #engine: Engine | null = null;
+  #texts: Subtitles | null = null;
   #still = new Standstill();
   #loading = false;
   /** What failed while there is still something to play, and how to tell it if it stays. */
@@ -184,6 +186,9 @@ class PlayerPage implements Page {
       });
       this.#controls.use(engine);
       await engine.load(url, title.kind, this.#from_s);
+      this.#texts?.close();
+      this.#texts = new Subtitles(this.#video);
+      void this.#texts.add(title.texts.map((one) => ({ ...one, url: mediaUrl(base, one.path) })));
       this.#controls.paintMenus();
       this.#load(false);
       // A browser may refuse to start by itself; then the play button is there.
@@ -257,6 +262,7 @@ class PlayerPage implements Page {
   close(): void {
     this.#closed = true;
     this.#rest();
+    this.#texts?.close();
     this.#controls.close();
     this.#video.pause();
     void this.#engine?.close();

@@ -15,6 +15,8 @@ export interface Title {
   bit_rates_bps: number[];
   bytes: number | null;
   poster: string | null;
+  /** Subtitles beside a plain file. */
+  texts: { path: string; language: string | null }[];
   /** What the server found odd about it. */
   odd: string | null;
 }
@@ -179,6 +181,10 @@ export function decodeLibrary(value: unknown): Title[] {
       bit_rates_bps: list(title['bit_rates_bps'], number).filter((rate) => rate > 0),
       bytes: numberOrNull(title['bytes']),
       poster: stringOrNull(title['poster']),
+      texts: list(title['texts'], (item) => {
+        const text = object(item);
+        return { path: string(text['path']), language: stringOrNull(text['language']) };
+      }),
       odd: stringOrNull(title['odd']),
     };
   });

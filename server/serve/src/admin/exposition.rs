@@ -2,10 +2,13 @@
 //!
 //! A reader gets what its `Accept` field asks for. Who asks for neither by name (curl, a browser,
 //! an agent of before 2020) gets 0.0.4, which every reader knows and a browser shows. The series
-//! are the same in both; only what is said about them differs.
+//! are the same in both; only what is said about them differs. Exemplars are in OpenMetrics alone: the
+//! older format has no place for them.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
+
+use super::exemplars::{self, Exemplars};
 
 /// One of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,9 +49,9 @@ impl Exposition {
     }
 
     /// The text in this format, made of OpenMetrics.
-    pub(super) fn write(self, open_metrics: String) -> String {
+    pub(super) fn write(self, open_metrics: String, exemplars: &[Exemplars]) -> String {
         match self {
-            Self::OpenMetrics => open_metrics,
+            Self::OpenMetrics => exemplars::add(open_metrics, exemplars),
             Self::Text => to_text(&open_metrics),
         }
     }
@@ -154,9 +157,9 @@ mod tests {
                     # HELP build_info The program.\n# TYPE build_info gauge\n\
                     build_info{version=\"1\"} 1\n# TYPE g gauge\ng 2\n\
                     # HELP u What.\n# TYPE u untyped\nu 4\n";
-        assert_eq!(Exposition::Text.write(open_metrics.into()), text);
+        assert_eq!(Exposition::Text.write(open_metrics.into(), &[]), text);
         assert_eq!(
-            Exposition::OpenMetrics.write(open_metrics.into()),
+            Exposition::OpenMetrics.write(open_metrics.into(), &[]),
             open_metrics
         );
     }

@@ -7,16 +7,23 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use super::exemplars::Exemplars;
+use crate::log::RequestId;
+
 /// From a hit in memory on loopback to a whole film at the pace of its playing.
-const SERVICE_SECONDS: [f64; 16] = [
+static SERVICE_SECONDS: [f64; 16] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0,
     600.0,
 ];
 
 /// From a hit in memory to the patience of a player.
-const FIRST_BYTE_SECONDS: [f64; 13] = [
+static FIRST_BYTE_SECONDS: [f64; 13] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0,
 ];
+
+/// The names of their families.
+const DURATION: &str = "request_duration";
+const FIRST_BYTE: &str = "request_first_byte";
 
 /// Classes of status, by their first digit.
 pub(super) const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -28,6 +35,7 @@ pub struct RequestMetrics {
     bytes_sent: Counter,
     service_time: Histogram,
     first_byte_time: Histogram,
+    exemplars: [Exemplars; 2],
 }
 
 /// Totals since the start.
@@ -46,6 +54,10 @@ impl Default for RequestMetrics {
             bytes_sent: Counter::default(),
             service_time: Histogram::new(SERVICE_SECONDS),
             first_byte_time: Histogram::new(FIRST_BYTE_SECONDS),
+            exemplars: [
+                Exemplars::new(DURATION, &SERVICE_SECONDS),
+                Exemplars::new(FIRST_BYTE, &FIRST_BYTE_SECONDS),
+            ],
         }
     }
 }
@@ -56,7 +68,7 @@ impl RequestMetrics {
         self.bytes_sent.inc_by(bytes);
     }
 
-    /// A request ended.
+    /// A request ended: the time of all of it, and that of its first byte.
     pub fn observe(&self, status: u16, service_time: Duration, first_byte_time: Option<Duration>) {
         let class = usize::from(status / 100).clamp(1, STATUS_CLASSES.len()) - 1;
         self.by_class[class].fetch_add(1, Relaxed);
@@ -64,6 +76,25 @@ impl RequestMetrics {
         if let Some(time) = first_byte_time {
             self.first_byte_time.observe(time.as_secs_f64());
         }
+    }
+
+    /// A request that ended at a time since 1970 is found in a log, under this name.
+    pub fn name(
+        &self,
+        id: &RequestId,
+        (service_time, first_byte_time): (Duration, Option<Duration>),
+        end_unix_ms: u64,
+    ) {
+        let [durations, first_bytes] = &self.exemplars;
+        durations.note(id, service_time.as_secs_f64(), end_unix_ms);
+        if let Some(time) = first_byte_time {
+            first_bytes.note(id, time.as_secs_f64(), end_unix_ms);
+        }
+    }
+
+    /// Requests that are found in a log, to be named beside the histograms.
+    pub(super) fn exemplars(&self) -> &[Exemplars] {
+        &self.exemplars
     }
 
     /// Totals since the start.
@@ -84,13 +115,13 @@ impl RequestMetrics {
             registry.register_with_unit(name, help, unit, metric);
         };
         put(
-            "request_duration",
+            DURATION,
             "Time from a request's head to the last byte of its reply",
             Unit::Seconds,
             self.service_time.clone(),
         );
         put(
-            "request_first_byte",
+            FIRST_BYTE,
             "Time from a request's head to the first byte of its reply",
             Unit::Seconds,
             self.first_byte_time.clone(),

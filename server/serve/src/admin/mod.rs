@@ -19,6 +19,7 @@
 mod counters;
 mod device_metrics;
 mod encode;
+mod exemplars;
 mod exposition;
 mod fill;
 mod flash_metrics;

@@ -104,7 +104,8 @@ async fn route(state: &AdminState, request: &http::request::Parts) -> Answer {
             Ok(devices) => {
                 let format = Exposition::asked_for(&request.headers);
                 let text = server_metrics::render(state, devices);
-                let text = text.map(|text| Bytes::from(format.write(text)));
+                let exemplars = state.requests.exemplars();
+                let text = text.map(|text| Bytes::from(format.write(text, exemplars)));
                 let mut answer = rendered(format.content_type(), text);
                 // So that nothing between mixes up the two.
                 let vary = HeaderValue::from_static("accept");

@@ -2,9 +2,10 @@
 
 use headlong_engine::{ConfigError as EngineError, EngineConfig, Prefetch};
 use headlong_settings::{Mistakes, Place, one_line};
-use headlong_units::{Bytes, nearest};
+use headlong_units::{Bytes, Duration, nearest};
 
-use super::settings::{Config, DeviceOverride, Io};
+use super::settings::{Admin, Config, DeviceOverride, Io, LogSink};
+use crate::net::check_ocsp;
 use crate::time_scale::TimeScale;
 
 impl Config {
@@ -108,7 +109,47 @@ impl Config {
         away.map(|name| one_line(&format!("device.{name}: the device is away, as it may be")))
             .chain(self.memory_warning())
             .chain(self.pipe_warnings())
+            .chain(self.ocsp_warning())
+            .chain(self.admin_warning())
+            .chain(self.slow_warning())
             .collect()
+    }
+
+    /// Why the word of the certificate's authority is not sent.
+    fn ocsp_warning(&self) -> Option<String> {
+        let (certificate, ocsp) = self
+            .tls
+            .certificate
+            .as_deref()
+            .zip(self.tls.ocsp.as_deref())?;
+        let error = check_ocsp(certificate, ocsp).err()?;
+        Some(one_line(&format!(
+            "tls.ocsp: {error}; until then it is not sent"
+        )))
+    }
+
+    /// Who may reach the operator's pages can purge titles and see what is watched.
+    fn admin_warning(&self) -> Option<String> {
+        let Admin::Address(address) = self.admin else {
+            return None;
+        };
+        (!address.ip().to_canonical().is_loopback()).then(|| {
+            format!(
+                "admin: {address} is not loopback, and the operator's pages have no password: let \
+                 only those reach it who may see and purge everything, or put something with a \
+                 password in front"
+            )
+        })
+    }
+
+    /// Why replies that are to be told of are not.
+    fn slow_warning(&self) -> Option<String> {
+        let log = &self.log;
+        let is_in_vain = log.slow_after > Duration::ZERO && log.slow == LogSink::Off;
+        is_in_vain.then(|| {
+            "log.slow_after: log.slow is \"off\", so slow replies are not told; name a file there"
+                .to_owned()
+        })
     }
 
     /// Devices with a table of which no root lies on any.

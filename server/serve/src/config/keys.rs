@@ -191,6 +191,8 @@ pub(super) fn rows() -> Rows<Config> {
         "Its private key in PEM.",
     )
     .restart();
+    rows.add("tls.ocsp", path().optional(), |c| &mut c.tls.ocsp,
+        "The word of its authority that the certificate is good (an OCSP response in DER), sent with it. Read again on SIGHUP. What is of another certificate, not good or too old is not sent, and `headlong check` says so.").restart();
     rows.add("tls.listen", address().list(), |c| &mut c.tls.listen,
         "Addresses and ports that speak TLS, so that those of `listen` and `proxies.listen` do not. If there are none, those do.").restart();
     rows.add(
@@ -263,6 +265,15 @@ pub(super) fn rows() -> Rows<Config> {
         "A viewing session without requests for this long has ended.",
     )
     .restart();
+    rows.add(
+        "log.slow",
+        sink(),
+        |c| &mut c.log.slow,
+        "Where one line for each slow reply goes, with the time of each stage, in the format of `log.format`; there are none before `slow_after` is set.",
+    )
+    .restart();
+    rows.add("log.slow_after", time(), |c| &mut c.log.slow_after,
+        "A reply is slow if the server took longer for it, not counted what the client and `pace_percent` or other limits of speed made it wait; \"0s\" for none. A reload turns it on and off.");
     rows.add(
         "log.level",
         named(LogLevel::ALL, LogLevel::name),

@@ -80,6 +80,7 @@ impl Config {
         let files = [
             &mut self.tls.certificate,
             &mut self.tls.key,
+            &mut self.tls.ocsp,
             &mut self.state,
         ];
         let lists = self.roots.iter_mut().chain(&mut self.flash);
@@ -99,7 +100,11 @@ impl Config {
         for path in keys.filter_map(|rule| rule.s3_keys.as_mut()) {
             *path = folder.join(&path);
         }
-        for sink in [&mut self.log.access, &mut self.log.sessions] {
+        for sink in [
+            &mut self.log.access,
+            &mut self.log.sessions,
+            &mut self.log.slow,
+        ] {
             if let LogSink::File(path) = sink {
                 *path = folder.join(&path);
             }

@@ -152,17 +152,16 @@ impl Config {
 
     /// A sentence for each log that is a pipe: whether somebody reads it, only a start can tell.
     pub(super) fn pipe_warnings(&self) -> impl Iterator<Item = String> {
-        let logs = [
-            ("log.access", &self.log.access),
-            ("log.sessions", &self.log.sessions),
-        ];
-        logs.into_iter().filter_map(|(key, sink)| match sink {
-            LogSink::File(path) if is_pipe(path) => Some(format!(
-                "{key}: {} is a pipe; while nobody reads it, lines are dropped and counted",
-                path.display()
-            )),
-            _ => None,
-        })
+        self.log
+            .sinks()
+            .into_iter()
+            .filter_map(|(key, sink)| match sink {
+                LogSink::File(path) if is_pipe(path) => Some(format!(
+                    "{key}: {} is a pipe; while nobody reads it, lines are dropped and counted",
+                    path.display()
+                )),
+                _ => None,
+            })
     }
 
     /// The setting that names the folder that an error is about.
@@ -177,11 +176,8 @@ impl Config {
 
     /// `roots` are those that could be looked at, without links.
     fn check_logs(&self, roots: &[PathBuf], document: &mut Document) {
-        let mut other = None;
-        for (key, sink) in [
-            ("log.access", &self.log.access),
-            ("log.sessions", &self.log.sessions),
-        ] {
+        let mut others: Vec<(&str, PathBuf)> = Vec::new();
+        for (key, sink) in self.log.sinks() {
             let LogSink::File(path) = sink else {
                 continue;
             };
@@ -198,14 +194,14 @@ impl Config {
                 );
                 document.wrong(key, text);
             }
-            if other.as_ref() == Some(&real) {
+            if let Some((other, _)) = others.iter().find(|(_, other)| *other == real) {
                 let text = format!(
-                    "{} is the file of log.access too; give each log a file of its own",
+                    "{} is the file of {other} too; give each log a file of its own",
                     path.display()
                 );
                 document.wrong(key, text);
             }
-            other = Some(real);
+            others.push((key, real));
         }
     }
 

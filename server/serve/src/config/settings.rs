@@ -206,6 +206,8 @@ pub struct Tls {
     pub certificate: Option<PathBuf>,
     /// Its private key, PEM.
     pub key: Option<PathBuf>,
+    /// The word of the certificate's authority that it is good (OCSP), DER.
+    pub ocsp: Option<PathBuf>,
     /// Addresses that speak TLS, beside others that do not; if there are none, all do.
     pub listen: Vec<SocketAddr>,
 }
@@ -279,10 +281,25 @@ pub struct Log {
     pub format: AccessFormat,
     /// One line for each viewing session.
     pub sessions: LogSink,
+    /// One line for each reply that took longer than `slow_after`.
+    pub slow: LogSink,
+    /// What the server may take for a reply; zero if nobody wants to know.
+    pub slow_after: Duration,
     /// A session without requests for this long has ended.
     pub session_gap: Duration,
     /// The least severe message of the daemon's own log, which goes to standard error.
     pub level: LogLevel,
+}
+
+impl Log {
+    /// Where lines go, each with its setting.
+    pub(super) fn sinks(&self) -> [(&'static str, &LogSink); 3] {
+        [
+            ("log.access", &self.access),
+            ("log.sessions", &self.sessions),
+            ("log.slow", &self.slow),
+        ]
+    }
 }
 
 /// Where log lines go.
@@ -475,6 +492,8 @@ impl Default for Log {
             access: LogSink::Stdout,
             format: AccessFormat::Json,
             sessions: LogSink::Off,
+            slow: LogSink::Stdout,
+            slow_after: Duration::ZERO,
             // The longest pause within a chain, too (thesis 5.3).
             session_gap: EngineConfig::default().chain_gap,
             level: LogLevel::Info,

@@ -656,3 +656,35 @@ fn all_addresses_speak_tls_or_those_that_are_named() {
     assert!(wrong.contains("has no certificate beside it"), "{wrong}");
     assert!(wrong.contains("is taken by another address"), "{wrong}");
 }
+
+#[test]
+fn slow_replies_that_nobody_is_told_of_are_warned_of_and_paths_are_of_the_files_folder() {
+    let told = |text: &str| load(text).expect("it is right").warnings(&[]);
+    let off = "[log]\nslow = \"off\"\nslow_after = \"1s\"\n";
+    assert!(told(off)[0].starts_with("log.slow_after: "), "{off}");
+    assert_eq!(told("[log]\nslow_after = \"1s\"\n"), Vec::<String>::new());
+    let text =
+        "[log]\nslow = \"slow.log\"\n[tls]\ncertificate = \"c\"\nkey = \"k\"\nocsp = \"o\"\n";
+    let mut config = load(text).expect("it is right");
+    config.join_paths(Path::new("/etc/x"));
+    assert_eq!(config.log.slow, LogSink::File("/etc/x/slow.log".into()));
+    assert_eq!(config.tls.ocsp, Some("/etc/x/o".into()));
+}
+
+#[test]
+fn an_admin_address_that_others_reach_is_warned_of() {
+    let warnings = |admin: &str| {
+        let config = load(&format!("admin = \"{admin}\"\n")).expect("it is right");
+        config.warnings(&[])
+    };
+    for loopback in ["127.0.0.1:8081", "127.1.2.3:1", "[::1]:8081", "off"] {
+        assert_eq!(warnings(loopback), Vec::<String>::new(), "{loopback}");
+    }
+    for others in ["0.0.0.0:8081", "[::]:8081", "192.0.2.1:8081"] {
+        let told = warnings(others);
+        assert!(
+            told[0].starts_with("admin: ") && told[0].contains("no password"),
+            "{told:?}"
+        );
+    }
+}

@@ -59,6 +59,8 @@ pub(super) struct FromOrigin {
     pub(super) is_stale: bool,
     /// Whether it had to be asked.
     pub(super) is_miss: bool,
+    /// Whether bytes of it are here, and not only what is said of it.
+    pub(super) has_bytes: bool,
 }
 
 impl FromOrigin {
@@ -78,7 +80,9 @@ impl FromOrigin {
             let text = match (self.is_stale, self.is_miss) {
                 (_, true) => "headlong; fwd=miss; stored; detail=origin",
                 (true, false) => "headlong; hit; ttl=-1; detail=stale",
-                (false, false) => "headlong; hit; detail=slice",
+                (false, false) if self.has_bytes => "headlong; hit; detail=slice",
+                // A reply without bytes, to HEAD.
+                (false, false) => "headlong; hit; detail=head",
             };
             headers.insert("cache-status", HeaderValue::from_static(text));
         }

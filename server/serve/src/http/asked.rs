@@ -10,8 +10,9 @@ use headlong_units::Duration;
 use http::header;
 
 use super::body::Account;
+use super::stages::Tracing;
 use super::state::{HttpSettings, MediaState};
-use crate::log::{RequestRecord, SessionKey, SessionSource};
+use crate::log::{RequestId, RequestRecord, SessionKey, SessionSource};
 use crate::net::{ConnectionInfo, Remote};
 
 /// Most of a header field that is kept for the log: a client may send 16 KiB, and a request in
@@ -66,18 +67,35 @@ impl Asked {
                 .or((client != remote.address).then_some(remote.address)),
         };
         // Who writes no log does not pay for what it would say.
-        let logged = state.log.is_on().then_some(head);
-        let mut record = record(logged, head.version, ends, &viewer, &cmcd);
+        let is_logged = state.log.is_on() || settings.slow_after.is_some();
+        let logged = is_logged.then_some(head);
+        let named = is_trusted(remote.address.ip().to_canonical());
+        let named = named.then(|| head.headers.get("x-request-id")).flatten();
+        let id = named.and_then(RequestId::named);
+        let id = id.unwrap_or_else(|| state.request_ids.next());
+        let mut record = record((id, logged), head.version, ends, &viewer, &cmcd);
         settings.access.spare(&mut record);
         state.log.begun(&record.session);
+        let started = Instant::now();
+        let time_scale = settings.time_scale;
+        let trace = settings.slow_after.map(|after| {
+            let connection = connection.as_deref();
+            Box::new(Tracing::begin(
+                after,
+                connection,
+                head.version,
+                (started, time_scale),
+            ))
+        });
         let account = Account {
             state: Arc::clone(state),
             record,
+            trace,
             connection,
             held: None,
             gzip_turn: None,
-            started: Instant::now(),
-            time_scale: settings.time_scale,
+            started,
+            time_scale,
         };
         Self {
             method,
@@ -114,7 +132,7 @@ pub(super) fn fields_of(head: &http::request::Parts) -> Vec<(&str, &[u8])> {
 
 /// What is known so far; without the head's texts if it is not given.
 fn record(
-    head: Option<&http::request::Parts>,
+    (id, head): (RequestId, Option<&http::request::Parts>),
     version: http::Version,
     remote: Remote,
     viewer: &Viewer,
@@ -143,6 +161,7 @@ fn record(
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     RequestRecord {
+        id,
         start_unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
         service_time: Duration::ZERO,
         first_byte_time: None,
@@ -169,6 +188,7 @@ fn record(
         disk_time: Duration::ZERO,
         bit_rate: cmcd.bit_rate,
         failure: None,
+        stages: None,
     }
 }
 
@@ -192,7 +212,7 @@ mod tests {
         };
         let remote = SocketAddr::from(([127, 0, 0, 1], 9));
         let kept = record(
-            Some(&head),
+            (RequestId::Own(1), Some(&head)),
             head.version,
             remote.into(),
             &viewer,

@@ -91,6 +91,11 @@ fn part(range: ByteRange, open_ended: bool) -> Part {
 }
 
 impl Asking {
+    /// Whether an origin may have to be asked.
+    pub(super) fn is_of_origin(&self) -> bool {
+        self.bringing.is_some()
+    }
+
     /// Asks for one part of the plan. `is_again`: what was there a moment ago was not.
     pub(super) async fn ask(&self, wanted: &Part, is_again: bool) -> Result<Begun, NotBegun> {
         let open_ended = wanted.open_ended || self.whole;

@@ -20,9 +20,10 @@ use tokio::time::{Sleep, sleep};
 use super::asking::{Asking, Begun, NotBegun};
 use super::gzip::Turn;
 use super::shared_pace::Shared;
+use super::stages::Tracing;
 use super::state::MediaState;
 use crate::disk::Piece;
-use crate::log::RequestRecord;
+use crate::log::{RequestRecord, Stage};
 use crate::net::{ConnectionInfo, Held, Outgoing};
 use crate::raw::{InFile, Pinned};
 use crate::time_scale::TimeScale;
@@ -156,6 +157,8 @@ impl fmt::Debug for ReplyBody {
 pub(super) struct Account {
     pub(super) state: Arc<MediaState>,
     pub(super) record: RequestRecord,
+    /// Only if somebody wants to know what takes long.
+    pub(super) trace: Option<Box<Tracing>>,
     pub(super) connection: Option<Arc<ConnectionInfo>>,
     /// Counts as one of its address's, for as long as it lives.
     pub(super) held: Option<Held>,
@@ -168,6 +171,20 @@ pub(super) struct Account {
 impl Account {
     pub(super) fn elapsed(&self) -> Duration {
         self.time_scale.model(self.started.elapsed())
+    }
+
+    /// Does something else from now on.
+    pub(super) fn turn(&mut self, next: Stage) {
+        if let Some(trace) = &mut self.trace {
+            trace.turn(self.connection.as_deref(), next);
+        }
+    }
+
+    /// A piece came; does something else from now on.
+    pub(super) fn got(&mut self, piece: &Piece, next: Stage) {
+        if let Some(trace) = &mut self.trace {
+            trace.got(self.connection.as_deref(), piece.info(), next);
+        }
     }
 
     /// By the clock that replies share.
@@ -253,6 +270,15 @@ impl ReplyBody {
             pacer,
             shared,
             alarm: None,
+        }
+    }
+
+    /// What the next step waits for, when it does.
+    fn waits_for(&self) -> Stage {
+        let asking = self.asking.as_ref();
+        match self.steps.front() {
+            Some(Next::Asked(_)) if asking.is_some_and(Asking::is_of_origin) => Stage::Origin,
+            _ => Stage::Device,
         }
     }
 
@@ -355,10 +381,22 @@ impl http_body::Body for ReplyBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Chunk>, BrokenOff>>> {
         let this = &mut *self;
-        ready!(this.poll_pace(context));
-        match ready!(this.poll_step(context)) {
+        if this.poll_pace(context).is_pending() {
+            this.account.turn(Stage::Pace);
+            return Poll::Pending;
+        }
+        let Poll::Ready(step) = this.poll_step(context) else {
+            let stage = this.waits_for();
+            this.account.turn(stage);
+            return Poll::Pending;
+        };
+        match step {
             None => Poll::Ready(None),
             Some(Ok(bytes)) => {
+                match &bytes {
+                    Chunk::Piece(piece, _) => this.account.got(piece, Stage::Send),
+                    Chunk::Text(_) => this.account.turn(Stage::Send),
+                }
                 let length = bytes.remaining() as u64;
                 this.left_bytes = this.left_bytes.saturating_sub(length);
                 this.account.note_sent(length);
@@ -389,7 +427,9 @@ impl http_body::Body for ReplyBody {
 
 impl Drop for ReplyBody {
     fn drop(&mut self) {
-        let elapsed = self.account.elapsed();
+        let now = Clock::now();
+        let elapsed = now.duration_since(self.account.started);
+        let elapsed = self.account.time_scale.model(elapsed);
         let record = &mut self.account.record;
         record.service_time = elapsed;
         if self.left_bytes > 0 && record.failure.is_none() {
@@ -397,10 +437,19 @@ impl Drop for ReplyBody {
             let is_drained = connection.is_some_and(|connection| connection.is_drain_aborted());
             record.failure = Some(if is_drained { "drained" } else { "client-gone" });
         }
+        if let Some(trace) = self.account.trace.take() {
+            record.stages = trace.end(now, self.account.connection.as_deref());
+        }
         let state = &self.account.state;
+        let is_slow = record.stages.is_some();
         let first_byte = record.first_byte_time;
         state.metrics.observe(record.status, elapsed, first_byte);
-        if state.log.is_on() {
+        // An exemplar that leads to no line is none.
+        if state.log.has_access() || is_slow {
+            let end = record.start_unix_ms.saturating_add(elapsed.as_millis());
+            state.metrics.name(&record.id, (elapsed, first_byte), end);
+        }
+        if state.log.is_on() || is_slow {
             state.log.record(record.clone());
         }
     }

@@ -62,20 +62,22 @@ impl Turns {
     }
 }
 
-/// Reads the whole of a reply, which is small, and compresses it.
+/// Reads the whole of a reply, which is small, and compresses it. `note` is told of each piece, and
+/// of none when there are no more.
 pub(super) async fn gzip(
     mut reply: Reply,
     turn: Turn,
-    mut note: impl FnMut(&Piece),
+    mut note: impl FnMut(Option<&Piece>),
 ) -> Result<Gzipped, Failure> {
     let mut text = Vec::new();
     let mut came_from = None;
     while let Some(piece) = reply.next().await {
         let piece = piece?;
-        note(&piece);
+        note(Some(&piece));
         came_from.get_or_insert(piece.info());
         text.extend_from_slice(piece.as_ref());
     }
+    note(None);
     let came_from = came_from.ok_or(Failure::Device)?;
     // Held by the thread, which goes on if whoever asked leaves.
     let compressing = Arc::clone(&turn.compressing).acquire_owned().await;

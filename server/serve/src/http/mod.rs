@@ -23,6 +23,7 @@ mod service;
 mod shared_pace;
 mod small_texts;
 mod source;
+mod stages;
 mod state;
 
 pub use access::AccessRules;

@@ -10,6 +10,7 @@ use super::answer::{Answer, FromOrigin, NoAnswer, Shown, VERSIONS_TRIED_MAX, pla
 use super::asked::Asked;
 use super::asking::{Asking, Bringing};
 use super::state::MediaState;
+use crate::log::Stage;
 use crate::pull::{Found, Pull, SliceSource};
 
 /// GET and HEAD of a title below `pull`.
@@ -28,7 +29,10 @@ pub(super) async fn answer(
     })?;
     let mut tried = 1;
     loop {
-        let found = pull.find(&name).await.map_err(NoAnswer::Origin)?;
+        asked.account.turn(Stage::Origin);
+        let found = pull.find(&name).await;
+        asked.account.turn(Stage::Other);
+        let found = found.map_err(NoAnswer::Origin)?;
         match begin(state, head, asked, (pull, found, tried > 1)).await {
             Err(again) if tried < VERSIONS_TRIED_MAX && is_passing(&again) => tried += 1,
             answer => return answer,
@@ -68,8 +72,11 @@ async fn begin(
         age_s: found.age.as_millis() / 1000,
         is_stale: found.is_stale,
         is_miss: false,
+        has_bytes: true,
     };
     let Some(first_part) = plan.body.parts.first() else {
+        from.has_bytes = version.has(0);
+        from.is_miss = found.is_asked && !from.has_bytes;
         return Ok(Answer {
             from: Some(from),
             ..Answer::without_bytes(plan)
@@ -106,15 +113,18 @@ async fn begin(
             version: Arc::clone(version),
         }),
     };
+    asked.account.turn(Stage::Origin);
     let mut begun = asking
         .ask(first_part, is_again)
         .await
         .map_err(NoAnswer::from)?;
     asked.account.record.chain = begun.reply.chain().map(|chain| chain.0);
+    asked.account.turn(Stage::Device);
     from.is_miss = begun.is_miss();
     asked.account.record.cache = Some(from.name());
     match begun.reply.next().await {
         Some(Ok(piece)) => {
+            asked.account.got(&piece, Stage::Other);
             let pace = asked.settings.access.pace(shown.path);
             let pacer = pace.pacer(headlong_units::Instant::ZERO, asked.cmcd.bit_rate);
             let asking = Asking { pacer, ..asking };

@@ -27,8 +27,8 @@ use super::small_texts::{gzip_turn, may_be_gzipped};
 use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
 use crate::config;
-use crate::disk::PieceInfo;
-use crate::log::ServerTiming;
+use crate::disk::{Piece, PieceInfo};
+use crate::log::{ServerTiming, Stage};
 use crate::net::NoBody;
 
 /// The media listener's service. Clones share everything.
@@ -113,6 +113,7 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
         retry_after = after;
         Answer::without_bytes(plan)
     });
+    asked.account.turn(Stage::Other);
     let mut response = build(answer, &asked.settings, &head, asked.account);
     let status = response.status();
     let headers = response.headers_mut();
@@ -157,7 +158,10 @@ async fn answer_read(
         address,
         now,
     };
-    access.ask(&asks).await.map_err(|why| {
+    asked.account.turn(Stage::Access);
+    let may_watch = access.ask(&asks).await;
+    asked.account.turn(Stage::Other);
+    may_watch.map_err(|why| {
         if let Denied::Unanswered(_, what) = &why {
             let remedy = "look at the server of auth_url";
             state.warn(|| {
@@ -175,7 +179,10 @@ async fn answer_read(
         return pulled::answer(state, head, asked, below).await;
     }
     for tried in 1.. {
-        let file = resolve(state, path, asked.settings.lookup_timeout.min(LOOKUP_MAX)).await?;
+        asked.account.turn(Stage::Lookup);
+        let found = resolve(state, path, asked.settings.lookup_timeout.min(LOOKUP_MAX)).await;
+        asked.account.turn(Stage::Other);
+        let file = found?;
         match fetch(state, head, asked, (path.as_str(), &file)).await {
             Err(NoAnswer::Failed(Failure::Changed) | NoAnswer::Refused(Refusal::UnknownStream))
                 if tried < VERSIONS_TRIED_MAX =>
@@ -296,13 +303,22 @@ async fn fetch(
         pacer: None,
         bringing: None,
     };
+    asked.account.turn(Stage::Device);
     let mut begun = asking
         .ask(first_part, false)
         .await
         .map_err(NoAnswer::from)?;
     asked.account.record.chain = begun.reply.chain().map(|chain| chain.0);
     if let Some(turn) = gzip_turn {
-        let gzipped = gzip(begun.reply, turn, |piece| asked.account.note_piece(piece)).await;
+        let account = &mut asked.account;
+        let note = |piece: Option<&Piece>| match piece {
+            Some(piece) => {
+                account.note_piece(piece);
+                account.got(piece, Stage::Device);
+            }
+            None => account.turn(Stage::Other),
+        };
+        let gzipped = gzip(begun.reply, turn, note).await;
         let gzipped = gzipped.map_err(NoAnswer::Failed)?;
         plan.code("gzip", gzipped.bytes.len());
         add_cmsd(&mut plan, asked, (path, file));
@@ -313,6 +329,7 @@ async fn fetch(
     }
     match begun.reply.next().await {
         Some(Ok(piece)) => {
+            asked.account.got(&piece, Stage::Other);
             // By now the headers were read, on a thread that may wait for the disk.
             let bit_rate = file.stream.bit_rate_if_read().or(asked.cmcd.bit_rate);
             let pace = asked.settings.access.pace(path);

@@ -17,7 +17,7 @@ use super::shared_pace::{Shared, SharedPaces, SharedRates};
 use crate::admin::RequestMetrics;
 use crate::config::{Proxies, ServerTiming};
 use crate::disk::Device;
-use crate::log::AccessLog;
+use crate::log::{AccessLog, RequestIds};
 use crate::net::{ByAddress, Held};
 use crate::pull::Pulls;
 use crate::time_scale::TimeScale;
@@ -58,6 +58,8 @@ pub struct HttpSettings {
     pub direct: bool,
     /// How long looking a file up may take: as long as a read.
     pub lookup_timeout: Duration,
+    /// A reply that took the server longer is logged with its stages.
+    pub slow_after: Option<headlong_units::Duration>,
     /// How fast the clock goes that replies are timed by.
     pub time_scale: TimeScale,
 }
@@ -91,6 +93,7 @@ pub struct MediaState {
     by_address: Vec<Arc<ByAddress>>,
     pub(super) gzip_turns: gzip::Turns,
     shared_paces: SharedPaces,
+    pub(super) request_ids: RequestIds,
     started: Instant,
     /// Turns of [`super::expecting`].
     pub(super) expecting: Arc<Semaphore>,
@@ -122,6 +125,7 @@ impl MediaState {
             by_address,
             gzip_turns: gzip::Turns::default(),
             shared_paces: SharedPaces::default(),
+            request_ids: RequestIds::default(),
             started: Instant::now(),
             expecting: Arc::new(Semaphore::new(EXPECTING_MAX)),
             settings,

@@ -1,4 +1,4 @@
-//! The thread that writes the access log and the session log.
+//! The thread that writes the access log, the session log and the log of slow replies.
 //!
 //! Lines are gathered while more records wait, and written in one go when none does or the batch
 //! is large: under load one write carries hundreds of lines, and a single request's line is there
@@ -17,6 +17,7 @@ use super::json;
 use super::record::{RequestRecord, SessionKey};
 use super::session::{SessionLimits, SessionLog, SessionSummary};
 use super::sink::{LogTarget, Sink, SinkError};
+use super::slow;
 use crate::time_scale::TimeScale;
 
 const BATCH_BYTES: usize = 64 * 1024;
@@ -34,6 +35,8 @@ pub struct LogConfig {
     pub format: LogFormat,
     /// One line of JSON for each viewing session; may be the same file.
     pub sessions: LogTarget,
+    /// One line for each reply that took long, in the same format; may be the same file.
+    pub slow: LogTarget,
     /// When a session is over.
     pub session_limits: SessionLimits,
     /// Records that may wait for the writer; further ones are dropped and counted.
@@ -48,6 +51,7 @@ impl Default for LogConfig {
             access: LogTarget::Off,
             format: LogFormat::Json,
             sessions: LogTarget::Off,
+            slow: LogTarget::Off,
             session_limits: SessionLimits::default(),
             queue_max: 8192,
             time_scale: TimeScale::ONE,
@@ -81,10 +85,11 @@ struct Shared {
 /// The near end of the logs; share it behind an `Arc`.
 #[derive(Debug)]
 pub struct AccessLog {
-    /// `None` when both logs are off, and then there is no thread.
+    /// `None` when all logs are off, and then there is no thread.
     sender: Option<SyncSender<Message>>,
     /// Says when the writer has ended.
     ended: Mutex<Option<Receiver<()>>>,
+    has_access: bool,
     has_sessions: bool,
     shared: Arc<Shared>,
 }
@@ -94,22 +99,25 @@ impl AccessLog {
     pub fn open(config: &LogConfig) -> Result<Self, SinkError> {
         let access = Sink::open(&config.access)?;
         let sessions = Sink::open(&config.sessions)?;
+        let slow = Sink::open(&config.slow)?;
         let shared = Arc::new(Shared::default());
-        if access.is_off() && sessions.is_off() {
+        let (has_access, has_sessions) = (!access.is_off(), !sessions.is_off());
+        if !has_access && !has_sessions && slow.is_off() {
             return Ok(Self {
                 sender: None,
                 ended: Mutex::new(None),
-                has_sessions: false,
+                has_access,
+                has_sessions,
                 shared,
             });
         }
         let (sender, receiver) = sync_channel(config.queue_max.max(1));
-        let has_sessions = !sessions.is_off();
         let (say, ended) = sync_channel(1);
         let writer = Writer {
             format: config.format,
             access: Output::new(access),
             sessions: Output::new(sessions),
+            slow: Output::new(slow),
             session_log: SessionLog::new(config.session_limits),
             shared: Arc::clone(&shared),
             started: Instant::now(),
@@ -130,14 +138,20 @@ impl AccessLog {
         Ok(Self {
             sender: Some(sender),
             ended: Mutex::new(Some(ended)),
+            has_access,
             has_sessions,
             shared,
         })
     }
 
-    /// Whether records are worth making.
+    /// Whether records of all requests are worth making.
     pub fn is_on(&self) -> bool {
-        self.sender.is_some()
+        self.has_access || self.has_sessions
+    }
+
+    /// Whether there is a line for each request.
+    pub fn has_access(&self) -> bool {
+        self.has_access
     }
 
     /// Hands a record over; never blocks.
@@ -247,6 +261,7 @@ struct Writer {
     format: LogFormat,
     access: Output,
     sessions: Output,
+    slow: Output,
     session_log: SessionLog,
     shared: Arc<Shared>,
     started: Instant,
@@ -293,7 +308,11 @@ impl Writer {
                 Message::Begun(key) => self.session_log.begin(key),
                 Message::Wake => {}
             }
-            if self.access.lines.len().max(self.sessions.lines.len()) >= BATCH_BYTES {
+            let outputs = [&self.access, &self.sessions, &self.slow];
+            if outputs
+                .iter()
+                .any(|output| output.lines.len() >= BATCH_BYTES)
+            {
                 self.is_drained = false;
                 return;
             }
@@ -310,6 +329,11 @@ impl Writer {
         if !self.access.sink.is_off() {
             self.format.write(record, &mut self.access.lines);
         }
+        if !self.slow.sink.is_off()
+            && let Some(stages) = &record.stages
+        {
+            slow::write(self.format, record, stages, &mut self.slow.lines);
+        }
         if !self.sessions.sink.is_off()
             && let Some(evicted) = self.session_log.record(self.now(), record)
         {
@@ -323,7 +347,8 @@ impl Writer {
 
     fn flush(&mut self) {
         let shared = &self.shared;
-        let outcomes = [self.access.flush(shared), self.sessions.flush(shared)];
+        let outputs = [&mut self.access, &mut self.sessions, &mut self.slow];
+        let outcomes = outputs.map(|output| output.flush(shared));
         for error in outcomes.into_iter().filter_map(Result::err) {
             self.shared.write_errors.fetch_add(1, Relaxed);
             if self
@@ -337,7 +362,7 @@ impl Writer {
     }
 
     fn reopen(&mut self) {
-        for output in [&mut self.access, &mut self.sessions] {
+        for output in [&mut self.access, &mut self.sessions, &mut self.slow] {
             if let Err(error) = output.sink.reopen() {
                 tracing::error!(%error, "still writing to the old file");
             }

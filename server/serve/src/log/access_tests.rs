@@ -70,6 +70,7 @@ fn records_are_dropped_and_counted_when_the_writer_is_behind() {
     let log = AccessLog {
         sender: Some(sender),
         ended: Mutex::new(None),
+        has_access: true,
         has_sessions: false,
         shared: Arc::default(),
     };

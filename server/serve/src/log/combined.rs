@@ -4,7 +4,7 @@
 //! 192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] "GET /a.mp4 HTTP/1.1" 206 1000 "-" "Player/1.0"
 //!   start=784111777.123 service=1.234 first_byte=0.012 range="bytes=0-999" ram=600 disk=400
 //!   queue=0.003 disk_time=0.008 session="6e2f" session_from=cmcd device="sda" br=2000 failure=-
-//!   chain=17 proxy=-
+//!   chain=17 proxy=- id=5c1f0a2b9d3e4f60
 //! ```
 //! (on one line). What analysers of `combined` read stays where they look for it: the time is that
 //! of the end of the request, as nginx writes it, and the size is that of the body. `start` is in
@@ -87,6 +87,7 @@ fn put_extra_fields(record: &RequestRecord, line: &mut Vec<u8>) {
         Some(proxy) => put(line, format_args!(" proxy={}", proxy.ip().to_canonical())),
         None => line.extend_from_slice(b" proxy=-"),
     }
+    put(line, format_args!(" id={}", record.id));
 }
 
 struct Seconds(Duration);
@@ -98,7 +99,7 @@ impl std::fmt::Display for Seconds {
     }
 }
 
-fn put(line: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+pub(super) fn put(line: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     // Writing into memory does not fail.
     let _ = line.write_fmt(text);
 }
@@ -115,7 +116,7 @@ fn put_date(line: &mut Vec<u8>, unix_seconds: u64) {
     put(line, format_args!("{day}/{month}/{year}:{time} +0000"));
 }
 
-fn quote(line: &mut Vec<u8>, text: Option<&str>) {
+pub(super) fn quote(line: &mut Vec<u8>, text: Option<&str>) {
     line.push(b'"');
     escape(
         line,
@@ -126,7 +127,7 @@ fn quote(line: &mut Vec<u8>, text: Option<&str>) {
     line.push(b'"');
 }
 
-fn escape(line: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn escape(line: &mut Vec<u8>, bytes: &[u8]) {
     for &byte in bytes {
         if matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\' {
             line.push(byte);
@@ -155,7 +156,7 @@ mod tests {
             \"Player/1.0 (a \\x22b\\x22)\" start=784111777.123 service=1.234 first_byte=0.012 \
             range=\"bytes=0-999\" ram=600 disk=400 queue=0.003 disk_time=0.008 \
             session=\"6e2fb550-c457\" session_from=cmcd device=\"sda\" br=2000 failure=- \
-            chain=17 proxy=-\n";
+            chain=17 proxy=- id=000000000000002a\n";
         assert_eq!(text(&sample()), expected);
     }
 
@@ -178,7 +179,8 @@ mod tests {
         assert!(line.contains("first_byte=- range=\"-\""), "{line}");
         assert!(
             line.ends_with(
-                "session=\"-\" session_from=- device=\"-\" br=- failure=client-gone chain=- proxy=-\n"
+                "session=\"-\" session_from=- device=\"-\" br=- failure=client-gone chain=- proxy=- \
+                 id=000000000000002a\n"
             ),
             "{line}"
         );

@@ -6,6 +6,7 @@ use super::record::{RequestRecord, canonical, version_name};
 
 #[derive(Serialize)]
 struct Line<'a> {
+    request_id: String,
     start_unix_ms: u64,
     service_seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,7 +48,7 @@ struct Line<'a> {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
-fn is_zero(bytes: &u64) -> bool {
+pub(super) fn is_zero(bytes: &u64) -> bool {
     *bytes == 0
 }
 
@@ -55,6 +56,7 @@ fn is_zero(bytes: &u64) -> bool {
 pub(super) fn write(record: &RequestRecord, line: &mut Vec<u8>) {
     let session = record.session.as_ref();
     let object = Line {
+        request_id: record.id.to_string(),
         start_unix_ms: record.start_unix_ms,
         service_seconds: record.service_time.as_secs_f64(),
         first_byte_seconds: record.first_byte_time.map(|time| time.as_secs_f64()),
@@ -107,7 +109,8 @@ mod tests {
         let mut line = Vec::new();
         write(&sample(), &mut line);
         let expected = concat!(
-            r#"{"start_unix_ms":784111777123,"service_seconds":1.234,"first_byte_seconds":0.0125,"#,
+            r#"{"request_id":"000000000000002a","start_unix_ms":784111777123,"#,
+            r#""service_seconds":1.234,"first_byte_seconds":0.0125,"#,
             r#""remote":"192.0.2.7:40000","method":"GET","target":"/films/a.mp4?token=1","#,
             r#""version":"HTTP/1.1","range":"bytes=0-999","status":206,"bytes_sent":1000,"#,
             r#""bytes_from_ram":600,"bytes_from_disk":400,"session":"6e2fb550-c457","#,

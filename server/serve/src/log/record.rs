@@ -6,9 +6,14 @@ use std::sync::Arc;
 use headlong_units::{BitRate, Duration};
 use http::Version;
 
+use super::request_id::RequestId;
+use super::stages::Stages;
+
 /// One request, from its head to its last byte or its failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestRecord {
+    /// What it is called.
+    pub id: RequestId,
     /// When its head was complete, milliseconds since 1970.
     pub start_unix_ms: u64,
     /// From there until the last byte was taken by the socket, or the reply failed.
@@ -57,6 +62,8 @@ pub struct RequestRecord {
     pub bit_rate: Option<BitRate>,
     /// Why the reply broke off or was refused, as one word (`device`, `timed-out`, `client-gone`).
     pub failure: Option<&'static str>,
+    /// Where its time went, if it took the server long and somebody wants to know.
+    pub stages: Option<Box<Stages>>,
 }
 
 /// The name of a viewing session and where it was found.
@@ -131,6 +138,7 @@ pub(super) const fn version_name(version: Version) -> &'static str {
 #[cfg(test)]
 pub(super) fn sample() -> RequestRecord {
     RequestRecord {
+        id: RequestId::Own(42),
         start_unix_ms: 784_111_777_123,
         service_time: Duration::from_millis(1234),
         first_byte_time: Some(Duration::from_micros(12_500)),
@@ -158,5 +166,6 @@ pub(super) fn sample() -> RequestRecord {
         disk_time: Duration::from_micros(8_100),
         bit_rate: Some(BitRate::from_kbps(2_000)),
         failure: None,
+        stages: None,
     }
 }

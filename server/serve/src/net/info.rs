@@ -30,6 +30,11 @@ pub struct ConnectionInfo {
     active: AtomicU64,
     idle_since: AtomicU64,
     head_since: AtomicU64,
+    /// When the present request's head began.
+    head_began: AtomicU64,
+    /// Since when a write waits, and how long writes before it did.
+    write_waits_since: AtomicU64,
+    writes_waited: AtomicU64,
     send_timed_out: AtomicBool,
     drain_aborted: AtomicBool,
     retired: AtomicBool,
@@ -72,6 +77,9 @@ impl ConnectionInfo {
             active: AtomicU64::new(0),
             idle_since: AtomicU64::new(0),
             head_since: AtomicU64::new(NEVER),
+            head_began: AtomicU64::new(NEVER),
+            write_waits_since: AtomicU64::new(NEVER),
+            writes_waited: AtomicU64::new(0),
             send_timed_out: AtomicBool::new(false),
             drain_aborted: AtomicBool::new(false),
             retired: AtomicBool::new(false),
@@ -200,6 +208,37 @@ impl ConnectionInfo {
         }
     }
 
+    /// How long the head of the present request took to come in, over HTTP/1.1: from its first byte, on
+    /// a new encrypted connection from the first of the handshake. Over HTTP/2 nobody knows.
+    pub fn head_time(&self, complete: Instant) -> Option<Duration> {
+        let began = self.head_began.load(Relaxed);
+        (began != NEVER).then(|| complete.saturating_duration_since(self.at(began)))
+    }
+
+    /// The socket takes no more from now on.
+    pub(super) fn note_write_waits(&self, since: Instant) {
+        let since = since.saturating_duration_since(self.opened).as_nanos();
+        let since = u64::try_from(since).unwrap_or(NEVER - 1);
+        self.write_waits_since.store(since, Relaxed);
+    }
+
+    /// It takes some again.
+    pub(super) fn note_write_goes(&self, now: Instant) {
+        let waited = self.writes_waited(now).as_nanos();
+        self.write_waits_since.store(NEVER, Relaxed);
+        let waited = u64::try_from(waited).unwrap_or(NEVER);
+        self.writes_waited.store(waited, Relaxed);
+    }
+
+    /// How long writes have waited for the socket so far.
+    pub fn writes_waited(&self, now: Instant) -> Duration {
+        let waited = Duration::from_nanos(self.writes_waited.load(Relaxed));
+        match self.write_waits_since.load(Relaxed) {
+            NEVER => waited,
+            since => waited + now.saturating_duration_since(self.at(since)),
+        }
+    }
+
     /// A head is complete. The guard belongs to the reply and its bytes.
     pub(super) fn begin_request(self: &Arc<Self>, version: http::Version) -> ActiveRequest {
         self.http2.store(version == http::Version::HTTP_2, Relaxed);
@@ -207,7 +246,8 @@ impl ConnectionInfo {
         self.active.fetch_add(1, Relaxed);
         self.shed.store(false, Relaxed);
         add(&self.counters.requests_active);
-        self.head_since.store(NEVER, Relaxed);
+        let began = self.head_since.swap(NEVER, Relaxed);
+        self.head_began.store(began, Relaxed);
         ActiveRequest(Arc::clone(self))
     }
 

@@ -30,6 +30,7 @@ mod http1;
 mod info;
 mod limits;
 mod listen;
+mod ocsp;
 mod outlet;
 mod progress;
 mod remote;
@@ -54,7 +55,7 @@ pub use remote::{Remote, TrustedProxies};
 pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
 pub use threads::ConnectionThreads;
 pub use timed::TimedStream;
-pub use tls::{ReloadingCertificates, TlsError, check_pair, tls_acceptor};
+pub use tls::{ReloadingCertificates, TlsError, check_ocsp, check_pair, tls_acceptor};
 pub use tracked::{CountedBuf, TrackedBody};
 
 /// What is left of a request's body, which nobody looks at.

@@ -78,7 +78,9 @@ impl<S: AsyncRead + Outlet + Unpin> TimedStream<S> {
         match outcome {
             Poll::Ready(Ok(taken)) => {
                 if let Some(since) = self.pending_since.take() {
-                    self.waited += since.elapsed();
+                    let now = Instant::now();
+                    self.waited += now - since;
+                    self.info.note_write_goes(now);
                 }
                 self.taken_bytes += taken as u64;
                 if self.taken_bytes >= self.info.limits().send_bytes_min {
@@ -126,7 +128,15 @@ impl<S: AsyncRead + Outlet + Unpin> TimedStream<S> {
         if self.pending_since.is_none() && self.usual_unsent_bytes.is_some() {
             self.unconfirmed_bytes = self.inner.unconfirmed_bytes();
         }
-        let since = *self.pending_since.get_or_insert_with(Instant::now);
+        let since = match self.pending_since {
+            Some(since) => since,
+            None => {
+                let now = Instant::now();
+                self.pending_since = Some(now);
+                self.info.note_write_waits(now);
+                now
+            }
+        };
         let mut deadline = since + self.info.limits().send_timeout.saturating_sub(self.waited);
         let mut alarm = (self.alarm.take()).unwrap_or_else(|| Box::pin(sleep_until(deadline)));
         if alarm.deadline() > deadline {

@@ -44,7 +44,7 @@ impl Files {
     }
 
     fn load(&self) -> Result<ReloadingCertificates, TlsError> {
-        ReloadingCertificates::load(self.certificate(), self.key())
+        ReloadingCertificates::load(self.certificate(), self.key(), None)
     }
 }
 
@@ -103,6 +103,21 @@ async fn a_reload_changes_the_certificate_and_a_bad_one_changes_nothing() {
     presented_to_a_client(&acceptor, &second)
         .await
         .expect("still the second");
+}
+
+#[test]
+fn a_word_that_has_become_too_old_is_no_longer_shown() {
+    let files = Files::new();
+    files.write_pair();
+    let pair = read_pair(&files.certificate(), &files.key()).expect("a good pair");
+    let mut with = pair.clone();
+    with.ocsp = Some(vec![1]);
+    let in_use = InUse {
+        pair: Arc::new(pair),
+        stapled: Some((Arc::new(with), Some(10))),
+    };
+    assert!(in_use.at(9).ocsp.is_some());
+    assert!(in_use.at(10).ocsp.is_none());
 }
 
 #[tokio::test]

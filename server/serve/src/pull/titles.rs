@@ -71,6 +71,8 @@ pub struct Found {
     pub age: Duration,
     /// Whether the origin should have confirmed it since.
     pub is_stale: bool,
+    /// Whether the origin was asked about it now.
+    pub is_asked: bool,
 }
 
 impl std::fmt::Debug for Pull {
@@ -240,7 +242,10 @@ impl Pull {
             .get(path)
             .and_then(|title| title.version.as_ref());
         known
-            .map(|(version, fresh)| found(version, fresh, now))
+            .map(|(version, fresh)| Found {
+                is_asked: true,
+                ..found(version, fresh, now)
+            })
             .ok_or(Fault::Changed)
     }
 
@@ -500,6 +505,7 @@ fn found(version: &Arc<Version>, fresh: &Freshness, now: Instant) -> Found {
         version: Arc::clone(version),
         age: fresh.age(now),
         is_stale: false,
+        is_asked: false,
     }
 }
 

@@ -1,0 +1,138 @@
+//! Subtitles beside a file that is played as it is: `film.mp4` has `film.vtt` and `film.en.vtt`.
+//!
+//! Only names are looked at. Titles with a manifest name their subtitles there.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use headlong_media::encode_path;
+use serde::Serialize;
+
+use crate::kind::split_name;
+
+/// Most subtitles of one title: more than there are languages that a film is shown in.
+const TEXTS_MAX: usize = 64;
+
+/// A WebVTT file beside a title.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TextView {
+    /// Its URL path.
+    pub path: String,
+    /// Its language (BCP 47), if its name says one.
+    pub language: Option<String>,
+}
+
+/// One file with subtitles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Subtitles {
+    pub(crate) path: Arc<str>,
+    language: Option<String>,
+}
+
+impl Subtitles {
+    /// As shown.
+    pub(crate) fn view(&self) -> TextView {
+        TextView {
+            path: encode_path(&self.path),
+            language: self.language.clone(),
+        }
+    }
+}
+
+/// All subtitles, by what they may be beside: a path without its extension.
+#[derive(Debug, Default)]
+pub(crate) struct Beside<'a>(HashMap<&'a str, Vec<Subtitles>>);
+
+impl<'a> Beside<'a> {
+    /// Of those among these files.
+    pub(crate) fn new(files: impl Iterator<Item = &'a Arc<str>>) -> Self {
+        let mut all = Self::default();
+        for path in files {
+            let (_, extension) = split_name(path);
+            if !extension.eq_ignore_ascii_case("vtt") {
+                continue;
+            }
+            let base = without_extension(path);
+            all.add(base, path, None);
+            let (stem, language) = split_name(base);
+            if !stem.is_empty() && is_language(language) {
+                all.add(without_extension(base), path, Some(language));
+            }
+        }
+        all
+    }
+
+    fn add(&mut self, base: &'a str, path: &Arc<str>, language: Option<&str>) {
+        self.0.entry(base).or_default().push(Subtitles {
+            path: Arc::clone(path),
+            language: language.map(|language| language.replace('_', "-")),
+        });
+    }
+
+    /// Those of a title: first the one that names no language, then by name.
+    pub(crate) fn of(&self, title: &str) -> Vec<Subtitles> {
+        let found = self.0.get(without_extension(title));
+        let mut found = found.cloned().unwrap_or_default();
+        found.sort_by(|a, b| (&a.language, &a.path).cmp(&(&b.language, &b.path)));
+        found.truncate(TEXTS_MAX);
+        found
+    }
+}
+
+fn without_extension(path: &str) -> &str {
+    let (_, extension) = split_name(path);
+    let end = path.len() - extension.len();
+    path[..end].strip_suffix('.').unwrap_or(path)
+}
+
+/// Whether it is written as a language is: `en`, `pt-BR`, `zh_Hant`.
+fn is_language(text: &str) -> bool {
+    let mut parts = text.split(['-', '_']);
+    let first = parts.next().unwrap_or_default();
+    let is_of = |part: &str, least, most| {
+        (least..=most).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_alphanumeric())
+    };
+    is_of(first, 2, 3)
+        && first.bytes().all(|byte| byte.is_ascii_alphabetic())
+        && parts.all(|part| is_of(part, 2, 8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subtitles_are_found_by_the_name_of_the_film_and_tell_their_language() {
+        let files = [
+            "a/film.mp4",
+            "a/film.vtt",
+            "a/film.en.vtt",
+            "a/film.pt_BR.VTT",
+            "a/film.chapters.vtt",
+            "a/film.part.mp4",
+            "a/film.part.vtt",
+            "b/film.de.vtt",
+            "film.fr.vtt",
+            "a.b/film.vtt",
+            ".vtt",
+        ];
+        let files: Vec<Arc<str>> = files.iter().map(|path| Arc::from(*path)).collect();
+        let all = Beside::new(files.iter());
+        let of = |title| {
+            let texts = all.of(title).into_iter();
+            let texts = texts.map(|text| (text.path.to_string(), text.language));
+            texts.collect::<Vec<_>>()
+        };
+        let text =
+            |path: &str, language: Option<&str>| (path.to_owned(), language.map(str::to_owned));
+        let expected = [
+            text("a/film.vtt", None),
+            text("a/film.en.vtt", Some("en")),
+            text("a/film.pt_BR.VTT", Some("pt-BR")),
+        ];
+        assert_eq!(of("a/film.mp4"), expected);
+        assert_eq!(of("a/film.part.mp4"), [text("a/film.part.vtt", None)]);
+        assert_eq!(of("film.webm"), [text("film.fr.vtt", Some("fr"))]);
+        assert_eq!(of("other.mp4"), []);
+    }
+}

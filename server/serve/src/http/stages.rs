@@ -1,0 +1,93 @@
+//! The clock of a request's stages, while somebody wants to know them.
+//!
+//! Without `log.slow_after` none of this exists, and no clock is read for it.
+
+use std::time::Instant;
+
+use headlong_units::Duration;
+
+use crate::disk::PieceInfo;
+use crate::log::{Moment, Stage, Stages, Tier, Trace, Waited};
+use crate::net::ConnectionInfo;
+use crate::time_scale::TimeScale;
+
+/// The stages of one request.
+#[derive(Debug)]
+pub(super) struct Tracing {
+    trace: Trace,
+    /// What the server may take before a line is written.
+    after: Duration,
+    is_shared: bool,
+    started: Instant,
+    time_scale: TimeScale,
+}
+
+impl Tracing {
+    /// Of a request whose head was complete at a time of the machine.
+    pub(super) fn begin(
+        after: Duration,
+        connection: Option<&ConnectionInfo>,
+        version: http::Version,
+        (started, time_scale): (Instant, TimeScale),
+    ) -> Self {
+        let is_shared = version == http::Version::HTTP_2;
+        let own = connection.filter(|_| !is_shared);
+        let now = started.into();
+        let head = own.and_then(|connection| connection.head_time(now));
+        let waited = own.map(|connection| connection.writes_waited(now));
+        let [head, waited] = [head, waited].map(|time| time_scale.model(time.unwrap_or_default()));
+        Self {
+            trace: Trace::begin(head, waited, is_shared),
+            after,
+            is_shared,
+            started,
+            time_scale,
+        }
+    }
+
+    fn moment(&self, now: Instant, connection: Option<&ConnectionInfo>) -> Moment {
+        let own = connection.filter(|_| !self.is_shared);
+        let waited = own.map(|connection| connection.writes_waited(now.into()));
+        Moment {
+            passed: self.time_scale.model(now.duration_since(self.started)),
+            writes_waited: self.time_scale.model(waited.unwrap_or_default()),
+        }
+    }
+
+    /// From now on it does something else.
+    pub(super) fn turn(&mut self, connection: Option<&ConnectionInfo>, next: Stage) {
+        let moment = self.moment(Instant::now(), connection);
+        self.trace.turn(moment, next);
+    }
+
+    /// A piece came, and now something else is done.
+    pub(super) fn got(
+        &mut self,
+        connection: Option<&ConnectionInfo>,
+        piece: PieceInfo,
+        next: Stage,
+    ) {
+        let waited = Waited {
+            queue: piece.queue_time,
+            read: piece.disk_time,
+            tier: match (piece.from_ram, piece.from_flash) {
+                (true, _) => Tier::Ram,
+                (false, true) => Tier::Flash,
+                (false, false) => Tier::Disk,
+            },
+        };
+        let moment = self.moment(Instant::now(), connection);
+        self.trace.got(moment, waited, next);
+    }
+
+    /// It ended at a time of the machine: where its time went, if the server took long.
+    pub(super) fn end(
+        self,
+        now: Instant,
+        connection: Option<&ConnectionInfo>,
+    ) -> Option<Box<Stages>> {
+        let moment = self.moment(now, connection);
+        let stages = self.trace.end(moment);
+        (stages.of_server() > self.after).then(|| Box::new(stages))
+    }
+}

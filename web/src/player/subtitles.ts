@@ -1,0 +1,52 @@
+/**
+ * Subtitles that lie beside a plain file, as tracks of the video. The page fetches them itself: a
+ * track of another origin would ask the whole video for a permission that it may not have.
+ */
+import { h } from '../dom';
+import { languageName } from '../pure/language';
+
+export interface Beside {
+  readonly url: string;
+  readonly language: string | null;
+}
+
+export class Subtitles {
+  #video: HTMLVideoElement;
+  #tracks: HTMLTrackElement[] = [];
+  #urls: string[] = [];
+  #stop = new AbortController();
+
+  constructor(video: HTMLVideoElement) {
+    this.#video = video;
+  }
+
+  /** Adds those that can be had; none is shown before somebody picks it. */
+  async add(texts: readonly Beside[]): Promise<void> {
+    const { signal } = this.#stop;
+    // All at once, shown in their order.
+    const had = texts.map(async ({ url, language }) => {
+      const reply = await fetch(url, { signal });
+      if (!reply.ok) throw new Error(String(reply.status));
+      return { text: await reply.text(), language };
+    });
+    for (const one of await Promise.allSettled(had)) {
+      // Subtitles that are missing are no reason not to show the picture.
+      if (one.status !== 'fulfilled' || signal.aborted) continue;
+      const { text, language } = one.value;
+      const src = URL.createObjectURL(new Blob([text], { type: 'text/vtt' }));
+      const label = languageName(language, navigator.language);
+      const track = h('track', { kind: 'subtitles', src, label, srclang: language ?? 'und' });
+      this.#urls.push(src);
+      this.#tracks.push(track);
+      this.#video.append(track);
+    }
+  }
+
+  close(): void {
+    this.#stop.abort();
+    for (const track of this.#tracks) track.remove();
+    for (const url of this.#urls) URL.revokeObjectURL(url);
+    this.#tracks = [];
+    this.#urls = [];
+  }
+}
