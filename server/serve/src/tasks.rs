@@ -52,16 +52,18 @@ pub(crate) async fn upkeep(
     });
 }
 
-/// Says that the server is ready, once all roots are scanned.
+/// Says that the server is ready, once all roots are scanned; `addresses` are where viewers come to.
 pub(crate) async fn say_ready(
     state: Arc<MediaState>,
     scans: watch::Receiver<u64>,
     unscanned: Arc<Unscanned>,
-    is_ready: Arc<AtomicBool>,
+    (is_ready, addresses): (Arc<AtomicBool>, String),
 ) {
     until_scanned(&state, scans, &unscanned).await;
     is_ready.store(true, Ordering::Relaxed);
-    service_manager::notify(&[NotifyState::Ready]);
+    let files = state.library.counts().files;
+    let status = format!("serving at {addresses}; {files} files found at the start");
+    service_manager::notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
 /// Returns once all roots are scanned, or after a time, since what is on a root that takes longer is
