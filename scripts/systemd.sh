@@ -35,8 +35,8 @@ if [ "${1:-}" = --enter ]; then
         esac
         echo $$ >"$hierarchy$group/cgroup.procs"
     done
-    # The machine ends with unshare.
-    exec unshare --mount --uts --ipc --net --pid --cgroup --fork --kill-child \
+    # The machine ends with unshare, and unshare with the script, also by kill -9.
+    exec setpriv --pdeathsig KILL unshare --mount --uts --ipc --net --pid --cgroup --fork --kill-child \
         "$self" --boot "$3" "$4" "$5"
 fi
 
@@ -98,7 +98,7 @@ if [ "${1:-}" = --boot ]; then
 fi
 
 [ "$(id -u)" -eq 0 ] || die "only root can boot a machine; use sudo"
-for program in debootstrap unshare nsenter pgrep; do
+for program in debootstrap unshare setpriv nsenter pgrep; do
     command -v "$program" >/dev/null || die "$program is missing: apt install debootstrap procps"
 done
 
@@ -121,24 +121,33 @@ if [ ! -d "$root" ]; then
 fi
 root=$(realpath "$root")
 
+# take_away PROCESS: what the script that was this process may have left.
+take_away() {
+    for hierarchy in $hierarchies; do
+        # From the innermost; one whose processes are just ending needs another try.
+        for _ in $(seq 50); do
+            [ -d "${hierarchy}headlong-trial-$1" ] || break
+            find "${hierarchy}headlong-trial-$1" -depth -type d -exec rmdir {} + 2>/dev/null ||
+                sleep 0.1
+        done
+    done
+    rm -rf "$root.trial-$1"
+}
+# Those that were killed could not clean up.
+for left in "$root".trial-*; do
+    [ -d "/proc/${left##*-}" ] || [ ! -d "$left" ] || take_away "${left##*-}"
+done
+
 group=headlong-trial-$$
-over=$(mktemp -d)
-titles=$(mktemp -d "$root.titles-XXXXXX")
-chmod 755 "$titles"
+over=$root.trial-$$/over
+titles=$root.trial-$$/titles
+mkdir -p "$over" "$titles"
 machine=
 
 clean_up() {
     [ -z "$machine" ] || kill -KILL "$machine" 2>/dev/null || true
     [ -z "$machine" ] || wait "$machine" 2>/dev/null || true
-    for hierarchy in $hierarchies; do
-        # From the innermost; one whose processes are just ending needs another try.
-        for _ in $(seq 50); do
-            [ -d "$hierarchy$group" ] || break
-            find "$hierarchy$group" -depth -type d -exec rmdir {} + 2>/dev/null || sleep 0.1
-        done
-    done
-    rmdir "$over"
-    rm -rf "$titles"
+    take_away $$
 }
 trap clean_up EXIT
 trap 'exit 1' HUP INT TERM
