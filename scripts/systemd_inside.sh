@@ -136,6 +136,22 @@ check_crash() {
     say "crash: it comes back after kill -9"
 }
 
+check_watchdog() {
+    set_up WatchdogSec=3
+    restart "a watchdog"
+    hung() { [ "$(property Result)" != success ] || [ "$(property NRestarts)" != 0 ]; }
+    old=$(property MainPID)
+    systemctl kill --signal=USR2 --kill-who=main $unit
+    try 20 main_is_not "$old" || fail "no upgrade"
+    ! try 10 hung || fail "a server that works was ended"
+    kill -STOP "$(property MainPID)"
+    try 20 hung || fail "a server that hangs is left alone"
+    try 20 is_served || fail "a server that hung does not come back"
+    as_installed
+    restart "no watchdog"
+    say "watchdog: one that hangs is started again, and one that works is not, also after an upgrade"
+}
+
 check_upgrade() {
     watch 50 400k
     for _ in 1 2; do
@@ -356,6 +372,6 @@ failed=$(systemctl list-units --failed --plain --no-legend)
 [ -z "$failed" ] || fail "the machine does not boot well: $failed"
 say "booted: $(systemctl --version | head -n 1)"
 install_and_start
-all="units reload crash upgrade logs places flash edge memory socket reception mount removal"
+all="units reload crash watchdog upgrade logs places flash edge memory socket reception mount removal"
 for check in ${*:-$all}; do "check_$check"; done
 say "passed"

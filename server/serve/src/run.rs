@@ -159,7 +159,9 @@ async fn serve(
     };
     let mut context =
         ListenerContext::new(limits, start::tcp_options(&config), Arc::clone(&counters));
-    context.threads = Some(Arc::new(start::connection_threads()?));
+    let threads = start::connection_threads()?;
+    let alive = tokio::spawn(tasks::keep_alive(threads.pulse()));
+    context.threads = Some(Arc::new(threads));
     let addresses: Vec<String> = listeners
         .iter()
         .filter_map(|(on, listener)| {
@@ -238,6 +240,8 @@ async fn serve(
 
     let is_replaced = matches!(end, End::Replaced(_));
     if let End::Replaced(successor) = &end {
+        // The service manager hears the new one.
+        alive.abort();
         trigger.retire();
         if let Some((admin, _)) = &admin {
             admin.retire();

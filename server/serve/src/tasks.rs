@@ -11,6 +11,7 @@ use tokio::time::sleep;
 
 use crate::headers::read_headers;
 use crate::http::MediaState;
+use crate::net::Pulse;
 use crate::service_manager::{self, NotifyState};
 use crate::state_folder::{StateFolder, Who};
 use crate::unscanned::Unscanned;
@@ -50,6 +51,20 @@ pub(crate) async fn upkeep(
             remember(&state, &folder).await;
         }
     });
+}
+
+/// Tells the service manager that this process works, as often as it wants to hear that
+/// (`WatchdogSec=`): events are handled, and those of every thread of connections. Disks are not asked:
+/// one that hangs is no reason to end what others serve.
+pub(crate) async fn keep_alive(threads: Pulse) {
+    let Some(patience) = service_manager::watchdog_enabled() else {
+        return;
+    };
+    loop {
+        threads.beat().await;
+        service_manager::notify(&[NotifyState::Watchdog]);
+        sleep(patience / 3).await;
+    }
 }
 
 /// Says that the server is ready, once all roots are scanned; `addresses` are where viewers come to.
