@@ -113,6 +113,7 @@ export PACKAGE
 root=${BOOT_ROOT:-${CARGO_TARGET_DIR:-target}/systemd/root}
 if [ ! -d "$root" ]; then
     echo "systemd: making a Debian root in $root"
+    rm -rf --one-file-system "$root.new"
     mkdir -p "$root.new"
     timeout 1200 debootstrap --variant=minbase \
         --include=systemd,systemd-sysv,dbus,procps,curl,openssl,logrotate,man-db,nginx-light,ssl-cert \
