@@ -1,5 +1,5 @@
 # Verbs only; what has logic is in scripts/.
-.PHONY: help run test unit check deny coverage sanitize floods soak bench-smoke bench-hot build deb sbom web sample clean
+.PHONY: help run test unit check deny coverage sanitize floods soak bench-smoke bench-hot build deb systemd sbom web sample clean
 
 help: ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -42,6 +42,9 @@ build: web ## The programs, optimised: target/release/headlong, headlong-lab and
 
 deb: ## Debian packages in target/debian; of programs that are there: BIN_DIR=target/debug
 	@scripts/deb.sh
+
+systemd: ## The package below a real systemd (root; makes a Debian root): PACKAGE=FILE CHECKS="upgrade"
+	@scripts/systemd.sh
 
 sbom: ## What is linked into the programs, as CycloneDX in target/sbom; installs cargo-cyclonedx if needed
 	@scripts/sbom.sh

@@ -93,9 +93,9 @@ headlong run -- true || fail "headlong run"
 say "a configuration that is not right yet"
 unit=/usr/lib/systemd/system/headlong.service
 of_unit() { sed -n "s/^$1=//p" $unit; }
-# As the unit says: the user, the one capability, the folders.
-for pair in LogsDirectory:/var/log StateDirectory:/var/lib; do
-    install -d -o headlong -g headlong "${pair#*:}/$(of_unit "${pair%%:*}")"
+# As the unit says: the user, the one capability. The folders are there before the unit ever ran.
+for folder in "/var/log/$(of_unit LogsDirectory)" "/var/lib/$(of_unit StateDirectory)"; do
+    [ "$(stat -c %U "$folder")" = headlong ] || fail "no folder $folder of the user"
 done
 as_unit() {
     capability=$(of_unit AmbientCapabilities | tr 'A-Z' 'a-z' | sed 's/^cap_//')
@@ -106,8 +106,9 @@ as_unit() {
 }
 rm -rf /srv/videos
 status=0
-(as_unit "$(of_unit ExecStartPre)") >/clean/check 2>&1 || status=$?
-[ $status -eq "$(of_unit RestartPreventExitStatus)" ] || fail "check without titles: $status"
+(as_unit "$(of_unit ExecStart)") >/clean/check 2>&1 || status=$?
+[ $status -eq "$(of_unit RestartPreventExitStatus)" ] || fail "no titles: $status"
+[ "$(wc -l </clean/check)" -eq 1 ] || fail "more is wrong than titles: $(cat /clean/check)"
 
 say "serve"
 mkdir -p /srv/videos
@@ -115,7 +116,9 @@ mkdir -p /srv/videos
 # folder, and the server refuses it as one that was mounted later.
 mount -t tmpfs -o size=64m tmpfs /srv/videos
 dd if=/dev/urandom of=/srv/videos/title.bin bs=1M count=24 status=none
-(as_unit "$(of_unit ExecStartPre)") >/clean/check 2>&1 || fail "check: $(cat /clean/check)"
+# What a reload does first.
+(as_unit "$(of_unit ExecReload | head -n 1)") >/clean/check 2>&1 || fail "check: $(cat /clean/check)"
+[ ! -s /clean/check ] || fail "check is not quiet: $(cat /clean/check)"
 # As the unit has it, where that is allowed; without, less is registered with io_uring.
 ulimit -l unlimited 2>/dev/null || true
 # In a shell of its own, so that it is not a child of this one that waits for it.

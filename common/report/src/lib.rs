@@ -13,6 +13,7 @@ mod command_line;
 mod disk_trace;
 mod figures;
 mod html;
+mod journal;
 mod output;
 mod page;
 mod standard_error;
@@ -24,6 +25,7 @@ pub use disk_trace::{DiskAccess, DiskTraceError, read_disk_trace};
 pub use figures::{
     disk_layout, divergence_by_size, latency_cdf, lba_over_transactions, maximum_rates,
 };
+pub use journal::{Priority, error_prefix, is_journal};
 pub use output::{IsInput, Output, outputs_are_no_inputs, write_output};
 pub use page::{Page, Section, WriteError};
 pub use standard_error::say_line;

@@ -27,7 +27,7 @@ pub(crate) enum Command {
     /// Serve folders of titles over HTTP
     Serve(Serving),
     /// Check the arguments and the configuration of `serve` and print the settings; start nothing
-    Check(Serving),
+    Check(Checking),
     /// Read for programs that were started with `run`, from disks in long sweeps
     Reception(Receiving),
     /// Start a program so that the reception reads for it: nginx, Apache, any that uses glibc
@@ -119,6 +119,16 @@ pub(crate) struct FlashFormatting {
     /// Overwrite what is recognised there
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+/// `headlong check`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Checking {
+    #[command(flatten)]
+    pub(crate) serving: Serving,
+    /// Print mistakes and nothing else
+    #[arg(long)]
+    pub(crate) quiet: bool,
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are

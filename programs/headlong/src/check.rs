@@ -6,15 +6,18 @@ use headlong_library::look_at_roots;
 use headlong_serve::config::Config;
 use headlong_units::Bytes;
 
-use crate::args::Serving;
+use crate::args::Checking;
 
 /// Prints folders, devices and settings; the settings are a file that says the same.
-pub(crate) fn check(serving: &Serving) -> anyhow::Result<()> {
-    let mut config = serving.config()?;
+pub(crate) fn check(checking: &Checking) -> anyhow::Result<()> {
+    let mut config = checking.serving.config()?;
     // So that the settings mean the same wherever they are saved.
     config.join_paths(&std::env::current_dir()?);
     let page = report(&config)?;
-    Ok(headlong_survey::print(&page)?)
+    if !checking.quiet {
+        headlong_survey::print(&page)?;
+    }
+    Ok(())
 }
 
 fn report(config: &Config) -> anyhow::Result<String> {

@@ -59,7 +59,7 @@ pub fn main() -> ExitCode {
     };
     let result = match args.command {
         Command::Serve(serving) => serve::serve(&serving),
-        Command::Check(serving) => check::check(&serving),
+        Command::Check(checking) => check::check(&checking),
         Command::Reception(receiving) => anyprogram::receive(&receiving),
         Command::Run(running) => return failed(anyprogram::run(&running)),
         Command::Mount(mounting) => mount::mount(&mounting),
@@ -95,22 +95,23 @@ fn probe(probing: &Probing) -> Result<(), SurveyError> {
 /// Prints an error and gives its exit code.
 fn failed(error: anyhow::Error) -> ExitCode {
     let mut stderr = std::io::stderr().lock();
+    let prefix = headlong_report::error_prefix();
     // An error that cannot be printed changes the exit code all the same.
     let at_start = error.downcast_ref::<RunError>();
     let found_late = at_start.and_then(RunError::mistakes);
     if let Some(errors) = found_late.or_else(|| error.downcast_ref::<Mistakes>()) {
         for error in errors.iter() {
-            let _ = writeln!(stderr, "headlong: {error}");
+            let _ = writeln!(stderr, "{prefix}headlong: {error}");
         }
         return ExitCode::from(EXIT_USAGE);
     }
     if let Some(error @ RunError::Tls(_)) = at_start {
-        let _ = writeln!(stderr, "headlong: {error}");
+        let _ = writeln!(stderr, "{prefix}headlong: {error}");
         return ExitCode::from(EXIT_USAGE);
     }
     let of_launch = error.downcast_ref::<LaunchError>();
     if let Some(code) = of_launch.and_then(LaunchError::shell_code) {
-        let _ = writeln!(stderr, "headlong: {error}");
+        let _ = writeln!(stderr, "{prefix}headlong: {error}");
         return ExitCode::from(code);
     }
     let mistakes = error
@@ -119,13 +120,13 @@ fn failed(error: anyhow::Error) -> ExitCode {
     let error = match mistakes {
         Ok(Ok(mistakes)) => {
             for mistake in mistakes {
-                let _ = writeln!(stderr, "headlong: {mistake}");
+                let _ = writeln!(stderr, "{prefix}headlong: {mistake}");
             }
             return ExitCode::from(EXIT_USAGE);
         }
         Ok(Err(error)) => error.into(),
         Err(error) => error,
     };
-    let _ = writeln!(stderr, "headlong: {error}");
+    let _ = writeln!(stderr, "{prefix}headlong: {error}");
     ExitCode::from(EXIT_FAILURE)
 }

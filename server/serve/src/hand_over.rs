@@ -26,38 +26,39 @@ pub(crate) struct HandOver {
 }
 
 impl HandOver {
-    /// Starts the program and gives it this process's place, if it can take it; whether it has. If
-    /// not, this process serves as before, but for what was in its cache.
-    pub(crate) async fn give_place(&self) -> bool {
+    /// Starts the program and gives it this process's place, if it can take it; the process that has
+    /// it then. If not, this process serves as before, but for what was in its cache.
+    pub(crate) async fn give_place(&self) -> Option<Successor> {
         tracing::info!("another process is to take this one's place");
         match self.try_to_give().await {
-            Ok(process) => {
+            Ok((successor, process)) => {
                 tracing::info!(process, "another process serves from now on");
-                true
+                Some(successor)
             }
             Err(error) => {
                 tracing::error!("this process goes on serving: {error}");
-                false
+                None
             }
         }
     }
 
-    async fn try_to_give(&self) -> Result<u32, UpgradeError> {
-        let successor = Successor::start(&self.program, &self.listeners).await?;
+    async fn try_to_give(&self) -> Result<(Successor, u32), UpgradeError> {
+        let mut successor = Successor::start(&self.program, &self.listeners).await?;
         // It reads this when it starts its devices.
         tasks::remember(&self.state, &self.folder).await;
         self.retire_devices(true).await;
-        let process = match self.name_it(successor).await {
-            Ok(process) => process,
+        match self.name_it(&mut successor).await {
+            Ok(process) => Ok((successor, process)),
             Err(error) => {
+                // It is to give its memory back before this process takes some again.
+                drop(successor);
                 self.retire_devices(false).await;
-                return Err(error);
+                Err(error)
             }
-        };
-        Ok(process)
+        }
     }
 
-    async fn name_it(&self, successor: Successor) -> Result<u32, UpgradeError> {
+    async fn name_it(&self, successor: &mut Successor) -> Result<u32, UpgradeError> {
         let process = successor.go().await?;
         // Before it says anything to the service manager, which hears only the main process.
         service_manager::notify(&[NotifyState::MainPid(process)]);

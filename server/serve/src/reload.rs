@@ -32,16 +32,20 @@ impl Reloader {
     /// Reads the configuration and takes it into force, or says why not.
     pub(crate) async fn reload(&self) {
         service_manager::notify(&[NotifyState::Reloading]);
-        match (self.read_config)() {
-            Ok(config) => self.apply(&config).await,
+        let status = match (self.read_config)() {
+            Ok(config) => {
+                self.apply(&config).await;
+                "serving; the journal says what the last reload changed"
+            }
             Err(errors) => {
                 for error in errors.iter() {
                     tracing::error!("reload: {error}");
                 }
                 tracing::error!("the configuration is wrong, so the old one stays in force");
+                "serving by the old configuration: the new one is wrong, as the journal says"
             }
-        }
-        service_manager::notify(&[NotifyState::Ready]);
+        };
+        service_manager::notify(&[NotifyState::Ready, NotifyState::Status(status)]);
     }
 
     async fn apply(&self, config: &Config) {

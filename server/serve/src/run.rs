@@ -144,7 +144,7 @@ async fn serve(
     let missing = Arc::clone(&unscanned);
     let upkeep = tasks::upkeep(Arc::clone(&state), rescan, folder.clone(), scanned, missing);
     let upkeep = tokio::spawn(upkeep);
-    let late_flash = match predecessor {
+    let late_flash = match &predecessor {
         None => None,
         Some(predecessor) => {
             tasks::until_scanned(&state, scans.clone(), &unscanned).await;
@@ -163,7 +163,9 @@ async fn serve(
     };
     let mut context =
         ListenerContext::new(limits, start::tcp_options(&config), Arc::clone(&counters));
-    context.threads = Some(Arc::new(start::connection_threads()?));
+    let threads = start::connection_threads()?;
+    let alive = tokio::spawn(tasks::keep_alive(threads.pulse()));
+    context.threads = Some(Arc::new(threads));
     let addresses: Vec<String> = listeners
         .iter()
         .filter_map(|(on, listener)| {
@@ -209,7 +211,8 @@ async fn serve(
         }
         (trigger, task)
     });
-    tracing::info!(addresses = addresses.join(" "), "serving");
+    let addresses = addresses.join(" ");
+    tracing::info!(addresses, "serving");
 
     let drain_timeout = config.time_scale().wall(config.limits.drain_timeout);
     let reloader = Reloader {
@@ -224,7 +227,7 @@ async fn serve(
         Arc::clone(&state),
         scans,
         unscanned,
-        is_ready,
+        (is_ready, addresses),
     ));
     let heir = HandOver {
         program,
@@ -239,8 +242,10 @@ async fn serve(
     upkeep.abort();
     late_flash.iter().for_each(JoinHandle::abort);
 
-    let is_replaced = matches!(end, End::Replaced);
-    if is_replaced {
+    let is_replaced = matches!(end, End::Replaced(_));
+    if let End::Replaced(successor) = &end {
+        // The service manager hears the new one.
+        alive.abort();
         trigger.retire();
         if let Some((admin, _)) = &admin {
             admin.retire();
@@ -248,16 +253,29 @@ async fn serve(
         state.devices.iter().for_each(Device::leave_flash);
         tier.finish().await;
         let within = config.time_scale().wall(config.limits.upgrade_timeout);
-        signals.retire(&state, within, &mut serving).await;
+        let neighbours = (predecessor.as_ref(), successor);
+        signals
+            .retire(&state, within, &mut serving, neighbours)
+            .await;
     } else {
-        service_manager::notify(&[NotifyState::Stopping]);
+        let status = NotifyState::Status("stopping: replies in progress may end");
+        service_manager::notify(&[NotifyState::Stopping, status]);
     }
     tracing::info!(
         "stopping: no new connections; running replies may end within limits.drain_timeout"
     );
     trigger.drain();
-    // Each listener ends its connections within the drain timeout by itself.
-    let ended = async { while serving.join_next().await.is_some() {} };
+    if let Some(predecessor) = &predecessor {
+        predecessor.stop();
+    }
+    // Each listener ends its connections within the drain timeout by itself, and so does the process
+    // before this one.
+    let ended = async {
+        while serving.join_next().await.is_some() {}
+        if let Some(predecessor) = &predecessor {
+            predecessor.ended().await;
+        }
+    };
     let _ = tokio::time::timeout(drain_timeout + DRAIN_SPARE, ended).await;
     let cut = drained.counts().drain_aborts;
     tracing::info!(

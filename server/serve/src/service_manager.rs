@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-pub(crate) use sd_notify::NotifyState;
+pub(crate) use sd_notify::{NotifyState, watchdog_enabled};
 
 /// A service manager that is busy is given so long; what it does not take by then it does not get.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -9,6 +9,7 @@ use tokio::time::sleep;
 use crate::hand_over::HandOver;
 use crate::http::MediaState;
 use crate::reload::Reloader;
+use crate::upgrade::{Predecessor, Successor};
 
 /// The signals that the server acts on.
 pub(crate) struct Signals {
@@ -24,7 +25,7 @@ pub(crate) enum End {
     /// It was told to stop.
     Stop,
     /// Another process has its place.
-    Replaced,
+    Replaced(Successor),
 }
 
 impl Signals {
@@ -52,8 +53,8 @@ impl Signals {
                         _ = self.terminate.recv() => return End::Stop,
                         _ = self.interrupt.recv() => return End::Stop,
                     };
-                    if replaced {
-                        return End::Replaced;
+                    if let Some(successor) = replaced {
+                        return End::Replaced(successor);
                     }
                 }
                 _ = self.terminate.recv() => return End::Stop,
@@ -62,23 +63,28 @@ impl Signals {
         }
     }
 
-    /// What is left of a server whose place another process has: ends with its last connection, when
-    /// it is told to stop, or after `within`.
+    /// What is left of a server whose place `successor` has: ends with its last connection and after the
+    /// process before it, when it is told to stop, or after `within`.
     pub(crate) async fn retire(
         &mut self,
         state: &MediaState,
         within: Duration,
         listeners: &mut JoinSet<()>,
+        (predecessor, successor): (Option<&Predecessor>, &Successor),
     ) {
         let mut late = std::pin::pin!(sleep(within));
+        let mut told = std::pin::pin!(successor.says_stop());
+        let mut ended = std::pin::pin!(async {
+            // A listener ends with its last connection.
+            while listeners.join_next().await.is_some() {}
+            if let Some(predecessor) = predecessor {
+                predecessor.ended().await;
+            }
+        });
         loop {
             tokio::select! {
-                // A listener ends with its last connection.
-                ended = listeners.join_next() => {
-                    if ended.is_none() {
-                        return;
-                    }
-                }
+                () = &mut ended => return,
+                () = &mut told => return,
                 () = &mut late => return,
                 _ = self.user1.recv() => state.log.reopen(),
                 _ = self.terminate.recv() => return,

@@ -11,6 +11,7 @@ use tokio::time::sleep;
 
 use crate::headers::read_headers;
 use crate::http::MediaState;
+use crate::net::Pulse;
 use crate::service_manager::{self, NotifyState};
 use crate::state_folder::{StateFolder, Who};
 use crate::unscanned::Unscanned;
@@ -52,16 +53,32 @@ pub(crate) async fn upkeep(
     });
 }
 
-/// Says that the server is ready, once all roots are scanned.
+/// Tells the service manager that this process works, as often as it wants to hear that
+/// (`WatchdogSec=`): events are handled, and those of every thread of connections. Disks are not asked:
+/// one that hangs is no reason to end what others serve.
+pub(crate) async fn keep_alive(threads: Pulse) {
+    let Some(patience) = service_manager::watchdog_enabled() else {
+        return;
+    };
+    loop {
+        threads.beat().await;
+        service_manager::notify(&[NotifyState::Watchdog]);
+        sleep(patience / 3).await;
+    }
+}
+
+/// Says that the server is ready, once all roots are scanned; `addresses` are where viewers come to.
 pub(crate) async fn say_ready(
     state: Arc<MediaState>,
     scans: watch::Receiver<u64>,
     unscanned: Arc<Unscanned>,
-    is_ready: Arc<AtomicBool>,
+    (is_ready, addresses): (Arc<AtomicBool>, String),
 ) {
     until_scanned(&state, scans, &unscanned).await;
     is_ready.store(true, Ordering::Relaxed);
-    service_manager::notify(&[NotifyState::Ready]);
+    let files = state.library.counts().files;
+    let status = format!("serving at {addresses}; {files} files found at the start");
+    service_manager::notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
 /// Returns once all roots are scanned, or after a time, since what is on a root that takes longer is

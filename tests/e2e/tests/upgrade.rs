@@ -290,7 +290,7 @@ fn a_program_that_does_not_start_leaves_the_old_process_serving() {
 }
 
 #[test]
-fn a_stop_after_an_upgrade_ends_the_old_process_too() {
+fn a_stop_after_upgrades_ends_all_processes_before_the_one_that_is_told() {
     let library = Library::new(1, 24 * MIB).expect("a library");
     let mut server = ServerBuilder::new([library.root()])
         .config("[limits]\ndrain_timeout = \"1s\"")
@@ -301,11 +301,23 @@ fn a_stop_after_an_upgrade_ends_the_old_process_too() {
     let text = request_text("GET", "/title-0.bin", &[]);
     connection.send(text.as_bytes()).expect("sent");
     connection.receive_head().expect("a head");
-    let old = rustix::process::Pid::from_raw(server.pid() as i32).expect("an id");
-    server.replace().expect("replaced");
-    // As systemd stops a unit: every process of it.
-    rustix::process::kill_process(old, Signal::TERM).expect("signal");
-    assert!(server.wait(Duration::from_secs(60)).is_some(), "it ends");
+    let oldest = server.pid();
+    // This one gets no request, and stays to pass on what it is told.
+    let between = server.replace().expect("replaced");
+    let newest = server.replace().expect("replaced");
+    for process in [oldest, between, newest] {
+        assert!(is_alive(process), "a reply is not over");
+    }
+    // As systemd stops a unit of `KillMode=mixed`: its main process only.
+    server.signal(Signal::TERM).expect("signal");
+    eventually(
+        "the end of the main process",
+        || is_alive(newest),
+        |alive| !alive,
+    );
+    for process in [oldest, between] {
+        assert!(!is_alive(process), "the main process ends last");
+    }
 }
 
 #[test]

@@ -59,6 +59,12 @@ impl Config {
             if let Err((key, text)) = check_s3(rule) {
                 document.wrong(&format!("pull.{prefix}.{key}"), text);
             }
+            if rule.folder.is_dir()
+                && let Err(error) = try_to_write(&rule.folder)
+            {
+                let text = cannot_write(&rule.folder, &error, "name another folder");
+                document.wrong(&format!("pull.{prefix}.folder"), text);
+            }
         }
         if let Some(folder) = self.state.as_ref().filter(|folder| !folder.is_dir()) {
             let name = folder.display();
@@ -67,12 +73,7 @@ impl Config {
         } else if let Some(folder) = &self.state
             && let Err(error) = try_to_write(folder)
         {
-            let name = folder.display();
-            let text = format!(
-                "{name} cannot be written to: {error}; let the server's user write there, or \
-                 remove state"
-            );
-            document.wrong("state", text);
+            document.wrong("state", cannot_write(folder, &error, "remove state"));
         }
         if let Err(text) = tcp_options(self).check() {
             document.wrong("tcp.congestion_control", text);
@@ -233,6 +234,16 @@ fn try_to_write(folder: &Path) -> std::io::Result<()> {
         .create_new(true)
         .open(&file)?;
     fs::remove_file(file)
+}
+
+/// What is wrong with a folder, and how it is mended.
+fn cannot_write(folder: &Path, error: &std::io::Error, or: &str) -> String {
+    let name = folder.display();
+    let remedy = match error.kind() {
+        ErrorKind::ReadOnlyFilesystem => "let a unit of systemd write there by ReadWritePaths=",
+        _ => "let the server's user write there",
+    };
+    format!("{name} cannot be written to: {error}; {remedy}, or {or}")
 }
 
 /// Whether a log could be written there; nothing is made.

@@ -110,9 +110,13 @@ pub enum FlashError {
 
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::NotFound => "make it with `headlong flash format`",
+        io::ErrorKind::NotFound => {
+            "make it with `headlong flash format`, or let the unit of systemd show it"
+        }
         io::ErrorKind::PermissionDenied => "let the server's user read and write it",
-        io::ErrorKind::ReadOnlyFilesystem => "it must be writable",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "let it be writable; for a unit of systemd, by ReadWritePaths="
+        }
         _ => "look into the kernel's log (dmesg)",
     }
 }

@@ -9,7 +9,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use headlong_flash::RECORD_ALIGN_BYTES;
 use headlong_flash::format::{ReadFailed, SUPER_BYTES, SUPER_COPIES, Super};
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
+use rustix::fs::{
+    Access as Rights, FallocateFlags, FlockOperation, OFlags, access, fallocate, flock,
+};
 use rustix::io::Errno;
 
 use super::aligned::Aligned;
@@ -234,6 +236,7 @@ pub(crate) fn look(paths: &[PathBuf], piece_bytes: u64) -> Vec<FlashError> {
     let mut seen = Vec::new();
     for path in paths {
         let looked = Medium::open(path, Access::Look).and_then(|medium| medium.super_record());
+        let looked = looked.and_then(|tier| may_write(path).map(|()| tier));
         let tier = match looked {
             Ok(looked) => looked,
             Err(error) => {
@@ -244,6 +247,14 @@ pub(crate) fn look(paths: &[PathBuf], piece_bytes: u64) -> Vec<FlashError> {
         errors.extend(misfit(path, &tier, piece_bytes, &mut first, &mut seen));
     }
     errors
+}
+
+/// Whether the server may write to it; nothing is opened, as the one that runs has it.
+fn may_write(path: &Path) -> Result<(), FlashError> {
+    access(path, Rights::WRITE_OK).map_err(|errno| FlashError::Open {
+        path: path.to_path_buf(),
+        error: errno.into(),
+    })
 }
 
 /// What is wrong with an SSD beside those before it.

@@ -1,10 +1,11 @@
-//! The daemon's own log: text to standard error, where systemd and people look for it.
+//! The daemon's own log: text to standard error, where systemd and people look for it. The journal
+//! keeps times itself, and is told the level of each line.
 
 use std::io::{self, IsTerminal};
 
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
-use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
+use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
 
 use super::lossy::Lossy;
 
@@ -42,11 +43,16 @@ pub fn init_daemon_log(level: &str) -> Result<DaemonLog, DaemonLogError> {
     let from_environment = std::env::var("RUST_LOG").ok();
     let wanted = from_environment.as_deref().filter(|text| !text.is_empty());
     let (filter, handle) = reload::Layer::new(parse(wanted.unwrap_or(level))?);
-    let lines = Lossy::new(io::stderr());
+    let is_journal = headlong_report::is_journal();
+    let lines = Lossy::new(io::stderr(), is_journal);
     let text = fmt::layer()
         .with_writer(lines.clone())
         .with_ansi(io::stderr().is_terminal())
         .with_target(false);
+    let text = match is_journal {
+        true => text.without_time().with_level(false).boxed(),
+        false => text.boxed(),
+    };
     tracing_subscriber::registry()
         .with(filter)
         .with(text)

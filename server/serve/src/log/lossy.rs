@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use headlong_report::Priority;
+use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Most lines that wait.
@@ -22,6 +24,8 @@ const FLUSH_TIME: Duration = Duration::from_secs(1);
 pub(super) struct Lossy {
     lines: SyncSender<Vec<u8>>,
     counts: Arc<Counts>,
+    /// The journal is told the level of each line.
+    is_journal: bool,
 }
 
 #[derive(Debug, Default)]
@@ -33,13 +37,17 @@ struct Counts {
 
 impl Lossy {
     /// Starts the thread that writes to `sink`; if there is none to be had, lines are dropped.
-    pub(super) fn new(sink: impl Write + Send + 'static) -> Self {
+    pub(super) fn new(sink: impl Write + Send + 'static, is_journal: bool) -> Self {
         let (lines, receiver) = sync_channel(LINES_MAX);
         let counts = Arc::<Counts>::default();
         let of_thread = Arc::clone(&counts);
         let thread = std::thread::Builder::new().name("daemon-log".to_owned());
         let _ = thread.spawn(move || write_all(&receiver, sink, &of_thread));
-        Self { lines, counts }
+        Self {
+            lines,
+            counts,
+            is_journal,
+        }
     }
 
     /// Waits until what was said is written, but not for ever.
@@ -108,6 +116,25 @@ impl MakeWriter<'_> for Lossy {
             log: self.clone(),
         }
     }
+
+    fn make_writer_for(&self, of: &Metadata<'_>) -> Line {
+        let mut line = self.make_writer();
+        if self.is_journal {
+            line.text = mark(*of.level()).into_bytes();
+        }
+        line
+    }
+}
+
+/// What a line begins with: its level for the journal, and for who reads.
+fn mark(level: Level) -> String {
+    let priority = match level {
+        Level::ERROR => Priority::Error,
+        Level::WARN => Priority::Warning,
+        Level::INFO => Priority::Info,
+        Level::DEBUG | Level::TRACE => Priority::Debug,
+    };
+    format!("{priority}{level} ")
 }
 
 #[cfg(test)]
@@ -118,7 +145,7 @@ mod tests {
     #[test]
     fn a_log_that_nobody_reads_holds_nobody_up_and_says_what_it_dropped() {
         let (mut reader, writer) = io::pipe().expect("a pipe");
-        let log = Lossy::new(writer);
+        let log = Lossy::new(writer, false);
         // Far more than the pipe and the queue hold.
         let text = [b'x'; 1000];
         for _ in 0..2 * LINES_MAX {
@@ -141,5 +168,13 @@ mod tests {
             "{}",
             all.len()
         );
+    }
+
+    #[test]
+    fn the_journal_is_told_how_much_a_line_matters() {
+        assert_eq!(mark(Level::ERROR), "<3>ERROR ");
+        assert_eq!(mark(Level::WARN), "<4>WARN ");
+        assert_eq!(mark(Level::INFO), "<6>INFO ");
+        assert_eq!(mark(Level::TRACE), "<7>TRACE ");
     }
 }

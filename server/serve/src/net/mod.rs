@@ -53,7 +53,7 @@ pub use listen::{BindError, TcpOptions, adopt, bind};
 pub use outlet::{Outgoing, Outlet};
 pub use remote::{Remote, TrustedProxies};
 pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
-pub use threads::ConnectionThreads;
+pub use threads::{ConnectionThreads, Pulse};
 pub use timed::TimedStream;
 pub use tls::{ReloadingCertificates, TlsError, check_ocsp, check_pair, tls_acceptor};
 pub use tracked::{CountedBuf, TrackedBody};

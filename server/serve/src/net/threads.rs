@@ -61,6 +61,24 @@ impl ConnectionThreads {
             handle: one.handle.clone(),
         })
     }
+
+    /// What tells whether they work.
+    pub fn pulse(&self) -> Pulse {
+        Pulse(self.threads.iter().map(|one| one.handle.clone()).collect())
+    }
+}
+
+/// Tells whether threads work; it keeps none of them.
+#[derive(Debug)]
+pub struct Pulse(Vec<Handle>);
+
+impl Pulse {
+    /// Returns once each thread has handled an event, or has ended.
+    pub async fn beat(&self) {
+        for handle in &self.0 {
+            let _ = handle.spawn(async {}).await;
+        }
+    }
 }
 
 impl One {
@@ -142,6 +160,27 @@ mod tests {
         assert_eq!(counts(&threads)[0], before + 1);
         drop(seats);
         assert_eq!(counts(&threads), [0, 0, 0]);
+    }
+
+    #[test]
+    fn a_pulse_waits_for_a_thread_that_is_held_up_and_for_none_that_has_ended() {
+        let threads = ConnectionThreads::start(2).expect("two threads");
+        let pulse = threads.pulse();
+        let waiting = Builder::new_current_thread().build().expect("a runtime");
+        waiting.block_on(pulse.beat());
+        let (free, held) = std::sync::mpsc::channel::<()>();
+        // As a look-up that hangs would hold it.
+        threads.threads[1].handle.spawn(async move { held.recv() });
+        let mut beat = std::pin::pin!(pulse.beat());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        for _ in 0..100 {
+            assert!(beat.as_mut().poll(&mut context).is_pending());
+            std::thread::yield_now();
+        }
+        drop(free);
+        waiting.block_on(beat);
+        drop(threads);
+        waiting.block_on(pulse.beat());
     }
 
     #[test]

@@ -35,6 +35,9 @@ impl Pulls {
             let pull = pull.map_err(|error| {
                 let remedy = match error.kind() {
                     ErrorKind::PermissionDenied => "; let the server's user write there",
+                    ErrorKind::ReadOnlyFilesystem => {
+                        "; for a unit of systemd, ReadWritePaths= lets it"
+                    }
                     _ => "",
                 };
                 format!("pull.{prefix}: {folder} cannot keep titles: {error}{remedy}")

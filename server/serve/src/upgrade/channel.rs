@@ -36,6 +36,8 @@ pub(super) enum Word {
     Yours,
     /// It is to end.
     GiveUp,
+    /// The service is being stopped.
+    Stop,
 }
 
 impl fmt::Display for Word {
@@ -48,6 +50,7 @@ impl fmt::Display for Word {
             Self::Ready(process) => write!(f, "ready {process}"),
             Self::Yours => f.write_str("yours"),
             Self::GiveUp => f.write_str("give up"),
+            Self::Stop => f.write_str("stop"),
         }
     }
 }
@@ -60,6 +63,7 @@ impl Word {
             "go" => Self::Go,
             "yours" => Self::Yours,
             "give up" => Self::GiveUp,
+            "stop" => Self::Stop,
             _ => match text.split_once(' ')? {
                 ("listener", address) => Self::Listener(address.parse().ok()?),
                 ("ready", process) => Self::Ready(process.parse().ok()?),
@@ -198,6 +202,7 @@ mod tests {
             Word::Ready(7),
             Word::Yours,
             Word::GiveUp,
+            Word::Stop,
         ];
         for word in words {
             one.say(word, None).await.expect("said");

@@ -18,7 +18,12 @@
 //! service manager           -> yours     accepts connections
 //! accepts no more; lets the flash tier
 //! go; ends its replies                   takes the flash tier once it is free
+//! drains, if it still has any  <- stop   is told to stop
 //! ```
+//!
+//! A service manager that stops the service needs to tell the new process only: it tells the old one,
+//! and ends after it. An old one that has nothing left ends after the one before it, so that none is
+//! without somebody to tell it.
 //!
 //! Both speak over a pair of sockets, of which the new one has its end as standard input. An end
 //! that is closed says that its process has ended: a new one is given up then, and a new one that

@@ -41,7 +41,7 @@ impl Predecessor {
     }
 
     /// This process could serve; returns when it is to.
-    pub(crate) async fn take_over(self) -> Result<(), UpgradeError> {
+    pub(crate) async fn take_over(&self) -> Result<(), UpgradeError> {
         let ready = Word::Ready(std::process::id());
         let answer = match self.0.say(ready, None).await {
             Ok(()) => self.0.hear().await,
@@ -57,6 +57,17 @@ impl Predecessor {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The service is being stopped; the old process passes it on to the one before it.
+    pub(crate) fn stop(&self) {
+        self.0.say_at_once(Word::Stop);
+    }
+
+    /// Returns once the old process has ended, and with it all before it.
+    pub(crate) async fn ended(&self) {
+        // It has nothing more to say.
+        while self.0.hear().await.is_ok() {}
     }
 }
 

@@ -44,7 +44,7 @@ impl Program {
         let mut command = Command::new(&self.path);
         command.args(&self.arguments).env(VARIABLE, part);
         // They are about the process before.
-        for name in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] {
+        for name in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID"] {
             command.env_remove(name);
         }
         command

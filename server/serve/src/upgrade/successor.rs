@@ -68,10 +68,22 @@ impl Successor {
     }
 
     /// It serves from now on.
-    pub(crate) async fn take_over(mut self) -> Result<(), UpgradeError> {
+    pub(crate) async fn take_over(&mut self) -> Result<(), UpgradeError> {
         self.channel.say(Word::Yours, None).await?;
         self.has_place = true;
         Ok(())
+    }
+
+    /// Returns when it says that the service is being stopped. One that ends without that has crashed:
+    /// replies of this process are all that there is then, and they go on.
+    pub(crate) async fn says_stop(&self) {
+        loop {
+            match self.channel.hear().await {
+                Ok((Word::Stop, _)) => return,
+                Ok(_) => {}
+                Err(_) => std::future::pending().await,
+            }
+        }
     }
 }
 
