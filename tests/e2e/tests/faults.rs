@@ -1,5 +1,7 @@
 //! Disks that err, hang and vanish: their requests fail cleanly, and nobody else's do.
 
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::path::Path;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
@@ -9,9 +11,12 @@ use headlong_e2e_tests::{Library, Title, bounded, eventually};
 use headlong_testkit::client::{ClientError, Connection, fetch, request_text};
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::slow_disk::DriveModel;
-use headlong_testkit::{BlockDevice, Server, SlowDisk, pattern};
+use headlong_testkit::{BlockDevice, Scratch, Server, SlowDisk, pattern};
 
 const MIB: u64 = 1 << 20;
+
+/// The access log.
+const LOG: &str = "access.log";
 
 /// A server over a disk that can be made to fail, and over a folder on a good one.
 struct Rig {
@@ -21,6 +26,7 @@ struct Rig {
     device: BlockDevice,
     // Dropped after the server that reads it.
     _library: Library,
+    scratch: Scratch,
 }
 
 impl Rig {
@@ -32,14 +38,17 @@ impl Rig {
         let device = BlockDevice::new(256 * MIB, DriveModel::WD_RED, 20.0).expect("a device");
         let titles = fill_root(device.root(), 6, 16 * MIB).expect("titles");
         let library = Library::new(0, 0).expect("a library");
+        let scratch = Scratch::new("faults").expect("a folder");
         let good = Title::create(library.root(), "good.bin", 100, 4 * MIB).expect("a title");
         device.start().expect("start");
         let server = ServerBuilder::new([device.root(), library.root()])
             .memory("32MiB")
-            .config(
+            .config(&format!(
                 "admission = \"accept\"\nread_timeout = \"1s\"\nerrors_offline = 4\n\
-                 offline_retry = \"500ms\"\nprefetch = \"1MiB\"\npolicy = \"fixed\"",
-            )
+                     offline_retry = \"500ms\"\nprefetch = \"1MiB\"\npolicy = \"fixed\"\n\
+                     [log]\naccess = {:?}",
+                scratch.path().join(LOG)
+            ))
             .start()
             .expect("a server");
         Some(Self {
@@ -48,6 +57,7 @@ impl Rig {
             good,
             device,
             _library: library,
+            scratch,
         })
     }
 
@@ -218,6 +228,33 @@ fn a_disk_that_hangs_fails_its_requests_in_time_and_holds_nobody_else_up() {
         Ok(MIB),
         "right bytes after the hang"
     );
+}
+
+#[test]
+fn who_resets_the_connection_while_a_disk_hangs_is_in_the_log() {
+    let Some(rig) = Rig::new("who_resets_the_connection_while_a_disk_hangs") else {
+        return;
+    };
+    let address = rig.server.address();
+    rig.device.disk().hang(None);
+    let mut client = TcpStream::connect(address).expect("connects");
+    let target = &rig.titles[0].target;
+    write!(client, "GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").expect("asks");
+    let active =
+        || rig.server.status().expect("/status").0["connections"]["requests_active"].clone();
+    eventually("the request", active, |active| active.as_u64() == Some(1));
+    rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).expect("is set");
+    drop(client);
+    let path = rig.scratch.path().join(LOG);
+    let lines = || std::fs::read_to_string(&path).unwrap_or_default();
+    let text = eventually("its line", lines, |text| text.contains("client-gone"));
+    let line = text.lines().find(|line| line.contains("client-gone"));
+    assert!(
+        line.is_some_and(|line| line.contains("499") && line.contains(target)),
+        "{text}"
+    );
+    rig.device.disk().release();
+    rig.wait_until_served();
 }
 
 /// So that what was looked at is asked of the disk again. Where that is not allowed, less is tested.

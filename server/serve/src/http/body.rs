@@ -187,6 +187,13 @@ impl Account {
         }
     }
 
+    /// Why the reply has no end, if nothing failed here.
+    fn why_cut_off(&self) -> &'static str {
+        let connection = self.connection.as_ref();
+        let is_drained = connection.is_some_and(|connection| connection.is_drain_aborted());
+        if is_drained { "drained" } else { "client-gone" }
+    }
+
     /// By the clock that replies share.
     fn now(&self) -> Instant {
         self.state.now(self.time_scale)
@@ -427,20 +434,30 @@ impl http_body::Body for ReplyBody {
 
 impl Drop for ReplyBody {
     fn drop(&mut self) {
+        let account = &mut self.account;
+        if self.left_bytes > 0 && account.record.failure.is_none() {
+            account.record.failure = Some(account.why_cut_off());
+        }
+    }
+}
+
+/// What nginx writes of a client that left before its reply began.
+const STATUS_LEFT: u16 = 499;
+
+impl Drop for Account {
+    fn drop(&mut self) {
         let now = Clock::now();
-        let elapsed = now.duration_since(self.account.started);
-        let elapsed = self.account.time_scale.model(elapsed);
-        let record = &mut self.account.record;
+        let elapsed = self.time_scale.model(now.duration_since(self.started));
+        if self.record.status == 0 {
+            self.record.status = STATUS_LEFT;
+            self.record.failure = Some(self.why_cut_off());
+        }
+        let record = &mut self.record;
         record.service_time = elapsed;
-        if self.left_bytes > 0 && record.failure.is_none() {
-            let connection = self.account.connection.as_ref();
-            let is_drained = connection.is_some_and(|connection| connection.is_drain_aborted());
-            record.failure = Some(if is_drained { "drained" } else { "client-gone" });
+        if let Some(trace) = self.trace.take() {
+            record.stages = trace.end(now, self.connection.as_deref());
         }
-        if let Some(trace) = self.account.trace.take() {
-            record.stages = trace.end(now, self.account.connection.as_deref());
-        }
-        let state = &self.account.state;
+        let state = &self.state;
         let is_slow = record.stages.is_some();
         let first_byte = record.first_byte_time;
         state.metrics.observe(record.status, elapsed, first_byte);
