@@ -19,8 +19,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 impl Shard {
     /// From now on nothing is kept that no running reply will send: its memory is given back by
-    /// [`Command::Vacate`], and viewers without a running reply are forgotten, as they go on
-    /// elsewhere. Requests are served as before. `false` ends that: what comes is kept again.
+    /// [`Command::Vacate`]. Requests are served as before, and it is known where viewers are, which the
+    /// other process is told when it takes the place. `false` ends that: what comes is kept again.
     pub fn handle_retiring(&mut self, now: Instant, retires: bool) {
         self.begin(now);
         let keeps_unread = retires || self.config.retention != Retention::PageCache;
@@ -30,7 +30,7 @@ impl Shard {
             let idle = self.chains.iter().filter(|(_, chain)| chain.is_idle());
             let idle: Vec<ChainId> = idle.map(|(id, _)| id).collect();
             for chain in idle {
-                self.end_chain(chain);
+                self.empty_chain(chain);
             }
             self.memory.begin_vacating();
         } else {

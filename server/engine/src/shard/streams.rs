@@ -6,10 +6,11 @@ use headlong_units::{BitRate, Instant};
 
 use super::state::Shard;
 use crate::command::{Command, Failure, Refusal};
-use crate::ids::{ChainId, RequestId, Slot, StreamId};
+use crate::ids::{ChainId, JobId, RequestId, Slot, StreamId};
 use crate::layout::Layout;
 use crate::memory::Evicted;
 use crate::stream::{PartSpec, StreamSpec};
+use crate::unread::Unread;
 
 impl Shard {
     /// Registers a stream, so that requests may name it. One that is already there stays.
@@ -112,13 +113,38 @@ impl Shard {
             self.remember_chain(&chain);
         }
         self.streams.end_chain(self.now, chain.stream);
-        if let Some(job) = chain.job
-            && self.queue.job(job).is_some_and(|job| !job.demanded)
+        self.let_go((chain.stream, id), &chain.unread, chain.job);
+    }
+
+    /// What a viewer with a name or without one has not read is nobody's, and nothing more is read
+    /// ahead for it; it is still known where it is.
+    pub(super) fn empty_chain(&mut self, id: ChainId) {
+        let Some(chain) = self.chains.get_mut(id) else {
+            return;
+        };
+        let unread = core::mem::take(&mut chain.unread);
+        chain.fetched_end = chain.position;
+        let (stream, job) = (chain.stream, chain.job);
+        if self.let_go((stream, id), &unread, job)
+            && let Some(chain) = self.chains.get_mut(id)
         {
+            chain.job = None;
+        }
+    }
+
+    /// Gives up what was read, or is to be read, for a chain. Whether its job is gone.
+    fn let_go(
+        &mut self,
+        (stream, id): (StreamId, ChainId),
+        unread: &Unread,
+        job: Option<JobId>,
+    ) -> bool {
+        let job = job.filter(|job| self.queue.job(*job).is_some_and(|job| !job.demanded));
+        if let Some(job) = job {
             self.queue.remove(job);
         }
-        for piece in chain.unread.iter() {
-            let key = (chain.stream, piece);
+        for piece in unread.iter() {
+            let key = (stream, piece);
             if let Some(slot) = self.memory.find(key)
                 && self.memory.owner(slot) == Some(id)
             {
@@ -126,6 +152,7 @@ impl Shard {
                 self.memory.disown(slot, wanted_at);
             }
         }
+        job.is_some()
     }
 
     /// Counts a piece that left memory, and tells the chain it was kept for.

@@ -259,12 +259,16 @@ impl<'a> Overseer<'a> {
 
     fn begin_drain(&mut self) {
         self.is_draining = true;
+        let (now, within) = (Instant::now(), self.info.limits().drain_timeout);
         let grace = if self.info.active_count() == 0 {
-            CLOSE_GRACE.min(self.info.limits().drain_timeout)
+            CLOSE_GRACE.min(within)
+        } else if self.info.is_too_long_for(now, within) {
+            // The sooner its reader is cut off, the sooner somebody else serves it.
+            Duration::ZERO
         } else {
-            self.info.limits().drain_timeout
+            within
         };
-        self.closing = Some((Instant::now() + grace, End::DrainAborted));
+        self.closing = Some((now + grace, End::DrainAborted));
     }
 
     fn natural_end(&self) -> End {

@@ -240,6 +240,30 @@ async fn a_drain_ends_even_if_a_request_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_drain_does_not_wait_for_a_reply_that_will_not_be_whole_by_its_end() {
+    let remote = SocketAddr::from(([127, 0, 0, 1], 1));
+    let (limits, counters) = (Arc::<Limits>::default(), Arc::default());
+    let info = ConnectionInfo::new(0, remote.into(), false, limits, counters);
+    let info = Arc::new(info);
+    let _active = info.begin_request(http::Version::HTTP_11);
+    let within = info.limits().drain_timeout;
+    let is_too_long = || info.is_too_long_for(Instant::now(), within);
+    info.begin_reply(1000);
+    info.note_left(990);
+    assert!(!is_too_long(), "it has just begun");
+    sleep(within).await;
+    assert!(is_too_long(), "one per cent in so long");
+    info.note_left(500);
+    assert!(!is_too_long(), "one half is the rest in as long again");
+    sleep(Duration::from_secs(1)).await;
+    let mut overseer = Overseer::new(&info);
+    overseer.begin_drain();
+    let action = poll_fn(|cx| overseer.poll_action(cx)).await;
+    assert!(matches!(action, Action::Cut(End::DrainAborted)));
+    assert!(is_too_long() && info.is_drain_aborted());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_idle_connection_is_closed_at_once_when_the_server_drains() {
     let mut server = serve(Limits::default());
     server.say(HELLO).await;

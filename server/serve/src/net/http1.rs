@@ -234,6 +234,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
             broken: None,
         };
         self.pins.release(&self.stream);
+        self.info.begin_reply(length.unwrap_or(0));
         poll_fn(|cx| self.poll_send(cx, &mut sending, &mut body)).await
     }
 
@@ -252,6 +253,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
             sending.gather(cx, body);
             if sending.has_something() {
                 ready!(sending.poll_write(cx, &mut self.stream, &mut self.pins))?;
+                self.info.note_left(sending.unwritten_bytes());
                 continue;
             }
             ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
@@ -382,6 +384,11 @@ impl<D: Outgoing> Sending<D> {
         }
         self.ahead_bytes += bytes;
         self.pieces.push_back(data);
+    }
+
+    /// Of the body, as far as its length is known.
+    fn unwritten_bytes(&self) -> u64 {
+        self.left_bytes.unwrap_or(0) + self.ahead_bytes as u64
     }
 
     fn has_something(&self) -> bool {

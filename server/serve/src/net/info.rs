@@ -15,6 +15,8 @@ use super::progress::ReplyProgress;
 use super::remote::Remote;
 
 const NEVER: u64 = u64::MAX;
+/// The first bytes of a reply go as fast as the network takes them.
+const SHOWS_PACE_AFTER: Duration = Duration::from_secs(1);
 
 /// One connection, as the service finds it in a request's extensions.
 #[derive(Debug)]
@@ -35,6 +37,10 @@ pub struct ConnectionInfo {
     /// Since when a write waits, and how long writes before it did.
     write_waits_since: AtomicU64,
     writes_waited: AtomicU64,
+    /// Of the present reply over HTTP/1.1: when its head was made, its bytes, and those not written.
+    reply_began: AtomicU64,
+    reply_bytes: AtomicU64,
+    reply_left: AtomicU64,
     send_timed_out: AtomicBool,
     drain_aborted: AtomicBool,
     retired: AtomicBool,
@@ -80,6 +86,9 @@ impl ConnectionInfo {
             head_began: AtomicU64::new(NEVER),
             write_waits_since: AtomicU64::new(NEVER),
             writes_waited: AtomicU64::new(0),
+            reply_began: AtomicU64::new(0),
+            reply_bytes: AtomicU64::new(0),
+            reply_left: AtomicU64::new(0),
             send_timed_out: AtomicBool::new(false),
             drain_aborted: AtomicBool::new(false),
             retired: AtomicBool::new(false),
@@ -239,11 +248,34 @@ impl ConnectionInfo {
         }
     }
 
+    /// A reply of so many bytes begins.
+    pub(super) fn begin_reply(&self, bytes: u64) {
+        self.reply_began.store(self.since_opened(), Relaxed);
+        self.reply_bytes.store(bytes, Relaxed);
+        self.reply_left.store(bytes, Relaxed);
+    }
+
+    /// So many bytes of the present reply are not written yet.
+    pub(super) fn note_left(&self, bytes: u64) {
+        self.reply_left.store(bytes, Relaxed);
+    }
+
+    /// Whether the present reply has shown a pace at which it will not be whole in that time.
+    pub(super) fn is_too_long_for(&self, now: Instant, within: Duration) -> bool {
+        let began = self.at(self.reply_began.load(Relaxed));
+        let lasted = now.saturating_duration_since(began);
+        let left = self.reply_left.load(Relaxed);
+        let sent = self.reply_bytes.load(Relaxed).saturating_sub(left);
+        let needs = lasted.as_nanos().saturating_mul(left.into());
+        lasted >= SHOWS_PACE_AFTER && needs > within.as_nanos().saturating_mul(sent.into())
+    }
+
     /// A head is complete. The guard belongs to the reply and its bytes.
     pub(super) fn begin_request(self: &Arc<Self>, version: http::Version) -> ActiveRequest {
         self.http2.store(version == http::Version::HTTP_2, Relaxed);
         self.requests.fetch_add(1, Relaxed);
         self.active.fetch_add(1, Relaxed);
+        self.begin_reply(0);
         self.shed.store(false, Relaxed);
         add(&self.counters.requests_active);
         let began = self.head_since.swap(NEVER, Relaxed);
