@@ -35,6 +35,9 @@ use super::{BoxError, NoBody};
 /// How long a connection that was asked to close may take for it.
 const CLOSE_GRACE: Duration = Duration::from_secs(3);
 
+/// Between two looks whether a reply can still be whole when a drain ends.
+const DRAIN_LOOKS: Duration = Duration::from_millis(250);
+
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
@@ -259,16 +262,12 @@ impl<'a> Overseer<'a> {
 
     fn begin_drain(&mut self) {
         self.is_draining = true;
-        let (now, within) = (Instant::now(), self.info.limits().drain_timeout);
         let grace = if self.info.active_count() == 0 {
-            CLOSE_GRACE.min(within)
-        } else if self.info.is_too_long_for(now, within) {
-            // The sooner its reader is cut off, the sooner somebody else serves it.
-            Duration::ZERO
+            CLOSE_GRACE.min(self.info.limits().drain_timeout)
         } else {
-            within
+            self.info.limits().drain_timeout
         };
-        self.closing = Some((now + grace, End::DrainAborted));
+        self.closing = Some((Instant::now() + grace, End::DrainAborted));
     }
 
     fn natural_end(&self) -> End {
@@ -291,8 +290,17 @@ impl<'a> Overseer<'a> {
         }
         loop {
             let now = Instant::now();
+            // The sooner its reader is cut off, the sooner somebody else serves it.
+            let is_hopeless = |at: Instant| {
+                self.is_draining
+                    && self
+                        .info
+                        .is_too_long_for(now, at.saturating_duration_since(now))
+            };
             let wake = match (self.closing, self.info.verdict(now)) {
-                (Some((at, end)), _) if at <= now => return Poll::Ready(self.cut(end)),
+                (Some((at, end)), _) if at <= now || is_hopeless(at) => {
+                    return Poll::Ready(self.cut(end));
+                }
                 (_, Verdict::SendTimeout) => return Poll::Ready(self.cut(End::SendTimeout)),
                 (_, Verdict::HeaderTimeout) => return Poll::Ready(self.cut(End::HeaderTimeout)),
                 (None, Verdict::IdleTimeout) => {
@@ -303,6 +311,10 @@ impl<'a> Overseer<'a> {
                 (Some((at, _)), Verdict::IdleTimeout) => at,
                 (Some((at, _)), Verdict::Wait(until)) => at.min(until),
                 (None, Verdict::Wait(until)) => until,
+            };
+            let wake = match self.is_draining {
+                true => wake.min(now + DRAIN_LOOKS),
+                false => wake,
             };
             if self.alarm.is_elapsed() || self.alarm.deadline() > wake {
                 self.alarm.as_mut().reset(wake);
