@@ -2,7 +2,7 @@
 
 mod rig;
 
-use headlong_engine::{EngineConfig, Retention};
+use headlong_engine::{EngineConfig, Request, Retention};
 use headlong_units::{Duration, MIB};
 use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range, watch};
 
@@ -72,4 +72,29 @@ fn what_comes_is_kept_again_once_it_stays_after_all() {
     watch(&mut rig, 20, 4, Duration::from_secs(30));
     assert!(kept_bytes(&rig) > 0);
     assert_eq!(rig.vacated, []);
+}
+
+#[test]
+fn for_who_asks_elsewhere_next_no_more_is_read_than_it_asks_for_once_more() {
+    let mut rig = busy(Retention::Interval);
+    rig.shard.handle_retiring(rig.now, true);
+    rig.shard.handle_replaced(rig.now);
+    rig.drain();
+    let title = rig.title(99, HOUR_BYTES, 2_000);
+    let read_for = |rig: &mut Rig, request: Request| {
+        let before = rig.reads.len();
+        rig.ask(request).expect("taken on");
+        rig.run_for(Duration::from_secs(5));
+        let reads = rig.reads[before..].iter();
+        reads.map(|read| read.length).sum::<u64>()
+    };
+    let piece = rig.shard.config().piece_bytes;
+    let of_range = read_for(&mut rig, range(99, title, 0, CHUNK));
+    assert_eq!(of_range, CHUNK.next_multiple_of(piece));
+    let long = Request {
+        open_ended: true,
+        ..range(98, title, 64 * MIB, 20 * MIB)
+    };
+    let of_long = read_for(&mut rig, long);
+    assert!(of_long >= 2 * MIB, "{of_long}: as before");
 }

@@ -251,6 +251,7 @@ async fn serve(
         if let Some((admin, _)) = &admin {
             admin.retire();
         }
+        state.devices.iter().for_each(Device::replaced);
         state.devices.iter().for_each(Device::leave_flash);
         tier.finish().await;
         let within = config.time_scale().wall(config.limits.upgrade_timeout);

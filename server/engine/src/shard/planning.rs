@@ -81,6 +81,9 @@ impl Shard {
         if chain.job.is_some() || chain.careful > 0 || !self.reads_ahead_now() {
             return;
         }
+        if self.asks_elsewhere_next(chain) {
+            return;
+        }
         let Some(stream) = self.streams.get(chain.stream) else {
             return;
         };
@@ -287,9 +290,18 @@ impl Shard {
         if chain.careful > 0 {
             return self.config.piece_bytes;
         }
+        if self.asks_elsewhere_next(chain) {
+            return asked_bytes.max(self.config.piece_bytes);
+        }
         let (sizing, shape) = (self.control.sizing(), chain.shape());
         let rate = self.bit_rate(chain).or(self.control.bit_rate_mean());
         sizing::prefetch_bytes(sizing, shape, asked_bytes, rate)
+    }
+
+    /// Whether what is read ahead for a viewer is read in vain: its next request comes to another
+    /// process.
+    fn asks_elsewhere_next(&self, chain: &Chain) -> bool {
+        self.is_replaced && !chain.open_ended
     }
 
     /// What a viewer at this pace reads within the horizon.

@@ -40,6 +40,14 @@ impl Shard {
         self.finish();
     }
 
+    /// Another process serves from now on. Who asks in ranges asks here once more at most, so no more is
+    /// read for it than that; long replies go on as before.
+    pub fn handle_replaced(&mut self, now: Instant) {
+        self.begin(now);
+        self.is_replaced = true;
+        self.finish();
+    }
+
     /// Whether memory is still to be given back that no running reply needs.
     pub fn is_vacating(&self) -> bool {
         self.retiring.is_some() && self.memory.has_to_vacate()

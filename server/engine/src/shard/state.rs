@@ -72,6 +72,8 @@ pub struct Shard {
     pub(super) stats_by_policy: StatsByPolicy,
     /// If memory goes back to the system as replies end: when some may go next.
     pub(super) retiring: Option<Instant>,
+    /// Another process serves; this one sends its last replies.
+    pub(super) is_replaced: bool,
 }
 
 impl Shard {
@@ -106,6 +108,7 @@ impl Shard {
             stats: Stats::default(),
             stats_by_policy: StatsByPolicy::default(),
             retiring: None,
+            is_replaced: false,
         })
     }
 

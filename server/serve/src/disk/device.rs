@@ -303,6 +303,11 @@ impl Device {
         let _ = vacated.await;
     }
 
+    /// Another process serves from now on: nothing is read ahead for who asks that one next.
+    pub fn replaced(&self) {
+        self.link().post(Message::Replaced);
+    }
+
     /// Uses a part of the flash tier from now on, if it has none.
     pub fn take_flash(&self, part: TierPart) {
         self.handle.flash.set(Some(part.clone()));

@@ -254,6 +254,7 @@ impl DeviceEngine {
                 self.parts.shard.handle_retiring(now, retires);
                 self.vacated = Some(done);
             }
+            Message::Replaced => self.parts.shard.handle_replaced(now),
             Message::TakeFlash(part, say) if self.parts.flash.is_none() => {
                 let pool = Arc::clone(&self.parts.pool);
                 self.parts.flash = Some(FlashPort::new(FlashParts { part, pool, say }));

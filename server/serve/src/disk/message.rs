@@ -48,6 +48,8 @@ pub(crate) enum Message {
     /// Memory that no running reply needs goes back to the system from now on, or is kept again.
     /// Answered once what there is has gone back.
     Retire(bool, oneshot::Sender<()>),
+    /// Another process serves from now on.
+    Replaced,
     /// A part of the flash tier is there.
     TakeFlash(TierPart, Say),
     /// The flash tier is let go.
