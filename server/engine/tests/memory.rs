@@ -2,8 +2,8 @@
 
 mod rig;
 
-use headlong_engine::{EngineConfig, Retention, Slot};
-use headlong_units::{Duration, KIB, MIB};
+use headlong_engine::{EngineConfig, Request, Retention, Slot};
+use headlong_units::{ByteRange, Duration, KIB, MIB};
 use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range, watch};
 
 #[test]
@@ -135,10 +135,14 @@ fn what_is_used_without_a_request_is_kept_as_if_there_had_been_one() {
             ..config(16 * MIB)
         });
         let first = rig.title(1, CHUNK, 2_000);
-        assert_eq!(rig.shard.parts_in_memory(first), None, "nobody asked");
+        let is_whole = |rig: &Rig| {
+            let around = rig.shard.in_memory_around(first, 0, CHUNK - 1);
+            around.is_some_and(|around| around.range == ByteRange::new(0, CHUNK))
+        };
+        assert!(!is_whole(&rig), "nobody asked");
         rig.ask(range(1, first, 0, CHUNK)).expect("taken on");
         rig.run_for(Duration::from_secs(60));
-        assert_eq!(rig.shard.parts_in_memory(first), Some(vec![CHUNK]));
+        assert!(is_whole(&rig));
         let slots: Vec<Slot> = (0..CHUNK.div_ceil(rig.shard.config().piece_bytes) as u32)
             .map(Slot)
             .collect();
@@ -151,7 +155,7 @@ fn what_is_used_without_a_request_is_kept_as_if_there_had_been_one() {
                 rig.use_slots(&slots);
             }
         }
-        let is_here = rig.shard.parts_in_memory(first).is_some();
+        let is_here = is_whole(&rig);
         rig.ask(range(1, first, 0, CHUNK)).expect("taken on");
         rig.run_for(Duration::from_secs(1));
         let reads = rig.reads.iter().filter(|read| read.stream == first);
@@ -159,6 +163,31 @@ fn what_is_used_without_a_request_is_kept_as_if_there_had_been_one() {
     };
     assert_eq!(reads_of_the_first(false), (2, false));
     assert_eq!(reads_of_the_first(true), (1, true));
+}
+
+#[test]
+fn what_is_in_memory_around_a_byte_ends_at_the_first_piece_that_is_not() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(MIB),
+        ..config(16 * MIB)
+    });
+    let title = rig.chunked(1, &[CHUNK, HOUR_BYTES], 2_000);
+    let from = 3 * MIB;
+    let request = Request {
+        part: 1,
+        ..range(1, title, from, 128 * KIB)
+    };
+    rig.ask(request).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    let around = rig.shard.in_memory_around(title, 1, from + 70 * KIB);
+    let around = around.expect("it was read");
+    assert_eq!(around.part_starts, [0, CHUNK]);
+    assert_eq!(around.stream_bytes, CHUNK + HOUR_BYTES);
+    assert_eq!(around.range.start, CHUNK + from);
+    assert!(around.range.len() >= MIB);
+    for (part, offset) in [(0, 0), (1, from - 1), (1, HOUR_BYTES), (2, 0)] {
+        assert_eq!(rig.shard.in_memory_around(title, part, offset), None);
+    }
 }
 
 /// Pieces of a title that are read more than once though a second viewer is a little behind the

@@ -17,5 +17,6 @@ mod state;
 mod streams;
 mod view;
 
+pub use requests::PartInMemory;
 pub use state::Shard;
 pub use view::ChainView;

@@ -18,6 +18,17 @@ use crate::request::{Hints, Request};
 /// Streams of more pieces are not looked through for one request: 128 MiB of the usual pieces.
 const PIECES_LOOKED_AT_MAX: u32 = 1024;
 
+/// What of a stream is in memory without a gap. Offsets are logical: bytes from the stream's start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartInMemory {
+    /// Where each of its parts begins.
+    pub part_starts: Vec<u64>,
+    /// Bytes in all of them.
+    pub stream_bytes: u64,
+    /// What is there.
+    pub range: ByteRange,
+}
+
 /// Where a reply's bytes come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
@@ -195,21 +206,38 @@ impl Shard {
         })
     }
 
-    /// The bytes of each part of a stream, if every piece of it is in memory; `None` also of a stream
-    /// that is too long to be looked through. As long as that is so, nothing has to be read for who
-    /// asks for it.
-    pub fn parts_in_memory(&self, stream: StreamId) -> Option<Vec<u64>> {
+    /// What of a stream is in memory without a gap around a byte of a part, as far as it is looked
+    /// through; `None` if that byte is not. As long as that is so, nothing has to be read for who asks
+    /// for it, unless it comes near the end.
+    pub fn in_memory_around(
+        &self,
+        stream: StreamId,
+        part: u32,
+        offset: u64,
+    ) -> Option<PartInMemory> {
         let layout = self.streams.layout(stream)?;
-        let pieces = layout.piece_count();
-        let is_ready = |piece| {
-            let slot = self.memory.find((stream, piece));
-            slot.is_some_and(|slot| self.memory.is_ready(slot))
-        };
-        if pieces > PIECES_LOOKED_AT_MAX || !(0..pieces).all(is_ready) {
+        let parts = layout.part_count() as u32;
+        if parts > PIECES_LOOKED_AT_MAX || offset >= layout.part_bytes(part)? {
             return None;
         }
-        let parts = 0..layout.part_count() as u32;
-        parts.map(|part| layout.part_bytes(part)).collect()
+        let is_ready = |piece: &u32| {
+            let slot = self.memory.find((stream, *piece));
+            slot.is_some_and(|slot| self.memory.is_ready(slot))
+        };
+        let at = layout.piece_at(part, offset);
+        let least = at.saturating_sub(PIECES_LOOKED_AT_MAX);
+        let most = layout.piece_count().min(at + PIECES_LOOKED_AT_MAX);
+        let last = (at..most).take_while(is_ready).last()?;
+        let first = (least..at).rev().take_while(is_ready).last();
+        let end = layout.place(last);
+        Some(PartInMemory {
+            part_starts: (0..parts).map(|part| layout.logical(part, 0)).collect(),
+            stream_bytes: layout.size_bytes(),
+            range: ByteRange::new(
+                layout.logical_of_piece(first.unwrap_or(at)),
+                end.logical + end.length,
+            ),
+        })
     }
 
     fn note_request(
@@ -472,7 +500,7 @@ impl Shard {
     }
 
     /// Pieces in these slots were sent without asking for them, to whoever nothing has to be read for
-    /// ([`Self::parts_in_memory`]): they are kept as if they had been asked for.
+    /// ([`Self::in_memory_around`]): they are kept as if they had been asked for.
     pub fn handle_used(&mut self, now: Instant, slots: &[Slot]) {
         self.begin(now);
         for slot in slots {

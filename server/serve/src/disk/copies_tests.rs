@@ -33,11 +33,11 @@ impl Title {
     }
 }
 
-fn device() -> Device {
+fn device(memory_mib: usize) -> Device {
     let small = small_device();
     let started = Device::start(DeviceConfig {
         engine: EngineConfig {
-            memory_bytes: 8 * MIB as u64,
+            memory_bytes: (memory_mib * MIB) as u64,
             piece_bytes: PIECE,
             ..small.engine
         },
@@ -102,7 +102,7 @@ fn a_title_that_is_all_in_memory_is_sent_from_copies_whatever_is_asked_of_it() {
     run(async {
         let scratch = Scratch::new();
         let files = vec![noise(MIB), noise(MIB / 2)];
-        let (device, title) = (device(), Title::new(&scratch, 1, files));
+        let (device, title) = (device(8), Title::new(&scratch, 1, files));
         read_whole(&device, &title).await;
         heat(&device, &title, 1).await;
         heat(&device, &title, 0).await;
@@ -121,14 +121,27 @@ fn a_title_that_is_all_in_memory_is_sent_from_copies_whatever_is_asked_of_it() {
 }
 
 #[test]
-fn of_a_title_that_is_not_all_in_memory_the_engine_sees_every_request() {
+fn where_little_of_what_comes_next_is_in_memory_the_engine_sees_every_request() {
     run(async {
         let scratch = Scratch::new();
-        let (device, long) = (device(), Title::new(&scratch, 1, vec![noise(12 * MIB)]));
-        for _ in 0..200 {
+        let (device, long) = (device(3), Title::new(&scratch, 1, vec![noise(12 * MIB)]));
+        let copied = async || device.snapshot().await.copies.expect("wanted").live_bytes;
+        let mut asked = 0;
+        while copied().await == 0 || asked < 200 {
             assert!(!read(&device, &long, 0, RANGE).await);
+            asked += 1;
         }
-        assert!(device.snapshot().await.copies.expect("wanted").live_bytes > 0);
+        device.shutdown().await;
+    });
+}
+
+#[test]
+fn the_beginning_of_a_long_title_is_sent_from_copies_while_enough_behind_it_is_in_memory() {
+    run(async {
+        let scratch = Scratch::new();
+        let (device, long) = (device(24), Title::new(&scratch, 1, vec![noise(12 * MIB)]));
+        read(&device, &long, 0, (0, 6 * MIB as u64)).await;
+        heat(&device, &long, 0).await;
         device.shutdown().await;
     });
 }
@@ -137,7 +150,7 @@ fn of_a_title_that_is_not_all_in_memory_the_engine_sees_every_request() {
 fn what_is_sent_from_copies_is_kept_and_read_again_once_it_is_not() {
     run(async {
         let scratch = Scratch::new();
-        let (device, hot) = (device(), Title::new(&scratch, 1, vec![noise(MIB / 2)]));
+        let (device, hot) = (device(8), Title::new(&scratch, 1, vec![noise(MIB / 2)]));
         let whole = (0, MIB as u64 / 2);
         for _ in 0..5 {
             read(&device, &hot, 0, whole).await;
@@ -171,7 +184,7 @@ fn what_is_sent_from_copies_is_kept_and_read_again_once_it_is_not() {
 fn copies_of_a_version_that_is_gone_are_of_no_use() {
     run(async {
         let scratch = Scratch::new();
-        let (device, title) = (device(), Title::new(&scratch, 1, vec![noise(MIB)]));
+        let (device, title) = (device(8), Title::new(&scratch, 1, vec![noise(MIB)]));
         read_whole(&device, &title).await;
         heat(&device, &title, 0).await;
         device.stream_gone(title.stream);

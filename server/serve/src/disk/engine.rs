@@ -335,9 +335,10 @@ impl DeviceEngine {
         let (pool, stream) = (&self.parts.pool, request.stream);
         if chain.is_ok()
             && pool.asks_for(stream)
-            && let Some(lengths) = self.parts.shard.parts_in_memory(stream)
+            && let (part, offset) = (request.part, request.offset)
+            && let Some(of_it) = self.parts.shard.in_memory_around(stream, part, offset)
         {
-            pool.set_resident(stream, lengths);
+            pool.set_resident(stream, of_it);
         }
         let reply = chain.map(|chain| {
             let ready = std::mem::take(&mut self.ready);

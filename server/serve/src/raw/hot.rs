@@ -9,7 +9,7 @@
 //! place.) The slot's own memory stays as it is beside its copy, so a copy can go at any time, and
 //! TLS and HTTP/2 never see this file.
 //!
-//! What is asked for again and again of a stream that is all in memory is answered from here
+//! What is asked for again and again, and is in memory with what comes next, is answered from here
 //! without asking the engine: nothing has to be read for whoever asks, now or next. The engine is
 //! told now and then which pieces were used so, and shown a few of the requests.
 //!
@@ -26,7 +26,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headlong_engine::{Slot, StreamId};
+use headlong_engine::{PartInMemory, Slot, StreamId};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 pub(crate) use table::PieceOf;
@@ -189,8 +189,9 @@ impl Hot {
         Some(Kept { place, used })
     }
 
-    /// The copies of `start..end` of a part of a stream that is all in memory, each with the bytes of
-    /// it that are meant; `None` if there is any without one, or the engine is to see this request.
+    /// The copies of `start..end` of a part for whose reader nothing has to be read, each with the
+    /// bytes of it that are meant; `None` if there is any without one, or the engine is to see this
+    /// request.
     pub(super) fn look_at(
         &self,
         of: (StreamId, u32),
@@ -203,7 +204,7 @@ impl Hot {
             return None;
         }
         let numbers = u32::try_from(first).ok()?..=u32::try_from(last).ok()?;
-        let found = lock(&self.table).find(of, numbers, end)?;
+        let found = lock(&self.table).find(of, numbers, (start, end))?;
         self.earn(end - start);
         self.unseen_requests.fetch_add(1, Ordering::Relaxed);
         self.unseen_bytes.fetch_add(end - start, Ordering::Relaxed);
@@ -246,14 +247,14 @@ impl Hot {
         self.streams[slot.0 as usize].store(stream.0.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Whether it is worth finding out whether all of a stream is in memory.
+    /// Whether it is worth finding out what of a stream is in memory.
     pub(super) fn asks_for(&self, stream: StreamId) -> bool {
         lock(&self.table).asks_for(stream)
     }
 
-    /// All of a stream is in memory; its parts are so long.
-    pub(super) fn set_resident(&self, stream: StreamId, parts: Vec<u64>) {
-        lock(&self.table).set_resident(stream, parts);
+    /// So much of a stream is in memory.
+    pub(super) fn set_resident(&self, stream: StreamId, of_it: PartInMemory) {
+        lock(&self.table).set_resident(stream, of_it);
     }
 
     /// The engine knows a stream no more.

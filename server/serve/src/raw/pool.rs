@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use headlong_engine::{Slot, StreamId};
+use headlong_engine::{PartInMemory, Slot, StreamId};
 
 use super::hot::{CopiesUse, Hot, HotSize, Kept, PieceOf, Pinned};
 use super::mapping::{HUGE_PAGE_BYTES, Mapping};
@@ -94,7 +94,7 @@ impl Pool {
     }
 
     /// The bytes `start..end` of a part of a stream, if they can be sent without asking the engine:
-    /// all of the stream is in memory, and they are sent again and again.
+    /// what comes next is in memory too, and they are sent again and again.
     pub(crate) fn copies(
         self: &Arc<Self>,
         of: (StreamId, u32),
@@ -117,15 +117,15 @@ impl Pool {
         self.hot.as_ref().map_or_else(Vec::new, Hot::take_used)
     }
 
-    /// Whether [`Pool::set_resident`] would be of use if all of a stream is in memory.
+    /// Whether [`Pool::set_resident`] would be of use.
     pub(crate) fn asks_for(&self, stream: StreamId) -> bool {
         self.hot.as_ref().is_some_and(|hot| hot.asks_for(stream))
     }
 
-    /// All of a stream is in memory, until one of its slots is leased; its parts are so long.
-    pub(crate) fn set_resident(&self, stream: StreamId, parts: Vec<u64>) {
+    /// So much of a stream is in memory, until one of its slots is leased.
+    pub(crate) fn set_resident(&self, stream: StreamId, of_it: PartInMemory) {
         if let Some(hot) = &self.hot {
-            hot.set_resident(stream, parts);
+            hot.set_resident(stream, of_it);
         }
     }
 

@@ -1,23 +1,23 @@
 //! Which slot's bytes, and which bytes of which file, are where in the file of copies.
 //!
 //! Invariants: a place has an owner exactly while that slot's number leads to it; a place that a file
-//! knows has an owner; a file without places is not in the table, and one that is all in memory is,
-//! as long as it has places.
+//! knows has an owner; a file without places is not in the table.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use headlong_engine::{Slot, StreamId};
+use headlong_engine::{PartInMemory, Slot, StreamId};
 
 /// How many uses a block is remembered for.
 const USES_MAX: u32 = 64;
 /// The owner of a place that has none.
 const NOBODY: u32 = u32::MAX;
-/// Longer files are not looked up here: 128 MiB of the usual pieces.
-const PIECES_MAX: u32 = 1024;
+/// Who is nearer to the end of what is in memory is the engine's: it begins to read when what is left
+/// lasts for about ten seconds.
+const AHEAD_BYTES: u64 = 4 << 20;
 /// Of so many requests one goes to the engine, so that it knows that somebody reads the stream.
 const SEEN_ONE_IN: u32 = 64;
-/// So seldom it is found out whether all of a stream is in memory.
+/// So seldom it is found out what of a stream is in memory.
 const ASKED_ONE_IN: u32 = 16;
 
 /// Which bytes of which file a piece has.
@@ -40,7 +40,7 @@ pub(super) struct Table {
     /// The block that is looked at next when one has to go.
     hand: usize,
     files: HashMap<StreamId, File>,
-    /// How many of them are all in memory.
+    /// Of how many it is known what is in memory.
     residents: usize,
     /// Places of which the engine has not been told yet that they were used.
     used: Vec<u32>,
@@ -79,8 +79,8 @@ pub(super) struct Used {
 struct File {
     /// By part and number of the piece.
     places: HashMap<(u32, u32), u32>,
-    /// Bytes of each part, if every piece of the stream is in memory.
-    resident: Option<Vec<u64>>,
+    /// What of the stream is in memory, if that was found out.
+    resident: Option<PartInMemory>,
     asked: u32,
 }
 
@@ -110,6 +110,19 @@ impl Block {
     }
 }
 
+/// Whether nothing has to be read for who is at that range of a part.
+fn is_enough(there: &PartInMemory, part: u32, (start, end): (u64, u64)) -> bool {
+    let start_of = |part: usize| there.part_starts.get(part).copied();
+    let part = part as usize;
+    let Some(first) = start_of(part) else {
+        return false;
+    };
+    let (start, end) = (first.saturating_add(start), first.saturating_add(end));
+    let (from, until) = (there.range.start, there.range.end);
+    let is_within = from <= start && end <= start_of(part + 1).unwrap_or(there.stream_bytes);
+    is_within && (until == there.stream_bytes || end.saturating_add(AHEAD_BYTES) <= until)
+}
+
 impl Table {
     pub(super) fn new(places: usize, blocks: usize) -> Self {
         Self {
@@ -135,7 +148,6 @@ impl Table {
 
     /// A place has a slot's bytes from now on.
     pub(super) fn add(&mut self, place: usize, slot: Slot, of: Option<PieceOf>) {
-        let of = of.filter(|of| of.number < PIECES_MAX);
         self.places[place] = Place {
             owner: slot.0,
             of,
@@ -185,7 +197,7 @@ impl Table {
         self.remove(place as usize);
     }
 
-    /// Whether it is worth finding out whether all of a stream is in memory.
+    /// Whether it is worth finding out what of a stream is in memory.
     pub(super) fn asks_for(&mut self, stream: StreamId) -> bool {
         let file = self.files.get_mut(&stream);
         file.is_some_and(|file| {
@@ -195,10 +207,10 @@ impl Table {
         })
     }
 
-    /// All of a stream is in memory; its parts are so long.
-    pub(super) fn set_resident(&mut self, stream: StreamId, parts: Vec<u64>) {
+    /// So much of a stream is in memory.
+    pub(super) fn set_resident(&mut self, stream: StreamId, of_it: PartInMemory) {
         if let Some(file) = self.files.get_mut(&stream) {
-            self.residents += usize::from(file.resident.replace(parts).is_none());
+            self.residents += usize::from(file.resident.replace(of_it).is_none());
         }
     }
 
@@ -212,17 +224,16 @@ impl Table {
         self.residents -= usize::from(was_resident);
     }
 
-    /// The places of some pieces of a stream that is all in memory, if all of them have one, and
-    /// nobody else has to be told of this request.
+    /// The places of some pieces of a part, if all of them have one, nothing has to be read for who
+    /// asks for `range` of it, and nobody else has to be told of this request.
     pub(super) fn find(
         &mut self,
         (stream, part): (StreamId, u32),
         numbers: std::ops::RangeInclusive<u32>,
-        end: u64,
+        (start, end): (u64, u64),
     ) -> Option<Vec<(u32, Arc<Used>)>> {
         let file = self.files.get_mut(&stream)?;
-        let parts = file.resident.as_ref()?;
-        if end > *parts.get(part as usize)? {
+        if !is_enough(file.resident.as_ref()?, part, (start, end)) {
             return None;
         }
         file.asked = file.asked.wrapping_add(1);
@@ -285,6 +296,8 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use headlong_units::ByteRange;
+
     use super::*;
 
     const STREAM: StreamId = StreamId(7);
@@ -307,12 +320,24 @@ mod tests {
         assert!(table.asks_for(STREAM));
         assert!(!table.asks_for(STREAM), "not each time");
         assert!(table.used.is_empty());
-        table.set_resident(STREAM, vec![1500]);
+        table.set_resident(STREAM, there(0, 1500));
         table
     }
 
+    /// Of two parts, of which the first has 1500 bytes.
+    fn there(from: u64, until: u64) -> PartInMemory {
+        PartInMemory {
+            part_starts: vec![0, 1500],
+            stream_bytes: 1500,
+            range: ByteRange::new(from, until),
+        }
+    }
+
     fn found(table: &mut Table, numbers: std::ops::RangeInclusive<u32>, end: u64) -> Vec<u32> {
-        let found = table.find((STREAM, 0), numbers, end).unwrap_or_default();
+        let start = u64::from(*numbers.start()) * 1000;
+        let found = table
+            .find((STREAM, 0), numbers, (start, end))
+            .unwrap_or_default();
         found.into_iter().map(|(place, _)| place).collect()
     }
 
@@ -344,14 +369,44 @@ mod tests {
         let mut table = resident();
         assert!(found(&mut table, 0..=1, 1501).is_empty(), "beyond the end");
         assert!(found(&mut table, 1..=2, 1500).is_empty(), "no such piece");
-        assert!(table.find((STREAM, 1), 0..=0, 1).is_none(), "no such part");
-        assert!(table.find((StreamId(8), 0), 0..=0, 1).is_none());
+        assert!(
+            table.find((STREAM, 1), 0..=0, (0, 1)).is_none(),
+            "no such part"
+        );
+        assert!(table.find((StreamId(8), 0), 0..=0, (0, 1)).is_none());
         table.set_missing(StreamId(8));
         assert_eq!(found(&mut table, 1..=1, 1500), [1]);
         table.set_missing(STREAM);
         assert!(
             found(&mut table, 1..=1, 1500).is_empty(),
             "its rest has to be read"
+        );
+    }
+
+    #[test]
+    fn who_comes_near_the_end_of_what_is_in_memory_is_the_engines() {
+        let there = |from, until| PartInMemory {
+            part_starts: vec![0, 10 * AHEAD_BYTES],
+            stream_bytes: 20 * AHEAD_BYTES,
+            range: ByteRange::new(from, until),
+        };
+        let some = there(AHEAD_BYTES, 4 * AHEAD_BYTES);
+        let (start, end) = (2 * AHEAD_BYTES, 3 * AHEAD_BYTES);
+        assert!(is_enough(&some, 0, (start, end)));
+        assert!(
+            !is_enough(&some, 0, (start, end + 1)),
+            "its next is not there"
+        );
+        assert!(
+            !is_enough(&some, 0, (AHEAD_BYTES - 1, end)),
+            "its first is not"
+        );
+        assert!(!is_enough(&some, 1, (0, 1)) && !is_enough(&some, 2, (0, 1)));
+        let rest = there(12 * AHEAD_BYTES, 20 * AHEAD_BYTES);
+        assert!(is_enough(&rest, 1, (start, 10 * AHEAD_BYTES)), "to the end");
+        assert!(
+            !is_enough(&rest, 1, (start, 10 * AHEAD_BYTES + 1)),
+            "beyond it"
         );
     }
 
