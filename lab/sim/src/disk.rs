@@ -97,6 +97,12 @@ impl Disk {
         let from = physical / BLOCK_BYTES * BLOCK_BYTES;
         let end = (physical + length).next_multiple_of(BLOCK_BYTES);
         let parts = opening.map(|opening| opening.parts(end - from));
+        // What the kernel refuses is not to work here.
+        let edges = parts.iter().flatten().map(|(_, to)| to % BLOCK_BYTES);
+        assert!(
+            edges.max().unwrap_or(0) == 0,
+            "{parts:?} are no whole blocks"
+        );
         if let Some([lead, follower, (rest, _)]) = parts {
             self.cut(now, read, from + lead.0, from + lead.1);
             self.cut(now, read, from + follower.0, from + follower.1);

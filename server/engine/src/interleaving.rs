@@ -9,6 +9,9 @@
 //! interleaved, as many are given to the drive one at a time, and what moved more bytes in a second
 //! stays.
 //!
+//! The reads of a run, such as the files of one prefetch, are looked at as one: a short file is over
+//! before the drive turns to another, and the turn back is for the next file.
+//!
 //! Nothing is known of the drive's queue, and nothing is believed for ever: after a while it is
 //! judged anew, for as many reads as that takes.
 //!
@@ -38,12 +41,15 @@ pub(crate) enum Course {
 }
 
 impl Course {
-    /// The lead has come, while others were outstanding or not.
+    /// A lead has come, while others were outstanding or not. Of several, the first says when the
+    /// device began.
     pub(crate) fn begin(&mut self, others_wait: bool) {
-        *self = match others_wait {
-            true => Self::AtOnce,
-            false => Self::Alone,
-        };
+        if *self == Self::NotBegun {
+            *self = match others_wait {
+                true => Self::AtOnce,
+                false => Self::Alone,
+            };
+        }
     }
 
     /// Another read began or ended.

@@ -7,6 +7,10 @@
 //! the beginning to come by first, and one request behind it, which keeps the drive there. When the
 //! lead has come, it is given the rest, in the time that the second takes.
 //!
+//! A run of several reads has one beginning. Those behind its first, where they go on where it ends on
+//! the disk, are given to the drive as they are once it has begun: leads of their own would be so many
+//! beginnings, which a drive takes before the files behind them.
+//!
 //! In virtual time eight reads put like this move the arm once each, as reads of one request do; put
 //! as they are, 2.6 times.
 
@@ -37,21 +41,28 @@ impl Opening {
     /// the second, and all is as without an opening: 78 instead of 88 MiB/s without a failure where
     /// requests hold 512 KiB (`simulate search youtube-sd --spread --request-max 512KiB`).
     pub(crate) fn of(length: u64, request_bytes_max: u64) -> Option<Self> {
-        let shown_bytes = request_bytes_max.clamp(SHOWN_BYTES_MIN, SHOWN_BYTES_MAX);
-        (length > shown_bytes).then_some(Self {
-            lead_bytes: LEAD_BYTES,
-            follower_bytes: shown_bytes - LEAD_BYTES,
-        })
+        let shown_bytes = shown_bytes(request_bytes_max);
+        (length > shown_bytes).then_some(Self::showing(shown_bytes))
     }
 
     /// The opening of the first read of a run that goes on in another file: it says when the drive
     /// has begun the run. `None` if the read is no longer than a lead.
+    ///
+    /// The parts are whole blocks though the file's end is seldom one's end: a direct read of half a
+    /// block is refused by the kernel, and the file was then read once for its lead and once more as
+    /// a whole.
     pub(crate) fn of_run(length: u64, request_bytes_max: u64) -> Option<Self> {
-        let alone = Self {
+        let shown_bytes = length
+            .next_multiple_of(LEAD_BYTES)
+            .min(shown_bytes(request_bytes_max));
+        (length > LEAD_BYTES).then_some(Self::showing(shown_bytes))
+    }
+
+    fn showing(bytes: u64) -> Self {
+        Self {
             lead_bytes: LEAD_BYTES,
-            follower_bytes: length.saturating_sub(LEAD_BYTES),
-        };
-        Self::of(length, request_bytes_max).or((length > LEAD_BYTES).then_some(alone))
+            follower_bytes: bytes - LEAD_BYTES,
+        }
     }
 
     /// Where lead, follower and rest begin and end within a read of `length` bytes.
@@ -60,6 +71,12 @@ impl Opening {
         let follower = lead.saturating_add(self.follower_bytes).min(length);
         [(0, lead), (lead, follower), (follower, length)]
     }
+}
+
+/// Lead and follower together: whole blocks, whatever the device's largest request.
+fn shown_bytes(request_bytes_max: u64) -> u64 {
+    let shown = request_bytes_max.clamp(SHOWN_BYTES_MIN, SHOWN_BYTES_MAX);
+    shown - shown % LEAD_BYTES
 }
 
 #[cfg(test)]
@@ -79,6 +96,21 @@ mod tests {
         let parts = opening.parts(8 * MIB);
         assert_eq!(parts, [(0, 4 * KIB), (4 * KIB, MIB), (MIB, 8 * MIB)]);
         assert_eq!(opening.parts(KIB), [(0, KIB), (KIB, KIB), (KIB, KIB)]);
+    }
+
+    #[test]
+    fn the_parts_of_a_short_file_that_a_run_goes_on_after_are_whole_blocks() {
+        for request_bytes_max in [128 * KIB, 500_000, 512 * KIB, 4 * MIB] {
+            for length in [4 * KIB + 1, 249_000, 300_001, 700_003] {
+                let opening = Opening::of_run(length, request_bytes_max).expect("a run");
+                let as_read = length.next_multiple_of(4 * KIB);
+                let parts = opening.parts(as_read);
+                assert_eq!(parts[2].1, as_read);
+                for (from, to) in parts {
+                    assert_eq!((from % (4 * KIB), to % (4 * KIB)), (0, 0), "{length}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -35,6 +35,18 @@ pub(crate) struct Run {
     bytes_outstanding: u64,
     /// Whether the device has brought any of it.
     is_begun: bool,
+    /// Where the last of its reads that was issued ends on the device; `None`: none was.
+    end: Option<u64>,
+    /// How many of its reads did not begin where the one before it ended.
+    repositions: u32,
+    /// When its first read was issued.
+    issued_at: Instant,
+    /// For how long its reads that ended kept the device.
+    took: Duration,
+    /// Whether a read of it came to nothing.
+    has_failed: bool,
+    /// What happened between its first lead and its end.
+    course: Course,
 }
 
 impl Run {
@@ -44,6 +56,23 @@ impl Run {
     fn may_go_on(&self) -> bool {
         self.reads_outstanding < RUN_READS_MAX
             && (self.is_begun || self.bytes_outstanding < SHOWN_BYTES_MIN)
+    }
+
+    /// What tells how the device deals with several.
+    pub(crate) fn ended(&self) -> Ended {
+        Ended {
+            course: self.course,
+            issued_at: self.issued_at,
+            bytes: self.bytes,
+            took: self.took,
+        }
+    }
+
+    /// Bytes and time for each time that the device had to go somewhere for it; `None` if it had
+    /// not to.
+    pub(crate) fn of_each_reposition(&self) -> Option<(u64, Duration)> {
+        let count = u64::from(self.repositions);
+        (count > 0).then(|| (self.bytes / count, Duration(self.took.0 / count)))
     }
 }
 
@@ -85,24 +114,12 @@ pub(crate) struct OutstandingRead {
     pub(crate) abandoned: bool,
     /// How many runs whose last read was issued later have ended before it.
     pub(crate) overtaken: u32,
-    /// What happened between its lead and its end.
-    pub(crate) course: Course,
 }
 
 impl OutstandingRead {
     /// One past its last piece.
     pub(crate) fn end_piece(&self) -> u32 {
         self.first_piece + self.slots.len() as u32
-    }
-
-    /// What tells how the device deals with several.
-    pub(crate) fn ended(&self, took: Duration) -> Ended {
-        Ended {
-            course: self.course,
-            issued_at: self.issued_at,
-            bytes: self.bytes,
-            took,
-        }
     }
 
     fn brings(&self, key: PieceKey) -> bool {
@@ -157,6 +174,12 @@ impl Runs {
             reads_outstanding: 0,
             bytes_outstanding: 0,
             is_begun: false,
+            end: None,
+            repositions: 0,
+            issued_at: Instant::ZERO,
+            took: Duration::ZERO,
+            has_failed: false,
+            course: Course::default(),
         };
         let id = RunId(self.fresh_id());
         self.by_id.insert(id, run);
@@ -233,6 +256,10 @@ impl Runs {
         if let Some(run) = self.by_id.get_mut(&read.run) {
             run.reads_outstanding += 1;
             run.bytes_outstanding += read.bytes;
+            run.repositions += u32::from(read.is_elsewhere);
+            if run.end.replace(head).is_none() {
+                run.issued_at = read.issued_at;
+            }
         }
         self.head = head;
         self.reads.insert(id, read);
@@ -244,22 +271,21 @@ impl Runs {
         let Some(of) = self.reads.get(&id).map(|read| read.run) else {
             return;
         };
+        let waits = |(id, run): (&RunId, &Run)| {
+            *id != of && run.course == Course::NotBegun && run.reads_outstanding > 0
+        };
+        let others_wait = self.by_id.iter().any(waits);
+        self.pass_others(of);
         if let Some(run) = self.by_id.get_mut(&of) {
             run.is_begun = true;
-        }
-        let waits = |read: &OutstandingRead| read.run != of && read.course == Course::NotBegun;
-        let others_wait = self.reads.values().any(waits);
-        self.pass_others(of);
-        if let Some(read) = self.reads.get_mut(&id) {
-            read.course.begin(others_wait);
+            run.course.begin(others_wait);
         }
     }
 
-    /// The device has been at this run: those of others that it had begun are interleaved.
-    fn pass_others(&mut self, run: RunId) {
-        let reads = self.reads.values_mut();
-        let others = reads.filter(|read| read.run != run);
-        others.for_each(|read| read.course.pass());
+    /// The device has been at this run: others that it had begun are interleaved.
+    fn pass_others(&mut self, of: RunId) {
+        let others = self.by_id.iter_mut().filter(|(id, _)| **id != of);
+        others.for_each(|(_, run)| run.course.pass());
     }
 
     /// Whether more of a run waits.
@@ -278,6 +304,7 @@ impl Runs {
             run.reads_outstanding -= 1;
             run.bytes_outstanding -= read.bytes;
             run.bytes += read.bytes;
+            run.took += took;
             run.is_begun = true;
             if run.reads_outstanding == 0 && !self.goes_on(read.run) {
                 let earlier = self.reads.range_mut(..id).map(|(_, read)| read);
@@ -285,6 +312,32 @@ impl Runs {
             }
         }
         Some((read, took))
+    }
+
+    /// A read of a run came to nothing.
+    pub(crate) fn failed(&mut self, id: RunId) {
+        if let Some(run) = self.by_id.get_mut(&id) {
+            run.has_failed = true;
+        }
+    }
+
+    /// A run of which everything came.
+    pub(crate) fn whole(&self, id: RunId) -> Option<&Run> {
+        let is_over = |run: &&Run| run.reads_outstanding == 0 && !self.goes_on(id);
+        let run = self.by_id.get(&id).filter(is_over)?;
+        (!run.has_failed).then_some(run)
+    }
+
+    /// Where the last read of a run that was issued ends on the device; `None`: none was.
+    pub(crate) fn end_of(&self, id: RunId) -> Option<u64> {
+        self.by_id.get(&id)?.end
+    }
+
+    /// Whether a read that goes on where its run ends may be put to the device as it is: the device
+    /// has begun the run, or is shown no more of it than of any that it has not begun.
+    pub(crate) fn is_shown(&self, id: RunId, bytes: u64) -> bool {
+        let fits = |run: &Run| run.is_begun || run.bytes_outstanding + bytes <= SHOWN_BYTES_MIN;
+        self.by_id.get(&id).is_some_and(fits)
     }
 
     /// A run, if nothing of it is outstanding or left.
@@ -393,8 +446,54 @@ mod tests {
             is_elsewhere: true,
             abandoned: false,
             overtaken: 0,
-            course: Course::default(),
         }
+    }
+
+    fn a_run_of_two_reads(runs: &mut Runs, from: u32) -> (RunId, [ReadId; 2]) {
+        let of = job(from, from + 2);
+        let run = runs.begin(&of, vec![Claim::of(&of)]);
+        let issue = |runs: &mut Runs, piece| runs.issue(read(run, piece, Instant::ZERO), 0);
+        (run, [issue(runs, from), issue(runs, from + 1)])
+    }
+
+    #[test]
+    fn a_run_between_whose_reads_the_device_begins_another_is_interleaved() {
+        let mut runs = Runs::default();
+        let (one, of_one) = a_run_of_two_reads(&mut runs, 0);
+        let (_, of_other) = a_run_of_two_reads(&mut runs, 2);
+        runs.begun(of_one[0]);
+        runs.done(Instant(5), of_one[0]).expect("a read");
+        runs.begun(of_other[0]);
+        assert!(runs.whole(one).is_none(), "a read is left");
+        runs.done(Instant(9), of_one[1]).expect("a read");
+        let ended = runs.whole(one).expect("all came").ended();
+        assert_eq!(ended.course, Course::Interleaved);
+        assert_eq!((ended.bytes, ended.took), (20, Duration(9)));
+    }
+
+    #[test]
+    fn a_run_that_the_device_stays_at_is_not_though_it_is_of_several_reads() {
+        let mut runs = Runs::default();
+        let (one, of_one) = a_run_of_two_reads(&mut runs, 0);
+        a_run_of_two_reads(&mut runs, 2);
+        runs.begun(of_one[0]);
+        for id in of_one {
+            runs.done(Instant(5), id).expect("a read");
+        }
+        let ended = runs.whole(one).expect("all came").ended();
+        assert_eq!(ended.course, Course::AtOnce);
+    }
+
+    #[test]
+    fn a_run_of_which_a_read_failed_tells_nothing_of_the_device() {
+        let mut runs = Runs::default();
+        let (one, of_one) = a_run_of_two_reads(&mut runs, 0);
+        for id in of_one {
+            runs.done(Instant(5), id).expect("a read");
+        }
+        assert!(runs.whole(one).is_some());
+        runs.failed(one);
+        assert!(runs.whole(one).is_none());
     }
 
     proptest! {

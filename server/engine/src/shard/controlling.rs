@@ -5,7 +5,7 @@ use headlong_units::{BitRate, Duration, MIB};
 use super::state::Shard;
 use crate::chain::Chain;
 use crate::control::{ControlView, Ended, Seen, SizeChange};
-use crate::runs::OutstandingRead;
+use crate::runs::RunId;
 
 /// Chains that began within this tell what those that begin now will be like.
 const LATELY: Duration = Duration::from_secs(90);
@@ -29,11 +29,16 @@ impl Shard {
         }
     }
 
-    /// A read ended, for which the device took so long.
-    pub(super) fn measure_read(&mut self, read: &OutstandingRead, took: Duration) {
-        if read.is_elsewhere {
-            self.control.record_read(read.bytes, took);
+    /// A read ended: if that was all of its run, that tells of the device.
+    pub(super) fn measure_run(&mut self, id: RunId) {
+        let Some(run) = self.runs.whole(id) else {
+            return;
+        };
+        let (ended, of_each) = (run.ended(), run.of_each_reposition());
+        if let Some((bytes, took)) = of_each {
+            self.control.record_read(bytes, took);
         }
+        self.interleaving.record(self.now, ended);
     }
 
     /// A chain ended: how far it went says what any size would have cost for it.

@@ -16,7 +16,6 @@ use crate::chain::Chain;
 use crate::command::{Command, Failure, ReadCommand, ReadOutcome};
 use crate::health::{DeviceState, Region};
 use crate::ids::{ChainId, ReadId, RequestId, Slot, StreamId};
-use crate::interleaving::Course;
 use crate::memory::PieceKey;
 use crate::opening::Opening;
 use crate::queue::Job;
@@ -45,9 +44,9 @@ impl Shard {
         if let Some((read, took)) = self.runs.done(self.now, id) {
             self.stats.reads_done += 1;
             self.load.record_service(took);
-            if outcome == ReadOutcome::Done {
-                self.measure_read(&read, took);
-                self.interleaving.record(self.now, read.ended(took));
+            match outcome {
+                ReadOutcome::Done => self.measure_run(read.run),
+                _ => self.runs.failed(read.run),
             }
             match outcome {
                 _ if !self.streams.contains(read.stream) => self.discard(&read),
@@ -507,23 +506,26 @@ impl Shard {
         );
         let length = last.offset + last.length - first.offset;
         let (start, end) = (first.logical, last.logical + last.length);
-        let physical = stream
-            .layout
-            .physical(first.part, first.offset)
-            .unwrap_or(self.runs.head());
+        // The device stays at a run that goes on, whatever else was issued meanwhile.
+        let run_end = self.runs.end_of(run);
+        let head = run_end.unwrap_or(self.runs.head());
+        let place = stream.layout.physical(first.part, first.offset);
+        let physical = place.unwrap_or(head);
         let physical_end = stream
             .layout
             .physical(last.part, last.offset)
             .map_or(physical, |at| at + last.length);
-        let head = self.runs.head();
         let is_elsewhere = !(head..=head.saturating_add(PASSED_BYTES)).contains(&physical);
         self.stats.seek_bytes += physical.abs_diff(head);
         self.stats.seeks += u64::from(is_elsewhere);
         self.stats.reads += 1;
         self.stats.bytes_read += length;
         let request_max = self.config.request_bytes_max;
+        let follows = run_end.is_some() && place.is_some() && !is_elsewhere;
         let opening = match (self.may_choose(), self.runs.goes_on(run)) {
             (false, _) => None,
+            // One stream with what the device is at: nothing is gained by showing it little.
+            _ if follows && self.runs.is_shown(run, length) => None,
             (true, false) => Opening::of(length, request_max),
             (true, true) => Opening::of_run(length, request_max),
         };
@@ -544,7 +546,6 @@ impl Shard {
             is_elsewhere,
             abandoned: false,
             overtaken: 0,
-            course: Course::default(),
         };
         self.commands.push_back(Command::Read(ReadCommand {
             id: self.runs.issue(read, physical_end),

@@ -387,6 +387,14 @@ impl Rig {
             "memory for every byte"
         );
         assert_eq!(read.offset % piece, 0);
+        let as_read = read.length.next_multiple_of(BLOCK_BYTES);
+        for (from, to) in read.opening.iter().flat_map(|of| of.parts(as_read)) {
+            assert_eq!(
+                (from % BLOCK_BYTES, to % BLOCK_BYTES),
+                (0, 0),
+                "a direct read of half a block is refused: {read:?}"
+            );
+        }
         for slot in &read.slots {
             assert!(
                 !self.held.contains_key(slot),
@@ -504,6 +512,8 @@ pub fn config(memory_bytes: u64) -> EngineConfig {
     }
 }
 
+/// Direct reads begin and end at multiples of this.
+const BLOCK_BYTES: u64 = 4096;
 /// A title of an hour at 2,000 kbps.
 pub const HOUR_BYTES: u64 = 900 * MIB;
 

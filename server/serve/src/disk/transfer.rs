@@ -166,14 +166,16 @@ impl Transfer {
     }
 
     /// The spans in which to put a direct read to a drive that may choose, if nothing of it has been
-    /// read; the last once the first has come.
+    /// read; the last once the first has come. Of whole blocks, as the kernel refuses others.
     pub(crate) fn opening(&self) -> Option<[Span; 3]> {
         let opening = self.rest.plan.opening?;
         if !self.rest.direct || self.rest.done > 0 {
             return None;
         }
         let whole = self.span();
+        let whole_blocks = |at: u64| at.next_multiple_of(BLOCK_BYTES).min(whole.length);
         let parts = opening.parts(whole.length);
+        let parts = parts.map(|(from, to)| (whole_blocks(from), whole_blocks(to)));
         Some(parts.map(|(from, to)| Span {
             offset: whole.offset + from,
             skip: from,
@@ -401,6 +403,26 @@ mod tests {
         assert_eq!(rig.transfer.opening(), Some(parts));
         rig.transfer.rest.direct = false;
         assert_eq!(rig.transfer.opening(), None);
+    }
+
+    #[test]
+    fn a_direct_read_is_put_in_whole_blocks_though_its_file_ends_in_the_midst_of_one() {
+        let mut rig = rig(true);
+        rig.transfer.rest.plan.opening = Some(Opening {
+            lead_bytes: 4096,
+            follower_bytes: 10_000 - 4096,
+        });
+        let span = |offset, skip, length| Span {
+            offset,
+            skip,
+            length,
+        };
+        let parts = [
+            span(4096, 0, 4096),
+            span(8192, 4096, 8192),
+            span(16_384, 12_288, 0),
+        ];
+        assert_eq!(rig.transfer.opening(), Some(parts));
     }
 
     #[test]

@@ -116,7 +116,9 @@ impl UringIo {
     fn part_ended(&mut self, ended: Ended<()>, read: u64, span: Span) -> Option<Opened> {
         let opened = self.opened_reads.get_mut(&read)?;
         opened.under_way -= 1;
-        if !std::mem::replace(&mut opened.is_begun, true) {
+        // What the kernel refuses says nothing of where the drive is.
+        let has_come = ended.result.is_ok();
+        if has_come && !std::mem::replace(&mut opened.is_begun, true) {
             self.begun_reads.push(opened.transfer.id());
         }
         let left = ended
