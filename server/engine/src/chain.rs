@@ -32,6 +32,9 @@ const BELIEVED_TIMES: u64 = 4;
 /// Nobody who watches needs more than this ahead: players keep half a minute to a minute (30 s is
 /// what hls.js keeps of long titles, 60 s is the most that dash.js keeps by default).
 const WATCHED_AHEAD: Duration = Duration::from_secs(60);
+/// A viewer of the process before may have gone on by so many times its pace, and so many requests:
+/// players ask in bursts.
+const WENT_ON_TIMES: u64 = 2;
 /// For so long a reader of a title without a known bit rate must have been read at a rate beyond
 /// belief: as long as players need to fill what they keep.
 const BEYOND_BELIEF: Duration = Duration::from_secs(20);
@@ -51,6 +54,9 @@ pub(crate) struct Chain {
     pub(crate) end: u64,
     /// Before `end`, and its reader without a name has not received it.
     owed: ByteRange,
+    /// Until its first request in this process: how far its reader may have gone on since the process
+    /// before last wrote down where it was.
+    awaited_until: u64,
     /// Where the reader is: end of the last bytes handed to it.
     pub(crate) position: u64,
     /// End of what was read, or is queued to be read, for it.
@@ -200,11 +206,16 @@ impl Chain {
     }
 
     fn whereabouts(&self) -> Whereabouts {
+        let owed = match (self.awaited_until > self.end, self.owed.is_empty()) {
+            (false, _) => self.owed,
+            (true, true) => ByteRange::new(self.end, self.awaited_until),
+            (true, false) => ByteRange::new(self.owed.start, self.awaited_until),
+        };
         Whereabouts {
             start: self.start,
             end: self.end,
-            fetched_end: self.fetched_end,
-            owed: self.owed,
+            fetched_end: self.fetched_end.max(self.awaited_until),
+            owed,
             last_request_bytes: self.last_request_bytes,
             is_idle: self.is_idle(),
             open_ended: self.open_ended,
@@ -378,6 +389,7 @@ impl Chains {
             start,
             end: start,
             owed: ByteRange::default(),
+            awaited_until: 0,
             position: start,
             fetched_end: start,
             read_once_end: start,
@@ -431,6 +443,9 @@ impl Chains {
             chain.read_once_end = told.position;
             chain.last_request_bytes = told.last_request_bytes;
             chain.pace = Pace::resume(now, told.pace);
+            let went_on = told.pace.bytes_in(told.idle.times(WENT_ON_TIMES));
+            let asked_on = told.last_request_bytes.saturating_mul(WENT_ON_TIMES);
+            chain.awaited_until = told.end.saturating_add(went_on).saturating_add(asked_on);
         }
         surplus
     }
@@ -518,6 +533,7 @@ impl Chains {
     ) {
         if let Some(chain) = self.chains.get_mut(&id) {
             chain.last_seen = now;
+            chain.awaited_until = 0;
             chain.active.push(request);
             chain.idle = None;
             if chain.connection != connection {

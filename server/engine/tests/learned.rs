@@ -61,6 +61,26 @@ fn a_viewer_who_comes_back_is_known_whether_it_has_a_name_or_not() {
 }
 
 #[test]
+fn a_viewer_who_went_on_since_it_was_written_down_is_known_as_far_as_its_pace_goes() {
+    for ask in [|request| request, from_address] {
+        // A chunk lasts two seconds: after two, with two chunks to spare.
+        for (chunks_on, is_known) in [(1, true), (3, true), (12, false)] {
+            let mut rig = restarted(5, ask);
+            let first = (5 + chunks_on) * CHUNK;
+            rig.ask(ask(range(1, StreamId(1), first, CHUNK)))
+                .expect("taken on");
+            rig.run_for(Duration::from_secs(1));
+            let began = rig.shard.stats().chains;
+            assert_eq!(began, u64::from(!is_known), "{chunks_on} chunks on");
+            // It is where it is now, and what it passed over is another's.
+            let passed = ask(range(2, StreamId(1), first + 4 * CHUNK, CHUNK));
+            rig.ask(passed).expect("taken on");
+            assert_eq!(rig.shard.stats().chains, began + 1);
+        }
+    }
+}
+
+#[test]
 fn a_viewer_who_comes_back_is_served_where_new_ones_are_refused() {
     let refused = |knows: bool| {
         let mut rig = Rig::new(EngineConfig {

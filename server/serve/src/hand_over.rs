@@ -60,6 +60,8 @@ impl HandOver {
 
     async fn name_it(&self, successor: &mut Successor) -> Result<u32, UpgradeError> {
         let process = successor.go().await?;
+        // Viewers went on meanwhile: who is told of elsewhere than where it is would be a new one.
+        tasks::remember(&self.state, &self.folder).await;
         // Before it says anything to the service manager, which hears only the main process.
         service_manager::notify(&[NotifyState::MainPid(process)]);
         if let Err(error) = successor.take_over().await {

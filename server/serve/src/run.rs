@@ -147,8 +147,9 @@ async fn serve(
     let late_flash = match &predecessor {
         None => None,
         Some(predecessor) => {
-            tasks::until_scanned(&state, scans.clone(), &unscanned).await;
+            tasks::until_scanned_or_soon(scans.clone(), &unscanned).await;
             predecessor.take_over().await?;
+            tasks::recall(&state, &folder, config.time_scale()).await;
             let (config, state) = (config.clone(), Arc::clone(&state));
             let late = late_flash::take_when_free(config, state, tier.clone());
             Some(tokio::spawn(late))

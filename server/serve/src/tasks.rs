@@ -9,11 +9,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::disk::Device;
 use crate::headers::read_headers;
 use crate::http::MediaState;
 use crate::net::Pulse;
 use crate::service_manager::{self, NotifyState};
 use crate::state_folder::{StateFolder, Who};
+use crate::time_scale::TimeScale;
 use crate::unscanned::Unscanned;
 
 /// How often streams that no path leads to any more are cleared away.
@@ -24,6 +26,9 @@ const REMEMBER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long the service manager and load balancers wait for roots to be scanned.
 const SCAN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a process that is ready to take another's place waits for its roots to be scanned.
+const TAKE_OVER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often what was learned is written down, beside the stop: what a crash may cost. Of two such
 /// times a viewer is remembered (`chain_gap`), so that it is known after a crash too.
@@ -85,13 +90,16 @@ pub(crate) async fn say_ready(
     service_manager::notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
+/// Returns once all roots are scanned, but before a process that waits to be replaced has given back
+/// its cache for long: what is not found yet is looked up as it is asked for.
+pub(crate) async fn until_scanned_or_soon(mut scans: watch::Receiver<u64>, unscanned: &Unscanned) {
+    let all_scanned = scans.wait_for(|_| unscanned.is_empty());
+    let _ = tokio::time::timeout(TAKE_OVER_PATIENCE, all_scanned).await;
+}
+
 /// Returns once all roots are scanned, or after a time, since what is on a root that takes longer is
 /// served meanwhile as far as it is found.
-pub(crate) async fn until_scanned(
-    state: &MediaState,
-    mut scans: watch::Receiver<u64>,
-    unscanned: &Unscanned,
-) {
+async fn until_scanned(state: &MediaState, mut scans: watch::Receiver<u64>, unscanned: &Unscanned) {
     // One root may have been scanned twice before another was once.
     let all_scanned = scans.wait_for(|_| unscanned.is_empty());
     let is_complete = tokio::time::timeout(SCAN_PATIENCE, all_scanned)
@@ -172,18 +180,39 @@ pub(crate) async fn remember(state: &MediaState, folder: &StateFolder) {
                 return;
             };
             let written = tokio::task::spawn_blocking(move || {
-                let who = Who {
-                    name: device.name(),
-                    roots: device.roots(),
-                    capacity_bytes: device.capacity_bytes(),
-                };
-                folder.write(who, &device.config(), &learned);
+                folder.write(who(&device), &device.config(), &learned);
             });
             let _ = written.await;
         });
     }
     let all = async { while devices.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(REMEMBER_TIMEOUT, all).await;
+}
+
+/// Has each device know the viewers of the process before, as that wrote them down last.
+pub(crate) async fn recall(state: &MediaState, folder: &StateFolder, time_scale: TimeScale) {
+    if !folder.is_set() {
+        return;
+    }
+    let mut devices = JoinSet::new();
+    for device in state.devices.clone() {
+        let folder = folder.clone();
+        devices.spawn_blocking(move || {
+            if let Some(told) = folder.read(who(&device), &device.config(), time_scale) {
+                device.returning(told);
+            }
+        });
+    }
+    let all = async { while devices.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(REMEMBER_TIMEOUT, all).await;
+}
+
+fn who(device: &Device) -> Who<'_> {
+    Who {
+        name: device.name(),
+        roots: device.roots(),
+        capacity_bytes: device.capacity_bytes(),
+    }
 }
 
 async fn sweep(state: &MediaState) {

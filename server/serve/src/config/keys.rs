@@ -157,7 +157,7 @@ pub(super) fn rows() -> Rows<Config> {
         "limits.drain_timeout",
         time(),
         |c| &mut c.limits.drain_timeout,
-        "When the server stops, replies in progress get this long to end.",
+        "When the server stops, replies in progress get this long to end. Nobody is served meanwhile, and players have about 10 s in their buffers.",
     )
     .restart();
     rows.add(

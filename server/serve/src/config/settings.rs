@@ -457,7 +457,7 @@ impl Default for Limits {
             keep_alive_interval: Duration::from_secs(30),
             send_timeout: Duration::from_secs(30),
             send_bytes_min: 64 * KIB,
-            drain_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(5),
             // Longer than a film that is sent as it is watched.
             upgrade_timeout: Duration::from_secs(6 * 3600),
             ranges_max: 16,

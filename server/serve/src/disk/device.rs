@@ -333,6 +333,11 @@ impl Device {
         answered.await.ok()
     }
 
+    /// Viewers of the process before, as it knew them last; to be told before anybody is served.
+    pub(crate) fn returning(&self, told: DeviceLearned) {
+        self.link().post(Message::Returning(Box::new(told)));
+    }
+
     /// Everything there is to see. A device that stopped shows itself offline and empty.
     pub async fn snapshot(&self) -> DeviceSnapshot {
         let (answer, answered) = oneshot::channel();

@@ -249,6 +249,7 @@ impl DeviceEngine {
             Message::Learned(answer) => {
                 let _ = answer.send(learned::tell(&self.parts.shard, &self.sources));
             }
+            Message::Returning(told) => self.parts.returning = Returning::new(Some(&told)),
             Message::Retire(retires, done) => {
                 self.parts.shard.handle_retiring(now, retires);
                 self.vacated = Some(done);

@@ -43,6 +43,8 @@ pub(crate) enum Message {
     Snapshot(oneshot::Sender<DeviceSnapshot>),
     /// Somebody wants what was learned, for the next process.
     Learned(oneshot::Sender<DeviceLearned>),
+    /// What the process before had learned by now of its viewers takes the place of what it told first.
+    Returning(Box<DeviceLearned>),
     /// Memory that no running reply needs goes back to the system from now on, or is kept again.
     /// Answered once what there is has gone back.
     Retire(bool, oneshot::Sender<()>),

@@ -208,7 +208,11 @@ async fn an_http2_connection_that_is_used_up_is_told_to_go_away() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_lets_the_present_request_finish_and_no_other_begin() {
-    let mut server = serve(Limits::default());
+    let limits = Limits {
+        drain_timeout: Duration::from_secs(30),
+        ..Limits::default()
+    };
+    let mut server = serve(limits);
     server.say("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n").await;
     sleep(Duration::from_secs(1)).await;
     server.trigger.drain();

@@ -48,7 +48,7 @@ impl Default for Limits {
             requests_per_connection_max: 10_000,
             streams_max: 100,
             keep_alive_interval: Duration::from_secs(30),
-            drain_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(5),
         }
     }
 }

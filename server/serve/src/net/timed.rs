@@ -3,7 +3,9 @@
 //! The send timeout counts only time in which a write waits: a viewer who asks for nothing is not
 //! slow, and neither is one whose bytes are still on the disk. Within `send_timeout` of such
 //! waiting the reader must take `send_bytes_min`, however the bytes are cut; one byte a second is
-//! too little, and so is a last byte that never goes.
+//! too little, and so is a last byte that never goes. What the reader has taken is what it has
+//! confirmed: a socket may hold so much that it takes nothing for half a minute from a server whose
+//! viewer reads all the time.
 //!
 //! Closing a socket with unread bytes in it makes the kernel send a reset, which can overtake the
 //! reply on the way. So after the end of our side is sent, what still comes in (the rest of a
@@ -23,6 +25,8 @@ use super::outlet::Outlet;
 use super::speed::{FAST_UNSENT_BYTES, Speed};
 use crate::raw::InFile;
 
+/// So long a write waits before it is looked at what the other end has: most wait for less.
+const LOOKS_AFTER: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
@@ -40,9 +44,10 @@ pub struct TimedStream<S> {
     speed: Speed,
     /// What usually may wait in the socket, while more may because the reader is fast.
     usual_unsent_bytes: Option<u32>,
-    /// What the other end had not confirmed when the present write began to wait, if more may wait.
-    unconfirmed_bytes: Option<u64>,
-    /// Fires no later than the send timeout; only moved when it fires too early.
+    written_bytes: u64,
+    /// Of those, what the other end had confirmed when it was looked at in that time.
+    confirmed_bytes: Option<u64>,
+    /// Fires no later than something is to be looked at; only moved when it fires too early.
     alarm: Option<Pin<Box<Sleep>>>,
     closing: Closing,
 }
@@ -64,7 +69,8 @@ impl<S: AsyncRead + Outlet + Unpin> TimedStream<S> {
             taken_bytes: 0,
             speed: Speed::default(),
             usual_unsent_bytes: None,
-            unconfirmed_bytes: None,
+            written_bytes: 0,
+            confirmed_bytes: None,
             alarm: None,
             closing: Closing::No,
         }
@@ -82,10 +88,12 @@ impl<S: AsyncRead + Outlet + Unpin> TimedStream<S> {
                     self.waited += now - since;
                     self.info.note_write_goes(now);
                 }
+                self.written_bytes += taken as u64;
                 self.taken_bytes += taken as u64;
                 if self.taken_bytes >= self.info.limits().send_bytes_min {
                     self.taken_bytes = 0;
                     self.waited = Duration::ZERO;
+                    self.confirmed_bytes = None;
                 }
                 if let Some(is_fast) = self.speed.took(Instant::now(), taken as u64) {
                     self.let_wait(is_fast);
@@ -113,22 +121,19 @@ impl<S: AsyncRead + Outlet + Unpin> TimedStream<S> {
         }
     }
 
-    /// Whether the other end took `send_bytes_min` from what waits in the socket. Where much may wait
-    /// that is long before the socket takes more.
-    fn goes_on(&mut self) -> bool {
-        let Some(before) = self.unconfirmed_bytes else {
-            return false;
-        };
-        self.unconfirmed_bytes = self.inner.unconfirmed_bytes();
-        let left = self.unconfirmed_bytes.unwrap_or(before);
-        before.saturating_sub(left) >= self.info.limits().send_bytes_min
+    /// Looks at how much the other end has confirmed; whether that is `send_bytes_min` more than at
+    /// the last look.
+    fn look(&mut self) -> bool {
+        // Where nobody knows it is always the same.
+        let unconfirmed = self.inner.unconfirmed_bytes();
+        let unconfirmed = unconfirmed.unwrap_or(self.written_bytes);
+        let now = self.written_bytes.saturating_sub(unconfirmed);
+        let before = self.confirmed_bytes.replace(now).unwrap_or(now);
+        now.saturating_sub(before) >= self.info.limits().send_bytes_min.max(1)
     }
 
     fn poll_send_timeout(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.pending_since.is_none() && self.usual_unsent_bytes.is_some() {
-            self.unconfirmed_bytes = self.inner.unconfirmed_bytes();
-        }
-        let since = match self.pending_since {
+        let mut since = match self.pending_since {
             Some(since) => since,
             None => {
                 let now = Instant::now();
@@ -137,27 +142,48 @@ impl<S: AsyncRead + Outlet + Unpin> TimedStream<S> {
                 now
             }
         };
-        let mut deadline = since + self.info.limits().send_timeout.saturating_sub(self.waited);
-        let mut alarm = (self.alarm.take()).unwrap_or_else(|| Box::pin(sleep_until(deadline)));
-        if alarm.deadline() > deadline {
-            alarm.as_mut().reset(deadline);
+        let mut due = self.due(since);
+        let alarm = (self.alarm).get_or_insert_with(|| Box::pin(sleep_until(due)));
+        if alarm.deadline() > due {
+            alarm.as_mut().reset(due);
         }
-        while alarm.as_mut().poll(cx).is_ready() {
-            if Instant::now() >= deadline && self.goes_on() {
-                self.pending_since = Some(Instant::now());
+        while let Some(alarm) = &mut self.alarm {
+            ready!(alarm.as_mut().poll(cx));
+            let now = Instant::now();
+            if now >= self.deadline(since) {
+                if !self.look() {
+                    self.info.note_send_timeout();
+                    return Poll::Ready(Err(io::Error::new(
+                        io::ErrorKind::TimedOut,
+                        "the reader takes fewer bytes than send_bytes_min within send_timeout",
+                    )));
+                }
+                since = now;
+                self.pending_since = Some(now);
                 self.waited = Duration::ZERO;
-                deadline = Instant::now() + self.info.limits().send_timeout;
-            } else if Instant::now() >= deadline {
-                self.info.note_send_timeout();
-                return Poll::Ready(Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "the reader takes fewer bytes than send_bytes_min within send_timeout",
-                )));
+            } else if now >= due {
+                self.look();
             }
-            alarm.as_mut().reset(deadline);
+            due = self.due(since);
+            if let Some(alarm) = &mut self.alarm {
+                alarm.as_mut().reset(due);
+            }
         }
-        self.alarm = Some(alarm);
         Poll::Pending
+    }
+
+    /// When the reader of a write that waits since then is cut off.
+    fn deadline(&self, since: Instant) -> Instant {
+        since + self.info.limits().send_timeout.saturating_sub(self.waited)
+    }
+
+    /// When there is something to look at.
+    fn due(&self, since: Instant) -> Instant {
+        let deadline = self.deadline(since);
+        match self.confirmed_bytes {
+            None => deadline.min(since + LOOKS_AFTER),
+            Some(_) => deadline,
+        }
     }
 
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {

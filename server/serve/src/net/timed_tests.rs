@@ -204,3 +204,27 @@ async fn a_fast_reader_may_have_more_waiting_and_is_cut_off_only_if_that_stands_
     let error = server.write_all(&[0; 8]).await.expect_err("nothing moves");
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
 }
+
+/// As with a receiver who has room for more than a slow film needs in a minute.
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_is_judged_by_what_it_takes_and_not_by_what_the_socket_takes() {
+    let (wire, mut client) = duplex(100 << 10);
+    let state = Arc::new((AtomicU32::new(0), AtomicU64::new(0)));
+    let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let counters = Arc::new(ConnectionCounters::default());
+    let info = ConnectionInfo::new(0, remote.into(), false, Arc::default(), counters);
+    let mut server = TimedStream::new(Socket(wire, Arc::clone(&state)), Arc::new(info));
+    server.write_all(&[0; 100 << 10]).await.expect("room");
+    state.1.store(100 << 10, Ordering::Relaxed);
+    let reader = async {
+        for _ in 0..4 {
+            tokio::time::sleep(Duration::from_secs(8)).await;
+            state.1.fetch_sub(25 << 10, Ordering::Relaxed);
+        }
+        client.read_exact(&mut [0; 8]).await.expect("comes");
+    };
+    let (written, ()) = tokio::join!(server.write_all(&[0; 8]), reader);
+    written.expect("75 KiB in 30 s are enough");
+    let error = server.write_all(&[0; 8]).await.expect_err("nothing moves");
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+}

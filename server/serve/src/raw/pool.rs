@@ -218,7 +218,8 @@ impl Pool {
             let looks = &self.looks[slot.0 as usize];
             let count = looks.load(Ordering::Relaxed);
             // Small ranges, one after the other, are one reader who looks at a piece many times.
-            let is_one_look = start == 0 || end - start >= SENT_FROM_FILE_MIN;
+            let is_at_an_end = start == 0 || end as usize == self.piece_bytes;
+            let is_one_look = is_at_an_end || end - start >= SENT_FROM_FILE_MIN;
             if kept.is_none() && is_one_look {
                 looks.store(count.saturating_add(1), Ordering::Relaxed);
             }

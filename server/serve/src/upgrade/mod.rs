@@ -12,10 +12,11 @@
 //! lends its listeners       ->           looks at roots, certificate, state folder
 //!                           <- checked
 //! writes what it learned,
-//! gives back its cache      -> go        starts its devices, searches the roots
+//! gives back its cache      -> go        starts its devices, begins to search the roots
 //!                           <- ready
-//! names the new one to the
-//! service manager           -> yours     accepts connections
+//! writes where viewers are
+//! by now, names the new one
+//! to the service manager    -> yours     reads that, accepts connections
 //! accepts no more; lets the flash tier
 //! go; ends its replies                   takes the flash tier once it is free
 //! drains, if it still has any  <- stop   is told to stop
