@@ -10,7 +10,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use headlong_media::{FileFacts, Title, plan};
@@ -18,6 +17,7 @@ use rustix::fs::{AtFlags, FileType, statat};
 use rustix::io::Errno;
 
 use crate::catalogue::{Located, Recipe};
+use crate::early::{Scope, folder_of};
 use crate::entry::FileEntry;
 use crate::identity::{Identity, is_regular};
 use crate::kind::{FileKind, file_kind, is_manifest};
@@ -34,84 +34,6 @@ const MANIFESTS_PER_FOLDER_MAX: usize = 32;
 const MANIFESTS_MAX: usize = 128;
 /// Folders above a file's own in which a manifest that names it is looked for.
 const CLIMB_MAX: usize = 2;
-
-/// What was read of one root out of turn.
-#[derive(Debug, Default)]
-pub(crate) struct Around {
-    /// Hashes of folders, and of manifests, that need not be read out of turn. Two of the same hash
-    /// are taken for one, and the second waits for the search.
-    known: HashSet<u64>,
-    /// Manifests, and when each was looked at, until a search that began later is taken in.
-    manifests: BTreeMap<Arc<str>, (Arc<Manifest>, u64)>,
-}
-
-/// What is read out of turn for a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scope {
-    /// Its folder.
-    Folder,
-    /// The manifest alone that was asked for: its folder has been read, but may have too many.
-    Manifest,
-}
-
-impl Around {
-    /// What to read for a file, if anything.
-    fn scope(&self, path: &str) -> Option<Scope> {
-        if !self.known.contains(&hash(folder_of(path))) {
-            return Some(Scope::Folder);
-        }
-        let is_new = is_manifest(path) && !self.known.contains(&hash(path));
-        is_new.then_some(Scope::Manifest)
-    }
-
-    fn claim(&mut self, path: &str) -> Option<Scope> {
-        let scope = self.scope(path)?;
-        if scope == Scope::Folder {
-            self.known.insert(hash(folder_of(path)));
-        }
-        if is_manifest(path) {
-            self.known.insert(hash(path));
-        }
-        Some(scope)
-    }
-
-    fn release(&mut self, path: &str) {
-        self.known.remove(&hash(folder_of(path)));
-        self.known.remove(&hash(path));
-    }
-
-    /// A search that began then knows these folders and manifests.
-    pub(crate) fn searched<'a>(&mut self, known: impl Iterator<Item = &'a str>, began_ns: u64) {
-        self.known = known.map(hash).collect();
-        self.manifests
-            .retain(|_, (_, checked_ns)| *checked_ns > began_ns);
-    }
-
-    /// A manifest that was read out of turn.
-    fn early(&self, path: &str) -> Option<Arc<Manifest>> {
-        let (manifest, _) = self.manifests.get(path)?;
-        Some(Arc::clone(manifest))
-    }
-
-    /// Manifests that were looked at after that.
-    pub(crate) fn manifests_since(&self, since_ns: u64) -> Vec<(Arc<str>, Arc<Manifest>)> {
-        let manifests = self.manifests.iter();
-        let since = manifests.filter(|(_, (_, checked_ns))| *checked_ns > since_ns);
-        since
-            .map(|(path, (manifest, _))| (Arc::clone(path), Arc::clone(manifest)))
-            .collect()
-    }
-}
-
-fn hash(path: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    path.hash(&mut hasher);
-    hasher.finish()
-}
-
-fn folder_of(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(folder, _)| folder)
-}
 
 fn join(folder: &str, name: &str) -> String {
     match folder {
@@ -357,8 +279,7 @@ impl Reading<'_> {
         }
         let mut around = lock(&state.around[root]);
         for (path, manifest) in manifests {
-            let early = (Arc::clone(manifest), checked_ns);
-            around.manifests.insert(Arc::clone(path), early);
+            around.keep(path, manifest, checked_ns);
         }
         drop(around);
         state.put_titles(&titles, &located, checked_ns);

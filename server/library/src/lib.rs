@@ -22,6 +22,7 @@ mod around;
 mod catalogue;
 mod dash;
 mod device;
+mod early;
 mod entry;
 mod foreign;
 mod hls;

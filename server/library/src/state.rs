@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
-use crate::around::Around;
 use crate::catalogue::{Catalogue, Located, Maker, Recipe};
+use crate::early::Around;
 use crate::entry::{FileEntry, Files};
 use crate::identity::Identity;
 use crate::manifest::Manifests;
