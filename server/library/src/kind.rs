@@ -51,6 +51,11 @@ pub(crate) fn file_kind(path: &str) -> FileKind {
     }
 }
 
+/// Whether it says which files are of one title.
+pub(crate) fn is_manifest(path: &str) -> bool {
+    matches!(file_kind(path), FileKind::Hls | FileKind::Dash)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

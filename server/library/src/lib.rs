@@ -10,17 +10,19 @@
 //! stream lies on one device, which is a whole disk; an id is never used twice; a scan reads manifests and directory
 //! entries, and no file of a title is opened before somebody asks for its stream.
 //!
-//! It knows no network. What blocks, blocks on one root: [`Library::look`] and
-//! [`Library::scan_root`], to be called on threads kept for that root, and the streams' own calls.
+//! It knows no network. What blocks, blocks on one root: [`Library::look`],
+//! [`Library::look_around`] and [`Library::scan_root`], to be called on threads kept for that root, and the streams' own calls.
 //! Everything else touches no disk, so no root that hangs holds up another.
 //!
 //! What links do: at a scan, symbolic links are skipped (what they point at inside the root is
 //! found under its own name). On request, a link that ends inside its own root answers with the
 //! file it points at, under that file's own path and stream; any other link answers with nothing.
 
+mod around;
 mod catalogue;
 mod dash;
 mod device;
+mod early;
 mod entry;
 mod foreign;
 mod hls;

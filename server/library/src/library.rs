@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::device::{DeviceInfo, Devices};
 use crate::entry::{FileEntry, Files};
@@ -198,7 +199,28 @@ impl Library {
     /// asked for. At least once an hour everything is looked at. May block for as long as the root's
     /// disk likes, and holds up no other root.
     pub fn scan_root(&self, root: usize) -> Changes {
-        self.state.scan_root(root)
+        self.state.scan_root(root, &mut |_| ())
+    }
+
+    /// As [`Library::scan_root`], by somebody who can wait: whenever the disk was asked something,
+    /// `rest` is told how long that took, and the scan goes on when it returns. What the first
+    /// scan of a root has found is listed while it goes on.
+    pub fn scan_root_gently(&self, root: usize, rest: &mut dyn FnMut(Duration)) -> Changes {
+        self.state.scan_root(root, rest)
+    }
+
+    /// Whether it is worth while to look around a file ([`Library::look_around`]): it belongs to no
+    /// title as far as is known, and no search has been to its folder. Touches no disk.
+    pub fn is_alone(&self, file: &FileEntry) -> bool {
+        self.state.is_alone(file)
+    }
+
+    /// Looks for the title that a file belongs to, ahead of the search: reads the names in its
+    /// folder, the manifests among them or, if those are not all of it, above it, and looks at the
+    /// files that they name. From then on those are of their title's streams. Does so once for a
+    /// folder. May block for as long as the root's disk likes.
+    pub fn look_around(&self, root: usize, path: &str) {
+        self.state.look_around(root, path);
     }
 
     /// Walks all roots, reads what manifests are new, and takes over all that is the same.

@@ -110,6 +110,24 @@ pub(crate) fn titles(manifests: &Manifests) -> (Vec<Title>, Vec<Warning>) {
     (titles, warnings)
 }
 
+/// Media playlists that master playlists name and that are not among the manifests.
+pub(crate) fn unread(manifests: &Manifests) -> BTreeSet<Arc<str>> {
+    let named = manifests
+        .iter()
+        .flat_map(|(path, manifest)| match &manifest.parsed {
+            Parsed::Master(master) => playlists(path, master, &mut Notes::default()),
+            _ => Vec::new(),
+        });
+    let paths = named.map(|reference| reference.path);
+    paths.filter(|path| !manifests.contains_key(path)).collect()
+}
+
+/// Whether a master playlist or an MPD is among the manifests: they say what all of a title is.
+pub(crate) fn is_complete(manifests: &Manifests) -> bool {
+    let mut manifests = manifests.values().map(|manifest| &manifest.parsed);
+    manifests.any(|parsed| matches!(parsed, Parsed::Master(_) | Parsed::Dash(_)))
+}
+
 /// Says of each title which files it names that are nowhere.
 pub(crate) fn missing(titles: &[Title], is_here: impl Fn(&str) -> bool) -> Vec<Warning> {
     let mut warnings = Vec::new();

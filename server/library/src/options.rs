@@ -14,6 +14,8 @@ pub struct LibraryOptions {
     pub settle_file: Duration,
     /// How long opening a root may take; one that takes longer is opened when it answers.
     pub open_timeout: Duration,
+    /// How long a first search goes on before what it found so far is taken in, and so on.
+    pub show_after: Duration,
     /// So many of the roots, the last ones, are known for their devices only: nothing in them is ever
     /// found.
     pub unserved_roots: usize,
@@ -27,6 +29,7 @@ impl Default for LibraryOptions {
             settle: Duration::from_secs(3),
             settle_file: Duration::from_secs(2),
             open_timeout: Duration::from_secs(5),
+            show_after: Duration::from_secs(1),
             unserved_roots: 0,
         }
     }

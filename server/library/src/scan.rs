@@ -14,7 +14,7 @@ use crate::catalogue::{Catalogue, Located, build};
 use crate::identity::{Identity, is_regular};
 use crate::manifest::{Manifests, missing, titles};
 use crate::state::{LastFound, LastWalk, State, lock};
-use crate::walk::{Before, Counts, Listing, RootScan, walk};
+use crate::walk::{Along, Before, Counts, Listing, RootScan, walk};
 use crate::warning::Warning;
 
 /// Most warnings kept of one scan.
@@ -45,10 +45,11 @@ pub struct Changes {
 
 impl State {
     /// Walks a root and puts what it holds in the place of what was known of it; does not look at
-    /// files in directories that are as they were, but for everything now and then.
-    pub(crate) fn scan_root(&self, root: usize) -> Changes {
+    /// files in directories that are as they were, but for everything now and then. Whenever the
+    /// disk was asked something, `rest` is told how long that took.
+    pub(crate) fn scan_root(&self, root: usize, rest: &mut dyn FnMut(Duration)) -> Changes {
         let mut last = lock(&self.walks[root]);
-        let walked = self.walk(root, false, &mut last);
+        let walked = self.walk(root, false, &mut last, rest);
         self.merge(root, walked, &mut last)
     }
 
@@ -58,7 +59,7 @@ impl State {
         let walked: Vec<Walked> = std::thread::scope(|scope| {
             let start = |(root, last): (usize, _)| {
                 let last: &mut LastWalk = last;
-                scope.spawn(move || self.walk(root, whole, last))
+                scope.spawn(move || self.walk(root, whole, last, &mut |_| ()))
             };
             let lasts = lasts.iter_mut().map(|last| &mut **last);
             let threads: Vec<_> = lasts.enumerate().map(start).collect();
@@ -76,7 +77,13 @@ impl State {
         changes
     }
 
-    fn walk(&self, root: usize, whole: bool, last: &mut LastWalk) -> Walked {
+    fn walk(
+        &self,
+        root: usize,
+        whole: bool,
+        last: &mut LastWalk,
+        rest: &mut dyn FnMut(Duration),
+    ) -> Walked {
         let (began, began_ns) = (Instant::now(), self.now_ns());
         let is_due = last
             .whole_at
@@ -89,14 +96,49 @@ impl State {
             settle: self.options.settle,
             settle_file: self.options.settle_file,
         };
+        let mut showing = Showing::new(self.options.show_after);
+        let mut so_far = |scan: &RootScan| showing.show(|| self.show(root, scan, began_ns));
+        let mut along = Along {
+            rest,
+            so_far: match lock(&self.found)[root].is_taken_in {
+                true => &mut |_| (),
+                false => &mut so_far,
+            },
+        };
         let scan = match self.is_served(root) {
-            true => walk(&self.roots()[root], before),
+            true => walk(&self.roots()[root], before, &mut along),
             false => RootScan::default(),
         };
         if whole {
             last.whole_at = Some(began);
         }
         Walked { scan, began_ns }
+    }
+
+    /// Takes in what the first walk of a root has found so far, so that it is listed meanwhile.
+    fn show(&self, root: usize, scan: &RootScan, began_ns: u64) {
+        let mut found = Found::default();
+        found.so_far(root, scan, began_ns);
+        self.meet_devices(root, &found);
+        let mut all_found = lock(&self.found);
+        let of = Moment {
+            root,
+            began_ns,
+            is_whole: false,
+        };
+        let (mut changes, _) = self.exchange(of, &mut found, &all_found);
+        lock(&self.writer).append(&mut changes.gone_streams);
+        all_found[root].manifests = Arc::new(found.manifests);
+        all_found[root].counts = found.counts;
+    }
+
+    /// Whoever asks for a file on a file system that was met does not wait for its disk.
+    fn meet_devices(&self, root: usize, found: &Found) {
+        let files = found.located.values();
+        let devs: HashSet<u64> = files.map(|file| file.identity.dev).collect();
+        for dev in devs {
+            self.maker.ground.place(root, dev);
+        }
     }
 
     /// Takes in what a walk found. Whatever of it needs the disk is asked before any lock is taken.
@@ -118,17 +160,18 @@ impl State {
             found.locate(self.unchanged(root, listing, began_ns));
         }
         found.add(root, scan, began_ns);
-        let devs: HashSet<u64> = found
-            .located
-            .values()
-            .map(|file| file.identity.dev)
-            .collect();
-        for dev in devs {
-            self.maker.ground.place(root, dev);
-        }
+        self.meet_devices(root, &found);
         let mut all_found = lock(&self.found);
         all_found[root].is_taken_in = true;
-        let (mut changes, odd) = self.exchange(root, &mut found, began_ns, &all_found);
+        let of = Moment {
+            root,
+            began_ns,
+            is_whole: true,
+        };
+        let (mut changes, odd) = self.exchange(of, &mut found, &all_found);
+        let folders = last.listings.keys().map(String::as_str);
+        let manifests = found.manifests.keys().map(|path| &**path);
+        lock(&self.around[root]).searched(folders.chain(manifests), began_ns);
         if self.roots().len() > 1 && changes.removed + changes.changed > 0 {
             self.note_losses();
             last.losses += 1;
@@ -147,11 +190,11 @@ impl State {
     /// Puts a new catalogue in the place of the old one.
     fn exchange(
         &self,
-        root: usize,
+        of: Moment,
         found: &mut Found,
-        began_ns: u64,
         all_found: &[LastFound],
     ) -> (Changes, Vec<Warning>) {
+        let Moment { root, began_ns, .. } = of;
         let mut changes = Changes::default();
         let mut gone = lock(&self.writer);
         let (new, odd) = self.read(|old| {
@@ -159,7 +202,10 @@ impl State {
                 let is_hidden = |file: &Located| file.root < entry.root;
                 let is_kept = match entry.root == root {
                     // What was looked at since the walk began is known better than the walk knows it.
-                    true => entry.checked_ns() > began_ns,
+                    true => {
+                        let is_behind = !of.is_whole && !found.located.contains_key(path);
+                        entry.checked_ns() > began_ns || is_behind
+                    }
                     false => !found.located.get(path).is_some_and(is_hidden),
                 };
                 if is_kept {
@@ -181,10 +227,12 @@ impl State {
             };
             let mut manifests: Manifests = BTreeMap::new();
             for index in 0..all_found.len() {
+                let since = if index == root { began_ns } else { 0 };
+                let early = lock(&self.around[index]).manifests_since(since);
                 let here = of_root(index).iter();
-                let here = here.filter(|(path, _)| is_of(index, path));
-                manifests
-                    .extend(here.map(|(path, manifest)| (Arc::clone(path), Arc::clone(manifest))));
+                let here = here.map(|(path, manifest)| (Arc::clone(path), Arc::clone(manifest)));
+                let here = here.chain(early);
+                manifests.extend(here.filter(|(path, _)| is_of(index, path)));
             }
             let (titles, odd) = titles(&manifests);
             let new = build(&found.located, &titles, old, &self.maker);
@@ -308,6 +356,43 @@ impl State {
     }
 }
 
+/// What is put in the place of what was known of a root.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    root: usize,
+    /// When the walk began that found it.
+    began_ns: u64,
+    /// Whether it is all that the root holds, so that what is not there is gone.
+    is_whole: bool,
+}
+
+/// How often what a walk found so far is taken in: each time costs as much as all of it.
+struct Showing {
+    /// When it began, or the last time ended.
+    since: Instant,
+    pause: Duration,
+}
+
+impl Showing {
+    fn new(pause: Duration) -> Self {
+        Self {
+            since: Instant::now(),
+            pause,
+        }
+    }
+
+    fn show(&mut self, show: impl FnOnce()) {
+        let now = Instant::now();
+        if now - self.since < self.pause {
+            return;
+        }
+        show();
+        self.since = Instant::now();
+        // A tenth of the time of the walk, at most.
+        self.pause = self.pause.max(9 * (self.since - now));
+    }
+}
+
 /// A walk, and when it began.
 struct Walked {
     scan: RootScan,
@@ -329,6 +414,17 @@ impl Found {
         for (path, file) in files {
             self.located.entry(path).or_insert(file);
         }
+    }
+
+    /// Adds what a walk of one root has found so far.
+    fn so_far(&mut self, root: usize, scan: &RootScan, checked_ns: u64) {
+        let copy = RootScan {
+            files: scan.files.clone(),
+            manifests: scan.manifests.clone(),
+            counts: scan.counts,
+            ..RootScan::default()
+        };
+        self.add(root, copy, checked_ns);
     }
 
     /// Adds what was looked at of one root.
@@ -386,5 +482,64 @@ impl Changes {
         };
         self.gone_streams = ids(old).difference(&ids(new)).copied().collect();
         self.gone_streams.sort_unstable();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::library::Library;
+    use crate::options::LibraryOptions;
+
+    #[test]
+    fn a_first_search_lists_what_it_has_found_and_drops_nothing_that_it_has_not() {
+        let root = tempfile::tempdir().expect("a folder");
+        for folder in ["a", "b", "c"] {
+            std::fs::create_dir(root.path().join(folder)).expect("made");
+            let path = root.path().join(folder).join("film.mp4");
+            std::fs::write(path, "film").expect("written");
+        }
+        let library = Library::open(&[root.path().to_path_buf()], LibraryOptions::default());
+        let library = library.expect("it is fine");
+        // Looked up before the search began.
+        library.resolve("a/film.mp4").expect("it is there");
+        let state = &library.state;
+        let began_ns = state.now_ns();
+        let mut counts = Vec::new();
+        let (manifests, listings) = Default::default();
+        let before = Before {
+            manifests: &manifests,
+            listings: &listings,
+            whole: true,
+            settle: Duration::ZERO,
+            settle_file: Duration::ZERO,
+        };
+        let mut along = Along {
+            rest: &mut |_| (),
+            so_far: &mut |scan| {
+                state.show(0, scan, began_ns);
+                counts.push((library.titles().len(), library.counts().files));
+                library.remember("a/film.mp4").expect("still known");
+            },
+        };
+        walk(&state.roots()[0], before, &mut along);
+        let titles: Vec<usize> = counts.iter().map(|(titles, _)| *titles).collect();
+        let files: Vec<u64> = counts.iter().map(|(_, files)| *files).collect();
+        assert_eq!(files, [0, 1, 2, 3]);
+        assert_eq!(titles, [1, 2, 3, 3]);
+        assert_eq!(library.rescan().added, 0, "all are known");
+    }
+
+    #[test]
+    fn what_is_found_is_taken_in_after_its_time_and_seldom_if_that_takes_long() {
+        let hour = Duration::from_secs(3600);
+        let mut later = Showing::new(hour);
+        later.show(|| unreachable!("not yet"));
+        let mut now = Showing::new(Duration::ZERO);
+        let mut shown = 0;
+        now.show(|| shown += 1);
+        assert_eq!(shown, 1);
+        now.pause = hour;
+        now.show(|| unreachable!("not yet"));
     }
 }

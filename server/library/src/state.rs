@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use crate::catalogue::{Catalogue, Located, Maker, Recipe};
+use crate::early::Around;
 use crate::entry::{FileEntry, Files};
 use crate::identity::Identity;
 use crate::manifest::Manifests;
@@ -34,6 +35,8 @@ pub(crate) struct State {
     pub(crate) walks: Vec<Mutex<LastWalk>>,
     /// Held while the outcome of a walk is taken in; by root.
     pub(crate) found: Mutex<Vec<LastFound>>,
+    /// What was read out of turn, by root; held for a moment.
+    pub(crate) around: Vec<Mutex<Around>>,
     /// Which titles name files that no root has; held for a moment.
     pub(crate) missing: Mutex<Vec<Warning>>,
     /// Grows when a root lost files: another may have had them too, hidden so far.
@@ -77,6 +80,7 @@ impl State {
             writer: Mutex::default(),
             walks: (0..roots).map(|_| Mutex::default()).collect(),
             found: Mutex::new((0..roots).map(|_| LastFound::default()).collect()),
+            around: (0..roots).map(|_| Mutex::default()).collect(),
             missing: Mutex::default(),
             losses: AtomicU64::new(0),
         }

@@ -5,16 +5,16 @@
 //! at one by one. Manifests are, since titles hang on them.
 
 use std::collections::HashMap;
-use std::ffi::CStr;
+use std::ffi::CString;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Dir, FileType, fstat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Stat, fstat, statat};
 use rustix::io::Errno;
 
 use crate::identity::{Identity, is_regular, nanoseconds, now_ns};
-use crate::kind::{FileKind, file_kind};
+use crate::kind::is_manifest;
 use crate::manifest::{Manifest, Manifests};
 use crate::root::Root;
 use crate::warning::Warning;
@@ -117,13 +117,32 @@ pub(crate) struct Before<'a> {
     pub(crate) settle_file: Duration,
 }
 
+/// What a walk tells whoever started it, on the walk's own thread.
+pub(crate) struct Along<'a> {
+    /// The disk was asked something that took so long. The walk goes on when this returns.
+    pub(crate) rest: &'a mut dyn FnMut(Duration),
+    /// One more directory is known, with its manifests; what is below it is not.
+    pub(crate) so_far: &'a mut dyn FnMut(&RootScan),
+}
+
+impl Along<'_> {
+    /// Does something that asks the disk.
+    fn ask<T>(&mut self, ask: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let answer = ask();
+        (self.rest)(began.elapsed());
+        answer
+    }
+}
+
 /// Walks `root`.
-pub(crate) fn walk(root: &Root, before: Before<'_>) -> RootScan {
+pub(crate) fn walk(root: &Root, before: Before<'_>, along: &mut Along<'_>) -> RootScan {
     let mut scan = RootScan::default();
     let mut pending: Vec<(String, usize)> = vec![(String::new(), 0)];
     let mut file_count = 0;
     while let Some((directory, depth)) = pending.pop() {
-        let listing = match list(root, &directory, before, &mut scan) {
+        let looked_at = scan.files.len();
+        let listing = match list(root, &directory, before, &mut scan, along) {
             Ok(listing) => listing,
             // It went away, or became something else, since it was listed.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
@@ -161,14 +180,15 @@ pub(crate) fn walk(root: &Root, before: Before<'_>) -> RootScan {
             false => scan.warnings.extend(below.map(|path| too_deep(path))),
         }
         scan.listings.insert(directory, listing);
+        scan.counts.files = file_count as u64;
+        read_manifests(root, before.manifests, looked_at, &mut scan, along);
+        (along.so_far)(&scan);
         if file_count > FILES_MAX {
             let reason = format!("more than {FILES_MAX} files; the rest is found when asked for");
             scan.warnings.push(Warning::new("", reason));
             break;
         }
     }
-    scan.counts.files = file_count as u64;
-    read_manifests(root, before.manifests, &mut scan);
     scan
 }
 
@@ -182,14 +202,21 @@ fn too_deep(path: &str) -> Warning {
     Warning::new(path, reason)
 }
 
-fn read_manifests(root: &Root, known: &Manifests, scan: &mut RootScan) {
-    for (path, identity) in &scan.files {
+/// Reads the manifests among the files from the `first` on, unless they are known.
+fn read_manifests(
+    root: &Root,
+    known: &Manifests,
+    first: usize,
+    scan: &mut RootScan,
+    along: &mut Along<'_>,
+) {
+    for (path, identity) in &scan.files[first..] {
         if !is_manifest(path) {
             continue;
         }
         let manifest = match known.get(path) {
             Some(manifest) if manifest.identity == *identity => Arc::clone(manifest),
-            _ => Arc::new(Manifest::read(root, path, *identity)),
+            _ => along.ask(|| Arc::new(Manifest::read(root, path, *identity))),
         };
         scan.manifests.insert(Arc::clone(path), manifest);
     }
@@ -201,13 +228,14 @@ fn list(
     directory: &str,
     before: Before<'_>,
     scan: &mut RootScan,
+    along: &mut Along<'_>,
 ) -> Result<Arc<Listing>, Errno> {
-    let fd = root.open_directory(directory)?;
+    let fd = along.ask(|| root.open_directory(directory))?;
     let times = Times::of(&fd)?;
     let known = before.listings.get(directory);
     let is_same = |known: &&Arc<Listing>| known.is_settled && known.times == times;
     if let Some(known) = known.filter(is_same).filter(|_| !before.whole) {
-        look_again(&fd, &known.manifests, before.settle_file, scan);
+        look_again(&fd, &known.manifests, before.settle_file, scan, along);
         scan.unchanged.push(Arc::clone(known));
         return Ok(Arc::clone(known));
     }
@@ -219,7 +247,7 @@ fn list(
         below: Vec::new(),
         counts: Counts::default(),
     };
-    listing.fill(&fd, directory, before.settle_file, scan)?;
+    listing.fill(&fd, directory, before.settle_file, scan, along)?;
     scan.is_changed |= before.whole || known.is_none_or(|known| !known.has_names_of(&listing));
     Ok(Arc::new(listing))
 }
@@ -236,10 +264,11 @@ fn look_again(
     manifests: &[Arc<str>],
     settle_file: Duration,
     scan: &mut RootScan,
+    along: &mut Along<'_>,
 ) {
     for path in manifests {
         let name = path.rsplit('/').next().unwrap_or_default();
-        match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        match along.ask(|| statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)) {
             Ok(stat) if is_regular(&stat) => {
                 let identity = Identity::of(&stat).settling(settle_file);
                 scan.files.push((Arc::clone(path), identity));
@@ -265,18 +294,9 @@ impl Listing {
         directory: &str,
         settle_file: Duration,
         scan: &mut RootScan,
+        along: &mut Along<'_>,
     ) -> Result<(), Errno> {
-        let mut entries = Vec::new();
-        for entry in Dir::read_from(fd)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if name == c"." || name == c".." {
-                continue;
-            }
-            entries.push((entry.ino(), entry.file_type(), name.to_owned()));
-        }
-        entries.sort_unstable_by_key(|(ino, _, _)| *ino);
-        for (_, kind, name) in &entries {
+        for (_, kind, name) in &along.ask(|| names(fd))? {
             let Ok(text) = name.to_str() else {
                 self.counts.not_utf8 += 1;
                 continue;
@@ -292,7 +312,11 @@ impl Listing {
             match kind {
                 FileType::Directory => self.below.push(path),
                 FileType::RegularFile | FileType::Unknown => {
-                    self.take_in(fd, name, path, settle_file, scan);
+                    let stat = along.ask(|| statat(fd, name, AtFlags::SYMLINK_NOFOLLOW));
+                    // It may have gone since it was listed; then it is simply not there.
+                    if let Ok(stat) = stat {
+                        self.take_in(&stat, path, settle_file, scan);
+                    }
                 }
                 FileType::Symlink => self.counts.links += 1,
                 _ => self.counts.special += 1,
@@ -302,28 +326,17 @@ impl Listing {
     }
 
     /// Looks at one entry that is a file, or of which the directory does not say what it is.
-    fn take_in(
-        &mut self,
-        directory: &impl AsFd,
-        name: &CStr,
-        path: String,
-        settle_file: Duration,
-        scan: &mut RootScan,
-    ) {
-        // It may have gone since it was listed; then it is simply not there.
-        let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
-            return;
-        };
+    fn take_in(&mut self, stat: &Stat, path: String, settle_file: Duration, scan: &mut RootScan) {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => self.below.push(path),
             FileType::Symlink => self.counts.links += 1,
-            _ if is_regular(&stat) => {
+            _ if is_regular(stat) => {
                 let path: Arc<str> = Arc::from(path);
                 match is_manifest(&path) {
                     true => self.manifests.push(Arc::clone(&path)),
                     false => self.files.push(Arc::clone(&path)),
                 }
-                let identity = Identity::of(&stat).settling(settle_file);
+                let identity = Identity::of(stat).settling(settle_file);
                 scan.files.push((path, identity));
             }
             _ => self.counts.special += 1,
@@ -331,8 +344,18 @@ impl Listing {
     }
 }
 
-fn is_manifest(path: &str) -> bool {
-    matches!(file_kind(path), FileKind::Hls | FileKind::Dash)
+/// What a directory names, in the order of inodes.
+pub(crate) fn names(directory: &impl AsFd) -> Result<Vec<(u64, FileType, CString)>, Errno> {
+    let mut entries = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name != c"." && name != c".." {
+            entries.push((entry.ino(), entry.file_type(), name.to_owned()));
+        }
+    }
+    entries.sort_unstable_by_key(|(ino, _, _)| *ino);
+    Ok(entries)
 }
 
 #[cfg(test)]

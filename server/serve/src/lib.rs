@@ -7,6 +7,7 @@ pub mod descriptors;
 pub mod devices;
 pub mod disk;
 pub mod flash;
+mod gentle;
 mod hand_over;
 mod headers;
 pub mod http;

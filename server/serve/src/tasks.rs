@@ -82,7 +82,11 @@ pub(crate) async fn say_ready(
     until_scanned(&state, scans, &unscanned).await;
     is_ready.store(true, Ordering::Relaxed);
     let files = state.library.counts().files;
-    let status = format!("serving at {addresses}; {files} files found at the start");
+    let when = match unscanned.is_empty() {
+        true => "at the start",
+        false => "so far",
+    };
+    let status = format!("serving at {addresses}; {files} files found {when}");
     service_manager::notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
@@ -101,6 +105,21 @@ async fn until_scanned(state: &MediaState, mut scans: watch::Receiver<u64>, unsc
     let is_complete = tokio::time::timeout(SCAN_PATIENCE, all_scanned)
         .await
         .is_ok();
+    if is_complete {
+        say_scanned(state);
+        return;
+    }
+    let roots = unscanned.names().join(", ");
+    tracing::warn!(
+        roots,
+        files = state.library.counts().files,
+        "some roots are still being scanned; titles are listed as they are found, and played before \
+         that. While viewers need a disk, its search takes a tenth of its time. If no file is \
+         found, it does not answer"
+    );
+}
+
+fn say_scanned(state: &MediaState) {
     let counts = state.library.counts();
     tracing::info!(
         files = counts.files,
@@ -109,14 +128,6 @@ async fn until_scanned(state: &MediaState, mut scans: watch::Receiver<u64>, unsc
         titles = state.library.title_count(),
         "scanned the roots"
     );
-    if !is_complete {
-        let roots = unscanned.names().join(", ");
-        tracing::warn!(
-            roots,
-            "some roots are still being scanned; their titles are listed later. If that goes on, \
-             their disk or network does not answer"
-        );
-    }
 }
 
 /// Scans one root again and again; a root that hangs keeps only its own scans waiting.
@@ -129,11 +140,14 @@ async fn scan(
 ) {
     let began = Instant::now();
     loop {
-        if let Some(changes) = state.lookups.scan(root).await {
+        if let Some(changes) = state.lookups.scan(root, &state.devices).await {
             tell_gone(state, changes.gone_streams);
             let first = unscanned.scanned(root);
             if let Some(root) = first.filter(|_| began.elapsed() >= SCAN_PATIENCE) {
                 tracing::info!(root = %root.display(), "a root that was late is scanned now");
+                if unscanned.is_empty() {
+                    say_scanned(state);
+                }
             }
             scanned.send_modify(|count| *count += 1);
         }

@@ -2,7 +2,8 @@
 //!
 //! The one idea: a file that is known lies where it was seen, so only its own root is asked; a name
 //! that nobody knows is asked of all at once. A root that did not answer in time is ill until it
-//! answers something, and an ill root is not waited for.
+//! answers something, and an ill root is not waited for. Where the search has not been yet, a look-up
+//! has the file's title found beside it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,12 +13,18 @@ use headlong_library::{Changes, FileEntry, Library, Look, ResolveError};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
+use crate::disk::Device;
+use crate::gentle;
 use crate::thread_pool::ThreadPool;
 
 /// Threads for the look-ups of a root: what a disk can do at once.
 const THREADS_MAX: usize = 8;
 /// Most look-ups of a root that wait for a thread.
 const WAITING_MAX: usize = 4096;
+/// Threads that look around files of a root, and most files that wait for one; of others, the search
+/// finds the title.
+const AROUND_THREADS_MAX: usize = 4;
+const AROUND_MAX: usize = 256;
 /// How long an ill root is waited for.
 const ILL_PATIENCE: Duration = Duration::from_millis(250);
 
@@ -29,6 +36,7 @@ pub struct Lookups {
 
 struct RootThreads {
     lookups: ThreadPool,
+    around: ThreadPool,
     scans: ThreadPool,
     is_ill: Arc<AtomicBool>,
 }
@@ -48,6 +56,7 @@ impl Lookups {
         let threads = |(root, _)| {
             Ok(RootThreads {
                 lookups: ThreadPool::new(&format!("lookup-{root}"), THREADS_MAX, WAITING_MAX)?,
+                around: ThreadPool::new(&format!("around-{root}"), AROUND_THREADS_MAX, AROUND_MAX)?,
                 scans: ThreadPool::new(&format!("scan-{root}"), 1, 1)?,
                 is_ill: Arc::default(),
             })
@@ -68,6 +77,26 @@ impl Lookups {
         if let Some(entry) = self.library.recall(path) {
             return Ok(entry);
         }
+        let found = self.find(path, within).await;
+        if let Ok(file) = &found {
+            self.look_around(file);
+        }
+        found
+    }
+
+    /// Has the title found that a file belongs to, unless the search has been there.
+    fn look_around(&self, file: &Arc<FileEntry>) {
+        if !self.library.is_alone(file) {
+            return;
+        }
+        let (library, file) = (self.library.clone(), Arc::clone(file));
+        let root = file.root;
+        let job = move || library.look_around(root, &file.path);
+        self.roots[root].around.offer(job);
+    }
+
+    /// Asks the disks for the file at a path.
+    async fn find(&self, path: &str, within: Duration) -> Result<Arc<FileEntry>, ResolveError> {
         let deadline = Instant::now() + within;
         if let Some(home) = self.library.home(path) {
             match self.answer(home, self.ask(home, path), deadline).await {
@@ -123,15 +152,29 @@ impl Lookups {
         }
     }
 
-    /// Scans a root, which takes as long as its disk likes; `None` if a scan of it hangs.
-    pub(crate) async fn scan(&self, root: usize) -> Option<Changes> {
+    /// Scans a root, which takes as long as its disk likes, and longer while one of its devices has
+    /// work; `None` if a scan of it hangs.
+    pub(crate) async fn scan(&self, root: usize, devices: &[Device]) -> Option<Changes> {
         let (say, changes) = oneshot::channel();
         let library = self.library.clone();
-        let job = move || drop(say.send(library.scan_root(root)));
+        let path = library.roots().swap_remove(root);
+        let devices: Vec<&Device> = devices
+            .iter()
+            .filter(|d| d.roots().contains(&path))
+            .collect();
+        let is_busy = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&is_busy);
+        let job = move || {
+            let found = library.scan_root_gently(root, &mut gentle::resting(&seen));
+            let _ = say.send(found);
+        };
         if !self.roots[root].scans.offer(job) {
             return None;
         }
-        changes.await.ok()
+        tokio::select! {
+            () = gentle::watch(&devices, &is_busy) => None,
+            changes = changes => changes.ok(),
+        }
     }
 }
 
@@ -216,5 +259,41 @@ mod tests {
             matches!(answer, Err(ResolveError::NoAnswer(_))),
             "{answer:?}"
         );
+    }
+
+    #[tokio::test]
+    async fn while_a_search_hangs_the_next_look_up_of_a_title_is_of_its_stream() {
+        let (library, roots) = library();
+        let text = "#EXTM3U\n#EXTINF:4,\n1.ts\n#EXTINF:4,\n2.ts\n";
+        for (name, bytes) in [("index.m3u8", text), ("1.ts", "1"), ("2.ts", "2")] {
+            std::fs::write(roots[1].path().join("s").join(name), bytes).expect("written");
+        }
+        let lookups = Lookups::start(&library).expect("threads");
+        let (_release, hang) = std::sync::mpsc::channel::<()>();
+        let (begun, begins) = std::sync::mpsc::channel();
+        let searched = library.clone();
+        lookups.roots[1].scans.run(move || {
+            searched.scan_root_gently(1, &mut |_| {
+                let _ = begun.send(());
+                let _ = hang.recv();
+            });
+        });
+        begins.recv().expect("it has begun");
+        let within = Duration::from_secs(3600);
+        let playlist = lookups.resolve("s/index.m3u8", within).await;
+        playlist.expect("it is there");
+        let of_stream = async {
+            loop {
+                let file = lookups.resolve("s/1.ts", within).await;
+                let file = file.expect("it is there");
+                if file.stream.parts.len() == 2 {
+                    break file;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let file = tokio::time::timeout(within, of_stream).await;
+        assert_eq!(&*file.expect("found").stream.title, "s/index.m3u8");
+        assert_eq!(library.titles().len(), 1, "and it is listed");
     }
 }

@@ -1,0 +1,340 @@
+//! The title around a file that somebody asks for before the search has come to its folder.
+//!
+//! The one idea: only manifests say which files are of one title. So of a folder its names are read
+//! and its manifests, then only those files are looked at that the manifests name: a folder of
+//! thousands of plain files costs its names, and a title as much as it will cost the search, which
+//! finds it in the kernel's memory then.
+//!
+//! Invariant: only files that stand alone, in the version that was seen, come into a stream here; what
+//! a search or somebody else has put down stays until the next search is taken in.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use headlong_media::{FileFacts, Title, plan};
+use rustix::fs::{AtFlags, FileType, statat};
+use rustix::io::Errno;
+
+use crate::catalogue::{Located, Recipe};
+use crate::early::{Scope, folder_of};
+use crate::entry::FileEntry;
+use crate::identity::{Identity, is_regular};
+use crate::kind::{FileKind, file_kind, is_manifest};
+use crate::look::check_path;
+use crate::manifest::{Manifest, Manifests, is_complete, titles, unread};
+use crate::state::{State, lock};
+use crate::stream::PartFile;
+use crate::title::TitleRecord;
+use crate::walk::names;
+
+/// Most manifests read of one folder; of more, those with names most like what was asked for.
+const MANIFESTS_PER_FOLDER_MAX: usize = 32;
+/// Most manifests read at a time.
+const MANIFESTS_MAX: usize = 128;
+/// Folders above a file's own in which a manifest that names it is looked for.
+const CLIMB_MAX: usize = 2;
+
+fn join(folder: &str, name: &str) -> String {
+    match folder {
+        "" => name.to_string(),
+        _ => format!("{folder}/{name}"),
+    }
+}
+
+/// Whether a file belongs to no title, as far as is known.
+fn stands_alone(file: &FileEntry) -> bool {
+    file.stream.parts.len() == 1 && file.stream.title == file.path
+}
+
+impl State {
+    pub(crate) fn is_alone(&self, file: &FileEntry) -> bool {
+        stands_alone(file)
+            && file_kind(&file.path) != FileKind::Image
+            && lock(&self.around[file.root]).scope(&file.path).is_some()
+    }
+
+    pub(crate) fn look_around(&self, root: usize, path: &str) {
+        if !self.is_served(root) {
+            return;
+        }
+        let Some(scope) = lock(&self.around[root]).claim(path) else {
+            return;
+        };
+        let mut reading = Reading {
+            state: self,
+            root,
+            checked_ns: self.now_ns(),
+            manifests: Manifests::new(),
+        };
+        if let Err(error) = reading.read_for(path, scope) {
+            tracing::debug!(?path, %error, "cannot look around; the search may");
+            lock(&self.around[root]).release(path);
+            return;
+        }
+        reading.take_in();
+    }
+
+    /// Puts down the streams of titles of which the files that were located are.
+    fn put_titles(&self, titles: &[Title], located: &HashMap<Arc<str>, Located>, checked_ns: u64) {
+        let plan = plan(titles, |path| {
+            let file = located.get(path)?;
+            Some(FileFacts {
+                device: self.maker.ground.place(file.root, file.identity.dev).device,
+                size_bytes: file.identity.size,
+            })
+        });
+        let mut gone = lock(&self.writer);
+        for planned in plan.streams {
+            let part = |path: &Arc<str>| {
+                let file = located.get(path)?;
+                Some(PartFile {
+                    path: Arc::clone(path),
+                    root: file.root,
+                    identity: file.identity,
+                })
+            };
+            let parts: Vec<PartFile> = planned.files.iter().filter_map(part).collect();
+            let Some(alone) = self.streams_alone(&parts) else {
+                continue;
+            };
+            let stream = self.maker.make(Recipe {
+                title: Arc::clone(&titles[planned.title].path),
+                parts,
+                device: planned.device,
+                bit_rate: planned.bit_rate,
+            });
+            self.write(|catalogue| catalogue.put(&stream, checked_ns));
+            gone.extend(alone);
+        }
+        let size = |path: &str| located.get(path).map(|file| file.identity.size);
+        let records = titles.iter();
+        let records = records.filter_map(|title| TitleRecord::of_manifest(title, size));
+        self.list(records.collect());
+    }
+
+    /// The streams of files that stand alone, if all do, just so, that are known.
+    fn streams_alone(&self, parts: &[PartFile]) -> Option<Vec<u64>> {
+        self.read(|catalogue| {
+            let known = parts
+                .iter()
+                .map(|part| (part, catalogue.files.get(&part.path)));
+            let mut ids = Vec::new();
+            for (part, entry) in known {
+                let Some(entry) = entry else { continue };
+                let is_same = entry.identity == part.identity && entry.root == part.root;
+                if !is_same || !stands_alone(entry) {
+                    return None;
+                }
+                ids.push(entry.stream.id);
+            }
+            Some(ids)
+        })
+    }
+
+    /// Lists titles; those of a path that is listed are listed anew. For who holds the writer's lock.
+    fn list(&self, records: Vec<TitleRecord>) {
+        if records.is_empty() {
+            return;
+        }
+        let listed = self.read(|catalogue| Arc::clone(&catalogue.titles));
+        let mut titles = Vec::clone(&listed);
+        for record in records {
+            match titles.binary_search_by(|title| title.path.cmp(&record.path)) {
+                Ok(at) => titles[at] = record,
+                Err(at) => titles.insert(at, record),
+            }
+        }
+        let titles = Arc::new(titles);
+        // The old ones are taken apart outside the lock.
+        let old = self.write(|catalogue| std::mem::replace(&mut catalogue.titles, titles));
+        drop((old, listed));
+    }
+}
+
+/// What is being read out of turn.
+struct Reading<'a> {
+    state: &'a State,
+    root: usize,
+    /// When it began.
+    checked_ns: u64,
+    manifests: Manifests,
+}
+
+impl Reading<'_> {
+    /// Reads the manifests that may name a file.
+    fn read_for(&mut self, path: &str, scope: Scope) -> Result<(), Errno> {
+        let folder = folder_of(path);
+        match scope {
+            Scope::Folder => self.read_folder(folder, path)?,
+            Scope::Manifest => self.read(path),
+        }
+        self.read_unread();
+        let mut above = folder;
+        for _ in 0..CLIMB_MAX {
+            // A title's files often lie below its manifest.
+            if above.is_empty() || is_complete(&self.manifests) {
+                break;
+            }
+            above = folder_of(above);
+            let own: BTreeSet<Arc<str>> = self.manifests.keys().cloned().collect();
+            self.read_folder(above, folder)?;
+            self.keep_those_of(folder, &own);
+            self.read_unread();
+        }
+        Ok(())
+    }
+
+    /// Reads the manifests in a folder.
+    fn read_folder(&mut self, folder: &str, like: &str) -> Result<(), Errno> {
+        let directory = self.state.roots()[self.root].open_directory(folder)?;
+        let found = names(&directory)?
+            .into_iter()
+            .filter_map(|(_, kind, name)| {
+                let is_file = matches!(kind, FileType::RegularFile | FileType::Unknown);
+                let name = name.to_str().ok().filter(|_| is_file)?;
+                is_manifest(name).then(|| join(folder, name))
+            });
+        let mut found: Vec<String> = found.collect();
+        if found.len() > MANIFESTS_PER_FOLDER_MAX {
+            found.sort_by_key(|path| Reverse(same_bytes(path, like)));
+            found.truncate(MANIFESTS_PER_FOLDER_MAX);
+        }
+        found.iter().for_each(|path| self.read(path));
+        Ok(())
+    }
+
+    /// Reads a manifest, unless it was; what is none, or hidden, is passed over.
+    fn read(&mut self, path: &str) {
+        let is_wanted = self.manifests.len() < MANIFESTS_MAX && check_path(path).is_ok();
+        if !is_wanted || self.manifests.contains_key(path) {
+            return;
+        }
+        let root = &self.state.roots()[self.root];
+        let Some(stat) = root.stat(path).ok().filter(is_regular) else {
+            return;
+        };
+        let identity = Identity::of(&stat).settling(self.state.options.settle_file);
+        let early = lock(&self.state.around[self.root]).early(path);
+        let manifest = match early.filter(|early| early.identity == identity) {
+            Some(early) => early,
+            None => Arc::new(Manifest::read(root, path, identity)),
+        };
+        self.manifests.insert(Arc::from(path), manifest);
+    }
+
+    /// Reads the media playlists that master playlists name.
+    fn read_unread(&mut self) {
+        for path in unread(&self.manifests) {
+            self.read(&path);
+        }
+    }
+
+    /// Lets go of manifests, but for `own`, that name no file in a folder.
+    fn keep_those_of(&mut self, folder: &str, own: &BTreeSet<Arc<str>>) {
+        let (titles, _) = titles(&self.manifests);
+        let is_of = |title: &&Title| {
+            let mut segments = title.renditions.iter().flat_map(|of| &of.segments);
+            segments.any(|segment| folder_of(&segment.path) == folder)
+        };
+        let kept: BTreeSet<&str> = titles
+            .iter()
+            .filter(is_of)
+            .map(|title| &*title.path)
+            .collect();
+        self.manifests
+            .retain(|path, _| own.contains(path) || kept.contains(&**path));
+    }
+
+    /// Looks at the files that the manifests name, and puts down what they make.
+    fn take_in(self) {
+        let Self {
+            state,
+            root,
+            checked_ns,
+            ref manifests,
+        } = self;
+        if manifests.is_empty() {
+            return;
+        }
+        let (titles, _) = titles(manifests);
+        let renditions = titles.iter().flat_map(|title| &title.renditions);
+        let segments = renditions.flat_map(|rendition| &rendition.segments);
+        let mut located = self.locate(segments.map(|segment| &segment.path));
+        let devs: HashSet<u64> = located.values().map(|file| file.identity.dev).collect();
+        for dev in devs {
+            // Met here, where waiting for it is allowed.
+            state.maker.ground.place(root, dev);
+        }
+        for (path, manifest) in manifests {
+            let file = Located {
+                root,
+                identity: manifest.identity,
+                checked_ns,
+            };
+            let is_other = state.known(path).is_some_and(|entry| entry.root != root);
+            if !is_other && state.admit(path, file).is_some() {
+                located.insert(Arc::clone(path), file);
+            }
+        }
+        let mut around = lock(&state.around[root]);
+        for (path, manifest) in manifests {
+            around.keep(path, manifest, checked_ns);
+        }
+        drop(around);
+        state.put_titles(&titles, &located, checked_ns);
+    }
+
+    /// Files of this root: as they are known, or as they are if they are not.
+    fn locate<'b>(&self, paths: impl Iterator<Item = &'b Arc<str>>) -> HashMap<Arc<str>, Located> {
+        let mut located = HashMap::new();
+        let mut unknown: BTreeMap<&str, HashMap<&str, &Arc<str>>> = BTreeMap::new();
+        for path in paths {
+            match self.state.known(path) {
+                Some(entry) if entry.root == self.root => {
+                    let file = Located {
+                        root: entry.root,
+                        identity: entry.identity,
+                        checked_ns: entry.checked_ns(),
+                    };
+                    located.insert(Arc::clone(path), file);
+                }
+                Some(_) => {}
+                None if check_path(path).is_ok() => {
+                    let folder = folder_of(path);
+                    let name = path.rsplit('/').next().unwrap_or(path);
+                    unknown.entry(folder).or_default().insert(name, path);
+                }
+                None => {}
+            }
+        }
+        let root = &self.state.roots()[self.root];
+        for (folder, wanted) in unknown {
+            let Ok(directory) = root.open_directory(folder) else {
+                continue;
+            };
+            for (_, _, name) in names(&directory).unwrap_or_default() {
+                let Some(path) = name.to_str().ok().and_then(|name| wanted.get(name)) else {
+                    continue;
+                };
+                let stat = statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW);
+                if let Some(stat) = stat.ok().filter(is_regular) {
+                    let settle = self.state.options.settle_file;
+                    let file = Located {
+                        root: self.root,
+                        identity: Identity::of(&stat).settling(settle),
+                        checked_ns: self.checked_ns,
+                    };
+                    located.insert(Arc::clone(path), file);
+                }
+            }
+        }
+        located
+    }
+}
+
+/// How many bytes two paths have in common at their beginning.
+fn same_bytes(one: &str, other: &str) -> usize {
+    let pairs = one.bytes().zip(other.bytes());
+    pairs.take_while(|(a, b)| a == b).count()
+}

@@ -1,0 +1,93 @@
+//! What is read while the folders of a slow disk are still being searched.
+
+use std::fs;
+use std::path::Path;
+
+use headlong_e2e_tests::eventually;
+use headlong_testkit::client::{Connection, fetch};
+use headlong_testkit::server::ServerBuilder;
+use headlong_testkit::slow_disk::DriveModel;
+use headlong_testkit::{BlockDevice, Server, SlowDisk, pattern};
+use serde_json::Value;
+
+/// It has room for 4096 files.
+const DISK_BYTES: u64 = 512 << 20;
+/// Each with its inodes and its names elsewhere on the disk.
+const TITLES: usize = 200;
+const SEGMENTS: u64 = 16;
+const SEGMENT_BYTES: u64 = 32 << 10;
+/// A search of an idle disk takes long enough that all requests come before its end.
+const COMPRESSION: f64 = 0.125;
+
+fn write_title(folder: &Path) {
+    fs::create_dir(folder).expect("a folder");
+    let mut text = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n".to_string();
+    for number in 0..SEGMENTS {
+        text.push_str(&format!("#EXTINF:4,\n{number}.ts\n"));
+        let path = folder.join(format!("{number}.ts"));
+        pattern::write_file(&path, number, SEGMENT_BYTES).expect("a segment");
+    }
+    fs::write(folder.join("index.m3u8"), text + "#EXT-X-ENDLIST\n").expect("a playlist");
+}
+
+fn get(connection: &mut Connection, target: &str) -> Vec<u8> {
+    let reply = connection.request("GET", target, &[]).expect("a reply");
+    assert_eq!(reply.status(), 200, "{target}");
+    reply.body
+}
+
+/// Playlists of the titles that the library page lists.
+fn listed(server: &Server) -> Vec<String> {
+    let reply = fetch(server.admin(), "GET", "/library.json", &[]).expect("a reply");
+    let library: Value = serde_json::from_slice(&reply.body).expect("JSON");
+    let titles = library["titles"].as_array().expect("titles").iter();
+    let paths = titles.map(|title| title["path"].as_str().expect("a path").to_owned());
+    paths.collect()
+}
+
+#[test]
+fn segments_are_read_ahead_although_no_search_has_been_to_their_folder() {
+    if !SlowDisk::available_or_skip("segments_are_read_ahead_although_no_search_has_been_there") {
+        return;
+    }
+    let device = BlockDevice::new(DISK_BYTES, DriveModel::WD_RED, COMPRESSION).expect("a device");
+    for number in 0..TITLES {
+        write_title(&device.root().join(format!("title-{number}")));
+    }
+    device.start().expect("start");
+    let server = ServerBuilder::new([device.root()])
+        .memory("128MiB")
+        .config(&format!(
+            "policy = \"fixed\"\nprefetch = \"1MiB\"\n[device.\"{}\"]\nrotational = true",
+            device.device_name()
+        ))
+        .start()
+        .expect("a server");
+    let mut viewer = Connection::open(server.address()).expect("a connection");
+    let known = listed(&server);
+    let playlist = |number: usize| format!("/title-{number}/index.m3u8");
+    let unknown = (0..TITLES).map(playlist).find(|path| !known.contains(path));
+    let unknown = unknown.expect("the search is over");
+    let folder = unknown.trim_end_matches("index.m3u8");
+    get(&mut viewer, &unknown);
+    let is_listed = |titles: &Vec<String>| titles.contains(&unknown);
+    eventually("its title", || listed(&server), is_listed);
+    let before = server.status().expect("/status");
+    for number in 0..SEGMENTS {
+        let bytes = get(&mut viewer, &format!("{folder}{number}.ts"));
+        pattern::verify(number, 0, &bytes).expect("the right bytes");
+    }
+    let after = server.status().expect("/status");
+    let (found, log) = (listed(&server).len(), server.output());
+    drop(server);
+    // What the kernel writes as it unmounts would take minutes.
+    device.disk().switch_timing(false);
+    let [jobs, reads] = ["jobs", "reads"].map(|name| after.counter(name) - before.counter(name));
+    assert!(
+        reads >= 2 * jobs,
+        "{jobs} jobs of {reads} reads: segments one by one"
+    );
+    assert!(found < TITLES, "the search is over, so this says nothing");
+    assert!(log.contains("some roots are still being scanned"), "{log}");
+    assert!(!log.contains("scanned the roots"), "{log}");
+}
