@@ -178,7 +178,7 @@ check_upgrade() {
     say "upgrade: a crash of the new process while the old one has replies: back after" \
         "$(($(date +%s) - began)) s"
 
-    watch 8 1500k
+    watch 8 2000k
     for _ in 1 2; do
         old=$(property MainPID)
         systemctl kill --signal=USR2 --kill-who=main $unit
@@ -351,7 +351,7 @@ check_mount() {
 }
 
 check_removal() {
-    watch 8 1500k
+    watch 8 2000k
     dpkg -r headlong >/clean/told 2>&1 || fail "dpkg -r: $(cat /clean/told)"
     all_whole 8 "a removal"
     ! is_served || fail "it serves although it was removed"

@@ -150,7 +150,8 @@ cmp /clean/slow /srv/videos/title.bin || fail "other bytes"
 rm /clean/slow
 
 say "remove while a reply is on its way"
-curl -sf --limit-rate 4M -o /clean/slow http://127.0.0.1/title.bin &
+# It would be whole within limits.drain_timeout.
+curl -sf --limit-rate 8M -o /clean/slow http://127.0.0.1/title.bin &
 viewer=$!
 tries=100
 until [ -s /clean/slow ]; do
