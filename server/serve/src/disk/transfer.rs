@@ -367,11 +367,6 @@ mod tests {
     #[test]
     fn a_short_direct_read_goes_on_at_the_last_whole_block() {
         let mut rig = rig(true);
-        let span = |offset, skip, length| Span {
-            offset,
-            skip,
-            length,
-        };
         assert_eq!(rig.transfer.span(), span(4096, 0, 12_288), "whole blocks");
         let next = rig.transfer.advance(Ok(5000), &rig.files);
         assert!(matches!(next, Next::Again), "{next:?}");
@@ -390,11 +385,6 @@ mod tests {
             lead_bytes: 4096,
             follower_bytes: 4096,
         });
-        let span = |offset, skip, length| Span {
-            offset,
-            skip,
-            length,
-        };
         let parts = [
             span(4096, 0, 4096),
             span(8192, 4096, 4096),
@@ -405,6 +395,14 @@ mod tests {
         assert_eq!(rig.transfer.opening(), None);
     }
 
+    fn span(offset: u64, skip: u64, length: u64) -> Span {
+        Span {
+            offset,
+            skip,
+            length,
+        }
+    }
+
     #[test]
     fn a_direct_read_is_put_in_whole_blocks_though_its_file_ends_in_the_midst_of_one() {
         let mut rig = rig(true);
@@ -412,11 +410,6 @@ mod tests {
             lead_bytes: 4096,
             follower_bytes: 10_000 - 4096,
         });
-        let span = |offset, skip, length| Span {
-            offset,
-            skip,
-            length,
-        };
         let parts = [
             span(4096, 0, 4096),
             span(8192, 4096, 8192),
@@ -447,11 +440,6 @@ mod tests {
     #[test]
     fn a_short_buffered_read_goes_on_where_it_ended() {
         let mut rig = rig(false);
-        let span = |offset, skip, length| Span {
-            offset,
-            skip,
-            length,
-        };
         assert_eq!(rig.transfer.span(), span(4096, 0, 10_000));
         let next = rig.transfer.advance(Ok(1), &rig.files);
         assert!(matches!(next, Next::Again), "{next:?}");
