@@ -53,8 +53,8 @@ pub use command::{
     ReadOutcome, Refusal,
 };
 pub use config::{
-    Admission, ConfigError, Control, ControlConfig, EngineConfig, Order, Policy, Prefetch,
-    Retention, SizingConfig,
+    Admission, ConfigError, Control, ControlConfig, EngineConfig, Order, PIECE_BYTES_WITH_FLASH,
+    Policy, Prefetch, Retention, SizingConfig,
 };
 pub use control::{ControlView, DriveTimes, Ended, Reason, SizeChange};
 pub use health::DeviceState;
