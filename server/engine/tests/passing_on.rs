@@ -107,6 +107,25 @@ fn what_is_asked_for_next_is_passed_on_first_and_what_nobody_awaits_last() {
 }
 
 #[test]
+fn who_waits_for_a_read_of_what_arrives_waits_no_longer() {
+    let mut old = before();
+    let mut new = after(&old);
+    new.device.hangs = true;
+    let request = range(1, TITLE, 5 * CHUNK, CHUNK);
+    let other = range(2, StreamId(2), 5 * CHUNK, CHUNK);
+    // The first is being read, the second waits for its turn.
+    for request in [other, request] {
+        new.ask(request).expect("taken on");
+    }
+    for piece in old.shard.handle_pass_on(old.now) {
+        new.give(piece.stream, piece.bytes);
+    }
+    new.run_for(Duration::from_secs(1));
+    let done = new.replies.values().filter(|reply| reply.done).count();
+    assert!(done >= 1, "{done}");
+}
+
+#[test]
 fn what_is_of_no_use_leaves_its_slot_free() {
     let mut old = before();
     let mut new = after(&old);

@@ -147,6 +147,8 @@ impl Shard {
                 };
                 self.memory
                     .received(self.now, (slot, key), read_to, wanted_at);
+                // Of who has asked for it already.
+                self.wake_waiters(key, slot);
             }
             None => self.memory.unfilled(slot),
         }

@@ -26,6 +26,7 @@ mod link;
 mod lock;
 mod mailbox;
 mod message;
+mod passing_on;
 mod pread;
 mod reply;
 #[cfg(test)]
@@ -44,6 +45,7 @@ pub use crate::raw::CopiesUse;
 pub use device::{Device, DeviceConfig, OPEN_FILES_MAX_DEFAULT};
 pub use io::IoMode;
 pub use learned::DeviceLearned;
+pub(crate) use passing_on::{Arrived, Leaving};
 pub use reply::{Piece, PieceInfo, Reply};
 pub use snapshot::DeviceSnapshot;
 pub use source::StreamSource;
