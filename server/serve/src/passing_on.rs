@@ -29,7 +29,7 @@ const TIME_MAX: Duration = Duration::from_secs(20);
 /// The other process does not answer.
 const STALL_MAX: Duration = Duration::from_secs(5);
 /// Pieces of one device, after which another device has its turn.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 64;
 /// No piece, no version and no name is longer.
 const LENGTH_MAX: usize = 2 << 20;
 
@@ -195,14 +195,16 @@ fn receive(from: &UnixStream, devices: &[Device], taken_bytes: &mut u64) -> io::
         }
     }
     arrivals.turn_to(None);
+    arrivals.wait();
     Ok(())
 }
 
-/// Pieces of one device.
+/// Pieces of one device. While one batch goes into memory, the next is read.
 #[derive(Default)]
 struct Batch<'a> {
     device: Option<&'a Device>,
     pieces: Vec<Arrived>,
+    under_way: Option<oneshot::Receiver<()>>,
 }
 
 impl<'a> Batch<'a> {
@@ -221,7 +223,16 @@ impl<'a> Batch<'a> {
     fn hand_in(&mut self) {
         let pieces = std::mem::take(&mut self.pieces);
         if let Some(device) = self.device.filter(|_| !pieces.is_empty()) {
-            device.arrived(pieces);
+            self.wait();
+            self.under_way = Some(device.arrived(pieces));
+        }
+    }
+
+    /// Returns once everything that was handed in is in memory.
+    fn wait(&mut self) {
+        if let Some(taken) = self.under_way.take() {
+            // A device that stopped takes nothing.
+            let _ = taken.blocking_recv();
         }
     }
 }
@@ -244,3 +255,7 @@ fn bytes(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
 fn text(from: &mut impl Read, length: usize) -> io::Result<String> {
     String::from_utf8(bytes(from, length)?).map_err(|_| io::ErrorKind::InvalidData.into())
 }
+
+#[cfg(test)]
+#[path = "passing_on_tests.rs"]
+mod tests;

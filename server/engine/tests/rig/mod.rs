@@ -235,7 +235,9 @@ impl Rig {
 
     /// Gives the shard a piece that another process had. Whether it is of use.
     pub fn give(&mut self, stream: StreamId, bytes: PieceBytes) -> bool {
-        let slot = self.shard.handle_reserve(self.now).expect("there is room");
+        let Some(slot) = self.shard.handle_reserve(self.now) else {
+            return false;
+        };
         let of = (stream, bytes.part, bytes.offset, bytes.length);
         self.content.insert(slot, of);
         let is_used = self.shard.handle_received(self.now, slot, stream, bytes);
@@ -516,6 +518,8 @@ pub fn expected(viewer: u64, stream: StreamId, offset: u64, length: u64) -> Expe
 /// Small settings, so that edges are near, and one read at a time, so that their order is seen.
 pub fn config(memory_bytes: u64) -> EngineConfig {
     EngineConfig {
+        // What tests reckon with.
+        piece_bytes: 128 << 10,
         memory_bytes,
         outstanding_reads_max: 1,
         ..EngineConfig::default()

@@ -325,12 +325,11 @@ impl Device {
         self.link().post(Message::PassedOn(slots));
     }
 
-    /// The process before had these pieces; returns once they are in memory, or of no use. Blocks.
-    pub(crate) fn arrived(&self, pieces: Vec<Arrived>) {
+    /// The process before had these pieces; says once they are in memory, or of no use.
+    pub(crate) fn arrived(&self, pieces: Vec<Arrived>) -> oneshot::Receiver<()> {
         let (answer, taken) = oneshot::channel();
         self.link().post(Message::Arrived(pieces, answer));
-        // A device that stopped takes nothing.
-        let _ = taken.blocking_recv();
+        taken
     }
 
     /// Uses a part of the flash tier from now on, if it has none.

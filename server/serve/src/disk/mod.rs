@@ -30,7 +30,7 @@ mod passing_on;
 mod pread;
 mod reply;
 #[cfg(test)]
-mod rig;
+pub(crate) mod rig;
 mod snapshot;
 mod source;
 mod start_error;
