@@ -101,7 +101,7 @@ fn what_is_asked_for_next_is_passed_on_first_and_what_nobody_awaits_last() {
     let ahead = pieces.iter().take_while(|piece| is_ahead(piece));
     let ahead = ahead.count();
     assert!(ahead > 10 && ahead < pieces.len(), "{ahead}");
-    assert!(!pieces[ahead..].iter().any(|piece| is_ahead(piece)));
+    assert!(!pieces[ahead..].iter().any(is_ahead));
     let nearest = pieces[..ahead].iter().map(|piece| piece.bytes.offset);
     assert!(nearest.is_sorted(), "all read at one pace");
 }
