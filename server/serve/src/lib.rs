@@ -6,6 +6,7 @@ pub mod config;
 pub mod descriptors;
 pub mod devices;
 pub mod disk;
+mod doors;
 pub mod flash;
 mod gentle;
 mod hand_over;
