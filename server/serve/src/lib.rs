@@ -20,7 +20,7 @@ mod raw;
 mod reload;
 pub mod run;
 mod run_error;
-mod service_manager;
+pub mod service_manager;
 mod signals;
 mod start;
 mod state_folder;
