@@ -56,7 +56,7 @@ pub(super) fn rows() -> Rows<Config> {
     rows.add("cache_status", flag(), |c| &mut c.cache_status,
         "Whether replies carry Cache-Status (RFC 9211): `hit` if the first bytes came from memory or flash, `fwd=miss` if from the disk; `detail` says which.");
     rows.add("cmsd", flag(), |c| &mut c.cmsd,
-        "Whether replies with bytes of files carry CMSD (CTA-5006): `br`, `ot` and `sf` as far as they are known, the delay `rd`, and `mb` where `bytes_per_second_max` bounds replies.");
+        "Whether replies with bytes of files carry CMSD (CTA-5006): `br`, `ot` and `sf` as far as they are known, the delay `rd`, `mb` where `bytes_per_second_max` bounds replies, and `etp` where the connection was measured to carry so much by a reply before that had always more to send; not to a proxy.");
     rows.add("gzip_max", size().at_most(8 << 20), |c| &mut c.gzip_max,
         "Playlists, manifests, subtitles and other small texts up to this size are sent by gzip to who takes it; \"0B\" for none. Ranges never are, nor more than 64 replies at a time.");
     rows.add(

@@ -10,6 +10,7 @@ use headlong_http::{
     Method, Object, PathToken, RelativePath, ReplyPlan, Status, cmsd_dynamic, gzip_tag,
 };
 use headlong_library::{FileEntry, ResolveError};
+use headlong_units::BitRate;
 use http::{HeaderValue, Request, Response, header};
 use hyper::service::Service;
 use rustix::io::Errno;
@@ -358,8 +359,23 @@ fn add_cmsd(plan: &mut ReplyPlan, asked: &Asked, (path, file): (&str, &FileEntry
         plan.fields.push(("cmsd-static", said.into()));
     }
     let pace = asked.settings.access.pace(path);
-    let said = cmsd_dynamic(pace.bytes_per_second_max, asked.account.elapsed());
+    let said = cmsd_dynamic(
+        throughput(asked),
+        pace.bytes_per_second_max,
+        asked.account.elapsed(),
+    );
     plan.fields.push(("cmsd-dynamic", said.into()));
+}
+
+/// What the client's connection was measured to carry. A proxy's says nothing of the client's.
+fn throughput(asked: &Asked) -> Option<BitRate> {
+    let record = &asked.account.record;
+    let proxies = &asked.settings.proxies;
+    if record.proxy.is_some() || record.remote.is_trusted(|ip| proxies.trust(ip)) {
+        return None;
+    }
+    let rate = asked.account.connection.as_deref()?.delivery_rate()?;
+    Some(BitRate(rate.saturating_mul(8)))
 }
 
 fn build(

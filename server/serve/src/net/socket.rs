@@ -195,6 +195,13 @@ impl Outlet for Socket {
         }
     }
 
+    fn delivery_rate(&self) -> Option<u64> {
+        match self {
+            Self::Tcp(stream) => stream.delivery_rate(),
+            Self::Unix(stream) => stream.delivery_rate(),
+        }
+    }
+
     fn unsent_bytes_max(&self) -> Option<u32> {
         match self {
             Self::Tcp(stream) => stream.unsent_bytes_max(),
@@ -210,8 +217,9 @@ impl Outlet for Socket {
     }
 }
 
-/// Bytes go by memory. The kernel says what it holds for a reader who has not taken it: the memory for
-/// it, which is more than the bytes by what it takes to keep them, and shrinks as they are taken.
+/// Bytes go by memory: those of a file are held until the other end has them, and the kernel does not
+/// count bytes here. It says what memory it holds for a reader who has not taken them, which is
+/// more than the bytes and shrinks as they are taken; so that a reader goes on is seen by it.
 impl Outlet for UnixStream {
     fn unconfirmed_bytes(&self) -> Option<u64> {
         unconfirmed_bytes(self).ok()
