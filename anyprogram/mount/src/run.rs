@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
@@ -18,8 +18,9 @@ use headlong_serve::descriptors::raise_limit;
 use headlong_serve::devices;
 use headlong_serve::disk::{Device, StartError};
 use headlong_serve::log::{DaemonLogError, init_daemon_log};
+use headlong_serve::service_manager::{self, NotifyState};
 use headlong_units::KIB;
-use rustix::fs::{major, minor};
+use rustix::fs::{getxattr, major, minor};
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -34,7 +35,7 @@ use crate::point;
 use crate::reading::Reading;
 use crate::settings::Settings;
 use crate::stale::Stale;
-use crate::status::Status;
+use crate::status::{ATTRIBUTE, Status};
 use crate::tree::Tree;
 
 /// How long programs that have files open may go on after the mount is gone.
@@ -122,7 +123,8 @@ fn mount(settings: &Settings, runtime: &Runtime) -> Result<(), RunError> {
         mount_point = %point.display(),
         "mounted"
     );
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    service_manager::notify(&[NotifyState::Ready]);
+    let alive = runtime.spawn(keep_alive(point.clone()));
     runtime.block_on(async {
         let unmounted = async {
             while !session.guard.is_finished() {
@@ -135,13 +137,27 @@ fn mount(settings: &Settings, runtime: &Runtime) -> Result<(), RunError> {
             () = unmounted => tracing::info!("unmounted by somebody else"),
         }
     });
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    alive.abort();
+    service_manager::notify(&[NotifyState::Stopping]);
     stop(point, session);
     parts.stale.end();
     runtime.block_on(shut_down(&parts.disks));
     keeper.finish();
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Tells the service manager that the mount answers, by asking it how it is as `--status` does: by way of
+/// the kernel. No disk is asked, as one that hangs is no reason to end what is read from others.
+async fn keep_alive(point: PathBuf) {
+    service_manager::keep_alive(|| {
+        let point = point.clone();
+        let ask = move || getxattr(&point, ATTRIBUTE, &mut [0_u8; 0]);
+        let asked = tokio::task::spawn_blocking(ask);
+        // An error is an answer too.
+        async { drop(asked.await) }
+    })
+    .await;
 }
 
 /// An engine for each device that the tree lies on.

@@ -32,6 +32,7 @@ use crate::receive::{Received, receive};
 use crate::settings::{Mode, Settings};
 use crate::status::{Counters, STATUS_BYTES_MAX};
 use headlong_report::say;
+use headlong_serve::service_manager::{self, Heartbeat, NotifyState};
 
 /// Connections that the kernel keeps for us while we are busy.
 const BACKLOG: i32 = 1024;
@@ -116,7 +117,7 @@ pub fn run(settings: &Settings) -> Result<(), RunError> {
         path.display(),
         settings.mode.name()
     );
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    service_manager::notify(&[NotifyState::Ready]);
     reception.listen(&listener, &stop)
 }
 
@@ -167,7 +168,10 @@ impl Reception {
     fn listen(&self, listener: &OwnedFd, stop: &AtomicBool) -> Result<(), RunError> {
         let mut silent: HashMap<u64, (OwnedFd, Clock)> = HashMap::new();
         let mut next_id = 0;
+        // Not the devices' threads: a disk that hangs is no reason to end what others are read for.
+        let mut heartbeat = Heartbeat::asked_for();
         while !stop.load(Ordering::Relaxed) {
+            heartbeat.beat();
             let ids: Vec<u64> = silent.keys().copied().collect();
             let mut polled = vec![PollFd::new(listener, PollFlags::IN)];
             let connections = ids.iter().map(|id| silent[id].0.as_fd());

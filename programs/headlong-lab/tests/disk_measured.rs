@@ -113,6 +113,14 @@ fn probing_what_cannot_be_probed_says_what_can() {
             vec!["hp-146-10k-sas", "--report", "/no/such/page.html"],
             "no folder that exists",
         ),
+        (
+            vec!["hp-146-10k-sas", "--region", "1GiB"],
+            "--region: nothing is written; add --write",
+        ),
+        (
+            vec!["hp-146-10k-sas", "--settle", "1"],
+            "--settle: nothing is written; add --write",
+        ),
         (vec!["ssd-ocz-core-v2", "--writes", "3"], "200"),
         (
             vec!["ssd-ocz-core-v2", "--region", "512KiB"],

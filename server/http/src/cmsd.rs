@@ -1,8 +1,9 @@
 //! What the server tells a player about an object and its reply: Common Media Server Data
 //! (CTA-5006).
 //!
-//! The one idea: only what is true and already known. A key that would have to be guessed (`etp`,
-//! what a connection can carry) or read for is left out; so is a field without keys.
+//! The one idea: only what is true and already known. A key that would have to be guessed or read for
+//! is left out; so is a field without keys. What a connection can carry (`etp`) is known where the
+//! kernel has measured it, and not otherwise.
 
 use alloc::format;
 use alloc::string::String;
@@ -46,15 +47,25 @@ impl Object<'_> {
     }
 }
 
-/// The field `CMSD-Dynamic` of this server: `mb`, the highest bit rate that a player can play from
+/// The field `CMSD-Dynamic` of this server: `etp`, what the connection was last measured to carry, in
+/// kilobits a second, to a hundred of them; `mb`, the highest bit rate that a player can play from
 /// it, in kilobits a second, if replies are bounded; and `rd`, the milliseconds that this one took
 /// to begin. What a reply is paced by is no `mb`: another rendition has another pace.
-pub fn cmsd_dynamic(bytes_per_second_max: u64, delay: Duration) -> String {
+pub fn cmsd_dynamic(
+    throughput: Option<BitRate>,
+    bytes_per_second_max: u64,
+    delay: Duration,
+) -> String {
+    let throughput = throughput.map_or(0, |rate| kbps(rate).saturating_add(50) / 100 * 100);
+    let throughput = match throughput {
+        0 => String::new(),
+        kbps => format!(";etp={kbps}"),
+    };
     let most = match bytes_per_second_max / 125 {
         0 => String::new(),
         kbps => format!(";mb={kbps}"),
     };
-    format!("\"headlong\"{most};rd={}", delay.0 / 1_000_000)
+    format!("\"headlong\"{throughput}{most};rd={}", delay.0 / 1_000_000)
 }
 
 fn kbps(rate: BitRate) -> u64 {
@@ -87,7 +98,19 @@ mod tests {
     #[test]
     fn a_bound_on_replies_is_the_highest_bit_rate_and_a_delay_is_in_milliseconds() {
         let delay = Duration::from_millis(12);
-        assert_eq!(cmsd_dynamic(250_000, delay), "\"headlong\";mb=2000;rd=12");
-        assert_eq!(cmsd_dynamic(0, delay), "\"headlong\";rd=12");
+        let said = |max| cmsd_dynamic(None, max, delay);
+        assert_eq!(said(250_000), "\"headlong\";mb=2000;rd=12");
+        assert_eq!(said(0), "\"headlong\";rd=12");
+    }
+
+    #[test]
+    fn what_a_connection_carries_is_said_to_a_hundred_kilobits_if_it_is_known() {
+        let said = |kbps| {
+            let rate = Some(BitRate::from_kbps(kbps));
+            cmsd_dynamic(rate, 0, Duration::ZERO)
+        };
+        assert_eq!(said(8_149), "\"headlong\";etp=8100;rd=0");
+        assert_eq!(said(8_150), "\"headlong\";etp=8200;rd=0");
+        assert_eq!(said(49), "\"headlong\";rd=0");
     }
 }

@@ -10,6 +10,7 @@
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crate::fields::{combined, trim_ows};
+use crate::peer::Peer;
 
 /// In which field trusted proxies say whom they speak for. It is one only: a proxy that writes one
 /// of them hands on the other as the client sent it.
@@ -36,17 +37,12 @@ impl ForwardedField {
 
     /// The client of a request that came from `peer` with these fields: the rightmost address that
     /// is not trusted, or the last that is known. Its port is 0 if nobody says which.
-    pub fn client<'a, F>(
-        self,
-        peer: SocketAddr,
-        fields: F,
-        is_trusted: impl Fn(IpAddr) -> bool,
-    ) -> SocketAddr
+    pub fn client<'a, F>(self, peer: Peer, fields: F, is_trusted: impl Fn(IpAddr) -> bool) -> Peer
     where
         F: IntoIterator<Item = (&'a str, &'a [u8])>,
     {
         let mut client = peer;
-        if !is_trusted(peer.ip().to_canonical()) {
+        if !peer.is_trusted(&is_trusted) {
             return client;
         }
         let Some(list) = combined(fields, self.name()) else {
@@ -57,7 +53,7 @@ impl ForwardedField {
             let Some(named) = self.named(entry) else {
                 break;
             };
-            client = named;
+            client = Peer::At(named);
             if !is_trusted(named.ip()) {
                 break;
             }
@@ -111,25 +107,30 @@ mod tests {
 
     fn client(field: ForwardedField, peer: &str, lines: &[&str]) -> String {
         let fields = lines.iter().map(|line| (field.name(), line.as_bytes()));
-        let peer = peer.parse().expect("an address");
+        let peer = match peer {
+            "unix:" => Peer::Local,
+            address => Peer::At(address.parse().expect("an address")),
+        };
         field.client(peer, fields, is_trusted).to_string()
     }
 
     #[test]
     fn the_rightmost_address_that_is_not_trusted_is_the_client() {
         for (peer, lines, expected) in [
-            ("10.0.0.1:9", &["192.0.2.7"][..], "192.0.2.7:0"),
-            ("10.0.0.1:9", &["198.51.100.1, 192.0.2.7"], "192.0.2.7:0"),
-            ("10.0.0.1:9", &["192.0.2.7, 10.0.0.2"], "192.0.2.7:0"),
-            ("10.0.0.1:9", &["192.0.2.7", "10.0.0.2"], "192.0.2.7:0"),
-            ("10.0.0.1:9", &["10.0.0.3,10.0.0.2"], "10.0.0.3:0"),
+            ("10.0.0.1:9", &["192.0.2.7"][..], "192.0.2.7"),
+            ("10.0.0.1:9", &["198.51.100.1, 192.0.2.7"], "192.0.2.7"),
+            ("10.0.0.1:9", &["192.0.2.7, 10.0.0.2"], "192.0.2.7"),
+            ("10.0.0.1:9", &["192.0.2.7", "10.0.0.2"], "192.0.2.7"),
+            ("10.0.0.1:9", &["10.0.0.3,10.0.0.2"], "10.0.0.3"),
             ("10.0.0.1:9", &["192.0.2.7:4711"], "192.0.2.7:4711"),
-            ("10.0.0.1:9", &["2001:db8::1"], "[2001:db8::1]:0"),
+            ("10.0.0.1:9", &["2001:db8::1"], "2001:db8::1"),
             ("10.0.0.1:9", &["[2001:db8::1]:80"], "[2001:db8::1]:80"),
-            ("10.0.0.1:9", &["::ffff:192.0.2.7"], "192.0.2.7:0"),
-            ("[::ffff:10.0.0.1]:9", &["192.0.2.7"], "192.0.2.7:0"),
-            ("[fd00::1]:9", &["192.0.2.7"], "192.0.2.7:0"),
+            ("10.0.0.1:9", &["::ffff:192.0.2.7"], "192.0.2.7"),
+            ("[::ffff:10.0.0.1]:9", &["192.0.2.7"], "192.0.2.7"),
+            ("[fd00::1]:9", &["192.0.2.7"], "192.0.2.7"),
             ("10.0.0.1:9", &[], "10.0.0.1:9"),
+            ("unix:", &["192.0.2.7, 10.0.0.2"], "192.0.2.7"),
+            ("unix:", &[], "unix:"),
         ] {
             let found = client(ForwardedField::XForwardedFor, peer, lines);
             assert_eq!(found, expected, "{peer} {lines:?}");
@@ -169,23 +170,20 @@ mod tests {
             "10.0.0.1:9",
             &["192.0.2.7, unknown, 10.0.0.2"],
         );
-        assert_eq!(halfway, "10.0.0.2:0");
+        assert_eq!(halfway, "10.0.0.2");
     }
 
     #[test]
     fn forwarded_has_its_own_form() {
         for (line, expected) in [
-            ("for=192.0.2.7", "192.0.2.7:0"),
+            ("for=192.0.2.7", "192.0.2.7"),
             (
                 "For=\"192.0.2.7:4711\";proto=https;by=10.0.0.9",
                 "192.0.2.7:4711",
             ),
-            ("proto=http; for = \"[2001:db8::1]\"", "[2001:db8::1]:0"),
+            ("proto=http; for = \"[2001:db8::1]\"", "2001:db8::1"),
             ("for=\"[2001:db8::1]:80\"", "[2001:db8::1]:80"),
-            (
-                "for=198.51.100.1, for=192.0.2.7, for=10.0.0.2",
-                "192.0.2.7:0",
-            ),
+            ("for=198.51.100.1, for=192.0.2.7, for=10.0.0.2", "192.0.2.7"),
             ("for=unknown", "10.0.0.1:9"),
             ("for=_gazonk", "10.0.0.1:9"),
             ("by=192.0.2.7", "10.0.0.1:9"),
@@ -200,7 +198,7 @@ mod tests {
     #[test]
     fn the_field_that_was_not_chosen_says_nothing() {
         let fields: [(&str, &[u8]); 1] = [("forwarded", b"for=192.0.2.7")];
-        let peer: SocketAddr = "10.0.0.1:9".parse().expect("an address");
+        let peer = Peer::At("10.0.0.1:9".parse().expect("an address"));
         let found = ForwardedField::XForwardedFor.client(peer, fields, is_trusted);
         assert_eq!(found, peer);
     }
@@ -217,21 +215,25 @@ mod tests {
             };
             let added = format!(", {prefix}192.0.2.7, {prefix}10.0.0.2");
             let line: Vec<u8> = [&written[..], added.as_bytes()].concat();
-            let peer: SocketAddr = "10.0.0.1:9".parse().expect("an address");
+            let peer = Peer::At("10.0.0.1:9".parse().expect("an address"));
             let fields = [(field.name(), &line[..])];
             let found = field.client(peer, fields, is_trusted);
-            prop_assert_eq!(found.to_string(), "192.0.2.7:0");
+            prop_assert_eq!(found.to_string(), "192.0.2.7");
             // From elsewhere the whole of it says nothing.
-            let peer: SocketAddr = "203.0.113.5:9".parse().expect("an address");
+            let peer = Peer::At("203.0.113.5:9".parse().expect("an address"));
             prop_assert_eq!(field.client(peer, fields, is_trusted), peer);
         }
 
         #[test]
         fn any_field_has_an_answer(line in prop::collection::vec(any::<u8>(), 0..200)) {
-            let peer: SocketAddr = "10.0.0.1:9".parse().expect("an address");
+            let peer = Peer::At("10.0.0.1:9".parse().expect("an address"));
             for field in ForwardedField::ALL {
                 let found = field.client(peer, [(field.name(), &line[..])], |_| true);
-                prop_assert!(found == peer || found.ip().to_canonical() == found.ip());
+                let is_canonical = match found {
+                    Peer::At(address) => address.ip().to_canonical() == address.ip(),
+                    Peer::Local => false,
+                };
+                prop_assert!(found == peer || is_canonical);
             }
         }
     }

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use headlong_http::Peer;
 use http::header::{HOST, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
@@ -141,13 +142,13 @@ impl AskedServer {
         }))
     }
 
-    /// Whether a request from this address may have what it asks for.
-    pub(crate) async fn ask(&self, head: &Parts, address: IpAddr) -> Answer {
+    /// Whether a request of this client may have what it asks for.
+    pub(crate) async fn ask(&self, head: &Parts, client: Peer) -> Answer {
         let shared = &self.0;
-        let key = shared.asking.key(head, address);
+        let key = shared.asking.key(head, client);
         let place = shared.place(key);
         let ask = async || {
-            let answer = shared.ask_within_time(head, address).await;
+            let answer = shared.ask_within_time(head, client).await;
             (answer, Instant::now())
         };
         // If whoever asks leaves, the next of those who wait asks.
@@ -160,7 +161,7 @@ impl AskedServer {
 }
 
 impl Asking {
-    fn key(&self, head: &Parts, address: IpAddr) -> Key {
+    fn key(&self, head: &Parts, client: Peer) -> Key {
         let mut hash = Context::new(&SHA256);
         let mut add = |text: &[u8]| {
             hash.update(&(text.len() as u64).to_le_bytes());
@@ -171,7 +172,7 @@ impl Asking {
             add(target(head).as_bytes());
         }
         if self.by_address {
-            add(address.to_canonical().to_string().as_bytes());
+            add(client.host().to_string().as_bytes());
         }
         for name in &self.fields {
             add(&head.headers.get_all(name).iter().count().to_le_bytes());
@@ -185,7 +186,7 @@ impl Asking {
     }
 
     /// The sub-request for a request.
-    fn request(&self, head: &Parts, address: IpAddr) -> Result<Request<Empty<Bytes>>, http::Error> {
+    fn request(&self, head: &Parts, client: Peer) -> Result<Request<Empty<Bytes>>, http::Error> {
         let path = self
             .url
             .uri
@@ -195,7 +196,7 @@ impl Asking {
             .header(HOST, self.url.address.to_string())
             .header("x-original-uri", target(head))
             .header("x-original-method", head.method.as_str())
-            .header("x-real-ip", address.to_canonical().to_string());
+            .header("x-real-ip", client.host().to_string());
         for name in &self.fields {
             for value in head.headers.get_all(name) {
                 request = request.header(name, value);
@@ -244,16 +245,16 @@ impl Shared {
         }
     }
 
-    async fn ask_within_time(&self, head: &Parts, address: IpAddr) -> Answer {
-        let asked = timeout(self.asking.patience, self.ask_now(head, address)).await;
+    async fn ask_within_time(&self, head: &Parts, client: Peer) -> Answer {
+        let asked = timeout(self.asking.patience, self.ask_now(head, client)).await;
         asked.unwrap_or(Answer::None("it did not answer in time"))
     }
 
-    async fn ask_now(&self, head: &Parts, address: IpAddr) -> Answer {
+    async fn ask_now(&self, head: &Parts, client: Peer) -> Answer {
         let Ok(_one_of_all) = self.at_once.acquire().await else {
             return Answer::None("it is not asked any more");
         };
-        let Ok(request) = self.asking.request(head, address) else {
+        let Ok(request) = self.asking.request(head, client) else {
             return Answer::None("the request cannot be written");
         };
         let Ok(socket) = TcpStream::connect(self.asking.url.address).await else {

@@ -1,6 +1,5 @@
 //! The server gives its place to a process of the program that is installed by now.
 
-use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use crate::passing_on::{self, Passing};
 use crate::service_manager::{self, NotifyState};
 use crate::state_folder::StateFolder;
 use crate::tasks;
-use crate::upgrade::{Program, Successor, UpgradeError};
+use crate::upgrade::{Lent, Program, Successor, UpgradeError};
 
 /// How long giving the cache back is waited for. It goes on after that.
 const SHRINK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -22,8 +21,8 @@ const SHRINK_TIMEOUT: Duration = Duration::from_secs(60);
 /// What giving the place away needs.
 pub(crate) struct HandOver {
     pub(crate) program: Program,
-    /// The listening sockets, by the address that the configuration has for them.
-    pub(crate) listeners: Vec<(SocketAddr, TcpListener)>,
+    /// The listening sockets.
+    pub(crate) listeners: Vec<Lent>,
     pub(crate) state: Arc<MediaState>,
     pub(crate) folder: StateFolder,
     /// Whether the other process takes all of its memory at its start.

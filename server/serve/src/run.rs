@@ -5,26 +5,24 @@
 //! HUP reloads, USR1 reopens the logs, USR2 gives the place to the program that is installed by then,
 //! TERM and INT drain.
 
-use std::net::SocketAddr;
-use std::os::fd::AsFd as _;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::admin::serve_admin;
-use crate::config::{Admin, Config, ListenOn};
+use crate::config::{Admin, Config};
 use crate::descriptors::{self, Shares};
 use crate::devices;
 use crate::disk::Device;
+use crate::doors::Doors;
 use crate::hand_over::HandOver;
 use crate::http::{Lookups, MediaService, MediaState};
 use crate::late_flash::{self, TierHolder};
 use crate::net::{
-    BindError, ConnectionCounters, Limits, ListenerContext, ReloadingCertificates, TrustedProxies,
-    adopt, bind, serve_listener, shutdown, tls_acceptor,
+    ConnectionCounters, Limits, ListenAddress, ListenerContext, ReloadingCertificates,
+    TrustedProxies, serve_listener, shutdown, tls_acceptor,
 };
 use crate::passing_on;
 use crate::pull::Pulls;
@@ -93,15 +91,15 @@ async fn serve(
     let library = start::library(&config)?;
     let pulls = Pulls::open(&config, &library, predecessor.is_some()).map_err(RunError::Pull)?;
     let engines = devices::engines(&config, &library.devices())?;
-    let mut doors = Doors::default();
+    let mut doors = Doors::new(config.unix_mode);
     let listeners = doors.open_all(&config, &mut inherited)?;
-    let admin_listener = match config.admin {
+    let admin_listener = match &config.admin {
         Admin::Off => None,
         Admin::Address(address) => Some(doors.open(address, &mut inherited)?),
     };
     match &predecessor {
         // An address that is not wanted any more ends with the old process.
-        Some(_) => drop(inherited),
+        Some(_) => doors.close(inherited),
         None => inherited.all_taken()?,
     }
     let log = Arc::new(start::open_log(&config)?);
@@ -150,6 +148,7 @@ async fn serve(
         Some(predecessor) => {
             tasks::until_scanned_or_soon(scans.clone(), &unscanned).await;
             let pieces = predecessor.take_over().await?;
+            doors.take_over();
             tasks::recall(&state, &folder, config.time_scale()).await;
             if let Some(pieces) = pieces {
                 passing_on::take(&state.devices, pieces);
@@ -171,12 +170,18 @@ async fn serve(
     let threads = start::connection_threads()?;
     let alive = tokio::spawn(tasks::keep_alive(threads.pulse()));
     context.threads = Some(Arc::new(threads));
-    let addresses: Vec<String> = listeners
-        .iter()
-        .filter_map(|(on, listener)| {
-            let scheme = if on.speaks_tls { "https" } else { "http" };
-            Some(format!("{scheme}://{}", listener.local_addr().ok()?))
-        })
+    let addresses = listeners.iter().filter_map(|(on, listener)| {
+        let scheme = if on.speaks_tls { "https" } else { "http" };
+        let address = listener.address().ok()?;
+        // Where browsers may go.
+        let is_ip = matches!(address, ListenAddress::Ip(_));
+        Some((is_ip, format!("{scheme}://{address}")))
+    });
+    let (are_ip, addresses): (Vec<bool>, Vec<String>) = addresses.unzip();
+    let media_addresses = are_ip.iter().zip(&addresses);
+    let media_addresses = media_addresses.filter(|(is_ip, _)| **is_ip);
+    let media_addresses = media_addresses
+        .map(|(_, address)| address.clone())
         .collect();
     let mut serving = tokio::task::JoinSet::new();
     let of_trust = Arc::clone(&state);
@@ -203,11 +208,11 @@ async fn serve(
             &state,
             &config,
             counters,
-            addresses.clone(),
+            media_addresses,
             signal,
             (is_ready, unscanned),
         );
-        let address = listener.local_addr();
+        let address = listener.address();
         // The operator watches the drain to its end: this listener outlives the others.
         let (trigger, signal) = shutdown();
         let task = tokio::spawn(serve_admin(listener, Arc::new(view), signal));
@@ -236,7 +241,7 @@ async fn serve(
     ));
     let heir = HandOver {
         program,
-        listeners: doors.0,
+        listeners: doors.lend(),
         state: Arc::clone(&state),
         folder: folder.clone(),
         memory_prefault: config.memory_prefault,
@@ -258,6 +263,7 @@ async fn serve(
     };
     let is_replaced = successor.is_some();
     if let Some(successor) = &successor {
+        doors.leave();
         // The service manager hears the new one.
         alive.abort();
         trigger.retire();
@@ -319,34 +325,3 @@ async fn serve(
 
 /// What the bookkeeping around a drain may take beyond the drain itself.
 const DRAIN_SPARE: std::time::Duration = std::time::Duration::from_secs(5);
-
-/// Copies of the listening sockets, for the process that comes next, by their configured address.
-#[derive(Default)]
-struct Doors(Vec<(SocketAddr, std::net::TcpListener)>);
-
-impl Doors {
-    fn open_all(
-        &mut self,
-        config: &Config,
-        inherited: &mut Inherited,
-    ) -> Result<Vec<(ListenOn, TcpListener)>, BindError> {
-        let all = config.listeners().into_iter();
-        all.map(|on| Ok((on, self.open(on.address, inherited)?)))
-            .collect()
-    }
-
-    fn open(
-        &mut self,
-        address: SocketAddr,
-        inherited: &mut Inherited,
-    ) -> Result<TcpListener, BindError> {
-        let listener = match inherited.take(address) {
-            Some(open) => adopt(address, open)?,
-            None => bind(address)?,
-        };
-        let copy = listener.as_fd().try_clone_to_owned();
-        let copy = copy.map_err(|source| BindError { address, source })?;
-        self.0.push((address, copy.into()));
-        Ok(listener)
-    }
-}

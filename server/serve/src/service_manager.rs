@@ -10,20 +10,63 @@ use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-pub(crate) use sd_notify::{NotifyState, watchdog_enabled};
+pub use sd_notify::NotifyState;
+use sd_notify::watchdog_enabled;
 
 /// A service manager that is busy is given so long; what it does not take by then it does not get.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Within its patience it is told so many times.
+const BEATS: u32 = 3;
 
 /// Tells the service manager; without one, nothing happens.
-pub(crate) fn notify(states: &[NotifyState<'_>]) {
+pub fn notify(states: &[NotifyState<'_>]) {
     let Some(address) = std::env::var_os("NOTIFY_SOCKET") else {
         return;
     };
     if let Err(error) = tell(&address, states) {
         tracing::warn!(%error, "the service manager was not told {states:?}");
+    }
+}
+
+/// Tells the service manager that this process works, as often as it wants to hear that
+/// (`WatchdogSec=`). Each time `beat` must have ended before: it is what shows that it works.
+pub async fn keep_alive<F: Future<Output = ()>>(beat: impl Fn() -> F) {
+    let Some(patience) = watchdog_enabled() else {
+        return;
+    };
+    loop {
+        beat().await;
+        notify(&[NotifyState::Watchdog]);
+        tokio::time::sleep(patience / BEATS).await;
+    }
+}
+
+/// The same for a thread that goes round and round.
+#[derive(Debug)]
+pub struct Heartbeat {
+    every: Option<Duration>,
+    last: Option<Instant>,
+}
+
+impl Heartbeat {
+    /// As often as the service manager wants to hear it.
+    pub fn asked_for() -> Self {
+        Self {
+            every: watchdog_enabled().map(|patience| patience / BEATS),
+            last: None,
+        }
+    }
+
+    /// The thread has gone round once more.
+    pub fn beat(&mut self) {
+        if let Some(every) = self.every
+            && self.last.is_none_or(|last| last.elapsed() >= every)
+        {
+            self.last = Some(Instant::now());
+            notify(&[NotifyState::Watchdog]);
+        }
     }
 }
 

@@ -62,14 +62,12 @@ pub(crate) async fn upkeep(
 /// (`WatchdogSec=`): events are handled, and those of every thread of connections. Disks are not asked:
 /// one that hangs is no reason to end what others serve.
 pub(crate) async fn keep_alive(threads: Pulse) {
-    let Some(patience) = service_manager::watchdog_enabled() else {
-        return;
+    let threads = Arc::new(threads);
+    let beat = move || {
+        let threads = Arc::clone(&threads);
+        async move { threads.beat().await }
     };
-    loop {
-        threads.beat().await;
-        service_manager::notify(&[NotifyState::Watchdog]);
-        sleep(patience / 3).await;
-    }
+    service_manager::keep_alive(beat).await;
 }
 
 /// Says that the server is ready, once all roots are scanned; `addresses` are where viewers come to.

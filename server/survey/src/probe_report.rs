@@ -23,6 +23,10 @@ const RPM_USUAL: u32 = 7200;
 /// Reads from one end of the addresses to the other that take less than this, in microseconds, moved
 /// no arm, whatever the kernel says of a disk that is a file or somebody else's machine.
 const ARM_US: f64 = 1_500.0;
+/// Writes of each size, if nothing is said.
+const WRITES: u32 = 640;
+/// What is alike, in nats, if nothing is said.
+const THRESHOLD: f64 = 0.1;
 
 /// What to measure, and what to make of it.
 #[derive(Debug, clap::Args)]
@@ -51,7 +55,7 @@ pub struct Probing {
     region: Option<Bytes>,
     /// Writes of each size, in order and again at random; at least 200, or chance alone makes a
     /// divergence of the threshold's size
-    #[arg(long, value_name = "N", default_value = "640", value_parser = clap::value_parser!(u32).range(200..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = WRITES, value_parser = clap::value_parser!(u32).range(200..=100_000))]
     writes: u32,
     /// Before each run, writes of its own kind over this share of what is written to: how an SSD with
     /// flash to spare comes into the state that lasts [default: 1 for a model, 0 for a device, as in
@@ -59,7 +63,7 @@ pub struct Probing {
     #[arg(long, value_name = "SHARE")]
     settle: Option<f64>,
     /// Distributions with a divergence below this are alike, in nats
-    #[arg(long, value_name = "NATS", default_value = "0.1")]
+    #[arg(long, value_name = "NATS", default_value_t = THRESHOLD)]
     threshold: f64,
     /// Print figures and model as one JSON object
     #[arg(long)]
@@ -158,7 +162,7 @@ impl Probing {
     /// What is to be written, if anything is.
     fn writes(&self, subject: &Subject) -> Result<Option<WritePlan>, SurveyError> {
         if !(subject.finds_blocks || self.write) {
-            return Ok(None);
+            return self.nothing_of_writes().map(|()| None);
         }
         let bytes = subject.target.sectors() * SECTOR_BYTES;
         if let Some(region) = self.region.filter(|region| region.0 > bytes) {
@@ -176,6 +180,24 @@ impl Probing {
         let plan = plan.within(bytes);
         plan.check(self.region.map_or(subject.name.as_str(), |_| "--region"))?;
         Ok(Some(plan))
+    }
+
+    /// Where nothing is written, what is said of writes would have no effect.
+    fn nothing_of_writes(&self) -> Result<(), SurveyError> {
+        let said = [
+            ("--region", self.region.is_some()),
+            ("--settle", self.settle.is_some()),
+            ("--writes", self.writes != WRITES),
+            ("--threshold", self.threshold != THRESHOLD),
+        ];
+        let said = said.into_iter().filter(|(_, is_said)| *is_said);
+        let mistakes: Vec<String> = said
+            .map(|(flag, _)| format!("{flag}: nothing is written; add --write, or leave it out"))
+            .collect();
+        match mistakes.is_empty() {
+            true => Ok(()),
+            false => Err(SurveyError::Mistakes(mistakes)),
+        }
     }
 
     /// Checks what can be checked before a minute of measuring.

@@ -262,6 +262,26 @@ fn players_are_told_by_cmsd_what_is_known_and_only_if_the_operator_says_so() {
     let bounded = "\"headlong\";mb=8388;rd=";
     assert!(of_reply.is_some_and(|text| text.starts_with(bounded)));
     assert_eq!(told(telling.address(), "/missing.ts"), (None, None));
+
+    // Who is behind what was sent has been measured by the time it asks again.
+    std::fs::write(library.root().join("long.bin"), vec![b'#'; 8 << 20]).expect("written");
+    let mut connection = Connection::open(telling.address()).expect("connects");
+    let mut again = || {
+        let text = request_text("GET", "/long.bin", &[]);
+        connection.send(text.as_bytes()).expect("sent");
+        let head = connection.receive_head().expect("a head");
+        // The server has more to send for a while than is taken.
+        std::thread::sleep(Duration::from_millis(50));
+        connection.receive_body(8 << 20).expect("a body");
+        head.field("cmsd-dynamic").expect("there").to_owned()
+    };
+    assert!(
+        again().starts_with("\"headlong\";rd="),
+        "nothing was measured"
+    );
+    let text = eventually("a measurement", again, |text| text.contains(";etp="));
+    let etp = text.split([';', '=']).nth(2).expect("a value");
+    assert_eq!(etp.parse::<u64>().expect("a number") % 100, 0, "{text}");
 }
 
 /// Whether bytes of a body come within a time in which they would if they might.

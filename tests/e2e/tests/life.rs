@@ -1,12 +1,14 @@
 //! Reload and stop: neither costs a viewer anything.
 
+use std::os::unix::net::UnixDatagram;
+use std::process::Stdio;
 use std::time::Duration;
 
-use headlong_e2e_tests::{Library, eventually};
+use headlong_e2e_tests::{Library, Mount, eventually};
 use headlong_testkit::client::{Connection, fetch, request_text};
-use headlong_testkit::server::ServerBuilder;
-use headlong_testkit::{Server, pattern};
-use rustix::process::Signal;
+use headlong_testkit::server::{ServerBuilder, binary};
+use headlong_testkit::{Scratch, Server, pattern};
+use rustix::process::{Pid, Signal, kill_process};
 
 const MIB: u64 = 1 << 20;
 
@@ -138,4 +140,51 @@ fn an_interrupt_from_the_keyboard_stops_it_as_well() {
     server.signal(Signal::INT).expect("signal");
     let status = server.wait(Duration::from_secs(60)).expect("it ends");
     assert_eq!(status.code(), Some(0), "{}", server.output());
+}
+
+#[test]
+fn server_reception_and_mount_tell_a_service_manager_that_they_work_as_often_as_it_wants() {
+    let library = Library::new(1, MIB).expect("a library");
+    let scratch = Scratch::new("watchdog").expect("a folder");
+    let root = library.root().display().to_string();
+    let path = |name: &str| scratch.path().join(name).display().to_string();
+    let (socket, point) = (path("reception.sock"), path("point"));
+    std::fs::create_dir(&point).expect("made");
+    let web = format!("unix:{}", path("web.sock"));
+    let memory = ["--memory", "64MiB"];
+    let mut all = vec![
+        vec!["serve", &root, "--admin", "off", "--listen", &web],
+        vec!["reception", "--socket", &socket],
+    ];
+    if Mount::available_or_skip("the watchdog of a mount") {
+        all.push(vec!["mount", &root, &point]);
+    }
+    for arguments in all {
+        let name = path(arguments[0]);
+        let manager = UnixDatagram::bind(&name).expect("bound");
+        let patience = Some(Duration::from_secs(60));
+        manager.set_read_timeout(patience).expect("set");
+        let mut command = scratch.command(binary());
+        command
+            .args(&arguments)
+            .args(memory)
+            .env("NOTIFY_SOCKET", &name)
+            .env("WATCHDOG_USEC", "300000")
+            .stdin(Stdio::null());
+        let mut child = command.spawn().expect("it starts");
+        let mut heard = Vec::new();
+        let mut hear = || {
+            let mut text = [0; 4096];
+            let length = manager.recv(&mut text).ok()?;
+            heard.push(String::from_utf8_lossy(&text[..length]).into_owned());
+            let beats = heard.iter().filter(|text| text.contains("WATCHDOG=1"));
+            let is_ready = heard.iter().any(|text| text.contains("READY=1"));
+            Some(beats.count() >= 3 && is_ready)
+        };
+        let told = (0..1000).map_while(|_| hear()).any(|is_told| is_told);
+        let pid = Pid::from_raw(child.id() as i32).expect("a process");
+        kill_process(pid, Signal::TERM).expect("sent");
+        child.wait().expect("it ends");
+        assert!(told, "{arguments:?}: {heard:?}");
+    }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use headlong_e2e_tests::{HaProxy, Library, Nginx, eventually, have_or_skip};
 use headlong_testkit::client::{Connection, request_text};
 use headlong_testkit::server::{ServerBuilder, free_address};
-use headlong_testkit::{Scratch, Server};
+use headlong_testkit::{Scratch, Server, pattern};
 use serde_json::Value;
 
 const KIB: u64 = 1 << 10;
@@ -55,10 +55,19 @@ struct Served {
 impl Served {
     /// `proxies` is a table of the configuration; `PORT` in it becomes an address that is free.
     fn start(folder: &Path, name: &str, proxies: &str) -> Self {
+        Self::start_at(folder, name, proxies, &[])
+    }
+
+    /// The same with more arguments.
+    fn start_at(folder: &Path, name: &str, proxies: &str, arguments: &[&str]) -> Self {
         let library = Library::new(TITLES, TITLE_BYTES).expect("a library");
         let log = folder.join(format!("{name}.log"));
         let for_proxies = free_address();
-        let server = ServerBuilder::new([library.root()])
+        let builder = ServerBuilder::new([library.root()]);
+        let with = |builder: ServerBuilder, argument: &&str| builder.argument(argument);
+        let server = arguments
+            .iter()
+            .fold(builder, with)
             .memory("128MiB")
             .config("admission = \"accept\"\npolicy = \"fixed\"\nprefetch = \"512KiB\"")
             .config(&format!("[log]\naccess = \"{}\"", log.display()))
@@ -105,9 +114,11 @@ fn watch(front: SocketAddr, below: &str, source: impl Fn(u64) -> Ipv4Addr) -> us
             connection.send(text.as_bytes()).expect("sent");
         }
         // All of them at once: a proxy needs many connections for that.
-        for connection in &mut viewers {
+        for (viewer, connection) in (0..).zip(&mut viewers) {
             let reply = connection.receive("GET").expect("a reply");
             assert_eq!(reply.status(), 206);
+            let from = viewer / TITLES * 4 * MIB + round * CHUNK_BYTES;
+            pattern::verify(viewer % TITLES, from, &reply.body).expect("right bytes");
         }
     }
     (ROUNDS * VIEWERS) as usize
@@ -198,6 +209,49 @@ fn behind_nginx_each_viewer_is_a_chain_and_the_log_names_it() {
         clients(&lines[requests..]),
         BTreeSet::from([honest.to_string()])
     );
+}
+
+#[test]
+fn behind_nginx_over_a_unix_socket_each_viewer_is_a_chain_and_the_log_names_it() {
+    if !have_or_skip("behind nginx", "nginx") {
+        return;
+    }
+    let scratch = Scratch::new("proxies").expect("a folder");
+    let socket = format!("unix:{}", scratch.path().join("web.sock").display());
+    let documented = "unix:/run/headlong-serve/web.sock";
+    assert!(example("toml", 1).contains(documented), "as the page says");
+    // Without a word of who is trusted.
+    let served = Served::start_at(scratch.path(), "unix", "", &["--listen", &socket]);
+    let upstream = example("nginx", 2);
+    let whole = example("nginx", 0).replace("127.0.0.1:8080", documented);
+    assert!(whole.contains(upstream.trim()), "as the page says");
+    let nginx = Nginx::start_http(|address| {
+        let changes = [
+            (documented, socket),
+            ("listen 80;", format!("listen {address};")),
+        ];
+        with(&whole, &changes)
+    });
+    let nginx = nginx.expect("nginx");
+    let requests = watch(nginx.address(), "/videos", address_of);
+    assert_eq!(served.chains(), VIEWERS);
+    let lines = served.lines(requests);
+    assert_eq!(clients(&lines), all_viewers());
+    assert_no_chain_is_shared(&lines);
+    assert!(lines.iter().all(|line| line["proxy"] == "unix:"));
+    let mut connection = Connection::open(nginx.address()).expect("connects");
+    let ranges = [("Range", "bytes=0-9,100-109")];
+    let reply = connection.request("GET", "/videos/title-0.bin", &ranges);
+    let reply = reply.expect("a reply");
+    let kind = reply.head.field("content-type").unwrap_or_default();
+    assert!(
+        reply.status() == 206 && kind.starts_with("multipart/byteranges"),
+        "{kind}"
+    );
+    let reply = connection.request("GET", "/videos/title-1.bin", &[]);
+    let reply = reply.expect("a whole title");
+    assert_eq!(reply.body.len() as u64, TITLE_BYTES);
+    pattern::verify(1, 0, &reply.body).expect("right bytes");
 }
 
 #[test]

@@ -11,7 +11,6 @@ use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::service::service_fn;
-use tokio::net::TcpListener;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -19,7 +18,7 @@ use super::exposition::Exposition;
 use super::state::AdminState;
 use super::{fill, host, pages, purge, server_metrics, status};
 use crate::disk::DeviceSnapshot;
-use crate::net::{ConnectionCounters, Limits, ListenerContext, Shutdown, TcpOptions};
+use crate::net::{ConnectionCounters, Limits, Listener, ListenerContext, Shutdown, TcpOptions};
 
 /// A device's thread that does not answer for this long is stuck, and so would be the operator.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,7 +30,7 @@ const JSON: &str = "application/json";
 type Answer = Response<Full<Bytes>>;
 
 /// Serves the operator until `shutdown`.
-pub async fn serve_admin(listener: TcpListener, state: Arc<AdminState>, shutdown: Shutdown) {
+pub async fn serve_admin(listener: Listener, state: Arc<AdminState>, shutdown: Shutdown) {
     let limits = Limits {
         connections_max: CONNECTIONS_MAX,
         drain_timeout: DRAIN_TIMEOUT,

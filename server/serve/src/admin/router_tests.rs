@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::admin::testing;
-use crate::net::{bind, shutdown};
+use crate::net::{bind_local, shutdown};
 use crate::unscanned::Unscanned;
 
 async fn ask(state: &AdminState, method: Method, path: &str) -> (StatusCode, String) {
@@ -247,8 +247,7 @@ async fn a_foreign_name_learns_nothing() {
 #[tokio::test]
 async fn over_a_socket_head_has_the_length_of_get_and_no_body() {
     let (state, _trigger) = testing::state(Vec::new());
-    let listener = bind("127.0.0.1:0".parse().expect("address")).expect("a free port");
-    let address = listener.local_addr().expect("bound");
+    let (listener, address) = bind_local();
     let (end, signal) = shutdown();
     let server = tokio::spawn(serve_admin(listener, Arc::new(state), signal));
     let mut stream = TcpStream::connect(address).await.expect("accepted");

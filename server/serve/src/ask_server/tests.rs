@@ -57,7 +57,7 @@ fn head(target: &str, cookie: &str) -> Parts {
 }
 
 const LONG: Duration = Duration::from_secs(3600);
-const FROM: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+const FROM: Peer = Peer::At(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), 9));
 const YES: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
 #[tokio::test]
@@ -193,7 +193,7 @@ fn keys_tell_apart_what_answers_depend_on_and_answers_kept_are_bounded() {
         by_address,
         ..asked(&url, LONG, LONG).0.asking.clone()
     };
-    let other = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let other = Peer::Local;
     let key = |asking: &Asking, target, cookie, from| asking.key(&head(target, cookie), from);
     let all = asking(true, true);
     let keys = [

@@ -1,12 +1,11 @@
 //! What can be wrong although every single value is right: settings that contradict each other.
 
-use std::net::SocketAddr;
-
 use headlong_engine::{ConfigError as EngineError, Prefetch};
 use headlong_settings::Document;
 use headlong_units::Bytes;
 
 use super::settings::{Admin, Config};
+use crate::net::ListenAddress;
 
 /// Notes every contradiction. A setting that is wrong already is not blamed again.
 pub(super) fn contradictions(document: &mut Document, config: &Config) {
@@ -136,31 +135,31 @@ fn addresses(document: &mut Document, config: &Config) {
             "no address for viewers; write at least one, such as 127.0.0.1:8080",
         );
     }
-    if !for_proxies.is_empty() && config.proxies.trusted.is_empty() {
+    let is_ip = |address: &ListenAddress| matches!(address, ListenAddress::Ip(_));
+    if for_proxies.iter().any(is_ip) && config.proxies.trusted.is_empty() {
         let text = "nobody could connect there: no proxy is trusted; write the proxies' addresses in \
                     proxies.trusted";
         document.wrong_too("proxies.listen", text);
     }
-    let mut seen: Vec<SocketAddr> = Vec::new();
+    let mut seen: Vec<&ListenAddress> = Vec::new();
     for (key, address) in keys
         .iter()
-        .flat_map(|(key, all)| all.iter().map(move |a| (*key, *a)))
+        .flat_map(|(key, all)| all.iter().map(move |a| (*key, a)))
     {
-        if seen.iter().any(|other| collide(*other, address)) {
+        if seen.iter().any(|other| collide(other, address)) {
             let text = format!("{address} is taken by another address of the list; remove one");
             document.wrong(key, text);
         }
         seen.push(address);
     }
-    let Admin::Address(admin) = config.admin else {
+    let Admin::Address(admin) = &config.admin else {
         return;
     };
     for (key, addresses) in keys {
-        let taken = addresses.iter().find(|address| collide(**address, admin));
+        let taken = addresses.iter().find(|address| collide(address, admin));
         if let Some(address) = taken.filter(|_| !document.mistakes.is_about(key)) {
             let text = format!(
-                "{admin} is taken by {key} = {address}; give the operator's pages a port of their \
-                 own"
+                "{admin} is taken by {key} = {address}; give the operator's pages one of their own"
             );
             document.wrong_too("admin", text);
         }
@@ -168,7 +167,10 @@ fn addresses(document: &mut Document, config: &Config) {
 }
 
 /// Whether both cannot be bound; port 0 asks for any free one.
-fn collide(one: SocketAddr, other: SocketAddr) -> bool {
+fn collide(one: &ListenAddress, other: &ListenAddress) -> bool {
+    let (ListenAddress::Ip(one), ListenAddress::Ip(other)) = (one, other) else {
+        return one == other;
+    };
     let same_address = one.ip() == other.ip()
         || one.is_ipv4() == other.is_ipv4()
             && (one.ip().is_unspecified() || other.ip().is_unspecified());

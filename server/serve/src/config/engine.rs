@@ -5,7 +5,7 @@ use headlong_settings::{Mistakes, Place, one_line};
 use headlong_units::{Bytes, Duration, nearest};
 
 use super::settings::{Admin, Config, DeviceOverride, Io, LogSink};
-use crate::net::check_ocsp;
+use crate::net::{ListenAddress, check_ocsp};
 use crate::time_scale::TimeScale;
 
 impl Config {
@@ -130,7 +130,7 @@ impl Config {
 
     /// Who may reach the operator's pages can purge titles and see what is watched.
     fn admin_warning(&self) -> Option<String> {
-        let Admin::Address(address) = self.admin else {
+        let Admin::Address(ListenAddress::Ip(address)) = &self.admin else {
             return None;
         };
         (!address.ip().to_canonical().is_loopback()).then(|| {

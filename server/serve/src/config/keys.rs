@@ -9,8 +9,8 @@ use headlong_settings::{Rows, flag, named, size, time, whole};
 use headlong_units::{Duration, KIB};
 
 use super::kinds::{
-    address, admin, congestion_control, field_value, host, network, of_query, origin, path, sink,
-    token,
+    address, admin, congestion_control, field_value, host, mode, network, of_query, origin, path,
+    sink, token,
 };
 use super::settings::{AccessFormat, Config, DeviceOverride, Io, LogLevel, ServerTiming};
 
@@ -23,11 +23,13 @@ pub(super) fn rows() -> Rows<Config> {
         "listen",
         address().list(),
         |c| &mut c.listen,
-        "Addresses and ports for viewers. With `[tls]` they speak TLS, unless `tls.listen` names those that do.",
+        "Addresses and ports for viewers, and unix sockets for a proxy of this machine (`unix:` and the path; see beside.md). With `[tls]` they speak TLS, unless `tls.listen` names those that do.",
     )
     .restart();
+    rows.add("unix_mode", mode(), |c| &mut c.unix_mode,
+        "Mode of the files of unix sockets, wherever one is named: who may write to it may connect, and is believed about for whom it speaks as those in `proxies.trusted` are. Its group is the server's, or that of a folder with the setgid bit.").restart();
     rows.add("admin", admin(), |c| &mut c.admin,
-        "Address and port of metrics, status and the operator's pages. They have no password: keep them on loopback or behind one.").restart();
+        "Address and port, or unix socket, of metrics, status and the operator's pages. They have no password: keep them on loopback or behind one.").restart();
     rows.add("admin_hosts", host().list(), |c| &mut c.admin_hosts,
         "Names under which the operator's pages may be asked for, besides addresses and `localhost`; others are refused, so that no other site can read them through a name of its own.").restart();
     rows.include(disk_rows(), |c| c);
@@ -54,7 +56,7 @@ pub(super) fn rows() -> Rows<Config> {
     rows.add("cache_status", flag(), |c| &mut c.cache_status,
         "Whether replies carry Cache-Status (RFC 9211): `hit` if the first bytes came from memory or flash, `fwd=miss` if from the disk; `detail` says which.");
     rows.add("cmsd", flag(), |c| &mut c.cmsd,
-        "Whether replies with bytes of files carry CMSD (CTA-5006): `br`, `ot` and `sf` as far as they are known, the delay `rd`, and `mb` where `bytes_per_second_max` bounds replies.");
+        "Whether replies with bytes of files carry CMSD (CTA-5006): `br`, `ot` and `sf` as far as they are known, the delay `rd`, `mb` where `bytes_per_second_max` bounds replies, and `etp` where the connection was measured to carry so much by a reply before that had always more to send; not to a proxy.");
     rows.add("gzip_max", size().at_most(8 << 20), |c| &mut c.gzip_max,
         "Playlists, manifests, subtitles and other small texts up to this size are sent by gzip to who takes it; \"0B\" for none. Ranges never are, nor more than 64 replies at a time.");
     rows.add(
@@ -194,7 +196,7 @@ pub(super) fn rows() -> Rows<Config> {
     rows.add("tls.ocsp", path().optional(), |c| &mut c.tls.ocsp,
         "The word of its authority that the certificate is good (an OCSP response in DER), sent with it. Read again on SIGHUP. What is of another certificate, not good or too old is not sent, and `headlong check` says so.").restart();
     rows.add("tls.listen", address().list(), |c| &mut c.tls.listen,
-        "Addresses and ports that speak TLS, so that those of `listen` and `proxies.listen` do not. If there are none, those do.").restart();
+        "Addresses and ports, or unix sockets, that speak TLS, so that those of `listen` and `proxies.listen` do not. If there are none, those do.").restart();
     rows.add(
         "cors.origins",
         origin().list(),
@@ -232,11 +234,11 @@ pub(super) fn rows() -> Rows<Config> {
         "The same for a key of the query.",
     );
     rows.add("proxies.trusted", network().list(), |c| &mut c.proxies.trusted,
-        "Networks of proxies that are believed when they say for which client they speak: by `proxies.header`, or by the PROXY protocol on `proxies.listen`. Of several in a row, the client is the first from the right that is not one of them. Nobody else is believed.");
+        "Networks of proxies that are believed when they say for which client they speak: by `proxies.header`, or by the PROXY protocol on `proxies.listen`. Of several in a row, the client is the first from the right that is not one of them. Who comes by a unix socket is believed too, and nobody else.");
     rows.add("proxies.header", named(ForwardedField::ALL, |field| field.name()), |c| &mut c.proxies.header,
         "The header in which trusted proxies say it. They must write it themselves, or a client could: a proxy hands on headers that it does not know.");
     rows.add("proxies.listen", address().list(), |c| &mut c.proxies.listen,
-        "More addresses and ports, for proxies that speak the PROXY protocol (version 1 or 2). A connection that does not begin with it, or comes from an address that is not trusted, is closed.").restart();
+        "More addresses and ports, or unix sockets, for proxies that speak the PROXY protocol (version 1 or 2). A connection that does not begin with it, or comes from an address that is not trusted, is closed.").restart();
     rows.add(
         "log.access",
         sink(),

@@ -8,19 +8,32 @@ use headlong_settings::{Kind, Value, Wrong, quote, text};
 use ipnet::IpNet;
 
 use super::settings::{Admin, LogSink};
+use crate::net::ListenAddress;
 
-pub(super) fn address() -> Kind<SocketAddr> {
+pub(super) fn address() -> Kind<ListenAddress> {
     let read = |value: &Value| {
         let text = value.text().ok_or(Wrong::Unfit)?;
-        text.parse().map_err(|_| {
-            let form = "write it like 127.0.0.1:8080 or [::]:8080";
-            format!("`{text}` is not an address and port; {form}").into()
-        })
+        text.parse().map_err(|error: String| error.into())
     };
-    let form = "an address and port such as \"127.0.0.1:8080\" or \"[::]:8080\"";
-    Kind::new(form, read, |address: &SocketAddr| {
+    let form = "an address and port such as \"127.0.0.1:8080\" or \"[::]:8080\", or a unix socket such \
+                as \"unix:/run/headlong-serve/web.sock\"";
+    Kind::new(form, read, |address: &ListenAddress| {
         quote(&address.to_string())
     })
+}
+
+/// The mode of a file, in octal.
+pub(super) fn mode() -> Kind<u32> {
+    let read = |value: &Value| {
+        let text = value.text().ok_or(Wrong::Unfit)?;
+        let mode = u32::from_str_radix(text, 8).ok();
+        mode.filter(|mode| *mode <= 0o777).ok_or_else(|| {
+            let form = "write three digits from 0 to 7, like \"0660\"";
+            format!("`{text}` is not a mode; {form}").into()
+        })
+    };
+    let form = "a mode in octal such as \"0660\"";
+    Kind::new(form, read, |mode: &u32| quote(&format!("{mode:04o}")))
 }
 
 /// A network, or one address.
@@ -47,8 +60,8 @@ pub(super) fn network() -> Kind<IpNet> {
 pub(super) fn admin() -> Kind<Admin> {
     // Without an address it is `off`, which is shown as the word.
     let from = |admin: &Admin| match admin {
-        Admin::Off => SocketAddr::from(([0, 0, 0, 0], 0)),
-        Admin::Address(address) => *address,
+        Admin::Off => SocketAddr::from(([0, 0, 0, 0], 0)).into(),
+        Admin::Address(address) => address.clone(),
     };
     address()
         .map(Admin::Address, from)

@@ -12,10 +12,10 @@ use rustix::fs::{Access, Mode, OFlags, access, open};
 
 use super::check;
 use super::memory;
-use super::settings::{Config, LogSink};
+use super::settings::{Admin, Config, LogSink};
 use crate::devices;
 use crate::flash;
-use crate::net::check_pair;
+use crate::net::{ListenAddress, check_pair, is_socket};
 use crate::pull::check_s3;
 use crate::start::tcp_options;
 use crate::tokens::PublicKey;
@@ -43,6 +43,7 @@ impl Config {
         for error in flash::look(&self.flash, self.engine.piece_bytes) {
             document.wrong("flash", error.to_string());
         }
+        self.check_sockets(document);
         self.check_tls(document);
         for (prefix, rule) in &self.path {
             for error in rule
@@ -88,6 +89,29 @@ impl Config {
         check::disks(document, self);
         self.check_devices(devices, document);
         self.check_memory(document);
+    }
+
+    /// Whether something else has the name of a unix socket. A folder that is not there is made by the
+    /// start of a unit.
+    fn check_sockets(&self, document: &mut Document) {
+        let admin = match &self.admin {
+            Admin::Off => &[][..],
+            Admin::Address(address) => std::slice::from_ref(address),
+        };
+        for (key, addresses) in [
+            ("listen", &self.listen[..]),
+            ("admin", admin),
+            ("proxies.listen", &self.proxies.listen),
+            ("tls.listen", &self.tls.listen),
+        ] {
+            for address in addresses {
+                if let ListenAddress::Unix(path) = address
+                    && let Err(error) = is_socket(path)
+                {
+                    document.wrong(key, format!("{address}: {error}"));
+                }
+            }
+        }
     }
 
     /// Reads certificate and key as the server will.

@@ -11,6 +11,7 @@ use ipnet::IpNet;
 
 use super::path_rule::PathRule;
 use super::pull_rule::PullRule;
+use crate::net::ListenAddress;
 
 /// Everything an operator may say. Defaults are in `Default`, the engine's own in
 /// [`EngineConfig`]; what each setting means is in the rows of `keys.rs` and of the engine.
@@ -19,7 +20,9 @@ pub struct Config {
     /// Folders whose trees are served; at least one after [`Config::load`].
     pub roots: Vec<PathBuf>,
     /// Addresses for viewers; at least one.
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<ListenAddress>,
+    /// Mode of the files of unix sockets.
+    pub unix_mode: u32,
     /// Address for the operator.
     pub admin: Admin,
     /// Names under which the operator reaches `admin`, besides addresses and `localhost`.
@@ -93,9 +96,9 @@ impl Config {
     /// Where viewers connect, and what is spoken there.
     pub fn listeners(&self) -> Vec<ListenOn> {
         let is_all_tls = self.tls.listen.is_empty() && self.tls.certificate.is_some();
-        let on = |addresses: &[SocketAddr], is_for_proxies, speaks_tls| {
-            let on = |address: &SocketAddr| ListenOn {
-                address: *address,
+        let on = |addresses: &[ListenAddress], is_for_proxies, speaks_tls| {
+            let on = |address: &ListenAddress| ListenOn {
+                address: address.clone(),
                 is_for_proxies,
                 speaks_tls,
             };
@@ -109,10 +112,10 @@ impl Config {
 }
 
 /// An address for viewers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenOn {
-    /// With its port.
-    pub address: SocketAddr,
+    /// Where.
+    pub address: ListenAddress,
     /// Whether connections begin with a header of the PROXY protocol.
     pub is_for_proxies: bool,
     /// Whether they are encrypted.
@@ -120,12 +123,12 @@ pub struct ListenOn {
 }
 
 /// Where the operator's pages are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admin {
     /// Nowhere.
     Off,
     /// At this address.
-    Address(SocketAddr),
+    Address(ListenAddress),
 }
 
 /// Bounds on connections, so that no client can hold more than its share.
@@ -209,7 +212,7 @@ pub struct Tls {
     /// The word of the certificate's authority that it is good (OCSP), DER.
     pub ocsp: Option<PathBuf>,
     /// Addresses that speak TLS, beside others that do not; if there are none, all do.
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<ListenAddress>,
 }
 
 impl Tls {
@@ -260,7 +263,7 @@ pub struct Proxies {
     /// Where they say it in a request.
     pub header: ForwardedField,
     /// Addresses on which they say it by the PROXY protocol, when they connect.
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<ListenAddress>,
 }
 
 impl Proxies {
@@ -408,8 +411,9 @@ impl Default for Config {
         engine.control.mode = Control::Auto;
         Self {
             roots: Vec::new(),
-            listen: vec![SocketAddr::from(([127, 0, 0, 1], 8080))],
-            admin: Admin::Address(SocketAddr::from(([127, 0, 0, 1], 8081))),
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 8080)).into()],
+            unix_mode: 0o660,
+            admin: Admin::Address(SocketAddr::from(([127, 0, 0, 1], 8081)).into()),
             admin_hosts: Vec::new(),
             engine,
             memory_prefault: false,

@@ -105,6 +105,15 @@ const WRONG: &[(&str, &str)] = &[
         "addresses",
         "listen = [\"localhost:8080\", \"8080\"]\nadmin = \"on\"\n",
     ),
+    (
+        "paths of sockets that cannot be, and modes",
+        "listen = [\"unix:web.sock\", \"unix:\"]\nadmin = \"/run/admin.sock\"\nunix_mode = \"rw\"\n",
+    ),
+    ("a mode as a number", "unix_mode = 660\n"),
+    (
+        "one path of a socket for two",
+        "listen = [\"unix:/run/a.sock\"]\nadmin = \"unix:/run/a.sock\"\n",
+    ),
     ("an address outside a list", "listen = \"127.0.0.1:8080\"\n"),
     ("no address at all", "listen = []\n"),
     (
@@ -649,8 +658,12 @@ fn all_addresses_speak_tls_or_those_that_are_named() {
     let speaks = |tls: &str| {
         let listeners = on(tls).expect("right").listeners();
         let speaks = listeners.iter();
-        let speaks = speaks.map(|on| (on.address.port(), on.is_for_proxies, on.speaks_tls));
-        speaks.collect::<Vec<_>>()
+        let speaks = speaks.map(|on| (on.address.to_string(), on.is_for_proxies, on.speaks_tls));
+        let speaks = speaks.map(|(address, proxy, tls)| {
+            let (_, port) = address.rsplit_once(':').expect("a port");
+            (port.parse().expect("a number"), proxy, tls)
+        });
+        speaks.collect::<Vec<(u16, bool, bool)>>()
     };
     assert_eq!(speaks(""), [(80, false, false), (81, true, false)]);
     assert_eq!(speaks(pair), [(80, false, true), (81, true, true)]);
@@ -663,6 +676,29 @@ fn all_addresses_speak_tls_or_those_that_are_named() {
     let wrong = wrong.to_string();
     assert!(wrong.contains("has no certificate beside it"), "{wrong}");
     assert!(wrong.contains("is taken by another address"), "{wrong}");
+}
+
+#[test]
+fn a_unix_socket_needs_no_trusted_proxy_and_what_else_has_its_name_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("web.sock");
+    let text = format!(
+        "roots = [\".\"]\nadmin = \"off\"\nunix_mode = \"666\"\nmemory = \"8MiB\"\n\
+         [proxies]\nlisten = [\"unix:{}\"]\n",
+        path.display()
+    );
+    let file = folder.path().join("h.toml");
+    fs::write(&file, &text).expect("written");
+    let load = || Config::load(Some(&file), &Flags::default());
+    let config = load().expect("a folder of a unit need not be there");
+    assert_eq!(config.unix_mode, 0o666);
+    assert!(config.show().contains("unix_mode = \"0666\""));
+    fs::write(&path, "precious").expect("written");
+    let mistakes = load().expect_err("no socket").to_string();
+    assert!(
+        mistakes.contains("proxies.listen: ") && mistakes.contains("is no socket"),
+        "{mistakes}"
+    );
 }
 
 #[test]

@@ -203,10 +203,10 @@ impl AccessRules {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::net::{IpAddr, Ipv4Addr, SocketAddr};
     use std::path::Path;
 
-    use headlong_http::RelativePath;
+    use headlong_http::{Peer, RelativePath};
     use http::request::Parts;
 
     use super::*;
@@ -238,12 +238,16 @@ cache_control = ""
         request.expect("a request").into_parts().0
     }
 
+    fn at(address: impl Into<IpAddr>) -> Peer {
+        Peer::At(SocketAddr::new(address.into(), 9))
+    }
+
     fn asks<'a>(path: &'a RelativePath, head: &'a Parts) -> Asks<'a> {
         Asks {
             path,
             path_token: None,
             head,
-            address: Ipv4Addr::LOCALHOST.into(),
+            client: at(Ipv4Addr::LOCALHOST),
             now: 1,
         }
     }
@@ -288,10 +292,10 @@ cache_control = ""
         // printf '2000000000/films/a b.mp4127.0.0.1 secret' | openssl md5 -binary | ...
         let head = head("st=MBOeFJ0i-v6ENsNql4ADNQ&expires=2000000000");
         let path = RelativePath::parse("/films/a%20b.mp4").expect("a path");
-        let address = Ipv4Addr::LOCALHOST.to_ipv6_mapped().into();
+        let client = at(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
         let ask = async |now| {
             let asks = Asks {
-                address,
+                client,
                 now,
                 ..asks(&path, &head)
             };

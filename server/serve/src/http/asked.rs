@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use headlong_engine::{ConnectionId, Hints, Identity, ViewerId};
-use headlong_http::{Cmcd, FoundBy, Method, Viewer};
+use headlong_http::{Cmcd, FoundBy, Method, Peer, Viewer};
 use headlong_units::Duration;
 use http::header;
 
@@ -46,11 +46,14 @@ impl Asked {
             .header
             .client(remote.address, fields.clone(), is_trusted);
         let viewer = match client.ip() {
-            IpAddr::V4(ip) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
-            IpAddr::V6(ip) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
+            Some(IpAddr::V4(ip)) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
+            Some(IpAddr::V6(ip)) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
+            None => settings.session.viewer(&cmcd, fields, query, b"unix:"),
         };
-        // A proxy's connection is many clients', also if it does not say whose.
-        let is_own = !is_trusted(remote.address.ip().to_canonical());
+        let is_proxy = remote.address.is_trusted(is_trusted);
+        // A proxy's connection is many clients', also if it does not say whose. Where there are no
+        // addresses, connections are all that tells them apart.
+        let is_own = !is_proxy || client == Peer::Local;
         let number = info.filter(|_| is_own).map(|info| info.number());
         let identity = match viewer.found_by {
             FoundBy::Address => Identity::Unnamed {
@@ -69,8 +72,7 @@ impl Asked {
         // Who writes no log does not pay for what it would say.
         let is_logged = state.log.is_on() || settings.slow_after.is_some();
         let logged = is_logged.then_some(head);
-        let named = is_trusted(remote.address.ip().to_canonical());
-        let named = named.then(|| head.headers.get("x-request-id")).flatten();
+        let named = is_proxy.then(|| head.headers.get("x-request-id")).flatten();
         let id = named.and_then(RequestId::named);
         let id = id.unwrap_or_else(|| state.request_ids.next());
         let mut record = record((id, logged), head.version, ends, &viewer, &cmcd);

@@ -2,11 +2,11 @@
 //!
 //! Here a request is taken apart into what gates and tokens are judged by.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use headlong_http::{
-    Asker, Gate, PathToken, Refused, RelativePath, Status, cookie_value, only_value, query_without,
+    Asker, Gate, PathToken, Peer, Refused, RelativePath, Status, cookie_value, only_value,
+    query_without,
 };
 use http::header::{COOKIE, HOST};
 use http::request::Parts;
@@ -25,8 +25,8 @@ pub struct Asks<'a> {
     pub path_token: Option<PathToken<'a>>,
     /// All of the request.
     pub head: &'a Parts,
-    /// The client's.
-    pub address: IpAddr,
+    /// The client.
+    pub client: Peer,
     /// Seconds since 1970.
     pub now: u64,
 }
@@ -89,12 +89,12 @@ impl Door {
                 path: &format!("/{}", asks.path),
                 query: asks.head.uri.query().unwrap_or_default(),
                 path_token: asks.path_token,
-                address: &asks.address.to_canonical().to_string(),
+                address: &asks.client.host().to_string(),
                 now: asks.now,
                 skew,
             }),
             Self::Jwt(door) => door.ask(asks, skew),
-            Self::Server(server) => return judge(server.ask(asks.head, asks.address).await),
+            Self::Server(server) => return judge(server.ask(asks.head, asks.client).await),
         };
         answer.map_err(|refused| Denied::Status(refused.status()))
     }
@@ -162,7 +162,7 @@ impl JwtDoor {
         );
         let asker = tokens::Asker {
             uri: &uri,
-            address: asks.address.to_canonical(),
+            address: asks.client.ip(),
             now: asks.now,
             skew,
         };

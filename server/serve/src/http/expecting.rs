@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use headlong_engine::{Expected, Identity, StreamId};
-use headlong_http::{NextRequest, PathToken, RelativePath};
+use headlong_http::{NextRequest, PathToken, Peer, RelativePath};
 use headlong_units::ByteRange;
 use http::{HeaderValue, Uri, header};
 
@@ -24,7 +24,7 @@ struct Hint {
     viewer: Identity,
     settings: Arc<HttpSettings>,
     head: http::request::Parts,
-    address: std::net::IpAddr,
+    client: Peer,
     now: u64,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn expect_next(state: &Arc<MediaState>, head: &http::request::Parts, 
         viewer: asked.identity,
         settings: Arc::clone(&asked.settings),
         head,
-        address: record.remote.ip(),
+        client: record.remote,
         now: record.start_unix_ms / 1000,
     };
     let state = Arc::clone(state);
@@ -76,7 +76,7 @@ async fn follow(state: &MediaState, mut hint: Hint) -> Option<()> {
         path: &path,
         path_token,
         head: &hint.head,
-        address: hint.address,
+        client: hint.client,
         now: hint.now,
     };
     if access.asks_a_server(path.as_str()) || access.ask(&asks).await.is_err() {

@@ -87,8 +87,8 @@ async fn begin(
     };
     asked.account.record.device = Some(Arc::clone(device.name()));
     asked.account.held = None;
-    let address = asked.account.record.remote.ip();
-    let held = state.hold(&asked.settings, index, address);
+    let client = asked.account.record.remote;
+    let held = state.hold(&asked.settings, index, client);
     asked.account.held = held.ok_or(NoAnswer::TooMany)?;
     let asking = Asking {
         device: device.clone(),

@@ -10,6 +10,7 @@ use headlong_http::{
     Method, Object, PathToken, RelativePath, ReplyPlan, Status, cmsd_dynamic, gzip_tag,
 };
 use headlong_library::{FileEntry, ResolveError};
+use headlong_units::BitRate;
 use http::{HeaderValue, Request, Response, header};
 use hyper::service::Service;
 use rustix::io::Errno;
@@ -100,7 +101,7 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
     let mut retry_after = None;
     let answer = answer.unwrap_or_else(|none| {
         if let NoAnswer::TooMany = none {
-            let address = asked.account.record.remote.ip();
+            let address = asked.account.record.remote.host();
             state.warn(|| {
                 tracing::warn!(
                     %address,
@@ -145,7 +146,7 @@ async fn answer_read(
     asked: &mut Asked,
 ) -> Result<Answer, NoAnswer> {
     let record = &asked.account.record;
-    let (address, now) = (record.remote.ip(), record.start_unix_ms / 1000);
+    let (client, now) = (record.remote, record.start_unix_ms / 1000);
     let access = &asked.settings.access;
     let denied = |status| NoAnswer::Denied(Denied::Status(status));
     let referer = head.headers.get(header::REFERER).map(HeaderValue::as_bytes);
@@ -155,7 +156,7 @@ async fn answer_read(
         path,
         path_token,
         head,
-        address,
+        client,
         now,
     };
     asked.account.turn(Stage::Access);
@@ -273,10 +274,10 @@ async fn fetch(
     let Some(first_part) = plan.body.parts.first() else {
         return Ok(Answer::without_bytes(plan));
     };
-    let address = asked.account.record.remote.ip();
+    let client = asked.account.record.remote;
     // A file that is looked at again is one request still.
     asked.account.held = None;
-    let held = state.hold(&asked.settings, file.device, address);
+    let held = state.hold(&asked.settings, file.device, client);
     asked.account.held = held.ok_or(NoAnswer::TooMany)?;
     let request = EngineRequest {
         viewer: asked.identity,
@@ -358,8 +359,23 @@ fn add_cmsd(plan: &mut ReplyPlan, asked: &Asked, (path, file): (&str, &FileEntry
         plan.fields.push(("cmsd-static", said.into()));
     }
     let pace = asked.settings.access.pace(path);
-    let said = cmsd_dynamic(pace.bytes_per_second_max, asked.account.elapsed());
+    let said = cmsd_dynamic(
+        throughput(asked),
+        pace.bytes_per_second_max,
+        asked.account.elapsed(),
+    );
     plan.fields.push(("cmsd-dynamic", said.into()));
+}
+
+/// What the client's connection was measured to carry. A proxy's says nothing of the client's.
+fn throughput(asked: &Asked) -> Option<BitRate> {
+    let record = &asked.account.record;
+    let proxies = &asked.settings.proxies;
+    if record.proxy.is_some() || record.remote.is_trusted(|ip| proxies.trust(ip)) {
+        return None;
+    }
+    let rate = asked.account.connection.as_deref()?.delivery_rate()?;
+    Some(BitRate(rate.saturating_mul(8)))
 }
 
 fn build(
@@ -384,9 +400,9 @@ fn build(
         .map(cache_status);
     let body = match (answer.first, answer.gzipped) {
         (Some((begun, piece, asking)), _) => {
-            let address = account.record.remote.ip();
+            let client = account.record.remote;
             let state = Arc::clone(&account.state);
-            let shared = state.shared(settings, address, asking.request.viewer);
+            let shared = state.shared(settings, client, asking.request.viewer);
             ReplyBody::parts(body, (begun, piece), (asking, shared), account)
         }
         (None, Some(gzipped)) => {

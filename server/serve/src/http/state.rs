@@ -1,12 +1,11 @@
 //! What every request needs: the library, the devices, and the settings of the moment.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use headlong_engine::{Identity, StreamId};
-use headlong_http::{CorsPolicy, RangeLimits, SessionRule, is_same_argument};
+use headlong_http::{CorsPolicy, Peer, RangeLimits, SessionRule, is_same_argument};
 use headlong_library::{Library, StreamFiles};
 use tokio::sync::Semaphore;
 
@@ -153,12 +152,12 @@ impl MediaState {
         &self,
         settings: &HttpSettings,
         device: usize,
-        address: IpAddr,
+        client: Peer,
     ) -> Option<Option<Held>> {
-        let Some(held) = self.by_address.get(device) else {
+        let (Some(held), Some(address)) = (self.by_address.get(device), client.ip()) else {
             return Some(None);
         };
-        if settings.proxies.trust(address.to_canonical()) {
+        if settings.proxies.trust(address) {
             return Some(None);
         }
         let count_max = settings.requests_per_address_max;
@@ -172,20 +171,18 @@ impl MediaState {
 
     /// The schedules that a reply shares with others of its address and session. A proxy's own address
     /// is nobody's.
-    pub(super) fn shared(
-        &self,
-        settings: &HttpSettings,
-        address: IpAddr,
-        viewer: Identity,
-    ) -> Shared {
+    pub(super) fn shared(&self, settings: &HttpSettings, client: Peer, viewer: Identity) -> Shared {
         if settings.shared_rates == SharedRates::default() {
             return Shared::default();
         }
         let session = match viewer {
             Identity::Named(viewer) | Identity::Unnamed { origin: viewer, .. } => viewer,
         };
-        let is_own = !settings.proxies.trust(address.to_canonical());
-        let of = (is_own.then_some(address), session);
+        let address = client.ip();
+        let of = (
+            address.filter(|address| !settings.proxies.trust(*address)),
+            session,
+        );
         let now = self.now(settings.time_scale);
         self.shared_paces.of(now, settings.shared_rates, of)
     }

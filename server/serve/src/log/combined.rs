@@ -25,10 +25,7 @@ pub(super) fn write(record: &RequestRecord, line: &mut Vec<u8>) {
     let end_ms = record
         .start_unix_ms
         .saturating_add(record.service_time.as_millis());
-    put(
-        line,
-        format_args!("{} - - [", record.remote.ip().to_canonical()),
-    );
+    put(line, format_args!("{} - - [", record.remote.host()));
     put_date(line, end_ms / 1000);
     line.extend_from_slice(b"] \"");
     escape(line, record.method.as_bytes());
@@ -84,7 +81,7 @@ fn put_extra_fields(record: &RequestRecord, line: &mut Vec<u8>) {
         None => line.extend_from_slice(b" chain=-"),
     }
     match record.proxy {
-        Some(proxy) => put(line, format_args!(" proxy={}", proxy.ip().to_canonical())),
+        Some(proxy) => put(line, format_args!(" proxy={}", proxy.host())),
         None => line.extend_from_slice(b" proxy=-"),
     }
     put(line, format_args!(" id={}", record.id));

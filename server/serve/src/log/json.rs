@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::record::{RequestRecord, canonical, version_name};
+use super::record::{RequestRecord, version_name};
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -60,8 +60,8 @@ pub(super) fn write(record: &RequestRecord, line: &mut Vec<u8>) {
         start_unix_ms: record.start_unix_ms,
         service_seconds: record.service_time.as_secs_f64(),
         first_byte_seconds: record.first_byte_time.map(|time| time.as_secs_f64()),
-        remote: record.client(),
-        proxy: record.proxy.map(|proxy| canonical(proxy).to_string()),
+        remote: record.remote.to_string(),
+        proxy: record.proxy.map(|proxy| proxy.to_string()),
         method: &record.method,
         target: &record.target,
         version: version_name(record.version),
@@ -100,9 +100,21 @@ pub(super) fn write_line(value: &impl Serialize, line: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use headlong_http::Peer;
+    use proptest::prelude::*;
+
     use super::*;
     use crate::log::record::sample;
-    use proptest::prelude::*;
+
+    fn at(address: &str) -> Peer {
+        Peer::At(address.parse().expect("an address"))
+    }
+
+    fn text(record: &RequestRecord) -> String {
+        let mut line = Vec::new();
+        write(record, &mut line);
+        String::from_utf8(line).expect("text")
+    }
 
     #[test]
     fn a_request_becomes_one_object() {
@@ -124,27 +136,28 @@ mod tests {
     #[test]
     fn a_client_behind_a_proxy_is_named_before_it() {
         let record = RequestRecord {
-            remote: std::net::SocketAddr::from(([192, 0, 2, 7], 0)),
-            proxy: Some(std::net::SocketAddr::from(([10, 0, 0, 1], 9))),
+            remote: at("192.0.2.7:0"),
+            proxy: Some(at("10.0.0.1:9")),
             ..sample()
         };
-        let mut line = Vec::new();
-        write(&record, &mut line);
-        let line = String::from_utf8(line).expect("text");
         let expected = r#""remote":"192.0.2.7","proxy":"10.0.0.1:9","method":"GET""#;
-        assert!(line.contains(expected), "{line}");
+        assert!(text(&record).contains(expected));
+        let of_local = RequestRecord {
+            proxy: Some(Peer::Local),
+            ..record
+        };
+        let expected = r#""remote":"192.0.2.7","proxy":"unix:","method":"GET""#;
+        assert!(text(&of_local).contains(expected));
     }
 
     #[test]
     fn an_ipv4_client_of_a_socket_for_both_versions_has_its_ipv4_address() {
         let record = RequestRecord {
-            remote: "[::ffff:192.0.2.7]:40000".parse().expect("an address"),
-            proxy: Some("[::ffff:10.0.0.1]:9".parse().expect("an address")),
+            remote: at("[::ffff:192.0.2.7]:40000"),
+            proxy: Some(at("[::ffff:10.0.0.1]:9")),
             ..sample()
         };
-        let mut line = Vec::new();
-        write(&record, &mut line);
-        let line = String::from_utf8(line).expect("text");
+        let line = text(&record);
         let expected = r#""remote":"192.0.2.7:40000","proxy":"10.0.0.1:9","method":"GET""#;
         assert!(line.contains(expected), "{line}");
     }

@@ -1,8 +1,8 @@
 //! What is known of a request when it has ended.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
+use headlong_http::Peer;
 use headlong_units::{BitRate, Duration};
 use http::Version;
 
@@ -21,9 +21,9 @@ pub struct RequestRecord {
     /// From there until the first byte of the reply was handed over; `None` if none was.
     pub first_byte_time: Option<Duration>,
     /// The client; its port is 0 if nobody says which.
-    pub remote: SocketAddr,
+    pub remote: Peer,
     /// The proxy at the other end of the connection, if the client is not there itself.
-    pub proxy: Option<SocketAddr>,
+    pub proxy: Option<Peer>,
     /// `GET`.
     pub method: String,
     /// Path and query as they were sent.
@@ -103,21 +103,7 @@ impl SessionSource {
     }
 }
 
-/// A socket for both versions of IP calls an IPv4 address ::ffff:192.0.2.7.
-pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
-}
-
 impl RequestRecord {
-    /// Address and port of the client, as far as they are known.
-    pub fn client(&self) -> String {
-        let remote = canonical(self.remote);
-        match remote.port() {
-            0 => remote.ip().to_string(),
-            _ => remote.to_string(),
-        }
-    }
-
     /// The target without its query.
     pub fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default()
@@ -142,7 +128,7 @@ pub(super) fn sample() -> RequestRecord {
         start_unix_ms: 784_111_777_123,
         service_time: Duration::from_millis(1234),
         first_byte_time: Some(Duration::from_micros(12_500)),
-        remote: SocketAddr::from(([192, 0, 2, 7], 40_000)),
+        remote: Peer::At(std::net::SocketAddr::from(([192, 0, 2, 7], 40_000))),
         proxy: None,
         method: "GET".to_owned(),
         target: "/films/a.mp4?token=1".to_owned(),

@@ -213,7 +213,7 @@ impl Open {
                 start_unix_ms: first.start_unix_ms,
                 end_unix_ms: first.start_unix_ms,
                 ended: SessionEnd::Idle,
-                remote: first.client(),
+                remote: first.remote.to_string(),
                 user_agent: first.user_agent.clone(),
                 requests: 0,
                 failures: 0,

@@ -77,7 +77,7 @@ fn write_json(record: &RequestRecord, stages: &Stages, line: &mut Vec<u8>) {
         total_seconds: stages.total().as_secs_f64(),
         first_byte_seconds: record.first_byte_time.map(|time| time.as_secs_f64()),
         stage_seconds: InSeconds(stages),
-        remote: record.client(),
+        remote: record.remote.to_string(),
         method: &record.method,
         target: &record.target,
         version: version_name(record.version),
@@ -110,7 +110,7 @@ fn write_text(record: &RequestRecord, stages: &Stages, line: &mut Vec<u8>) {
     for (name, time) in stages.all() {
         put(line, format_args!(" {name}={:.6}", time.as_secs_f64()));
     }
-    put(line, format_args!(" remote={} request=\"", record.client()));
+    put(line, format_args!(" remote={} request=\"", record.remote));
     escape(line, record.method.as_bytes());
     line.push(b' ');
     escape(line, record.target.as_bytes());

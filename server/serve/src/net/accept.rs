@@ -1,14 +1,13 @@
 //! Taking connections from a listener, never more than may be open, and never giving up.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use headlong_http::Peer;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::service::Service;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -21,6 +20,7 @@ use super::counters::add;
 use super::outlet::Outgoing;
 use super::remote::{Remote, read_proxy_header};
 use super::shutdown::Shutdown;
+use super::socket::{Listener, Socket};
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 /// How often idle connections are looked for while none is free.
@@ -30,7 +30,7 @@ const WARN_INTERVAL: Duration = Duration::from_secs(60);
 /// Accepts and serves connections until `shutdown`, then returns when all of them have ended. Once it
 /// drains, that takes at most [`Limits::drain_timeout`].
 pub async fn serve_listener<S, B>(
-    listener: TcpListener,
+    listener: Listener,
     tls: Option<TlsAcceptor>,
     service: S,
     context: ListenerContext,
@@ -48,11 +48,11 @@ pub async fn serve_listener<S, B>(
     // Accepted, and without a slot yet.
     let mut waiting = None;
     let signal = shutdown.clone();
-    let begin = |(stream, slot): (TcpStream, OwnedSemaphorePermit), into: &mut JoinSet<()>| {
-        let Ok(remote) = stream.peer_addr() else {
+    let begin = |(stream, slot): (Socket, OwnedSemaphorePermit), into: &mut JoinSet<()>| {
+        let Ok(remote) = stream.peer() else {
             return;
         };
-        context.tcp.apply(&stream);
+        stream.apply(&context.tcp);
         let (tls, service) = (tls.clone(), service.clone());
         let shutdown = signal.clone();
         // A thread must not be what keeps itself.
@@ -66,7 +66,7 @@ pub async fn serve_listener<S, B>(
         let serving = async move {
             let _held = (slot, seat);
             // A socket belongs to the event loop of one thread.
-            match stream.into_std().and_then(TcpStream::from_std) {
+            match stream.moved_here() {
                 Ok(stream) => {
                     let with = (tls, service);
                     serve_accepted(stream, remote, with, own, shutdown, &trouble).await;
@@ -109,8 +109,8 @@ pub async fn serve_listener<S, B>(
 
 /// Serves one connection that has a slot.
 async fn serve_accepted<S, B>(
-    stream: TcpStream,
-    remote: SocketAddr,
+    stream: Socket,
+    remote: Peer,
     (tls, service): (Option<TlsAcceptor>, S),
     context: ListenerContext,
     shutdown: Shutdown,
@@ -167,11 +167,11 @@ fn report_panic<T>(finished: Result<T, tokio::task::JoinError>) {
 /// The next connection, with a slot for it. If none is free, those that are idle make room: somebody
 /// waits now. Who waits stays in `waiting` if this is not awaited to its end.
 async fn accept(
-    listener: &TcpListener,
+    listener: &Listener,
     context: &ListenerContext,
-    waiting: &mut Option<TcpStream>,
+    waiting: &mut Option<Socket>,
     trouble: &AcceptTrouble,
-) -> (TcpStream, OwnedSemaphorePermit) {
+) -> (Socket, OwnedSemaphorePermit) {
     if waiting.is_none() {
         *waiting = Some(accept_one(listener, context, trouble).await);
         if context.slots.available_permits() > 0 {
@@ -192,8 +192,8 @@ async fn accept(
 
 async fn slot_for(
     context: &ListenerContext,
-    waiting: &mut Option<TcpStream>,
-) -> (TcpStream, OwnedSemaphorePermit) {
+    waiting: &mut Option<Socket>,
+) -> (Socket, OwnedSemaphorePermit) {
     loop {
         if context.slots.available_permits() == 0 {
             context.open.shed_oldest();
@@ -213,13 +213,13 @@ async fn slot_for(
 }
 
 async fn accept_one(
-    listener: &TcpListener,
+    listener: &Listener,
     context: &ListenerContext,
     trouble: &AcceptTrouble,
-) -> TcpStream {
+) -> Socket {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok(stream) => {
                 add(&context.counters.accepted);
                 return stream;
             }
@@ -255,7 +255,7 @@ struct AcceptTrouble(Mutex<Option<Instant>>);
 impl AcceptTrouble {
     fn warn_of_address(&self, remote: Remote) {
         self.warn(|| {
-            let address = remote.address.ip();
+            let address = remote.address.host();
             tracing::warn!(
                 %address,
                 "closed a connection: its address has as many as one may; if it is a proxy, write it \

@@ -5,12 +5,13 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::service::service_fn;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use super::*;
 use crate::net::NoBody;
 use crate::net::{ConnectionCounters, Limits, TcpOptions, TrustedProxies};
-use crate::net::{ConnectionInfo, ShutdownTrigger, bind, shutdown};
+use crate::net::{ConnectionInfo, ShutdownTrigger, bind_local, shutdown};
 
 struct Server {
     address: SocketAddr,
@@ -29,8 +30,7 @@ async fn answer(request: Request<NoBody>) -> Result<Response<Full<Bytes>>, Infal
 }
 
 fn serve(limits: Limits) -> Server {
-    let listener = bind("127.0.0.1:0".parse().expect("address")).expect("a free port");
-    let address = listener.local_addr().expect("bound");
+    let (listener, address) = bind_local();
     let counters = Arc::new(ConnectionCounters::default());
     let context = ListenerContext::new(limits, TcpOptions::default(), Arc::clone(&counters));
     let (trigger, signal) = shutdown();
@@ -153,8 +153,7 @@ async fn a_drained_listener_refuses_new_connections_and_returns() {
 
 #[tokio::test]
 async fn a_listener_for_proxies_serves_those_alone_who_say_for_whom_they_speak() {
-    let listener = bind("127.0.0.1:0".parse().expect("address")).expect("a free port");
-    let address = listener.local_addr().expect("bound");
+    let (listener, address) = bind_local();
     let counters = Arc::new(ConnectionCounters::default());
     let limits = Limits::default();
     let mut context = ListenerContext::new(limits, TcpOptions::default(), Arc::clone(&counters));

@@ -57,9 +57,11 @@ impl ListenerContext {
 
     /// One more connection from where it comes from; an error if that has as many as it may.
     pub(super) fn hold(&self, remote: Remote) -> Result<Option<Held>, Remote> {
-        let address = remote.address.ip();
+        let Some(address) = remote.address.ip() else {
+            return Ok(None);
+        };
         if let Some(exempt) = &self.exempt
-            && exempt.trust(address.to_canonical())
+            && exempt.trust(remote.address)
         {
             return Ok(None);
         }

@@ -41,6 +41,9 @@ pub struct ConnectionInfo {
     reply_began: AtomicU64,
     reply_bytes: AtomicU64,
     reply_left: AtomicU64,
+    /// Bytes a second, zero if they are not known, and whether anybody wants to know them.
+    delivery_rate: AtomicU64,
+    delivery_rate_wanted: AtomicBool,
     send_timed_out: AtomicBool,
     drain_aborted: AtomicBool,
     retired: AtomicBool,
@@ -89,6 +92,8 @@ impl ConnectionInfo {
             reply_began: AtomicU64::new(0),
             reply_bytes: AtomicU64::new(0),
             reply_left: AtomicU64::new(0),
+            delivery_rate: AtomicU64::new(0),
+            delivery_rate_wanted: AtomicBool::new(false),
             send_timed_out: AtomicBool::new(false),
             drain_aborted: AtomicBool::new(false),
             retired: AtomicBool::new(false),
@@ -215,6 +220,22 @@ impl ConnectionInfo {
         if self.active_count() == 0 && self.head_since.load(Relaxed) == NEVER {
             self.head_since.store(self.since_opened(), Relaxed);
         }
+    }
+
+    /// Bytes a second that the connection was measured to carry, as far as replies before had always more
+    /// to send. It is measured from the first time on that somebody asks.
+    pub fn delivery_rate(&self) -> Option<u64> {
+        self.delivery_rate_wanted.store(true, Relaxed);
+        Some(self.delivery_rate.load(Relaxed)).filter(|rate| *rate > 0)
+    }
+
+    pub(super) fn wants_delivery_rate(&self) -> bool {
+        self.delivery_rate_wanted.load(Relaxed)
+    }
+
+    pub(super) fn note_delivery_rate(&self, bytes_per_second: Option<u64>) {
+        let rate = bytes_per_second.unwrap_or(0);
+        self.delivery_rate.store(rate, Relaxed);
     }
 
     /// How long the head of the present request took to come in, over HTTP/1.1: from its first byte, on

@@ -2,20 +2,52 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
 use socket2::SockRef;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
+
+use super::address::ListenAddress;
+use super::socket::Listener;
+use super::socket_file::{SocketFile, SocketFileError, listen_at};
 
 const BACKLOG: u32 = 4096;
 
 /// An address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {source}; {}", remedy(.source, .address))]
-pub struct BindError {
-    /// The address.
-    pub address: SocketAddr,
-    /// What the kernel said.
-    pub source: io::Error,
+pub enum BindError {
+    /// One of the network.
+    #[error("cannot listen on {address}: {source}; {}", remedy(.source, .address))]
+    Ip {
+        /// The address.
+        address: SocketAddr,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The path of a unix socket.
+    #[error("cannot listen on {address}: {source}")]
+    Unix {
+        /// The address.
+        address: ListenAddress,
+        /// What is in the way.
+        source: SocketFileError,
+    },
+}
+
+impl BindError {
+    /// Of an address that the kernel says this of.
+    pub fn new(address: &ListenAddress, source: io::Error) -> Self {
+        match address {
+            ListenAddress::Ip(address) => Self::Ip {
+                address: *address,
+                source,
+            },
+            ListenAddress::Unix(_) => Self::Unix {
+                address: address.clone(),
+                source: source.into(),
+            },
+        }
+    }
 }
 
 fn remedy(error: &io::Error, address: &SocketAddr) -> String {
@@ -37,9 +69,30 @@ fn remedy(error: &io::Error, address: &SocketAddr) -> String {
     }
 }
 
-/// Listens on `address`. A port in TIME_WAIT is no obstacle, so that a restart works at once.
-/// `[::]` also takes IPv4 connections where the system does so by default.
-pub fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
+/// Listens on `address`; with the file of a unix socket, which has this mode.
+///
+/// # Errors
+/// What is in the way.
+pub fn bind(
+    address: &ListenAddress,
+    unix_mode: u32,
+) -> Result<(Listener, Option<SocketFile>), BindError> {
+    match address {
+        ListenAddress::Ip(address) => Ok((bind_ip(*address)?, None)),
+        ListenAddress::Unix(path) => {
+            let (socket, file) =
+                listen_at(path, unix_mode, BACKLOG).map_err(|source| BindError::Unix {
+                    address: address.clone(),
+                    source,
+                })?;
+            Ok((adopt(address, socket)?, Some(file)))
+        }
+    }
+}
+
+/// A port in TIME_WAIT is no obstacle, so that a restart works at once. `[::]` also takes IPv4
+/// connections where the system does so by default.
+fn bind_ip(address: SocketAddr) -> Result<Listener, BindError> {
     let listen = || {
         let socket = if address.is_ipv4() {
             TcpSocket::new_v4()?
@@ -48,23 +101,17 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
         };
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
-        socket.listen(BACKLOG)
+        socket.listen(BACKLOG).map(Listener::Tcp)
     };
-    listen().map_err(|source| BindError { address, source })
+    listen().map_err(|source| BindError::Ip { address, source })
 }
 
 /// Listens on `address` with a socket that another process had open.
 ///
 /// # Errors
 /// What the kernel said.
-pub fn adopt(
-    address: SocketAddr,
-    listener: std::net::TcpListener,
-) -> Result<TcpListener, BindError> {
-    listener
-        .set_nonblocking(true)
-        .and_then(|()| TcpListener::from_std(listener))
-        .map_err(|source| BindError { address, source })
+pub fn adopt(address: &ListenAddress, listener: OwnedFd) -> Result<Listener, BindError> {
+    Listener::of(listener).map_err(|source| BindError::new(address, source))
 }
 
 /// Options of each accepted socket.
@@ -121,15 +168,25 @@ impl TcpOptions {
     }
 }
 
+/// At any free port of this machine.
+#[cfg(test)]
+pub(crate) fn bind_local() -> (Listener, SocketAddr) {
+    let listener = bind_ip(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+    match listener.address() {
+        Ok(ListenAddress::Ip(address)) => (listener, address),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[tokio::test]
     async fn a_taken_port_is_named_with_the_remedy() {
-        let first = bind("127.0.0.1:0".parse().expect("address")).expect("a free port");
-        let address = first.local_addr().expect("bound");
-        let error = bind(address).expect_err("taken").to_string();
+        let first = bind_ip("127.0.0.1:0".parse().expect("address")).expect("a free port");
+        let address = first.address().expect("bound");
+        let error = bind(&address, 0).expect_err("taken").to_string();
         assert!(error.contains(&address.to_string()), "{error}");
         assert!(
             error.contains("ss -ltnp") && error.contains("choose another"),
@@ -139,7 +196,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_of_another_machine_is_named_with_the_remedy() {
-        let error = bind("192.0.2.1:0".parse().expect("address")).expect_err("not ours");
+        let error = bind_ip("192.0.2.1:0".parse().expect("address")).expect_err("not ours");
         assert!(error.to_string().contains("ip addr"), "{error}");
     }
 

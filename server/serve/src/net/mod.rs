@@ -21,6 +21,7 @@
 //! [`serve_listener`] finds its connection in the request's extensions as `Arc<ConnectionInfo>`.
 
 mod accept;
+mod address;
 mod by_address;
 mod connection;
 mod context;
@@ -36,6 +37,8 @@ mod progress;
 mod remote;
 mod shutdown;
 mod sniff;
+mod socket;
+mod socket_file;
 mod speed;
 mod threads;
 mod timed;
@@ -43,16 +46,22 @@ mod tls;
 mod tracked;
 
 pub use accept::serve_listener;
+pub use address::ListenAddress;
 pub use by_address::{ByAddress, Held, Subscriber};
 pub use connection::{End, serve_connection};
 pub use context::ListenerContext;
 pub use counters::{ConnectionCounters, ConnectionCounts};
 pub use info::ConnectionInfo;
 pub use limits::Limits;
+#[cfg(test)]
+pub(crate) use listen::bind_local;
 pub use listen::{BindError, TcpOptions, adopt, bind};
 pub use outlet::{Outgoing, Outlet};
 pub use remote::{Remote, TrustedProxies};
 pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
+pub use socket::Listener;
+pub(crate) use socket_file::is_socket;
+pub use socket_file::{SocketFile, SocketFileError};
 pub use threads::{ConnectionThreads, Pulse};
 pub use timed::TimedStream;
 pub use tls::{ReloadingCertificates, TlsError, check_ocsp, check_pair, tls_acceptor};

@@ -13,7 +13,7 @@ use socket2::SockRef;
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::TcpStream;
 
-use crate::raw::{InFile, Pinned, unconfirmed_bytes};
+use crate::raw::{InFile, Pinned, delivery_rate, unconfirmed_bytes};
 
 /// Bytes of a reply that are perhaps in a file.
 pub trait Outgoing: Buf + Sized {
@@ -62,6 +62,12 @@ pub trait Outlet: AsyncWrite {
 
     /// Bytes that were written and that the other end has not confirmed; `None` if nobody knows.
     fn unconfirmed_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Bytes a second that it was measured to deliver when it had always more to send; `None` if it was
+    /// not.
+    fn delivery_rate(&self) -> Option<u64> {
         None
     }
 
@@ -126,6 +132,10 @@ impl Outlet for TcpStream {
 
     fn unconfirmed_bytes(&self) -> Option<u64> {
         unconfirmed_bytes(self).ok()
+    }
+
+    fn delivery_rate(&self) -> Option<u64> {
+        delivery_rate(self)
     }
 
     fn unsent_bytes_max(&self) -> Option<u32> {

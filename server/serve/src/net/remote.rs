@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use headlong_http::Peer;
 use proxy_header::ParseConfig;
 use proxy_header::io::ProxiedStream;
 use tokio::io::AsyncRead;
@@ -20,13 +21,13 @@ use tokio::time::timeout;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remote {
     /// The client, or a proxy that says by request for whom it speaks, or not at all.
-    pub address: SocketAddr,
+    pub address: Peer,
     /// The proxy that said so when it connected.
-    pub proxy: Option<SocketAddr>,
+    pub proxy: Option<Peer>,
 }
 
-impl From<SocketAddr> for Remote {
-    fn from(address: SocketAddr) -> Self {
+impl From<Peer> for Remote {
+    fn from(address: Peer) -> Self {
         Self {
             address,
             proxy: None,
@@ -34,7 +35,13 @@ impl From<SocketAddr> for Remote {
     }
 }
 
-/// Whose word is believed.
+impl From<SocketAddr> for Remote {
+    fn from(address: SocketAddr) -> Self {
+        Peer::At(address).into()
+    }
+}
+
+/// Whose word is believed, besides that of who comes by a unix socket.
 #[derive(Clone)]
 pub struct TrustedProxies(Arc<dyn Fn(IpAddr) -> bool + Send + Sync>);
 
@@ -44,8 +51,8 @@ impl TrustedProxies {
         Self(Arc::new(is_trusted))
     }
 
-    pub(super) fn trust(&self, address: IpAddr) -> bool {
-        (self.0)(address)
+    pub(super) fn trust(&self, peer: Peer) -> bool {
+        peer.is_trusted(&*self.0)
     }
 }
 
@@ -75,11 +82,11 @@ pub(super) enum ProxyError {
 /// if it says that the connection is its own (a health check).
 pub(super) async fn read_proxy_header<IO: AsyncRead + Unpin>(
     stream: IO,
-    peer: SocketAddr,
+    peer: Peer,
     trusted: &TrustedProxies,
     within: Duration,
 ) -> Result<(ProxiedStream<IO>, Remote), ProxyError> {
-    if !trusted.trust(peer.ip().to_canonical()) {
+    if !trusted.trust(peer) {
         return Err(ProxyError::NotTrusted);
     }
     let config = ParseConfig {
@@ -91,7 +98,10 @@ pub(super) async fn read_proxy_header<IO: AsyncRead + Unpin>(
     let stream = header.map_err(ProxyError::NoHeader)?;
     let client = stream.proxy_header().proxied_address();
     let remote = client.map_or(Remote::from(peer), |client| Remote {
-        address: SocketAddr::new(client.source.ip().to_canonical(), client.source.port()),
+        address: Peer::At(SocketAddr::new(
+            client.source.ip().to_canonical(),
+            client.source.port(),
+        )),
         proxy: Some(peer),
     });
     Ok((stream, remote))
@@ -99,11 +109,13 @@ pub(super) async fn read_proxy_header<IO: AsyncRead + Unpin>(
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
     use proptest::prelude::*;
     use tokio::io::AsyncReadExt as _;
 
-    const PEER: ([u8; 4], u16) = ([10, 0, 0, 1], 9);
+    const PEER: Peer = Peer::At(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 9));
     const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
     fn trusted() -> TrustedProxies {
@@ -111,7 +123,7 @@ mod tests {
     }
 
     /// Who is there if a connection begins with these bytes, and what is left of them for HTTP.
-    async fn read(bytes: &[u8], peer: SocketAddr) -> Result<(Remote, Vec<u8>), ProxyError> {
+    async fn read(bytes: &[u8], peer: Peer) -> Result<(Remote, Vec<u8>), ProxyError> {
         let within = Duration::from_secs(10);
         let (mut stream, remote) = read_proxy_header(bytes, peer, &trusted(), within).await?;
         let mut rest = Vec::new();
@@ -148,9 +160,9 @@ mod tests {
             (version_2(0x21, 0x11, &with_more), "192.0.2.7:4711"),
             (version_2(0x21, 0x21, &v6), "[2001:db8::1]:4711"),
         ] {
-            let (remote, rest) = read(&bytes, PEER.into()).await.expect("a header");
+            let (remote, rest) = read(&bytes, PEER).await.expect("a header");
             assert_eq!(remote.address.to_string(), client);
-            assert_eq!(remote.proxy, Some(PEER.into()));
+            assert_eq!(remote.proxy, Some(PEER));
             assert_eq!(rest, b"GET");
         }
     }
@@ -162,15 +174,15 @@ mod tests {
             version_2(0x20, 0, &[]),
             version_2(0x20, 0x11, &[0; 12]),
         ] {
-            let (remote, rest) = read(&bytes, PEER.into()).await.expect("a header");
-            assert_eq!(remote, Remote::from(SocketAddr::from(PEER)));
+            let (remote, rest) = read(&bytes, PEER).await.expect("a header");
+            assert_eq!(remote, Remote::from(PEER));
             assert_eq!(rest, b"GET");
         }
     }
 
     #[tokio::test]
     async fn who_is_not_trusted_is_refused_unread() {
-        let stranger = SocketAddr::from(([203, 0, 113, 5], 9));
+        let stranger = Peer::At(SocketAddr::from(([203, 0, 113, 5], 9)));
         let bytes = b"PROXY TCP4 192.0.2.7 10.0.0.9 4711 80\r\nGET";
         let error = read(bytes, stranger).await.expect_err("a stranger");
         assert!(matches!(error, ProxyError::NotTrusted), "{error}");
@@ -191,7 +203,7 @@ mod tests {
             &version_2(0x21, 0x11, &[0; 4]),
             &endless,
         ] {
-            let error = read(bytes, PEER.into()).await.expect_err("no header");
+            let error = read(bytes, PEER).await.expect_err("no header");
             assert!(matches!(error, ProxyError::NoHeader(_)), "{error}");
         }
     }
@@ -200,7 +212,7 @@ mod tests {
     async fn a_header_that_does_not_come_is_not_waited_for() {
         let (_client, server) = tokio::io::duplex(64);
         let within = Duration::from_secs(10);
-        let read = read_proxy_header(server, PEER.into(), &trusted(), within).await;
+        let read = read_proxy_header(server, PEER, &trusted(), within).await;
         assert!(matches!(read, Err(ProxyError::Late)));
     }
 
@@ -213,7 +225,7 @@ mod tests {
             let begin: [&[u8]; 3] = [b"", V2, b"PROXY TCP4 "];
             let bytes = [begin[kind], &bytes].concat();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-            let outcome = runtime.expect("a runtime").block_on(read(&bytes, PEER.into()));
+            let outcome = runtime.expect("a runtime").block_on(read(&bytes, PEER));
             if let Ok((_, rest)) = outcome {
                 prop_assert!(bytes.ends_with(&rest));
             }

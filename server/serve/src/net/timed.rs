@@ -215,6 +215,9 @@ impl<S: AsyncRead + Outlet + Unpin> AsyncRead for TimedStream<S> {
         ready!(Pin::new(&mut this.inner).poll_read(cx, buffer))?;
         if buffer.filled().len() > before {
             this.info.note_read();
+            if this.info.wants_delivery_rate() {
+                this.info.note_delivery_rate(this.inner.delivery_rate());
+            }
         }
         Poll::Ready(Ok(()))
     }

@@ -56,6 +56,17 @@ pub enum TlsError {
         /// What is wrong.
         reason: rustls::Error,
     },
+    /// A certificate of a version that no player takes either.
+    #[error(
+        "the certificate in {path} is of version {version} of X.509, and TLS takes version 3 alone; have \
+         it issued again as one (a certificate with a subjectAltName is)"
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u32,
+    },
     /// The key belongs to another certificate, or the certificate cannot be parsed.
     #[error(
         "the certificate in {certificate} and the key in {key} are no pair: {reason}; \
@@ -80,7 +91,7 @@ impl TlsError {
         match self {
             Self::Unreadable { path, .. } | Self::NotPem { path, .. } => path == key,
             Self::NoKey { .. } | Self::BadKey { .. } | Self::Mismatch { .. } => true,
-            Self::NoCertificate { .. } | Self::Protocol(_) => false,
+            Self::NoCertificate { .. } | Self::Version { .. } | Self::Protocol(_) => false,
         }
     }
 }
@@ -225,6 +236,12 @@ fn read_pair(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
     if let Some(warning) = expiry_warning(own, unix_seconds()) {
         tracing::warn!(certificate = %certificate.display(), "{warning}");
     }
+    if let Some(version) = old_version(own) {
+        return Err(TlsError::Version {
+            path: certificate.to_owned(),
+            version,
+        });
+    }
     let der = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|reason| match reason {
         pem::Error::NoItemsFound => TlsError::NoKey {
             path: key.to_owned(),
@@ -247,6 +264,14 @@ fn read_pair(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
             reason,
         }),
     }
+}
+
+/// The version of a certificate that is older than version 3. The protocol library calls it no pair with
+/// any key.
+fn old_version(certificate: &CertificateDer<'_>) -> Option<u32> {
+    let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    // Version 3 is written as 2.
+    Some(parsed.version().0.saturating_add(1)).filter(|version| *version < 3)
 }
 
 fn unix_seconds() -> i64 {

@@ -166,6 +166,18 @@ fn each_mistake_names_its_file_and_a_remedy() {
         "{error}"
     );
 
+    // openssl ecparam -name prime256v1 -genkey -noout -out key; openssl req -new -key key
+    // -subj /CN=localhost -out csr; openssl x509 -req -in csr -signkey key -days 36500
+    let old = include_str!("../../tests/version_1.pem");
+    std::fs::write(files.certificate(), old).expect("written");
+    let error = files.load().expect_err("of version 1");
+    assert!(!error.is_about_key(&files.key()));
+    let error = error.to_string();
+    assert!(
+        error.contains("chain.pem is of version 1") && error.contains("issued again"),
+        "{error}"
+    );
+
     files.write_pair();
     std::fs::remove_file(files.key()).expect("removed");
     let error = files.load().expect_err("no key").to_string();

@@ -20,8 +20,8 @@ const UNDERSTOOD: [&str; 8] = [
 pub(crate) struct Asker<'a> {
     /// What is asked for.
     pub(crate) uri: &'a Uri,
-    /// The client's, canonical.
-    pub(crate) address: IpAddr,
+    /// The client's, canonical, if it has one.
+    pub(crate) address: Option<IpAddr>,
     /// Seconds since 1970.
     pub(crate) now: u64,
     /// Seconds by which clocks may differ.
@@ -104,13 +104,15 @@ impl Claims {
         }
     }
 
-    fn is_of(&self, address: IpAddr) -> bool {
+    fn is_of(&self, address: Option<IpAddr>) -> bool {
         let Some(text) = &self.cdniip else {
             return true;
         };
         let network = text.parse::<IpAddr>().map(IpNet::from);
         let network = network.ok().or_else(|| text.parse().ok());
-        network.is_some_and(|network: IpNet| network.contains(&address))
+        network
+            .zip(address)
+            .is_some_and(|(network, address): (IpNet, _)| network.contains(&address))
     }
 
     fn has_begun(&self, asker: &Asker<'_>) -> bool {

@@ -55,7 +55,7 @@ fn verdict_at(trust: &Trust, token: &str, now: u64, skew: u64) -> Result<(), Ref
         token,
         &Asker {
             uri: &uri,
-            address,
+            address: Some(address),
             now,
             skew,
         },

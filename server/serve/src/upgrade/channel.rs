@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -15,15 +14,19 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 
 use super::error::UpgradeError;
+use crate::net::ListenAddress;
 
 /// No word is as long.
-const WORD_BYTES_MAX: usize = 128;
+const WORD_BYTES_MAX: usize = 256;
 
 /// One word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
-    /// A listening socket comes with it, which the configuration has under this address.
-    Listener(SocketAddr),
+    /// A listening socket comes with it, which the configuration has under this address. The file of a
+    /// unix socket is the new process's from then on.
+    Listener(ListenAddress),
+    /// The same of a unix socket whose file is the service manager's.
+    Managed(ListenAddress),
     /// There are no more listening sockets.
     NoMoreListeners,
     /// The configuration and what it names are right.
@@ -44,6 +47,7 @@ impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Listener(address) => write!(f, "listener {address}"),
+            Self::Managed(address) => write!(f, "managed {address}"),
             Self::NoMoreListeners => f.write_str("no more listeners"),
             Self::Checked => f.write_str("checked"),
             Self::Go => f.write_str("go"),
@@ -66,6 +70,7 @@ impl Word {
             "stop" => Self::Stop,
             _ => match text.split_once(' ')? {
                 ("listener", address) => Self::Listener(address.parse().ok()?),
+                ("managed", address) => Self::Managed(address.parse().ok()?),
                 ("ready", process) => Self::Ready(process.parse().ok()?),
                 _ => return None,
             },
@@ -73,7 +78,7 @@ impl Word {
     }
 
     /// As an answer that nobody expected.
-    pub(super) fn unexpected(self) -> UpgradeError {
+    pub(super) fn unexpected(&self) -> UpgradeError {
         UpgradeError::Unexpected(self.to_string())
     }
 }
@@ -103,7 +108,7 @@ impl Channel {
     /// Says a word, with a socket if it needs one.
     pub(super) async fn say(
         &self,
-        word: Word,
+        word: &Word,
         with: Option<BorrowedFd<'_>>,
     ) -> Result<(), UpgradeError> {
         loop {
@@ -118,7 +123,7 @@ impl Channel {
     }
 
     /// Says that the other is to end, if there is one; waits for nothing.
-    pub(super) fn say_at_once(&self, word: Word) {
+    pub(super) fn say_at_once(&self, word: &Word) {
         // One that is gone needs not be told.
         let _ = say(self.0.as_fd(), word, None);
     }
@@ -149,7 +154,7 @@ fn is_gone(error: &std::io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
 }
 
-fn say(end: BorrowedFd<'_>, word: Word, with: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+fn say(end: BorrowedFd<'_>, word: &Word, with: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
     let text = word.to_string();
     let passed = with.as_slice();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -181,7 +186,7 @@ fn hear(end: BorrowedFd<'_>) -> Result<(String, Option<OwnedFd>), Errno> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv6Addr, TcpListener};
+    use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 
     use super::*;
 
@@ -191,10 +196,11 @@ mod tests {
         let other = Channel::of(other).expect("an end");
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("bound");
-        let named = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
-        one.say(Word::Listener(named), Some(listener.as_fd()))
+        let named = ListenAddress::Ip(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)));
+        one.say(&Word::Listener(named.clone()), Some(listener.as_fd()))
             .await
             .expect("said");
+        let longest = format!("unix:/{}", "a".repeat(106));
         let words = [
             Word::NoMoreListeners,
             Word::Checked,
@@ -203,29 +209,36 @@ mod tests {
             Word::Yours,
             Word::GiveUp,
             Word::Stop,
+            Word::Managed(longest.parse().expect("right")),
         ];
-        for word in words {
+        for word in &words {
             one.say(word, None).await.expect("said");
         }
         let (word, with) = other.hear().await.expect("heard");
         assert_eq!(word, Word::Listener(named));
         let passed = TcpListener::from(with.expect("a socket"));
         assert_eq!(passed.local_addr().expect("bound"), address);
-        for word in words {
+        for word in &words {
             let (heard, with) = other.hear().await.expect("heard");
-            assert_eq!((heard, with.is_some()), (word, false));
+            assert_eq!((&heard, with.is_some()), (word, false));
         }
         drop(one);
         let ended = other.hear().await;
         assert!(matches!(ended, Err(UpgradeError::Ended)), "{ended:?}");
-        let ended = other.say(Word::Checked, None).await;
+        let ended = other.say(&Word::Checked, None).await;
         assert!(matches!(ended, Err(UpgradeError::Ended)), "{ended:?}");
     }
 
     #[tokio::test]
     async fn what_is_no_word_is_an_error() {
         let (one, other) = Channel::pair().expect("a pair");
-        for said in ["hello", "ready ", "ready -1", "listener 1.2.3.4"] {
+        for said in [
+            "hello",
+            "ready ",
+            "ready -1",
+            "listener 1.2.3.4",
+            "managed unix:a",
+        ] {
             rustix::net::send(&other, said.as_bytes(), SendFlags::NOSIGNAL).expect("sent");
             let heard = one.hear().await;
             assert!(

@@ -1,7 +1,8 @@
 //! Why one process does not take another's place.
 
-use std::net::SocketAddr;
 use std::process::ExitStatus;
+
+use crate::net::ListenAddress;
 
 /// Why one process does not take another's place.
 #[derive(Debug, thiserror::Error)]
@@ -43,11 +44,11 @@ pub enum UpgradeError {
         "the service manager passes a listener on {0}, which the configuration does not name; add it \
          to listen, or take it out of the socket unit"
     )]
-    Unnamed(SocketAddr),
+    Unnamed(ListenAddress),
     /// The service manager passed something that is no listener.
     #[error(
-        "the service manager passes descriptor {number}, which is no listening TCP socket ({source}); \
-         use ListenStream= with address and port only"
+        "the service manager passes descriptor {number}, which is no listening socket of the network or \
+         of a path ({source}); use ListenStream= with address and port, or with a path"
     )]
     Passed {
         /// Which.

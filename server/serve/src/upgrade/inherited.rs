@@ -1,16 +1,27 @@
 //! Listening sockets that this process need not open, because another one has: the process whose
 //! place it takes, or the service manager.
 
-use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 
 use rustix::net::sockopt::socket_acceptconn;
 
 use super::error::UpgradeError;
+use crate::net::ListenAddress;
 use crate::raw::passed_descriptor;
 
-/// Listening sockets by the address that the configuration has for them.
+/// A listening socket that another process opened.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    /// What the configuration has for it.
+    pub(crate) address: ListenAddress,
+    pub(crate) socket: OwnedFd,
+    /// Whether the file of a unix socket is the service manager's, and not this process's.
+    pub(crate) is_managed: bool,
+}
+
+/// Listening sockets that this process need not open.
 #[derive(Debug, Default)]
-pub(crate) struct Inherited(Vec<(SocketAddr, TcpListener)>);
+pub(crate) struct Inherited(Vec<Lent>);
 
 impl Inherited {
     /// Those that the service manager passes (`LISTEN_FDS`, sd_listen_fds(3)). To be called once, before
@@ -23,29 +34,46 @@ impl Inherited {
             if !socket_acceptconn(&socket).map_err(|errno| passed(errno.into()))? {
                 return Err(passed(std::io::ErrorKind::InvalidInput.into()));
             }
-            let listener = TcpListener::from(socket);
-            let address = listener.local_addr().map_err(passed)?;
-            inherited.add(address, listener);
+            let address = address_of(&socket).map_err(passed)?;
+            inherited.add(Lent {
+                address,
+                socket,
+                is_managed: true,
+            });
         }
         Ok(inherited)
     }
 
-    pub(super) fn add(&mut self, address: SocketAddr, listener: TcpListener) {
-        self.0.push((address, listener));
+    pub(super) fn add(&mut self, lent: Lent) {
+        self.0.push(lent);
     }
 
     /// The one that the configuration has under this address.
-    pub(crate) fn take(&mut self, address: SocketAddr) -> Option<TcpListener> {
-        let found = self.0.iter().position(|(known, _)| *known == address)?;
-        Some(self.0.swap_remove(found).1)
+    pub(crate) fn take(&mut self, address: &ListenAddress) -> Option<Lent> {
+        let found = self.0.iter().position(|lent| lent.address == *address)?;
+        Some(self.0.swap_remove(found))
+    }
+
+    /// What is left of them.
+    pub(crate) fn left(self) -> Vec<Lent> {
+        self.0
     }
 
     /// Looks that nothing is left of what the service manager passed: clients that it lets in would
     /// never be answered.
     pub(crate) fn all_taken(&self) -> Result<(), UpgradeError> {
         match self.0.first() {
-            Some((address, _)) => Err(UpgradeError::Unnamed(*address)),
+            Some(lent) => Err(UpgradeError::Unnamed(lent.address.clone())),
             None => Ok(()),
         }
     }
+}
+
+/// Where a listening socket of the network, or of a path, listens.
+fn address_of(socket: &OwnedFd) -> std::io::Result<ListenAddress> {
+    let address = socket2::SockRef::from(socket).local_addr()?;
+    let path = address.as_pathname().map(std::path::Path::to_owned);
+    let ip = address.as_socket().map(ListenAddress::Ip);
+    ip.or(path.map(ListenAddress::Unix))
+        .ok_or_else(|| std::io::ErrorKind::InvalidInput.into())
 }

@@ -1,6 +1,5 @@
 //! The process whose place this one takes, as this one sees it.
 
-use std::net::TcpListener;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use tokio::time::timeout;
 
 use super::channel::{Channel, Word};
 use super::error::UpgradeError;
-use super::inherited::Inherited;
+use super::inherited::{Inherited, Lent};
 use super::program::{SERVE, VARIABLE};
 
 /// The old process has its listeners at hand.
@@ -33,7 +32,7 @@ impl Predecessor {
 
     /// Everything that could be looked at is right; returns when this process may start its devices.
     pub(crate) async fn checked(&self) -> Result<(), UpgradeError> {
-        self.0.say(Word::Checked, None).await?;
+        self.0.say(&Word::Checked, None).await?;
         match self.0.hear().await?.0 {
             Word::Go => Ok(()),
             Word::GiveUp => Err(UpgradeError::GivenUp),
@@ -45,7 +44,7 @@ impl Predecessor {
     /// one has in memory.
     pub(crate) async fn take_over(&self) -> Result<Option<UnixStream>, UpgradeError> {
         let ready = Word::Ready(std::process::id());
-        let answer = match self.0.say(ready, None).await {
+        let answer = match self.0.say(&ready, None).await {
             Ok(()) => self.0.hear().await,
             Err(error) => Err(error),
         };
@@ -63,7 +62,7 @@ impl Predecessor {
 
     /// The service is being stopped; the old process passes it on to the one before it.
     pub(crate) fn stop(&self) {
-        self.0.say_at_once(Word::Stop);
+        self.0.say_at_once(&Word::Stop);
     }
 
     /// Returns once the old process has ended, and with it all before it.
@@ -77,9 +76,16 @@ async fn take_listeners(channel: &Channel) -> Result<Inherited, UpgradeError> {
     let mut inherited = Inherited::default();
     loop {
         match channel.hear().await? {
-            (Word::Listener(address), Some(socket)) => {
-                inherited.add(address, TcpListener::from(socket));
-            }
+            (Word::Listener(address), Some(socket)) => inherited.add(Lent {
+                address,
+                socket,
+                is_managed: false,
+            }),
+            (Word::Managed(address), Some(socket)) => inherited.add(Lent {
+                address,
+                socket,
+                is_managed: true,
+            }),
             (Word::NoMoreListeners, _) => return Ok(inherited),
             (Word::GiveUp, _) => return Err(UpgradeError::GivenUp),
             (other, _) => return Err(other.unexpected()),

@@ -1,6 +1,5 @@
 //! The process that takes this one's place, as this one sees it.
 
-use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::Child;
 use std::time::Duration;
@@ -9,7 +8,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::channel::{Channel, Word};
 use super::error::UpgradeError;
+use super::inherited::Lent;
 use super::program::Program;
+use crate::net::ListenAddress;
 
 /// How long the new process may look at its configuration, roots and files.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
@@ -27,10 +28,7 @@ pub(crate) struct Successor {
 
 impl Successor {
     /// Starts the program, lends it the listeners, and waits until it finds everything right.
-    pub(crate) async fn start(
-        program: &Program,
-        listeners: &[(SocketAddr, TcpListener)],
-    ) -> Result<Self, UpgradeError> {
+    pub(crate) async fn start(program: &Program, listeners: &[Lent]) -> Result<Self, UpgradeError> {
         if std::process::id() == 1 {
             return Err(UpgradeError::FirstProcess);
         }
@@ -45,12 +43,17 @@ impl Successor {
         Ok(successor)
     }
 
-    async fn lend(&self, listeners: &[(SocketAddr, TcpListener)]) -> Result<(), UpgradeError> {
-        for (address, listener) in listeners {
-            let word = Word::Listener(*address);
-            self.channel.say(word, Some(listener.as_fd())).await?;
+    async fn lend(&self, listeners: &[Lent]) -> Result<(), UpgradeError> {
+        for lent in listeners {
+            let address = lent.address.clone();
+            let is_file = matches!(address, ListenAddress::Unix(_));
+            let word = match lent.is_managed && is_file {
+                true => Word::Managed(address),
+                false => Word::Listener(address),
+            };
+            self.channel.say(&word, Some(lent.socket.as_fd())).await?;
         }
-        self.channel.say(Word::NoMoreListeners, None).await?;
+        self.channel.say(&Word::NoMoreListeners, None).await?;
         match self.channel.hear().await?.0 {
             Word::Checked => Ok(()),
             other => Err(other.unexpected()),
@@ -59,7 +62,7 @@ impl Successor {
 
     /// It may start its devices; its process id, once it could serve.
     pub(crate) async fn go(&self) -> Result<u32, UpgradeError> {
-        self.channel.say(Word::Go, None).await?;
+        self.channel.say(&Word::Go, None).await?;
         let answer = timeout(READY_TIMEOUT, self.channel.hear()).await;
         match answer.map_err(|_late| UpgradeError::Late)??.0 {
             Word::Ready(process) => Ok(process),
@@ -72,7 +75,7 @@ impl Successor {
         &mut self,
         pieces: Option<BorrowedFd<'_>>,
     ) -> Result<(), UpgradeError> {
-        self.channel.say(Word::Yours, pieces).await?;
+        self.channel.say(&Word::Yours, pieces).await?;
         self.has_place = true;
         Ok(())
     }
@@ -93,7 +96,7 @@ impl Successor {
 impl Drop for Successor {
     fn drop(&mut self) {
         if !self.has_place {
-            self.channel.say_at_once(Word::GiveUp);
+            self.channel.say_at_once(&Word::GiveUp);
         }
     }
 }

@@ -1,0 +1,227 @@
+//! A listening socket and an accepted one, of the network or of this machine.
+//!
+//! The one idea: above here nobody asks which it is. What only TCP has (its options, a hint that more
+//! bytes follow, bytes of a file that are not copied) is left out of a unix socket here.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use headlong_http::Peer;
+use rustix::net::{AddressFamily, sockopt::socket_domain};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+use super::address::ListenAddress;
+use super::listen::TcpOptions;
+use super::outlet::Outlet;
+use crate::raw::{InFile, unconfirmed_bytes};
+
+/// A listening socket.
+#[derive(Debug)]
+pub enum Listener {
+    /// Of an address.
+    Tcp(TcpListener),
+    /// Of a path.
+    Unix(UnixListener),
+}
+
+impl Listener {
+    /// One that is listening already.
+    ///
+    /// # Errors
+    /// What the kernel says, of a socket of another kind too.
+    pub(super) fn of(socket: OwnedFd) -> io::Result<Self> {
+        if socket_domain(&socket)? == AddressFamily::UNIX {
+            let listener = std::os::unix::net::UnixListener::from(socket);
+            listener.set_nonblocking(true)?;
+            return UnixListener::from_std(listener).map(Self::Unix);
+        }
+        let listener = std::net::TcpListener::from(socket);
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener).map(Self::Tcp)
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn address(&self) -> io::Result<ListenAddress> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().map(ListenAddress::Ip),
+            Self::Unix(listener) => {
+                let address = listener.local_addr()?;
+                let path = address
+                    .as_pathname()
+                    .ok_or(io::ErrorKind::AddrNotAvailable)?;
+                Ok(ListenAddress::Unix(path.to_owned()))
+            }
+        }
+    }
+
+    /// The next connection.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(super) async fn accept(&self) -> io::Result<Socket> {
+        Ok(match self {
+            Self::Tcp(listener) => Socket::Tcp(listener.accept().await?.0),
+            Self::Unix(listener) => Socket::Unix(listener.accept().await?.0),
+        })
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener) => listener.as_fd(),
+        }
+    }
+}
+
+/// An accepted socket.
+#[derive(Debug)]
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// Who is at the other end.
+    pub(super) fn peer(&self) -> io::Result<Peer> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().map(Peer::At),
+            Self::Unix(_) => Ok(Peer::Local),
+        }
+    }
+
+    /// Sets what it can have of these.
+    pub(super) fn apply(&self, options: &TcpOptions) {
+        if let Self::Tcp(stream) = self {
+            options.apply(stream);
+        }
+    }
+
+    /// The same in the event loop of the present thread.
+    pub(super) fn moved_here(self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Tcp(stream) => Self::Tcp(TcpStream::from_std(stream.into_std()?)?),
+            Self::Unix(stream) => Self::Unix(UnixStream::from_std(stream.into_std()?)?),
+        })
+    }
+}
+
+/// Calls a function of the socket that it is.
+macro_rules! of_both {
+    ($socket:expr, $name:ident($($argument:expr),*)) => {
+        match $socket {
+            Socket::Tcp(stream) => Pin::new(stream).$name($($argument),*),
+            Socket::Unix(stream) => Pin::new(stream).$name($($argument),*),
+        }
+    };
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        of_both!(self.get_mut(), poll_read(cx, buffer))
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        of_both!(self.get_mut(), poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        of_both!(self.get_mut(), poll_write_vectored(cx, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        // Both are.
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        of_both!(self.get_mut(), poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        of_both!(self.get_mut(), poll_shutdown(cx))
+    }
+}
+
+impl Outlet for Socket {
+    fn sends_files(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => stream.sends_files(),
+            Self::Unix(stream) => stream.sends_files(),
+        }
+    }
+
+    fn poll_write_more(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        of_both!(self.get_mut(), poll_write_more(cx, slices))
+    }
+
+    fn poll_send_file(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: InFile<'_>,
+    ) -> Poll<io::Result<usize>> {
+        of_both!(self.get_mut(), poll_send_file(cx, bytes))
+    }
+
+    fn unconfirmed_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Tcp(stream) => stream.unconfirmed_bytes(),
+            Self::Unix(stream) => stream.unconfirmed_bytes(),
+        }
+    }
+
+    fn delivery_rate(&self) -> Option<u64> {
+        match self {
+            Self::Tcp(stream) => stream.delivery_rate(),
+            Self::Unix(stream) => stream.delivery_rate(),
+        }
+    }
+
+    fn unsent_bytes_max(&self) -> Option<u32> {
+        match self {
+            Self::Tcp(stream) => stream.unsent_bytes_max(),
+            Self::Unix(stream) => stream.unsent_bytes_max(),
+        }
+    }
+
+    fn set_unsent_bytes_max(&self, bytes: u32) {
+        match self {
+            Self::Tcp(stream) => stream.set_unsent_bytes_max(bytes),
+            Self::Unix(stream) => stream.set_unsent_bytes_max(bytes),
+        }
+    }
+}
+
+/// Bytes go by memory: those of a file are held until the other end has them, and the kernel does not
+/// count bytes here. It says what memory it holds for a reader who has not taken them, which is
+/// more than the bytes and shrinks as they are taken; so that a reader goes on is seen by it.
+impl Outlet for UnixStream {
+    fn unconfirmed_bytes(&self) -> Option<u64> {
+        unconfirmed_bytes(self).ok()
+    }
+}
