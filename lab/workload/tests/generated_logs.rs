@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use headlong_characterise::{Characterisation, Observed, Points};
+use headlong_random::Generator;
 use headlong_trace::{CharacteriseSettings, Intake, Silent, take_in};
 use headlong_workload::phased::{
     self, Catalogue, FILES_HEADER, LOG_HEADER, Log, Specification, fit,
@@ -39,8 +40,13 @@ fn measured_from_files(
     for file in 0..catalogue.files.len() as u32 {
         catalogue.write_file_csv(file, &mut table);
     }
+    characterised(&text, &table, folder)
+}
+
+/// What is told of a log and a table of files.
+fn characterised(text: &[u8], table: &[u8], folder: &Path) -> Characterisation {
     let (log, files) = (folder.join("log.csv"), folder.join("files.csv"));
-    for (path, bytes) in [(&log, &text), (&files, &table)] {
+    for (path, bytes) in [(&log, text), (&files, table)] {
         let mut file = std::fs::File::create(path).expect("created");
         file.write_all(bytes).expect("written");
     }
@@ -189,6 +195,90 @@ fn there_and_back(meant: &Specification) {
     ];
     let survival = one.chains.survival.iter().zip(&other.chains.survival);
     pairs.extend(survival.map(|(one, other)| ("survival", one.1, other.1, 0.06)));
+    agree(&pairs);
+}
+
+/// Sessions of plain films, a file of one bit rate each, by another generator than ours: ranges of
+/// 1 MiB in sequence, the first three at once and the others at the pace of watching, now and then a
+/// jump or a pause, and an early end.
+fn plain_films(sessions: u64, titles: u64) -> (Vec<u8>, Vec<u8>) {
+    const RATES: [u64; 4] = [800, 1500, 3000, 6000];
+    const STEP: u64 = 1 << 20;
+    let mut dice = Generator::new(5);
+    let kbps = |title: u64| RATES[(title * 7 % 11 % 4) as usize];
+    let seconds = |title: u64| 240 + title * 37 % 1200;
+    let size = |title: u64| kbps(title) * 125 * seconds(title);
+    let mut table = format!("{FILES_HEADER}\n").into_bytes();
+    let mut shares = vec![0.0];
+    for title in 0..titles {
+        let (rate, bytes, long) = (kbps(title), size(title), seconds(title));
+        writeln!(table, "{title},{title},2,{rate},{bytes},0,{long}").expect("memory");
+        shares.push(shares[title as usize] + 1.0 / (title as f64 + 1.0));
+    }
+    let mut lines: Vec<(u64, String)> = Vec::new();
+    for session in 1..=sessions {
+        let unit = dice.unit() * shares[titles as usize];
+        let title = shares.partition_point(|share| *share <= unit).max(1) as u64 - 1;
+        let (mut now, mut at) = ((dice.unit() * 86_400_000.0) as u64 + 10_000, 0);
+        let watched = dice.unit().powf(1.5);
+        let mut left = (watched * size(title) as f64) as u64 / STEP + 1;
+        let step_ms = STEP * 8 / kbps(title);
+        for place in 0.. {
+            if left == 0 || at >= size(title) {
+                break;
+            }
+            let (bytes, took) = (STEP.min(size(title) - at), 100 + dice.below(400));
+            let done = now + took;
+            let second = done / 1000;
+            let line = format!("{second},{took},{session},tv,{title},{at},{bytes},{bytes},0\n");
+            lines.push((done, line));
+            (at, left) = (at + bytes, left - 1);
+            now = if place < 3 {
+                done
+            } else {
+                now + step_ms.max(took)
+            };
+            let unit = dice.unit();
+            if unit < 0.01 {
+                at += (10 + dice.below(20)) * STEP + 777;
+            } else if unit < 0.013 {
+                now += 60_000 + dice.below(240_000);
+            }
+        }
+    }
+    lines.sort();
+    let mut text = format!("{LOG_HEADER}\n").into_bytes();
+    lines
+        .iter()
+        .for_each(|(_, line)| text.extend(line.as_bytes()));
+    (text, table)
+}
+
+/// Bit rates, popularity and chains of a library in which no player adapts.
+#[test]
+fn films_of_one_bit_rate_each_give_a_specification_that_gives_such_a_log() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (text, table) = plain_films(2500, 400);
+    let first = characterised(&text, &table, folder.path());
+    let text = fit(&first.observed).to_toml();
+    let fitted = Specification::read("fitted", &text, &[]).expect("it reads back");
+    let (one, other) = (&first.observed, &measured(&fitted, 22).observed);
+    let bytes = |seen: &Observed| -> f64 {
+        let sent: u64 = seen.renditions.iter().map(|one| one.bytes).sum();
+        sent as f64 / seen.sessions as f64
+    };
+    let lowest =
+        |seen: &Observed| seen.renditions[0].bytes as f64 / bytes(seen) / seen.sessions as f64;
+    let slope = |seen: &Observed| seen.titles.popularity.slope;
+    let length = |seen: &Observed| mean(&seen.viewing.session_s);
+    let mut pairs = vec![
+        ("bytes", bytes(other) / bytes(one), 1.0, 0.2),
+        ("of the lowest rate", lowest(one), lowest(other), 0.05),
+        ("popularity", slope(one), slope(other), 0.1),
+        ("mean length", length(other) / length(one), 1.0, 0.15),
+    ];
+    let survival = one.chains.survival.iter().zip(&other.chains.survival);
+    pairs.extend(survival.map(|(one, other)| ("survival", one.1, other.1, 0.1)));
     agree(&pairs);
 }
 

@@ -183,7 +183,33 @@ impl Behaviour {
                 .any(|span| (span.end_ms..=span.end_ms + RETURN_MS).contains(&start));
             self.changes += u64::from(!is_return);
         }
+        skips += self.add_direct_skips(view, |chain| is_content(chain), at_ms);
         self.skips += skips;
+        skips
+    }
+
+    /// Skips without a transient phase: a player that does not adapt reads on at another place at
+    /// once.
+    fn add_direct_skips(
+        &mut self,
+        view: &SessionView<'_>,
+        is_content: impl Fn(&Chain) -> bool,
+        at_ms: impl Fn(&Chain, u64) -> i64,
+    ) -> u64 {
+        let mut skips = 0;
+        let mut before: Option<&Chain> = None;
+        for chain in view.chains.iter().filter(|chain| is_content(chain)) {
+            let is_same = |other: &&Chain| other.file == chain.file;
+            if let Some(last) = before.filter(is_same).filter(|_| is_long(chain)) {
+                let end = last.start.saturating_add(last.length);
+                let by = at_ms(chain, chain.start) - at_ms(last, end);
+                if by.abs() > SKIP_MS {
+                    skips += 1;
+                    self.skips_ms[usize::from(by > 0)].add(by.unsigned_abs());
+                }
+            }
+            before = Some(chain);
+        }
         skips
     }
 

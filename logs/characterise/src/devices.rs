@@ -16,6 +16,8 @@ const DEVICES_MAX: usize = 64;
 const FILLED_MS: i64 = 200_000;
 /// A request that is smaller says little about bandwidth.
 const BANDWIDTH_BYTES_MIN: u64 = 64 << 10;
+/// Headers of a session from which on the device reads them: then it does so for every file.
+const HEADERS_MIN: f64 = 0.25;
 /// A bit rate with less of the stable content than this share is chance.
 const RATE_SHARE_MIN: f64 = 0.001;
 
@@ -293,7 +295,11 @@ impl Device {
             spacing_s: median(&self.spacing_ms, 1e-3),
             ahead_s: median(&self.ahead_ms, 1e-3),
             audio_ahead_s: median(&self.audio_ahead_ms, 1e-3),
-            header_bytes_per_segment: median(&self.header_bytes, 1e-3),
+            header_bytes_per_segment: match share(self.header_bytes.count(), self.sessions) {
+                // A viewer now and then who leaves after the first request is no table.
+                headers if headers < HEADERS_MIN => 0.0,
+                _ => median(&self.header_bytes, 1e-3),
+            },
             probes_first: share(self.probes[0], self.clusters[0]),
             probes_next: share(self.probes[1], self.clusters[1]),
             probe_s: self.probe_us.mean().unwrap_or(0.0) / 1e6,

@@ -275,6 +275,15 @@ pub(crate) fn infos(
         .collect()
 }
 
+/// Of so many files, those whose size nothing tells but the highest byte that was sent.
+pub(crate) fn without_size(facts: &[FileFacts], files: usize) -> u32 {
+    let is_unknown = |place: &usize| {
+        let facts = facts.get(*place).copied().unwrap_or_default();
+        facts.row.is_none_or(|row| row.size_bytes == 0) && facts.hint.size_bytes == 0
+    };
+    (0..files).filter(is_unknown).count() as u32
+}
+
 fn info(name: &[u8], facts: &FileFacts, used: FileUse, title: u32, disk: u16) -> FileInfo {
     let row = facts.row;
     let told_kbps = row.map_or(0, |row| row.kbps);

@@ -416,7 +416,11 @@ fn points_table(report: &Report) -> Table {
             Cell::number(point.read as f64 / report.given.gb as f64, 1),
             Cell::number(point.util * 100.0, 2),
             point.util_drive.into(),
-            point.util_minute.into(),
+            // A log's own clock counts from 1970.
+            (point
+                .util_minute
+                .saturating_sub(report.source.first_minute as u64))
+            .into(),
             Cell::number(point.util_busiest * 100.0, 2),
             Cell::number(point.util_mean * 100.0, 2),
             Cell::number(point.mem, 2),

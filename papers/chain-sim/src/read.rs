@@ -64,6 +64,14 @@ pub struct FilesTable {
     pub dropped: Dropped,
 }
 
+impl FilesTable {
+    /// Bytes of all files, asked for or not; `None` if the size of one is not known.
+    pub fn bytes(&self) -> Option<u64> {
+        let mut sizes = self.files.values().map(|facts| facts.size_bytes);
+        sizes.try_fold(0_u64, |sum, size| sum.checked_add(size?))
+    }
+}
+
 /// A table that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {

@@ -16,7 +16,7 @@ use headlong_units::BitRate;
 use headlong_workload::phased::{Catalogue, Sessions, Specification};
 use serde_json::Value;
 
-use crate::read::{Dropped, FileFacts, FilesTable, Read, read_chains, read_files};
+use crate::read::{Dropped, FileFacts, FilesTable, Read, ReadError, read_chains, read_files};
 use crate::table::{ChainRow, ChainTable};
 
 /// Seed of a log that is generated from a characterisation: one of many, and always the same.
@@ -81,7 +81,13 @@ fn chains(
     match form(path).map_err(wrong)? {
         Form::Table => {
             let read = read_chains(&name, table(path).map_err(wrong)?, files.as_ref());
-            let read = read.map_err(|error| ChainsError::Wrong(error.to_string()))?;
+            let read = read.map_err(|error| {
+                let remedy = match error {
+                    ReadError::Column { .. } => "; if it is a request log, write --log before it",
+                    _ => "",
+                };
+                ChainsError::Wrong(format!("{error}{remedy}"))
+            })?;
             Ok((read, files))
         }
         Form::Characterisation => {

@@ -13,7 +13,7 @@ use headlong_workload::phased::fit;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::mistake::Mistakes;
-use crate::output::print_line;
+use crate::output::{have_folders, print_line};
 use crate::request_logs::{Joining, Logs, mistake};
 use headlong_report::{command_line, say};
 
@@ -83,6 +83,10 @@ impl Characterise {
 /// Does it.
 pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
     arguments.logs.are_kept(&arguments.outputs())?;
+    have_folders(&[
+        ("--html", arguments.html.as_deref()),
+        ("--spec", arguments.spec.as_deref()),
+    ])?;
     let intake = Intake {
         keep_unplaced: true,
         ..arguments.logs.intake()?

@@ -121,9 +121,14 @@ pub(crate) fn simulate(planning: &Planning) -> anyhow::Result<()> {
         [] => Policy::ALL,
         some => some,
     };
+    // A title that nobody asked for takes its place too.
+    let listed = || match read.unlisted {
+        0 => files.as_ref()?.bytes(),
+        _ => None,
+    };
     let demand = Demand {
         bytes_per_s: planning.peak.0 as f64,
-        catalogue_bytes: planning.catalogue.map(|bytes| bytes.0),
+        catalogue_bytes: planning.catalogue.map(|bytes| bytes.0).or_else(listed),
         utilisation_max: f64::from(planning.utilisation_max) / 100.0,
     };
     let size_of = |file: u32| {

@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::bench::{mib_rate as rate, threads};
 use crate::drive_args::drive_spec;
 use crate::mistake::Mistakes;
-use crate::output::print_line;
+use crate::output::{have_folders, print_line};
 use crate::world_args::{WorldArgs, pair};
 
 /// What `simulate sweep` takes.
@@ -177,6 +177,10 @@ impl Sweeping {
 
 /// Goes through a grid.
 pub(crate) fn sweep(arguments: &Sweeping) -> anyhow::Result<()> {
+    have_folders(&[
+        ("--csv", arguments.csv.as_deref()),
+        ("--html", arguments.html.as_deref()),
+    ])?;
     let points = arguments.points()?;
     let aim = match arguments.rate.is_empty() {
         true => Aim::Maximum {

@@ -188,6 +188,9 @@ impl<'a> Asker<'a> {
         self.tables.push(file);
         let size = self.catalogue.files[file as usize].size;
         let table = self.catalogue.files[file as usize].table_bytes;
+        if table == 0 && manner.table_bytes == 0 {
+            return now;
+        }
         match manner.form {
             Form::Open => {
                 let end = now + self.delay_s + table as f64 / (self.bandwidth * manner.speed);

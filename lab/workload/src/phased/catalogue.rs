@@ -11,7 +11,7 @@ use headlong_random::Generator;
 use headlong_units::Duration;
 
 use super::Kind;
-use super::specification::Titles;
+use super::specification::{Rates, Rendition, Titles};
 use crate::Title;
 use crate::catalogue::Catalogue as FileCatalogue;
 
@@ -88,9 +88,15 @@ impl Catalogue {
         let quality = generator.unit();
         let first_file = self.files.len() as u32;
         for kind in Kind::ALL {
-            for (index, rendition) in titles.of_kind(kind).iter().enumerate() {
-                // The lowest is always there: nobody could start without it.
-                if index > 0 && quality >= rendition.titles_share {
+            let all = titles.of_kind(kind);
+            let only = one_of(all, quality);
+            for (index, rendition) in all.iter().enumerate() {
+                let is_there = match titles.rates {
+                    // The lowest is always there: nobody could start without it.
+                    Rates::Several => index == 0 || quality < rendition.titles_share,
+                    Rates::One => index == only,
+                };
+                if !is_there {
                     continue;
                 }
                 let bytes_per_s = f64::from(rendition.kbps) * 125.0 * factor;
@@ -191,7 +197,18 @@ impl Catalogue {
     }
 }
 
-fn popularity(titles: &Titles) -> Vec<f64> {
+/// The place of the bit rate that a number from 0 to 1 picks by the shares of titles.
+fn one_of(renditions: &[Rendition], unit: f64) -> usize {
+    let sum: f64 = renditions.iter().map(|one| one.titles_share).sum();
+    let mut left = unit * sum;
+    let found = renditions.iter().position(|one| {
+        left -= one.titles_share;
+        left < 0.0
+    });
+    found.unwrap_or(renditions.len().saturating_sub(1))
+}
+
+pub(super) fn popularity(titles: &Titles) -> Vec<f64> {
     let mut sum = 0.0;
     let weights = (0..titles.count).map(|rank| {
         let head = if rank < titles.head_titles {

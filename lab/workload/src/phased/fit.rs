@@ -9,15 +9,16 @@
 //! lengths and the survival of chains (at any length) within 0.06, as the largest distance of
 //! distribution functions; shares of phases within 4 % of all time. The tests hold these.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use headlong_characterise::{DeviceSeen, Observed, Points, Popularity, ViewingSeen};
-use headlong_random::Empirical;
+use headlong_random::{Empirical, Generator};
 
 use super::Kind;
-use super::catalogue::Catalogue;
+use super::catalogue::{Catalogue, popularity};
 use super::measure::observe;
-use super::specification::{Device, Form, Rendition, Specification};
+use super::specification::{Device, Form, Rates, Rendition, Specification};
 
 /// Trials.
 const ROUNDS: usize = 4;
@@ -25,6 +26,11 @@ const ROUNDS: usize = 4;
 const TRIAL_SESSIONS: u64 = 2_000;
 /// Steps of a curve that is corrected.
 const STEPS: usize = 40;
+/// Rounds and draws of a round in which the law of popularity is found.
+const POPULARITY_ROUNDS: u32 = 6;
+const POPULARITY_DRAWS: u64 = 4;
+/// With more sessions than this, what is measured is the law.
+const SESSIONS_DRAWN: u64 = 200_000;
 /// Longest wait of a full buffer, s: with its variation it stays below the 40 s of a chain.
 const SPACING_MAX_S: f64 = 28.0;
 /// Bounds of curves as the keys have them.
@@ -36,6 +42,7 @@ pub fn fit(seen: &Observed) -> Specification {
     if seen.sessions == 0 {
         return specification;
     }
+    correct_popularity(&mut specification, &seen.titles.popularity);
     for round in 0..ROUNDS {
         let sessions = specification.sessions.count.min(TRIAL_SESSIONS);
         let trial = specification.clone().scaled(sessions);
@@ -62,6 +69,20 @@ fn set(value: &mut Empirical, points: &Points, from: f64, to: f64) {
     if let Some(curve) = curve(points, from, to) {
         *value = curve;
     }
+}
+
+/// Files of a kind for each title up to which titles have one bit rate each: a few may have been
+/// replaced within the log.
+const FILES_OF_ONE: f64 = 1.05;
+
+/// Whether no title has content in several bit rates, so that no player adapts.
+fn has_one_rate(seen: &Observed) -> bool {
+    let files = |kind: Kind| -> f64 {
+        let of_kind = seen.renditions.iter().filter(|one| one.kind == kind);
+        of_kind.map(|one| one.titles_share).sum()
+    };
+    let content = files(Kind::Video) + files(Kind::Combined);
+    content > 0.0 && content <= FILES_OF_ONE && files(Kind::Audio) <= FILES_OF_ONE
 }
 
 /// What can be taken as it was measured.
@@ -126,6 +147,12 @@ fn guess(seen: &Observed) -> Specification {
             .map(|(bytes, sessions)| bytes * *sessions as f64)
             .sum();
         titles.table_entry_bytes = (sum / weight as f64).clamp(0.0, 1e6);
+    } else if seen.devices.iter().any(|one| one.open_content_share < 0.5) {
+        // Chunk requests would have shown a table.
+        titles.table_entry_bytes = 0.0;
+    }
+    if has_one_rate(seen) {
+        titles.rates = Rates::One;
     }
     guess_viewing(&mut specification, &seen.viewing);
     guess_devices(&mut specification, seen);
@@ -146,7 +173,10 @@ fn guess_viewing(specification: &mut Specification, seen: &ViewingSeen) {
     viewing.pauses_per_hour = seen.pauses_per_hour.clamp(0.0, 3600.0);
     viewing.pause_at_start = seen.pause_at_start.clamp(0.0, 1.0);
     set(&mut viewing.pause_s, &seen.pause_s, 0.0, FOREVER);
-    viewing.changes_per_hour = seen.changes_per_hour.clamp(0.0, 3600.0);
+    viewing.changes_per_hour = match specification.catalogue.rates {
+        Rates::Several => seen.changes_per_hour.clamp(0.0, 3600.0),
+        Rates::One => 0.0,
+    };
     viewing.up_share = seen.up_share.clamp(0.0, 1.0);
     viewing.down_share = seen.down_share.clamp(0.0, 1.0 - viewing.up_share);
 }
@@ -186,6 +216,12 @@ fn guess_devices(specification: &mut Specification, seen: &Observed) {
                 .expect("the preset has devices");
             device.name.clone_from(&one.name);
             device.share = one.sessions as f64;
+            if titles.table_entry_bytes <= 0.0 {
+                device.table_bytes = 0;
+            }
+            if titles.rates == Rates::One {
+                (device.probes_first, device.probes_next) = (0.0, 0.0);
+            }
             (device.is_separate, device.form, device.audio_form) = (is_separate, content, sound);
             device.both_share = one.both_share.clamp(0.0, 1.0);
             let lowest = titles
@@ -246,12 +282,14 @@ fn correct(specification: &mut Specification, seen: &Observed, got: &Observed) {
             have.pause_at_start,
             1.0,
         );
-        scale(
-            &mut viewing.changes_per_hour,
-            want.changes_per_hour,
-            have.changes_per_hour,
-            3600.0,
-        );
+        if specification.catalogue.rates == Rates::Several {
+            scale(
+                &mut viewing.changes_per_hour,
+                want.changes_per_hour,
+                have.changes_per_hour,
+                3600.0,
+            );
+        }
         viewing.up_share = (viewing.up_share + want.up_share - have.up_share).clamp(0.0, 0.9);
         viewing.down_share = (viewing.down_share + want.down_share - have.down_share)
             .clamp(0.0, 1.0 - viewing.up_share);
@@ -261,6 +299,7 @@ fn correct(specification: &mut Specification, seen: &Observed, got: &Observed) {
         specification.network.transient_share = 1.0 / slowness.max(1.0);
     }
     correct_rates(specification, seen, got);
+    let is_adaptive = specification.catalogue.rates == Rates::Several;
     for device in &mut specification.devices {
         let find = |all: &Observed| {
             all.devices
@@ -269,10 +308,45 @@ fn correct(specification: &mut Specification, seen: &Observed, got: &Observed) {
                 .cloned()
         };
         if let (Some(want), Some(have)) = (find(seen), find(got)) {
-            correct_device(device, &want, &have);
+            correct_device(device, &want, &have, is_adaptive);
         }
     }
     correct_headroom(specification, seen, got);
+}
+
+/// Titles of few sessions, sorted by how many those were, look more unequal than the law that they
+/// were drawn by: the law is moved until draws from it look like the log.
+fn correct_popularity(specification: &mut Specification, want: &Popularity) {
+    let (titles, sessions) = (&mut specification.catalogue, specification.sessions.count);
+    if want.head_titles == 0 || sessions > SESSIONS_DRAWN {
+        return;
+    }
+    for round in 0..POPULARITY_ROUNDS {
+        let law = popularity(titles);
+        let (mut slope, mut head_factor) = (0.0, 0.0);
+        for seed in 0..POPULARITY_DRAWS {
+            let mut dice = Generator::new(titles.seed).fork("popularity").fork_at(seed);
+            let mut counts = vec![0_u64; law.len()];
+            for _ in 0..sessions {
+                let unit = dice.unit();
+                let rank = law.partition_point(|share| *share <= unit);
+                counts[rank.min(law.len() - 1)] += 1;
+            }
+            let got = Popularity::of(&mut counts, want.head_titles, titles.count);
+            if got.head_titles != want.head_titles {
+                // Too few for such a line: what was measured is the best that there is.
+                return;
+            }
+            slope += got.slope / POPULARITY_DRAWS as f64;
+            head_factor += got.head_factor / POPULARITY_DRAWS as f64;
+        }
+        // The same draws each time, so that it settles; half of the way later, so that it does not
+        // swing.
+        let part = if round < 2 { 1.0 } else { 0.5 };
+        titles.zipf_alpha = (titles.zipf_alpha + part * (want.slope - slope)).clamp(0.0, 10.0);
+        let ratio = libm::pow(want.head_factor / head_factor.max(1e-9), part);
+        titles.head_factor = (titles.head_factor * ratio).clamp(1e-3, 1e3);
+    }
 }
 
 fn correct_rates(specification: &mut Specification, seen: &Observed, got: &Observed) {
@@ -297,7 +371,7 @@ fn correct_rates(specification: &mut Specification, seen: &Observed, got: &Obser
     }
 }
 
-fn correct_device(device: &mut Device, want: &DeviceSeen, have: &DeviceSeen) {
+fn correct_device(device: &mut Device, want: &DeviceSeen, have: &DeviceSeen, is_adaptive: bool) {
     if have.sessions < 20 {
         return;
     }
@@ -314,18 +388,20 @@ fn correct_device(device: &mut Device, want: &DeviceSeen, have: &DeviceSeen) {
             *value = (*value + want - have).clamp(from, to);
         }
     };
-    add(
-        &mut device.probes_first,
-        want.probes_first,
-        have.probes_first,
-        (0.0, 100.0),
-    );
-    add(
-        &mut device.probes_next,
-        want.probes_next,
-        have.probes_next,
-        (0.0, 100.0),
-    );
+    if is_adaptive {
+        add(
+            &mut device.probes_first,
+            want.probes_first,
+            have.probes_first,
+            (0.0, 100.0),
+        );
+        add(
+            &mut device.probes_next,
+            want.probes_next,
+            have.probes_next,
+            (0.0, 100.0),
+        );
+    }
     add(
         &mut device.audio_probes,
         want.audio_chains,

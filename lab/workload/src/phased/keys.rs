@@ -18,9 +18,11 @@ use headlong_settings::{
 use headlong_units::nearest;
 
 use super::specification::{
-    Device, Form, Network, Rendition, Specification, Titles, Viewing, Visits,
+    Device, Form, Network, Rates, Rendition, Specification, Titles, Viewing, Visits,
 };
-use crate::specification::{SESSIONS_MAX, TITLES_MAX, curve, document, is_of_phases, read_only};
+use crate::specification::{
+    SESSIONS_MAX, TITLES_MAX, curve, document, is_of_phases, no_new_tables, read_only,
+};
 use crate::{Curve, preset};
 
 /// What `model` says in a specification of this kind.
@@ -94,6 +96,7 @@ fn overlay(
     if model.is_some_and(|model| model != MODEL) {
         table.wrong("model", format!("is of another kind; write `{MODEL}`"));
     }
+    no_new_tables(&mut table, &["device"], text, overrides);
     take_devices(&mut specification, &mut table, text);
     visit(&mut specification, &mut table);
     check(&specification, &mut table);
@@ -187,6 +190,7 @@ trait Keys {
     fn curve(&mut self, key: &str, value: &mut Empirical, from: f64, to: f64);
     fn form(&mut self, key: &str, value: &mut Form);
     fn content(&mut self, key: &str, is_separate: &mut bool);
+    fn rates(&mut self, key: &str, value: &mut Rates);
     fn weights(&mut self, key: &str, value: &mut Vec<f64>);
     fn renditions(&mut self, key: &str, value: &mut Vec<Rendition>);
 }
@@ -206,6 +210,7 @@ fn visit(specification: &mut Specification, keys: &mut impl Keys) {
         segment_variation,
         rate_variation,
         table_entry_bytes,
+        rates,
         renditions,
     } = &mut specification.catalogue;
     keys.whole("catalogue.seed", seed, 0, u64::MAX);
@@ -219,6 +224,7 @@ fn visit(specification: &mut Specification, keys: &mut impl Keys) {
     keys.number("catalogue.segment_variation", segment_variation, 0.0, 0.49);
     keys.number("catalogue.rate_variation", rate_variation, 0.0, 0.99);
     keys.number("catalogue.table_entry_bytes", table_entry_bytes, 0.0, 1e6);
+    keys.rates("catalogue.rates", rates);
     for (kind, renditions) in super::Kind::ALL.iter().zip(renditions) {
         keys.renditions(&format!("catalogue.{}", kind.name()), renditions);
     }
@@ -320,6 +326,7 @@ fn visit_device(device: &mut Device, keys: &mut impl Keys) {
 
 const FORMS: [(&str, Form); 2] = [("chunk", Form::Chunk), ("open", Form::Open)];
 const CONTENTS: [(&str, bool); 2] = [("separate", true), ("combined", false)];
+const RATES: [(&str, Rates); 2] = [("several", Rates::Several), ("one", Rates::One)];
 
 /// Takes what is written, and rightly, to `value`.
 fn take<V: 'static>(document: &mut Document, key: &str, kind: &Kind<V>, value: &mut V) {
@@ -370,6 +377,10 @@ impl Keys for Document {
 
     fn content(&mut self, key: &str, is_separate: &mut bool) {
         take(self, key, &choice(&CONTENTS), is_separate);
+    }
+
+    fn rates(&mut self, key: &str, value: &mut Rates) {
+        take(self, key, &choice(&RATES), value);
     }
 
     fn weights(&mut self, key: &str, value: &mut Vec<f64>) {
@@ -478,6 +489,11 @@ impl Keys for Writer {
         self.put(key, &quote(name.map_or("separate", |(name, _)| name)));
     }
 
+    fn rates(&mut self, key: &str, value: &mut Rates) {
+        let name = RATES.iter().find(|(_, rates)| rates == value);
+        self.put(key, &quote(name.map_or("several", |(name, _)| name)));
+    }
+
     fn weights(&mut self, key: &str, value: &mut Vec<f64>) {
         self.list(key, value, ToString::to_string);
     }
@@ -510,6 +526,7 @@ fn empty() -> Specification {
             segment_variation: 0.0,
             rate_variation: 0.0,
             table_entry_bytes: 0.0,
+            rates: Rates::Several,
             renditions: [Vec::new(), Vec::new(), Vec::new()],
         },
         sessions: Visits {

@@ -7,7 +7,7 @@ use headlong_random::{Empirical, Generator};
 use super::Kind;
 use super::asking::{Asker, Manner, Request, Run, Screen};
 use super::catalogue::Catalogue;
-use super::specification::{Device, Form, Specification, Viewing};
+use super::specification::{Device, Form, Rates, Specification, Viewing};
 
 /// Shortest session that is no glance, s (thesis 5.4.3).
 const WATCH_MIN_S: f64 = 41.0;
@@ -186,6 +186,11 @@ impl<'a> Visit<'a> {
             found.or(all.last()).map_or(1, |one| one.kbps)
         };
         let target = pick(&mut network, device.content(), device.kbps_max);
+        // Who chose a film that is there once has the line for it.
+        let target = match (specification.catalogue.rates, rungs.first()) {
+            (Rates::One, Some(only)) => kbps(only),
+            _ => target,
+        };
         let voice = pick(&mut network, Kind::Audio, u64::MAX);
         let bandwidth =
             f64::from(target) * 125.0 * specification.network.headroom.sample(&mut network);

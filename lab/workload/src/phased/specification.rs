@@ -63,8 +63,20 @@ pub struct Titles {
     pub rate_variation: f64,
     /// Bytes of a segment's entry in the table at the start of each file.
     pub table_entry_bytes: f64,
+    /// Whether a title has each bit rate by its share, or one of them alone.
+    pub rates: Rates,
     /// Of sound, ascending; likewise of video and combined: by [`Kind::number`].
     pub renditions: [Vec<Rendition>; 3],
+}
+
+/// How many files of a kind a title has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rates {
+    /// One for each bit rate that it has by that one's share, and always the lowest: a library for
+    /// players that adapt.
+    Several,
+    /// One, of a bit rate drawn by the shares: a library of plain films.
+    One,
 }
 
 impl Titles {

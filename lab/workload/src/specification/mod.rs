@@ -21,7 +21,7 @@ use crate::{Curve, Form, Identity, NetworkClass, Ramp};
 pub(crate) use check::{bit_rate, request_bytes};
 pub use headlong_settings::Mistakes;
 pub use player_kind::{PlayerKind, player_text};
-pub(crate) use read::{curve, document, is_of_phases, read_only};
+pub(crate) use read::{curve, document, is_of_phases, no_new_tables, read_only};
 
 /// Most sessions that a trace may have.
 pub const SESSIONS_MAX: u64 = 10_000_000;

@@ -51,6 +51,7 @@ impl Specification {
             return Err(Mistakes::at(&place, [OF_PHASES.to_owned()]));
         }
         let mut table = document(source, text, overrides);
+        no_new_tables(&mut table, &["title", "network"], text, overrides);
         let specification = Self::take(&mut table);
         check::check(&specification, &mut table);
         check_players(&specification, &mut table);
@@ -97,6 +98,37 @@ impl Specification {
             requests: requests(table),
             players: players(table),
             classes: classes(table),
+        }
+    }
+}
+
+/// An override changes a table that is there: a misspelt name would make another group or class,
+/// which takes its share of the viewers.
+pub(crate) fn no_new_tables(
+    table: &mut Document,
+    parents: &[&str],
+    text: &str,
+    overrides: &[(String, String)],
+) {
+    let mut own = document("", text, &[]);
+    for parent in parents {
+        let names = own.children(parent);
+        // Where none is written, an override is the only way to have one.
+        if names.is_empty() {
+            continue;
+        }
+        for (key, _) in overrides {
+            let rest = key.strip_prefix(parent);
+            let rest = rest.and_then(|rest| rest.strip_prefix('.'));
+            let Some((name, _)) = rest.and_then(|rest| rest.split_once('.')) else {
+                continue;
+            };
+            if names.iter().any(|known| known == name) {
+                continue;
+            }
+            let all = names.join(", ");
+            let told = format!("there is no {parent}.{name} to change; there are {all}");
+            table.wrong(key, format!("{told}; write a new one into a file"));
         }
     }
 }

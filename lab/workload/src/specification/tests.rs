@@ -122,6 +122,30 @@ fn an_override_replaces_what_is_written_and_needs_no_quotes() {
 }
 
 #[test]
+fn an_override_of_a_table_that_is_not_there_is_a_mistake_and_makes_no_other() {
+    let read = |key: &str, value: &str| {
+        let overrides = [(key.to_string(), value.to_string())];
+        let read = Specification::preset("youtube-sd", &overrides);
+        read.map_err(|mistakes| mistakes.to_string())
+    };
+    let told = read("title.sb.count", "3").expect_err("there is no such group");
+    assert!(
+        told.contains("there is no title.sb to change; there are sd, hd"),
+        "{told}"
+    );
+    let told = read("network.dls.bandwidth", "16Mbps").expect_err("there is no such class");
+    assert!(told.contains("there is no network.dls to change"), "{told}");
+    assert_eq!(
+        read("title.sd.count", "3").map(|read| read.groups.len()),
+        Ok(2)
+    );
+    let text = "[title.a]\ncount = 10\n[sessions]\nlength = \"1h\"\n";
+    let one = [("network.cable.bandwidth".to_string(), "8Mbps".to_string())];
+    let made = Specification::read("my.toml", text, &one).expect("the only network");
+    assert_eq!(made.classes.len(), 1);
+}
+
+#[test]
 fn everything_that_is_wrong_is_told_at_once_with_its_line() {
     let text = "\
 name = \"my workload\"

@@ -100,7 +100,8 @@ pub enum LogError {
     /// Nobody knows what format it is in.
     #[error(
         "{log} is in no known format. Tried:\n{}\nSay what it is: --log-format '...' with the \
-         log_format (nginx) or LogFormat (Apache) of the server's configuration, or --format NAME; \
+         log_format (nginx) or LogFormat (Apache) of the server's configuration, or --format NAME, \
+         for keys or columns of other names --format 'json:time=THEIRS,target=THEIRS,bytes=THEIRS'; \
          or leave this log out",
         outcomes(tried)
     )]

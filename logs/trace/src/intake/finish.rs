@@ -79,6 +79,7 @@ pub(super) fn finish(
     parts.maps.bases = session_names.bases().map(<[u32]>::to_vec);
     let files = files::infos(&file_names, &facts, &settled.files, &titles, &file_disks);
     let files_estimated = files.iter().filter(|file| file.is_estimated).count() as u32;
+    let files_unsized = files::without_size(&facts, files.len());
     let mut unused: Vec<String> = logs
         .logs
         .iter()
@@ -94,7 +95,11 @@ pub(super) fn finish(
         notes: notes(
             &told,
             &parts,
-            if intake.estimates { files_estimated } else { 0 },
+            if intake.estimates {
+                [files_estimated, files_unsized]
+            } else {
+                [0; 2]
+            },
             &logs,
         ),
         told_format: formats(&logs),
@@ -241,7 +246,12 @@ fn span(told: &Told) -> (i64, i64) {
     (first.unwrap_or(0), last.unwrap_or(0))
 }
 
-fn notes(told: &Told, parts: &Parts, files_estimated: u32, logs: &[LogTold]) -> Vec<String> {
+fn notes(
+    told: &Told,
+    parts: &Parts,
+    [files_estimated, files_unsized]: [u32; 2],
+    logs: &[LogTold],
+) -> Vec<String> {
     let mut notes = Vec::new();
     let counted = [
         (
@@ -255,6 +265,11 @@ fn notes(told: &Told, parts: &Parts, files_estimated: u32, logs: &[LogTold]) -> 
         (
             u64::from(files_estimated),
             "files have no kind or bit rate in a files table; these were estimated",
+        ),
+        (
+            u64::from(files_unsized),
+            "files have no size in a files table or a reply; it is taken to end at the highest byte \
+             that was sent, so that sessions seem to end later in their title than they do",
         ),
         (
             parts.spilled_bytes(),

@@ -314,7 +314,8 @@ fn what_cannot_be_read_is_told_all_at_once_before_anything_is() {
          shape of a recognised format: hello world\n  \
          csv, w3c: its header is not there: hello world\n\
          Say what it is: --log-format '...' with the log_format (nginx) or LogFormat (Apache) of the \
-         server's configuration, or --format NAME; or leave this log out\n\
+         server's configuration, or --format NAME, for keys or columns of other names --format \
+         'json:time=THEIRS,target=THEIRS,bytes=THEIRS'; or leave this log out\n\
          F/a.bz2 is packed by bzip2, which is not unpacked here; unpack it: bzip2 -dc F/a.bz2\n\
          F/core is no text, so no log; gzip and zstd are unpacked here, other packings are to be \
          unpacked before"

@@ -83,6 +83,40 @@ fn nginx_variables_as_keys_need_no_map() {
 }
 
 #[test]
+fn lines_of_content_delivery_networks_need_no_map() {
+    let akamai = concat!(
+        r#"{"version":2,"reqTimeSec":"1700000172.405","bytes":"524288","cliIP":"192.0.2.1","#,
+        r#""statusCode":"206","reqMethod":"GET","reqPath":"films/a.mp4","queryStr":"sid=7","#,
+        r#""range":"100-524387","UA":"x","transferTimeMSec":"185","totalBytes":"524688"}"#,
+    );
+    let cloudflare = concat!(
+        r#"{"ClientIP":"192.0.2.1","ClientRequestMethod":"GET","ClientRequestURI":"/films/a.mp4","#,
+        r#""EdgeStartTimestamp":"2023-11-14T22:16:12.405Z","EdgeResponseStatus":206,"#,
+        r#""EdgeEndTimestamp":"2023-11-14T22:16:12.590Z","EdgeResponseBytes":524688,"#,
+        r#""ClientRequestUserAgent":"x","RequestHeaders":{"range":"bytes=100-524387"}}"#,
+    );
+    for line in [akamai, cloudflare] {
+        let entry = entry(&usual(), line).expect(line);
+        assert_eq!(
+            (entry.received_ms, entry.completed_ms),
+            (1_700_000_172_405, 1_700_000_172_590)
+        );
+        assert_eq!(
+            (entry.offset, entry.asked_bytes),
+            (Some(100), Some(524_288))
+        );
+        assert_eq!(entry.sent_bytes, 524_288);
+        assert!(entry.file.ends_with(b"films/a.mp4"));
+    }
+    let fastly = concat!(
+        r#"{"timestamp":"2023-11-14T22:16:12Z","client_ip":"192.0.2.1","url":"/a.mp4","#,
+        r#""request_method":"GET","request_user_agent":"x","response_status":200,"#,
+        r#""response_body_size":1000}"#,
+    );
+    assert_eq!(entry(&usual(), fastly).expect("a request").sent_bytes, 1000);
+}
+
+#[test]
 fn broken_json_has_no_shape() {
     for line in [
         "",

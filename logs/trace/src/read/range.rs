@@ -14,9 +14,12 @@ pub(crate) struct Span {
     pub(crate) file_bytes: Option<u64>,
 }
 
-/// What `bytes=100-199` asks for. The end of the file can only be placed by what was answered.
+/// What `bytes=100-199` asks for; some CDNs (Akamai) log it without the unit. The end of the file can
+/// only be placed by what was answered.
 pub(crate) fn from_range(text: &[u8], answered: Option<Span>) -> Result<Span, Reason> {
-    let set = text.strip_prefix(b"bytes=").ok_or(Reason::BadRange)?;
+    let is_bare = text.first().is_some_and(u8::is_ascii_digit);
+    let set = text.strip_prefix(b"bytes=");
+    let set = set.or(is_bare.then_some(text)).ok_or(Reason::BadRange)?;
     let set = set.trim_ascii();
     if memchr::memchr(b',', set).is_some() {
         return Err(Reason::ManyRanges);
