@@ -98,6 +98,7 @@ pub(crate) fn record(cell: &Cell, rate: f64, seed: u64, outcome: OutcomeName) ->
         load: Load::Measured(Value::Null),
         server_facts: ServerFacts::default(),
         disk: DiskFacts::default(),
+        climbed: None,
         cpu: CpuUse::default(),
         setup: Setup {
             version: "0".into(),
