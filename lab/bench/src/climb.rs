@@ -216,7 +216,7 @@ pub(crate) fn joined<'t>(parts: impl IntoIterator<Item = (&'t str, Duration)>) -
                 }
             }
         }
-        begin = begin + length;
+        begin += length;
     }
     whole
 }

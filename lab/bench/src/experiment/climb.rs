@@ -5,8 +5,6 @@ use headlong_settings::{Document, Kind, Rows, rate, share, time, whole};
 use headlong_units::Duration;
 use serde::{Serialize, Serializer};
 
-use super::Phases;
-
 /// How a run rises.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Climb {
@@ -58,15 +56,6 @@ impl Climb {
         std::iter::once((self.fill_rate, self.fill))
             .chain(steps)
             .collect()
-    }
-
-    /// The run as one with a ramp, which the filling is.
-    pub(crate) fn phases(&self) -> Phases {
-        Phases {
-            ramp_up: self.fill,
-            measured: self.step_time.times(u64::from(self.steps)),
-            ramp_down: Duration::ZERO,
-        }
     }
 }
 

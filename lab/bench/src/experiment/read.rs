@@ -15,7 +15,7 @@ use super::drive::drive_rows;
 use super::flash::flash;
 use super::parts::{by_name, kernel_rows, known, one_of, some};
 use super::servers::servers;
-use super::{Baseline, Experiment, Kernel, KernelChange, SearchRules, Workload};
+use super::{Baseline, Experiment, Kernel, KernelChange, Phases, SearchRules, Workload};
 
 /// The page that lists all settings.
 const MANUAL: &str = "docs/lab/bench.md";
@@ -220,7 +220,12 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
     climb::quick(document, &mut quick.climb);
     for experiment in [&mut experiment, &mut quick] {
         if let Some(climb) = experiment.climb {
-            experiment.phases = climb.phases();
+            // A run with a ramp, which the filling is.
+            experiment.phases = Phases {
+                ramp_up: climb.fill,
+                measured: climb.step_time.times(u64::from(climb.steps)),
+                ramp_down: Duration::ZERO,
+            };
         }
     }
     if document.is_written("quick.step") || document.is_written("quick.resolution") {
