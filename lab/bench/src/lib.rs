@@ -13,6 +13,7 @@
 
 mod admin;
 mod agree;
+mod climb;
 pub mod command;
 mod compare;
 mod disk_trace;
@@ -37,12 +38,14 @@ mod virtual_command;
 mod virtual_run;
 
 pub use agree::{Agreement, Figures, Pair, Tolerance, agree};
+pub use climb::{Climbed, Stretch, Work};
 pub use command::{BenchError, Ending, Options, default_store};
 pub use compare::{Compared, Rates, Ratio, compare};
 pub use disk_trace::DiskPattern;
 pub use experiment::{
-    Apache, Baseline, Cell, DriveSpec, Experiment, FileSet, FlashTier, Kernel, KernelChange,
-    Mistakes, Network, Nginx, Phases, SearchRules, Server, ServerKind, Workload,
+    Apache, Baseline, Cache, CacheKind, Cell, Climb, DriveSpec, Experiment, FileSet, FlashTier,
+    Kernel, KernelChange, Mistakes, Network, Nginx, Phases, SearchRules, Server, ServerKind,
+    Workload,
 };
 pub use facts::{CpuUse, Machine};
 pub use parallel::in_parallel;

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::experiment::{Cell, Experiment};
-use crate::rig::{Disk, DiskSetup, SsdSetup, missing};
-use crate::run::{ADMIN_PORT, PORT, generate_words, load_words};
-use crate::servers::{self, Place};
+use crate::rig::{Disk, DiskSetup, Holds, SsdSetup, missing};
+use crate::run::{ADMIN_PORT, PORT, SSD_POINT, generate_words, load_words, stretches};
+use crate::servers::{self, CacheSpace, Place};
 
 /// Stands for the folder of the bench, whose name is not known before it is made.
 const FOLDER: &str = "RUN";
@@ -33,6 +33,7 @@ pub fn plan(
     }
     let run_s = experiment.phases.whole().as_secs_f64() / f64::from(experiment.time_scale);
     let runs = match searches {
+        true if experiment.climb.is_some() => cells.len() as f64 * f64::from(experiment.repeats),
         true => PROBES * cells.len() as f64 * f64::from(experiment.repeats),
         false => cells.len() as f64,
     };
@@ -75,7 +76,7 @@ fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path)
         text,
         "\n# {}: from {:.1} MiB/s; scheduler {}, max_sectors_kb {}, read_ahead_kb {}; memory {}",
         cell.name(),
-        cell.rate_start() / MIB,
+        experiment.first_rate(cell) / MIB,
         kernel.scheduler,
         kernel
             .max_sectors_kb
@@ -86,22 +87,38 @@ fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path)
             .map_or("unlimited".to_owned(), |bytes| headlong_units::Bytes(bytes)
                 .to_string()),
     );
-    let (rate, seed) = (cell.rate_start(), experiment.seed);
-    let words = generate_words(experiment, headlong, cell, rate, seed, &trace);
-    let _ = writeln!(text, "$ {}", words.join(" "));
+    let (rate, seed) = (experiment.first_rate(cell), experiment.seed);
+    for (number, stretch) in (0..).zip(stretches(experiment, rate)) {
+        let words = generate_words(headlong, cell, stretch, seed + number, &trace);
+        let _ = writeln!(text, "$ {}", words.join(" "));
+    }
     // Its number is not known before it is made.
     let ssd = Path::new("/dev/loopN");
+    // What its file system leaves of it is not known either.
+    let size = cell.flash.as_ref().and_then(|tier| tier.size_bytes);
+    let space = CacheSpace {
+        folder: folder.join(SSD_POINT),
+        bytes: size.unwrap_or(0),
+    };
     if let Some(tier) = &cell.flash {
         let piece = cell.server.kind.piece();
         let setup = SsdSetup {
             headlong,
             tier,
-            piece: piece.as_deref(),
+            holds: match cell.server.cache {
+                None => Holds::Tier(piece.as_deref()),
+                Some(_) => Holds::Files {
+                    point: &space.folder,
+                    memory: experiment.memory,
+                },
+            },
             time_scale: experiment.time_scale,
         };
         let start = setup.words(&folder.join("ssd.sock")).join(" ");
-        let format = setup.format_words(ssd).join(" ");
-        let _ = writeln!(text, "$ {start}\n$ {format}");
+        let _ = writeln!(text, "$ {start}");
+        if let Some(format) = setup.format_words(ssd) {
+            let _ = writeln!(text, "$ {}", format.join(" "));
+        }
     }
     let place = Place {
         root: folder.join("titles"),
@@ -115,7 +132,10 @@ fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path)
         preload: cell.server.preload,
         mount: cell.server.mount,
         reader: cell.server.reader.clone(),
-        flash: cell.flash.clone().map(|tier| (ssd.to_path_buf(), tier)),
+        flash: (cell.flash.clone())
+            .filter(|_| cell.server.cache.is_none())
+            .map(|tier| (ssd.to_path_buf(), tier)),
+        cache: cell.server.cache.map(|cache| (cache, space)),
     };
     for launch in servers::launches(&cell.server.kind, &place).all() {
         for (path, file) in &launch.files {

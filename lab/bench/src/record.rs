@@ -8,6 +8,7 @@ use headlong_sim::Record as Figures;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::climb::Climbed;
 use crate::disk_trace::DiskPattern;
 use crate::facts::{CpuUse, Machine};
 use crate::rig::{MemoryUse, QueueSettings};
@@ -45,6 +46,9 @@ pub struct RunRecord {
     pub server_facts: ServerFacts,
     /// The drive.
     pub disk: DiskFacts,
+    /// The steps of a run whose rate rises.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub climbed: Option<Climbed>,
     /// CPU in the measured part.
     pub cpu: CpuUse,
     /// Everything that decides the run.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::climb::{Stretch, Work};
 use crate::experiment::Cell;
 
 /// What of `value` is not as `schema` says, beyond its types; and what the schema does not know.
@@ -26,7 +27,16 @@ fn a_record_is_as_its_schema_says_and_reads_back_as_it_was() {
     let schema = include_str!("../../../docs/schemas/bench-1.json");
     let schema: Value = serde_json::from_str(schema).expect("JSON");
     assert_eq!(schema["properties"]["schema"]["const"], SCHEMA);
-    let record = some();
+    let mut record = some();
+    let step = Stretch {
+        ssd: Some(Work::default()),
+        ..Stretch::default()
+    };
+    record.climbed = Some(Climbed {
+        filled_s: Some(1.0),
+        fill: step,
+        steps: vec![step],
+    });
     let value = serde_json::to_value(&record).expect("JSON");
     let mut found = Vec::new();
     differences(&schema, &value, "record", &mut found);
@@ -98,6 +108,7 @@ pub(crate) fn record(cell: &Cell, rate: f64, seed: u64, outcome: OutcomeName) ->
         load: Load::Measured(Value::Null),
         server_facts: ServerFacts::default(),
         disk: DiskFacts::default(),
+        climbed: None,
         cpu: CpuUse::default(),
         setup: Setup {
             version: "0".into(),

@@ -8,8 +8,9 @@ use std::time::{Duration as WallDuration, Instant, SystemTime};
 use serde_json::{Value, json};
 
 use crate::admin;
+use crate::climb::{Climbed, Look, Sums, joined};
 use crate::disk_trace::DiskPattern;
-use crate::experiment::{Cell, DriveSpec, Experiment, FileSet};
+use crate::experiment::{Cell, Climb, DriveSpec, Experiment, FileSet};
 use crate::facts::{CpuUse, CpuWatch, Machine, Watched};
 use crate::load_result::LoadResult;
 use crate::punctual::Punctuality;
@@ -18,14 +19,16 @@ use crate::record::{
     DiskFacts, Key, Load, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict,
 };
 use crate::rig::{
-    self, Disk, DiskSetup, Group, Guard, Output, PrivateNetwork, Process, QueueSettings, RigError,
-    Ssd, SsdSetup, Start, set_words, with_path,
+    self, Disk, DiskSetup, Group, Guard, Holds, Output, PrivateNetwork, Process, QueueSettings,
+    RigError, Ssd, SsdSetup, Start, set_words, with_path,
 };
 use crate::servers::{self, Launch, Listens, Place, Status};
 
 /// Of the server, in a network of its own.
 pub(crate) const PORT: u16 = 8080;
 pub(crate) const ADMIN_PORT: u16 = 8081;
+/// Where a cache's file system is mounted, in the bench's folder.
+pub(crate) const SSD_POINT: &str = "ssd";
 /// A server scans 28,000 files before it listens.
 const START_PATIENCE: WallDuration = WallDuration::from_secs(120);
 /// Beyond the time a run must take.
@@ -110,11 +113,18 @@ impl Bench {
         let folder = self.guard.folder().join(format!("run-{}", self.runs));
         std::fs::create_dir_all(&folder).map_err(|error| RigError::io(folder.display(), error))?;
         let piece = cell.server.kind.piece();
+        let point = self.guard.folder().join(SSD_POINT);
         let ssd = cell.flash.as_ref().map(|tier| {
             let setup = SsdSetup {
                 headlong: &self.headlong,
                 tier,
-                piece: piece.as_deref(),
+                holds: match cell.server.cache {
+                    None => Holds::Tier(piece.as_deref()),
+                    Some(_) => Holds::Files {
+                        point: &point,
+                        memory: self.experiment.memory,
+                    },
+                },
                 time_scale: self.experiment.time_scale,
             };
             Ssd::start(&self.guard, &folder, &setup)
@@ -133,11 +143,12 @@ impl Bench {
         attempt.commands.push(attempt.disk.command.join(" "));
         let of_ssd = attempt.ssd.as_ref().map(|ssd| ssd.commands.clone());
         attempt.commands.extend(of_ssd.into_iter().flatten());
-        attempt.commands.push(
-            generate_words(&self.experiment, &self.headlong, cell, rate, seed, &trace).join(" "),
-        );
+        for (number, stretch) in (0..).zip(stretches(&self.experiment, rate)) {
+            let words = generate_words(&self.headlong, cell, stretch, seed + number, &trace);
+            attempt.commands.push(words.join(" "));
+        }
         let group_name = format!("headlong-bench-{}-{}", std::process::id(), self.runs);
-        let seen = attempt.make(cell, &group_name, &trace, ends_at_failure)?;
+        let seen = attempt.make(cell, &group_name, (rate, &trace), ends_at_failure)?;
         let verdict = verdict(&self.experiment, &seen, &queue, &attempt.disk.queue()?);
         let record = RunRecord {
             schema: SCHEMA.to_owned(),
@@ -153,6 +164,7 @@ impl Bench {
             load: Load::Measured(seen.load.whole),
             server_facts: seen.server,
             disk: seen.disk,
+            climbed: seen.climbed,
             cpu: seen.cpu,
             setup: Setup {
                 version: self.version.clone(),
@@ -163,6 +175,8 @@ impl Bench {
                 files: attempt.files,
             },
         };
+        // Its file system must be gone before the folder around it is.
+        drop(attempt.ssd.take());
         // Disk traces are large; what counts is in the record.
         let _ = std::fs::remove_dir_all(&folder);
         Ok(record)
@@ -222,15 +236,40 @@ impl Bench {
             .guard
             .folder()
             .join(format!("trace-{}", self.traces.len()));
-        let words = generate_words(&self.experiment, &self.headlong, cell, rate, seed, &file);
+        let stretches = stretches(&self.experiment, rate);
+        let mut parts = Vec::new();
+        for (number, stretch) in (0..).zip(&stretches) {
+            self.generate(cell, *stretch, seed + number, &file)?;
+            if stretches.len() > 1 {
+                let text = std::fs::read_to_string(&file);
+                parts.push(text.map_err(|error| RigError::io(file.display(), error))?);
+            }
+        }
+        if stretches.len() > 1 {
+            let lengths = stretches.iter().map(|(_, length)| *length);
+            let whole = joined(parts.iter().map(String::as_str).zip(lengths));
+            let written = std::fs::write(&file, whole);
+            written.map_err(|error| RigError::io(file.display(), error))?;
+        }
+        self.traces.insert(name, file.clone());
+        Ok(file)
+    }
+
+    fn generate(
+        &self,
+        cell: &Cell,
+        stretch: (f64, headlong_units::Duration),
+        seed: u64,
+        file: &Path,
+    ) -> Result<(), RigError> {
+        let words = generate_words(&self.headlong, cell, stretch, seed, file);
         let mut process = Process::start(&self.guard, Start::PLAIN, &words, Output::Kept)?;
         process.drain();
         if !process.wait(GENERATE_PATIENCE)?.success() {
             let (what, words) = (words.join(" "), process.last_words());
             return Err(RigError::Failed { what, words });
         }
-        self.traces.insert(name, file.clone());
-        Ok(file)
+        Ok(())
     }
 }
 
@@ -245,12 +284,26 @@ pub(crate) fn key(experiment: &Experiment, cell: &Cell, rate: f64, seed: u64) ->
     }
 }
 
-/// The command that writes the sessions.
-pub(crate) fn generate_words(
+/// What is offered for how long, one after the other, in a run that begins with this rate.
+pub(crate) fn stretches(
     experiment: &Experiment,
+    rate: f64,
+) -> Vec<(f64, headlong_units::Duration)> {
+    match experiment.climb {
+        Some(climb) => Climb {
+            from: rate,
+            ..climb
+        }
+        .stretches(),
+        None => vec![(rate, experiment.phases.whole())],
+    }
+}
+
+/// The command that writes the sessions of one stretch.
+pub(crate) fn generate_words(
     headlong: &Path,
     cell: &Cell,
-    rate: f64,
+    (rate, length): (f64, headlong_units::Duration),
     seed: u64,
     file: &Path,
 ) -> Vec<String> {
@@ -262,7 +315,7 @@ pub(crate) fn generate_words(
         "--rate".into(),
         format!("{}B/s", rate.round()),
         "--duration".into(),
-        format!("{}ms", experiment.phases.whole().as_millis()),
+        format!("{}ms", length.as_millis()),
         "--seed".into(),
         seed.to_string(),
         "-o".into(),
@@ -329,6 +382,12 @@ pub(crate) fn settings(experiment: &Experiment, cell: &Cell) -> Value {
     if let Some(flash) = &cell.flash {
         settings["flash"] = json!(flash);
     }
+    if let Some(cache) = cell.server.cache {
+        settings["cache"] = json!(cache);
+    }
+    if let Some(climb) = experiment.climb {
+        settings["climb"] = json!(climb);
+    }
     if let Some(front) = cell.server.front {
         settings["front"] = json!(front.name());
     }
@@ -350,6 +409,7 @@ struct Seen {
     load_died: Option<String>,
     server: ServerFacts,
     disk: DiskFacts,
+    climbed: Option<Climbed>,
     cpu: CpuUse,
 }
 
@@ -357,6 +417,7 @@ struct Seen {
 struct Serving {
     server: Process,
     reader: Option<Process>,
+    cache: Option<Process>,
     front: Option<Process>,
     status: Status,
 }
@@ -364,7 +425,8 @@ struct Serving {
 impl Serving {
     /// How one of them ended, if it has.
     fn ended(&mut self) -> Option<std::process::ExitStatus> {
-        let mut beside = [self.reader.as_mut(), self.front.as_mut()].into_iter();
+        let beside = [&mut self.reader, &mut self.cache, &mut self.front];
+        let mut beside = beside.into_iter().map(Option::as_mut);
         let beside = beside.find_map(|process| process.and_then(Process::ended));
         self.server.ended().or(beside)
     }
@@ -396,7 +458,7 @@ impl Attempt<'_> {
         &mut self,
         cell: &Cell,
         group_name: &str,
-        trace: &Path,
+        (rate, trace): (f64, &Path),
         ends_at_failure: bool,
     ) -> Result<Seen, RigError> {
         let group = Group::make(self.guard, group_name, self.experiment.memory)?;
@@ -421,7 +483,7 @@ impl Attempt<'_> {
         };
         let mut load = Process::start(self.guard, start, &words, Output::Kept)?;
         load.drain();
-        let (cpu, died) = self.watch(&mut load, &mut serving, &group)?;
+        let (cpu, died, looks) = self.watch(&mut load, &mut serving, &group)?;
         let memory = group.memory();
         let told = match (&serving.status, &died) {
             (Status::Nowhere, _) | (_, Some(_)) => None,
@@ -433,6 +495,11 @@ impl Attempt<'_> {
         };
         let counters = self.disk.end()?;
         let ssd_counters = self.ssd.as_mut().map(Ssd::end).transpose()?;
+        // A cache is what viewers ask, so its words tell why they failed.
+        let cache_words = serving.cache.as_mut().map(|cache| {
+            cache.stop();
+            cache.last_words()
+        });
         let mut server = serving.server;
         server.stop();
         if let Some(reader) = &mut serving.reader {
@@ -444,13 +511,24 @@ impl Attempt<'_> {
         let load_died = load
             .ended()
             .filter(|status| !matches!(status.code(), Some(0 | 3 | 4)));
+        let load_result = LoadResult::read(&result);
+        let climbed = self.experiment.climb.map(|climb| {
+            let climb = Climb {
+                from: rate,
+                ..climb
+            };
+            let ssd_bytes = cell.flash.as_ref().and_then(|tier| tier.size_bytes);
+            Climbed::of(&climb, ssd_bytes, &looks, &load_result.whole)
+        });
         Ok(Seen {
-            load: LoadResult::read(&result),
+            load: load_result,
             load_died: load_died.map(|status| format!("{status}: {}", load.last_words())),
             server: ServerFacts {
                 memory,
                 died,
-                last_words: server.last_words(),
+                last_words: cache_words
+                    .into_iter()
+                    .fold(server.last_words(), |all, more| all + &more),
                 status: told.unwrap_or_default(),
             },
             disk: DiskFacts {
@@ -461,11 +539,13 @@ impl Attempt<'_> {
                 })?,
                 ssd_counters,
             },
+            climbed,
             cpu,
         })
     }
 
     fn start_server(&mut self, cell: &Cell, group: &Group) -> Result<Serving, RigError> {
+        let space = self.ssd.as_ref().map(Ssd::space).transpose()?.flatten();
         let place = Place {
             root: self.disk.root().to_path_buf(),
             folder: self.folder.to_path_buf(),
@@ -480,7 +560,9 @@ impl Attempt<'_> {
             reader: cell.server.reader.clone(),
             flash: (self.ssd.as_ref())
                 .zip(cell.flash.clone())
+                .filter(|_| cell.server.cache.is_none())
                 .map(|(ssd, tier)| (ssd.device().to_path_buf(), tier)),
+            cache: cell.server.cache.zip(space),
         };
         let launches = servers::launches(&cell.server.kind, &place);
         let mut status = launches.server.status.clone();
@@ -490,11 +572,14 @@ impl Attempt<'_> {
             reader = Some(self.start(launch, Some(group))?);
         }
         let server = self.start(launches.server, Some(group))?;
+        let cache = launches.cache.map(|launch| self.start(launch, Some(group)));
+        let cache = cache.transpose()?;
         // A proxy has memory of its own.
         let front = launches.front.map(|launch| self.start(launch, None));
         Ok(Serving {
             server,
             reader,
+            cache,
             front: front.transpose()?,
             status,
         })
@@ -503,6 +588,10 @@ impl Attempt<'_> {
     /// Starts a program and waits until it serves.
     fn start(&mut self, launch: Launch, group: Option<&Group>) -> Result<Process, RigError> {
         for (path, text) in launch.files {
+            if let Some(around) = path.parent() {
+                let made = std::fs::create_dir_all(around);
+                made.map_err(|error| RigError::io(around.display(), error))?;
+            }
             std::fs::write(&path, &text).map_err(|error| RigError::io(path.display(), error))?;
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             self.files.insert(name.into_owned(), text);
@@ -544,19 +633,21 @@ impl Attempt<'_> {
         Ok(program)
     }
 
-    /// Until the viewers have left; what the CPU did, and how the server died if it did.
+    /// Until the viewers have left; what the CPU did, how the server died if it did, and what the
+    /// drives did meanwhile if the rate rises.
     fn watch(
         &mut self,
         load: &mut Process,
         serving: &mut Serving,
         group: &Group,
-    ) -> Result<(CpuUse, Option<String>), RigError> {
+    ) -> Result<(CpuUse, Option<String>, Vec<Look>), RigError> {
         let wall = |model: headlong_units::Duration| {
             WallDuration::from_secs_f64(model.as_secs_f64() / f64::from(self.experiment.time_scale))
         };
         let phases = &self.experiment.phases;
         let deadline = Instant::now() + 2 * wall(phases.whole()) + END_PATIENCE;
         let mut cpu = CpuWatch::start();
+        let (began, mut looks) = (Instant::now(), Vec::new());
         let mut next_look = Instant::now();
         // Who comes in the ramp does not count, nor does what the drive did to him.
         let mut ramp_end = Some(Instant::now() + wall(phases.ramp_up));
@@ -578,6 +669,9 @@ impl Attempt<'_> {
             }
             if Instant::now() >= next_look {
                 next_look += LOOK_INTERVAL;
+                if self.experiment.climb.is_some() {
+                    looks.push(self.look(began)?);
+                }
                 cpu.look(&Watched {
                     server: group.processes(),
                     load: load.id(),
@@ -586,8 +680,24 @@ impl Attempt<'_> {
             }
             std::thread::sleep(POLL);
         }
+        if self.experiment.climb.is_some() {
+            looks.push(self.look(began)?);
+        }
         let from = wall(phases.ramp_up);
-        Ok((cpu.between(from, from + wall(phases.measured)), died))
+        let cpu = cpu.between(from, from + wall(phases.measured));
+        Ok((cpu, died, looks))
+    }
+
+    /// What both drives have done since the viewers began.
+    fn look(&mut self, began: Instant) -> Result<Look, RigError> {
+        let disk = self.disk.counters()?;
+        let ssd = self.ssd.as_mut().map(Ssd::counters).transpose()?;
+        let wall = headlong_units::Duration(began.elapsed().as_nanos() as u64);
+        Ok(Look {
+            at: wall.times(u64::from(self.experiment.time_scale)),
+            disk: Sums::of(&disk),
+            ssd: ssd.as_ref().map(Sums::of),
+        })
     }
 }
 
@@ -612,7 +722,12 @@ fn verdict(
         refused_because.push(format!("the queue was changed during the run: {after:?}"));
     }
     let busy = seen.cpu.machine_share;
-    if busy > MACHINE_SHARE_MAX {
+    // Where rates rise until a drive can do no more, that it had no pause says what the limit was.
+    let was_drive = seen
+        .climbed
+        .as_ref()
+        .is_some_and(Climbed::was_limited_by_drive);
+    if busy > MACHINE_SHARE_MAX && !was_drive {
         let text = format!("the machine's processors were {:.0} % busy", busy * 100.0);
         limit = Some(text);
     }
@@ -624,7 +739,10 @@ fn verdict(
     limit = of_drive.or(of_ssd).or(limit);
     let rules = &experiment.search;
     let short = rules.quality.shortfall(&seen.load.viewed);
-    let has_failed = seen.load.failure_share > rules.failures_max || !short.missed.is_empty();
+    let has_failed = match &seen.climbed {
+        Some(climbed) => climbed.failed().is_some(),
+        None => seen.load.failure_share > rules.failures_max || !short.missed.is_empty(),
+    };
     refused_because.extend(short.unknown);
     // With a busy machine a pass is still a pass; a failure may not be the server's.
     if has_failed && let Some(limit) = &limit {
@@ -633,7 +751,12 @@ fn verdict(
     if !refused_because.is_empty() && limit.is_none() {
         limit = Some(refused_because.join("; "));
     }
-    let outcome = match (refused_because.is_empty(), has_failed) {
+    let is_lost = match &seen.climbed {
+        // Its end is a failure; what counts is how far it came.
+        Some(climbed) => climbed.passed().is_none(),
+        None => has_failed,
+    };
+    let outcome = match (refused_because.is_empty(), is_lost) {
         (false, _) => OutcomeName::Refused,
         (true, true) => OutcomeName::Failed,
         (true, false) => OutcomeName::Passed,

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::climb::Climbed;
 use crate::experiment::{Cell, Experiment};
 use crate::record::{OutcomeName, Records, RunRecord};
 use crate::rig::RigError;
@@ -180,6 +181,9 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
     pub fn search(&mut self, cell: &Cell, start: f64, repeat: u32) -> Result<Limit, RigError> {
         self.progress.begin(cell);
         let first_seed = self.experiment.seed + u64::from(repeat) * SEEDS_PER_REPEAT;
+        if let Some(climb) = self.experiment.climb {
+            return self.climb(cell, climb.from, (repeat, first_seed));
+        }
         let rules = self.experiment.search;
         let make = |probes: &[Probe]| {
             let run = |probe: &Probe| {
@@ -201,6 +205,39 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
             best: searched.passed.pop(),
             failed: searched.failed,
             machine: refused.map(|reasons| reasons.join("; ")),
+        };
+        self.progress.end(&limit);
+        Ok(limit)
+    }
+}
+
+impl<R: Runner> SearchDriver<'_, R> {
+    /// Looks for the limit within one run, whose rate rises.
+    fn climb(
+        &mut self,
+        cell: &Cell,
+        from: f64,
+        (repeat, seed): (u32, u64),
+    ) -> Result<Limit, RigError> {
+        let record = self.run(cell, from, seed, true)?;
+        let is_refused = record.verdict.outcome == OutcomeName::Refused;
+        let found = record.climbed.as_ref().map(Climbed::found);
+        let found = found.filter(|_| !is_refused).unwrap_or(Found {
+            rate: None,
+            failed: None,
+            refused: is_refused.then_some(from),
+            is_settled: false,
+            probes: 1,
+        });
+        let machine = is_refused.then(|| record.verdict.refused_because.join("; "));
+        let limit = Limit {
+            workload: cell.workload_name.clone(),
+            server: cell.server_name.clone(),
+            repeat,
+            found,
+            best: Some(record),
+            failed: None,
+            machine,
         };
         self.progress.end(&limit);
         Ok(limit)

@@ -215,7 +215,9 @@ pub(crate) fn judge(ending: Ending) -> anyhow::Result<()> {
 fn run(arguments: &Run) -> anyhow::Result<Ending> {
     let (mut experiment, options) = arguments.common.load()?;
     let cell = arguments.names.one(&experiment)?;
-    let rate = arguments.rate.unwrap_or_else(|| cell.rate_start());
+    let rate = arguments
+        .rate
+        .unwrap_or_else(|| experiment.first_rate(&cell));
     experiment.seed = arguments.seed.unwrap_or(experiment.seed);
     if arguments.common.output.plan {
         let cell = cell.starting_at(rate);

@@ -221,6 +221,25 @@ fn a_slow_read_that_comes_before_the_disk_serves() {
 }
 
 #[test]
+fn a_late_read_is_one_failure_however_many_records_it_was_to_bring() {
+    let (mut rig, title) = with_ssd();
+    rig.ssd.read_time = Duration::from_millis(400);
+    let view = |rig: &Rig| rig.shard.flash_view().expect("a tier");
+    let ask = |rig: &mut Rig, number: u64| {
+        let request = range(100 + number, title, number * CHUNK, CHUNK);
+        rig.ask(request).expect("taken on");
+        rig.run_for(Duration::from_millis(300));
+    };
+    ask(&mut rig, 0);
+    let seen = view(&rig);
+    assert!(seen.reads_failed > 3, "it was to bring several: {seen:?}");
+    assert_eq!(seen.ssds[0].state, SsdState::Online, "one read is no row");
+    ask(&mut rig, 2);
+    ask(&mut rig, 4);
+    assert_eq!(view(&rig).ssds[0].state, SsdState::Slow, "three in a row");
+}
+
+#[test]
 fn an_ssd_that_is_taken_out_under_its_readers_costs_them_nothing_but_the_disk() {
     let (mut rig, title) = with_ssd();
     let id = rig.ask(range(100, title, 0, CHUNK)).expect("taken on");

@@ -79,6 +79,44 @@ flash = false
 config = { admission = "accept", prefetch = "1MiB", read_max = "2MiB" }
 "#;
 
+/// Caches of others on the SSD: more titles than memory, and each asked for several times.
+const WITH_CACHES: &str = r#"
+name = "with-caches"
+time_scale = 10
+memory = "192MiB"
+[drive]
+preset = "wd-red-wd10efrx"
+size = "1GB"
+[flash]
+preset = "ssd-sata-low-end"
+size = "256MiB"
+[files]
+catalogue = "flashstream"
+chunk = "segment"
+set.title.dash.count = 10
+set.title.dash.durations = 270
+[climb]
+fill = "60s"
+fill_rate = "4MiB/s"
+from = "3MiB/s"
+step_time = "20s"
+steps = 2
+[workload.segments]
+preset = "flashstream"
+[server.nginx]
+kind = "nginx"
+cache = { kind = "nginx" }
+[server.slices]
+kind = "nginx"
+cache = { kind = "nginx", slice = "256KiB" }
+[server.trafficserver]
+kind = "nginx"
+cache = { kind = "trafficserver" }
+[server.varnish]
+kind = "nginx"
+cache = { kind = "varnish" }
+"#;
+
 /// Whether this machine can do it; says why not.
 fn can(test: &str) -> bool {
     let has_memory = ["memory.limit_in_bytes", "../cgroup.controllers"]
@@ -252,6 +290,49 @@ fn a_server_with_an_ssd_serves_from_it_and_one_without_has_none() {
             written >= number(tier, "admitted_bytes") / 2,
             "{counters:#}"
         );
+    }
+    place.expect_nothing_left(&[]);
+}
+
+#[test]
+fn caches_of_others_keep_titles_on_the_ssd_and_serve_them_from_there_unchanged() {
+    let test = "caches_of_others_keep_titles_on_the_ssd_and_serve_them_from_there_unchanged";
+    if !can(test) {
+        return;
+    }
+    let place = Place::of(WITH_CACHES);
+    let servers = [
+        ("nginx", "nginx"),
+        ("slices", "nginx"),
+        ("trafficserver", "traffic_server"),
+        ("varnish", "varnishd"),
+    ];
+    for (server, _) in (servers.iter()).filter(|(_, program)| have_or_skip(test, program)) {
+        let output = place.bench(server).output().expect("the binary starts");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{stderr}");
+        let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let load = &record["load"];
+        assert_eq!(load["wrong_bytes"], 0, "{server}: {stderr}");
+        assert_eq!(record["server_facts"]["died"], Value::Null, "{server}");
+        let bytes = |of: &str, direction: &str| {
+            let counters = &record["disk"][of]["counters"];
+            counters[direction]["bytes"].as_u64().unwrap_or(0)
+        };
+        let checked = load["checked_bytes"].as_u64().unwrap_or(0);
+        let (read, kept) = (bytes("counters", "reads"), bytes("ssd_counters", "writes"));
+        assert!(kept > 0, "{server} kept nothing: {stderr}");
+        assert!(
+            bytes("ssd_counters", "reads") > 0,
+            "{server} served nothing from the SSD: {stderr}"
+        );
+        // Of a machine that is too busy viewers leave before they have what was read for them.
+        assert!(
+            output.status.code() != Some(0) || read < checked * 3 / 4,
+            "{server} read {read} of the disk for {checked}: {stderr}"
+        );
+        let steps = record["climbed"]["steps"].as_array();
+        assert_eq!(steps.map(Vec::len), Some(2), "{server}: {stderr}");
     }
     place.expect_nothing_left(&[]);
 }

@@ -6,6 +6,8 @@
 //! Invariants: every mistake is reported, not the first; nothing but the file is opened; a default
 //! exists once; what is read here decides a run, together with the seed, and nothing else does.
 
+mod cache;
+mod climb;
 mod drive;
 mod flash;
 mod parts;
@@ -15,6 +17,8 @@ mod servers;
 mod tests;
 mod workloads;
 
+pub use cache::{Cache, CacheKind};
+pub use climb::Climb;
 pub use drive::DriveSpec;
 pub use flash::FlashTier;
 pub use headlong_settings::Mistakes;
@@ -45,7 +49,7 @@ pub struct Experiment {
     pub memory: Option<u64>,
     /// The emulated drive, where a workload has none of its own.
     pub drive: DriveSpec,
-    /// The SSD between memory and the drive of headlong's servers, if they have one.
+    /// The SSD between memory and the drive: of headlong's servers, and of caches of others.
     pub flash: Option<FlashTier>,
     /// What is on it.
     pub files: FileSet,
@@ -57,6 +61,8 @@ pub struct Experiment {
     pub phases: Phases,
     /// How the limit is looked for.
     pub search: SearchRules,
+    /// Rates that rise within one run, in place of a search over many.
+    pub climb: Option<Climb>,
     /// Reads names, inodes and extents of all files, with the drive's timing off, before each run:
     /// a server that has been up for a day knows them.
     pub warm_metadata: bool,
@@ -206,6 +212,8 @@ pub struct Server {
     pub kind: ServerKind,
     /// What viewers ask in its place.
     pub front: Option<Front>,
+    /// A cache on the experiment's SSD that viewers ask in its place, within the same memory.
+    pub cache: Option<Cache>,
     /// Whether it is started with the preloaded library, and `headlong reception` beside it.
     pub preload: bool,
     /// Whether it has the experiment's flash tier, if it can and there is one.
@@ -252,6 +260,14 @@ pub enum ServerKind {
         /// Words; `{root}`, `{port}`, `{memory}` and `{time_scale}` are replaced.
         words: Vec<String>,
     },
+}
+
+impl Server {
+    /// Whether something of it lies on the experiment's SSD.
+    fn uses_ssd(&self) -> bool {
+        let has_tier = self.has_flash && matches!(self.kind, ServerKind::Headlong { .. });
+        has_tier || self.cache.is_some()
+    }
 }
 
 impl ServerKind {
@@ -366,6 +382,7 @@ impl Default for Experiment {
                 confirm: 1,
                 probes_max: 16,
             },
+            climb: None,
             warm_metadata: true,
             workloads: BTreeMap::new(),
             servers: BTreeMap::new(),
@@ -433,6 +450,12 @@ impl Default for Apache {
 }
 
 impl Experiment {
+    /// What the first run of a pair offers, in bytes of a second.
+    pub fn first_rate(&self, cell: &Cell) -> f64 {
+        self.climb
+            .map_or_else(|| cell.rate_start(), |climb| climb.from)
+    }
+
     /// The named server under the named workload.
     ///
     /// # Errors
@@ -474,8 +497,7 @@ impl Experiment {
                 form: workload.form.unwrap_or(self.files.form),
                 ..self.files.clone()
             },
-            flash: (self.flash.clone())
-                .filter(|_| server.has_flash && matches!(server.kind, ServerKind::Headlong { .. })),
+            flash: (self.flash.clone()).filter(|_| server.uses_ssd()),
             workload,
             server,
         }

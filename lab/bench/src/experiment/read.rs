@@ -10,11 +10,12 @@ use headlong_settings::{
 use headlong_units::{BitRate, Duration};
 use headlong_workload::{Form, preset};
 
+use super::climb;
 use super::drive::drive_rows;
 use super::flash::flash;
 use super::parts::{by_name, kernel_rows, known, one_of, some};
 use super::servers::servers;
-use super::{Baseline, Experiment, Kernel, KernelChange, SearchRules, Workload};
+use super::{Baseline, Experiment, Kernel, KernelChange, Phases, SearchRules, Workload};
 
 /// The page that lists all settings.
 const MANUAL: &str = "docs/lab/bench.md";
@@ -181,6 +182,7 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
     rows().read(document, "", &mut experiment);
     drive_rows().read(document, "drive", &mut experiment.drive);
     experiment.flash = flash(document);
+    experiment.climb = climb::climb(document);
     let kernel = &mut KernelChange::default();
     kernel_rows().read(document, "kernel", kernel);
     experiment.kernel = Kernel::default().with(kernel);
@@ -215,6 +217,17 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
     experiment.baselines = baselines(document, &experiment);
     let mut quick = experiment.clone();
     quick_rows().read(document, "quick", &mut quick);
+    climb::quick(document, &mut quick.climb);
+    for experiment in [&mut experiment, &mut quick] {
+        if let Some(climb) = experiment.climb {
+            // A run with a ramp, which the filling is.
+            experiment.phases = Phases {
+                ramp_up: climb.fill,
+                measured: climb.step_time.times(u64::from(climb.steps)),
+                ramp_down: Duration::ZERO,
+            };
+        }
+    }
     if document.is_written("quick.step") || document.is_written("quick.resolution") {
         check_search(document, "quick", &quick.search);
     }

@@ -8,6 +8,7 @@ use headlong_settings::{
     Document, Mistakes, Rows, Value, choice, flag, key_part, rate, size, text,
 };
 
+use super::cache::cache;
 use super::parts::{by_name, kernel_rows, known, some};
 use super::{Apache, Front, KernelChange, Nginx, Server, ServerKind, Workload};
 
@@ -67,6 +68,7 @@ pub(super) fn servers(
         known(document, &starts, rate_start.keys(), workloads);
         let about = document.get(&format!("{table}.about"), &text());
         let front = document.get(&format!("{table}.front"), &choice(&FRONTS));
+        let cache = cache(document, &format!("{table}.cache"));
         let preload = document.get(&format!("{table}.preload"), &flag());
         let has_flash = document.get(&format!("{table}.flash"), &flag());
         let mount = document.get(&format!("{table}.mount"), &flag());
@@ -89,6 +91,19 @@ pub(super) fn servers(
             let text = "needs a table [flash] that says what it is";
             document.wrong_too(&format!("{table}.flash"), text);
         }
+        let wrong_cache = match cache {
+            Some(_) if can_have_flash => {
+                Some("is for servers of others: headlong has its own tier")
+            }
+            Some(_) if front.is_some() => Some("has front beside it; viewers ask one of them"),
+            Some(_) if !document.is_written("flash") => {
+                Some("needs a table [flash] that says which SSD it is on")
+            }
+            _ => None,
+        };
+        if let Some(text) = wrong_cache {
+            document.wrong_too(&format!("{table}.cache"), text);
+        }
         let mount = mount.unwrap_or(false);
         if mount && matches!(kind, ServerKind::Headlong { .. }) {
             let text = "is for servers of others: headlong serve needs no mount";
@@ -107,6 +122,7 @@ pub(super) fn servers(
             has_flash: has_flash.unwrap_or(can_have_flash),
             kind,
             front,
+            cache,
             preload,
             mount,
             reader,

@@ -49,6 +49,67 @@ fn a_server_may_have_a_proxy_in_front() {
 }
 
 #[test]
+fn servers_of_others_may_have_a_cache_on_the_ssd() {
+    let tier = "[flash]\npreset = \"ssd-sata-low-end\"\nsize = \"1GB\"\n";
+    let with = |cache: &str, tier: &str| read(&format!("{SMALL}cache = {cache}\n{tier}"));
+    let slices = "{ kind = \"nginx\", slice = \"1MiB\" }";
+    let cell = with(slices, tier).expect("right").cell(None, None);
+    let cell = cell.expect("one");
+    let cache = cell.server.cache.expect("a cache");
+    assert_eq!(
+        (cache.kind, cache.slice_bytes),
+        (CacheKind::Nginx, Some(1 << 20))
+    );
+    assert_eq!(
+        cell.flash.and_then(|tier| tier.size_bytes),
+        Some(1_000_000_000)
+    );
+    for (cache, tier, wrong) in [
+        (slices, "", "server.nginx.cache"),
+        (
+            "{ kind = \"squid\" }",
+            tier,
+            "server.nginx.cache.kind: `squid`",
+        ),
+        ("{ slice = \"1MiB\" }", tier, "server.nginx.cache.kind"),
+        (
+            "{ kind = \"varnish\", slice = \"1MiB\" }",
+            tier,
+            "server.nginx.cache.slice",
+        ),
+        ("{ kind = \"varnish\" }\nfront = \"nginx\"", tier, "front"),
+    ] {
+        let mistakes = with(cache, tier).expect_err("wrong").to_string();
+        assert!(mistakes.contains(wrong), "{wrong} is not in {mistakes}");
+    }
+    let own = format!("{SMALL}{tier}[server.own]\nkind = \"headlong\"\ncache = {slices}\n");
+    let mistakes = read(&own).expect_err("wrong").to_string();
+    assert!(mistakes.contains("server.own.cache"), "{mistakes}");
+}
+
+#[test]
+fn a_rate_that_rises_says_how_long_a_run_is() {
+    let climb = "[climb]\nfill = \"100s\"\nfill_rate = \"5MiB/s\"\nfrom = \"10MiB/s\"\n\
+                 step = \"50%\"\nstep_time = \"20s\"\nsteps = 3\n";
+    let quick = "[quick.climb]\nsteps = 2\n";
+    let text = format!("{SMALL}{climb}{quick}");
+    let load = |is_quick| Experiment::from_text(Path::new("x.toml"), &text, is_quick);
+    let phases = |is_quick| load(is_quick).expect("right").phases;
+    assert_eq!(phases(false).ramp_up, Duration::from_secs(100));
+    assert_eq!(phases(false).measured, Duration::from_secs(60));
+    assert_eq!(phases(true).measured, Duration::from_secs(40));
+    let climb = load(false).expect("right").climb.expect("it is there");
+    assert_eq!(climb.rate(2), 22.5 * 1_048_576.0);
+    let both = format!("{text}[phases]\nramp_up = \"5s\"\n");
+    let mistakes = read(&both).expect_err("wrong").to_string();
+    assert!(mistakes.contains("phases"), "{mistakes}");
+    let none = read(&format!("{SMALL}{quick}"))
+        .expect_err("wrong")
+        .to_string();
+    assert!(none.contains("quick.climb"), "{none}");
+}
+
+#[test]
 fn headlong_has_the_flash_tier_unless_it_says_otherwise_and_others_never() {
     let tier = "[flash]\npreset = \"ssd-sata-low-end\"\nsize = \"100GB\"\nwarm = true\n\
                 policy = \"lru\"\nwrite_per_day = \"30GB\"\n";

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::{limits_table, ratios_table};
+use super::{ratios_table, workload_table};
 use crate::compare::Compared;
 use crate::experiment::Experiment;
 
@@ -69,9 +69,9 @@ fn renewed(page: &str, name: &str, text: &str) -> Result<String, (String, String
 pub(crate) fn tables(experiment: &Experiment, compared: &Compared) -> String {
     let ratios = compared.ratios(experiment);
     let ratios = (!ratios.is_empty()).then(|| ratios_table(&ratios));
-    let limits = compared
-        .workloads(experiment)
-        .map(|workload| limits_table(compared, workload).caption(format!("Workload {workload}:")));
+    let limits = compared.workloads(experiment).map(|workload| {
+        workload_table(compared, workload).caption(format!("Workload {workload}:"))
+    });
     let tables = ratios.into_iter().chain(limits);
     tables.map(|table| table.to_markdown() + "\n").collect()
 }

@@ -1,10 +1,12 @@
 //! What was found, for people: tables, charts, one page, and Markdown for the documentation.
 
+mod climb_table;
 mod markdown;
 mod page;
 mod tables;
 mod virtual_time;
 
+pub(crate) use climb_table::workload_table;
 pub(crate) use markdown::tables;
 pub use markdown::{MarkdownError, write_markdown, write_section};
 pub use page::{comparison_page, run_page};

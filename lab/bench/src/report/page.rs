@@ -3,7 +3,7 @@
 use headlong_report::{Axis, Bar, Bars, Chart, Page, Section, Series, lba_over_transactions};
 
 use super::tables::{in_mib, scaled, servers};
-use super::{MIB, limits_table, ratios_table, runs_table, virtual_time};
+use super::{MIB, ratios_table, runs_table, virtual_time, workload_table};
 use crate::compare::Compared;
 use crate::experiment::Experiment;
 use crate::quality::Quality;
@@ -44,7 +44,7 @@ pub fn comparison_page(experiment: &Experiment, compared: &Compared, command: &s
 fn workload_section(compared: &Compared, workload: &str) -> Section {
     let mut section = Section::new(format!("Workload {workload}"))
         .figure(rates_chart(compared, workload))
-        .table(limits_table(compared, workload));
+        .table(workload_table(compared, workload));
     for limit in compared
         .limits
         .iter()

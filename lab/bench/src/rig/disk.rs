@@ -192,6 +192,11 @@ impl Disk {
         self.control.timing(true)
     }
 
+    /// Its counters so far.
+    pub(crate) fn counters(&mut self) -> Result<Value, RigError> {
+        self.control.ask(&json!({ "do": "counters" }))
+    }
+
     /// How late it answers is counted from here on.
     pub(crate) fn forget_lateness(&mut self) -> Result<(), RigError> {
         self.control.forget_lateness()

@@ -27,7 +27,7 @@ pub(crate) use guard::{Guard, Start};
 pub(crate) use network::PrivateNetwork;
 pub(crate) use process::{Output, Process};
 pub use queue::QueueSettings;
-pub(crate) use ssd::{Ssd, SsdSetup};
+pub(crate) use ssd::{Holds, Ssd, SsdSetup};
 use store::Store;
 
 use std::path::{Path, PathBuf};
@@ -81,9 +81,11 @@ pub fn missing(experiment: &Experiment, cells: &[Cell]) -> Vec<String> {
     let of_servers = cells
         .iter()
         .filter_map(|cell| servers::program(&cell.server.kind));
+    let caches = cells.iter().filter_map(|cell| cell.server.cache);
+    let caches = caches.map(|cache| servers::cache_program(cache.kind));
     let fronts = cells.iter().filter_map(|cell| cell.server.front);
     let fronts = fronts.map(|front| -> (&str, &str) { servers::front_program(front) });
-    let of_servers = of_servers.chain(fronts);
+    let of_servers = of_servers.chain(caches).chain(fronts);
     let own = PROGRAMS
         .iter()
         .copied()

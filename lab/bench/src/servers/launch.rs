@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use headlong_units::{Bytes, MIB};
 
-use crate::experiment::{FlashTier, Front};
+use crate::experiment::{Cache, FlashTier, Front};
 
 /// Where a server is to run.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +33,17 @@ pub(crate) struct Place {
     pub(crate) reader: String,
     /// The device of its flash tier, and what the experiment says of that.
     pub(crate) flash: Option<(PathBuf, FlashTier)>,
+    /// The cache in front of the server, and where it keeps what it has.
+    pub(crate) cache: Option<(Cache, CacheSpace)>,
+}
+
+/// A file system on the SSD for a cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CacheSpace {
+    /// Where it is mounted.
+    pub(crate) folder: PathBuf,
+    /// Bytes that the cache may keep there.
+    pub(crate) bytes: u64,
 }
 
 /// Of a limit on memory, page cache included, one part in so many is left to the kernel and to the

@@ -7,6 +7,7 @@
 //! Invariants: nothing is started or written here; same settings and place, same text.
 
 mod apache;
+mod caches;
 mod front;
 mod headlong;
 mod launch;
@@ -16,11 +17,11 @@ mod preload;
 
 pub(crate) use self::headlong::pool_memory;
 use self::launch::text;
-pub(crate) use self::launch::{Launch, Listens, Place, Status};
+pub(crate) use self::launch::{CacheSpace, Launch, Listens, Place, Status};
 
-use crate::experiment::{Front, ServerKind};
+use crate::experiment::{CacheKind, Front, ServerKind};
 
-/// The port of a server with a proxy in front.
+/// The port of a server with a proxy or a cache in front.
 const BEHIND_PORT: u16 = 8082;
 
 /// A server and what is beside it.
@@ -30,6 +31,8 @@ pub(crate) struct Launches {
     pub(crate) reader: Option<Launch>,
     /// The server.
     pub(crate) server: Launch,
+    /// The cache in front of it, which shares its memory.
+    pub(crate) cache: Option<Launch>,
     /// The proxy in front of it, started last.
     pub(crate) front: Option<Launch>,
 }
@@ -38,14 +41,15 @@ impl Launches {
     /// All of them in the order in which they are started.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Launch> {
         let server = std::iter::once(&self.server);
-        self.reader.iter().chain(server).chain(&self.front)
+        let before = self.reader.iter().chain(server);
+        before.chain(&self.cache).chain(&self.front)
     }
 }
 
 /// How to start a server of this kind there, and what is beside it.
 pub(crate) fn launches(kind: &ServerKind, place: &Place) -> Launches {
     let mut own = place.clone();
-    if place.front.is_some() {
+    if place.front.is_some() || place.cache.is_some() {
         own.port = BEHIND_PORT;
     }
     if place.mount {
@@ -60,6 +64,8 @@ pub(crate) fn launches(kind: &ServerKind, place: &Place) -> Launches {
     Launches {
         reader,
         server,
+        cache: (place.cache.as_ref())
+            .map(|(cache, space)| caches::launch(*cache, space, place, BEHIND_PORT)),
         front: (place.front).map(|front| front::launch(front, place, BEHIND_PORT)),
     }
 }
@@ -87,6 +93,15 @@ pub(crate) fn front_program(front: Front) -> (&'static str, &'static str) {
     }
 }
 
+/// The same of a cache.
+pub(crate) fn cache_program(kind: CacheKind) -> (&'static str, &'static str) {
+    match kind {
+        CacheKind::Nginx => ("nginx", "nginx-light"),
+        CacheKind::TrafficServer => ("traffic_server", "trafficserver"),
+        CacheKind::Varnish => ("varnishd", "varnish"),
+    }
+}
+
 /// The program that must be installed for a server of this kind, and Debian's package of it.
 pub(crate) fn program(kind: &ServerKind) -> Option<(&str, &str)> {
     match kind {
@@ -111,7 +126,7 @@ fn filled(word: &str, place: &Place) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Apache, Nginx};
+    use crate::experiment::{Apache, Cache, Nginx};
 
     fn place() -> Place {
         Place {
@@ -127,6 +142,7 @@ mod tests {
             mount: false,
             reader: String::new(),
             flash: None,
+            cache: None,
         }
     }
 
@@ -182,6 +198,16 @@ mod tests {
             front: Some(front),
             ..place()
         };
+        let cached = |kind, slice_bytes| Place {
+            cache: Some((
+                Cache { kind, slice_bytes },
+                CacheSpace {
+                    folder: "/run/bench/ssd".into(),
+                    bytes: 1 << 30,
+                },
+            )),
+            ..place()
+        };
         let beside = [
             ("headlong behind nginx", headlong, behind(Front::Nginx)),
             ("headlong behind HAProxy", headlong, behind(Front::HaProxy)),
@@ -192,6 +218,26 @@ mod tests {
                     preload: true,
                     ..place()
                 },
+            ),
+            (
+                "nginx behind a cache of nginx",
+                nginx,
+                cached(CacheKind::Nginx, None),
+            ),
+            (
+                "nginx behind a cache of nginx in slices",
+                nginx,
+                cached(CacheKind::Nginx, Some(1 << 20)),
+            ),
+            (
+                "nginx behind Traffic Server",
+                nginx,
+                cached(CacheKind::TrafficServer, None),
+            ),
+            (
+                "nginx behind Varnish",
+                nginx,
+                cached(CacheKind::Varnish, None),
             ),
             (
                 "nginx over a mount",

@@ -320,6 +320,7 @@ impl VirtualCell {
                 pattern: pattern(seen),
                 ssd_counters: None,
             },
+            climbed: None,
             cpu: CpuUse::default(),
             setup: Setup {
                 version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -63,6 +63,12 @@ impl VirtualBench {
         if cell.server.mount {
             return Err("a mount is not imitated".to_owned());
         }
+        if self.experiment.climb.is_some() {
+            return Err("rates that rise within a run ([climb]) are not imitated".to_owned());
+        }
+        if let Some(cache) = cell.server.cache {
+            return Err(format!("a cache of {} is not imitated", cache.kind.name()));
+        }
         if let Some(front) = cell.server.front {
             return Err(format!("{} in front is not imitated", front.name()));
         }

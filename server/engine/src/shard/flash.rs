@@ -122,6 +122,7 @@ impl Shard {
                 let outcome = outcomes.get(index).copied();
                 self.flash_record_done(&read, record, outcome.unwrap_or(FlashOutcome::Error));
             }
+            self.judge_flash_read(&read, outcomes);
         }
         self.finish();
     }
@@ -155,7 +156,7 @@ impl Shard {
             FlashOutcome::Done if read.is_late => {}
             FlashOutcome::Done => flash.room.handle_right(of.place.block, of.length),
             FlashOutcome::Wrong => flash.room.handle_wrong(of.piece, of.place),
-            FlashOutcome::Error => flash.room.handle_error(now, of.piece, of.place, true),
+            FlashOutcome::Error => flash.room.handle_error(of.piece, of.place, true),
         }
         let key = (read.stream, of.number);
         // A late one is of use if the disk has not begun to read the piece meanwhile.
@@ -171,6 +172,22 @@ impl Shard {
         self.memory.unfilled(of.slot);
         if !read.is_late {
             self.demand_again(key.0, key.1, key.1 + 1);
+        }
+    }
+
+    /// One read is one failure, however many records it did not bring; all are of one block.
+    fn judge_flash_read(&mut self, read: &FlashReading, outcomes: &[FlashOutcome]) {
+        let is_error = |index: usize| {
+            let outcome = outcomes.get(index).copied();
+            outcome.unwrap_or(FlashOutcome::Error) == FlashOutcome::Error
+        };
+        let has_failed = (0..read.records.len()).any(is_error);
+        if let (Some(flash), Some(first), true) =
+            (&mut self.flash, read.records.first(), has_failed)
+        {
+            flash
+                .room
+                .handle_read_failed(self.now, first.place.block, true);
         }
     }
 
@@ -192,10 +209,15 @@ impl Shard {
         while let Some((stream, records)) =
             (self.flash.as_mut()).and_then(|flash| flash.take_late(self.now))
         {
+            if let Some((flash, first)) = self.flash.as_mut().zip(records.first()) {
+                flash
+                    .room
+                    .handle_read_failed(self.now, first.place.block, false);
+            }
             for of in records {
                 self.memory.unname(of.slot);
                 if let Some(flash) = &mut self.flash {
-                    flash.room.handle_error(self.now, of.piece, of.place, false);
+                    flash.room.handle_error(of.piece, of.place, false);
                 }
                 self.demand_again(stream, of.number, of.number + 1);
             }

@@ -579,13 +579,18 @@ impl Room {
     }
 
     /// The SSD failed to give a record, or takes too long. `is_lost`: it is not asked for it again.
-    pub fn handle_error(&mut self, now: Instant, piece: PieceId, place: Place, is_lost: bool) {
+    pub fn handle_error(&mut self, piece: PieceId, place: Place, is_lost: bool) {
         self.counts.reads_failed += 1;
         if is_lost {
             self.forget_at(piece, place);
         }
+    }
+
+    /// A read of records of this block failed, or takes too long. Once for each read, however many
+    /// records it was to bring: what the SSD is judged by is reads in a row.
+    pub fn handle_read_failed(&mut self, now: Instant, block: BlockId, is_lost: bool) {
         let fault = if is_lost { Fault::Failed } else { Fault::Slow };
-        let index = self.ssds.iter().position(|ssd| ssd.has(place.block.0));
+        let index = self.ssds.iter().position(|ssd| ssd.has(block.0));
         if let Some(index) = index
             && self.ssds[index].conduct.read_failed(now, fault)
         {

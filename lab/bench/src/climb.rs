@@ -1,0 +1,317 @@
+//! What came of a run whose rate rises: the filling of caches, then step by step what viewers missed
+//! and what both drives did.
+//!
+//! Invariant: a step has failed if a call ended badly in it; what comes behind the first such step says
+//! nothing, because its viewers began behind.
+
+use headlong_units::Duration;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::experiment::Climb;
+use crate::search::Found;
+
+/// A cache counts as filled once so much of its SSD was written: none can use all of it.
+const FILLED_SHARE: f64 = 0.8;
+
+/// A drive that is busy for so much of the time can do no more.
+const BUSY_SHARE: f64 = 0.95;
+
+/// What was seen of the whole run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Climbed {
+    /// When bytes as many as four fifths of the SSD had been written to it, in seconds; `None` if they
+    /// never had.
+    pub filled_s: Option<f64>,
+    /// While caches were filled.
+    pub fill: Stretch,
+    /// The steps, as far as the run came.
+    pub steps: Vec<Stretch>,
+}
+
+/// A time in which the same was offered. Rates are in bytes of a second of model time.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Stretch {
+    /// Offered.
+    pub rate: f64,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// Whether the run went on behind it.
+    pub is_whole: bool,
+    /// Calls that ended badly in it.
+    pub failures: u64,
+    /// Bytes of bodies that reached viewers.
+    pub delivered: f64,
+    /// What the drive did.
+    pub disk: Work,
+    /// What the SSD did, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssd: Option<Work>,
+}
+
+/// What a drive did in a second.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Work {
+    /// Bytes read.
+    pub read: f64,
+    /// Bytes written.
+    pub written: f64,
+    /// Share of the time in which it had something to do.
+    pub busy: f64,
+}
+
+/// Sums of both drives at one time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Look {
+    /// Model time since the viewers began.
+    pub(crate) at: Duration,
+    pub(crate) disk: Sums,
+    pub(crate) ssd: Option<Sums>,
+}
+
+/// Sums of one drive since its counters were reset.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Sums {
+    read_bytes: f64,
+    written_bytes: f64,
+    busy_ns: f64,
+}
+
+impl Sums {
+    /// From the counters of `headlong disk emulate`; what they do not have counts as nothing.
+    pub(crate) fn of(counters: &Value) -> Self {
+        let number = |name: &str| {
+            let found = counters.pointer(&format!("/counters/{name}"));
+            found.and_then(Value::as_f64).unwrap_or(0.0)
+        };
+        Self {
+            read_bytes: number("reads/bytes"),
+            written_bytes: number("writes/bytes"),
+            busy_ns: number("busy_ns"),
+        }
+    }
+
+    /// What was done in so many seconds before, since `earlier`.
+    fn since(self, earlier: Self, seconds: f64) -> Work {
+        let of_a_second = |from: f64, to: f64| (to - from) / seconds.max(1e-9);
+        Work {
+            read: of_a_second(earlier.read_bytes, self.read_bytes),
+            written: of_a_second(earlier.written_bytes, self.written_bytes),
+            busy: of_a_second(earlier.busy_ns, self.busy_ns) / 1e9,
+        }
+    }
+}
+
+impl Climbed {
+    /// From looks at the drives, in order, and the load generator's result.
+    pub(crate) fn of(climb: &Climb, ssd_bytes: Option<u64>, looks: &[Look], load: &Value) -> Self {
+        let filled = ssd_bytes.and_then(|bytes| {
+            let is_full = |look: &&Look| {
+                (look.ssd).is_some_and(|ssd| ssd.written_bytes >= bytes as f64 * FILLED_SHARE)
+            };
+            looks.iter().find(is_full)
+        });
+        let end = looks.last().map_or(0.0, |look| look.at.as_secs_f64());
+        let mut from = 0.0;
+        let mut stretches = Vec::new();
+        for (rate, length) in climb.stretches() {
+            let to = from + length.as_secs_f64();
+            if from >= end {
+                break;
+            }
+            stretches.push(stretch(rate, (from, to), looks, load));
+            from = to;
+        }
+        let mut stretches = stretches.into_iter();
+        Self {
+            filled_s: filled.map(|look| look.at.as_secs_f64()),
+            fill: stretches.next().unwrap_or_default(),
+            steps: stretches.collect(),
+        }
+    }
+
+    /// The last step without a failure of those before the first with one.
+    pub fn passed(&self) -> Option<&Stretch> {
+        let passed = |step: &&Stretch| step.failures == 0 && step.is_whole;
+        self.steps.iter().take_while(passed).last()
+    }
+
+    /// The first step with a failure.
+    pub fn failed(&self) -> Option<&Stretch> {
+        self.steps.iter().find(|step| step.failures > 0)
+    }
+
+    /// Whether a drive had next to no pause in the step that failed, or in the last before it: a call
+    /// fails seconds after the drive fell behind.
+    pub(crate) fn was_limited_by_drive(&self) -> bool {
+        let end = self.steps.iter().rev().take(2);
+        let busy = |step: &Stretch| step.disk.busy.max(step.ssd.map_or(0.0, |ssd| ssd.busy));
+        end.map(busy).any(|busy| busy >= BUSY_SHARE)
+    }
+
+    /// As a search would tell it.
+    pub(crate) fn found(&self) -> Found {
+        let failed = self.failed().map(|step| step.rate);
+        Found {
+            rate: self.passed().map(|step| step.rate),
+            failed,
+            refused: None,
+            is_settled: failed.is_some(),
+            probes: 1,
+        }
+    }
+}
+
+fn stretch(rate: f64, (from, to): (f64, f64), looks: &[Look], load: &Value) -> Stretch {
+    let at = |time: f64| {
+        let before = |look: &&Look| look.at.as_secs_f64() <= time;
+        looks.iter().rev().find(before).or_else(|| looks.first())
+    };
+    let points = load["series"].as_array().into_iter().flatten();
+    let inside = |point: &&Value| {
+        let at = point["t_s"].as_f64().unwrap_or(-1.0);
+        (from..to).contains(&at)
+    };
+    let points: Vec<&Value> = points.filter(inside).collect();
+    let sum = |name: &str| -> u64 { points.iter().filter_map(|p| p[name].as_u64()).sum() };
+    let (Some(first), Some(last)) = (at(from), at(to)) else {
+        return Stretch::default();
+    };
+    let end = looks.last().map_or(0.0, |look| look.at.as_secs_f64());
+    // The end of the run is seen by the last look, or up to a second before it.
+    let is_whole = end + 1.0 >= to;
+    let seconds = to.min(end) - from;
+    let looked = (last.at - first.at).as_secs_f64();
+    Stretch {
+        rate,
+        seconds,
+        is_whole,
+        failures: sum("failures"),
+        delivered: sum("bytes") as f64 / seconds.max(1e-9),
+        disk: last.disk.since(first.disk, looked),
+        ssd: (last.ssd.zip(first.ssd)).map(|(last, first)| last.since(first, looked)),
+    }
+}
+
+/// One trace of several, each of which begins so long after the one before. What stands before the
+/// first session is taken from the first: all are of one specification.
+pub(crate) fn joined<'t>(parts: impl IntoIterator<Item = (&'t str, Duration)>) -> String {
+    const SESSION: &str = "#headlong session arrival=";
+    let mut whole = String::new();
+    let mut begin = Duration::ZERO;
+    for (number, (part, length)) in parts.into_iter().enumerate() {
+        for line in part.lines() {
+            let session = line.strip_prefix(SESSION);
+            let arrival = session.and_then(|rest| rest.split_once(' '));
+            let seconds = arrival.and_then(|(at, rest)| Some((at.parse::<f64>().ok()?, rest)));
+            match seconds {
+                Some((at, rest)) => {
+                    let at = at + begin.as_secs_f64();
+                    whole += &format!("{SESSION}{at:.9} {rest}\n");
+                }
+                None if number > 0 && line.starts_with('#') => {}
+                None => {
+                    whole += line;
+                    whole.push('\n');
+                }
+            }
+        }
+        begin += length;
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn climb() -> Climb {
+        Climb {
+            fill: Duration::from_secs(100),
+            fill_rate: 5.0,
+            from: 10.0,
+            step: 0.5,
+            step_time: Duration::from_secs(10),
+            steps: 4,
+        }
+    }
+
+    fn look(at: u64, disk: f64, ssd: f64) -> Look {
+        let sums = |bytes| Sums {
+            read_bytes: bytes,
+            written_bytes: bytes / 2.0,
+            busy_ns: at as f64 * 0.5e9,
+        };
+        Look {
+            at: Duration::from_secs(at),
+            disk: sums(disk),
+            ssd: Some(sums(ssd)),
+        }
+    }
+
+    fn load(failures: &[(f64, u64)]) -> Value {
+        let point =
+            |(at, failures): &(f64, u64)| json!({ "t_s": at, "failures": failures, "bytes": 50 });
+        json!({ "series": failures.iter().map(point).collect::<Vec<_>>() })
+    }
+
+    #[test]
+    fn the_limit_is_the_last_step_before_the_first_with_a_failure() {
+        let looks: Vec<Look> = (0..=125).map(|at| look(at, 0.0, 0.0)).collect();
+        let load = load(&[(50.0, 9), (105.0, 0), (112.0, 0), (123.0, 1)]);
+        let climbed = Climbed::of(&climb(), None, &looks, &load);
+        assert_eq!(
+            climbed.fill.failures, 9,
+            "what fails while it is filled does not count"
+        );
+        let found = climbed.found();
+        assert_eq!((found.rate, found.failed), (Some(15.0), Some(22.5)));
+        assert!(found.is_settled);
+        assert_eq!(climbed.steps.len(), 3, "the run ended in the third");
+        assert_eq!(climbed.passed().map(|step| step.delivered), Some(5.0));
+    }
+
+    #[test]
+    fn who_passes_all_steps_has_no_limit_and_who_passes_none_no_rate() {
+        let looks: Vec<Look> = (0..=140).map(|at| look(at, 0.0, 0.0)).collect();
+        let all = Climbed::of(&climb(), None, &looks, &load(&[]));
+        assert_eq!(
+            (all.found().rate, all.found().is_settled),
+            (Some(33.75), false)
+        );
+        let none = Climbed::of(&climb(), None, &looks, &load(&[(101.0, 1)]));
+        assert_eq!((none.found().rate, none.found().failed), (None, Some(10.0)));
+    }
+
+    #[test]
+    fn what_drives_did_is_told_for_each_step_and_when_the_ssd_was_full() {
+        let looks: Vec<Look> = (0..=120)
+            .map(|at| look(at, at as f64, 2.0 * at as f64))
+            .collect();
+        let climbed = Climbed::of(&climb(), Some(100), &looks, &load(&[]));
+        assert_eq!(climbed.filled_s, Some(80.0));
+        let step = climbed.steps[1];
+        let ssd = step.ssd.expect("there is one");
+        assert_eq!((step.disk.read, ssd.read, ssd.written), (1.0, 2.0, 1.0));
+        assert_eq!(step.disk.busy, 0.5);
+        assert_eq!(
+            Climbed::of(&climb(), Some(1000), &looks, &load(&[])).filled_s,
+            None
+        );
+    }
+
+    #[test]
+    fn traces_are_joined_with_later_arrivals_and_one_beginning() {
+        let part =
+            "#headlong trace version=1\n\n#headlong session arrival=0.5 class=a\n/a size=1\n\n";
+        let whole = joined([
+            (part, Duration::from_secs(10)),
+            (part, Duration::from_secs(5)),
+        ]);
+        assert_eq!(whole.matches("#headlong trace").count(), 1);
+        assert!(whole.contains("arrival=0.500000000 class=a\n/a size=1\n"));
+        assert!(whole.contains("arrival=10.500000000 class=a\n/a size=1\n"));
+    }
+}

@@ -1,0 +1,227 @@
+//! Caches on an SSD in front of a server of titles, each set up as its manual says for large files
+//! that do not change: connections to the server are kept, one of several viewers who miss the same
+//! file asks for it, what is kept stays valid, and nothing is logged.
+//!
+//! The server of titles says neither how long its files stay valid nor how they may be kept, so each
+//! cache is told. Each gets as many bytes as headlong's tier would, on a file system with twice the
+//! room: nginx deletes every ten seconds what is too much by then.
+
+use headlong_units::MIB;
+
+use super::launch::{CacheSpace, Launch, Listens, Place, Status, scaled_ms, text};
+use crate::experiment::{Cache, CacheKind};
+
+/// A year: nothing becomes stale in a run.
+const VALID_DAYS: u32 = 365;
+/// Traffic Server keeps in its own memory what it read: a part of the limit. Two in three are left to
+/// the process, to the server behind it and to the page cache.
+const OWN_MEMORY_PART: u64 = 6;
+/// What Traffic Server has of memory if there is no limit.
+const OWN_MEMORY: u64 = 256 * MIB;
+
+/// Takes viewers at the place's port, and asks the server at `behind`.
+pub(super) fn launch(cache: Cache, space: &CacheSpace, place: &Place, behind: u16) -> Launch {
+    let (command, files) = match cache.kind {
+        CacheKind::Nginx => nginx(cache.slice_bytes, space, place, behind),
+        CacheKind::TrafficServer => traffic_server(space, place, behind),
+        CacheKind::Varnish => varnish(space, place, behind),
+    };
+    Launch {
+        under: Vec::new(),
+        command,
+        files,
+        status: Status::Nowhere,
+        listens: Listens::Port(place.port),
+    }
+}
+
+type Parts = (Vec<String>, Vec<(std::path::PathBuf, String)>);
+
+fn nginx(slice: Option<u64>, space: &CacheSpace, place: &Place, behind: u16) -> Parts {
+    let file = place.folder.join("cache-nginx.conf");
+    let (folder, port) = (text(&place.folder), place.port);
+    let ms = |seconds| scaled_ms(seconds, place);
+    let (idle, patience, lock) = (ms(75.0), ms(60.0), ms(20.0));
+    let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let paths = paths.map(|name| format!("    {name}_temp_path {folder}/cache-{name};\n"));
+    let slices = slice.map_or_else(String::new, |bytes| {
+        format!(
+            "            slice {bytes};
+            proxy_cache_key $uri$slice_range;
+            proxy_set_header Range $slice_range;
+"
+        )
+    });
+    let config = format!(
+        "daemon off;
+user root;
+worker_processes 2;
+pid {folder}/cache-nginx.pid;
+error_log stderr warn;
+thread_pool titles threads=64 max_queue=65536;
+events {{ worker_connections 16384; }}
+http {{
+    access_log off;
+{paths}    sendfile on;
+    tcp_nopush on;
+    aio threads=titles;
+    keepalive_timeout {idle}ms;
+    keepalive_requests 1000000000;
+    send_timeout {patience}ms;
+    proxy_cache_path '{cache}/nginx' levels=1:2 keys_zone=titles:16m max_size={size} \
+inactive={VALID_DAYS}d use_temp_path=off;
+    upstream server {{
+        server 127.0.0.1:{behind};
+        keepalive 256;
+        keepalive_requests 1000000000;
+        keepalive_timeout {patience}ms;
+    }}
+    server {{
+        listen 127.0.0.1:{port} backlog=4096;
+        location / {{
+{slices}            proxy_pass http://server;
+            proxy_http_version 1.1;
+            proxy_set_header Connection \"\";
+            proxy_cache titles;
+            proxy_cache_valid 200 206 {VALID_DAYS}d;
+            proxy_cache_lock on;
+            proxy_cache_lock_age {lock}ms;
+            proxy_cache_lock_timeout {lock}ms;
+            proxy_buffer_size 64k;
+            proxy_buffers 16 64k;
+            proxy_busy_buffers_size 256k;
+            proxy_max_temp_file_size 0;
+            proxy_read_timeout {patience}ms;
+            proxy_next_upstream off;
+            aio_write on;
+        }}
+    }}
+}}
+",
+        paths = paths.concat(),
+        cache = space.folder.display(),
+        size = space.bytes,
+    );
+    let command = ["nginx", "-c", &text(&file), "-p", &folder, "-e", "stderr"];
+    (command.map(str::to_owned).to_vec(), vec![(file, config)])
+}
+
+/// It wants its files in folders of its own, and a file that says where they are.
+fn traffic_server(space: &CacheSpace, place: &Place, behind: u16) -> Parts {
+    let own = place.folder.join("trafficserver");
+    let etc = own.join("etc");
+    let folder = text(&own);
+    let memory = place
+        .memory
+        .map_or(OWN_MEMORY, |limit| limit / OWN_MEMORY_PART);
+    let year = u64::from(VALID_DAYS) * 24 * 3600;
+    let records = format!(
+        "CONFIG proxy.config.http.server_ports STRING {port}:ip-in=127.0.0.1
+CONFIG proxy.config.admin.user_id STRING #-1
+CONFIG proxy.config.exec_thread.autoconfig INT 0
+CONFIG proxy.config.exec_thread.limit INT 2
+CONFIG proxy.config.cache.threads_per_disk INT 16
+CONFIG proxy.config.cache.ram_cache.size INT {memory}
+CONFIG proxy.config.cache.min_average_object_size INT 262144
+CONFIG proxy.config.http.wait_for_cache INT 1
+CONFIG proxy.config.http.cache.required_headers INT 0
+CONFIG proxy.config.http.cache.heuristic_min_lifetime INT {year}
+CONFIG proxy.config.http.cache.heuristic_max_lifetime INT {year}
+CONFIG proxy.config.log.logging_enabled INT 0
+",
+        port = place.port,
+    );
+    let root = format!(
+        "prefix: {folder}
+exec_prefix: {folder}
+bindir: /usr/bin
+sbindir: /usr/bin
+sysconfdir: {folder}/etc
+datadir: {folder}
+includedir: {folder}
+libdir: /usr/lib/trafficserver
+libexecdir: /usr/lib/trafficserver/modules
+localstatedir: {folder}/run
+runtimedir: {folder}/run
+logdir: {folder}/log
+cachedir: {cache}
+",
+        cache = space.folder.display(),
+    );
+    let storage = format!("{} {}M\n", space.folder.display(), space.bytes / MIB);
+    let allowed =
+        "ip_allow:\n  - apply: in\n    ip_addrs: 0/0\n    action: allow\n    methods: ALL\n";
+    let layout = own.join("runroot.yaml");
+    let command = vec![
+        "traffic_server".to_owned(),
+        format!("--run-root={}", layout.display()),
+    ];
+    let files = vec![
+        (layout, root),
+        (etc.join("records.config"), records),
+        (etc.join("storage.config"), storage),
+        (
+            etc.join("remap.config"),
+            format!("map / http://127.0.0.1:{behind}/\n"),
+        ),
+        (etc.join("ip_allow.yaml"), allowed.to_owned()),
+        // It does not make these folders.
+        (own.join("run/.made"), String::new()),
+        (own.join("log/.made"), String::new()),
+    ];
+    (command, files)
+}
+
+fn varnish(space: &CacheSpace, place: &Place, behind: u16) -> Parts {
+    let file = place.folder.join("cache.vcl");
+    let seconds = scaled_ms(60.0, place) as f64 / 1000.0;
+    let rules = format!(
+        "vcl 4.1;
+backend server {{
+    .host = \"127.0.0.1\";
+    .port = \"{behind}\";
+    .first_byte_timeout = {seconds}s;
+    .between_bytes_timeout = {seconds}s;
+}}
+sub vcl_recv {{
+    return (hash);
+}}
+sub vcl_backend_response {{
+    set beresp.ttl = {VALID_DAYS}d;
+    set beresp.grace = 0s;
+}}
+"
+    );
+    let store = format!(
+        "file,{}/varnish,{}M",
+        space.folder.display(),
+        space.bytes / MIB
+    );
+    let address = format!("127.0.0.1:{}", place.port);
+    let work = text(&place.folder.join("varnish"));
+    let vcl = text(&file);
+    // One file too many to make room for is a failed request, unless so many may go for it.
+    let command = [
+        "varnishd",
+        "-F",
+        "-j",
+        "none",
+        "-a",
+        &address,
+        "-f",
+        &vcl,
+        "-n",
+        &work,
+        "-s",
+        &store,
+        "-s",
+        "Transient=malloc,16M",
+        "-p",
+        "thread_pools=1",
+        "-p",
+        "thread_pool_min=200",
+        "-p",
+        "nuke_limit=1000",
+    ];
+    (command.map(str::to_owned).to_vec(), vec![(file, rules)])
+}
