@@ -15,6 +15,7 @@ mod admin;
 mod agree;
 pub mod command;
 mod compare;
+mod diffs;
 mod disk_trace;
 mod experiment;
 mod facts;
@@ -39,6 +40,7 @@ mod virtual_run;
 pub use agree::{Agreement, Figures, Pair, Tolerance, agree};
 pub use command::{BenchError, Ending, Options, default_store};
 pub use compare::{Compared, Rates, Ratio, compare};
+pub use diffs::{DiffRun, Diffing, How, diffs};
 pub use disk_trace::DiskPattern;
 pub use experiment::{
     Apache, Baseline, Cell, DriveSpec, Experiment, FileSet, FlashTier, Kernel, KernelChange,
