@@ -28,9 +28,19 @@ pub(crate) enum At {
     Offset(u64),
 }
 
+/// A call that took so long waited for a disk, nanoseconds: what is in memory is there in less.
+const DISK_NS: u64 = 100_000;
+/// A reception that had nothing to read ahead is told of small files again after this time.
+const WALK_PAUSE_MS: u64 = 100;
+
 /// A call that is timed: since when, nanoseconds.
 #[derive(Debug)]
-pub(crate) struct Timed(u64);
+pub(crate) enum Timed {
+    /// It was not for bytes in memory.
+    Waited(u64),
+    /// The first of a small file, perhaps, by its descriptor: nobody has looked.
+    Small(u64, i32),
+}
 
 /// Before a call that reads `length` bytes; at most so many, if nobody knows.
 #[inline]
@@ -49,9 +59,36 @@ pub(crate) fn before(fd: i32, at: At, length: u64) -> Option<Timed> {
 /// After it.
 #[inline]
 pub(crate) fn after(timed: Option<Timed>) {
-    if let Some(Timed(since)) = timed {
-        let _errno = sys::SavedErrno::save();
-        raw::memory().record(sys::now_ns().saturating_sub(since));
+    let Some(timed) = timed else {
+        return;
+    };
+    let _errno = sys::SavedErrno::save();
+    let now = sys::now_ns();
+    match timed {
+        Timed::Waited(since) => raw::memory().record(now.saturating_sub(since)),
+        Timed::Small(since, fd) => small(fd, now.saturating_sub(since)),
+    }
+}
+
+/// The first call of what may be a small file took so long. Time tells what a question would cost
+/// more than the call to find out: whether it was in memory.
+fn small(fd: i32, took_ns: u64) {
+    let memory = raw::memory();
+    if took_ns < DISK_NS {
+        return memory.find_small();
+    }
+    let now = sys::now_ms();
+    if memory.is_paused(now) || memory.is_walk_paused(now) {
+        return;
+    }
+    let file = sys::regular_file(fd).filter(|(_, size)| *size < settings::file_bytes_min());
+    let Some((file, _)) = file.filter(|_| sys::is_only_read(fd)) else {
+        return;
+    };
+    let found = memory.take_found_small();
+    if client::ask(Kind::Waited, fd, file, (0, found)) != Some(Answer::Ready) {
+        // Of what was found meanwhile, as much is worth telling as before.
+        memory.pause_walk(now.saturating_add(WALK_PAUSE_MS));
     }
 }
 
@@ -60,7 +97,9 @@ pub(crate) fn before_mapping(fd: i32, offset: u64, length: u64) -> Option<Timed>
     if length > MAPPING_BYTES_MAX {
         return None;
     }
-    before(fd, At::Offset(offset), length)
+    // How long it takes to map says nothing.
+    let timed = before(fd, At::Offset(offset), length);
+    timed.filter(|timed| matches!(timed, Timed::Waited(_)))
 }
 
 /// The descriptor is closed, or becomes another.
@@ -103,9 +142,10 @@ fn look(fd: i32, entry: &Entry, at: At, length: u64) -> Option<Timed> {
         // The first call goes on from nowhere; most small files are read by one.
         Class::Unknown if length < SCATTERED_BYTES_MIN => {
             entry.pass_once();
-            return None;
+            return first_of_small(fd);
         }
-        Class::Unknown | Class::PassedOnce if !classify(fd, entry) => return None,
+        Class::Unknown if !classify(fd, entry) => return first_of_small(fd),
+        Class::PassedOnce if !classify(fd, entry) => return None,
         _ => {}
     }
     let start = match at {
@@ -153,7 +193,7 @@ fn look(fd: i32, entry: &Entry, at: At, length: u64) -> Option<Timed> {
             {
                 note(entry, told, start);
             }
-            match client::ask(fd, entry.file(), (start, end - start)) {
+            match client::ask(Kind::Ask, fd, entry.file(), (start, end - start)) {
                 Some(Answer::Ready) => {
                     memory.remember_file(entry.file(), now);
                     let until = sys::now_ms().saturating_add(RESIDENT_MS);
@@ -169,7 +209,12 @@ fn look(fd: i32, entry: &Entry, at: At, length: u64) -> Option<Timed> {
             sys::read_ahead(fd, start, length.min(entry.size() - start));
         }
     }
-    Some(Timed(since))
+    Some(Timed::Waited(since))
+}
+
+fn first_of_small(fd: i32) -> Option<Timed> {
+    let is_told = settings::mode() == Mode::Daemon;
+    is_told.then(|| Timed::Small(sys::now_ns(), fd))
 }
 
 /// Whether the bytes are in memory, asked of the kernel. Of a reader that goes on, as many again

@@ -58,11 +58,16 @@ pub(crate) fn after_fork() {
     }
 }
 
-/// Says that the program is about to read, and waits until the bytes are in memory, for as long as
-/// it may. `None` if nobody answers in time.
-pub(crate) fn ask(fd: i32, file: FileKey, (offset, length): (u64, u64)) -> Option<Answer> {
+/// Says what the program is about to read, or has waited for, and waits until the bytes are in
+/// memory, for as long as it may. `None` if nobody answers in time.
+pub(crate) fn ask(
+    kind: Kind,
+    fd: i32,
+    file: FileKey,
+    (offset, length): (u64, u64),
+) -> Option<Answer> {
     let place = Place::claim()?;
-    let message = Message::new(Kind::Ask, file, offset, length);
+    let message = Message::new(kind, file, offset, length);
     let socket = send(&place, message, Some(fd))?;
     let begun = sys::now_ms();
     let limit = settings::wait_ms();

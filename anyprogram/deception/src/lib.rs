@@ -3,7 +3,9 @@
 //! The one idea: before a call that reads a file, look whether its bytes are in memory. If not, ask
 //! the reception, which reads them and more, and wait for it for a bounded time. Then make the call
 //! as the program made it, and return what it returns, `errno` too. So nothing that happens here
-//! can change what a program sees but the time it takes.
+//! can change what a program sees but the time it takes. Of small files the order is the other way
+//! round: how long their first call took tells for nothing whether they were in memory, and if not,
+//! the reception is told, and reads the next ones.
 //!
 //! Invariants: what is remembered of a descriptor is a hint, and wrong hints cost time only. No
 //! lock, no allocation and no open descriptor outlives a call, so signals, threads and forks need no

@@ -25,6 +25,9 @@ pub(crate) struct Memory {
     given_up: AtomicU32,
     latencies: [AtomicU32; BUCKETS],
     paused_until_ms: AtomicU64,
+    walk_paused_until_ms: AtomicU64,
+    /// Small files that were in memory since the reception was told of one that was not.
+    found_small: AtomicU32,
     /// For each hash of a file: other bits of it, and the second of its last wait.
     files: [AtomicU64; FILES],
     /// For each hash of a file: bytes of it that were in memory.
@@ -61,6 +64,8 @@ impl Memory {
             given_up: AtomicU32::new(0),
             latencies: [const { AtomicU32::new(0) }; BUCKETS],
             paused_until_ms: AtomicU64::new(0),
+            walk_paused_until_ms: AtomicU64::new(0),
+            found_small: AtomicU32::new(0),
             files: [const { AtomicU64::new(0) }; FILES],
             resident_ranges: [const { Range::new() }; FILES],
         }
@@ -123,6 +128,26 @@ impl Memory {
     /// Whether the reception was not there a moment ago.
     pub(crate) fn is_paused(&self, now_ms: u64) -> bool {
         now_ms < self.paused_until_ms.load(Relaxed)
+    }
+
+    /// A small file was in memory.
+    pub(crate) fn find_small(&self) {
+        self.found_small.fetch_add(1, Relaxed);
+    }
+
+    /// How many were since this was asked last.
+    pub(crate) fn take_found_small(&self) -> u64 {
+        self.found_small.swap(0, Relaxed).into()
+    }
+
+    /// The reception had nothing to read ahead.
+    pub(crate) fn pause_walk(&self, until_ms: u64) {
+        self.walk_paused_until_ms.store(until_ms, Relaxed);
+    }
+
+    /// Whether that was a moment ago.
+    pub(crate) fn is_walk_paused(&self, now_ms: u64) -> bool {
+        now_ms < self.walk_paused_until_ms.load(Relaxed)
     }
 
     /// The reception reads this file for the program.

@@ -4,14 +4,21 @@
 //! threads of its own.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use headlong_library::Places;
 use headlong_serve::disk::Device;
 use headlong_serve::thread_pool::ThreadPool;
+use headlong_walk::{Swept, Walker};
+use rustix::fs::readlink;
+
+use crate::small::Walk;
+use crate::tree::path_of;
 
 /// Threads of a file system for names and attributes, and as many for reads without the engine.
 const THREADS_MAX: usize = 32;
@@ -26,6 +33,7 @@ pub(crate) struct Disk {
     pub(crate) device: Option<Device>,
     pub(crate) names: ThreadPool,
     pub(crate) reads: ThreadPool,
+    pub(crate) walk: Walk,
 }
 
 impl std::fmt::Debug for Disk {
@@ -39,6 +47,8 @@ impl std::fmt::Debug for Disk {
 #[derive(Debug)]
 pub(crate) struct Disks {
     pub(crate) places: Arc<Places>,
+    /// The tree, as the kernel calls it.
+    beneath: PathBuf,
     devices: Vec<Device>,
     /// Of the tree itself.
     first: Arc<Disk>,
@@ -60,9 +70,13 @@ impl Disks {
     ) -> io::Result<Self> {
         let places = Arc::new(Places::beneath(path));
         let device = device_of(&places, &devices, tree);
-        let first = Arc::new(disk(device, dev)?);
+        let beneath = readlink(path_of(tree), Vec::new())?;
+        let beneath = PathBuf::from(OsString::from_vec(beneath.into_bytes()));
+        let walk = || Walk::new(Walker::new(Arc::clone(&places), &beneath));
+        let first = Arc::new(disk(device, dev, walk())?);
         Ok(Self {
             places,
+            beneath,
             devices,
             met: RwLock::new(HashMap::from([(dev, Arc::clone(&first))])),
             first,
@@ -73,6 +87,19 @@ impl Disks {
     /// The engines.
     pub(crate) fn devices(&self) -> &[Device] {
         &self.devices
+    }
+
+    /// Sweeps for programs that go through small files, on all of them, and what was read.
+    pub(crate) fn swept(&self) -> (u64, Swept) {
+        let met = self.met.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all = (0, Swept::default());
+        for disk in met.values() {
+            let (sweeps, swept) = disk.walk.swept();
+            all.0 += sweeps;
+            all.1.files = all.1.files.saturating_add(swept.files);
+            all.1.bytes += swept.bytes;
+        }
+        all
     }
 
     /// The file system of that number. One that nobody has met has the threads of the tree's.
@@ -97,7 +124,8 @@ impl Disks {
         if met.len() >= DISKS_MAX {
             return Arc::clone(&self.first);
         }
-        let disk = met.entry(dev).or_insert_with(|| match disk(device, dev) {
+        let walk = Walk::new(Walker::new(Arc::clone(&self.places), &self.beneath));
+        let disk = met.entry(dev).or_insert_with(|| match disk(device, dev, walk) {
             Ok(disk) => Arc::new(disk),
             Err(error) => {
                 tracing::warn!(%error, "no threads for one more file system; it shares the tree's");
@@ -108,7 +136,7 @@ impl Disks {
     }
 }
 
-fn disk(device: Option<Device>, dev: u64) -> io::Result<Disk> {
+fn disk(device: Option<Device>, dev: u64, walk: Walk) -> io::Result<Disk> {
     let name = device.as_ref().map_or("?", |device| device.name());
     if device.is_none() {
         tracing::warn!(
@@ -120,6 +148,7 @@ fn disk(device: Option<Device>, dev: u64) -> io::Result<Disk> {
     Ok(Disk {
         names: ThreadPool::new(&format!("names-{name}"), THREADS_MAX, WAITING_MAX)?,
         reads: ThreadPool::new(&format!("reads-{name}"), THREADS_MAX, WAITING_MAX)?,
+        walk,
         device,
     })
 }

@@ -238,7 +238,7 @@ impl Filesystem for Mounted {
 
     fn read(
         &self,
-        _request: &Request,
+        request: &Request,
         _node: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -248,7 +248,10 @@ impl Filesystem for Mounted {
         reply: ReplyData,
     ) {
         match self.files.get(handle.0) {
-            Some(open) => self.reading.read(open, offset, size, reply),
+            Some(open) => {
+                let program = u64::from(request.pid());
+                self.reading.read(open, (offset, size), program, reply);
+            }
             None => reply.error(Errno::EBADF),
         }
     }

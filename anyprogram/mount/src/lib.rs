@@ -25,6 +25,7 @@ mod point;
 mod reading;
 mod run;
 mod settings;
+mod small;
 mod stale;
 mod status;
 mod stream;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use headlong_engine::{ConnectionId, StreamId};
 use headlong_library::{Identity, Places};
+use headlong_walk::SMALL_BYTES;
 use rustix::io::Result;
 
 use crate::attributes::attributes;
@@ -53,6 +54,14 @@ impl OpenFile {
         let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         let is_fresh = view.looked_at.is_some_and(|at| at.elapsed() < revalidate);
         is_fresh.then(|| view.stream.clone())
+    }
+
+    /// How long it was when it was looked at, if it is a small file that nobody writes.
+    pub(crate) fn small_bytes(&self) -> Option<u64> {
+        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        let identity = &view.identity;
+        let is_small = identity.is_settled && identity.size < SMALL_BYTES;
+        is_small.then_some(identity.size)
     }
 
     /// It has to be looked at before it is read again.
@@ -132,7 +141,8 @@ impl Opening {
 
     fn stream(&self, open: &OpenFile, identity: &Identity) -> Option<Arc<Stream>> {
         let device = open.disk.device.as_ref()?;
-        if !identity.is_settled || identity.size == 0 {
+        // One call reads a small one; what is worth reading ahead of it is the next file.
+        if !identity.is_settled || identity.size < SMALL_BYTES {
             return None;
         }
         let stream = self.nodes.stream(open.node, identity, || {

@@ -18,6 +18,7 @@ use tokio::runtime::Handle;
 
 use crate::late::Late;
 use crate::open::{OpenFile, Opening};
+use crate::small::read_now;
 use crate::stream::Stream;
 
 /// Everybody: chains are told apart by where they are, for many programs open a file anew for each
@@ -38,6 +39,8 @@ struct Asked {
     open: Arc<OpenFile>,
     offset: u64,
     size: u32,
+    /// Number of its process.
+    program: u64,
     reply: ReplyData,
 }
 
@@ -61,8 +64,8 @@ impl Reading {
     pub(crate) fn read(
         self: &Arc<Self>,
         open: Arc<OpenFile>,
-        offset: u64,
-        size: u32,
+        (offset, size): (u64, u32),
+        program: u64,
         reply: ReplyData,
     ) {
         let known = open.fresh(self.revalidate);
@@ -71,6 +74,7 @@ impl Reading {
                 open,
                 offset,
                 size,
+                program,
                 reply,
             };
             return self.read_by(stream, asked);
@@ -85,6 +89,7 @@ impl Reading {
                     open,
                     offset,
                     size,
+                    program,
                     reply,
                 };
                 reading.read_by(stream, asked);
@@ -145,10 +150,26 @@ impl Reading {
             open,
             offset,
             size,
+            program,
             reply,
         } = asked;
         let disk = Arc::clone(&open.disk);
-        let read = move || read_at(&open.file, offset, size as usize).map_err(Errno::from);
+        let small_bytes = open.small_bytes();
+        let now = small_bytes.and_then(|bytes| read_now(&open.file, offset, size, bytes));
+        let is_first = small_bytes.is_some() && offset == 0;
+        if let Some(bytes) = now {
+            if is_first {
+                disk.walk.found(program);
+            }
+            return reply.data(&bytes);
+        }
+        let for_walk = Arc::clone(&disk);
+        let read = move || {
+            if is_first {
+                for_walk.walk.waits(program, &open.file);
+            }
+            read_at(&open.file, offset, size as usize).map_err(Errno::from)
+        };
         let say = |reply: ReplyData, bytes: Vec<u8>| reply.data(&bytes);
         self.late.run(&disk.reads, reply, read, say);
     }

@@ -71,6 +71,7 @@ impl Status {
             shown["queue"]["positions_bytes"] = json!([]);
             devices.push(shown);
         }
+        let (sweeps, swept) = self.disks.swept();
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "directory": self.directory,
@@ -78,6 +79,11 @@ impl Status {
             "files_open": self.files.count(),
             "folders_open": self.folders.count(),
             "nodes": self.nodes.count(),
+            "small_files": {
+                "sweeps": sweeps,
+                "swept_files": swept.files,
+                "swept_bytes": swept.bytes,
+            },
             "devices": devices,
         })
     }

@@ -31,14 +31,19 @@ pub enum Kind {
     Count,
     /// How is it? The answer is a text in JSON.
     Status,
+    /// The program waited for the disk at a small file; its descriptor comes with it. The length
+    /// is how many it found in memory since it last did. It waits for an [`Answer`]. A reception that
+    /// does not know this closes the connection, and the program goes on.
+    Waited,
 }
 
 impl Kind {
-    const ALL: [(Self, u16); 4] = [
+    const ALL: [(Self, u16); 5] = [
         (Self::Ask, 1),
         (Self::Note, 2),
         (Self::Count, 3),
         (Self::Status, 4),
+        (Self::Waited, 5),
     ];
 }
 
@@ -51,7 +56,7 @@ pub struct Message {
     pub file: FileKey,
     /// First byte.
     pub offset: u64,
-    /// Bytes, at most [`crate::ASK_BYTES_MAX`].
+    /// Bytes, at most [`crate::ASK_BYTES_MAX`]; files, of a [`Kind::Waited`].
     pub length: u64,
     /// Calls that were looked at since the last message.
     pub looked_at: u32,

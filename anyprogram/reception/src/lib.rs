@@ -5,8 +5,12 @@
 //! the engine's shard; what the shard reads goes into the kernel's page cache and is locked there
 //! until it is read. The program then reads it as if nobody had helped.
 //!
-//! Invariants: nothing is opened by a name that a program says; the passed descriptor is closed
-//! before the program is answered, because locks and leases of files live as long as one is open;
+//! Programs that go through small files are the exception: what comes after the file that one waited
+//! for is read in one sweep, by a thread of its own for each device (`headlong-walk`).
+//!
+//! Invariants: nothing is opened by a name that a program says (a walk goes by what folders list);
+//! the passed descriptor is closed before the program is answered, because locks and leases of files
+//! live as long as one is open;
 //! memory that is mapped is never looked at, so that a file that shrinks harms nobody; memory that
 //! is locked stays within the budget; whoever is full says so, and the program goes on.
 
@@ -25,6 +29,7 @@ mod run;
 mod settings;
 mod status;
 mod waiting;
+mod walks;
 
 pub use run::{RunError, run};
 pub use settings::{Flags, Mode, Settings, manual};

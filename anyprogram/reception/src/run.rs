@@ -31,6 +31,7 @@ use crate::readers::{How, Readers};
 use crate::receive::{Received, receive};
 use crate::settings::{Mode, Settings};
 use crate::status::{Counters, STATUS_BYTES_MAX};
+use crate::walks::{Waited, Walks};
 use headlong_report::say;
 use headlong_serve::service_manager::{self, Heartbeat, NotifyState};
 
@@ -109,6 +110,7 @@ pub fn run(settings: &Settings) -> Result<(), RunError> {
         clients: Clients::default(),
         places: Arc::new(Places::beneath(Path::new("/"))),
         devices: Arc::default(),
+        walks: Walks::default(),
         started: Clock::now(),
         is_showing: Arc::default(),
     };
@@ -160,6 +162,7 @@ struct Reception {
     clients: Clients,
     places: Arc<Places>,
     devices: Arc<Mutex<Devices>>,
+    walks: Walks,
     started: Clock,
     is_showing: Arc<AtomicBool>,
 }
@@ -233,8 +236,11 @@ impl Reception {
                     let _ = device.try_send(Message::Note(note));
                 }
             }
+            (Kind::Waited, Some(passed)) => {
+                self.hear_waited(connection, passed, sender, message.length);
+            }
             (Kind::Status, _) => self.show(connection),
-            (Kind::Ask, None) => say(&connection, Answer::LeaveAlone),
+            (Kind::Ask | Kind::Waited, None) => say(&connection, Answer::LeaveAlone),
             (Kind::Count, _) => {}
         }
         None
@@ -281,6 +287,26 @@ impl Reception {
             && let Message::Ask(ask) = message
         {
             go_on(*ask, counters);
+        }
+    }
+
+    /// A program waited for the disk at a small file. Who is not answered goes on.
+    fn hear_waited(&self, connection: OwnedFd, passed: OwnedFd, sender: UCred, found: u64) {
+        let pid = sender.pid.as_raw_nonzero().get();
+        let is_wanted = self.settings.mode == Mode::Full && version(&passed).is_some();
+        let Some(seat) = self.clients.seat(pid).filter(|_| is_wanted) else {
+            drop(passed);
+            return say(&connection, Answer::GoOn);
+        };
+        let waited = Waited {
+            answering: Answering::new(connection, seat),
+            program: u64::from(pid.unsigned_abs()),
+            found: u32::try_from(found).unwrap_or(u32::MAX),
+            passed: passed.into(),
+        };
+        if let Ok(device) = self.places.device_of(&waited.passed) {
+            self.walks
+                .hear(device, &self.places, &self.counters, waited);
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use headlong_protocol::{Answer, BUCKETS, Kind, Message, bucket, bucket_end_us};
+use headlong_walk::Swept;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags,
     SocketType, connect, recvmsg, send, socket_with, sockopt,
@@ -26,6 +27,10 @@ pub(crate) struct Counters {
     asked: AtomicU64,
     noted: AtomicU64,
     unreadable: AtomicU64,
+    small_waits: AtomicU64,
+    sweeps: AtomicU64,
+    swept_files: AtomicU64,
+    swept_bytes: AtomicU64,
     ready: AtomicU64,
     gone_on: AtomicU64,
     left_alone: AtomicU64,
@@ -45,6 +50,7 @@ impl Counters {
         match message.kind {
             Kind::Ask => self.asked.fetch_add(1, Relaxed),
             Kind::Note => self.noted.fetch_add(1, Relaxed),
+            Kind::Waited => self.small_waits.fetch_add(1, Relaxed),
             Kind::Count | Kind::Status => 0,
         };
     }
@@ -52,6 +58,13 @@ impl Counters {
     /// Somebody said something that is no message.
     pub(crate) fn misheard(&self) {
         self.unreadable.fetch_add(1, Relaxed);
+    }
+
+    /// Small files were read ahead of a program.
+    pub(crate) fn swept(&self, swept: Swept) {
+        self.sweeps.fetch_add(u64::from(swept.files > 0), Relaxed);
+        self.swept_files.fetch_add(swept.files.into(), Relaxed);
+        self.swept_bytes.fetch_add(swept.bytes, Relaxed);
     }
 
     /// A call was answered after so long a wait.
@@ -80,6 +93,10 @@ impl Counters {
             "left_alone": number(&self.left_alone),
             "given_up": number(&self.given_up),
             "unreadable": number(&self.unreadable),
+            "small_waits": number(&self.small_waits),
+            "sweeps": number(&self.sweeps),
+            "swept_files": number(&self.swept_files),
+            "swept_bytes": number(&self.swept_bytes),
             "latencies": histogram(&self.latencies),
             "waits": histogram(&self.waits),
         })

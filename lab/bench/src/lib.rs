@@ -16,6 +16,7 @@ mod agree;
 mod climb;
 pub mod command;
 mod compare;
+mod diffs;
 mod disk_trace;
 mod experiment;
 mod facts;
@@ -41,6 +42,7 @@ pub use agree::{Agreement, Figures, Pair, Tolerance, agree};
 pub use climb::{Climbed, Stretch, Work};
 pub use command::{BenchError, Ending, Options, default_store};
 pub use compare::{Compared, Rates, Ratio, compare};
+pub use diffs::{DiffRun, Diffing, How, diffs};
 pub use disk_trace::DiskPattern;
 pub use experiment::{
     Apache, Baseline, Cache, CacheKind, Cell, Climb, DriveSpec, Experiment, FileSet, FlashTier,

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod automated;
+mod diffs;
 mod experiments;
 mod flashstream;
 mod hold;
@@ -17,6 +18,7 @@ mod published;
 mod reading;
 
 pub use automated::{Choice, reproduce_virtual, scenario_names};
+pub use diffs::{DiffAgain, diff_again};
 pub use experiments::{experiment, reproduce, reproduce_imitated};
 pub use flashstream::{FlashPart, Flashing, flashstream};
 pub use hold::{Holding, hold};

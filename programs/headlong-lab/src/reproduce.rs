@@ -8,8 +8,8 @@ use clap::builder::PossibleValuesParser;
 use headlong_bench::Virtual;
 use headlong_chain_sim::Settings;
 use headlong_reproduce::{
-    Choice, FlashPart, Flashing, Holding, Paper, experiment, flashstream, hold, netflix, reproduce,
-    reproduce_imitated, reproduce_virtual, scenario_names,
+    Choice, DiffAgain, FlashPart, Flashing, Holding, Paper, diff_again, experiment, flashstream,
+    hold, netflix, reproduce, reproduce_imitated, reproduce_virtual, scenario_names,
 };
 use headlong_units::Duration;
 
@@ -25,14 +25,16 @@ pub(crate) enum Reproduce {
     ///   headlong reproduce to-chunk --virtual
     #[command(verbatim_doc_comment)]
     ToChunk(EitherWay),
-    /// Serialized and large reads, and the kernel's read-ahead (TOMPECS 2018)
+    /// Serialized and large reads, the kernel's read-ahead, and small files (TOMPECS 2018)
     ///
     ///   headlong reproduce libception --part asap --quick
     ///   headlong reproduce libception --part readahead --quick
+    ///   headlong reproduce libception --part diff --quick
     #[command(verbatim_doc_comment)]
     Libception {
-        /// asap is section 5 (Table 2, Figures 2 to 6); readahead is 6.5 (Figures 14 and 15)
-        #[arg(long, value_name = "NAME", value_parser = ["asap", "readahead"])]
+        /// asap is section 5 (Table 2, Figures 2 to 6); readahead is 6.5 (Figures 14 and 15); diff is
+        /// section 8 (Figure 18, Table 4), on a drive as fast as life, with nothing else to do here
+        #[arg(long, value_name = "NAME", value_parser = ["asap", "readahead", "diff"])]
         part: String,
         #[command(flatten)]
         again: EitherWay,
@@ -283,6 +285,22 @@ pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<()> {
             return judge(reproduce_virtual(&choice, &options)?);
         }
         Reproduce::AutomatedPrefetching { again, .. } => (Paper::Sizes, again, false),
+        Reproduce::Libception { part, again: way } if part == "diff" => {
+            if way.is_virtual || way.again.output.plan {
+                return Err(anyhow!(
+                    "--part diff runs real programs: it takes neither --virtual nor --plan"
+                ));
+            }
+            let options = way
+                .again
+                .output
+                .options("libception-diff", way.again.quick)?;
+            let again = DiffAgain {
+                is_quick: way.again.quick,
+                seed: 1,
+            };
+            return judge(diff_again(&again, &options)?);
+        }
         Reproduce::ToChunk(way) => (Paper::ToChunk, &way.again, way.is_virtual),
         Reproduce::Libception { part, again: way } => match part.as_str() {
             "asap" => (Paper::Asap, &way.again, way.is_virtual),

@@ -231,7 +231,7 @@ pub(crate) fn set_words(changes: &[(String, String)]) -> Vec<String> {
 }
 
 /// The drive says in one line of JSON when it can be used.
-pub(super) fn ready_line(
+pub(crate) fn ready_line(
     process: &mut Process,
 ) -> Result<(Value, BufReader<ChildStdout>), RigError> {
     let mut line = String::new();
@@ -251,7 +251,7 @@ pub(super) fn ready_line(
     })
 }
 
-pub(super) fn device_name(ready: &Value) -> Result<String, RigError> {
+pub(crate) fn device_name(ready: &Value) -> Result<String, RigError> {
     let device = ready["device"]
         .as_str()
         .and_then(|path| path.strip_prefix("/dev/"));

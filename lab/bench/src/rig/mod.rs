@@ -19,15 +19,17 @@ mod queue;
 mod ssd;
 mod store;
 
-pub(crate) use disk::{Disk, DiskSetup, set_words};
+pub(crate) use control::Control;
+pub(crate) use disk::{Disk, DiskSetup, device_name, ready_line, set_words};
 pub use error::RigError;
 pub(crate) use group::Group;
 pub use group::MemoryUse;
-pub(crate) use guard::{Guard, Start};
+pub(crate) use guard::{Guard, Kind, Start};
 pub(crate) use network::PrivateNetwork;
 pub(crate) use process::{Output, Process};
 pub use queue::QueueSettings;
 pub(crate) use ssd::{Holds, Ssd, SsdSetup};
+pub(crate) use queue::set_scheduler;
 use store::Store;
 
 use std::path::{Path, PathBuf};

@@ -46,6 +46,11 @@ pub(crate) fn set(device: &str, kernel: &Kernel) -> Result<QueueSettings, RigErr
     Ok(in_force)
 }
 
+/// Sets the scheduler alone.
+pub(crate) fn set_scheduler(device: &str, scheduler: &str) -> Result<(), RigError> {
+    write(device, "scheduler", scheduler)
+}
+
 /// What is in force.
 pub(crate) fn look(device: &str) -> Result<QueueSettings, RigError> {
     let number = |file| Ok::<u32, RigError>(read(device, file)?.parse().unwrap_or(0));

@@ -1,0 +1,103 @@
+//! Small files: read through the kernel's page cache, and ahead of programs that go through a tree.
+//!
+//! The one idea: the engine reads ahead within a file, and a small one is read by one call. What comes
+//! after it is the next file, so a program that waits for small files has the next ones read in one
+//! sweep ([`headlong_walk`]), and its reads find them in memory.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::IoSliceMut;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use headlong_walk::{Swept, Walker};
+use rustix::io::{ReadWriteFlags, preadv2};
+
+/// Programs whose files are counted; beyond them all counts begin anew.
+const PROGRAMS_MAX: usize = 1024;
+
+/// Programs that wait for a sweep at a time; more read at once, and take no thread meanwhile.
+const WAITING_MAX: u32 = 8;
+
+/// The sweeps of one disk, one after another.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    walker: Mutex<Walker>,
+    waiting: AtomicU32,
+    /// Small files that each program found in memory since it last waited for one.
+    found: Mutex<HashMap<u64, u32>>,
+    swept: Mutex<(u64, Swept)>,
+}
+
+impl Walk {
+    pub(crate) fn new(walker: Walker) -> Self {
+        Self {
+            walker: Mutex::new(walker),
+            waiting: AtomicU32::new(0),
+            found: Mutex::default(),
+            swept: Mutex::default(),
+        }
+    }
+
+    /// A program began to read a file that is in memory.
+    pub(crate) fn found(&self, program: u64) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if found.len() >= PROGRAMS_MAX && !found.contains_key(&program) {
+            found.clear();
+        }
+        let count = found.entry(program).or_insert(0);
+        *count = count.saturating_add(1);
+    }
+
+    /// A program begins to read a file that is not: it and what comes next is read, if it is small.
+    /// Waits for the disk.
+    pub(crate) fn waits(&self, program: u64, file: &File) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = found.remove(&program).unwrap_or(0);
+        drop(found);
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let now = (before < WAITING_MAX).then(|| {
+            let mut walker = self.walker.lock().unwrap_or_else(PoisonError::into_inner);
+            walker.waited(program, file, count)
+        });
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        let now = now.unwrap_or_default();
+        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        swept.0 += u64::from(now.files > 0);
+        swept.1.files = swept.1.files.saturating_add(now.files);
+        swept.1.bytes += now.bytes;
+    }
+
+    /// Sweeps, and what was read by them.
+    pub(crate) fn swept(&self) -> (u64, Swept) {
+        *self.swept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads what is in memory, if all of it is that the file has there.
+pub(crate) fn read_now(file: &File, offset: u64, size: u32, file_bytes: u64) -> Option<Vec<u8>> {
+    let wanted = u64::from(size).min(file_bytes.checked_sub(offset)?);
+    let mut bytes = vec![0; usize::try_from(wanted).ok().filter(|wanted| *wanted > 0)?];
+    let mut vector = [IoSliceMut::new(&mut bytes)];
+    let count = preadv2(file, &mut vector, offset, ReadWriteFlags::NOWAIT).ok()?;
+    // A file that became shorter is read by a call that may wait.
+    (count == bytes.len()).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_memory_is_read_at_once_up_to_the_end_of_the_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a");
+        std::fs::write(&path, "0123456789").expect("written");
+        let file = File::open(&path).expect("there");
+        // Not every file system says what needs no waiting.
+        if let Some(bytes) = read_now(&file, 4, 100, 10) {
+            assert_eq!(bytes, b"456789");
+        }
+        assert_eq!(read_now(&file, 0, 100, 50), None, "it is shorter than that");
+    }
+}

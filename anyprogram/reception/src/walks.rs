@@ -1,0 +1,79 @@
+//! Programs that go through small files: a thread for each device reads ahead of them, in one sweep
+//! after another ([`headlong_walk`]).
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use headlong_library::Places;
+use headlong_protocol::Answer;
+use headlong_walk::Walker;
+
+use crate::answering::Answering;
+use crate::status::Counters;
+
+/// Devices with a thread.
+const DEVICES_MAX: usize = 64;
+/// Programs that wait for a sweep of one device; more go on at once, as without.
+const WAITING_MAX: usize = 8;
+
+/// A program that waited for the disk at a small file.
+#[derive(Debug)]
+pub(crate) struct Waited {
+    pub(crate) passed: File,
+    /// Number of its process.
+    pub(crate) program: u64,
+    /// Small files that it found in memory since it last waited.
+    pub(crate) found: u32,
+    pub(crate) answering: Answering,
+}
+
+/// The threads.
+#[derive(Debug, Default)]
+pub(crate) struct Walks(Mutex<BTreeMap<usize, SyncSender<Waited>>>);
+
+impl Walks {
+    /// Has the thread of a device read ahead, started if it is new. Who is not taken goes on.
+    pub(crate) fn hear(
+        &self,
+        device: usize,
+        places: &Arc<Places>,
+        counters: &Arc<Counters>,
+        waited: Waited,
+    ) {
+        let mut walks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(walk) = walks.get(&device) {
+            let _ = walk.try_send(waited);
+            return;
+        }
+        if walks.len() >= DEVICES_MAX {
+            return;
+        }
+        let (sender, waits) = sync_channel(WAITING_MAX);
+        let walker = Walker::new(Arc::clone(places), Path::new("/"));
+        let counters = Arc::clone(counters);
+        let thread = std::thread::Builder::new().name(format!("walk-{device}"));
+        if thread
+            .spawn(move || walk(walker, &waits, &counters))
+            .is_ok()
+        {
+            let _ = sender.try_send(waited);
+            walks.insert(device, sender);
+        }
+    }
+}
+
+fn walk(mut walker: Walker, waits: &Receiver<Waited>, counters: &Counters) {
+    while let Ok(waited) = waits.recv() {
+        let swept = walker.waited(waited.program, &waited.passed, waited.found);
+        counters.swept(swept);
+        // Before the answer: a lock that the program has on its file ends with its descriptor.
+        drop(waited.passed);
+        waited.answering.answer(match swept.files {
+            0 => Answer::GoOn,
+            _ => Answer::Ready,
+        });
+    }
+}

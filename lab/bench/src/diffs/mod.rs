@@ -1,0 +1,379 @@
+//! One and two `diff -r` at a time, as they are and read for (libception section 8).
+//!
+//! The one idea: the drive is emulated, its file system and scheduler are the kernel's, and the
+//! programs are started as a person would start them. Every run begins with nothing of the file
+//! system in memory. Whatever reads for a diff, it must print what it prints without.
+
+mod trees;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::command::BenchError;
+use crate::rig::{
+    Control, Guard, Kind, Output, Process, RigError, Start, device_name, find_program, on_time,
+    ready_line, set_scheduler,
+};
+use headlong_report::say;
+
+const DRIVE: &str = "wd-red-wd10efrx";
+/// Inodes for four trees of so many files, and their folders.
+const INODES_PER_FILE: u32 = 6;
+/// A daemon has begun within this time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub struct Diffing {
+    /// Files of each tree.
+    pub files: u32,
+    /// Of the trees.
+    pub seed: u64,
+    /// The kernel's schedulers that are tried.
+    pub schedulers: Vec<String>,
+    /// How many times faster than real time the drive works.
+    pub time_scale: u32,
+    /// The program `headlong`.
+    pub headlong: PathBuf,
+}
+
+/// What reads for the diffs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum How {
+    /// Nothing.
+    Plain,
+    /// A reception, which the preloaded library asks.
+    Preload,
+    /// A mount.
+    Mount,
+}
+
+impl How {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Plain, Self::Preload, Self::Mount];
+}
+
+/// What came of one run. Times are model time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DiffRun {
+    /// What read for the diffs.
+    pub how: How,
+    /// Diffs at a time.
+    pub diffs: u32,
+    /// The kernel's scheduler.
+    pub scheduler: String,
+    /// From the first start to the last end.
+    pub seconds: f64,
+    /// In which the drive had something to do.
+    pub busy_seconds: f64,
+    /// Requests that it read.
+    pub reads: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Requests that did not follow the one before without repositioning.
+    pub seeks: u64,
+    /// Mean time of a request in the drive, and with its waiting.
+    pub service_ms: f64,
+    /// See above.
+    pub wait_ms: f64,
+    /// Lateness of the emulated drive as a part of all waiting for it.
+    pub late_share: f64,
+}
+
+/// Makes the drive and the trees, and all runs.
+///
+/// # Errors
+/// If something is missing, or the machine failed.
+pub fn diffs(
+    diffing: &Diffing,
+    mut tell: impl FnMut(&DiffRun),
+) -> Result<Vec<DiffRun>, BenchError> {
+    let missing = missing();
+    if !missing.is_empty() {
+        return Err(BenchError::Missing(missing));
+    }
+    let guard = Guard::start()?;
+    guard.watch_signals()?;
+    let mut rig = Rig::start(&guard, diffing)?;
+    let mut runs = Vec::new();
+    for scheduler in &diffing.schedulers {
+        for diffs in [1, 2] {
+            // What must be the same whoever reads.
+            let mut printed = None;
+            for how in How::ALL {
+                let (run, now) = rig.run(how, diffs, scheduler)?;
+                if *printed.get_or_insert_with(|| now.clone()) != now {
+                    let what = format!("{diffs} diffs, read for by {how:?},");
+                    let answer = "something else than without".to_owned();
+                    return Err(RigError::Answer { what, answer }.into());
+                }
+                tell(&run);
+                runs.push(run);
+            }
+        }
+    }
+    drop(rig);
+    guard.finish();
+    Ok(runs)
+}
+
+fn missing() -> Vec<String> {
+    let mut missing = Vec::new();
+    if !rustix::process::geteuid().is_root() {
+        missing.push("root: a drive is mounted; run it as root".to_owned());
+    }
+    let programs = [("diff", "diffutils"), ("mkfs.ext4", "e2fsprogs")];
+    let absent = programs
+        .iter()
+        .filter(|(name, _)| find_program(name).is_none());
+    missing.extend(absent.map(|(name, package)| format!("the program {name}: install {package}")));
+    missing
+}
+
+struct Rig<'d> {
+    diffing: &'d Diffing,
+    guard: Guard,
+    control: Control,
+    device: String,
+    point: PathBuf,
+    /// Ended after what is above it was used.
+    _drive: Process,
+    _stdout: Box<dyn std::io::BufRead>,
+}
+
+impl<'d> Rig<'d> {
+    fn start(guard: &Guard, diffing: &'d Diffing) -> Result<Self, RigError> {
+        let (point, socket) = (
+            guard.folder().join("disk"),
+            guard.folder().join("drive.sock"),
+        );
+        std::fs::create_dir_all(&point).map_err(|error| RigError::io(point.display(), error))?;
+        let inodes = diffing.files.saturating_mul(INODES_PER_FILE).to_string();
+        let (scale, at, to) = (diffing.time_scale.to_string(), text(&point), text(&socket));
+        let words = [
+            &text(&diffing.headlong),
+            "disk",
+            "emulate",
+            DRIVE,
+            "--time-scale",
+            &scale,
+            "--timing",
+            "off",
+            "--file-system",
+            "ext4",
+            "--inodes",
+            &inodes,
+            "--mount",
+            &at,
+            "--control",
+            &to,
+            "--json",
+        ];
+        let start = Start {
+            kind: Kind::Disk,
+            ..Start::PLAIN
+        };
+        let mut drive = Process::start(guard, start, &words.map(str::to_owned), Output::Kept)?;
+        let (ready, stdout) = ready_line(&mut drive)?;
+        let device = device_name(&ready)?;
+        let control = Control::connect(&socket)?;
+        say!("writing four trees of {} files", diffing.files);
+        let written = trees::write(&point, diffing.files, diffing.seed);
+        written.map_err(|error| RigError::io(point.display(), error))?;
+        Ok(Self {
+            diffing,
+            guard: guard.clone(),
+            control,
+            device,
+            point,
+            _drive: drive,
+            _stdout: Box::new(stdout),
+        })
+    }
+
+    /// One run, and what was printed in it.
+    fn run(
+        &mut self,
+        how: How,
+        diffs: u32,
+        scheduler: &str,
+    ) -> Result<(DiffRun, Vec<Vec<u8>>), RigError> {
+        self.control.timing(false)?;
+        self.control.ask(&json!({ "do": "remount" }))?;
+        set_scheduler(&self.device, scheduler)?;
+        self.control.timing(true)?;
+        let reader = self.reader(how)?;
+        self.control.ask(&json!({ "do": "counters_reset" }))?;
+        let begun = Instant::now();
+        let children: Result<Vec<Child>, RigError> =
+            (1..=diffs).map(|number| self.diff(how, number)).collect();
+        let mut printed = Vec::new();
+        std::thread::scope(|scope| {
+            let waiting: Vec<_> = children?
+                .into_iter()
+                .map(|child| scope.spawn(move || child.wait_with_output()))
+                .collect();
+            for thread in waiting {
+                let ended = thread.join().map_err(|_| RigError::Stopping)?;
+                let output = ended.map_err(|error| RigError::io("diff", error))?;
+                // 0 is no difference, 1 some.
+                if output.status.code().is_none_or(|code| code > 1) {
+                    let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                    let what = "diff -r".to_owned();
+                    return Err(RigError::Failed { what, words });
+                }
+                printed.push(output.stdout);
+            }
+            Ok(())
+        })?;
+        let seconds = begun.elapsed().as_secs_f64() * f64::from(self.diffing.time_scale);
+        let counters = self.control.ask(&json!({ "do": "counters" }))?;
+        self.control.timing(false)?;
+        drop(reader);
+        let run = DiffRun::of(&counters, (how, diffs, scheduler), seconds);
+        Ok((run, printed))
+    }
+
+    fn diff(&self, how: How, number: u32) -> Result<Child, RigError> {
+        let mut words = on_time();
+        if how == How::Preload {
+            let run = [
+                &text(&self.diffing.headlong),
+                "run",
+                "--socket",
+                &self.socket(),
+            ];
+            words.extend(run.map(str::to_owned));
+            words.extend(["--only-if-helped", "--"].map(str::to_owned));
+        }
+        words.extend(["diff".to_owned(), "-r".to_owned()]);
+        words.extend(["a", "b"].map(|version| format!("{version}{number}")));
+        let folder = match how {
+            How::Mount => self.mounted(),
+            _ => self.point.clone(),
+        };
+        self.guard.spawn(Start::PLAIN, &words, |command| {
+            command.current_dir(folder);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        })
+    }
+
+    /// What reads for the diffs; it ends when dropped.
+    fn reader(&self, how: How) -> Result<Option<Reader>, RigError> {
+        let (headlong, scale) = (
+            text(&self.diffing.headlong),
+            self.diffing.time_scale.to_string(),
+        );
+        let (tree, socket, mounted) = (text(&self.point), self.socket(), self.mounted());
+        let words: Vec<&str> = match how {
+            How::Plain => return Ok(None),
+            How::Preload => vec![&headlong, "reception", "--socket", &socket],
+            How::Mount => {
+                let made = std::fs::create_dir_all(&mounted);
+                made.map_err(|error| RigError::io(mounted.display(), error))?;
+                let point = mounted.to_str().unwrap_or_default();
+                vec![&headlong, "mount", &tree, point]
+            }
+        };
+        let words = words.into_iter().chain(["--time-scale", &scale]);
+        let mut all = on_time();
+        all.extend(words.map(str::to_owned));
+        let mut process = Process::start(&self.guard, Start::PLAIN, &all, Output::Kept)?;
+        process.drain();
+        let deadline = Instant::now() + PATIENCE;
+        let is_there = || match how {
+            How::Mount => is_mount_point(&mounted),
+            _ => Path::new(&socket).exists(),
+        };
+        while !is_there() {
+            if process.ended().is_some() || Instant::now() > deadline {
+                return Err(RigError::Failed {
+                    what: all.join(" "),
+                    words: process.last_words(),
+                });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(Some(Reader(process)))
+    }
+
+    fn socket(&self) -> String {
+        text(&self.guard.folder().join("reception.sock"))
+    }
+
+    fn mounted(&self) -> PathBuf {
+        self.guard.folder().join("mounted")
+    }
+}
+
+struct Reader(Process);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn is_mount_point(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let dev = |path: &Path| std::fs::metadata(path).ok().map(|found| found.dev());
+    let above = path.parent().and_then(dev);
+    dev(path)
+        .zip(above)
+        .is_some_and(|(own, above)| own != above)
+}
+
+impl DiffRun {
+    fn of(counters: &Value, (how, diffs, scheduler): (How, u32, &str), seconds: f64) -> Self {
+        let number = |name: &str| {
+            let found = counters.pointer(&format!("/counters/{name}"));
+            found.and_then(Value::as_f64).unwrap_or(0.0)
+        };
+        let reads = number("reads/requests").max(1.0);
+        Self {
+            how,
+            diffs,
+            scheduler: scheduler.to_owned(),
+            seconds,
+            busy_seconds: number("busy_ns") / 1e9,
+            reads: number("reads/requests") as u64,
+            bytes: number("reads/bytes") as u64,
+            seeks: number("reads/seeks") as u64,
+            service_ms: number("reads/service_ns") / reads / 1e6,
+            wait_ms: number("reads/response_ns") / reads / 1e6,
+            late_share: number("lateness/late_ns") / number("lateness/response_ns").max(1.0),
+        }
+    }
+
+    /// Share of its time in which the drive had something to do.
+    pub fn busy_share(&self) -> f64 {
+        self.busy_seconds / self.seconds.max(1e-9)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_told_by_the_drives_counters() {
+        let counters = json!({"counters": {
+            "busy_ns": 8e9,
+            "reads": {"requests": 4, "bytes": 64, "seeks": 2, "service_ns": 8e6, "response_ns": 16e6},
+            "lateness": {"late_ns": 1, "response_ns": 100},
+        }});
+        let run = DiffRun::of(&counters, (How::Mount, 2, "none"), 10.0);
+        assert_eq!((run.reads, run.seeks), (4, 2));
+        assert_eq!((run.service_ms, run.wait_ms), (2.0, 4.0));
+        assert!((run.busy_share() - 0.8).abs() < 1e-9 && (run.late_share - 0.01).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,336 @@
+//! One and two diffs at a time (libception section 8): Figure 18 and Table 4 again.
+
+use headlong_bench::command::print;
+use headlong_bench::{
+    BenchError, DiffRun, Diffing, Ending, How, MB, Options, diffs as measured, write_section,
+};
+use headlong_report::{Cell, Page, Section, Table};
+use serde::Serialize;
+
+const FILES: u32 = 40_000;
+const FILES_QUICK: u32 = 2_000;
+const SCHEDULERS: [&str; 3] = ["none", "mq-deadline", "bfq"];
+const SCHEDULERS_QUICK: [&str; 1] = ["mq-deadline"];
+/// The drive works as fast as life: on a faster one, processors and the emulator's own way of a
+/// request would count as many times as much, and here every file is a request.
+const TIME_SCALE: u32 = 1;
+
+/// Two diffs at a time take at most so much of the time that they take without.
+const TWO_MAX: f64 = 0.5;
+/// One takes no longer, but for what two runs of the same differ by.
+const ONE_MAX: f64 = 1.05;
+/// Below this share of busy time, two diffs without help wait for the machine and not for the drive.
+const BUSY_MIN: f64 = 0.75;
+/// Answers that are late by more than this part of all waiting are no longer that drive's.
+const LATE_MAX: f64 = 0.05;
+
+/// A row of the paper's Table 4.
+struct Theirs {
+    busy: f64,
+    service_ms: f64,
+    mb_s: f64,
+    reads_s: f64,
+    wait_ms: f64,
+}
+
+/// Libception Table 4, on Linux with the WD drive and its default scheduler.
+fn theirs(run: &DiffRun) -> Option<Theirs> {
+    let [busy, service_ms, mb_s, reads_s, wait_ms] = match (run.how, run.diffs) {
+        (How::Plain, 1) => [96.6, 3.2, 3.9, 387.2, 19.6],
+        (How::Plain, 2) => [99.7, 8.2, 1.3, 130.2, 45.0],
+        (How::Preload, 1) => [94.3, 3.5, 4.2, 339.7, 19.4],
+        (How::Preload, 2) => [98.6, 5.0, 2.9, 231.3, 17.3],
+        _ => return None,
+    };
+    Some(Theirs {
+        busy,
+        service_ms,
+        mb_s,
+        reads_s,
+        wait_ms,
+    })
+}
+
+/// What is to be made, and how.
+#[derive(Debug, Clone)]
+pub struct DiffAgain {
+    /// Smaller trees and one scheduler.
+    pub is_quick: bool,
+    /// Of the trees.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Serialize)]
+struct Diffed {
+    schema: &'static str,
+    files: u32,
+    seed: u64,
+    runs: Vec<DiffRun>,
+}
+
+/// Makes the runs, writes the page and prints the tables.
+///
+/// # Errors
+/// If the machine failed, or a result cannot be written.
+pub fn diff_again(again: &DiffAgain, options: &Options) -> Result<Ending, BenchError> {
+    let (files, schedulers): (u32, &[&str]) = match again.is_quick {
+        true => (FILES_QUICK, &SCHEDULERS_QUICK),
+        false => (FILES, &SCHEDULERS),
+    };
+    let diffing = Diffing {
+        files,
+        seed: again.seed,
+        schedulers: schedulers.iter().map(|&name| name.to_owned()).collect(),
+        time_scale: TIME_SCALE,
+        headlong: options.headlong.clone(),
+    };
+    let runs = measured(&diffing, |run| {
+        headlong_report::say!(
+            "{}, {} at a time, {}: {:.1} s, the drive busy for {:.1} s",
+            name(run.how),
+            run.diffs,
+            run.scheduler,
+            run.seconds,
+            run.busy_seconds
+        );
+    })?;
+    let diffed = Diffed {
+        schema: "headlong-diff-1",
+        files,
+        seed: again.seed,
+        runs,
+    };
+    let at = |error| BenchError::Result(options.results.display().to_string(), error);
+    std::fs::create_dir_all(&options.results).map_err(at)?;
+    diffed.page(options).write(&options.report())?;
+    let text = diffed.text();
+    if let Some(file) = &options.markdown {
+        write_section(file, "diff", &text)?;
+    }
+    let mut json = serde_json::to_value(&diffed).unwrap_or_default();
+    json["ending"] = format!("{:?}", diffed.ending()).to_lowercase().into();
+    print(options, &json, || {
+        format!("{text}\nThe page: {}\n", options.report().display())
+    });
+    Ok(diffed.ending())
+}
+
+fn name(how: How) -> &'static str {
+    match how {
+        How::Plain => "without",
+        How::Preload => "preload",
+        How::Mount => "mount",
+    }
+}
+
+impl Diffed {
+    /// The run without help that a run is beside.
+    fn plain(&self, run: &DiffRun) -> Option<&DiffRun> {
+        let is_same = |other: &&DiffRun| {
+            (other.how, other.diffs) == (How::Plain, run.diffs) && other.scheduler == run.scheduler
+        };
+        self.runs.iter().find(is_same)
+    }
+
+    /// Its time as a part of that without help.
+    fn ratio(&self, run: &DiffRun) -> Option<f64> {
+        let plain = self.plain(run).filter(|_| run.how != How::Plain)?;
+        Some(run.seconds / plain.seconds.max(1e-9))
+    }
+
+    /// Why this machine says nothing about the drive.
+    fn complaint(&self) -> Option<String> {
+        let is_plain_two = |run: &&DiffRun| (run.how, run.diffs) == (How::Plain, 2);
+        let busy = self.runs.iter().filter(is_plain_two);
+        let idle = busy.map(DiffRun::busy_share).fold(1.0, f64::min);
+        let late = self
+            .runs
+            .iter()
+            .map(|run| run.late_share)
+            .fold(0.0, f64::max);
+        if idle < BUSY_MIN {
+            let busy = idle * 100.0;
+            return Some(format!(
+                "the drive was busy only {busy:.0} % of the time of two diffs: the processors were \
+                 the limit"
+            ));
+        }
+        (late > LATE_MAX).then(|| {
+            let late = late * 100.0;
+            format!("the emulated drive was late by {late:.1} % of all waiting for it")
+        })
+    }
+
+    fn ending(&self) -> Ending {
+        let is_in = |run: &DiffRun| {
+            let most = if run.diffs == 1 { ONE_MAX } else { TWO_MAX };
+            self.ratio(run).is_none_or(|ratio| ratio <= most)
+        };
+        match self.complaint() {
+            Some(_) => Ending::Refused,
+            None if self.runs.iter().all(is_in) => Ending::Done,
+            None => Ending::Missed,
+        }
+    }
+
+    /// Libception Figure 18.
+    fn times(&self) -> Table {
+        let heads = [
+            "Scheduler",
+            "Diffs at a time",
+            "Read for by",
+            "Time (s)",
+            "Drive busy (s)",
+            "Time, of without",
+            "At most",
+        ];
+        let mut table = Table::new(heads).caption("Run times (libception Figure 18)");
+        for run in &self.runs {
+            let most = match (run.how, run.diffs) {
+                (How::Plain, _) => None,
+                (_, 1) => Some(ONE_MAX),
+                _ => Some(TWO_MAX),
+            };
+            table.push([
+                run.scheduler.as_str().into(),
+                Cell::number(run.diffs.into(), 0),
+                name(run.how).into(),
+                Cell::number(run.seconds, 1),
+                Cell::number(run.busy_seconds, 1),
+                Cell::maybe(self.ratio(run), 2),
+                Cell::maybe(most, 2),
+            ]);
+        }
+        table
+    }
+
+    /// Libception Table 4, theirs in parentheses.
+    fn drive(&self) -> Table {
+        let heads = [
+            "Scheduler",
+            "Run",
+            "Busy (%)",
+            "Service (ms)",
+            "MB/s",
+            "Reads/s",
+            "Wait (ms)",
+            "Seeks",
+        ];
+        let caption = "The drive, the paper's in parentheses (libception Table 4)";
+        let mut table = Table::new(heads).caption(caption);
+        for run in &self.runs {
+            let theirs = theirs(run);
+            let both = |ours: f64, theirs: Option<f64>, decimals: usize| -> Cell {
+                match theirs {
+                    Some(theirs) => format!("{ours:.decimals$} ({theirs})").into(),
+                    None => format!("{ours:.decimals$}").into(),
+                }
+            };
+            let of = |value: fn(&Theirs) -> f64| theirs.as_ref().map(value);
+            let mb_s = run.bytes as f64 / MB / run.seconds;
+            table.push([
+                run.scheduler.as_str().into(),
+                format!("{}, {}", name(run.how), run.diffs).into(),
+                both(run.busy_share() * 100.0, of(|row| row.busy), 1),
+                both(run.service_ms, of(|row| row.service_ms), 1),
+                both(mb_s, of(|row| row.mb_s), 1),
+                both(run.reads as f64 / run.seconds, of(|row| row.reads_s), 0),
+                both(run.wait_ms, of(|row| row.wait_ms), 1),
+                (run.seeks as usize).into(),
+            ]);
+        }
+        table
+    }
+
+    fn text(&self) -> String {
+        let complaint = self.complaint().map_or_else(String::new, |complaint| {
+            format!("This does not count: {complaint}.\n\n")
+        });
+        let tables = [self.times(), self.drive()].map(|table| table.to_markdown());
+        format!(
+            "{complaint}Trees of {} files, seed {}\n\n{}",
+            self.files,
+            self.seed,
+            tables.join("\n")
+        )
+    }
+
+    fn page(&self, options: &Options) -> Page {
+        let words = "diff -r of two versions of a source tree, one and two at a time (of two copies \
+                     of each), nothing in memory at the start, on an emulated drive.";
+        let mut section = Section::new("Diffs").text(words);
+        if let Some(complaint) = self.complaint() {
+            section = section.note(format!("This does not count: {complaint}."));
+        }
+        let section = section
+            .table(self.times())
+            .table(self.drive())
+            .command(options.command_line.as_str());
+        Page::new("One and two diffs at a time")
+            .lead(format!(
+                "Trees of {} files, seed {}.",
+                self.files, self.seed
+            ))
+            .section(section)
+            .footer(concat!("headlong ", env!("CARGO_PKG_VERSION")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(how: How, diffs: u32, seconds: f64) -> DiffRun {
+        DiffRun {
+            how,
+            diffs,
+            scheduler: "none".to_owned(),
+            seconds,
+            busy_seconds: seconds * 0.9,
+            reads: 1000,
+            bytes: 12_000_000,
+            seeks: 300,
+            service_ms: 3.0,
+            wait_ms: 4.0,
+            late_share: 0.01,
+        }
+    }
+
+    fn diffed(times: [f64; 4]) -> Diffed {
+        let [one, two, one_read_for, two_read_for] = times;
+        Diffed {
+            schema: "headlong-diff-1",
+            files: 10,
+            seed: 1,
+            runs: vec![
+                run(How::Plain, 1, one),
+                run(How::Preload, 1, one_read_for),
+                run(How::Plain, 2, two),
+                run(How::Mount, 2, two_read_for),
+            ],
+        }
+    }
+
+    #[test]
+    fn two_must_take_half_and_one_no_longer() {
+        assert_eq!(diffed([40.0, 120.0, 41.0, 60.0]).ending(), Ending::Done);
+        assert_eq!(diffed([40.0, 120.0, 43.0, 60.0]).ending(), Ending::Missed);
+        assert_eq!(diffed([40.0, 120.0, 30.0, 61.0]).ending(), Ending::Missed);
+    }
+
+    #[test]
+    fn a_drive_that_had_nothing_to_do_says_nothing() {
+        let mut diffed = diffed([40.0, 120.0, 40.0, 60.0]);
+        diffed.runs[2].busy_seconds = 30.0;
+        assert_eq!(diffed.ending(), Ending::Refused);
+        assert!(diffed.text().starts_with("This does not count"));
+    }
+
+    #[test]
+    fn theirs_stand_beside_ours() {
+        let text = diffed([40.0, 120.0, 40.0, 60.0]).text();
+        assert!(text.contains("90.0 (96.6)"), "{text}");
+        assert!(text.contains("mount, 2"), "{text}");
+    }
+}
