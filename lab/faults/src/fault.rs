@@ -124,3 +124,16 @@ pub(crate) enum Restart {
     /// With the machine's power; of what was not flushed any part may be there.
     PowerCut,
 }
+
+/// In the midst of which write to an SSD a server ends that does not end by order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// The next, or none if that is long in coming.
+    Any,
+    /// What makes a block ready for something else: checkpoints are written, and made void.
+    Emptying,
+    /// Records.
+    Records,
+    /// A block is sealed.
+    Seal,
+}

@@ -12,7 +12,7 @@ use headlong_units::Instant;
 
 use crate::checkpoints::Checkpoints;
 use crate::drive::{Drive, Failed, TIER_BYTES};
-use crate::fault::{Restart, SsdFault};
+use crate::fault::{Moment, Restart, SsdFault};
 use crate::machine::SsdPlan;
 use crate::plant::Plant;
 use crate::pool::Pool;
@@ -173,9 +173,15 @@ impl Ssd {
         Some((job, ok))
     }
 
-    /// Whether something is being written.
-    pub(crate) fn is_writing(&self) -> bool {
-        self.writing_until.is_some()
+    /// Whether something is being written, of this kind.
+    pub(crate) fn is_writing(&self, moment: Moment) -> bool {
+        let job = self.writer.front().filter(|_| self.writing_until.is_some());
+        job.is_some_and(|job| match moment {
+            Moment::Any => true,
+            Moment::Emptying => matches!(job.told, Told::Nothing),
+            Moment::Records => matches!(job.told, Told::Written { .. }),
+            Moment::Seal => matches!(job.told, Told::Sealed { .. }),
+        })
     }
 
     fn carry_out_job(&mut self, job: &Job, plant: Option<Plant>) -> Result<(), Failed> {
