@@ -28,7 +28,7 @@ fn main() {
         |plant: &&Plant| names.is_empty() || names.iter().any(|name| name == plant.name());
     let left = Mutex::new(Plant::ALL.iter().filter(is_meant));
     let work = || {
-        let next = || left.lock().map_or(None, |mut left| left.next());
+        let next = || left.lock().ok().and_then(|mut left| left.next());
         while let Some(plant) = next() {
             let found = finds(*plant, first..first + count);
             println!("{:<24} {found}", plant.name());
