@@ -58,6 +58,8 @@ impl Default for Settings {
             admission: Admission::Accept,
             // As many files are open at most, besides the programs' own.
             streams_max: 4096,
+            // Each piece that is held is a mapping, of which Linux gives a process 65,530.
+            piece_bytes: 128 << 10,
             ..EngineConfig::default()
         };
         engine.control.mode = Control::Auto;

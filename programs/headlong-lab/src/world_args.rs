@@ -2,7 +2,7 @@
 
 use headlong_bench::VirtualCell;
 use headlong_drive::DriveSpec;
-use headlong_engine::ConfigError;
+use headlong_engine::{ConfigError, PIECE_BYTES_WITH_FLASH};
 use headlong_sim::{
     Experiment, FlashSetup, Placement, Restart, Setup, TierPlaces, WarmContent, Window, settings,
 };
@@ -283,6 +283,9 @@ impl WorldArgs {
             ..Setup::default()
         };
         setup.engine.memory_bytes = self.memory.0;
+        if setup.flash.is_some() {
+            setup.engine.piece_bytes = PIECE_BYTES_WITH_FLASH;
+        }
         let named = [
             ("policy", &self.policy),
             ("prefetch", &self.prefetch),

@@ -113,7 +113,8 @@ pub(crate) struct FlashFormatting {
     /// Size of a block, a power of two [default: 16MiB, or less where that leaves fewer than 100]
     #[arg(long, value_name = "SIZE")]
     pub(crate) block: Option<String>,
-    /// Size of a piece, as the server's setting has it [default: the setting's default]
+    /// Size of a piece, as the server's setting has it [default: 128KiB, which is the server's where
+    /// `flash` is set]
     #[arg(long, value_name = "SIZE")]
     pub(crate) piece: Option<String>,
     /// Overwrite what is recognised there

@@ -1,6 +1,6 @@
 //! `headlong flash`: the flash tier's SSDs.
 
-use headlong_engine::EngineConfig;
+use headlong_engine::PIECE_BYTES_WITH_FLASH;
 use headlong_serve::flash::{self, Formatting};
 use headlong_units::Bytes;
 
@@ -33,7 +33,7 @@ fn format(formatting: &FlashFormatting) -> anyhow::Result<String> {
     let formatted = Formatting {
         size: bytes("--size", &formatting.size)?,
         block: bytes("--block", &formatting.block)?,
-        piece: piece.unwrap_or(EngineConfig::default().piece_bytes),
+        piece: piece.unwrap_or(PIECE_BYTES_WITH_FLASH),
         is_forced: formatting.force,
     };
     Ok(flash::format(&formatting.path, &formatted)?)

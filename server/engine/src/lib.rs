@@ -53,8 +53,8 @@ pub use command::{
     ReadOutcome, Refusal,
 };
 pub use config::{
-    Admission, ConfigError, Control, ControlConfig, EngineConfig, Order, Policy, Prefetch,
-    Retention, SizingConfig,
+    Admission, ConfigError, Control, ControlConfig, EngineConfig, Order, PIECE_BYTES_WITH_FLASH,
+    Policy, Prefetch, Retention, SizingConfig,
 };
 pub use control::{ControlView, DriveTimes, Ended, Reason, SizeChange};
 pub use health::DeviceState;
@@ -63,7 +63,7 @@ pub use knobs::{knobs, policy, prefetch};
 pub use learned::{Learned, LearnedChain};
 pub use opening::Opening;
 pub use request::{Expected, Hints, Identity, Request};
-pub use shard::{ChainView, PartInMemory, Shard};
+pub use shard::{ChainView, PartInMemory, PassedOn, PieceBytes, Shard};
 pub use sizing::{ChainGrowth, ChainShape, prefetch_bytes, prefetch_bytes_with};
 pub use stats::{MemoryUse, QueueUse, Stats};
 pub use stream::{Extent, PartSpec, StreamSpec};

@@ -42,6 +42,19 @@ pub(crate) struct Evicted {
     pub(crate) owner: Option<ChainId>,
 }
 
+/// A piece that is in memory, and what for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Held {
+    pub(crate) key: PieceKey,
+    pub(crate) slot: Slot,
+    /// The chain it is kept for.
+    pub(crate) owner: Option<ChainId>,
+    /// When a viewer behind will want it.
+    pub(crate) wanted_at: Option<Instant>,
+    pub(crate) was_read: bool,
+    pub(crate) filled_at: Instant,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Free,
@@ -326,6 +339,69 @@ impl Memory {
         debug_assert!(self.is_filling(slot) && self.find(key).is_none());
         self.index.insert(key, slot);
         self.by_stream.join(key.0, slot);
+    }
+
+    /// All pieces that are there and that nobody is being sent.
+    pub(crate) fn held(&self) -> impl Iterator<Item = Held> + '_ {
+        let is_free_to_go = |slot: &Slot| {
+            let state = &self.slots[slot.0 as usize];
+            state.state == State::Ready && state.sending == 0
+        };
+        self.index.iter().filter(is_free_to_go).map(|slot| {
+            let state = &self.slots[slot.0 as usize];
+            let wanted_at = match state.rank {
+                Some(Rank::Wanted(Reverse(at), _)) => Some(at),
+                _ => None,
+            };
+            Held {
+                key: state.key(),
+                slot,
+                owner: state.owner.chain(),
+                wanted_at,
+                was_read: state.was_read(),
+                filled_at: state.filled_at,
+            }
+        })
+    }
+
+    /// Takes out a piece that [`Memory::held`] gave; its slot is reserved.
+    pub(crate) fn take_out(&mut self, now: Instant, slot: Slot) -> Evicted {
+        let gone = self.evict(now, slot);
+        let state = &mut self.slots[slot.0 as usize];
+        state.state = State::Filling;
+        state.owner = Owner::NOBODY;
+        self.counts.filling += 1;
+        gone
+    }
+
+    /// A free slot that is to be filled with nobody knows yet what.
+    pub(crate) fn reserve(&mut self) -> Option<Slot> {
+        let slot = self.free.pop()?;
+        self.used_end = self.used_end.max(slot.0 + 1);
+        let state = &mut self.slots[slot.0 as usize];
+        state.state = State::Filling;
+        state.sent_to = 0;
+        state.is_on_flash = false;
+        self.counts.filling += 1;
+        Some(slot)
+    }
+
+    /// A reserved slot has a piece that is not there yet; the first `sent_to` bytes of it were sent.
+    pub(crate) fn received(
+        &mut self,
+        now: Instant,
+        (slot, key): (Slot, PieceKey),
+        sent_to: u32,
+        wanted_at: Option<Instant>,
+    ) {
+        let state = &mut self.slots[slot.0 as usize];
+        (state.stream, state.piece) = key;
+        state.sent_to = sent_to;
+        self.name(slot, key);
+        self.filled(now, slot, None);
+        if wanted_at.is_some() {
+            self.rank(slot, wanted_at);
+        }
     }
 
     /// A Ready slot that nobody sends takes its place among those that may go, if it has one.

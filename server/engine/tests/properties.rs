@@ -46,6 +46,10 @@ enum Step {
     Use {
         slots: [u8; 3],
     },
+    /// All that is in memory goes and comes back later, as if this were both processes.
+    PassOn {
+        millis: u16,
+    },
     Heal,
     Hang(bool),
     Gone {
@@ -72,6 +76,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (title.clone(), any::<u16>(), any::<u16>())
             .prop_map(|(title, at, length)| Step::Bad { title, at, length }),
         2 => any::<[u8; 3]>().prop_map(|slots| Step::Use { slots }),
+        1 => (0u16..3000).prop_map(|millis| Step::PassOn { millis }),
         1 => Just(Step::Heal),
         1 => any::<bool>().prop_map(Step::Hang),
         1 => title.prop_map(|title| Step::Gone { title }),
@@ -257,6 +262,17 @@ impl World {
                 let count = config.memory_bytes / config.piece_bytes;
                 let slot = |slot: u8| Slot((u64::from(slot) % count) as u32);
                 self.rig.use_slots(&slots.map(slot));
+            }
+            Step::PassOn { millis } => {
+                let pieces = self.rig.shard.handle_pass_on(self.rig.now);
+                self.rig.drain();
+                self.rig.run_for(Duration::from_millis(millis.into()));
+                for piece in pieces {
+                    let slots = [piece.slot];
+                    self.rig.shard.handle_passed_on(self.rig.now, &slots);
+                    self.rig.drain();
+                    self.rig.give(piece.stream, piece.bytes);
+                }
             }
             Step::Heal => self.rig.device.bad.clear(),
             Step::Hang(hangs) => self.rig.device.hangs = hangs,

@@ -1,6 +1,8 @@
 //! The server gives its place to a process of the program that is installed by now.
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::http::MediaState;
+use crate::passing_on::{self, Passing};
 use crate::service_manager::{self, NotifyState};
 use crate::state_folder::StateFolder;
 use crate::tasks;
@@ -23,17 +26,19 @@ pub(crate) struct HandOver {
     pub(crate) listeners: Vec<(SocketAddr, TcpListener)>,
     pub(crate) state: Arc<MediaState>,
     pub(crate) folder: StateFolder,
+    /// Whether the other process takes all of its memory at its start.
+    pub(crate) memory_prefault: bool,
 }
 
 impl HandOver {
     /// Starts the program and gives it this process's place, if it can take it; the process that has
     /// it then. If not, this process serves as before, but for what was in its cache.
-    pub(crate) async fn give_place(&self) -> Option<Successor> {
+    pub(crate) async fn give_place(&self) -> Option<(Successor, Passing)> {
         tracing::info!("another process is to take this one's place");
         match self.try_to_give().await {
-            Ok((successor, process)) => {
+            Ok((successor, process, passing)) => {
                 tracing::info!(process, "another process serves from now on");
-                Some(successor)
+                Some((successor, passing))
             }
             Err(error) => {
                 tracing::error!("this process goes on serving: {error}");
@@ -42,13 +47,16 @@ impl HandOver {
         }
     }
 
-    async fn try_to_give(&self) -> Result<(Successor, u32), UpgradeError> {
+    async fn try_to_give(&self) -> Result<(Successor, u32, Passing), UpgradeError> {
         let mut successor = Successor::start(&self.program, &self.listeners).await?;
         // It reads this when it starts its devices.
         tasks::remember(&self.state, &self.folder).await;
-        self.retire_devices(true).await;
+        if self.memory_prefault {
+            // The memory of both together is to stay within what one may have.
+            self.retire_devices(true).await;
+        }
         match self.name_it(&mut successor).await {
-            Ok(process) => Ok((successor, process)),
+            Ok((process, passing)) => Ok((successor, process, passing)),
             Err(error) => {
                 // It is to give its memory back before this process takes some again.
                 drop(successor);
@@ -58,21 +66,25 @@ impl HandOver {
         }
     }
 
-    async fn name_it(&self, successor: &mut Successor) -> Result<u32, UpgradeError> {
+    async fn name_it(&self, successor: &mut Successor) -> Result<(u32, Passing), UpgradeError> {
         let process = successor.go().await?;
         // Viewers went on meanwhile: who is told of elsewhere than where it is would be a new one.
         tasks::remember(&self.state, &self.folder).await;
         // Before it says anything to the service manager, which hears only the main process.
         service_manager::notify(&[NotifyState::MainPid(process)]);
-        if let Err(error) = successor.take_over().await {
+        let (own, other) = UnixStream::pair()?;
+        if let Err(error) = successor.take_over(Some(other.as_fd())).await {
             service_manager::notify(&[NotifyState::MainPid(std::process::id())]);
             return Err(error);
         }
-        Ok(process)
+        let passing = passing_on::give(&self.state.devices, own).await;
+        // What is left is of use to running replies, or to nobody.
+        for device in self.state.devices.clone() {
+            tokio::spawn(async move { device.retire(true).await });
+        }
+        Ok((process, passing))
     }
 
-    /// The memory of both processes together is to stay within what one may have, so this one gives
-    /// back what it only kept before the other begins to take.
     async fn retire_devices(&self, retires: bool) {
         let mut devices = JoinSet::new();
         for device in self.state.devices.clone() {

@@ -14,6 +14,7 @@ pub mod http;
 mod late_flash;
 pub mod log;
 pub mod net;
+mod passing_on;
 pub mod pull;
 mod raw;
 mod reload;

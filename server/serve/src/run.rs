@@ -26,6 +26,7 @@ use crate::net::{
     BindError, ConnectionCounters, Limits, ListenerContext, ReloadingCertificates, TrustedProxies,
     adopt, bind, serve_listener, shutdown, tls_acceptor,
 };
+use crate::passing_on;
 use crate::pull::Pulls;
 pub use crate::reload::ReadConfig;
 use crate::reload::Reloader;
@@ -148,8 +149,11 @@ async fn serve(
         None => None,
         Some(predecessor) => {
             tasks::until_scanned_or_soon(scans.clone(), &unscanned).await;
-            predecessor.take_over().await?;
+            let pieces = predecessor.take_over().await?;
             tasks::recall(&state, &folder, config.time_scale()).await;
+            if let Some(pieces) = pieces {
+                passing_on::take(&state.devices, pieces);
+            }
             let (config, state) = (config.clone(), Arc::clone(&state));
             let late = late_flash::take_when_free(config, state, tier.clone());
             Some(tokio::spawn(late))
@@ -235,6 +239,7 @@ async fn serve(
         listeners: doors.0,
         state: Arc::clone(&state),
         folder: folder.clone(),
+        memory_prefault: config.memory_prefault,
     };
     let end = signals.serve(&reloader, &heir).await;
     // What is left of the listening sockets is closed with those that accept.
@@ -243,8 +248,16 @@ async fn serve(
     upkeep.abort();
     late_flash.iter().for_each(JoinHandle::abort);
 
-    let is_replaced = matches!(end, End::Replaced(_));
-    if let End::Replaced(successor) = &end {
+    let successor = match end {
+        End::Stop => None,
+        End::Replaced(successor, passing) => {
+            // Waited for as the last replies are.
+            serving.spawn(async { drop(passing.await) });
+            Some(successor)
+        }
+    };
+    let is_replaced = successor.is_some();
+    if let Some(successor) = &successor {
         // The service manager hears the new one.
         alive.abort();
         trigger.retire();

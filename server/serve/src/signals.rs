@@ -8,6 +8,7 @@ use tokio::time::sleep;
 
 use crate::hand_over::HandOver;
 use crate::http::MediaState;
+use crate::passing_on::Passing;
 use crate::reload::Reloader;
 use crate::upgrade::{Predecessor, Successor};
 
@@ -25,7 +26,7 @@ pub(crate) enum End {
     /// It was told to stop.
     Stop,
     /// Another process has its place.
-    Replaced(Successor),
+    Replaced(Successor, Passing),
 }
 
 impl Signals {
@@ -53,8 +54,8 @@ impl Signals {
                         _ = self.terminate.recv() => return End::Stop,
                         _ = self.interrupt.recv() => return End::Stop,
                     };
-                    if let Some(successor) = replaced {
-                        return End::Replaced(successor);
+                    if let Some((successor, passing)) = replaced {
+                        return End::Replaced(successor, passing);
                     }
                 }
                 _ = self.terminate.recv() => return End::Stop,

@@ -10,9 +10,9 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use headlong_e2e_tests::{Library, eventually};
+use headlong_e2e_tests::{Library, Title, eventually};
 use headlong_testkit::client::{Connection, fetch, request_text};
-use headlong_testkit::server::{ProcessMemory, ServerBuilder, binary};
+use headlong_testkit::server::{ProcessMemory, Server, ServerBuilder, binary};
 use headlong_testkit::{Scratch, is_alive, pattern};
 use rustix::process::Signal;
 
@@ -192,6 +192,59 @@ fn the_old_process_gives_its_memory_up_before_its_last_reply_ends() {
     pattern::verify(0, 0, &body).expect("right bytes");
     drop(connection);
     eventually("its end", || is_alive(old), |alive| !alive);
+}
+
+#[test]
+fn what_is_in_memory_goes_with_the_place_but_for_files_that_changed() {
+    let library = Library::new(4, TITLE_BYTES).expect("a library");
+    let state = Scratch::new("state").expect("a folder");
+    let mut server = ServerBuilder::new([library.root()])
+        .config(&format!("revalidate = \"0s\"\nstate = {:?}", state.path()))
+        .memory("128MiB")
+        .replaceable()
+        .start()
+        .expect("a server");
+    let whole = |server: &Server, name: u64, content: u64| {
+        let target = format!("/title-{name}.bin");
+        let reply = fetch(server.address(), "GET", &target, &[]).expect("served");
+        assert_eq!(reply.body.len() as u64, TITLE_BYTES);
+        pattern::verify(content, 0, &reply.body).expect("right bytes");
+    };
+    for title in 0..4 {
+        whole(&server, title, title);
+    }
+    let old = server.pid();
+    for round in 0..3 {
+        server.replace().expect("replaced");
+        let taken = || {
+            server
+                .output()
+                .matches("took over what was in memory")
+                .count()
+        };
+        eventually("the pieces", taken, |count| *count > round);
+        // Another file of the same length and time comes under this name.
+        let other = Title::create(library.root(), "other.bin", 9, TITLE_BYTES).expect("written");
+        let (changed, path) = (3, library.root().join("title-3.bin"));
+        let time = fs::metadata(&path)
+            .and_then(|of| of.modified())
+            .expect("a time");
+        let file = fs::File::options()
+            .write(true)
+            .open(&other.path)
+            .expect("opens");
+        file.set_modified(time).expect("set");
+        fs::rename(&other.path, &path).expect("renamed");
+        for title in 0..changed {
+            whole(&server, title, title);
+        }
+        whole(&server, changed, 9);
+        let status = server.status().expect("a status");
+        let read = status.counter("bytes_read");
+        assert!(read <= TITLE_BYTES * 3 / 2, "{read} bytes read");
+        assert!(status.counter("bytes_from_ram") >= 3 * TITLE_BYTES);
+    }
+    eventually("the end of the first", || is_alive(old), |alive| !alive);
 }
 
 #[test]

@@ -120,6 +120,8 @@ impl VirtualBench {
         }
         if let Some(flash) = flash {
             flash.add_keys(&mut table);
+            // Nothing is looked at, but some settings have other values where there is an SSD.
+            table.insert("flash".to_owned(), vec!["/ssd"].into());
             let drive = flash.model()?;
             made.flash = Some(FlashSetup {
                 bytes: flash.size_bytes.unwrap_or_else(|| drive.capacity_bytes()),

@@ -9,6 +9,7 @@ mod controlling;
 mod expecting;
 mod flash;
 mod learned;
+mod passing_on;
 mod planning;
 mod reading;
 mod requests;
@@ -17,6 +18,7 @@ mod state;
 mod streams;
 mod view;
 
+pub use passing_on::{PassedOn, PieceBytes};
 pub use requests::PartInMemory;
 pub use state::Shard;
 pub use view::ChainView;

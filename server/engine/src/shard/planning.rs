@@ -26,9 +26,9 @@ const PATIENCE_STRETCH: u64 = 4;
 /// difference to what a busy device carries, and all carry more than no limit does.
 const JOBS_AHEAD_MAX: usize = 4;
 
-/// For a viewer who waits, at most this many unread pieces are taken from others: a chunk of the
-/// usual size, and no more than a seek is worth.
-const PIECES_NEEDED_MAX: u64 = 16;
+/// For a viewer who waits, at most so many unread bytes are taken from others: a chunk of the usual
+/// size, and no more than a seek is worth.
+const NEEDED_BYTES_MAX: u64 = 2 << 20;
 
 impl Shard {
     /// A reply waits for a piece that nothing is bringing yet, unless a queued job covers it.
@@ -60,8 +60,8 @@ impl Shard {
         };
         let wanted_bytes = self.prefetch_bytes(chain, asked_bytes);
         let job = self.plan(chain_id, stream, piece, wanted_bytes, deadline);
-        let asked_pieces = asked_bytes.div_ceil(self.config.piece_bytes);
-        let pieces_needed = asked_pieces.clamp(1, PIECES_NEEDED_MAX) as u32;
+        let needed_bytes = asked_bytes.min(NEEDED_BYTES_MAX);
+        let pieces_needed = needed_bytes.div_ceil(self.config.piece_bytes).max(1) as u32;
         if let Some(job) = job {
             self.push_job(Job {
                 demanded: true,

@@ -16,7 +16,7 @@ use crate::replies::{Reply, Waiting};
 use crate::request::{Hints, Request};
 
 /// Streams of more pieces are not looked through for one request: 128 MiB of the usual pieces.
-const PIECES_LOOKED_AT_MAX: u32 = 1024;
+const PIECES_LOOKED_AT_MAX: u32 = 2048;
 
 /// What of a stream is in memory without a gap. Offsets are logical: bytes from the stream's start.
 #[derive(Debug, Clone, PartialEq, Eq)]

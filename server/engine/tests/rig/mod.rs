@@ -16,7 +16,7 @@ mod flash;
 use std::collections::{BTreeMap, VecDeque};
 
 use headlong_engine::{
-    Command, EngineConfig, Event, Expected, Failure, Hints, Identity, PartSpec, Policy,
+    Command, EngineConfig, Event, Expected, Failure, Hints, Identity, PartSpec, PieceBytes, Policy,
     ReadCommand, ReadOutcome, Refusal, Request, RequestId, Shard, SizingConfig, Slot, StreamId,
     StreamSpec, ViewerId,
 };
@@ -231,6 +231,18 @@ impl Rig {
         }
         self.shard.handle_lost(self.now, slot);
         self.drain();
+    }
+
+    /// Gives the shard a piece that another process had. Whether it is of use.
+    pub fn give(&mut self, stream: StreamId, bytes: PieceBytes) -> bool {
+        let Some(slot) = self.shard.handle_reserve(self.now) else {
+            return false;
+        };
+        let of = (stream, bytes.part, bytes.offset, bytes.length);
+        self.content.insert(slot, of);
+        let is_used = self.shard.handle_received(self.now, slot, stream, bytes);
+        self.drain();
+        is_used
     }
 
     /// Pieces in these slots are sent without a request.
@@ -506,6 +518,8 @@ pub fn expected(viewer: u64, stream: StreamId, offset: u64, length: u64) -> Expe
 /// Small settings, so that edges are near, and one read at a time, so that their order is seen.
 pub fn config(memory_bytes: u64) -> EngineConfig {
     EngineConfig {
+        // What tests reckon with.
+        piece_bytes: 128 << 10,
         memory_bytes,
         outstanding_reads_max: 1,
         ..EngineConfig::default()

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use headlong_engine::PIECE_BYTES_WITH_FLASH;
 use headlong_settings::{Document, Mistakes, Place, Value};
 
 use super::check;
@@ -139,6 +140,9 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Config) {
         let mut device = DeviceOverride::default();
         device_rows().read(&mut document, &format!("device.{name}"), &mut device);
         config.device.insert(name, device);
+    }
+    if !config.flash.is_empty() && !document.is_written("piece") {
+        config.engine.piece_bytes = PIECE_BYTES_WITH_FLASH;
     }
     paths::read(&mut document, &mut config);
     pulls::read(&mut document, &mut config);

@@ -38,6 +38,14 @@ fn what_is_quoted_of_a_file_stays_on_the_line_of_its_error() {
     );
 }
 
+#[test]
+fn where_an_ssd_is_the_piece_is_what_ssds_are_formatted_for_unless_it_is_written() {
+    let piece = |text: &str| load(text).expect("it is right").engine.piece_bytes;
+    assert_eq!(piece(""), 64 << 10);
+    assert_eq!(piece("flash = [\"/ssd\"]\n"), 128 << 10);
+    assert_eq!(piece("flash = [\"/ssd\"]\npiece = \"32KiB\"\n"), 32 << 10);
+}
+
 /// Compares with a file beside the tests; `UPDATE=1` writes it anew, for review as a difference.
 fn golden(path: &Path, found: &str) {
     if std::env::var_os("UPDATE").is_some() {
@@ -113,14 +121,14 @@ const WRONG: &[(&str, &str)] = &[
         "prefetch larger than memory",
         "memory = \"64MiB\"\nprefetch = \"65MiB\"\n",
     ),
-    ("prefetch smaller than a piece", "prefetch = \"64KiB\"\n"),
+    ("prefetch smaller than a piece", "prefetch = \"32KiB\"\n"),
     (
         "the longest read smaller than a piece",
-        "read_max = \"64KiB\"\n",
+        "read_max = \"32KiB\"\n",
     ),
     (
         "a send window smaller than a piece",
-        "send_window = \"64KiB\"\n",
+        "send_window = \"32KiB\"\n",
     ),
     (
         "no reads at all",
@@ -150,7 +158,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "devices",
-        "memory = \"1GiB\"\n[device.\"sda\"]\nmemory = \"900MiB\"\nprefech = \"8MiB\"\n[device.\"sdb\"]\nmemory = \"200MiB\"\noutstanding_reads = 0\n[device.\"sdc\"]\nmemory = \"512KiB\"\nprefetch = \"4KiB\"\n[device.\"sdd\"]\nmemory = \"4MiB\"\n",
+        "memory = \"1GiB\"\n[device.\"sda\"]\nmemory = \"900MiB\"\nprefech = \"8MiB\"\n[device.\"sdb\"]\nmemory = \"200MiB\"\noutstanding_reads = 0\n[device.\"sdc\"]\nmemory = \"256KiB\"\nprefetch = \"4KiB\"\n[device.\"sdd\"]\nmemory = \"4MiB\"\n",
     ),
     (
         "names and numbers of sockets",
@@ -391,14 +399,14 @@ fn a_table_for_a_device_that_is_not_there_is_a_mistake_unless_it_may_be_away() {
 
 #[test]
 fn a_budget_that_does_not_go_round_names_the_device() {
-    let config = load("memory = \"16MiB\"\n").expect("right for one device");
+    let config = load("memory = \"8MiB\"\n").expect("right for one device");
     let devices: Vec<_> = (0..20).map(|n| (format!("sd{n}"), true)).collect();
     let errors = config
         .engines_for(&devices)
         .expect_err("too many devices")
         .to_string();
     assert!(
-        errors.contains("the share of `sd7`, 838860B of 16MiB for 20 devices"),
+        errors.contains("the share of `sd7`, 419430B of 8MiB for 20 devices"),
         "{errors}"
     );
     assert!(errors.contains("raise memory"), "{errors}");
@@ -588,9 +596,9 @@ fn a_size_without_its_unit_is_told_so_with_the_least_there_is() {
     let mistakes = Config::from_text(Path::new(""), "", &flags).expect_err("no unit");
     let expected = "--memory: `8` has no unit; write a size such as \"2MiB\", at least 32KiB";
     assert_eq!(mistakes.to_string(), expected);
-    let small = errors_of("memory = \"512KiB\"\n");
+    let small = errors_of("memory = \"256KiB\"\n");
     assert!(
-        small.contains("must hold at least eight pieces of 128KiB, 1MiB"),
+        small.contains("must hold at least eight pieces of 64KiB, 512KiB"),
         "{small}"
     );
 }

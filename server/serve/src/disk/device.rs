@@ -20,6 +20,7 @@ use super::learned::Returning;
 use super::link::Link;
 use super::mailbox::{Mailbox, Waker};
 use super::message::{Expect, Message};
+use super::passing_on::{Arrived, Leaving};
 use super::reply::Reply;
 use super::start_error::StartError;
 use super::start_io::start_io;
@@ -306,6 +307,29 @@ impl Device {
     /// Another process serves from now on: nothing is read ahead for who asks that one next.
     pub fn replaced(&self) {
         self.link().post(Message::Replaced);
+    }
+
+    /// What the process that serves from now on is to have of this one's memory, the most useful first;
+    /// each is to be [passed on](Self::passed_on).
+    pub(crate) async fn pass_on(&self) -> Vec<Leaving> {
+        let (answer, answered) = oneshot::channel();
+        self.link().post(Message::PassOn(answer));
+        // A device that stopped has no memory.
+        answered.await.unwrap_or_default()
+    }
+
+    /// The other process has these, or never will.
+    pub(crate) fn passed_on(&self, pieces: Vec<Leaving>) {
+        // Nobody looks at a slot that goes back to the system.
+        let slots = pieces.into_iter().map(|piece| piece.slot).collect();
+        self.link().post(Message::PassedOn(slots));
+    }
+
+    /// The process before had these pieces; says once they are in memory, or of no use.
+    pub(crate) fn arrived(&self, pieces: Vec<Arrived>) -> oneshot::Receiver<()> {
+        let (answer, taken) = oneshot::channel();
+        self.link().post(Message::Arrived(pieces, answer));
+        taken
     }
 
     /// Uses a part of the flash tier from now on, if it has none.

@@ -28,6 +28,7 @@ use super::io::IoMode;
 use super::learned::{self, Returning};
 use super::mailbox::Mailbox;
 use super::message::{Ask, Message};
+use super::passing_on::{self, Arrivals};
 use super::reply::{Piece, PieceInfo, Receiver, Reply};
 use super::transfer::{Completion, Plan, Read, Ticket};
 use super::{DeviceSnapshot, StreamSource};
@@ -99,6 +100,8 @@ pub(crate) struct DeviceEngine {
     ready: VecDeque<Result<Piece, Failure>>,
     /// Who wants to know when memory has gone back to the system.
     vacated: Option<oneshot::Sender<()>>,
+    /// What the process before had in memory.
+    arrivals: Arrivals,
 }
 
 impl Waiting {
@@ -127,6 +130,7 @@ impl DeviceEngine {
             receiver,
             ready: VecDeque::new(),
             vacated: None,
+            arrivals: Arrivals::default(),
         }
     }
 
@@ -142,7 +146,8 @@ impl DeviceEngine {
 
     /// When [`DeviceEngine::tick`] has something to do without anybody's asking.
     pub(crate) fn due(&self) -> Instant {
-        self.parts.shard.poll_timeout().unwrap_or(Instant::NEVER)
+        let due = [self.parts.shard.poll_timeout(), self.arrivals.until()];
+        due.into_iter().flatten().min().unwrap_or(Instant::NEVER)
     }
 
     /// The reads to start now, into `submits`, which is to be empty.
@@ -171,6 +176,9 @@ impl DeviceEngine {
     /// Does what is due by now.
     pub(crate) fn tick(&mut self, now: Instant) {
         if self.due() <= now {
+            if self.arrivals.until().is_some_and(|until| until <= now) {
+                self.arrivals.end(now, &mut self.parts.shard);
+            }
             self.parts.shard.handle_timeout(now);
             self.settle(now);
             self.announce_sizes();
@@ -255,6 +263,25 @@ impl DeviceEngine {
                 self.vacated = Some(done);
             }
             Message::Replaced => self.parts.shard.handle_replaced(now),
+            Message::PassOn(answer) => {
+                let parts = &mut self.parts;
+                let leaving =
+                    passing_on::take_out(now, &mut parts.shard, &self.sources, &parts.pool);
+                if let Err(left) = answer.send(leaving) {
+                    let slots: Vec<Slot> = left.into_iter().map(|piece| piece.slot).collect();
+                    parts.shard.handle_passed_on(now, &slots);
+                }
+            }
+            Message::PassedOn(slots) => self.parts.shard.handle_passed_on(now, &slots),
+            Message::Arrived(pieces, taken) => {
+                let parts = &mut self.parts;
+                for piece in pieces {
+                    let to = (&mut parts.shard, &parts.pool);
+                    self.arrivals.take(now, to, &self.sources, piece);
+                }
+                // Who brought them may be gone.
+                let _ = taken.send(());
+            }
             Message::TakeFlash(part, say) if self.parts.flash.is_none() => {
                 let pool = Arc::clone(&self.parts.pool);
                 self.parts.flash = Some(FlashPort::new(FlashParts { part, pool, say }));
@@ -408,6 +435,8 @@ impl DeviceEngine {
         parts
             .returning
             .welcome((now, parts.time_scale), &mut parts.shard, stream, &*source);
+        let to = (&mut parts.shard, &parts.pool);
+        self.arrivals.welcome(now, to, stream, &*source);
         self.parts.files.remember(stream);
         self.sources.insert(stream, source);
         Ok(())

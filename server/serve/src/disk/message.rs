@@ -12,6 +12,7 @@ use headlong_engine::{
 use headlong_units::BitRate;
 use tokio::sync::oneshot;
 
+use super::passing_on::{Arrived, Leaving};
 use super::reply::Reply;
 use super::{DeviceLearned, DeviceSnapshot, StreamSource};
 use crate::flash::{FlashDone, Say, TierPart};
@@ -50,6 +51,12 @@ pub(crate) enum Message {
     Retire(bool, oneshot::Sender<()>),
     /// Another process serves from now on.
     Replaced,
+    /// The other process is to have what is in memory.
+    PassOn(oneshot::Sender<Vec<Leaving>>),
+    /// It has what was in these slots, or never will.
+    PassedOn(Vec<Slot>),
+    /// The process before had these. Answered once they are in memory.
+    Arrived(Vec<Arrived>, oneshot::Sender<()>),
     /// A part of the flash tier is there.
     TakeFlash(TierPart, Say),
     /// The flash tier is let go.

@@ -37,8 +37,8 @@ pub(crate) const BLOCK_BYTES: usize = 2 << 20;
 /// Of so many bytes that are sent and have a copy, or deserve one, one may be copied: where more is
 /// sent again and again than there is room for, copies cost no more than this.
 const SENT_FOR_COPIED: u64 = 8;
-/// Most pieces of a reply from copies: what a slow reader keeps from being emptied.
-const PIECES_AT_ONCE: u64 = 64;
+/// Most bytes of a reply from copies: what a slow reader keeps from being emptied.
+const REPLY_BYTES_MAX: u64 = 8 << 20;
 
 /// How much there is of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,7 +200,7 @@ impl Hot {
         let piece = self.piece_bytes as u64;
         let last = end.checked_sub(1).filter(|last| *last >= start)? / piece;
         let first = start / piece;
-        if last - first >= PIECES_AT_ONCE {
+        if end - start > REPLY_BYTES_MAX {
             return None;
         }
         let numbers = u32::try_from(first).ok()?..=u32::try_from(last).ok()?;

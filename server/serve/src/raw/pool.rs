@@ -173,6 +173,21 @@ impl Pool {
         Some(lease)
     }
 
+    /// Copies bytes to the start of a slot; whether it is free and they fit.
+    pub(crate) fn fill(self: &Arc<Self>, slot: Slot, bytes: &[u8]) -> bool {
+        let Some(mut lease) = self.lease(&[slot]) else {
+            return false;
+        };
+        let length = bytes.len() as u64;
+        match &mut lease.slices(0, length, 1)[..] {
+            [to] if to.len() == bytes.len() => {
+                to.copy_from_slice(bytes);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Gives the memory of a slot back to the system, if nobody has it; it is zero when it is used
     /// again. Whether that was done.
     pub(crate) fn vacate(&self, slot: Slot) -> bool {

@@ -1,4 +1,4 @@
-//! What two processes say to each other: a word at a time, some with a listening socket.
+//! What two processes say to each other: a word at a time, some with a socket.
 
 use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
@@ -32,7 +32,7 @@ pub(super) enum Word {
     Go,
     /// It could serve; its process id.
     Ready(u32),
-    /// It serves from now on.
+    /// It serves from now on. A way comes with it on which it is sent what is in memory.
     Yours,
     /// It is to end.
     GiveUp,

@@ -11,12 +11,12 @@
 //!                                        that the service manager is the parent of what serves
 //! lends its listeners       ->           looks at roots, certificate, state folder
 //!                           <- checked
-//! writes what it learned,
-//! gives back its cache      -> go        starts its devices, begins to search the roots
+//! writes what it learned    -> go        starts its devices, begins to search the roots
 //!                           <- ready
 //! writes where viewers are
 //! by now, names the new one
 //! to the service manager    -> yours     reads that, accepts connections
+//! sends what is in memory   -> pieces    takes them into memory
 //! accepts no more; lets the flash tier
 //! go; ends its replies                   takes the flash tier once it is free
 //! drains, if it still has any  <- stop   is told to stop

@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -40,20 +41,21 @@ impl Predecessor {
         }
     }
 
-    /// This process could serve; returns when it is to.
-    pub(crate) async fn take_over(&self) -> Result<(), UpgradeError> {
+    /// This process could serve; returns when it is to, with the way on which it is sent what the old
+    /// one has in memory.
+    pub(crate) async fn take_over(&self) -> Result<Option<UnixStream>, UpgradeError> {
         let ready = Word::Ready(std::process::id());
         let answer = match self.0.say(ready, None).await {
             Ok(()) => self.0.hear().await,
             Err(error) => Err(error),
         };
         match answer {
-            Ok((Word::Yours, _)) => Ok(()),
+            Ok((Word::Yours, pieces)) => Ok(pieces.map(UnixStream::from)),
             Ok((Word::GiveUp, _)) => Err(UpgradeError::GivenUp),
             Ok((other, _)) => Err(other.unexpected()),
             Err(UpgradeError::Ended) => {
                 tracing::warn!("the old process ended before it gave its place; this one serves");
-                Ok(())
+                Ok(None)
             }
             Err(error) => Err(error),
         }

@@ -1,7 +1,7 @@
 //! The process that takes this one's place, as this one sees it.
 
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::Child;
 use std::time::Duration;
 
@@ -67,9 +67,12 @@ impl Successor {
         }
     }
 
-    /// It serves from now on.
-    pub(crate) async fn take_over(&mut self) -> Result<(), UpgradeError> {
-        self.channel.say(Word::Yours, None).await?;
+    /// It serves from now on, and is sent what is in memory over `pieces`.
+    pub(crate) async fn take_over(
+        &mut self,
+        pieces: Option<BorrowedFd<'_>>,
+    ) -> Result<(), UpgradeError> {
+        self.channel.say(Word::Yours, pieces).await?;
         self.has_place = true;
         Ok(())
     }

@@ -1,0 +1,145 @@
+use std::sync::Arc;
+
+use headlong_engine::{Hints, Identity, Request, StreamId, ViewerId};
+
+use super::*;
+use crate::disk::rig::{FileSource, Scratch, noise, small_device};
+use crate::disk::{DeviceConfig, StreamSource};
+
+const MIB: usize = 1 << 20;
+
+fn device(name: &str) -> Device {
+    let config = DeviceConfig {
+        name: name.to_owned(),
+        ..small_device()
+    };
+    Device::start(config).expect("started")
+}
+
+/// All of a part; `None` if it cannot be read.
+async fn read(
+    device: &Device,
+    source: &Arc<dyn StreamSource>,
+    stream: u64,
+    part: u32,
+) -> Option<Vec<u8>> {
+    let length = source.spec().parts[part as usize].size_bytes;
+    let request = Request {
+        viewer: Identity::Named(ViewerId(1)),
+        stream: StreamId(stream),
+        part,
+        offset: 0,
+        length,
+        open_ended: false,
+        hints: Hints::default(),
+    };
+    let mut reply = device.request(request, source).await.ok()?;
+    let mut bytes = Vec::new();
+    while let Some(piece) = reply.next().await {
+        bytes.extend_from_slice(piece.ok()?.as_ref());
+    }
+    Some(bytes)
+}
+
+async fn pass_on(from: &[Device], to: &[Device]) {
+    let (own, other) = UnixStream::pair().expect("a pair");
+    let passing = give(from, own).await;
+    let to = to.to_vec();
+    let taken = tokio::task::spawn_blocking(move || receive(&other, &to, &mut 0));
+    passing.await.expect("all was sent");
+    taken.await.expect("no panic").expect("all was taken");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_process_has_it_without_the_disk_and_the_old_one_no_more() {
+    let scratch = Scratch::new();
+    let (one, two) = (noise(MIB + 1000), noise(3000));
+    let paths = [scratch.file("one", &one), scratch.file("two", &two)];
+    let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, paths.clone()));
+    let (other, old) = (device("other"), device("disk"));
+    for part in [0, 1] {
+        read(&old, &source, 1, part).await.expect("read");
+    }
+    let new = device("disk");
+    pass_on(&[other.clone(), old.clone()], &[new.clone(), other]).await;
+    // It has another number there, and its parts another order.
+    let swapped = [paths[1].clone(), paths[0].clone()];
+    let again: Arc<dyn StreamSource> = Arc::new(FileSource::new(7, swapped));
+    for path in &paths {
+        std::fs::remove_file(path).expect("removed");
+    }
+    assert!(read(&new, &again, 7, 1).await == Some(one), "right");
+    assert!(read(&new, &again, 7, 0).await == Some(two), "right");
+    let memory = old.snapshot().await.memory;
+    assert_eq!((memory.read_bytes, memory.filling_bytes), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_version_is_read_from_the_disk() {
+    let scratch = Scratch::new();
+    let path = scratch.file("one", &noise(MIB));
+    let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path.clone()]));
+    let (old, new) = (device("disk"), device("disk"));
+    read(&old, &source, 1, 0).await.expect("read");
+    let mut other = noise(MIB);
+    other.reverse();
+    std::fs::write(&path, &other).expect("written");
+    pass_on(&[old], std::slice::from_ref(&new)).await;
+    let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path]));
+    assert!(read(&new, &source, 1, 0).await == Some(other), "right");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_hangs_up_or_lies_leaves_memory_as_it_was() {
+    let scratch = Scratch::new();
+    let bytes = noise(MIB);
+    let path = scratch.file("one", &bytes);
+    let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path]));
+    // Nobody is at the other end.
+    let old = device("disk");
+    read(&old, &source, 1, 0).await.expect("read");
+    let (own, other) = UnixStream::pair().expect("a pair");
+    drop(other);
+    give(std::slice::from_ref(&old), own)
+        .await
+        .await
+        .expect("it ends");
+    let again = read(&old, &source, 1, 0).await;
+    assert!(again.as_ref() == Some(&bytes), "read anew");
+    let greeted = |rest: &[u8]| [GREETING, rest].concat();
+    let said = [
+        (b"headlong pieces 2\nP".to_vec(), true),
+        (Vec::new(), true),
+        (greeted(b""), true),
+        (greeted(b"X"), false),
+        (greeted(b"D\x04\x00disk"), true),
+        (greeted(b"D\xff\xffdisk"), false),
+        (greeted(b"D\x02\x00\xff\xff"), false),
+        (greeted(b"F\xff\xff\xff\xff"), false),
+        (greeted(&[b"P".as_slice(), &[0; 13]].concat()), false),
+        (
+            greeted(&[b"D\x04\x00diskF\x01\x00\x00\x00vP".as_slice(), &[0xff; 13]].concat()),
+            false,
+        ),
+        (
+            greeted(&[b"D\x04\x00diskF\x01\x00\x00\x00vP".as_slice(), &[0; 13]].concat()),
+            true,
+        ),
+    ];
+    for (said, is_right) in said {
+        let new = device("disk");
+        let (mut own, other) = UnixStream::pair().expect("a pair");
+        own.write_all(&said).expect("sent");
+        drop(own);
+        let devices = vec![new.clone()];
+        let taken = tokio::task::spawn_blocking(move || receive(&other, &devices, &mut 0));
+        let taken = taken.await.expect("no panic");
+        assert_eq!(
+            taken.is_ok(),
+            is_right,
+            "{:?}",
+            said.escape_ascii().to_string()
+        );
+        assert!(read(&new, &source, 1, 0).await.as_ref() == Some(&bytes));
+    }
+}
