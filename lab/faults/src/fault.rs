@@ -125,13 +125,13 @@ pub(crate) enum Restart {
     PowerCut,
 }
 
-/// In the midst of which write to an SSD a server ends that does not end by order.
+/// In the midst of which write to an SSD a server ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// The next, or none if that is long in coming.
+    /// The next, or none if that is long in coming; by order it mostly ends whole.
     Any,
-    /// What makes a block ready for something else: checkpoints are written, and made void.
-    Emptying,
+    /// Checkpoints are written: when a block is made ready for something else, or by order.
+    Checkpoint,
     /// Records.
     Records,
     /// A block is sealed.

@@ -80,8 +80,9 @@ pub(crate) struct Trouble {
     pub(crate) again: u64,
     pub(crate) clock: u64,
     pub(crate) settings: (u64, u64),
-    /// How long a disk is ill, in milliseconds, from and to.
+    /// How long a disk is ill, and an SSD, in milliseconds, from and to.
     pub(crate) ill_ms: (u64, u64),
+    pub(crate) ssd_ill_ms: (u64, u64),
 }
 
 const ALL_ENDS: &[Restart] = &[Restart::Clean, Restart::Kill, Restart::PowerCut];
@@ -112,6 +113,7 @@ const MIX: Lean = Lean {
         clock: 45,
         settings: (45, 3),
         ill_ms: (100, 60_000),
+        ssd_ill_ms: (500, 60_000),
     },
 };
 
@@ -126,6 +128,7 @@ const CALM: Trouble = Trouble {
     clock: 0,
     settings: (0, 1),
     ill_ms: (100, 60_000),
+    ssd_ill_ms: (500, 60_000),
 };
 
 /// One disk with a tier of a few blocks and little memory, that many read through.
@@ -175,8 +178,8 @@ themes! {
         disk_blocks: &[2, 2, 3],
         first_block: &[14, 15, 15],
         trouble: Trouble {
-            ends: (100, 14, &[Restart::Clean, Restart::Kill, Restart::Kill, Restart::PowerCut]),
-            moments: &[Moment::Emptying, Moment::Emptying, Moment::Records],
+            ends: (100, 14, &[Restart::Clean, Restart::Clean, Restart::Kill, Restart::PowerCut]),
+            moments: &[Moment::Checkpoint, Moment::Checkpoint, Moment::Records],
             again: 40,
             ..CALM
         },
@@ -191,13 +194,14 @@ themes! {
         },
         ..SMALL_TIER
     };
-    /// An SSD fails, and says so.
+    /// An SSD fails for a moment, again and again, and says so.
     Failing => "failing", Lean {
-        disk_blocks: &[3, 3, 4],
-        first_block: &[13, 14, 14, 15],
+        disk_blocks: &[3, 4, 4],
+        first_block: &[0, 14, 14, 15],
         trouble: Trouble {
-            of_ssds: (100, 6, &[READ_ERRORS, WRITE_ERRORS, AWAY]),
-            ends: (100, 6, ALL_ENDS),
+            of_ssds: (100, 16, &[READ_ERRORS, WRITE_ERRORS, AWAY]),
+            ends: (100, 6, &[Restart::Clean, Restart::Clean, Restart::Kill, Restart::PowerCut]),
+            ssd_ill_ms: (100, 6000),
             ..CALM
         },
         ..SMALL_TIER
@@ -239,13 +243,13 @@ themes! {
 /// The themes of a hundred seeds: what must come together for some bugs takes more of them.
 const SHARES: &[(Theme, u64)] = &[
     (Theme::Mix, 40),
-    (Theme::Rounds, 18),
-    (Theme::Checkpoints, 12),
+    (Theme::Rounds, 20),
+    (Theme::Checkpoints, 8),
     (Theme::Liars, 6),
-    (Theme::Failing, 6),
-    (Theme::Descriptors, 6),
-    (Theme::Waits, 6),
-    (Theme::Changes, 6),
+    (Theme::Failing, 10),
+    (Theme::Descriptors, 4),
+    (Theme::Waits, 4),
+    (Theme::Changes, 8),
 ];
 
 impl Theme {

@@ -51,7 +51,10 @@ pub(crate) fn faults(
     }
     if is_on[1] && ssds > 0 {
         for _ in 0..count(&mut draw, of.of_ssds.1) {
-            let (ssd, lasts) = (draw.between(0, ssds as u64 - 1), draw.millis(500, 60_000));
+            let (ssd, lasts) = (
+                draw.between(0, ssds as u64 - 1),
+                draw.millis(of.ssd_ill_ms.0, of.ssd_ill_ms.1),
+            );
             let fault = draw.pick(&ssd_faults);
             add(&mut draw, Step::Ssd(ssd as usize, fault, lasts));
         }

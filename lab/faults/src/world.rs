@@ -223,7 +223,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn restart(&mut self, how: Restart) {
+    fn restart(&mut self, how: Restart, moment: Moment) {
         self.ends = None;
         self.trace
             .add(self.now, None, "restart", [how as u64, 0, 0]);
@@ -238,7 +238,7 @@ impl<'a> World<'a> {
             self.counts.flash_reads += device.shard.flash_view().map_or(0, |view| view.reads);
         }
         for ssd in &mut self.ssds {
-            ssd.end(how, self.plant);
+            ssd.end((how, moment), self.plant);
         }
         self.start();
     }
@@ -301,8 +301,8 @@ impl<'a> World<'a> {
 
     /// One thing that is due.
     fn step(&mut self) {
-        if let Some((how, ..)) = self.ends.filter(|(.., at)| *at <= self.now) {
-            return self.restart(how);
+        if let Some((how, moment, _)) = self.ends.filter(|(.., at)| *at <= self.now) {
+            return self.restart(how, moment);
         }
         if let Some(what) = self.queue.pop(self.now) {
             return self.happen(what);
@@ -351,8 +351,8 @@ impl<'a> World<'a> {
             return self.pass_on(disk);
         }
         let is_writing = |(_, moment, _): &(_, Moment, _)| self.ssds[ssd].is_writing(*moment);
-        if let Some((how, ..)) = self.ends.filter(is_writing) {
-            return self.restart(how);
+        if let Some((how, moment, _)) = self.ends.filter(is_writing) {
+            return self.restart(how, moment);
         }
         let Some((job, ok)) = self.ssds[ssd].pop_write(self.now, self.plant) else {
             return;
@@ -464,7 +464,7 @@ impl<'a> World<'a> {
             Step::File(disk, title, part, change) => {
                 self.change_file(*disk, &path(*disk, *title, *part), *change);
             }
-            Step::Restart(Restart::Clean, _) => self.restart(Restart::Clean),
+            Step::Restart(Restart::Clean, moment) => self.restart(Restart::Clean, *moment),
             Step::Restart(how, moment) => {
                 let lag = match moment {
                     Moment::Any => self.chance.pick(&[0, 2000, 10_000, 30_000]),
