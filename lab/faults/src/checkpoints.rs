@@ -49,7 +49,9 @@ impl Checkpoints {
                 && search_block(&tier, *block, |at, into| drive.read(at, into)) == Ok(None);
             !has_summary && !is_empty
         });
-        self.doubt(found.unreadable);
+        if plant != Some(Plant::UnreadableForgotten) {
+            self.doubt(found.unreadable);
+        }
         let summaries = found.summaries.into_iter();
         let open = Open {
             summaries: summaries.map(|of| (of.head.block, of)).collect(),

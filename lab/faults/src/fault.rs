@@ -124,3 +124,16 @@ pub(crate) enum Restart {
     /// With the machine's power; of what was not flushed any part may be there.
     PowerCut,
 }
+
+/// In the midst of which write to an SSD a server ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// The next, or none if that is long in coming; by order it mostly ends whole.
+    Any,
+    /// Checkpoints are written: when a block is made ready for something else, or by order.
+    Checkpoint,
+    /// Records.
+    Records,
+    /// A block is sealed.
+    Seal,
+}

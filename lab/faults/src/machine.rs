@@ -5,6 +5,7 @@ use headlong_units::{BitRate, Duration};
 
 use crate::draw::Draw;
 use crate::settings;
+use crate::theme::Lean;
 
 /// One disk.
 #[derive(Debug, Clone)]
@@ -39,28 +40,34 @@ pub(crate) struct SsdPlan {
 }
 
 /// A disk at random.
-pub(crate) fn disk_plan(mut draw: Draw, piece_bytes: u64, has_tier: bool) -> DiskPlan {
-    let titles = (0..draw.between(1, 4)).map(|_| title_plan(&mut draw, piece_bytes));
+pub(crate) fn disk_plan(mut draw: Draw, piece_bytes: u64, has_tier: bool, lean: &Lean) -> DiskPlan {
+    let titles = (0..draw.between(1, 4)).map(|_| title_plan(&mut draw, piece_bytes, lean));
     let titles = titles.collect();
+    let (most, most_with_tier) = lean.slots_max;
+    let slots_max = if has_tier { most_with_tier } else { most };
     DiskPlan {
         titles,
         position_time: Duration::from_micros(draw.scaled(100, 20_000)),
         rate: BitRate(8 * draw.scaled(10_000_000, 200_000_000)),
         tick_ns: draw.pick(&[1, 1, 10_000_000, 1_000_000_000]),
-        engine: settings::engine(&mut draw, piece_bytes, if has_tier { 16 } else { 64 }),
+        engine: settings::engine(&mut draw, piece_bytes, slots_max, lean.settings_max),
     }
 }
 
-fn title_plan(draw: &mut Draw, piece_bytes: u64) -> TitlePlan {
+fn title_plan(draw: &mut Draw, piece_bytes: u64, lean: &Lean) -> TitlePlan {
     let size = |draw: &mut Draw| match draw.between(0, 9) {
         0 => draw.between(0, 2),
         1 => piece_bytes * draw.between(1, 4),
         2 | 3 => draw.between(1, 3 * piece_bytes),
         _ => draw.scaled(piece_bytes, 24 * piece_bytes),
     };
-    let parts = draw.pick(&[1, 1, 1, 3, 4]);
+    let evened = |size: u64| match lean.has_whole_pieces {
+        true => size.next_multiple_of(piece_bytes),
+        false => size,
+    };
+    let parts = draw.pick(lean.parts);
     TitlePlan {
-        sizes: (0..parts).map(|_| size(draw)).collect(),
+        sizes: (0..parts).map(|_| evened(size(draw))).collect(),
         bit_rate: draw
             .percent(60)
             .then(|| BitRate::from_kbps(draw.scaled(100, 8000))),

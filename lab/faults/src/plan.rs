@@ -12,6 +12,7 @@ use crate::draw::Draw;
 use crate::machine::{DiskPlan, SsdPlan, disk_plan};
 use crate::session::session;
 use crate::step::{Step, Timed};
+use crate::theme::Theme;
 use crate::trouble::faults;
 
 /// Everything that a seed says.
@@ -19,6 +20,7 @@ use crate::trouble::faults;
 pub struct Plan {
     /// The seed.
     pub seed: u64,
+    theme: Theme,
     pub(crate) disks: Vec<DiskPlan>,
     pub(crate) ssds: Vec<SsdPlan>,
     /// What happens when, in order.
@@ -30,52 +32,63 @@ pub struct Plan {
 impl Plan {
     /// The plan of a seed.
     pub fn of(seed: u64) -> Self {
+        Self::with_theme(seed, Theme::of(seed))
+    }
+
+    /// The plan that a seed has by this theme.
+    pub fn with_theme(seed: u64, theme: Theme) -> Self {
+        let lean = theme.lean();
         let chance = Generator::new(seed);
         let mut draw = Draw(chance.fork("machine"));
-        let ssd_count = draw.pick(&[0, 0, 1, 1, 2]);
-        let piece_bytes = match ssd_count {
-            0 => draw.pick(&[4096, 4096, 8192]),
-            // With large pieces the blocks of a tier go round soon.
-            _ => draw.pick(&[4096, 4096, 8192, 32_768, 32_768]),
-        };
-        let disk_count = draw.pick(&[1, 1, 2, 2, 3]);
+        let ssd_count = draw.pick(lean.ssds);
+        let has_tier = ssd_count > 0;
+        let piece_bytes = draw.pick(if has_tier {
+            lean.tier_pieces
+        } else {
+            lean.pieces
+        });
+        let disk_count = draw.pick(lean.disks);
         let disks: Vec<DiskPlan> = (0..disk_count)
             .map(|disk| {
-                disk_plan(
-                    Draw(chance.fork("disk").fork_at(disk)),
-                    piece_bytes,
-                    ssd_count > 0,
-                )
+                let draw = Draw(chance.fork("disk").fork_at(disk));
+                disk_plan(draw, piece_bytes, has_tier, lean)
             })
             .collect();
         let ssds = (0..ssd_count)
             .map(|_| SsdPlan {
                 read_us: draw.scaled(50, 3000),
                 write_us: draw.scaled(100, 20_000),
-                // Of two groups most times; all of a group now and then.
-                disk_blocks: draw.pick(&[2, 2, 2, 3, 4, 20]),
-                first_block: draw.pick(&[0, 13, 14, 15, 15]),
+                disk_blocks: draw.pick(lean.disk_blocks),
+                first_block: draw.pick(lean.first_block),
             })
             .collect();
-        let length = draw.millis(4000, 60_000);
+        let length = draw.millis(lean.length_ms.0, lean.length_ms.1);
         let mut steps = Vec::new();
         let mut coming = Draw(chance.fork("viewers"));
-        let viewers_max = if ssd_count > 0 { 60 } else { 14 };
-        for number in 0..coming.between(3, viewers_max) {
+        let (viewers_min, most, most_with_tier) = lean.viewers;
+        let viewers_max = if has_tier { most_with_tier } else { most };
+        for number in 0..coming.between(viewers_min, viewers_max) {
             let at = Instant(coming.0.below(length.0));
             let drawing = Draw(chance.fork("viewer").fork_at(number));
             steps.push((at, Step::Session(session(drawing, number, &disks))));
         }
-        faults(&chance, length, &disks, ssd_count as usize, &mut steps);
+        let ssds_of = ssd_count as usize;
+        faults(&chance, length, &disks, ssds_of, &lean.trouble, &mut steps);
         steps.sort_by_key(|(at, _)| *at);
-        let revalidate = draw.pick(&[0, 200, 1000, 1000]);
+        let revalidate = draw.pick(lean.revalidate_ms);
         Self {
             seed,
+            theme,
             disks,
             ssds,
             steps,
             revalidate: Duration::from_millis(revalidate),
         }
+    }
+
+    /// What it concentrates on.
+    pub fn theme(&self) -> Theme {
+        self.theme
     }
 
     /// How many steps there are.
@@ -108,7 +121,7 @@ impl Plan {
 
     /// The kinds of faults in it, by their numbers in docs/develop/faults.md.
     pub fn faults(&self) -> BTreeSet<u8> {
-        let restarts = |(_, step): &&Timed| matches!(step, Step::Restart(_));
+        let restarts = |(_, step): &&Timed| matches!(step, Step::Restart(..));
         let is_twice = self.steps.iter().filter(restarts).count() > 1;
         let of_steps = self.steps.iter().flat_map(|(_, step)| step.faults());
         of_steps.copied().chain(is_twice.then_some(20)).collect()

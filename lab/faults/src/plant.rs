@@ -75,6 +75,8 @@ plants! {
     CheckpointStale => "checkpoint-stale",
     /// A checkpoint is taken without its checksum, as far as its summaries are right.
     TornCheckpointTaken => "torn-checkpoint-taken",
+    /// Of a group of blocks that cannot be read a checkpoint is written as if nothing were there.
+    UnreadableForgotten => "unreadable-forgotten",
     /// A search takes records of two fillings for those of one.
     SearchMixesFillings => "search-mixes-fillings",
     /// A block is sealed with the number of the one before.

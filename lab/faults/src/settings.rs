@@ -82,7 +82,12 @@ impl SettingChange {
 }
 
 /// Settings of a small device.
-pub(crate) fn engine(draw: &mut Draw, piece_bytes: u64, slots_max: u64) -> EngineConfig {
+pub(crate) fn engine(
+    draw: &mut Draw,
+    piece_bytes: u64,
+    slots_max: u64,
+    changed_max: u64,
+) -> EngineConfig {
     let mut config = EngineConfig {
         piece_bytes,
         memory_bytes: draw.scaled(8, slots_max) * piece_bytes,
@@ -95,7 +100,7 @@ pub(crate) fn engine(draw: &mut Draw, piece_bytes: u64, slots_max: u64) -> Engin
     // Of the budget there is enough most times, so that blocks go round.
     config.flash.write_per_day_bytes = draw.percent(75).then_some(10 * GIB);
     config.flash.policy = draw.pick(FlashPolicy::ALL);
-    SettingChange::draw(draw, 12).apply(&mut config);
+    SettingChange::draw(draw, changed_max).apply(&mut config);
     config.sizing.reference_bytes = config.sizing.reference_bytes.max(piece_bytes);
     config.read_bytes_max = config.read_bytes_max.max(piece_bytes);
     config

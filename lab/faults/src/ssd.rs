@@ -12,7 +12,7 @@ use headlong_units::Instant;
 
 use crate::checkpoints::Checkpoints;
 use crate::drive::{Drive, Failed, TIER_BYTES};
-use crate::fault::{Restart, SsdFault};
+use crate::fault::{Moment, Restart, SsdFault};
 use crate::machine::SsdPlan;
 use crate::plant::Plant;
 use crate::pool::Pool;
@@ -173,9 +173,15 @@ impl Ssd {
         Some((job, ok))
     }
 
-    /// Whether something is being written.
-    pub(crate) fn is_writing(&self) -> bool {
-        self.writing_until.is_some()
+    /// Whether something is being written, of this kind.
+    pub(crate) fn is_writing(&self, moment: Moment) -> bool {
+        let job = self.writer.front().filter(|_| self.writing_until.is_some());
+        job.is_some_and(|job| match moment {
+            Moment::Any => true,
+            Moment::Checkpoint => matches!(job.told, Told::Nothing),
+            Moment::Records => matches!(job.told, Told::Written { .. }),
+            Moment::Seal => matches!(job.told, Told::Sealed { .. }),
+        })
     }
 
     fn carry_out_job(&mut self, job: &Job, plant: Option<Plant>) -> Result<(), Failed> {
@@ -268,14 +274,15 @@ impl Ssd {
     }
 
     /// The server ends: what was begun may be half done, what was not is lost.
-    pub(crate) fn end(&mut self, restart: Restart, plant: Option<Plant>) {
+    pub(crate) fn end(&mut self, (restart, moment): (Restart, Moment), plant: Option<Plant>) {
         self.reads.clear();
         self.probes.clear();
         let jobs = std::mem::take(&mut self.writer);
         let is_clean = restart == Restart::Clean && !self.drive.hangs() && self.is_open;
         let is_writing = self.writing_until.take().is_some();
         // An order to stop may be followed by an end that does not wait.
-        if !is_clean || self.drive.chance.percent(10) {
+        let is_cut = moment == Moment::Checkpoint;
+        if !is_clean || is_cut || self.drive.chance.percent(10) {
             self.drive.writes_left = Some(self.drive.chance.0.below(5));
         }
         if is_clean {

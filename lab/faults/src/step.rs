@@ -2,7 +2,7 @@
 
 use headlong_units::{Duration, Instant};
 
-use crate::fault::{DiskFault, FileChange, Restart, SsdFault};
+use crate::fault::{DiskFault, FileChange, Moment, Restart, SsdFault};
 use crate::session::Session;
 use crate::settings::SettingChange;
 
@@ -21,7 +21,7 @@ pub(crate) enum Step {
     /// A file changes: disk, title and part.
     File(usize, usize, usize, FileChange),
     /// The server ends and starts again.
-    Restart(Restart),
+    Restart(Restart, Moment),
     /// The wall clock jumps by so many milliseconds.
     Clock(i64),
     /// New settings for a disk.
@@ -34,7 +34,7 @@ impl Step {
         match self {
             Self::Session(session) => Some(session.disk),
             Self::Disk(disk, ..) | Self::File(disk, ..) | Self::Settings(disk, _) => Some(*disk),
-            Self::Ssd(..) | Self::Restart(_) | Self::Clock(_) => None,
+            Self::Ssd(..) | Self::Restart(..) | Self::Clock(_) => None,
         }
     }
 
@@ -45,9 +45,9 @@ impl Step {
             Self::Ssd(_, fault, _) => fault.numbers(),
             Self::File(.., FileChange::Truncate(_) | FileChange::Extend(_)) => &[13, 19],
             Self::File(..) => &[19],
-            Self::Restart(Restart::Clean) => &[20],
-            Self::Restart(Restart::Kill) => &[1],
-            Self::Restart(Restart::PowerCut) => &[2, 3, 4],
+            Self::Restart(Restart::Clean, _) => &[20],
+            Self::Restart(Restart::Kill, _) => &[1],
+            Self::Restart(Restart::PowerCut, _) => &[2, 3, 4],
             Self::Clock(_) => &[17],
             Self::Session(_) | Self::Settings(..) => &[],
         }

@@ -13,7 +13,7 @@ use crate::device::Device;
 use crate::disk::Disk;
 use crate::draw::Draw;
 use crate::exchange::Exchange;
-use crate::fault::{FileChange, Restart};
+use crate::fault::{FileChange, Moment, Restart};
 use crate::files::Files;
 use crate::library::Library;
 use crate::oracle::Oracle;
@@ -105,7 +105,7 @@ pub(crate) struct World<'a> {
     chance: Draw,
     process: u32,
     /// How the server ends in the middle of a write to an SSD, or then at the latest.
-    ends: Option<(Restart, Instant)>,
+    ends: Option<(Restart, Moment, Instant)>,
 }
 
 impl<'a> World<'a> {
@@ -223,7 +223,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn restart(&mut self, how: Restart) {
+    fn restart(&mut self, how: Restart, moment: Moment) {
         self.ends = None;
         self.trace
             .add(self.now, None, "restart", [how as u64, 0, 0]);
@@ -238,7 +238,7 @@ impl<'a> World<'a> {
             self.counts.flash_reads += device.shard.flash_view().map_or(0, |view| view.reads);
         }
         for ssd in &mut self.ssds {
-            ssd.end(how, self.plant);
+            ssd.end((how, moment), self.plant);
         }
         self.start();
     }
@@ -295,14 +295,14 @@ impl<'a> World<'a> {
         let dues = self.devices.iter().zip(&self.disks);
         let dues = dues.filter_map(|(device, disk)| device.due(self.plant, disk.outstanding()));
         let queue = self.queue.next_at();
-        let ends = self.ends.map(|(_, at)| at);
+        let ends = self.ends.map(|(.., at)| at);
         disks.chain(ssds).chain(dues).chain(queue).chain(ends).min()
     }
 
     /// One thing that is due.
     fn step(&mut self) {
-        if let Some((how, _)) = self.ends.filter(|(_, at)| *at <= self.now) {
-            return self.restart(how);
+        if let Some((how, moment, _)) = self.ends.filter(|(.., at)| *at <= self.now) {
+            return self.restart(how, moment);
         }
         if let Some(what) = self.queue.pop(self.now) {
             return self.happen(what);
@@ -350,8 +350,9 @@ impl<'a> World<'a> {
             self.with_device(disk, |device, around| device.flash_told(around, told));
             return self.pass_on(disk);
         }
-        if let Some((how, _)) = self.ends.filter(|_| self.ssds[ssd].is_writing()) {
-            return self.restart(how);
+        let is_writing = |(_, moment, _): &(_, Moment, _)| self.ssds[ssd].is_writing(*moment);
+        if let Some((how, moment, _)) = self.ends.filter(is_writing) {
+            return self.restart(how, moment);
         }
         let Some((job, ok)) = self.ssds[ssd].pop_write(self.now, self.plant) else {
             return;
@@ -463,10 +464,13 @@ impl<'a> World<'a> {
             Step::File(disk, title, part, change) => {
                 self.change_file(*disk, &path(*disk, *title, *part), *change);
             }
-            Step::Restart(Restart::Clean) => self.restart(Restart::Clean),
-            Step::Restart(how) => {
-                let lag = self.chance.pick(&[0, 2000, 10_000, 30_000]);
-                self.ends = Some((*how, self.now + Duration::from_millis(lag)));
+            Step::Restart(Restart::Clean, moment) => self.restart(Restart::Clean, *moment),
+            Step::Restart(how, moment) => {
+                let lag = match moment {
+                    Moment::Any => self.chance.pick(&[0, 2000, 10_000, 30_000]),
+                    _ => 30_000,
+                };
+                self.ends = Some((*how, *moment, self.now + Duration::from_millis(lag)));
             }
             Step::Clock(milliseconds) => {
                 self.has_jumped = true;

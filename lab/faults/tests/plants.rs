@@ -3,7 +3,7 @@
 use headlong_faults::{Check, How, Plan, Plant, run};
 
 /// So many seeds are tried for each.
-const SEEDS: u64 = 3000;
+const SEEDS: u64 = 1000;
 
 /// The first seed that finds a bug, and the check by which it does.
 fn first_finder(plant: Plant) -> Option<(u64, Check)> {
@@ -19,11 +19,14 @@ fn first_finder(plant: Plant) -> Option<(u64, Check)> {
 
 /// On two threads, as the machines of CI have.
 #[test]
-fn every_planted_bug_is_found_within_three_thousand_seeds() {
+fn every_planted_bug_is_found_within_a_thousand_seeds() {
     assert!(Plant::ALL.len() >= 20);
     let missed: Vec<String> = std::thread::scope(|scope| {
         let half = |from: usize| {
-            let plants = Plant::ALL.iter().skip(from).step_by(2);
+            // One has a plan of its own in `seeds.rs`, for one seed in a thousand is rare.
+            let all = Plant::ALL.iter();
+            let all = all.filter(|plant| **plant != Plant::UnreadableForgotten);
+            let plants = all.skip(from).step_by(2);
             let missed = |plant: &&Plant| {
                 let found = first_finder(**plant);
                 println!("{:<24} {found:?}", plant.name());

@@ -1,0 +1,283 @@
+//! What a seed concentrates on.
+//!
+//! The one idea (swarm testing, carried on): where several unlikely things must come together, a plan
+//! that may have everything hardly ever has enough of them. So half of the seeds are a mix of
+//! everything, and each of the others is drawn from one corner of the same space, where some things
+//! happen more often and others not at all. No theme can do what the mix cannot.
+
+use headlong_random::Generator;
+
+use crate::draw::Draw;
+use crate::fault::{Moment, Restart};
+use crate::trouble::{
+    ALL_DISK_FAULTS, ALL_FILE_CHANGES, ALL_SSD_FAULTS, AWAY, FLIPS_READ, HANG, LOST_WRITES,
+    MISDIRECTED, NO_DESCRIPTORS, OfDisk, OfFile, OfSsd, READ_ERRORS, SLOW, STALE_READS, TORN,
+    WRITE_ERRORS,
+};
+
+macro_rules! themes {
+    ($($(#[$doc:meta])* $variant:ident => $name:literal, $lean:expr);+ $(;)?) => {
+        /// What a seed concentrates on.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Theme { $($(#[$doc])* $variant),+ }
+
+        impl Theme {
+            /// Every theme.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// Its name in reports.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+
+            /// From what its plans are drawn.
+            pub(crate) const fn lean(self) -> &'static Lean {
+                match self { $(Self::$variant => const { &$lean }),+ }
+            }
+        }
+    };
+}
+
+/// From what a plan is drawn. Of a list each entry is as likely as the others.
+#[derive(Debug)]
+pub(crate) struct Lean {
+    pub(crate) disks: &'static [u64],
+    pub(crate) ssds: &'static [u64],
+    /// Bytes of a piece without a tier, and with one.
+    pub(crate) pieces: &'static [u64],
+    pub(crate) tier_pieces: &'static [u64],
+    /// Slots of a disk's memory at most, without a tier, and with one.
+    pub(crate) slots_max: (u64, u64),
+    /// Blocks of an SSD that each disk has, and the first of them.
+    pub(crate) disk_blocks: &'static [u32],
+    pub(crate) first_block: &'static [u32],
+    /// Files of a title.
+    pub(crate) parts: &'static [u64],
+    /// Whether all files are whole pieces, so that records of one filling lie where others did.
+    pub(crate) has_whole_pieces: bool,
+    /// Settings that are not as they are by default, at most.
+    pub(crate) settings_max: u64,
+    /// How long the viewers come, in milliseconds, from and to.
+    pub(crate) length_ms: (u64, u64),
+    /// Viewers at least; at most without a tier; and with one.
+    pub(crate) viewers: (u64, u64, u64),
+    /// How long a look-up is believed, in milliseconds.
+    pub(crate) revalidate_ms: &'static [u64],
+    pub(crate) trouble: Trouble,
+}
+
+/// What goes wrong: of each kind with which chance in a hundred, and how often at most.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    pub(crate) of_disks: (u64, u64, &'static [OfDisk]),
+    pub(crate) of_ssds: (u64, u64, &'static [OfSsd]),
+    pub(crate) of_files: (u64, u64, &'static [OfFile]),
+    /// Of ends that without a tier come half as often.
+    pub(crate) ends: (u64, u64, &'static [Restart]),
+    /// In the midst of what they come; whenever it is if there is none.
+    pub(crate) moments: &'static [Moment],
+    /// Of a hundred ends, how many are followed by another while the server starts.
+    pub(crate) again: u64,
+    pub(crate) clock: u64,
+    pub(crate) settings: (u64, u64),
+    /// How long a disk is ill, and an SSD, in milliseconds, from and to.
+    pub(crate) ill_ms: (u64, u64),
+    pub(crate) ssd_ill_ms: (u64, u64),
+}
+
+const ALL_ENDS: &[Restart] = &[Restart::Clean, Restart::Kill, Restart::PowerCut];
+
+const MIX: Lean = Lean {
+    disks: &[1, 1, 2, 2, 3],
+    ssds: &[0, 0, 1, 1, 2],
+    pieces: &[4096, 4096, 8192],
+    // With large pieces the blocks of a tier go round soon.
+    tier_pieces: &[4096, 4096, 8192, 32_768, 32_768],
+    slots_max: (64, 16),
+    // Of two groups most times; all of a group now and then.
+    disk_blocks: &[2, 2, 2, 3, 4, 20],
+    first_block: &[0, 13, 14, 15, 15],
+    parts: &[1, 1, 1, 3, 4],
+    has_whole_pieces: false,
+    settings_max: 12,
+    length_ms: (4000, 60_000),
+    viewers: (3, 14, 60),
+    revalidate_ms: &[0, 200, 1000, 1000],
+    trouble: Trouble {
+        of_disks: (45, 3, &ALL_DISK_FAULTS),
+        of_ssds: (45, 4, &ALL_SSD_FAULTS),
+        of_files: (45, 8, &ALL_FILE_CHANGES),
+        ends: (45, 6, ALL_ENDS),
+        moments: &[],
+        again: 20,
+        clock: 45,
+        settings: (45, 3),
+        ill_ms: (100, 60_000),
+        ssd_ill_ms: (500, 60_000),
+    },
+};
+
+/// Nothing goes wrong.
+const CALM: Trouble = Trouble {
+    of_disks: (0, 1, &ALL_DISK_FAULTS),
+    of_ssds: (0, 1, &ALL_SSD_FAULTS),
+    of_files: (0, 1, &ALL_FILE_CHANGES),
+    ends: (0, 1, ALL_ENDS),
+    moments: &[],
+    again: 0,
+    clock: 0,
+    settings: (0, 1),
+    ill_ms: (100, 60_000),
+    ssd_ill_ms: (500, 60_000),
+};
+
+/// One disk with a tier of a few blocks and little memory, that many read through.
+const SMALL_TIER: Lean = Lean {
+    disks: &[1],
+    ssds: &[1],
+    tier_pieces: &[32_768],
+    slots_max: (8, 8),
+    disk_blocks: &[2],
+    first_block: &[0, 14, 15],
+    has_whole_pieces: true,
+    settings_max: 3,
+    length_ms: (4000, 30_000),
+    viewers: (30, 60, 60),
+    trouble: CALM,
+    ..MIX
+};
+
+/// Many who read at the same time, without a tier.
+const CROWD: Lean = Lean {
+    disks: &[1],
+    ssds: &[0],
+    settings_max: 6,
+    length_ms: (2000, 10_000),
+    viewers: (15, 40, 40),
+    revalidate_ms: &[1000],
+    trouble: CALM,
+    ..MIX
+};
+
+themes! {
+    /// Some of everything.
+    Mix => "mix", MIX;
+    /// The blocks of a tier go round, and the server ends while it writes records or seals.
+    Rounds => "rounds", Lean {
+        disk_blocks: &[1, 1, 2],
+        trouble: Trouble {
+            ends: (100, 14, &[Restart::Kill, Restart::PowerCut]),
+            moments: &[Moment::Any, Moment::Records, Moment::Seal, Moment::Seal],
+            again: 20,
+            ..CALM
+        },
+        ..SMALL_TIER
+    };
+    /// Checkpoints of two groups are written by turns, and the server ends meanwhile.
+    Checkpoints => "checkpoints", Lean {
+        disk_blocks: &[2, 2, 3],
+        first_block: &[14, 15, 15],
+        trouble: Trouble {
+            ends: (100, 14, &[Restart::Clean, Restart::Clean, Restart::Kill, Restart::PowerCut]),
+            moments: &[Moment::Checkpoint, Moment::Checkpoint, Moment::Records],
+            again: 40,
+            ..CALM
+        },
+        ..SMALL_TIER
+    };
+    /// An SSD says that it did what it did not.
+    Liars => "liars", Lean {
+        trouble: Trouble {
+            of_ssds: (100, 6, &[LOST_WRITES, MISDIRECTED, TORN, FLIPS_READ, STALE_READS]),
+            ends: (40, 3, ALL_ENDS),
+            ..CALM
+        },
+        ..SMALL_TIER
+    };
+    /// An SSD fails for a moment, again and again, and says so.
+    Failing => "failing", Lean {
+        disk_blocks: &[3, 4, 4],
+        first_block: &[0, 14, 14, 15],
+        trouble: Trouble {
+            of_ssds: (100, 16, &[READ_ERRORS, WRITE_ERRORS, AWAY]),
+            ends: (100, 6, &[Restart::Clean, Restart::Clean, Restart::Kill, Restart::PowerCut]),
+            ssd_ill_ms: (100, 6000),
+            ..CALM
+        },
+        ..SMALL_TIER
+    };
+    /// Files cannot be opened for want of descriptors, and there are many.
+    Descriptors => "descriptors", Lean {
+        parts: &[3, 4],
+        trouble: Trouble {
+            of_disks: (100, 10, &[NO_DESCRIPTORS]),
+            ..CALM
+        },
+        ..CROWD
+    };
+    /// Time passes while reads are outstanding.
+    Waits => "waits", Lean {
+        disks: &[1, 2],
+        trouble: Trouble {
+            of_disks: (100, 4, &[HANG, HANG, SLOW]),
+            ill_ms: (4000, 60_000),
+            ..CALM
+        },
+        ..CROWD
+    };
+    /// Files change under those who read them from slow disks.
+    Changes => "changes", Lean {
+        ssds: &[0, 0, 1],
+        parts: &[1, 3, 4],
+        length_ms: (4000, 20_000),
+        trouble: Trouble {
+            of_disks: (100, 3, &[SLOW]),
+            of_files: (100, 20, &ALL_FILE_CHANGES),
+            ill_ms: (4000, 60_000),
+            ..CALM
+        },
+        ..CROWD
+    };
+}
+
+/// The themes of a hundred seeds: what must come together for some bugs takes more of them.
+const SHARES: &[(Theme, u64)] = &[
+    (Theme::Mix, 40),
+    (Theme::Rounds, 20),
+    (Theme::Checkpoints, 8),
+    (Theme::Liars, 6),
+    (Theme::Failing, 10),
+    (Theme::Descriptors, 4),
+    (Theme::Waits, 4),
+    (Theme::Changes, 8),
+];
+
+impl Theme {
+    /// The theme of a seed.
+    pub fn of(seed: u64) -> Self {
+        let mut at = Draw(Generator::new(seed).fork("theme")).0.below(100);
+        for (theme, share) in SHARES {
+            if at < *share {
+                return *theme;
+            }
+            at -= share;
+        }
+        Self::Mix
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_theme_has_a_share_and_all_shares_are_a_hundred() {
+        let all: Vec<Theme> = SHARES.iter().map(|(theme, _)| *theme).collect();
+        assert_eq!(all, Theme::ALL);
+        assert_eq!(SHARES.iter().map(|(_, share)| share).sum::<u64>(), 100);
+        for (theme, share) in SHARES {
+            let of = (0..2000).filter(|seed| Theme::of(*seed) == *theme).count() as u64;
+            assert!((share * 14..share * 26).contains(&of), "{of} of {theme:?}");
+        }
+    }
+}
