@@ -390,7 +390,7 @@ fn the_flash_tier_goes_with_the_place() {
         .replaceable()
         .start()
         .expect("a server");
-    let attached = |server: &headlong_testkit::Server| {
+    let attached = |server: &Server| {
         let status = server.status().expect("status");
         status.devices()[0]
             .get("flash")

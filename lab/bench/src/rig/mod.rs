@@ -28,8 +28,8 @@ pub(crate) use guard::{Guard, Kind, Start};
 pub(crate) use network::PrivateNetwork;
 pub(crate) use process::{Output, Process};
 pub use queue::QueueSettings;
-pub(crate) use ssd::{Holds, Ssd, SsdSetup};
 pub(crate) use queue::set_scheduler;
+pub(crate) use ssd::{Holds, Ssd, SsdSetup};
 use store::Store;
 
 use std::path::{Path, PathBuf};
