@@ -19,6 +19,7 @@ use crate::id_map::IdMap;
 use crate::ids::{ChainId, ConnectionId, JobId, RequestId, StreamId, ViewerId};
 use crate::joining::{CHAINS_PER_VIEWER, REREAD_BYTES, Unnamed, Whereabouts};
 use crate::learned::LearnedChain;
+use crate::once::{Once, Stay};
 use crate::pace::Pace;
 use crate::readers::Readers;
 use crate::request::{Hints, Identity};
@@ -72,6 +73,7 @@ pub(crate) struct Chain {
     pub(crate) active: Vec<RequestId>,
     /// Since when it has none: some only then.
     idle: Option<Turn>,
+    stay: Stay,
     pub(crate) pace: Pace,
     pub(crate) hints: Hints,
     pub(crate) hinted_at: Instant,
@@ -270,6 +272,7 @@ pub(crate) struct Chains {
     expected_bytes: u64,
     /// Chains without a request, by the time since when: when they were last seen.
     idle: AgeQueue<ChainId>,
+    once: Once,
     next_id: u64,
 }
 
@@ -400,6 +403,7 @@ impl Chains {
             before_last_request_bytes: 0,
             active: Vec::new(),
             idle: None,
+            stay: Stay::default(),
             pace: Pace::new(now),
             hints: Hints::default(),
             hinted_at: now,
@@ -491,11 +495,6 @@ impl Chains {
         self.expected.range(of_viewer).take(count_max).count()
     }
 
-    /// How many chains are expected.
-    pub(crate) fn expected_len(&self) -> usize {
-        self.expected.len()
-    }
-
     /// Bytes that were read for all that are expected.
     pub(crate) fn expected_bytes(&self) -> u64 {
         self.expected_bytes
@@ -536,6 +535,7 @@ impl Chains {
             chain.awaited_until = 0;
             chain.active.push(request);
             chain.idle = None;
+            self.once.asks(&mut chain.stay);
             if chain.connection != connection {
                 let moved = (chain.connection, connection);
                 self.unnamed.move_connection(moved, id);
@@ -582,14 +582,18 @@ impl Chains {
         chain.last_seen = now;
         if chain.active.is_empty() {
             chain.idle = Some(self.idle.push(now, id));
+            self.once.rests(now, id, &mut chain.stay);
             let turn_of = |id| self.chains.get(&id)?.idle;
             self.idle.tidy(self.chains.len(), turn_of);
+            let stay_of = |id| Some(self.chains.get(&id)?.stay);
+            self.once.tidy(self.chains.len(), stay_of);
         }
     }
 
     /// Ends a chain.
     pub(crate) fn end(&mut self, id: ChainId) -> Option<Chain> {
         let chain = self.chains.remove(&id)?;
+        self.once.leave(chain.stay);
         self.readers.remove(chain.stream, (chain.position, id));
         let reader = (chain.viewer, chain.stream);
         if !chain.is_named {
@@ -636,6 +640,21 @@ impl Chains {
         longest.and_then(|(since, id)| (now.since(since) > gap).then_some(id))
     }
 
+    /// Readers who asked once and have left by now, it seems, are not counted any more.
+    pub(crate) fn note_left(&mut self, now: Instant, gap: Duration) {
+        let stay_of = |chains: &IdMap<ChainId, Chain>, id| Some(chains.get(&id)?.stay);
+        while let Some(left) = self.once.poll((now, gap), |id| stay_of(&self.chains, id)) {
+            if let Some(chain) = self.chains.get_mut(&left) {
+                chain.stay = Stay::Left;
+            }
+        }
+    }
+
+    /// Chains that are read: not those that were only announced, nor those whose reader has left.
+    pub(crate) fn reader_count(&self) -> usize {
+        self.chains.len() - self.expected.len() - self.once.left_count()
+    }
+
     /// The chain that has been idle longest, if any is idle.
     pub(crate) fn longest_idle(&mut self) -> Option<ChainId> {
         self.oldest_idle().map(|(_, id)| id)
@@ -645,9 +664,10 @@ impl Chains {
         self.idle.oldest(|id| self.chains.get(&id)?.idle)
     }
 
-    /// When [`Self::poll_expired`] may next answer.
+    /// When [`Self::poll_expired`] or [`Self::note_left`] may have something to say.
     pub(crate) fn poll_timeout(&self, gap: Duration) -> Option<Instant> {
-        self.idle.since().map(|since| since + gap + Duration(1))
+        let idle = self.idle.since().map(|since| since + gap + Duration(1));
+        idle.into_iter().chain(self.once.poll_timeout(gap)).min()
     }
 
     /// Panics if an invariant is broken.
@@ -668,6 +688,11 @@ impl Chains {
             assert_eq!(self.unnamed.has(reader, last, *id), !chain.is_named);
             assert!(self.readers.has(chain.stream, (chain.position, *id)));
         }
+        let have_left = self
+            .chains
+            .values()
+            .filter(|chain| chain.stay == Stay::Left);
+        assert_eq!(have_left.count(), self.once.left_count());
         assert_eq!(self.by_viewer.len(), self.chains.len());
         assert_eq!(self.expected.values().sum::<u64>(), self.expected_bytes);
         let is_live = |(_, id): &&(ViewerId, ChainId)| self.chains.get(id).is_some();

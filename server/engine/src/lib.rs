@@ -34,6 +34,7 @@ mod learned;
 mod load;
 mod lru;
 mod memory;
+mod once;
 mod opening;
 mod pace;
 mod queue;

@@ -169,7 +169,7 @@ impl Shard {
             .then(|| {
                 let bytes = range.end - stream.layout.logical_of_piece(from);
                 let deadline = self.now + self.config.chain_gap;
-                self.plan(id, stream_id, from, bytes, deadline)
+                self.plan(id, stream_id, from, (bytes, 0), deadline)
             })
             .flatten();
         if let Some(job) = job {

@@ -59,8 +59,9 @@ impl Shard {
             request.end - request.next
         };
         let wanted_bytes = self.prefetch_bytes(chain, asked_bytes);
-        let job = self.plan(chain_id, stream, piece, wanted_bytes, deadline);
         let needed_bytes = asked_bytes.min(NEEDED_BYTES_MAX);
+        let sizes = (wanted_bytes, needed_bytes);
+        let job = self.plan(chain_id, stream, piece, sizes, deadline);
         let pieces_needed = needed_bytes.div_ceil(self.config.piece_bytes).max(1) as u32;
         if let Some(job) = job {
             self.push_job(Job {
@@ -128,7 +129,7 @@ impl Shard {
         if stream.layout.present_until(from, from + 1) == from {
             return;
         }
-        if let Some(job) = self.plan(id, stream_id, from, wanted_bytes, deadline) {
+        if let Some(job) = self.plan(id, stream_id, from, (wanted_bytes, 0), deadline) {
             self.push_job(Job { can_wait, ..job });
         }
     }
@@ -177,19 +178,20 @@ impl Shard {
         reached
     }
 
-    /// A job of `wanted_bytes` from a piece on, cut to the chain's fair share of memory and to
-    /// the end of the stream.
+    /// A job of so many wanted bytes from a piece on, cut to the chain's fair share of memory, but not
+    /// below what a reply waits for, and to the end of the stream.
     pub(super) fn plan(
         &self,
         chain: ChainId,
         stream_id: StreamId,
         from: u32,
-        wanted_bytes: u64,
+        (wanted_bytes, needed_bytes): (u64, u64),
         deadline: Instant,
     ) -> Option<Job> {
         let layout = &self.streams.get(stream_id)?.layout;
         let start = layout.logical_of_piece(from);
-        let cut = self.cut_to_memory(wanted_bytes).max(1);
+        let needed = needed_bytes.min(wanted_bytes);
+        let cut = self.cut_to_memory(wanted_bytes).max(needed).max(1);
         let last = start.saturating_add(cut - 1).min(layout.size_bytes() - 1);
         let end = layout.present_until(from, layout.piece_at_logical(last) + 1);
         let end = end.max(from + 1);
@@ -319,9 +321,9 @@ impl Shard {
         .min(wanted_bytes)
     }
 
-    /// Chains that are read: those that were only announced take no share from them.
+    /// Chains that are read.
     pub(super) fn reader_count(&self) -> u64 {
-        (self.chains.len() - self.chains.expected_len()) as u64
+        self.chains.reader_count() as u64
     }
 
     /// A chain's even share of one and a half times the memory. A chain that has its next prefetch

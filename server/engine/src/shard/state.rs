@@ -152,6 +152,7 @@ impl Shard {
         while let Some(chain) = self.chains.poll_expired(self.now, self.config.chain_gap) {
             self.end_chain(chain);
         }
+        self.chains.note_left(self.now, self.config.chain_gap);
         self.tick_control();
         self.finish();
     }
