@@ -14,7 +14,8 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, Result};
 
-use crate::SMALL_BYTES;
+/// Larger files are none of this crate's: the engine reads them.
+pub const SMALL_BYTES: u64 = 256 << 10;
 
 /// Most that is looked at for one sweep.
 const FILES_MAX: usize = 2048;

@@ -21,11 +21,10 @@ use std::sync::Arc;
 
 use headlong_library::Places;
 
+pub use ahead::SMALL_BYTES;
 use ahead::{Order, Origin};
+pub use sweep::Swept;
 use window::{Next, Window};
-
-/// Larger files are none of this crate's: the engine reads them.
-pub const SMALL_BYTES: u64 = 256 << 10;
 
 /// Programs that are remembered.
 const PROGRAMS_MAX: usize = 1024;
@@ -38,15 +37,6 @@ pub struct Walker {
     beneath: PathBuf,
     programs: HashMap<u64, Program>,
     sweeps: u64,
-}
-
-/// What was read in one sweep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Swept {
-    /// Files.
-    pub files: u32,
-    /// Bytes of them.
-    pub bytes: u64,
 }
 
 #[derive(Debug)]

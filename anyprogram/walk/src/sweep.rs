@@ -7,7 +7,14 @@ use std::os::unix::fs::FileExt as _;
 use headlong_library::Places;
 use rustix::fs::{Advice, fadvise};
 
-use crate::Swept;
+/// What was read in one sweep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Swept {
+    /// Files.
+    pub files: u32,
+    /// Bytes of them.
+    pub bytes: u64,
+}
 
 /// Puts all of them to the device before the first is waited for, so that the kernel can merge what
 /// adjoins.

@@ -25,6 +25,7 @@ mod fault;
 mod files;
 mod front;
 mod judge;
+mod kinds;
 mod ledger;
 mod library;
 mod machine;

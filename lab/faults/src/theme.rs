@@ -9,10 +9,9 @@ use headlong_random::Generator;
 
 use crate::draw::Draw;
 use crate::fault::{Moment, Restart};
-use crate::trouble::{
+use crate::kinds::{
     ALL_DISK_FAULTS, ALL_FILE_CHANGES, ALL_SSD_FAULTS, AWAY, FLIPS_READ, HANG, LOST_WRITES,
-    MISDIRECTED, NO_DESCRIPTORS, OfDisk, OfFile, OfSsd, READ_ERRORS, SLOW, STALE_READS, TORN,
-    WRITE_ERRORS,
+    MISDIRECTED, NO_DESCRIPTORS, READ_ERRORS, SLOW, STALE_READS, TORN, Trouble, WRITE_ERRORS,
 };
 
 macro_rules! themes {
@@ -64,25 +63,6 @@ pub(crate) struct Lean {
     /// How long a look-up is believed, in milliseconds.
     pub(crate) revalidate_ms: &'static [u64],
     pub(crate) trouble: Trouble,
-}
-
-/// What goes wrong: of each kind with which chance in a hundred, and how often at most.
-#[derive(Debug)]
-pub(crate) struct Trouble {
-    pub(crate) of_disks: (u64, u64, &'static [OfDisk]),
-    pub(crate) of_ssds: (u64, u64, &'static [OfSsd]),
-    pub(crate) of_files: (u64, u64, &'static [OfFile]),
-    /// Of ends that without a tier come half as often.
-    pub(crate) ends: (u64, u64, &'static [Restart]),
-    /// In the midst of what they come; whenever it is if there is none.
-    pub(crate) moments: &'static [Moment],
-    /// Of a hundred ends, how many are followed by another while the server starts.
-    pub(crate) again: u64,
-    pub(crate) clock: u64,
-    pub(crate) settings: (u64, u64),
-    /// How long a disk is ill, and an SSD, in milliseconds, from and to.
-    pub(crate) ill_ms: (u64, u64),
-    pub(crate) ssd_ill_ms: (u64, u64),
 }
 
 const ALL_ENDS: &[Restart] = &[Restart::Clean, Restart::Kill, Restart::PowerCut];

@@ -10,8 +10,8 @@ use super::by_address::{ByAddress, Held};
 use super::counters::{ConnectionCounters, add};
 use super::info::ConnectionInfo;
 use super::limits::Limits;
-use super::listen::TcpOptions;
 use super::remote::{Remote, TrustedProxies};
+use super::tcp::TcpOptions;
 use super::threads::ConnectionThreads;
 
 /// Of the open connections, the part that is closed at once to make room: one in so many.

@@ -14,8 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::address::ListenAddress;
-use super::listen::TcpOptions;
 use super::outlet::Outlet;
+use super::tcp::TcpOptions;
 use crate::raw::{InFile, unconfirmed_bytes};
 
 /// A listening socket.

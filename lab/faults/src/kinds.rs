@@ -1,0 +1,101 @@
+//! What can go wrong with disks, SSDs and files, and how often it does in a plan.
+
+use crate::draw::Draw;
+use crate::fault::{DiskFault, FileChange, Moment, Restart, SsdFault};
+
+/// What goes wrong: of each kind with which chance in a hundred, and how often at most.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    pub(crate) of_disks: (u64, u64, &'static [OfDisk]),
+    pub(crate) of_ssds: (u64, u64, &'static [OfSsd]),
+    pub(crate) of_files: (u64, u64, &'static [OfFile]),
+    /// Of ends that without a tier come half as often.
+    pub(crate) ends: (u64, u64, &'static [Restart]),
+    /// In the midst of what they come; whenever it is if there is none.
+    pub(crate) moments: &'static [Moment],
+    /// Of a hundred ends, how many are followed by another while the server starts.
+    pub(crate) again: u64,
+    pub(crate) clock: u64,
+    pub(crate) settings: (u64, u64),
+    /// How long a disk is ill, and an SSD, in milliseconds, from and to.
+    pub(crate) ill_ms: (u64, u64),
+    pub(crate) ssd_ill_ms: (u64, u64),
+}
+
+/// What is drawn for a fault of a disk.
+pub(crate) struct DiskDraw {
+    from: u16,
+    to: u16,
+    share: u64,
+}
+
+/// A kind of fault of a disk, of an SSD, and of a change of a file.
+pub(crate) type OfDisk = fn(&DiskDraw) -> DiskFault;
+pub(crate) type OfSsd = fn(u64, u8) -> SsdFault;
+pub(crate) type OfFile = fn(&mut Draw) -> FileChange;
+
+pub(crate) fn disk_fault(draw: &mut Draw, of: &[OfDisk]) -> DiskFault {
+    let from = draw.0.below(65_536) as u16;
+    let to = draw.between(from.into(), (u64::from(from) + 20_000).min(65_535)) as u16;
+    let share = draw.pick(&[10, 50, 100]);
+    draw.pick(of)(&DiskDraw { from, to, share })
+}
+
+pub(crate) const HANG: OfDisk = |_| DiskFault::Hang;
+pub(crate) const SLOW: OfDisk = |of| DiskFault::Slow(of.share);
+pub(crate) const NO_DESCRIPTORS: OfDisk = |_| DiskFault::NoDescriptors;
+
+pub(crate) const ALL_DISK_FAULTS: [OfDisk; 7] = [
+    |of| DiskFault::BadRange(of.from, of.to),
+    |of| DiskFault::Errors(of.share),
+    HANG,
+    SLOW,
+    NO_DESCRIPTORS,
+    |_| DiskFault::Vanish,
+    |_| DiskFault::VanishAndChange,
+];
+
+pub(crate) fn ssd_fault(draw: &mut Draw, of: &[OfSsd]) -> SsdFault {
+    let share = draw.pick(&[5, 30, 100]);
+    let byte = draw.pick(&[0, 0xff, 0x5a]);
+    draw.pick(of)(share, byte)
+}
+
+pub(crate) const READ_ERRORS: OfSsd = |share, _| SsdFault::ReadErrors(share);
+pub(crate) const WRITE_ERRORS: OfSsd = |share, _| SsdFault::WriteErrors(share);
+pub(crate) const AWAY: OfSsd = |_, _| SsdFault::Vanish;
+pub(crate) const LOST_WRITES: OfSsd = |share, _| SsdFault::LostWrites(share);
+pub(crate) const MISDIRECTED: OfSsd = |share, _| SsdFault::Misdirected(share);
+pub(crate) const TORN: OfSsd = |share, _| SsdFault::Torn(share);
+pub(crate) const FLIPS_READ: OfSsd = |share, _| SsdFault::FlipsRead(share);
+pub(crate) const STALE_READS: OfSsd = |share, _| SsdFault::StaleReads(share);
+
+pub(crate) const ALL_SSD_FAULTS: [OfSsd; 16] = [
+    READ_ERRORS,
+    WRITE_ERRORS,
+    |share, _| SsdFault::FlushErrors(share),
+    LOST_WRITES,
+    LOST_WRITES,
+    MISDIRECTED,
+    TORN,
+    FLIPS_READ,
+    |share, _| SsdFault::FlipsAtRest(share * 4),
+    STALE_READS,
+    STALE_READS,
+    |_, byte| SsdFault::Wiped(byte),
+    |_, _| SsdFault::Hang,
+    |share, _| SsdFault::Slow(share * 10),
+    AWAY,
+    |_, _| SsdFault::OlderImage,
+];
+
+pub(crate) const ALL_FILE_CHANGES: [OfFile; 8] = [
+    |_| FileChange::InPlace,
+    |_| FileChange::InPlace,
+    |draw| FileChange::Truncate(draw.0.below(256) as u8),
+    |draw| FileChange::Extend(draw.scaled(1, 40_000)),
+    |draw| FileChange::Replace(draw.0.below(256) as u8),
+    |_| FileChange::Replace(128),
+    |_| FileChange::Remove,
+    |_| FileChange::Restore,
+];

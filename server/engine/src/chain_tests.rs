@@ -1,0 +1,109 @@
+use super::*;
+
+const GAP: Duration = Duration::from_secs(40);
+const READER: (Identity, StreamId) = (Identity::Named(ViewerId(1)), StreamId(1));
+
+fn begin(chains: &mut Chains, start: u64, end: u64) -> ChainId {
+    let (id, _) = chains.begin(Instant::ZERO, READER, start, false);
+    chains.get_mut(id).expect("just begun").end = end;
+    id
+}
+
+fn find(chains: &Chains, start: u64, end: u64) -> Option<(ChainId, Option<ChainId>)> {
+    chains.find(Instant::ZERO, (GAP, 0), READER, ByteRange::new(start, end))
+}
+
+#[test]
+fn a_request_that_touches_either_end_belongs_to_the_chain() {
+    let mut chains = Chains::default();
+    let id = begin(&mut chains, 100, 200);
+    assert_eq!(find(&chains, 200, 300), Some((id, None)));
+    assert_eq!(find(&chains, 50, 100), Some((id, None)));
+    assert_eq!(find(&chains, 150, 180), Some((id, None)), "reading again");
+    assert_eq!(find(&chains, 201, 300), None);
+    assert_eq!(find(&chains, 10, 99), None);
+}
+
+#[test]
+fn parallel_requests_within_what_is_prefetched_belong_to_the_chain() {
+    let mut chains = Chains::default();
+    let id = begin(&mut chains, 0, 100);
+    chains.get_mut(id).expect("live").fetched_end = 1000;
+    assert_eq!(find(&chains, 700, 800), Some((id, None)));
+}
+
+#[test]
+fn a_request_between_two_chains_makes_them_one() {
+    let mut chains = Chains::default();
+    let first = begin(&mut chains, 0, 100);
+    let second = begin(&mut chains, 200, 300);
+    assert_eq!(find(&chains, 100, 200), Some((first, Some(second))));
+}
+
+#[test]
+fn a_chain_ends_forty_seconds_after_its_last_request() {
+    let mut chains = Chains::default();
+    let id = begin(&mut chains, 0, 100);
+    let at = |second| Instant::ZERO + Duration::from_secs(second);
+    chains.begin_request(at(5), id, RequestId(1), None);
+    assert_eq!(chains.longest_idle(), None);
+    assert_eq!(chains.poll_expired(at(100), GAP), None);
+    chains.end_request(at(30), id, RequestId(1));
+    chains.check_invariants();
+    assert_eq!(chains.poll_expired(at(41), GAP), None);
+    assert!(
+        chains
+            .find(at(70), (GAP, 0), READER, ByteRange::new(100, 200))
+            .is_some()
+    );
+    assert!(
+        chains
+            .find(at(71), (GAP, 0), READER, ByteRange::new(100, 200))
+            .is_none()
+    );
+    assert_eq!(chains.poll_expired(at(71), GAP), Some(id));
+}
+
+#[test]
+fn the_nearest_reader_behind_is_found() {
+    let mut chains = Chains::default();
+    let (near, _) = chains.begin(
+        Instant::ZERO,
+        (Identity::Named(ViewerId(1)), StreamId(1)),
+        500,
+        false,
+    );
+    chains.begin(
+        Instant::ZERO,
+        (Identity::Named(ViewerId(2)), StreamId(1)),
+        100,
+        false,
+    );
+    chains.begin(
+        Instant::ZERO,
+        (Identity::Named(ViewerId(3)), StreamId(1)),
+        900,
+        false,
+    );
+    let behind = chains
+        .nearest_behind(StreamId(1), 700)
+        .expect("two are behind");
+    assert_eq!(behind.viewer, ViewerId(1));
+    chains.move_to(near, 800);
+    let behind = chains
+        .nearest_behind(StreamId(1), 700)
+        .expect("one is behind");
+    assert_eq!(behind.viewer, ViewerId(2));
+    assert!(chains.nearest_behind(StreamId(2), 700).is_none());
+}
+
+#[test]
+fn a_viewer_keeps_a_bounded_number_of_chains_on_a_stream() {
+    let mut chains = Chains::default();
+    let first = begin(&mut chains, 0, 1);
+    for jump in 1..CHAINS_PER_VIEWER as u64 {
+        begin(&mut chains, jump << 40, 1);
+    }
+    let (_, surplus) = chains.begin(Instant::ZERO, READER, 1 << 50, false);
+    assert_eq!(surplus, Some(first));
+}
