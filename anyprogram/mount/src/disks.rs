@@ -49,6 +49,8 @@ pub(crate) struct Disks {
     pub(crate) places: Arc<Places>,
     /// The tree, as the kernel calls it.
     beneath: PathBuf,
+    /// Whether the next small files are read ahead.
+    small_files_ahead: bool,
     devices: Vec<Device>,
     /// Of the tree itself.
     first: Arc<Disk>,
@@ -67,16 +69,18 @@ impl Disks {
         path: &Path,
         tree: &File,
         dev: u64,
+        small_files_ahead: bool,
     ) -> io::Result<Self> {
         let places = Arc::new(Places::beneath(path));
         let device = device_of(&places, &devices, tree);
         let beneath = readlink(path_of(tree), Vec::new())?;
         let beneath = PathBuf::from(OsString::from_vec(beneath.into_bytes()));
-        let walk = || Walk::new(Walker::new(Arc::clone(&places), &beneath));
-        let first = Arc::new(disk(device, dev, walk())?);
+        let walker = small_files_ahead.then(|| Walker::new(Arc::clone(&places), &beneath));
+        let first = Arc::new(disk(device, dev, Walk::new(walker))?);
         Ok(Self {
             places,
             beneath,
+            small_files_ahead,
             devices,
             met: RwLock::new(HashMap::from([(dev, Arc::clone(&first))])),
             first,
@@ -124,7 +128,8 @@ impl Disks {
         if met.len() >= DISKS_MAX {
             return Arc::clone(&self.first);
         }
-        let walk = Walk::new(Walker::new(Arc::clone(&self.places), &self.beneath));
+        let walker = || Walker::new(Arc::clone(&self.places), &self.beneath);
+        let walk = Walk::new(self.small_files_ahead.then(walker));
         let disk = met.entry(dev).or_insert_with(|| match disk(device, dev, walk) {
             Ok(disk) => Arc::new(disk),
             Err(error) => {
@@ -169,7 +174,7 @@ mod tests {
     fn a_file_system_without_an_engine_has_threads_all_the_same_and_others_share() {
         let folder = tempfile::tempdir().expect("a folder");
         let tree = File::open(folder.path()).expect("there");
-        let disks = Disks::new(Vec::new(), folder.path(), &tree, 1).expect("threads");
+        let disks = Disks::new(Vec::new(), folder.path(), &tree, 1, true).expect("threads");
         assert!(disks.known(1).device.is_none());
         assert!(
             Arc::ptr_eq(&disks.known(2), &disks.known(1)),

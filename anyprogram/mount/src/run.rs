@@ -205,7 +205,13 @@ fn file_system(
     let root = root.map_err(|error| tree_error(settings, error.into()))?;
     let tree = Arc::new(tree);
     let nodes = Arc::new(Nodes::new(&root));
-    let disks = Disks::new(devices, directory, tree.folder(), root.key.dev)?;
+    let disks = Disks::new(
+        devices,
+        directory,
+        tree.folder(),
+        root.key.dev,
+        settings.small_files_ahead,
+    )?;
     let (disks, stale) = (Arc::new(disks), Arc::<Stale>::default());
     let late = Arc::new(Late::start(scale.wall(settings.disks.engine.wait_timeout))?);
     let opening = Arc::new(Opening {

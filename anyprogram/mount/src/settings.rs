@@ -27,6 +27,8 @@ pub struct Settings {
     pub page_cache: bool,
     /// How far the kernel reads ahead of a program above the mount.
     pub read_ahead_bytes: u64,
+    /// Whether programs that go through small files have the next ones read ahead.
+    pub small_files_ahead: bool,
     /// The settings of disks, and how long attributes are believed; its others mean nothing here.
     pub disks: Config,
 }
@@ -46,6 +48,7 @@ impl Default for Settings {
             // Of each open file twice as much may be in the page cache, which is what memory is lacking
             // for with many viewers; from the mount's memory it is soon there.
             read_ahead_bytes: 64 * KIB,
+            small_files_ahead: true,
             disks,
         }
     }
@@ -89,6 +92,8 @@ fn rows() -> Rows<Settings> {
         "Whether the kernel keeps what programs read in its page cache, above the mount's own memory. Without it, each read of a program is a question to the mount.");
     rows.add("read_ahead", size().at_most(64 * MIB), |s| &mut s.read_ahead_bytes,
         "How far the kernel reads ahead of a program that reads in sequence, above the mount. It takes bytes that the mount has in memory; the disk is read in the sizes of the engine. Each open file that is read in sequence has up to twice as much in the page cache. Only root may set it; else it is the kernel's own, 128KiB.");
+    rows.add("small_files_ahead", flag(), |s| &mut s.small_files_ahead,
+        "Whether a program that waits for one small file after another, as a copy, a search or diff does, has the next files of the folder read in one sweep of the disk.");
     rows.add("revalidate", time(), |s| &mut s.disks.revalidate,
         "How long names, attributes and the version of an open file are believed before they are looked at again: a change in the tree is seen that much later at most.");
     rows.add(
@@ -100,6 +105,7 @@ fn rows() -> Rows<Settings> {
     rows.add("time_scale", whole().at_least(1), |s| &mut s.disks.time_scale,
         "For experiments on an emulated drive: the engine's clocks run this many times faster, so that every duration in this file is model time. Anything but 1 is wrong for real programs.");
     rows.include(disk_rows(), |s| &mut s.disks);
+    rows.restart();
     rows
 }
 

@@ -22,7 +22,8 @@ const WAITING_MAX: u32 = 8;
 /// The sweeps of one disk, one after another.
 #[derive(Debug)]
 pub(crate) struct Walk {
-    walker: Mutex<Walker>,
+    /// None if nothing is to be read ahead.
+    walker: Option<Mutex<Walker>>,
     waiting: AtomicU32,
     /// Small files that each program found in memory since it last waited for one.
     found: Mutex<HashMap<u64, u32>>,
@@ -30,9 +31,9 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    pub(crate) fn new(walker: Walker) -> Self {
+    pub(crate) fn new(walker: Option<Walker>) -> Self {
         Self {
-            walker: Mutex::new(walker),
+            walker: walker.map(Mutex::new),
             waiting: AtomicU32::new(0),
             found: Mutex::default(),
             swept: Mutex::default(),
@@ -52,12 +53,15 @@ impl Walk {
     /// A program begins to read a file that is not: it and what comes next is read, if it is small.
     /// Waits for the disk.
     pub(crate) fn waits(&self, program: u64, file: &File) {
+        let Some(walker) = &self.walker else {
+            return;
+        };
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let count = found.remove(&program).unwrap_or(0);
         drop(found);
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
         let now = (before < WAITING_MAX).then(|| {
-            let mut walker = self.walker.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut walker = walker.lock().unwrap_or_else(PoisonError::into_inner);
             walker.waited(program, file, count)
         });
         self.waiting.fetch_sub(1, Ordering::Relaxed);

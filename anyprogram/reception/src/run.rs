@@ -293,7 +293,8 @@ impl Reception {
     /// A program waited for the disk at a small file. Who is not answered goes on.
     fn hear_waited(&self, connection: OwnedFd, passed: OwnedFd, sender: UCred, found: u64) {
         let pid = sender.pid.as_raw_nonzero().get();
-        let is_wanted = self.settings.mode == Mode::Full && version(&passed).is_some();
+        let is_on = self.settings.mode == Mode::Full && self.settings.small_files_ahead;
+        let is_wanted = is_on && version(&passed).is_some();
         let Some(seat) = self.clients.seat(pid).filter(|_| is_wanted) else {
             drop(passed);
             return say(&connection, Answer::GoOn);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use headlong_engine::{Admission, Control, EngineConfig, knobs};
 use headlong_protocol::SOCKET_DEFAULT;
-use headlong_settings::{Document, Mistakes, Place, Rows, Value, named, text, time, whole};
+use headlong_settings::{Document, Mistakes, Place, Rows, Value, flag, named, text, time, whole};
 use headlong_units::Duration;
 
 /// The page that lists all settings.
@@ -43,6 +43,8 @@ pub struct Settings {
     pub mode: Mode,
     /// A file of which nothing was read for so long is closed.
     pub keep_open: Duration,
+    /// Whether programs that go through small files have the next ones read ahead.
+    pub small_files_ahead: bool,
     /// How many times faster than the machine's the engine's clocks run.
     pub time_scale: u32,
     /// Settings of each device; each has the whole memory for itself.
@@ -67,6 +69,7 @@ impl Default for Settings {
             socket: SOCKET_DEFAULT.to_owned(),
             mode: Mode::Full,
             keep_open: Duration::from_secs(60),
+            small_files_ahead: true,
             time_scale: 1,
             engine,
         }
@@ -102,9 +105,12 @@ fn rows() -> Rows<Settings> {
         "What is done for programs that ask: all of what follows (full), only what they ask for, one after another (serialize), or nothing but counting and timing their calls (track). Prefetching without a reception is `headlong run --mode prefetch`.");
     rows.add("keep_open", time().at_least(Duration::from_secs(1)), |s| &mut s.keep_open,
         "A file of which nothing was read for so long is closed, and its pages are no longer held. Until then its file system cannot be unmounted.");
+    rows.add("small_files_ahead", flag(), |s| &mut s.small_files_ahead,
+        "Whether a program that waits for one small file after another, as a copy, a search or diff does, has the next files of the folder read in one sweep of the disk.");
     rows.add("time_scale", whole().at_least(1), |s| &mut s.time_scale,
         "For experiments on an emulated drive: the engine's clocks run this many times faster, so that every duration in this file is model time. Anything but 1 is wrong for real programs.");
     rows.include(knobs(), |s| &mut s.engine);
+    rows.restart();
     rows
 }
 

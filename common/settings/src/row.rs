@@ -206,6 +206,11 @@ impl<T: 'static> Rows<T> {
         }
     }
 
+    /// Whoever reads these takes no other value while it runs.
+    pub fn restart(&mut self) {
+        self.0.iter_mut().for_each(Row::restart);
+    }
+
     /// Adds an entry for each to a page of the manual; `default` holds the defaults. Tables get a
     /// heading of their own.
     pub fn document(&self, page: &mut String, default: &T)
