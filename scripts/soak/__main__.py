@@ -37,7 +37,7 @@ import served
 import troubles
 from verdict import History, Troubles
 from viewers import Desk, Viewer
-from world import Disk, Server, Titles, adopt_orphans, clean, guard, run
+from world import Disk, Server, Titles, adopt_orphans, clean, guard, run, taken_ports
 
 SAMPLE_SECONDS = 3
 TITLES_PER_DISK = 10
@@ -241,6 +241,9 @@ def main():
     missing += [name for name in ("mkfs.ext4", "curl", "openssl") if shutil.which(name) is None]
     if missing or os.geteuid() != 0:
         sys.exit(f"soak: needs root; missing: {', '.join(missing) or 'nothing'}")
+    if taken := taken_ports(range(PORTS, PORTS + 4)):
+        sys.exit(f"soak: in use on 127.0.0.1: {', '.join(map(str, taken))}; end what listens there, "
+                 "perhaps another soak")
     adopt_orphans()
     number = report.pieces(asked.out) + 1
     print(f"soak: piece {number} of {asked.out}, {asked.hours} h, --seed {asked.seed}", flush=True)

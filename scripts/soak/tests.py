@@ -1,6 +1,7 @@
 """That a soak finds what it is to find: `python3 scripts/soak/tests.py`, in a second."""
 
 import os
+import socket
 import sys
 import time
 import unittest
@@ -9,6 +10,7 @@ sys.path[1:1] = [os.path.dirname(os.path.abspath(__file__)), os.path.dirname(os.
 
 import report
 import verdict
+import world
 from served import content
 
 
@@ -106,6 +108,14 @@ class Growth(unittest.TestCase):
             lives[1, "main", process] = life[1, "main", 7]
         rows, grew = report.short_lives(lives)
         self.assertEqual((len(rows), len(grew)), (1, 1))
+
+
+class Ports(unittest.TestCase):
+    def test_a_port_at_which_somebody_listens_is_named(self):
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            self.assertEqual(world.taken_ports([port]), [port])
+        self.assertEqual(world.taken_ports([port]), [])
 
 
 if __name__ == "__main__":

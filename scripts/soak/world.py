@@ -213,6 +213,20 @@ class Titles:
         return next(disk for disk in self.disks if disk.name == version.root)
 
 
+def taken_ports(ports):
+    """Those of the ports at which another process listens."""
+    taken = []
+    for port in ports:
+        with socket.socket() as free:
+            # As the server does: what only waits to be forgotten is free.
+            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                free.bind(("127.0.0.1", port))
+            except OSError:
+                taken.append(port)
+    return taken
+
+
 class Server:
     """A server that is started, killed, and whose place others take."""
 
