@@ -88,6 +88,7 @@ fn titles(log: &Log, catalogue: &CatalogueUse) -> TitlesSeen {
         drives: drives.map_or(0, |last| last.saturating_add(1)),
         popularity: Popularity::of(&mut sessions, HEAD_TITLES, listed),
         durations_s: distribution(&mut catalogue.durations(log)),
+        duration_shares: catalogue.duration_shares(log),
     }
 }
 

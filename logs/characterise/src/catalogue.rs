@@ -5,6 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::merge::merge_fields;
+use crate::observed::DURATION_PARTS;
 use crate::outcome::{Captions, Figure, Outcome, Series, per_cent};
 use crate::view::{Log, RateClass, SessionView, nominal_us};
 
@@ -93,17 +94,37 @@ impl CatalogueUse {
 
     /// Lengths of the titles that were asked for, s.
     pub(crate) fn durations(&self, log: &Log) -> Vec<f64> {
+        let all = self.durations_with_sessions(log).into_iter();
+        all.map(|(duration, _)| duration).collect()
+    }
+
+    /// Shares of sessions by equal parts of those titles, shortest first.
+    pub(crate) fn duration_shares(&self, log: &Log) -> Vec<f64> {
+        let all = self.durations_with_sessions(log);
+        if all.len() < DURATION_PARTS {
+            return Vec::new();
+        }
+        let mut shares = vec![0.0; DURATION_PARTS];
+        let sum: f64 = all.iter().map(|(_, sessions)| f64::from(*sessions)).sum();
+        for (place, (_, sessions)) in all.iter().enumerate() {
+            shares[place * DURATION_PARTS / all.len()] += f64::from(*sessions) / sum;
+        }
+        shares
+    }
+
+    /// Lengths of the titles that were asked for, s, shortest first, with their sessions.
+    fn durations_with_sessions(&self, log: &Log) -> Vec<(f64, u32)> {
         let mut of_title = vec![0f64; log.titles];
         for file in &log.files {
             let longest = &mut of_title[file.title as usize];
             *longest = longest.max(file.duration_s);
         }
         let asked = of_title.into_iter().zip(&self.title_sessions);
-        let mut all: Vec<f64> = asked
-            .filter(|(duration, sessions)| **sessions > 0 && *duration > 0.0)
-            .map(|(duration, _)| duration)
+        let mut all: Vec<(f64, u32)> = asked
+            .map(|(duration, sessions)| (duration, *sessions))
+            .filter(|(duration, sessions)| *sessions > 0 && *duration > 0.0)
             .collect();
-        all.sort_by(f64::total_cmp);
+        all.sort_by(|one, other| one.0.total_cmp(&other.0));
         all
     }
 
@@ -203,6 +224,31 @@ fn durations_figure(durations: &[f64], figure: Figure) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sessions_are_counted_by_the_lengths_of_their_titles() {
+        let file = |title| headlong_chains::FileInfo {
+            title,
+            kind: headlong_chains::Kind::Combined,
+            kbps: 1000,
+            size_bytes: 1,
+            disk: 0,
+            duration_s: f64::from(100 - title),
+            is_estimated: false,
+        };
+        let log = Log::new((0..21).map(file).collect(), (0, 1));
+        let mut seen = CatalogueUse::new(&log);
+        // One that nobody asked for is not among them.
+        seen.title_sessions = (0..21).map(|title| title % 21).collect();
+        let shares = seen.duration_shares(&log);
+        let parts = (1..=DURATION_PARTS as u32).map(|part| f64::from(43 - 4 * part) / 210.0);
+        assert_eq!(shares.len(), DURATION_PARTS);
+        for (share, part) in shares.iter().zip(parts) {
+            assert!((share - part).abs() < 1e-9, "{shares:?}");
+        }
+        seen.title_sessions[9..].fill(0);
+        assert!(seen.duration_shares(&log).is_empty());
+    }
 
     #[test]
     fn few_ranks_are_all_there_and_many_are_thinned() {

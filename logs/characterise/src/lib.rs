@@ -45,8 +45,8 @@ pub use accumulators::Accumulators;
 pub use comparison::{Comparison, comparison};
 pub use merge::Merge;
 pub use observed::{
-    ChainRow, ChainsSeen, DeviceSeen, LENGTHS, Observed, PhasesSeen, Points, Popularity,
-    RenditionSeen, TitlesSeen, ViewingSeen, distribution, length_at,
+    ChainRow, ChainsSeen, DURATION_PARTS, DeviceSeen, LENGTHS, Observed, PhasesSeen, Points,
+    Popularity, RenditionSeen, TitlesSeen, ViewingSeen, distribution, length_at,
 };
 pub use outcome::{Axis, Column, Figure, Form, Row, Scale, Series, Table, Value};
 pub use published::{

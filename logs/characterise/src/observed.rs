@@ -60,7 +60,13 @@ pub struct TitlesSeen {
     pub popularity: Popularity,
     /// Durations of the titles that were asked for, s, each title once (Figure 5.3).
     pub durations_s: Points,
+    /// Shares of sessions by [`DURATION_PARTS`] equal parts of those titles, shortest first: whether
+    /// long or short ones are the popular ones. Empty if they are fewer titles than parts.
+    pub duration_shares: Vec<f64>,
 }
+
+/// Parts of titles by their durations, in each of which sessions are counted.
+pub const DURATION_PARTS: usize = 10;
 
 /// Zipf's law with a head (thesis Figure 5.4: "an unusual peak in the number of sessions that
 /// access the 20 most popular titles").

@@ -5,13 +5,14 @@
 //! is told at once, files of a title vary alike, and a hundred thousand files take no memory to
 //! speak of.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use headlong_random::Generator;
 use headlong_units::Duration;
 
 use super::Kind;
-use super::specification::{Rates, Rendition, Titles};
+use super::specification::{Rates, Titles};
 use crate::Title;
 use crate::catalogue::Catalogue as FileCatalogue;
 
@@ -65,22 +66,25 @@ impl Catalogue {
     /// The catalogue of a specification; it depends on nothing else.
     pub fn of(titles: &Titles) -> Self {
         let root = Generator::new(titles.seed).fork("phased catalogue");
+        let popularity = popularity(titles);
+        let chosen = Chosen::of(titles, &popularity);
         let mut catalogue = Self {
             titles: Vec::with_capacity(titles.count as usize),
             files: Vec::new(),
             segment_s: titles.segment_s,
             variation: titles.segment_variation,
             seed: titles.seed,
-            popularity: popularity(titles),
+            popularity,
         };
         for number in 0..titles.count as u32 {
-            catalogue.add(titles, number, root.fork_at(u64::from(number)));
+            catalogue.add(titles, &chosen, number, root.fork_at(u64::from(number)));
         }
         catalogue
     }
 
-    fn add(&mut self, titles: &Titles, number: u32, mut generator: Generator) {
-        let duration_s = libm::fmax(titles.durations.sample(&mut generator), titles.segment_s);
+    fn add(&mut self, titles: &Titles, chosen: &Chosen, number: u32, mut generator: Generator) {
+        let unit = generator.unit();
+        let duration_s = chosen.duration_s(titles, number as usize, unit);
         let segments = libm::ceil(duration_s / titles.segment_s) as u32;
         let factor = 1.0 + titles.rate_variation * (2.0 * generator.unit() - 1.0);
         let table = libm::ceil(titles.table_entry_bytes * f64::from(segments)) as u64;
@@ -89,12 +93,12 @@ impl Catalogue {
         let first_file = self.files.len() as u32;
         for kind in Kind::ALL {
             let all = titles.of_kind(kind);
-            let only = one_of(all, quality);
+            let only = chosen.only(kind, number as usize);
             for (index, rendition) in all.iter().enumerate() {
                 let is_there = match titles.rates {
                     // The lowest is always there: nobody could start without it.
                     Rates::Several => index == 0 || quality < rendition.titles_share,
-                    Rates::One => index == only,
+                    Rates::One => Some(index) == only,
                 };
                 if !is_there {
                     continue;
@@ -197,15 +201,98 @@ impl Catalogue {
     }
 }
 
-/// The place of the bit rate that a number from 0 to 1 picks by the shares of titles.
-fn one_of(renditions: &[Rendition], unit: f64) -> usize {
-    let sum: f64 = renditions.iter().map(|one| one.titles_share).sum();
-    let mut left = unit * sum;
-    let found = renditions.iter().position(|one| {
-        left -= one.titles_share;
-        left < 0.0
-    });
-    found.unwrap_or(renditions.len().saturating_sub(1))
+/// What is not drawn for each title apart, since a few popular titles have much of all sessions:
+/// with them, chance would decide how long most sessions are and how much they read.
+struct Chosen {
+    /// Of each title, its part of all by duration; empty if that is drawn.
+    parts: Vec<usize>,
+    count: usize,
+    /// Of each title, the place of its one bit rate, by kind; empty if it has several.
+    rates: [Vec<usize>; 3],
+}
+
+impl Chosen {
+    fn of(titles: &Titles, popularity: &[f64]) -> Self {
+        let before = core::iter::once(0.0).chain(popularity.iter().copied());
+        let sessions: Vec<f64> = before
+            .zip(popularity)
+            .map(|(before, share)| share - before)
+            .collect();
+        let count = titles.duration_weights.len();
+        let parts = match count {
+            0 | 1 => Vec::new(),
+            _ => assign(&sessions, &vec![1.0; count], &titles.duration_weights),
+        };
+        let mut chosen = Self {
+            parts,
+            count,
+            rates: [Vec::new(), Vec::new(), Vec::new()],
+        };
+        if titles.rates == Rates::Several {
+            return chosen;
+        }
+        // As far as is known by now: without a part, all are as long.
+        let time =
+            |(number, sessions): (usize, &f64)| sessions * chosen.duration_s(titles, number, 0.5);
+        let watched: Vec<f64> = sessions.iter().enumerate().map(time).collect();
+        let rates = Kind::ALL.map(|kind| {
+            let all = titles.of_kind(kind);
+            let shares: Vec<f64> = all.iter().map(|one| one.titles_share).collect();
+            let weights: Vec<f64> = all.iter().map(|one| one.weight).collect();
+            assign(&watched, &shares, &weights)
+        });
+        for (kind, rates) in Kind::ALL.into_iter().zip(rates) {
+            chosen.rates[kind.number() as usize] = rates;
+        }
+        chosen
+    }
+
+    /// How long a title is; `unit` draws from its part.
+    fn duration_s(&self, titles: &Titles, number: usize, unit: f64) -> f64 {
+        let share = match self.parts.get(number) {
+            Some(part) => (*part as f64 + unit) / self.count as f64,
+            None => unit,
+        };
+        libm::fmax(titles.durations.quantile(share), titles.segment_s)
+    }
+
+    fn only(&self, kind: Kind, number: usize) -> Option<usize> {
+        self.rates[kind.number() as usize].get(number).copied()
+    }
+}
+
+/// Gives each title, of what is watched of it, one of some classes: so many titles to each class as
+/// `shares` say, of which as much is watched as `weights` say, or as the shares if those are all 0.
+/// The title of which most is watched goes first, to the class that has most to be watched for each
+/// title that it has still to get.
+fn assign(watched: &[f64], shares: &[f64], weights: &[f64]) -> Vec<usize> {
+    let sum = |all: &[f64]| all.iter().sum::<f64>();
+    let shares = match sum(shares) > 0.0 {
+        true => shares,
+        false => &vec![1.0; shares.len()],
+    };
+    let weights = if sum(weights) > 0.0 { weights } else { shares };
+    let parts = |all: &[f64], whole: f64| -> Vec<f64> {
+        let factor = whole / sum(all);
+        all.iter().map(|one| one * factor).collect()
+    };
+    let mut titles_left = parts(shares, watched.len() as f64);
+    let mut watched_left = parts(weights, sum(watched));
+    let mut order: Vec<usize> = (0..watched.len()).collect();
+    order.sort_by(|one, other| watched[*other].total_cmp(&watched[*one]));
+    let mut classes = vec![0; watched.len()];
+    for title in order {
+        // A class that is to get less than one title is no better for that.
+        let need = |class: &usize| watched_left[*class] / libm::fmax(titles_left[*class], 1.0);
+        let open = (0..shares.len()).filter(|class| titles_left[*class] > 1e-9);
+        let Some(class) = open.max_by(|one, other| need(one).total_cmp(&need(other))) else {
+            continue;
+        };
+        classes[title] = class;
+        titles_left[class] -= 1.0;
+        watched_left[class] -= watched[title];
+    }
+    classes
 }
 
 pub(super) fn popularity(titles: &Titles) -> Vec<f64> {

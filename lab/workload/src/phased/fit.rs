@@ -115,6 +115,20 @@ fn guess(seen: &Observed) -> Specification {
         titles.head_factor = head_factor.clamp(0.0, 1e6);
     }
     set(&mut titles.durations, &seen.titles.durations_s, 1.0, 1e6);
+    if !seen.titles.duration_shares.is_empty() {
+        titles
+            .duration_weights
+            .clone_from(&seen.titles.duration_shares);
+    }
+    let has = |kind: Kind| {
+        let mut all = seen.renditions.iter();
+        all.any(|one| one.kind == kind && one.kbps > 0)
+    };
+    let is_whole = has(Kind::Combined) || (has(Kind::Video) && has(Kind::Audio));
+    if is_whole && seen.devices.iter().any(|one| one.sessions > 0) {
+        // A kind that was not seen is not there, and no device will ask for it.
+        titles.renditions.iter_mut().for_each(Vec::clear);
+    }
     for kind in Kind::ALL {
         let of_kind = seen
             .renditions
@@ -130,8 +144,15 @@ fn guess(seen: &Observed) -> Specification {
         renditions.sort_by_key(|one| one.kbps);
         renditions.dedup_by_key(|one| one.kbps);
         let sum: f64 = renditions.iter().map(|one| one.weight).sum();
-        if sum > 0.0 {
-            renditions.iter_mut().for_each(|one| one.weight /= sum);
+        for one in &mut renditions {
+            // Files that nobody watched are there all the same.
+            one.weight = if sum > 0.0 {
+                one.weight / sum
+            } else {
+                one.titles_share
+            };
+        }
+        if !renditions.is_empty() {
             titles.renditions[kind.number() as usize] = renditions;
         }
     }
@@ -154,12 +175,22 @@ fn guess(seen: &Observed) -> Specification {
     if has_one_rate(seen) {
         titles.rates = Rates::One;
     }
-    guess_viewing(&mut specification, &seen.viewing);
+    guess_viewing(&mut specification, &seen.viewing, ahead_s(seen));
     guess_devices(&mut specification, seen);
     specification
 }
 
-fn guess_viewing(specification: &mut Specification, seen: &ViewingSeen) {
+/// How far ahead of the picture devices have read, s, on average.
+fn ahead_s(seen: &Observed) -> f64 {
+    let known = seen.devices.iter().filter(|one| one.ahead_s > 0.0);
+    let (sum, sessions) = known.fold((0.0, 0.0), |(sum, all), one| {
+        let sessions = one.sessions as f64;
+        (sum + one.ahead_s * sessions, all + sessions)
+    });
+    if sessions > 0.0 { sum / sessions } else { 0.0 }
+}
+
+fn guess_viewing(specification: &mut Specification, seen: &ViewingSeen, ahead_s: f64) {
     if seen.session_s.is_empty() {
         return;
     }
@@ -169,7 +200,9 @@ fn guess_viewing(specification: &mut Specification, seen: &ViewingSeen) {
     set(&mut viewing.glance_s, &seen.glance_s, 0.0, 40.0);
     set(&mut viewing.stay, &seen.stay_share, 0.0, 10.0);
     viewing.skips_per_hour = seen.skips_per_hour.clamp(0.0, 3600.0);
-    set(&mut viewing.skip_s, &seen.skip_s, -1e6, 1e6);
+    // A log shows skips from where content was read to; viewers skip from what they see.
+    let from_screen = seen.skip_s.iter().map(|(by, share)| (by + ahead_s, *share));
+    set(&mut viewing.skip_s, &from_screen.collect(), -1e6, 1e6);
     viewing.pauses_per_hour = seen.pauses_per_hour.clamp(0.0, 3600.0);
     viewing.pause_at_start = seen.pause_at_start.clamp(0.0, 1.0);
     set(&mut viewing.pause_s, &seen.pause_s, 0.0, FOREVER);

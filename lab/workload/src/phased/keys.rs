@@ -205,6 +205,7 @@ fn visit(specification: &mut Specification, keys: &mut impl Keys) {
         head_titles,
         head_factor,
         durations,
+        duration_weights,
         drives,
         segment_s,
         segment_variation,
@@ -219,6 +220,7 @@ fn visit(specification: &mut Specification, keys: &mut impl Keys) {
     keys.whole("catalogue.head_titles", head_titles, 0, TITLES_MAX);
     keys.number("catalogue.head_factor", head_factor, 0.0, 1e6);
     keys.curve("catalogue.durations", durations, 1.0, 1e6);
+    keys.weights("catalogue.duration_weights", duration_weights);
     keys.whole("catalogue.drives", drives, 1, 65_535);
     keys.seconds("catalogue.segment_time", segment_s, 0.1, 3600.0);
     keys.number("catalogue.segment_variation", segment_variation, 0.0, 0.49);
@@ -384,7 +386,7 @@ impl Keys for Document {
     }
 
     fn weights(&mut self, key: &str, value: &mut Vec<f64>) {
-        let form = "weights like [1, 0.5, 2], one for each part of the time";
+        let form = "weights like [1, 0.5, 2], one for each part";
         let weights = read_only(form, |value| {
             let items = value.items().ok_or(Wrong::Unfit)?;
             let weights = items.iter().map(|item| number().read(item));
@@ -521,6 +523,7 @@ fn empty() -> Specification {
             head_titles: 0,
             head_factor: 1.0,
             durations: constant(3600.0),
+            duration_weights: vec![1.0],
             drives: 1,
             segment_s: 2.0,
             segment_variation: 0.0,

@@ -34,7 +34,8 @@ pub struct Rendition {
     pub kbps: u32,
     /// Share of titles that have it.
     pub titles_share: f64,
-    /// Viewers whose network would settle on it, in proportion to the others' weights.
+    /// Viewers whose network would settle on it, in proportion to the others' weights; of titles in
+    /// one bit rate each, what is watched in it.
     pub weight: f64,
 }
 
@@ -53,6 +54,9 @@ pub struct Titles {
     pub head_factor: f64,
     /// Seconds.
     pub durations: Empirical,
+    /// Weights of equal parts of the titles, shortest first: sessions that each part gets. Of one
+    /// part, durations have nothing to do with popularity.
+    pub duration_weights: Vec<f64>,
     /// Drives that files are spread over, each file apart, at random.
     pub drives: u64,
     /// Content is cut into segments of this length, s (thesis 5.1.3: 2).
@@ -75,7 +79,8 @@ pub enum Rates {
     /// One for each bit rate that it has by that one's share, and always the lowest: a library for
     /// players that adapt.
     Several,
-    /// One, of a bit rate drawn by the shares: a library of plain films.
+    /// One: a library of plain films. So many titles as the shares say have each bit rate, and such
+    /// ones that it is watched as its weight says.
     One,
 }
 

@@ -442,3 +442,52 @@ fn the_slope_of_popularity_is_that_of_zipf_s_law_behind_its_head() {
         "{popularity:?}"
     );
 }
+
+/// A library of plain films: titles have each bit rate by its share, and what is watched is in them
+/// by their weights; likewise durations. No seed changes that.
+#[test]
+fn what_is_popular_has_the_bit_rates_and_durations_that_are_asked_for() {
+    for seed in ["1", "2"] {
+        let changes = [
+            ("catalogue.seed", seed),
+            ("catalogue.titles", "1000"),
+            ("catalogue.zipf_alpha", "1"),
+            ("catalogue.head_titles", "0"),
+            ("catalogue.durations", "[[100, 0], [1100, 1]]"),
+            ("catalogue.duration_weights", "[3, 1]"),
+            ("catalogue.rates", "one"),
+            (
+                "catalogue.combined",
+                "[[500, 0.5, 0.2], [1000, 0.25, 0.5], [2000, 0.25, 0.3]]",
+            ),
+        ];
+        let changes = changes.map(|(key, value)| (key.to_string(), value.to_string()));
+        let titles = Specification::preset("netflix-2014-catalog", &changes);
+        let titles = titles.expect("well formed").catalogue;
+        let catalogue = Catalogue::of(&titles);
+        let (mut short, mut sessions_short) = (0, 0.0);
+        let (mut having, mut watched) = ([0; 3], [0.0; 3]);
+        for (number, title) in catalogue.titles.iter().enumerate() {
+            let sessions = 1.0 / (number as f64 + 1.0);
+            if title.duration_s < 600.0 {
+                (short, sessions_short) = (short + 1, sessions_short + sessions);
+            }
+            let files: Vec<u32> = catalogue.files_of(number as u32, Kind::Combined).collect();
+            let [file] = files[..] else {
+                panic!("{files:?}");
+            };
+            let kbps = catalogue.files[file as usize].kbps;
+            let place = [500, 1000, 2000].iter().position(|one| *one == kbps);
+            let place = place.expect("one of those");
+            having[place] += 1;
+            watched[place] += sessions * title.duration_s;
+        }
+        let all: f64 = (1..=1000).map(|rank| 1.0 / f64::from(rank)).sum();
+        assert_eq!((short, having), (500, [500, 250, 250]));
+        assert!((sessions_short / all - 0.75).abs() < 0.01);
+        let sum: f64 = watched.iter().sum();
+        for (watched, wanted) in watched.iter().zip([0.2, 0.5, 0.3]) {
+            assert!((watched / sum - wanted).abs() < 0.06, "{seed} {watched}");
+        }
+    }
+}
