@@ -164,9 +164,10 @@ fn two_thousand_files_are_open_at_a_time_and_each_gives_its_own_bytes() {
     }
     let scratch = Scratch::new("mount-many").expect("a folder");
     let tree = scratch.directory("tree").expect("a folder");
+    // Every hundredth is one of those that the engine reads.
+    let size = |number: u64| number + if number % 100 == 0 { 270_000 } else { 5_000 };
     for number in 0..2000u64 {
-        pattern::write_file(&tree.join(number.to_string()), number, 5000 + number)
-            .expect("written");
+        pattern::write_file(&tree.join(number.to_string()), number, size(number)).expect("written");
     }
     let old = Command::new("find")
         .arg(&tree)
@@ -179,13 +180,14 @@ fn two_thousand_files_are_open_at_a_time_and_each_gives_its_own_bytes() {
     let files: Vec<File> = (0..2000).map(open).collect();
     assert_eq!(mount.status()["files_open"], 2000);
     for round in 0..2 {
-        for (number, file) in files.iter().enumerate().rev() {
-            let mut bytes = vec![0; 5000 + number];
+        for (index, file) in files.iter().enumerate().rev() {
+            let number = index as u64;
+            let mut bytes = vec![0; size(number) as usize];
             file.read_exact_at(&mut bytes, 0).expect("read");
-            pattern::verify(number as u64, 0, &bytes).expect("its own bytes");
+            pattern::verify(number, 0, &bytes).expect("its own bytes");
         }
         assert!(
-            mount.counter("requests") > 1000,
+            mount.counter("requests") >= 20,
             "round {round}: {}",
             mount.log()
         );
