@@ -36,6 +36,12 @@ const FOUND: &[Found] = &[
         undone: Some((Plant::UnreadableForgotten, Check::LostDurable)),
         what: "a group of blocks that could not be read was taken for one without a checkpoint",
     },
+    Found {
+        seed: 400_013_285,
+        theme: Theme::Mix,
+        undone: None,
+        what: "with little memory a reply took from itself what had just been read for it",
+    },
 ];
 
 fn campaign(first_seed: u64, seeds: u64, plant: Option<Plant>) -> Campaign {

@@ -29,6 +29,8 @@ const JOBS_AHEAD_MAX: usize = 4;
 /// For a viewer who waits, at most so many unread bytes are taken from others: a chunk of the usual
 /// size, and no more than a seek is worth.
 const NEEDED_BYTES_MAX: u64 = 2 << 20;
+/// Of memory it is this part at most: with more, one who waits takes from itself what was just read.
+const MEMORY_FOR_NEEDED: u64 = 8;
 
 impl Shard {
     /// A reply waits for a piece that nothing is bringing yet, unless a queued job covers it.
@@ -59,7 +61,7 @@ impl Shard {
             request.end - request.next
         };
         let wanted_bytes = self.prefetch_bytes(chain, asked_bytes);
-        let needed_bytes = asked_bytes.min(NEEDED_BYTES_MAX);
+        let needed_bytes = asked_bytes.min(self.needed_bytes_max());
         let sizes = (wanted_bytes, needed_bytes);
         let job = self.plan(chain_id, stream, piece, sizes, deadline);
         let pieces_needed = needed_bytes.div_ceil(self.config.piece_bytes).max(1) as u32;
@@ -319,6 +321,11 @@ impl Shard {
             None => self.fair_share_bytes(),
         }
         .min(wanted_bytes)
+    }
+
+    fn needed_bytes_max(&self) -> u64 {
+        let budget = self.memory.slot_count() as u64 * self.config.piece_bytes;
+        NEEDED_BYTES_MAX.min(budget / MEMORY_FOR_NEEDED)
     }
 
     /// Chains that are read.
