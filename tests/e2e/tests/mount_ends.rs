@@ -165,7 +165,14 @@ fn two_thousand_files_are_open_at_a_time_and_each_gives_its_own_bytes() {
     let scratch = Scratch::new("mount-many").expect("a folder");
     let tree = scratch.directory("tree").expect("a folder");
     // Every hundredth is one of those that the engine reads.
-    let size = |number: u64| number + if number % 100 == 0 { 270_000 } else { 5_000 };
+    let size = |number: u64| {
+        number
+            + if number.is_multiple_of(100) {
+                270_000
+            } else {
+                5_000
+            }
+    };
     for number in 0..2000u64 {
         pattern::write_file(&tree.join(number.to_string()), number, size(number)).expect("written");
     }
