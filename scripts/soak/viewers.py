@@ -22,11 +22,12 @@ FAR = "/far"
 
 
 class Failure(Exception):
-    """A request was not answered as it should have been; `kind` is one word or two."""
+    """A request was not answered as it should have been; `kind` is one word or two. `opened` is when
+    its connection was, if it had been used before and was closed without an answer."""
 
-    def __init__(self, kind, detail=""):
+    def __init__(self, kind, detail="", opened=None):
         super().__init__(f"{kind}: {detail}" if detail else kind)
-        self.kind = kind
+        self.kind, self.opened = kind, opened
 
 
 class Wrong(Exception):
@@ -54,7 +55,9 @@ class Desk:
 
     def failed(self, ask, failure):
         until = time.monotonic()
-        name = self.troubles.explaining(ask.server.name, ask.root, ask.began, until, failure.kind)
+        # A connection that was kept may have been to a process that has ended since it was opened.
+        since = min(ask.began, failure.opened or ask.began)
+        name = self.troubles.explaining(ask.server.name, ask.root, since, until, failure.kind)
         if name is None and ask.is_far and failure.kind != "refused":
             # What its origin suffers from an edge may suffer from, as long as it may believe it.
             since = ask.began - BELIEVED_EDGE
@@ -346,6 +349,7 @@ class Viewer:
 
     def head(self, text):
         if self.client is None:
+            self.opened = time.monotonic()
             self.client = served.connect(self.server.address, timeout=PATIENCE)
             self.rest = b""
             if self.server.is_tls:
@@ -357,7 +361,7 @@ class Viewer:
         while b"\r\n\r\n" not in head:
             got = self.client.recv(1 << 16)
             if not got:
-                raise Failure("cut short", "closed before a reply")
+                raise Failure("cut short", "closed before a reply", self.opened)
             head += got
         head, self.rest = head.split(b"\r\n\r\n", 1)
         lines = head.decode("latin-1").split("\r\n")
