@@ -69,9 +69,9 @@ impl HandOver {
         let process = successor.go().await?;
         // Viewers went on meanwhile: who is told of elsewhere than where it is would be a new one.
         tasks::remember(&self.state, &self.folder).await;
+        let (own, other) = UnixStream::pair()?;
         // Before it says anything to the service manager, which hears only the main process.
         service_manager::notify(&[NotifyState::MainPid(process)]);
-        let (own, other) = UnixStream::pair()?;
         if let Err(error) = successor.take_over(Some(other.as_fd())).await {
             service_manager::notify(&[NotifyState::MainPid(std::process::id())]);
             return Err(error);
