@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::experiment::{Cell, Experiment};
 use crate::rig::{Disk, DiskSetup, Holds, SsdSetup, missing};
 use crate::run::{ADMIN_PORT, PORT, SSD_POINT, generate_words, load_words, stretches};
-use crate::servers::{self, CacheSpace, Place};
+use crate::servers::{self, CacheSpace, Place, Pool, pool_launch};
 
 /// Stands for the folder of the bench, whose name is not known before it is made.
 const FOLDER: &str = "RUN";
@@ -65,7 +65,16 @@ fn disk(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path
     let place = store.join("NAME");
     let words = setup.words(&place, &folder.join("titles"), &folder.join("drive.sock"));
     let fill = Disk::fill_command(headlong, &cell.files, &folder.join("titles"));
-    let _ = writeln!(text, "\n$ {}\n$ {}", words.join(" "), fill.join(" "));
+    let _ = writeln!(text, "\n$ {}", words.join(" "));
+    if cell.files.is_pool() {
+        let pool = Pool {
+            device: "/dev/loopM".into(),
+            ssd: None,
+        };
+        let make = pool_launch(&pool, &folder.join("new-pool"), None, true);
+        let _ = writeln!(text, "$ {}", make.line());
+    }
+    let _ = writeln!(text, "$ {}", fill.join(" "));
 }
 
 fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path) {
@@ -105,13 +114,12 @@ fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path)
         let setup = SsdSetup {
             headlong,
             tier,
-            holds: match cell.server.cache {
-                None => Holds::Tier(piece.as_deref()),
-                Some(_) => Holds::Files {
-                    point: &space.folder,
-                    memory: experiment.memory,
-                },
-            },
+            holds: Holds::of(
+                cell.server.cache,
+                piece.as_deref(),
+                &space.folder,
+                experiment.memory,
+            ),
             time_scale: experiment.time_scale,
         };
         let start = setup.words(&folder.join("ssd.sock")).join(" ");
@@ -135,6 +143,10 @@ fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path)
         flash: (cell.flash.clone())
             .filter(|_| cell.server.cache.is_none())
             .map(|tier| (ssd.to_path_buf(), tier)),
+        pool: cell.files.is_pool().then(|| Pool {
+            device: "/dev/loopM".into(),
+            ssd: Some(ssd.to_path_buf()),
+        }),
         cache: cell.server.cache.map(|cache| (cache, space)),
     };
     for launch in servers::launches(&cell.server.kind, &place).all() {

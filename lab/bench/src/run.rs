@@ -1,7 +1,6 @@
 //! One run: a cold drive, a server with its memory limit, viewers at a rate, and what came of it.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration as WallDuration, Instant, SystemTime};
 
@@ -20,7 +19,7 @@ use crate::record::{
 };
 use crate::rig::{
     self, Disk, DiskSetup, Group, Guard, Holds, Output, PrivateNetwork, Process, QueueSettings,
-    RigError, Ssd, SsdSetup, Start, set_words, with_path,
+    RigError, Ssd, SsdSetup, Start, is_mounted, set_words, with_path,
 };
 use crate::servers::{self, Launch, Listens, Place, Status};
 
@@ -118,13 +117,12 @@ impl Bench {
             let setup = SsdSetup {
                 headlong: &self.headlong,
                 tier,
-                holds: match cell.server.cache {
-                    None => Holds::Tier(piece.as_deref()),
-                    Some(_) => Holds::Files {
-                        point: &point,
-                        memory: self.experiment.memory,
-                    },
-                },
+                holds: Holds::of(
+                    cell.server.cache,
+                    piece.as_deref(),
+                    &point,
+                    self.experiment.memory,
+                ),
                 time_scale: self.experiment.time_scale,
             };
             Ssd::start(&self.guard, &folder, &setup)
@@ -432,14 +430,6 @@ impl Serving {
     }
 }
 
-/// Whether a folder is on another file system than the one around it.
-fn is_mounted(point: &Path) -> bool {
-    let look = |path: Option<&Path>| path.and_then(|path| path.metadata().ok());
-    let (own, around) = (look(Some(point)), look(point.parent()));
-    own.zip(around)
-        .is_some_and(|(own, around)| own.dev() != around.dev())
-}
-
 /// One run on its way.
 struct Attempt<'a> {
     experiment: &'a Experiment,
@@ -502,9 +492,10 @@ impl Attempt<'_> {
         });
         let mut server = serving.server;
         server.stop();
-        if let Some(reader) = &mut serving.reader {
+        let reader_words = serving.reader.as_mut().map(|reader| {
             reader.stop();
-        }
+            reader.last_words()
+        });
         let phases = &self.experiment.phases;
         let until = headlong_units::Duration(phases.ramp_up.0 + phases.measured.0);
         let pattern = DiskPattern::read(&disk_trace, phases.ramp_up, until);
@@ -526,8 +517,8 @@ impl Attempt<'_> {
             server: ServerFacts {
                 memory,
                 died,
-                last_words: cache_words
-                    .into_iter()
+                last_words: (cache_words.into_iter())
+                    .chain(reader_words)
                     .fold(server.last_words(), |all, more| all + &more),
                 status: told.unwrap_or_default(),
             },
@@ -562,6 +553,7 @@ impl Attempt<'_> {
                 .zip(cell.flash.clone())
                 .filter(|_| cell.server.cache.is_none())
                 .map(|(ssd, tier)| (ssd.device().to_path_buf(), tier)),
+            pool: self.disk.pool_of(self.ssd.as_ref().map(Ssd::device)),
             cache: cell.server.cache.zip(space),
         };
         let launches = servers::launches(&cell.server.kind, &place);

@@ -25,6 +25,8 @@ pub enum CacheKind {
     TrafficServer,
     /// Varnish with a file store.
     Varnish,
+    /// No cache in front: the titles lie on a ZFS pool, and the SSD is the pool's cache (L2ARC).
+    Zfs,
 }
 
 impl CacheKind {
@@ -34,14 +36,16 @@ impl CacheKind {
             Self::Nginx => "nginx",
             Self::TrafficServer => "trafficserver",
             Self::Varnish => "varnish",
+            Self::Zfs => "zfs",
         }
     }
 }
 
-const KINDS: [(&str, CacheKind); 3] = [
+const KINDS: [(&str, CacheKind); 4] = [
     (CacheKind::Nginx.name(), CacheKind::Nginx),
     (CacheKind::TrafficServer.name(), CacheKind::TrafficServer),
     (CacheKind::Varnish.name(), CacheKind::Varnish),
+    (CacheKind::Zfs.name(), CacheKind::Zfs),
 ];
 
 /// `cache = { kind = ... }` of a server, if it is there and says what it is.
@@ -54,7 +58,7 @@ pub(super) fn cache(document: &mut Document, table: &str) -> Option<Cache> {
     let found = document.get(&kind, &choice(&KINDS));
     let slice_bytes = document.get(&slice, &size().at_least(KIB));
     if !document.is_written(&kind) {
-        let text = "is missing; write nginx, trafficserver or varnish";
+        let text = "is missing; write nginx, trafficserver, varnish or zfs";
         document.wrong_too(&kind, text);
     }
     if slice_bytes.is_some() && found.is_some_and(|kind| kind != CacheKind::Nginx) {

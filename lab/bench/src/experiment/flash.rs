@@ -66,7 +66,7 @@ pub(super) fn flash(document: &mut Document) -> Option<FlashTier> {
     let ssds = all.filter(|preset| matches!(preset.spec(), Model::SolidState(_)));
     let ssds: Vec<&str> = ssds.map(|preset| preset.name).collect();
     if tier.preset.is_empty() {
-        document.wrong_too(key, "is missing; `headlong disk presets` lists SSDs");
+        document.wrong_too(key, format!("is missing; write one of {}", ssds.join(", ")));
     } else if !ssds.contains(&tier.preset.as_str()) {
         let hint = suggestion(&tier.preset, ssds.iter().copied());
         document.wrong(key, format!("`{}` is no SSD; {hint}", tier.preset));

@@ -86,11 +86,19 @@ pub struct FileSet {
     /// In how many files each title lies.
     #[serde(rename = "chunk", serialize_with = "form_as_text")]
     pub form: Form,
-    /// File system: `ext4` or `xfs`.
+    /// File system: `ext4` or `xfs`; [`POOL`] for servers whose titles lie on one.
     pub file_system: String,
 }
 
+/// The file system of a server with a ZFS pool.
+pub(crate) const POOL: &str = "zfs";
+
 impl FileSet {
+    /// Whether they lie on a pool, which is not mounted but taken in and given up.
+    pub(crate) fn is_pool(&self) -> bool {
+        self.file_system == POOL
+    }
+
     /// Changes of the catalogue's specification: `KEY=VALUE`, as `headlong workload` takes them.
     pub fn changes(&self) -> Vec<(String, String)> {
         let mut changes = self.set.clone();
@@ -477,10 +485,13 @@ impl Experiment {
             }
         }
         // Stable: within a file set the order stays.
-        cells.sort_by_key(|cell| match cell.files.form {
-            Form::Segments => 0,
-            Form::Chunks(bytes) => bytes,
-            Form::Whole => u64::MAX,
+        cells.sort_by_key(|cell| {
+            let form = match cell.files.form {
+                Form::Segments => 0,
+                Form::Chunks(bytes) => bytes,
+                Form::Whole => u64::MAX,
+            };
+            (cell.files.is_pool(), form)
         });
         cells
     }
@@ -495,6 +506,10 @@ impl Experiment {
             kernel: self.kernel.with(&server.kernel).limited_by(&workload.drive),
             files: FileSet {
                 form: workload.form.unwrap_or(self.files.form),
+                file_system: match server.cache {
+                    Some(cache) if cache.kind == CacheKind::Zfs => POOL.to_owned(),
+                    _ => self.files.file_system.clone(),
+                },
                 ..self.files.clone()
             },
             flash: (self.flash.clone()).filter(|_| server.uses_ssd()),

@@ -15,7 +15,9 @@ use super::drive::drive_rows;
 use super::flash::flash;
 use super::parts::{by_name, kernel_rows, known, one_of, some};
 use super::servers::servers;
-use super::{Baseline, Experiment, Kernel, KernelChange, Phases, SearchRules, Workload};
+use super::{
+    Baseline, CacheKind, Experiment, Kernel, KernelChange, Phases, SearchRules, Server, Workload,
+};
 
 /// The page that lists all settings.
 const MANUAL: &str = "docs/lab/bench.md";
@@ -234,9 +236,28 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
     quick
         .pairs
         .extend(pairs(document, "quick.servers", &experiment));
+    for (key, scale) in [
+        ("time_scale", experiment.time_scale),
+        ("quick.time_scale", quick.time_scale),
+    ] {
+        check_pools(document, key, scale, &experiment);
+    }
     match is_quick {
         true => quick,
         false => experiment,
+    }
+}
+
+/// A pool's clocks cannot be made to run faster.
+fn check_pools(document: &mut Document, key: &str, time_scale: u32, experiment: &Experiment) {
+    let is_pool = |server: &&Server| {
+        server
+            .cache
+            .is_some_and(|cache| cache.kind == CacheKind::Zfs)
+    };
+    if time_scale != 1 && experiment.servers.values().any(|server| is_pool(&server)) {
+        let text = "must be 1 with a cache of kind zfs, which works once a second of the clock";
+        document.wrong_too(key, text);
     }
 }
 
@@ -257,7 +278,8 @@ fn check_named(document: &mut Document, experiment: &Experiment) {
 fn check_drive(document: &mut Document, key: &str, preset: &str) {
     let presets = || headlong_drive::presets().iter().map(|preset| preset.name);
     if preset.is_empty() {
-        document.wrong_too(key, "is missing; `headlong disk presets` lists them");
+        let all: Vec<&str> = presets().collect();
+        document.wrong_too(key, format!("is missing; write one of {}", all.join(", ")));
     } else if !presets().any(|known| known == preset) {
         let hint = suggestion(preset, presets());
         document.wrong(key, format!("`{preset}` is no drive; {hint}"));

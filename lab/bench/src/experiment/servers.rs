@@ -8,7 +8,7 @@ use headlong_settings::{
     Document, Mistakes, Rows, Value, choice, flag, key_part, rate, size, text,
 };
 
-use super::cache::cache;
+use super::cache::{CacheKind, cache};
 use super::parts::{by_name, kernel_rows, known, some};
 use super::{Apache, Front, KernelChange, Nginx, Server, ServerKind, Workload};
 
@@ -78,7 +78,7 @@ pub(super) fn servers(
             document.below(&table);
             continue;
         };
-        let preload = preload.unwrap_or(false);
+        let (preload, mount) = (preload.unwrap_or(false), mount.unwrap_or(false));
         if preload && matches!(kind, ServerKind::Headlong { .. }) {
             let text = "is for servers of others: headlong serve reads past the page cache";
             document.wrong(&format!("{table}.preload"), text);
@@ -99,12 +99,14 @@ pub(super) fn servers(
             Some(_) if !document.is_written("flash") => {
                 Some("needs a table [flash] that says which SSD it is on")
             }
+            Some(cache) if cache.kind == CacheKind::Zfs && (preload || mount) => {
+                Some("of this kind is a file system; nothing else can read for the server")
+            }
             _ => None,
         };
         if let Some(text) = wrong_cache {
             document.wrong_too(&format!("{table}.cache"), text);
         }
-        let mount = mount.unwrap_or(false);
         if mount && matches!(kind, ServerKind::Headlong { .. }) {
             let text = "is for servers of others: headlong serve needs no mount";
             document.wrong(&format!("{table}.mount"), text);

@@ -78,6 +78,12 @@ fn servers_of_others_may_have_a_cache_on_the_ssd() {
             "server.nginx.cache.slice",
         ),
         ("{ kind = \"varnish\" }\nfront = \"nginx\"", tier, "front"),
+        (
+            "{ kind = \"zfs\" }",
+            tier,
+            "x.toml:3: time_scale: must be 1",
+        ),
+        ("{ kind = \"zfs\" }\nmount = true", tier, "is a file system"),
     ] {
         let mistakes = with(cache, tier).expect_err("wrong").to_string();
         assert!(mistakes.contains(wrong), "{wrong} is not in {mistakes}");

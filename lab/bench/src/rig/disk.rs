@@ -12,8 +12,9 @@ use super::guard::{Guard, Kind, Start};
 use super::mount::{Mount, read_metadata};
 use super::process::{Output, Process};
 use super::queue::{self, QueueSettings};
-use super::{RigError, Store, playlist};
+use super::{RigError, Store, playlist, pool};
 use crate::experiment::{DriveSpec, FileSet, Kernel};
+use crate::servers::Pool;
 use headlong_report::say;
 
 /// Folders, and the file system's own files.
@@ -26,7 +27,8 @@ const FILL_PATIENCE: Duration = Duration::from_secs(3600);
 pub(crate) struct Disk {
     process: Process,
     control: Control,
-    mount: Mount,
+    /// `None` with a pool on it, which each run takes in and gives up.
+    mount: Option<Mount>,
     point: PathBuf,
     device: String,
     /// As it was started.
@@ -58,19 +60,21 @@ impl DiskSetup<'_> {
             self.drive.word(&described(socket)).into_owned(),
             "--time-scale".into(),
             self.time_scale.to_string(),
-            "--mount".into(),
-            text(point),
-            "--file-system".into(),
-            self.files.file_system.clone(),
             "--store".into(),
             text(store),
             "--control".into(),
             text(socket),
             "--json".into(),
         ];
-        // Chunk files are many more than a file system of this size usually has room for.
-        let inodes = self.files.count() / 8 * 9 + INODES_SPARE;
-        words.extend(["--inodes".into(), inodes.to_string()]);
+        if self.files.is_pool() {
+            words.extend(["--file-system".into(), "none".into()]);
+        } else {
+            words.extend(["--mount".into(), text(point), "--file-system".into()]);
+            words.push(self.files.file_system.clone());
+            // Chunk files are many more than a file system of this size usually has room for.
+            let inodes = self.files.count() / 8 * 9 + INODES_SPARE;
+            words.extend(["--inodes".into(), inodes.to_string()]);
+        }
         if let Some(bytes) = self.drive.size_bytes {
             words.extend(["--size".into(), bytes.to_string()]);
         }
@@ -106,7 +110,8 @@ impl Disk {
         let device = device_name(&ready)?;
         let mut disk = Self {
             control: Control::connect(&socket)?,
-            mount: Mount::new(guard, &device, &point, &setup.files.file_system),
+            mount: (!setup.files.is_pool())
+                .then(|| Mount::new(guard, &device, &point, &setup.files.file_system)),
             process,
             point,
             device,
@@ -123,6 +128,18 @@ impl Disk {
     /// Where the titles are.
     pub(crate) fn root(&self) -> &Path {
         &self.point
+    }
+
+    fn path(&self) -> PathBuf {
+        Path::new("/dev").join(&self.device)
+    }
+
+    /// The pool on it, if there is one, with this cache.
+    pub(crate) fn pool_of(&self, ssd: Option<&Path>) -> Option<Pool> {
+        self.mount.is_none().then(|| Pool {
+            device: self.path(),
+            ssd: ssd.map(Path::to_path_buf),
+        })
     }
 
     pub(crate) fn process(&self) -> u32 {
@@ -149,22 +166,16 @@ impl Disk {
             setup.store_root.display()
         );
         self.control.timing(false)?;
-        let words = Self::fill_command(setup.headlong, setup.files, &self.point);
-        let mut filling = Process::start(guard, Start::PLAIN, &words, Output::Shown)?;
-        filling.drain();
-        let status = filling.wait(FILL_PATIENCE)?;
-        if !status.success() {
-            return Err(RigError::Failed {
-                what: words.join(" "),
-                words: filling.last_words(),
-            });
+        match &self.mount {
+            Some(mount) => {
+                fill_folder(guard, setup, &self.point)?;
+                // Unmounting writes everything down; the drive then makes its own store safe.
+                mount.make_cold()?;
+            }
+            None => pool::with_new(guard, &self.path(), |folder| {
+                fill_folder(guard, setup, folder)
+            })?,
         }
-        // Why it cannot be read would have been told before.
-        if let Ok(catalogue) = setup.files.catalogue() {
-            playlist::write_all(&self.point, &catalogue)?;
-        }
-        // Unmounting writes everything down; the drive then makes its own store safe.
-        self.mount.make_cold()?;
         self.control.ask(&json!({ "do": "sync" }))?;
         self.store.set_filled()
     }
@@ -177,9 +188,11 @@ impl Disk {
         warm_metadata: bool,
     ) -> Result<QueueSettings, RigError> {
         self.control.timing(false)?;
-        self.mount.make_cold()?;
-        if warm_metadata {
-            read_metadata(&self.point)?;
+        if let Some(mount) = &self.mount {
+            mount.make_cold()?;
+            if warm_metadata {
+                read_metadata(&self.point)?;
+            }
         }
         queue::set(&self.device, kernel)
     }
@@ -213,6 +226,24 @@ impl Disk {
     /// The queue's settings as they are now; a run in which they changed is worth nothing.
     pub(crate) fn queue(&self) -> Result<QueueSettings, RigError> {
         queue::look(&self.device)
+    }
+}
+
+fn fill_folder(guard: &Guard, setup: &DiskSetup<'_>, folder: &Path) -> Result<(), RigError> {
+    let words = Disk::fill_command(setup.headlong, setup.files, folder);
+    let mut filling = Process::start(guard, Start::PLAIN, &words, Output::Shown)?;
+    filling.drain();
+    let status = filling.wait(FILL_PATIENCE)?;
+    if !status.success() {
+        return Err(RigError::Failed {
+            what: words.join(" "),
+            words: filling.last_words(),
+        });
+    }
+    // Why it cannot be read would have been told before.
+    match setup.files.catalogue() {
+        Ok(catalogue) => playlist::write_all(folder, &catalogue),
+        Err(_) => Ok(()),
     }
 }
 

@@ -14,7 +14,7 @@ use super::control::Control;
 use super::disk::{device_name, ready_line};
 use super::guard::{Guard, Kind, Start};
 use super::process::{Output, Process};
-use crate::experiment::FlashTier;
+use crate::experiment::{Cache, CacheKind, FlashTier};
 use crate::servers::CacheSpace;
 
 /// Of the memory that a server may use, so much of what was written to its cache may wait in the page
@@ -62,6 +62,8 @@ pub(crate) struct SsdSetup<'a> {
 pub(crate) enum Holds<'a> {
     /// A tier of headlong; with the server's `piece`, if it says one.
     Tier(Option<&'a str>),
+    /// Nothing: a pool puts on it what it wants.
+    Device,
     /// A file system for a cache.
     Files {
         /// Where it is mounted.
@@ -69,6 +71,23 @@ pub(crate) enum Holds<'a> {
         /// Memory of those who use it.
         memory: Option<u64>,
     },
+}
+
+impl<'a> Holds<'a> {
+    /// What a server needs it for, whose configuration says this `piece`; a cache's files would be
+    /// at `point`.
+    pub(crate) fn of(
+        cache: Option<Cache>,
+        piece: Option<&'a str>,
+        point: &'a Path,
+        memory: Option<u64>,
+    ) -> Self {
+        match cache.map(|cache| cache.kind) {
+            None => Self::Tier(piece),
+            Some(CacheKind::Zfs) => Self::Device,
+            Some(_) => Self::Files { point, memory },
+        }
+    }
 }
 
 impl SsdSetup<'_> {
@@ -87,13 +106,13 @@ impl SsdSetup<'_> {
         ];
         if let Some(bytes) = self.tier.size_bytes {
             let bytes = match self.holds {
-                Holds::Tier(_) => bytes,
+                Holds::Tier(_) | Holds::Device => bytes,
                 Holds::Files { .. } => bytes * ROOM,
             };
             words.extend(["--size".into(), bytes.to_string()]);
         }
         let more = match self.holds {
-            Holds::Tier(_) => vec!["--file-system".into(), "none".into()],
+            Holds::Tier(_) | Holds::Device => vec!["--file-system".into(), "none".into()],
             // Making the file system takes no time of the model.
             Holds::Files { point, .. } => vec![
                 "--file-system".into(),
@@ -140,7 +159,7 @@ impl Ssd {
         let socket = folder.join("ssd.sock");
         let command = setup.words(&socket);
         let point = match setup.holds {
-            Holds::Tier(_) => None,
+            Holds::Tier(_) | Holds::Device => None,
             Holds::Files { point, .. } => Some(point.to_path_buf()),
         };
         if let Some(point) = &point {

@@ -19,20 +19,27 @@ const OWN_MEMORY_PART: u64 = 6;
 /// What Traffic Server has of memory if there is no limit.
 const OWN_MEMORY: u64 = 256 * MIB;
 
-/// Takes viewers at the place's port, and asks the server at `behind`.
-pub(super) fn launch(cache: Cache, space: &CacheSpace, place: &Place, behind: u16) -> Launch {
+/// Takes viewers at the place's port, and asks the server at `behind`; `None` for a pool, which is in
+/// front of nobody.
+pub(super) fn launch(
+    cache: Cache,
+    space: &CacheSpace,
+    place: &Place,
+    behind: u16,
+) -> Option<Launch> {
     let (command, files) = match cache.kind {
         CacheKind::Nginx => nginx(cache.slice_bytes, space, place, behind),
         CacheKind::TrafficServer => traffic_server(space, place, behind),
         CacheKind::Varnish => varnish(space, place, behind),
+        CacheKind::Zfs => return None,
     };
-    Launch {
+    Some(Launch {
         under: Vec::new(),
         command,
         files,
         status: Status::Nowhere,
         listens: Listens::Port(place.port),
-    }
+    })
 }
 
 type Parts = (Vec<String>, Vec<(std::path::PathBuf, String)>);

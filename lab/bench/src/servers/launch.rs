@@ -33,6 +33,8 @@ pub(crate) struct Place {
     pub(crate) reader: String,
     /// The device of its flash tier, and what the experiment says of that.
     pub(crate) flash: Option<(PathBuf, FlashTier)>,
+    /// The ZFS pool that the titles lie on, if they do.
+    pub(crate) pool: Option<Pool>,
     /// The cache in front of the server, and where it keeps what it has.
     pub(crate) cache: Option<(Cache, CacheSpace)>,
 }
@@ -44,6 +46,15 @@ pub(crate) struct CacheSpace {
     pub(crate) folder: PathBuf,
     /// Bytes that the cache may keep there.
     pub(crate) bytes: u64,
+}
+
+/// What a ZFS pool is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pool {
+    /// The drive.
+    pub(crate) device: PathBuf,
+    /// Its cache.
+    pub(crate) ssd: Option<PathBuf>,
 }
 
 /// Of a limit on memory, page cache included, one part in so many is left to the kernel and to the

@@ -13,11 +13,13 @@ mod headlong;
 mod launch;
 mod mount;
 mod nginx;
+mod pool;
 mod preload;
 
 pub(crate) use self::headlong::pool_memory;
 use self::launch::text;
-pub(crate) use self::launch::{CacheSpace, Launch, Listens, Place, Status};
+pub(crate) use self::launch::{CacheSpace, Launch, Listens, Place, Pool, Status};
+pub(crate) use self::pool::launch as pool_launch;
 
 use crate::experiment::{CacheKind, Front, ServerKind};
 
@@ -27,7 +29,8 @@ const BEHIND_PORT: u16 = 8082;
 /// A server and what is beside it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Launches {
-    /// What reads for it, a reception or a mount, started first; it shares the server's memory.
+    /// What reads for it, a reception, a mount or a pool, started first; it shares the server's
+    /// memory.
     pub(crate) reader: Option<Launch>,
     /// The server.
     pub(crate) server: Launch,
@@ -55,17 +58,23 @@ pub(crate) fn launches(kind: &ServerKind, place: &Place) -> Launches {
     if place.mount {
         own.root = mount::point(place);
     }
+    if place.pool.is_some() {
+        own.root = pool::point(&place.folder);
+    }
     let mut server = launch(kind, &own);
     let mut reader = place.mount.then(|| mount::launch(place));
     if place.preload {
         server.under = preload::words(place);
         reader = Some(preload::reception(place));
     }
+    if let Some(pool) = &place.pool {
+        reader = Some(pool::launch(pool, &place.folder, place.memory, false));
+    }
     Launches {
         reader,
         server,
         cache: (place.cache.as_ref())
-            .map(|(cache, space)| caches::launch(*cache, space, place, BEHIND_PORT)),
+            .and_then(|(cache, space)| caches::launch(*cache, space, place, BEHIND_PORT)),
         front: (place.front).map(|front| front::launch(front, place, BEHIND_PORT)),
     }
 }
@@ -99,6 +108,7 @@ pub(crate) fn cache_program(kind: CacheKind) -> (&'static str, &'static str) {
         CacheKind::Nginx => ("nginx", "nginx-light"),
         CacheKind::TrafficServer => ("traffic_server", "trafficserver"),
         CacheKind::Varnish => ("varnishd", "varnish"),
+        CacheKind::Zfs => ("zfs-fuse", "zfs-fuse"),
     }
 }
 
@@ -142,6 +152,7 @@ mod tests {
             mount: false,
             reader: String::new(),
             flash: None,
+            pool: None,
             cache: None,
         }
     }
@@ -238,6 +249,17 @@ mod tests {
                 "nginx behind Varnish",
                 nginx,
                 cached(CacheKind::Varnish, None),
+            ),
+            (
+                "nginx over a ZFS pool",
+                nginx,
+                Place {
+                    pool: Some(Pool {
+                        device: "/dev/loop1".into(),
+                        ssd: Some("/dev/loop2".into()),
+                    }),
+                    ..place()
+                },
             ),
             (
                 "nginx over a mount",
