@@ -1,6 +1,7 @@
 //! What is on an SSD at the start, as `serve::flash::recover` looks for it: a few groups of blocks at
 //! a time, and each time twice.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use headlong_flash::RecordEntry;
@@ -34,6 +35,8 @@ pub(crate) struct Search {
     sequence: u64,
     bare: Vec<Bare>,
     found: Vec<Summary>,
+    /// Groups whose checkpoint was void.
+    void: BTreeSet<u32>,
     is_sealed: bool,
     /// Whether a block holds anything, of whatever disk.
     pub(crate) is_used: bool,
@@ -54,6 +57,7 @@ impl Search {
             sequence: 0,
             bare: Vec::new(),
             found: Vec::new(),
+            void: BTreeSet::new(),
             is_sealed: false,
             is_used: false,
             has_failed: false,
@@ -115,6 +119,7 @@ impl Search {
                 entries,
             }));
         }
+        self.void.extend(&found.void);
         for group in found.void {
             let blocks = ssd.drive.tier.layout.group_blocks(group);
             let is_own = self.blocks.start <= blocks.start && blocks.end <= self.blocks.end;
@@ -168,13 +173,24 @@ impl Search {
         Some(summary)
     }
 
-    /// Another recovery would find the same.
+    /// Another recovery would find the same; except where a disk beside, whose blocks share a group,
+    /// fills one already and made the checkpoint void. That said which blocks were given up: what
+    /// nothing was written over is found there again, whole.
     fn judge_again(&mut self, around: &mut Around<'_>) {
         let ssd = &around.ssds[self.ssd];
         let groups = self.blocks.start / GROUP_BLOCKS..self.end_group;
-        let mut again = found_in(ssd, groups, around.plant).summaries;
+        let found = found_in(ssd, groups, around.plant);
         let (blocks, owner) = (self.blocks.clone(), self.owner);
-        again.retain(|of| blocks.contains(&of.head.block) && of.head.owner == owner);
+        let changed = |block: u32| {
+            let group = block / GROUP_BLOCKS;
+            found.void.contains(&group) && !self.void.contains(&group)
+        };
+        self.found.retain(|of| !changed(of.head.block));
+        let mut again = found.summaries;
+        again.retain(|of| {
+            let head = &of.head;
+            blocks.contains(&head.block) && head.owner == owner && !changed(head.block)
+        });
         self.found.sort_by_key(|of| of.head.block);
         again.sort_by_key(|of| of.head.block);
         let is_excused = self.has_failed || ssd.drive.ledger.is_dishonest;
