@@ -26,9 +26,9 @@ use headlong_units::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::answering::Answering;
-use crate::file::{Version, is_unchanged, reopen};
+use crate::file::{Open, Version, reopen};
 use crate::hold::Held;
-use crate::readers::{Done, Job, Open, Readers, Run};
+use crate::readers::{Done, Job, Readers, Run};
 use crate::settings::Mode;
 use crate::status::Counters;
 use crate::waiting::AllWaiting;
@@ -65,17 +65,27 @@ pub(crate) struct Note {
 pub(crate) enum Message {
     Ask(Box<Ask>),
     Note(Note),
-    /// Where a file lies was found out.
-    Described(Version, Vec<Extent>),
+    /// Where a file lies was found out, and what it is one of.
+    Described(Version, Vec<Part>),
     Done(Done),
     /// How is it?
     Show(Sender<Value>),
 }
 
-/// A file that is read for programs.
+/// A file, and where it lies.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) open: Arc<Open>,
+    pub(crate) extents: Vec<Extent>,
+}
+
+/// A file of which stream.
+type InStream = (StreamId, u32);
+
+/// What is read for programs as one: a file, or a run of chunk files.
 #[derive(Debug)]
 struct Stream {
-    open: Arc<Open>,
+    parts: Vec<Arc<Open>>,
     last_asked: Clock,
     /// Users that passed a descriptor of it, whose notes are believed.
     users: HashSet<u32>,
@@ -84,7 +94,7 @@ struct Stream {
 /// What a slot of the engine's memory stands for.
 #[derive(Debug)]
 struct Piece {
-    stream: StreamId,
+    file: InStream,
     run: Run,
     /// Until it is read.
     held: Option<Held>,
@@ -93,7 +103,7 @@ struct Piece {
 /// A read that the readers are doing.
 #[derive(Debug)]
 struct Outstanding {
-    stream: StreamId,
+    file: InStream,
     slots: Vec<Slot>,
     run: Run,
 }
@@ -119,13 +129,13 @@ pub(crate) struct DeviceThread {
     begun: Clock,
     looked: Clock,
     streams: HashMap<StreamId, Stream>,
-    by_version: HashMap<Version, StreamId>,
-    by_key: HashMap<FileKey, StreamId>,
+    by_version: HashMap<Version, InStream>,
+    by_key: HashMap<FileKey, InStream>,
     /// Asks for files of which nobody knows yet where they lie.
     describing: HashMap<Version, (Arc<Open>, Vec<Ask>)>,
     pieces: Vec<Option<Piece>>,
-    /// The same by stream and first byte.
-    by_place: BTreeMap<(StreamId, u64), Slot>,
+    /// The same by file and first byte.
+    by_place: BTreeMap<(InStream, u64), Slot>,
     outstanding: HashMap<ReadId, Outstanding>,
     waiting: AllWaiting,
     next_id: u64,
@@ -196,7 +206,7 @@ impl DeviceThread {
         match message {
             Message::Ask(ask) => self.handle_ask(*ask),
             Message::Note(note) => self.handle_note(note),
-            Message::Described(version, extents) => self.handle_described(version, extents),
+            Message::Described(version, parts) => self.handle_described(version, parts),
             Message::Done(Done::Read(id, outcome, held)) => self.handle_read(id, outcome, held),
             Message::Done(Done::Begun(id)) => {
                 let now = self.now();
@@ -212,8 +222,8 @@ impl DeviceThread {
     }
 
     fn handle_ask(&mut self, ask: Ask) {
-        if let Some(stream) = self.by_version.get(&ask.version).copied() {
-            return self.begin(stream, ask);
+        if let Some(file) = self.by_version.get(&ask.version).copied() {
+            return self.begin(file, ask);
         }
         if let Some((_, asks)) = self.describing.get_mut(&ask.version) {
             return asks.push(ask);
@@ -223,51 +233,78 @@ impl DeviceThread {
             return self.start.counters.answered(Answer::LeaveAlone, waited);
         };
         let version = ask.version;
-        let open = Arc::new(Open { file, version });
+        let open = Arc::new(Open::passed(file, version));
         self.describing
             .insert(version, (Arc::clone(&open), vec![ask]));
         (self.start.describe)(open);
     }
 
-    fn handle_described(&mut self, version: Version, extents: Vec<Extent>) {
-        let Some((open, asks)) = self.describing.remove(&version) else {
+    fn handle_described(&mut self, version: Version, parts: Vec<Part>) {
+        let Some((_, asks)) = self.describing.remove(&version) else {
             return;
         };
-        let stream = StreamId(self.fresh_id());
-        let part = PartSpec {
-            size_bytes: version.size,
-            extents,
-            flash_key: None,
-            is_absent: false,
-        };
-        let spec = StreamSpec {
-            id: stream,
-            parts: vec![part],
-            bit_rate: None,
-        };
-        // A new version takes the place of the old one.
-        if let Some(old) = self.by_key.get(&version.key).copied() {
-            self.give_up(old);
+        // Another file of the same run may have been described meanwhile, and it with that.
+        if !self.by_version.contains_key(&version) {
+            self.know(parts);
         }
-        let now = self.now();
-        if self.start.shard.handle_stream(now, spec).is_ok() {
-            let known = Stream {
-                open,
-                last_asked: Clock::now(),
-                users: HashSet::new(),
-            };
-            self.streams.insert(stream, known);
-            self.by_version.insert(version, stream);
-            self.by_key.insert(version.key, stream);
-        }
-        for ask in asks {
-            self.begin(stream, ask);
+        match self.by_version.get(&version).copied() {
+            Some(file) => asks.into_iter().for_each(|ask| self.begin(file, ask)),
+            // More than the engine takes: as without.
+            None => self.refuse(asks),
         }
         self.settle();
     }
 
+    fn refuse(&mut self, asks: Vec<Ask>) {
+        for ask in asks {
+            drop(ask.passed);
+            let waited = ask.answering.answer(Answer::GoOn);
+            self.start.counters.answered(Answer::GoOn, waited);
+        }
+    }
+
+    /// From now on these files are read as one stream.
+    fn know(&mut self, parts: Vec<Part>) {
+        // A new version takes the place of the old one.
+        for part in &parts {
+            if let Some((old, _)) = self.by_key.get(&part.open.version.key).copied() {
+                self.give_up(old);
+            }
+        }
+        let id = StreamId(self.fresh_id());
+        let (mut specs, mut opens) = (Vec::new(), Vec::new());
+        for Part { open, extents } in parts {
+            specs.push(PartSpec {
+                size_bytes: open.version.size,
+                extents,
+                flash_key: None,
+                is_absent: false,
+            });
+            opens.push(open);
+        }
+        let spec = StreamSpec {
+            id,
+            parts: specs,
+            bit_rate: None,
+        };
+        let now = self.now();
+        if self.start.shard.handle_stream(now, spec).is_err() {
+            return;
+        }
+        for (index, open) in (0..).zip(&opens) {
+            self.by_version.insert(open.version, (id, index));
+            self.by_key.insert(open.version.key, (id, index));
+        }
+        let stream = Stream {
+            parts: opens,
+            last_asked: Clock::now(),
+            users: HashSet::new(),
+        };
+        self.streams.insert(id, stream);
+    }
+
     /// A program waits for bytes of a file that is open here.
-    fn begin(&mut self, stream: StreamId, ask: Ask) {
+    fn begin(&mut self, file: InStream, ask: Ask) {
         let Ask {
             passed,
             uid,
@@ -279,10 +316,10 @@ impl DeviceThread {
         // Before the answer: a lock that the program has on its file ends with its descriptor.
         drop(passed);
         let id = self.fresh_id();
-        let open = self.streams.get_mut(&stream).map(|known| {
+        let open = self.streams.get_mut(&file.0).and_then(|known| {
             known.last_asked = Clock::now();
             known.users.insert(uid);
-            Arc::clone(&known.open)
+            known.parts.get(file.1 as usize).map(Arc::clone)
         });
         self.waiting.begin(id, length, Some(answering));
         match (self.start.mode, open) {
@@ -295,8 +332,8 @@ impl DeviceThread {
                 self.start.readers.give(Job::Plain { waiting: id, run });
             }
             (_, Some(_)) => {
-                self.lose(stream, (offset, length));
-                self.request(id, stream, uid, (offset, length));
+                self.lose(file, (offset, length));
+                self.request(id, file, uid, (offset, length));
             }
             (_, None) => self.waiting.fail(id, &self.start.counters),
         }
@@ -304,11 +341,11 @@ impl DeviceThread {
 
     /// A program did not find what it asks for: where nothing is locked, the kernel dropped it, and
     /// perhaps what lies behind it. The engine is told, so that it reads that again in large runs.
-    fn lose(&mut self, stream: StreamId, (offset, length): (u64, u64)) {
+    fn lose(&mut self, file: InStream, (offset, length): (u64, u64)) {
         let piece_bytes = self.start.shard.config().piece_bytes;
         let first = offset / piece_bytes * piece_bytes;
         let behind = offset.saturating_add(length).saturating_add(LOST_BYTES);
-        let range = self.by_place.range((stream, first)..(stream, behind));
+        let range = self.by_place.range((file, first)..(file, behind));
         let is_locked = |slot: &Slot| {
             let piece = self.pieces[slot.0 as usize].as_ref();
             let held = piece.and_then(|piece| piece.held.as_ref());
@@ -326,9 +363,9 @@ impl DeviceThread {
     }
 
     fn handle_note(&mut self, note: Note) {
-        let stream = self.by_key.get(&note.file).copied();
-        let Some((stream, known)) =
-            stream.and_then(|stream| Some((stream, self.streams.get_mut(&stream)?)))
+        let file = self.by_key.get(&note.file).copied();
+        let Some((file, known)) =
+            file.and_then(|file| Some((file, self.streams.get_mut(&file.0)?)))
         else {
             return;
         };
@@ -336,16 +373,23 @@ impl DeviceThread {
             return;
         }
         known.last_asked = Clock::now();
-        let size = known.open.version.size;
+        let size = known.parts.get(file.1 as usize);
+        let size = size.map_or(0, |open| open.version.size);
         let length = note.length.min(size.saturating_sub(note.offset));
         if length > 0 {
             let id = self.fresh_id();
             self.waiting.begin(id, length, None);
-            self.request(id, stream, note.uid, (note.offset, length));
+            self.request(id, file, note.uid, (note.offset, length));
         }
     }
 
-    fn request(&mut self, id: u64, stream: StreamId, uid: u32, (offset, length): (u64, u64)) {
+    fn request(
+        &mut self,
+        id: u64,
+        (stream, part): InStream,
+        uid: u32,
+        (offset, length): (u64, u64),
+    ) {
         // Programs do not say for whom they read: what is read in sequence is one reader's.
         let viewer = Identity::Unnamed {
             origin: ViewerId(uid.into()),
@@ -354,7 +398,7 @@ impl DeviceThread {
         let request = Request {
             viewer,
             stream,
-            part: 0,
+            part,
             offset,
             length,
             open_ended: false,
@@ -372,14 +416,14 @@ impl DeviceThread {
         let Some(read) = self.outstanding.remove(&id) else {
             return;
         };
-        if outcome == ReadOutcome::Done && self.streams.contains_key(&read.stream) {
+        if outcome == ReadOutcome::Done && self.streams.contains_key(&read.file.0) {
             self.fill(&read, held);
         }
         let now = self.now();
         self.start.shard.handle_read_done(now, id, outcome);
         self.settle();
         if outcome == ReadOutcome::Changed {
-            self.give_up(read.stream);
+            self.give_up(read.file.0);
         }
     }
 
@@ -398,9 +442,9 @@ impl DeviceThread {
                 length: piece_bytes.min(end.saturating_sub(offset)),
             };
             if let Some(place) = self.pieces.get_mut(slot.0 as usize) {
-                self.by_place.insert((read.stream, offset), *slot);
+                self.by_place.insert((read.file, offset), *slot);
                 *place = Some(Piece {
-                    stream: read.stream,
+                    file: read.file,
                     run,
                     held,
                 });
@@ -430,13 +474,16 @@ impl DeviceThread {
     }
 
     fn read(&mut self, command: ReadCommand) {
-        let Some(stream) = self.streams.get(&command.stream) else {
+        let file = (command.stream, command.part);
+        let stream = self.streams.get(&command.stream);
+        let open = stream.and_then(|stream| stream.parts.get(command.part as usize));
+        let Some(open) = open else {
             let now = self.now();
             let outcome = ReadOutcome::Changed;
             return self.start.shard.handle_read_done(now, command.id, outcome);
         };
         let run = Run {
-            open: Arc::clone(&stream.open),
+            open: Arc::clone(open),
             offset: command.offset,
             length: command.length,
         };
@@ -447,11 +494,11 @@ impl DeviceThread {
             let Some(piece) = place.and_then(Option::take) else {
                 continue;
             };
-            self.by_place.remove(&(piece.stream, piece.run.offset));
+            self.by_place.remove(&(piece.file, piece.run.offset));
             given_up.push(piece.run);
         }
         let read = Outstanding {
-            stream: command.stream,
+            file,
             slots: command.slots,
             run: run.clone(),
         };
@@ -483,16 +530,20 @@ impl DeviceThread {
         }
     }
 
-    /// The engine has forgotten a stream: its file is closed, and none of its pages held.
+    /// The engine has forgotten a stream: its files are closed, and none of their pages held.
     fn forget(&mut self, stream: StreamId) {
-        if let Some(known) = self.streams.remove(&stream) {
-            let version = known.open.version;
-            self.by_version.remove(&version);
-            if self.by_key.get(&version.key) == Some(&stream) {
+        let known = self.streams.remove(&stream);
+        for open in known.into_iter().flat_map(|known| known.parts) {
+            let version = open.version;
+            let is_its = |file: Option<&InStream>| file.is_some_and(|(of, _)| *of == stream);
+            if is_its(self.by_version.get(&version)) {
+                self.by_version.remove(&version);
+            }
+            if is_its(self.by_key.get(&version.key)) {
                 self.by_key.remove(&version.key);
             }
         }
-        let all = (stream, 0)..=(stream, u64::MAX);
+        let all = ((stream, 0), 0)..=((stream, u32::MAX), u64::MAX);
         let places: Vec<_> = self
             .by_place
             .range(all)
@@ -516,7 +567,7 @@ impl DeviceThread {
         let keep_open = self.wall(self.start.keep_open);
         let is_over = |stream: &Stream| {
             stream.last_asked.elapsed() >= keep_open
-                || !is_unchanged(&stream.open.file, &stream.open.version)
+                || !stream.parts.iter().all(|open| open.is_unchanged())
         };
         let streams = self.streams.iter();
         let over = streams.filter_map(|(id, stream)| is_over(stream).then_some(*id));
@@ -534,6 +585,8 @@ impl DeviceThread {
     fn show(&self) -> Value {
         let shard = &self.start.shard;
         let (stats, memory, queue) = (shard.stats(), shard.memory_use(), shard.queue_use());
+        let parts = self.streams.values().flat_map(|stream| &stream.parts);
+        let files_open = parts.filter(|open| open.is_open()).count();
         let held = self.pieces.iter().flatten();
         let held = held.filter_map(|piece| Some((piece.held.as_ref()?, piece.run.length)));
         let (mut held_bytes, mut locked_bytes) = (0, 0);
@@ -544,7 +597,7 @@ impl DeviceThread {
         json!({
             "name": self.start.name,
             "state": shard.device_state().name(),
-            "files_open": self.streams.len(),
+            "files_open": files_open,
             "chains": shard.chain_count(),
             "jobs": queue.jobs,
             "outstanding_reads": queue.outstanding_reads,

@@ -1,9 +1,13 @@
-//! A file that a program reads, as the reception has it open.
+//! A file that a program reads, as the reception has it open; and the chunk files beside it, which are
+//! opened when they are first read.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::{Arc, OnceLock};
 
 use headlong_protocol::FileKey;
+use headlong_walk::Chunks;
 use rustix::fs::{FileType, Mode, OFlags, Stat, fcntl_getfl, fstat, open};
 
 /// Which version of which file.
@@ -15,7 +19,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    fn of(stat: &Stat) -> Self {
+    pub(crate) fn of(stat: &Stat) -> Self {
         Self {
             key: FileKey {
                 dev: stat.st_dev,
@@ -24,6 +28,61 @@ impl Version {
             size: u64::try_from(stat.st_size).unwrap_or(0),
             mtime: (stat.st_mtime, stat.st_mtime_nsec),
         }
+    }
+}
+
+/// One version of a file, and where it is read.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) version: Version,
+    file: OnceLock<File>,
+    /// Where it is opened, if no program passed it.
+    named: Option<(Arc<Chunks>, Vec<u8>)>,
+}
+
+impl Open {
+    /// A file that was opened from a program's descriptor.
+    pub(crate) fn passed(file: File, version: Version) -> Self {
+        Self {
+            version,
+            file: file.into(),
+            named: None,
+        }
+    }
+
+    /// A chunk file, not open yet.
+    pub(crate) fn named(chunks: &Arc<Chunks>, name: &[u8], version: Version) -> Self {
+        Self {
+            version,
+            file: OnceLock::new(),
+            named: Some((Arc::clone(chunks), name.to_vec())),
+        }
+    }
+
+    /// The file, opened now if it was not.
+    ///
+    /// # Errors
+    /// If that cannot be, or another version has its name.
+    pub(crate) fn file(&self) -> io::Result<&File> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let (chunks, name) = self.named.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let file = chunks.open(name)?;
+        if !is_unchanged(&file, &self.version) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(self.file.get_or_init(|| file))
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.file.get().is_some()
+    }
+
+    /// Whether it still is what it was, as far as can be told.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        let file = self.file.get();
+        file.is_none_or(|file| is_unchanged(file, &self.version))
     }
 }
 
@@ -54,7 +113,7 @@ pub(crate) fn reopen(passed: &OwnedFd) -> rustix::io::Result<File> {
 }
 
 /// Whether an open file still is what it was, and has a name.
-pub(crate) fn is_unchanged(file: &File, version: &Version) -> bool {
+fn is_unchanged(file: &File, version: &Version) -> bool {
     fstat(file).is_ok_and(|stat| Version::of(&stat) == *version && stat.st_nlink > 0)
 }
 
@@ -75,7 +134,7 @@ mod tests {
         assert!(version(&fd(OFlags::PATH)).is_none());
         let directory = open(folder.path(), OFlags::RDONLY, Mode::empty()).expect("opened");
         assert!(version(&directory).is_none());
-        let (reader, _writer) = std::io::pipe().expect("a pipe");
+        let (reader, _writer) = io::pipe().expect("a pipe");
         assert!(version(&OwnedFd::from(reader)).is_none());
         let zero = open("/dev/zero", OFlags::RDONLY, Mode::empty()).expect("opened");
         assert!(version(&zero).is_none());

@@ -19,6 +19,7 @@
 
 mod answering;
 mod clients;
+mod describe;
 mod device;
 mod file;
 mod hold;

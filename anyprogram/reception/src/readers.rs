@@ -10,15 +10,8 @@ use headlong_engine::{Opening, ReadId, ReadOutcome};
 use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
 
-use crate::file::{Version, is_unchanged};
+use crate::file::Open;
 use crate::hold::{Held, hold};
-
-/// An open file and its version.
-#[derive(Debug)]
-pub(crate) struct Open {
-    pub(crate) file: File,
-    pub(crate) version: Version,
-}
 
 /// A run of bytes of a file.
 #[derive(Debug, Clone)]
@@ -131,18 +124,20 @@ fn work(queue: &Mutex<Receiver<Job>>, how: How, done: impl Fn(Done)) {
 fn drop_pages(run: &Run) {
     // Pages that somebody else maps, locks or writes stay.
     let length = std::num::NonZeroU64::new(run.length);
-    let _ = fadvise(&run.open.file, run.offset, length, Advice::DontNeed);
+    if let Ok(file) = run.open.file() {
+        let _ = fadvise(file, run.offset, length, Advice::DontNeed);
+    }
 }
 
 /// Puts a part of a run to the device, to be read into the page cache, and waits for nothing.
 fn put(run: &Run, how: How, (from, to): (u64, u64)) {
+    let Ok(file) = run.open.file() else {
+        return;
+    };
     let (mut at, end) = (run.offset + from, run.offset + to);
     while at < end {
         let length = std::num::NonZeroU64::new(how.request_bytes.min(end - at));
-        let is_put = |length: &_| {
-            let file = &run.open.file;
-            fadvise(file, at, Some(*length), Advice::WillNeed).is_ok()
-        };
+        let is_put = |length: &_| fadvise(file, at, Some(*length), Advice::WillNeed).is_ok();
         let Some(length) = length.filter(is_put) else {
             return;
         };
@@ -157,48 +152,55 @@ fn put_in_parts(run: &Run, how: How, opening: Opening, has_begun: impl FnOnce())
     put(run, how, lead);
     put(run, how, follower);
     // What fails here fails again when all of it is waited for.
-    let _ = run.open.file.read_at(&mut [0], run.offset);
+    if let Ok(file) = run.open.file() {
+        let _ = file.read_at(&mut [0], run.offset);
+    }
     has_begun();
     put(run, how, rest);
 }
 
 /// Waits for a run that was put to the device, and holds it.
 fn wait_and_hold(run: &Run, how: How) -> Result<Vec<Held>, ReadOutcome> {
-    let file = &run.open.file;
+    // A chunk that has gone, or is another by now, is a change of the run.
+    let file = run.open.file().map_err(|error| not_opened(&error))?;
     let held = match hold(file, run.offset, run.length, how.piece_bytes) {
         Ok(held) => held,
         // More mappings than a process may have: then nothing is held.
         Err(Errno::NOMEM) => {
-            touch(run).map_err(|_| failure(run, ReadOutcome::Error))?;
+            touch(file, run).map_err(|_| failure(run, ReadOutcome::Error))?;
             Vec::new()
         }
         Err(Errno::MFILE | Errno::NFILE) => return Err(ReadOutcome::NoResources),
         Err(_) => return Err(failure(run, ReadOutcome::Error)),
     };
-    match is_unchanged(file, &run.open.version) {
+    match run.open.is_unchanged() {
         true => Ok(held),
         false => Err(ReadOutcome::Changed),
     }
 }
 
+fn not_opened(error: &io::Error) -> ReadOutcome {
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE | Errno::NFILE) => ReadOutcome::NoResources,
+        Some(Errno::IO) => ReadOutcome::Error,
+        _ => ReadOutcome::Changed,
+    }
+}
+
 fn failure(run: &Run, otherwise: ReadOutcome) -> ReadOutcome {
-    match is_unchanged(&run.open.file, &run.open.version) {
+    match run.open.is_unchanged() {
         true => otherwise,
         false => ReadOutcome::Changed,
     }
 }
 
 /// Waits for a run by reading it.
-fn touch(run: &Run) -> io::Result<()> {
+fn touch(file: &File, run: &Run) -> io::Result<()> {
     let mut buffer = vec![0; (256 << 10).min(run.length as usize)];
     let mut at = 0;
     while at < run.length {
         let length = (buffer.len() as u64).min(run.length - at) as usize;
-        match run
-            .open
-            .file
-            .read_at(&mut buffer[..length], run.offset + at)?
-        {
+        match file.read_at(&mut buffer[..length], run.offset + at)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             bytes => at += bytes as u64,
         }
@@ -223,8 +225,7 @@ mod tests {
         fadvise(file, 0, None, Advice::DontNeed).expect("dropped");
         let copy = || file.try_clone().expect("a copy");
         let version = version(&OwnedFd::from(copy())).expect("a file");
-        let file = copy();
-        Arc::new(Open { file, version })
+        Arc::new(Open::passed(copy(), version))
     }
 
     fn read(opening: Option<Opening>) -> Vec<Done> {

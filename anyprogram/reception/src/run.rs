@@ -24,8 +24,9 @@ use serde_json::json;
 
 use crate::answering::{Answering, say};
 use crate::clients::Clients;
+use crate::describe::describe;
 use crate::device::{Ask, DeviceThread, Message, Note, Start};
-use crate::file::version;
+use crate::file::{Open, version};
 use crate::limits::raise_limits;
 use crate::readers::{How, Readers};
 use crate::receive::{Received, receive};
@@ -373,21 +374,19 @@ impl Reception {
         Ok(sender)
     }
 
-    /// A thread that asks the file system where files lie, which waits for the disk.
+    /// A thread that asks the file system what files are one of and where they lie, which waits for
+    /// the disk.
     fn describer(&self, device: &SyncSender<Message>) -> io::Result<crate::device::Describe> {
-        let (files, asked) = channel::<Arc<crate::readers::Open>>();
+        let (files, asked) = channel::<Arc<Open>>();
         let (places, device) = (Arc::clone(&self.places), device.clone());
+        let with_chunks = self.settings.mode == Mode::Full && self.settings.chunk_files_ahead;
         std::thread::Builder::new()
             .name("describe".to_owned())
             .spawn(move || {
                 while let Ok(open) = asked.recv() {
-                    // A file system that does not say is one without an order.
-                    let place = places.of(&open.file);
-                    let extents = place.map_or_else(|_| Vec::new(), |place| place.extents);
-                    if device
-                        .send(Message::Described(open.version, extents))
-                        .is_err()
-                    {
+                    let version = open.version;
+                    let parts = describe(&places, open, with_chunks);
+                    if device.send(Message::Described(version, parts)).is_err() {
                         return;
                     }
                 }

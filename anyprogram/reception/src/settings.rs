@@ -45,6 +45,8 @@ pub struct Settings {
     pub keep_open: Duration,
     /// Whether programs that go through small files have the next ones read ahead.
     pub small_files_ahead: bool,
+    /// See the manual.
+    pub chunk_files_ahead: bool,
     /// How many times faster than the machine's the engine's clocks run.
     pub time_scale: u32,
     /// Settings of each device; each has the whole memory for itself.
@@ -70,6 +72,7 @@ impl Default for Settings {
             mode: Mode::Full,
             keep_open: Duration::from_secs(60),
             small_files_ahead: true,
+            chunk_files_ahead: true,
             time_scale: 1,
             engine,
         }
@@ -107,6 +110,8 @@ fn rows() -> Rows<Settings> {
         "A file of which nothing was read for so long is closed, and its pages are no longer held. Until then its file system cannot be unmounted.");
     rows.add("small_files_ahead", flag(), |s| &mut s.small_files_ahead,
         "Whether a program that waits for one small file after another, as a copy, a search or diff does, has the next files of the folder read in one sweep of the disk.");
+    rows.add("chunk_files_ahead", flag(), |s| &mut s.chunk_files_ahead,
+        "Whether files of one folder whose names differ in a number alone, of 32 MiB at most, are read as one title in the order of their numbers, as the chunk files of HLS and DASH are. Only files with the owner, group and rights of the one that a program reads are among them.");
     rows.add("time_scale", whole().at_least(1), |s| &mut s.time_scale,
         "For experiments on an emulated drive: the engine's clocks run this many times faster, so that every duration in this file is model time. Anything but 1 is wrong for real programs.");
     rows.include(knobs(), |s| &mut s.engine);

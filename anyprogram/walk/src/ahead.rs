@@ -1,7 +1,7 @@
 //! Which files come next: those of the folder behind this one, then what lies in folders there, then
 //! what is behind the folder in the one above it, up to the folder that the program walks in.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _};
@@ -46,19 +46,16 @@ impl Order {
 #[derive(Debug)]
 pub(crate) struct Origin {
     path: PathBuf,
-    file: Stat,
+    pub(crate) file: Stat,
     folder: Stat,
-    opened: File,
+    pub(crate) opened: File,
 }
 
 impl Origin {
-    /// Where an open file lies, as the kernel says, if that still is so; `None` too if it is no
-    /// small file, or not beneath that folder.
+    /// Where an open file lies, as the kernel says, if that still is so; `None` too if it is not
+    /// beneath that folder.
     pub(crate) fn of(file: &File, beneath: &Path) -> Option<Self> {
         let stat = fstat(file).ok()?;
-        if !is_small(&stat) {
-            return None;
-        }
         let path = readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new()).ok()?;
         let path = PathBuf::from(OsString::from_vec(path.into_bytes()));
         let folder = path.parent().filter(|_| path.starts_with(beneath))?;
@@ -73,6 +70,17 @@ impl Origin {
             opened,
             path,
         })
+    }
+
+    /// Whether this crate reads it ahead, and nobody else does.
+    pub(crate) fn is_small(&self) -> bool {
+        is_small(&self.file)
+    }
+
+    /// Its name in its folder.
+    pub(crate) fn name(&self) -> &[u8] {
+        let name = self.path.file_name();
+        name.map_or(&[], OsStr::as_encoded_bytes)
     }
 
     /// The path of its folder.
@@ -199,7 +207,7 @@ fn is_same(one: &Stat, other: &Stat) -> bool {
 }
 
 /// Whether whoever may read the one may read the other, and it lies on the same file system.
-fn has_rights_of(stat: &Stat, like: &Stat, bits: u32) -> bool {
+pub(crate) fn has_rights_of(stat: &Stat, like: &Stat, bits: u32) -> bool {
     let rights = |stat: &Stat| (stat.st_dev, stat.st_uid, stat.st_gid, stat.st_mode & bits);
     rights(stat) == rights(like)
 }
@@ -211,7 +219,7 @@ fn open_folder(path: &Path) -> Result<File> {
 }
 
 /// Time of access is the program's to change.
-fn open_at(folder: impl AsFd, name: &[u8], flags: OFlags) -> Result<File> {
+pub(crate) fn open_at(folder: impl AsFd, name: &[u8], flags: OFlags) -> Result<File> {
     let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = folder.as_fd();
     match openat(folder, name, flags | OFlags::NOATIME, Mode::empty()) {
@@ -220,7 +228,7 @@ fn open_at(folder: impl AsFd, name: &[u8], flags: OFlags) -> Result<File> {
     }
 }
 
-fn list(folder: &File) -> Result<Vec<(Vec<u8>, FileType)>> {
+pub(crate) fn list(folder: &File) -> Result<Vec<(Vec<u8>, FileType)>> {
     // Its own position, from the start.
     let own = open_at(folder, b".", OFlags::RDONLY | OFlags::DIRECTORY)?;
     let mut buffer = vec![MaybeUninit::uninit(); LIST_BYTES];

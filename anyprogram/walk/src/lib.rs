@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod chunks;
 mod sweep;
 mod window;
 
@@ -23,6 +24,7 @@ use headlong_library::Places;
 
 pub use ahead::SMALL_BYTES;
 use ahead::{Order, Origin};
+pub use chunks::{Chunk, Chunks};
 pub use sweep::Swept;
 use window::{Next, Window};
 
@@ -62,7 +64,8 @@ impl Walker {
     /// A program waited for the disk to read this small file; since it last did, it found so many in
     /// memory. Reads what it will read next, if it is known to walk, and waits until that is there.
     pub fn waited(&mut self, program: u64, file: &File, found: u32) -> Swept {
-        let Some(origin) = Origin::of(file, &self.beneath) else {
+        let origin = Origin::of(file, &self.beneath);
+        let Some(origin) = origin.filter(Origin::is_small) else {
             return Swept::default();
         };
         self.sweeps += 1;

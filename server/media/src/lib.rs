@@ -23,6 +23,7 @@ mod dash;
 mod hls;
 mod note;
 mod plan;
+mod run;
 mod template;
 mod timeline;
 mod title;
@@ -39,6 +40,7 @@ pub use hls::{
 };
 pub use note::{NOTES_PER_TITLE_MAX, Notes};
 pub use plan::{FileFacts, Place, Plan, PlannedStream, plan};
+pub use run::numbered_run;
 pub use template::{TemplateError, TemplateValues, expand};
 pub use timeline::{TimelineEntry, TimelineSegment, expand_timeline};
 pub use title::{

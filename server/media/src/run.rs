@@ -1,0 +1,83 @@
+//! Files that follow one another by number, where no manifest is at hand: `seg-00012.ts` comes after
+//! `seg-00011.ts`, and belongs to another run than `seg-a-00012.ts`.
+
+use alloc::vec::Vec;
+
+/// More digits are no count of segments.
+const DIGITS_MAX: usize = 19;
+
+/// The names that differ from `name` in its number alone, in the order of the numbers; itself, if it
+/// is among them. Empty if it has no number. The number is the last one before the extension.
+///
+/// ```
+/// let names: [&[u8]; 4] = [b"s10.m4s", b"s9.m4s", b"a9.m4s", b"init.m4s"];
+/// assert_eq!(headlong_media::numbered_run(b"s9.m4s", names), [b"s9.m4s" as &[u8], b"s10.m4s"]);
+/// ```
+pub fn numbered_run<'n>(name: &[u8], names: impl IntoIterator<Item = &'n [u8]>) -> Vec<&'n [u8]> {
+    let Some((before, _, behind)) = number(name) else {
+        return Vec::new();
+    };
+    let numbered = names.into_iter().filter_map(|other| {
+        let (start, count, end) = number(other)?;
+        (start == before && end == behind).then_some((count, other))
+    });
+    let mut run: Vec<(u64, &[u8])> = numbered.collect();
+    run.sort_unstable();
+    run.into_iter().map(|(_, name)| name).collect()
+}
+
+/// What is before the number, the number, and what is behind it.
+fn number(name: &[u8]) -> Option<(&[u8], u64, &[u8])> {
+    let stem = match name.iter().rposition(|byte| *byte == b'.') {
+        None | Some(0) => name.len(),
+        Some(dot) => dot,
+    };
+    let is_digit = |byte: &u8| byte.is_ascii_digit();
+    let end = name[..stem].iter().rposition(is_digit)? + 1;
+    let start = name[..end].iter().rposition(|byte| !is_digit(byte));
+    let start = start.map_or(0, |before| before + 1);
+    let digits = &name[start..end];
+    if digits.len() > DIGITS_MAX {
+        return None;
+    }
+    let add = |count: u64, digit: &u8| count * 10 + u64::from(digit - b'0');
+    Some((&name[..start], digits.iter().fold(0, add), &name[end..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::String;
+
+    fn run(name: &str, names: &[&str]) -> Vec<String> {
+        let names = names.iter().map(|name| name.as_bytes());
+        let run = numbered_run(name.as_bytes(), names);
+        let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        run.into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn segments_are_in_the_order_of_their_numbers_however_wide_these_are() {
+        let names = ["v/2", "v/10", "v/1", "v/00003"];
+        assert_eq!(run("v/1", &names), ["v/1", "v/2", "v/00003", "v/10"]);
+    }
+
+    #[test]
+    fn another_rendition_is_another_run() {
+        let names = [
+            "720p-1.m4s",
+            "720p-2.m4s",
+            "1080p-1.m4s",
+            "720p-2.ts",
+            "init.mp4",
+        ];
+        assert_eq!(run("720p-1.m4s", &names), ["720p-1.m4s", "720p-2.m4s"]);
+    }
+
+    #[test]
+    fn the_number_of_an_extension_is_none() {
+        assert!(run("film.mp4", &["film.mp4", "film.mp3"]).is_empty());
+        assert!(run(".5", &["a"]).is_empty());
+        assert!(run(&"9".repeat(20), &["1"]).is_empty());
+    }
+}

@@ -1,0 +1,113 @@
+//! Chunk files of one title are read as one, for programs that are preloaded.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use headlong_e2e_tests::preload::{Reception, cool, under};
+use headlong_e2e_tests::{eventually, have_or_skip};
+use headlong_testkit::{Scratch, pattern};
+
+const CHUNKS: u64 = 12;
+const CHUNK_BYTES: u64 = 400_000;
+/// Prints what it reads, a file after the other.
+const READER: &str = "
+import os, sys
+for path in sys.argv[1:]:
+    file = os.open(path, os.O_RDONLY)
+    size, at = os.fstat(file).st_size, 0
+    while at < size:
+        at += os.write(1, os.pread(file, 65_536, at))
+";
+
+struct Title {
+    scratch: Scratch,
+}
+
+impl Title {
+    fn new() -> Self {
+        let scratch = Scratch::new("preload-chunks").expect("a folder");
+        let title = Self { scratch };
+        for number in 1..=CHUNKS {
+            pattern::write_file(&title.chunk(number), number, CHUNK_BYTES).expect("written");
+        }
+        title
+    }
+
+    fn chunk(&self, number: u64) -> PathBuf {
+        self.scratch.path().join(format!("video-{number}.m4s"))
+    }
+
+    fn reception(&self, chunks_ahead: bool) -> Reception {
+        let config = self.scratch.path().join("reception.toml");
+        let text = format!("chunk_files_ahead = {chunks_ahead}\nprefetch = \"2MiB\"\n");
+        fs::write(&config, text).expect("written");
+        let config = config.to_str().expect("UTF-8");
+        let socket = self.scratch.path().join("socket");
+        let reception = Reception::start_with(&socket, &["--config", config]);
+        (1..=CHUNKS).for_each(|number| cool(&self.chunk(number)));
+        reception
+    }
+
+    /// What a preloaded program reads of these chunks.
+    fn read(&self, numbers: impl Iterator<Item = u64>) -> Vec<u8> {
+        let words = under(&self.scratch.path().join("socket"));
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).args(["python3", "-c", READER]);
+        command.args(numbers.map(|number| self.chunk(number)));
+        let output = command.stdin(Stdio::null()).output().expect("started");
+        assert!(output.status.success(), "{output:?}");
+        output.stdout
+    }
+}
+
+fn pages_in_memory(path: &Path) -> u64 {
+    let mut command = Command::new("fincore");
+    command.args(["-n", "-b", "-o", "PAGES"]).arg(path);
+    let output = command.output().expect("started").stdout;
+    let text = String::from_utf8_lossy(&output);
+    text.trim().parse().expect("a number")
+}
+
+fn bytes(path: &Path) -> Vec<u8> {
+    fs::read(path).expect("there")
+}
+
+#[test]
+fn the_next_chunks_are_read_before_a_program_asks_for_them_and_only_as_they_are() {
+    if !have_or_skip("chunks under preload", "python3") {
+        return;
+    }
+    let title = Title::new();
+    let reception = title.reception(true);
+    assert!(title.read(1..=1) == bytes(&title.chunk(1)));
+    let third = title.chunk(3);
+    eventually("the third", || pages_in_memory(&third), |pages| *pages > 0);
+    // Another file takes the place of one that was read ahead, and one goes.
+    let new = title.scratch.path().join("new");
+    pattern::write_file(&new, 99, CHUNK_BYTES / 2).expect("written");
+    fs::rename(&new, title.chunk(4)).expect("moved");
+    fs::remove_file(title.chunk(9)).expect("removed");
+    let numbers = || (1..=CHUNKS).filter(|number| *number != 9);
+    let expected: Vec<u8> = numbers()
+        .flat_map(|number| bytes(&title.chunk(number)))
+        .collect();
+    assert!(title.read(numbers()) == expected);
+    let devices = reception.status()["devices"].clone();
+    let device = devices.as_array().and_then(|all| all.first()).cloned();
+    let open = device.and_then(|device| device["files_open"].as_u64());
+    assert!(open.is_some_and(|open| open < 2 * CHUNKS), "{devices}");
+}
+
+#[test]
+fn nothing_of_the_next_chunk_is_read_where_that_is_turned_off() {
+    if !have_or_skip("chunks under preload", "python3") {
+        return;
+    }
+    let title = Title::new();
+    let reception = title.reception(false);
+    assert!(title.read(1..=1) == bytes(&title.chunk(1)));
+    let asked = || reception.calls("ready");
+    eventually("it was helped", asked, |ready| *ready > 0);
+    assert_eq!(pages_in_memory(&title.chunk(2)), 0);
+}
