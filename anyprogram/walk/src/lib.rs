@@ -3,7 +3,8 @@
 //! The one idea: a small file is read by one call, so reading ahead within it gains nothing; what
 //! comes next is the next file of its folder, and then the next folder. A program that waited for
 //! the disk at some small files is taken to walk, and what lies before it in the order of names (or
-//! of the listing) is read in one sweep of the disk. How much grows as long as it is used.
+//! of the listing) is read in one sweep of the disk. How much grows as long as it is used. Of larger
+//! files that are numbered, [`Chunks`] says which belong together; others read those.
 //!
 //! Invariants: bytes go to the kernel's page cache and to nobody; only files and folders with the
 //! owner, group and rights to read of what the program has open itself are looked at; no link is
