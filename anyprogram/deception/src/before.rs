@@ -4,7 +4,7 @@ use headlong_protocol::{ASK_BYTES_MAX, Answer, Kind};
 
 use crate::client;
 use crate::raw::{self, sys};
-use crate::resident::is_resident;
+use crate::resident::{is_resident, is_untold};
 use crate::settings::{self, Mode};
 use crate::table::{self, Class, Entry};
 
@@ -13,6 +13,9 @@ use crate::table::{self, Class, Entry};
 const SCATTERED_BYTES_MIN: u64 = 8 << 10;
 /// What was in memory is believed to be there for so long.
 const RESIDENT_MS: u64 = 500;
+/// The same of what a reception has answered for, where nothing else can be asked: it holds for some
+/// time what was read.
+const HELD_MS: u64 = 2000;
 /// A reader that goes on is told of again after so many bytes.
 const NOTE_BYTES: u64 = 512 << 10;
 /// Larger mappings are left alone: who maps so much at once does not read it from its start on.
@@ -193,11 +196,22 @@ fn look(fd: i32, entry: &Entry, at: At, length: u64) -> Option<Timed> {
             {
                 note(entry, told, start);
             }
-            match client::ask(Kind::Ask, fd, entry.file(), (start, end - start)) {
+            // A call that was done in part is made again for the rest and more: of what is known to
+            // be there nothing is asked twice.
+            let known = entry.resident_to(start, now).filter(|known| *known < end);
+            let from = known.filter(|_| is_untold()).unwrap_or(start);
+            match client::ask(Kind::Ask, fd, entry.file(), (from, end - from)) {
                 Some(Answer::Ready) => {
                     memory.remember_file(entry.file(), now);
-                    let until = sys::now_ms().saturating_add(RESIDENT_MS);
+                    let answered = sys::now_ms();
+                    let until = answered.saturating_add(match is_untold() {
+                        true => HELD_MS,
+                        false => RESIDENT_MS,
+                    });
                     entry.remember_resident(start, end, until);
+                    if is_untold() {
+                        memory.remember_resident(entry.file(), (start, end), (answered, until));
+                    }
                     entry.tell(end);
                 }
                 Some(Answer::LeaveAlone) => entry.leave_alone(),
@@ -231,14 +245,16 @@ fn finds(
         entry.remember_resident(start, end, until);
         return Some(true);
     }
-    let Some(is_there) = is_resident(fd, start, end) else {
+    let is_helped = settings::mode() == Mode::Daemon;
+    let Some(is_there) = is_resident(fd, start, end, is_helped) else {
         // No file, or none that can be asked about.
         entry.leave_alone();
         return None;
     };
     if is_there {
         let wide_end = end.saturating_add(NOTE_BYTES).min(entry.size());
-        let is_wide = goes_on && end < wide_end && is_resident(fd, end, wide_end) == Some(true);
+        let is_wide =
+            goes_on && end < wide_end && is_resident(fd, end, wide_end, is_helped) == Some(true);
         let known_end = if is_wide { wide_end } else { end };
         let until = now.saturating_add(RESIDENT_MS);
         entry.remember_resident(start, known_end, until);

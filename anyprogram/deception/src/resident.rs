@@ -1,8 +1,11 @@
 //! Whether bytes of a file are in memory.
 //!
 //! `cachestat` answers for a range at once, but only who may write a file may ask (Linux 6.16).
-//! Then one byte in every [`STRIDE`] is read if that needs no waiting (`RWF_NOWAIT`). Where neither
-//! exists, `mincore` of a mapping.
+//! Then, as for nginx's workers, it is the reception that is asked: it knows what it holds. A read
+//! that waits for nothing (`RWF_NOWAIT`) would say so, too, but where nothing is there it has the
+//! kernel read ahead from that place, and the disk leave what it was reading for others. Without a
+//! reception one byte in every [`STRIDE`] is read so; where that does not exist, `mincore` of a
+//! mapping.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -24,9 +27,15 @@ pub(crate) fn be_careful() {
     WAY.fetch_max(NOWAIT, Relaxed);
 }
 
+/// Whether the kernel does not say what is in memory without reading it.
+pub(crate) fn is_untold() -> bool {
+    WAY.load(Relaxed) != CACHESTAT
+}
+
 /// Whether all bytes are in memory; the range is not empty and inside the file. Of what cannot be
-/// asked about, `None`.
-pub(crate) fn is_resident(fd: i32, start: u64, end: u64) -> Option<bool> {
+/// asked about, `None`. With a reception (`is_helped`), what the kernel does not say counts as not
+/// there.
+pub(crate) fn is_resident(fd: i32, start: u64, end: u64, is_helped: bool) -> Option<bool> {
     let way = WAY.load(Relaxed);
     if way == CACHESTAT {
         match sys::cached_pages(fd, start, end - start) {
@@ -38,6 +47,9 @@ pub(crate) fn is_resident(fd: i32, start: u64, end: u64) -> Option<bool> {
             Err(Failed::NotAllowed | Failed::Unknown) => WAY.store(NOWAIT, Relaxed),
             Err(Failed::Other) => return None,
         }
+    }
+    if is_helped {
+        return Some(false);
     }
     if way <= NOWAIT {
         match is_sampled(fd, start, end) {

@@ -143,6 +143,12 @@ impl Entry {
             && now_ms < self.resident_until_ms.load(Relaxed)
     }
 
+    /// From here on, bytes up to this one were in memory a moment ago.
+    pub(crate) fn resident_to(&self, start: u64, now_ms: u64) -> Option<u64> {
+        let end = self.resident_end.load(Relaxed);
+        (start < end && self.is_resident(start, end, now_ms)).then_some(end)
+    }
+
     /// These bytes are in memory, and will be for a moment.
     pub(crate) fn remember_resident(&self, start: u64, end: u64, until_ms: u64) {
         self.resident_until_ms.store(0, Relaxed);
