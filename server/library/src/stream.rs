@@ -155,25 +155,6 @@ impl StreamFiles {
         })
     }
 
-    /// What tells the bytes of each part from those of every other file, and of every other version of
-    /// it, as long as the machine runs; `None` of a file so new that other bytes may come under the same
-    /// time.
-    pub fn versions(&self) -> Vec<Option<Arc<str>>> {
-        let version = |part: &PartFile| {
-            let Identity {
-                dev,
-                ino,
-                size,
-                mtime_ns,
-                is_settled,
-            } = part.identity;
-            let path = self.path_of(part);
-            let version = || format!("{dev} {ino} {size} {mtime_ns} {path}").into();
-            is_settled.then(version)
-        };
-        self.parts.iter().map(version).collect()
-    }
-
     fn spec_part(&self, part: u32) -> PartSpec {
         let file = &self.parts[part as usize];
         let size_bytes = file.size();

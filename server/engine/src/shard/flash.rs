@@ -413,7 +413,10 @@ impl Shard {
         let (Some(flash), Some(layout)) = (&mut self.flash, self.streams.layout(stream)) else {
             return;
         };
-        layout.flash_keys().for_each(|key| flash.room.forget(key));
+        layout
+            .flash_keys()
+            .flatten()
+            .for_each(|key| flash.room.forget(key));
     }
 
     /// The SSDs get work.

@@ -325,8 +325,9 @@ impl Device {
         self.link().post(Message::PassedOn(slots));
     }
 
-    /// The process before had these pieces; says once they are in memory, or of no use.
-    pub(crate) fn arrived(&self, pieces: Vec<Arrived>) -> oneshot::Receiver<()> {
+    /// The process before had these pieces; says how many bytes of them are of use, once they are in
+    /// memory.
+    pub(crate) fn arrived(&self, pieces: Vec<Arrived>) -> oneshot::Receiver<u64> {
         let (answer, taken) = oneshot::channel();
         self.link().post(Message::Arrived(pieces, answer));
         taken

@@ -265,8 +265,7 @@ impl DeviceEngine {
             Message::Replaced => self.parts.shard.handle_replaced(now),
             Message::PassOn(answer) => {
                 let parts = &mut self.parts;
-                let leaving =
-                    passing_on::take_out(now, &mut parts.shard, &self.sources, &parts.pool);
+                let leaving = passing_on::take_out(now, &mut parts.shard, &parts.pool);
                 if let Err(left) = answer.send(leaving) {
                     let slots: Vec<Slot> = left.into_iter().map(|piece| piece.slot).collect();
                     parts.shard.handle_passed_on(now, &slots);
@@ -275,12 +274,17 @@ impl DeviceEngine {
             Message::PassedOn(slots) => self.parts.shard.handle_passed_on(now, &slots),
             Message::Arrived(pieces, taken) => {
                 let parts = &mut self.parts;
+                let mut taken_bytes = 0;
                 for piece in pieces {
                     let to = (&mut parts.shard, &parts.pool);
-                    self.arrivals.take(now, to, &self.sources, piece);
+                    let streams = self.sources.keys().copied();
+                    let bytes = piece.bytes.len() as u64;
+                    if self.arrivals.take(now, to, streams, piece) {
+                        taken_bytes += bytes;
+                    }
                 }
                 // Who brought them may be gone.
-                let _ = taken.send(());
+                let _ = taken.send(taken_bytes);
             }
             Message::TakeFlash(part, say) if self.parts.flash.is_none() => {
                 let pool = Arc::clone(&self.parts.pool);
@@ -436,7 +440,7 @@ impl DeviceEngine {
             .returning
             .welcome((now, parts.time_scale), &mut parts.shard, stream, &*source);
         let to = (&mut parts.shard, &parts.pool);
-        self.arrivals.welcome(now, to, stream, &*source);
+        self.arrivals.welcome(now, to, stream);
         self.parts.files.remember(stream);
         self.sources.insert(stream, source);
         Ok(())
