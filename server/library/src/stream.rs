@@ -59,6 +59,15 @@ pub fn is_changed(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Changed>())
 }
 
+/// A stream that no path leads to any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Gone {
+    /// Its id.
+    pub id: u64,
+    /// Whether a file of it, as it was, is in another stream now.
+    pub is_regrouped: bool,
+}
+
 /// One file of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartFile {

@@ -277,9 +277,10 @@ impl Device {
         self.link().post(message);
     }
 
-    /// The stream's files changed or went: its pieces are dropped and its replies fail.
-    pub fn stream_gone(&self, stream: StreamId) {
-        self.link().post(Message::Gone(stream));
+    /// The stream's files changed or went: its pieces are dropped and its replies fail. What flash has of
+    /// it stays if files of it are in another stream now.
+    pub fn stream_gone(&self, stream: StreamId, is_regrouped: bool) {
+        self.link().post(Message::Gone(stream, is_regrouped));
     }
 
     /// Takes new settings into force; the sizes of pieces and memory stay. A device that stopped

@@ -9,7 +9,7 @@
 //!
 //! [`Link`]: super::link::Link
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,8 +87,9 @@ pub(crate) struct DeviceEngine {
     sources: HashMap<StreamId, Arc<dyn StreamSource>>,
     /// How many replies run on a stream.
     running: HashMap<StreamId, u32>,
-    /// Streams that no path leads to any more and that replies still run on.
-    gone: HashSet<StreamId>,
+    /// Streams that no path leads to any more and that replies still run on; whether files of them are
+    /// in others now.
+    gone: HashMap<StreamId, bool>,
     impossible_reads: Vec<ReadId>,
     /// Reads that the device's thread is to start.
     submits: Vec<Read>,
@@ -122,7 +123,7 @@ impl DeviceEngine {
             start: Clock::now(),
             sources: HashMap::new(),
             running: HashMap::new(),
-            gone: HashSet::new(),
+            gone: HashMap::new(),
             impossible_reads: Vec::new(),
             submits: Vec::new(),
             state: DeviceState::Online,
@@ -229,10 +230,10 @@ impl DeviceEngine {
                 self.parts.shard.handle_part(now, stream, part, *spec);
             }
             // What has begun with an open version is finished from it.
-            Message::Gone(stream) if self.running.contains_key(&stream) => {
-                self.gone.insert(stream);
+            Message::Gone(stream, is_regrouped) if self.running.contains_key(&stream) => {
+                self.gone.insert(stream, is_regrouped);
             }
-            Message::Gone(stream) => self.parts.shard.handle_stream_gone(now, stream),
+            Message::Gone(stream, is_regrouped) => self.forget(now, stream, is_regrouped),
             Message::Configure(config, answer) => {
                 let result = self.parts.shard.handle_config(now, *config);
                 if result.is_ok() {
@@ -415,9 +416,17 @@ impl DeviceEngine {
         *running -= 1;
         if *running == 0 {
             self.running.remove(&stream);
-            if self.gone.remove(&stream) {
-                self.parts.shard.handle_stream_gone(now, stream);
+            if let Some(is_regrouped) = self.gone.remove(&stream) {
+                self.forget(now, stream, is_regrouped);
             }
+        }
+    }
+
+    /// No path leads to a stream any more.
+    fn forget(&mut self, now: Instant, stream: StreamId, is_regrouped: bool) {
+        match is_regrouped {
+            true => self.parts.shard.handle_stream_regrouped(now, stream),
+            false => self.parts.shard.handle_stream_gone(now, stream),
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) enum Message {
     /// A part of a stream came or went.
     Part(StreamId, u32, Box<PartSpec>),
     /// The files of a stream changed or went.
-    Gone(StreamId),
+    Gone(StreamId, bool),
     /// New settings.
     Configure(Box<EngineConfig>, oneshot::Sender<Result<(), ConfigError>>),
     /// Something asked of flash has ended.
