@@ -90,6 +90,22 @@ async fn another_version_is_read_from_the_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_asked_for_between_two_upgrades_goes_on_to_the_third_process() {
+    let scratch = Scratch::new();
+    let bytes = noise(MIB);
+    let path = scratch.file("one", &bytes);
+    let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path.clone()]));
+    let (first, second, third) = (device("disk"), device("disk"), device("disk"));
+    read(&first, &source, 1, 0).await.expect("read");
+    pass_on(&[first], std::slice::from_ref(&second)).await;
+    pass_on(std::slice::from_ref(&second), std::slice::from_ref(&third)).await;
+    std::fs::remove_file(path).expect("removed");
+    assert!(read(&third, &source, 1, 0).await == Some(bytes), "right");
+    let memory = second.snapshot().await.memory;
+    assert_eq!((memory.read_bytes, memory.filling_bytes), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_sends_leaves_its_memory() {
     let scratch = Scratch::new();
     let path = scratch.file("one", &noise(MIB));

@@ -266,7 +266,8 @@ impl DeviceEngine {
             Message::Replaced => self.parts.shard.handle_replaced(now),
             Message::PassOn(answer) => {
                 let parts = &mut self.parts;
-                let leaving = passing_on::take_out(now, &mut parts.shard, &parts.pool);
+                let arrivals = &mut self.arrivals;
+                let leaving = passing_on::take_out(now, &mut parts.shard, &parts.pool, arrivals);
                 if let Err(left) = answer.send(leaving) {
                     let slots: Vec<Slot> = left.into_iter().map(|piece| piece.slot).collect();
                     parts.shard.handle_passed_on(now, &slots);

@@ -33,17 +33,33 @@ pub(crate) struct Arrived {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Takes what the next process is to have out of a shard, the most useful first.
-pub(super) fn take_out(now: Instant, shard: &mut Shard, pool: &Arc<Pool>) -> Vec<Leaving> {
+/// Takes what the next process is to have out of a shard, the most useful first; last what came from
+/// the process before, and was not asked for here.
+pub(super) fn take_out(
+    now: Instant,
+    shard: &mut Shard,
+    pool: &Arc<Pool>,
+    arrivals: &mut Arrivals,
+) -> Vec<Leaving> {
     let mut files: HashMap<StreamId, Vec<Option<FileKey>>> = HashMap::new();
-    let mut of_no_use = Vec::new();
-    let mut leaving = Vec::new();
+    let mut pieces = Vec::new();
     for piece in shard.handle_pass_on(now) {
-        let (bytes, slot) = (piece.bytes, piece.slot);
         let of_stream = files
             .entry(piece.stream)
             .or_insert_with(|| shard.file_keys(piece.stream));
-        let file = of_stream.get(bytes.part as usize).copied().flatten();
+        let file = of_stream.get(piece.bytes.part as usize).copied().flatten();
+        pieces.push((file, piece.slot, piece.bytes));
+    }
+    for (file, waiting) in arrivals.leave() {
+        pieces.extend(
+            waiting
+                .into_iter()
+                .map(|(slot, bytes)| (Some(file), slot, bytes)),
+        );
+    }
+    let mut of_no_use = Vec::new();
+    let mut leaving = Vec::with_capacity(pieces.len());
+    for (file, slot, bytes) in pieces {
         match (file, pool.view(slot, 0, bytes.length as u32)) {
             (Some(file), Some(view)) => leaving.push(Leaving {
                 file,
@@ -68,6 +84,8 @@ pub(super) struct Arrivals {
     waiting_count: u64,
     /// Which part of which stream a file is.
     known: HashMap<FileKey, (StreamId, u32)>,
+    /// Nothing more is taken: another process serves.
+    is_over: bool,
 }
 
 impl Arrivals {
@@ -84,6 +102,9 @@ impl Arrivals {
         streams: impl Iterator<Item = StreamId>,
         piece: Arrived,
     ) -> bool {
+        if self.is_over {
+            return false;
+        }
         if self.until.is_none() {
             self.until = Some(now + shard.config().chain_gap);
             for stream in streams {
@@ -147,6 +168,15 @@ impl Arrivals {
             }
         }
         self.know(stream, files);
+    }
+
+    /// What nobody has asked for; it is another process's from now on, as what still comes would be.
+    fn leave(&mut self) -> HashMap<FileKey, Vec<(Slot, PieceBytes)>> {
+        let over = Self {
+            is_over: true,
+            ..Self::default()
+        };
+        std::mem::replace(self, over).waiting
     }
 
     /// What nobody has asked for by now is given up.
