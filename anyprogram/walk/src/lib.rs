@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use headlong_library::Places;
 
-pub use ahead::SMALL_BYTES;
+pub use ahead::{FILES_MAX, SMALL_BYTES};
 use ahead::{Order, Origin};
 pub use sweep::Swept;
 use window::{Next, Window};

@@ -170,7 +170,7 @@ impl StreamFiles {
         // A part that cannot be opened now has no known place; whoever reads it meets the error.
         let extents = self
             .open(part)
-            .and_then(|file| Ok(raw::extents(&file, size_bytes)?));
+            .and_then(|file| Ok(raw::extents(&file, size_bytes, raw::FLAG_SYNC)?));
         let mut extents = extents.unwrap_or_default();
         // A file system counts from its own start; the disk's other partitions count elsewhere.
         let place = self.ground.devices.known(file.identity.dev);
