@@ -65,10 +65,7 @@ impl HandOver {
         }
     }
 
-    async fn name_it(
-        &self,
-        successor: &mut Successor,
-    ) -> Result<(u32, UnixStream), UpgradeError> {
+    async fn name_it(&self, successor: &mut Successor) -> Result<(u32, UnixStream), UpgradeError> {
         let process = successor.go().await?;
         // Viewers went on meanwhile: who is told of elsewhere than where it is would be a new one.
         tasks::remember(&self.state, &self.folder).await;
