@@ -214,3 +214,20 @@ impl Outlet for UnixStream {
         unconfirmed_bytes(self).ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{SocketFlags, socket_with};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_that_keeps_packets_apart_is_refused() {
+        let of = |kind| {
+            let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+            Listener::of(socket.expect("a socket"))
+        };
+        assert!(of(SocketType::STREAM).is_ok());
+        assert!(of(SocketType::SEQPACKET).is_err());
+    }
+}
