@@ -42,6 +42,9 @@ impl Walk {
 
     /// A program began to read a file that is in memory.
     pub(crate) fn found(&self, program: u64) {
+        if self.walker.is_none() {
+            return;
+        }
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if found.len() >= PROGRAMS_MAX && !found.contains_key(&program) {
             found.clear();

@@ -46,7 +46,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.device.stream_gone(self.id);
+        self.device.stream_gone(self.id, false);
     }
 }
 

@@ -103,7 +103,11 @@ pub fn run(settings: &Settings) -> Result<(), RunError> {
     let path = Path::new(&settings.socket);
     let listener = open_socket(path)?;
     let _named = Named(path.to_path_buf());
-    let files = settings.engine.streams_max as u64 + BACKLOG as u64 * 2;
+    let of_walk = match settings.small_files_ahead {
+        true => headlong_walk::FILES_MAX as u64,
+        false => 0,
+    };
+    let files = settings.engine.streams_max as u64 + BACKLOG as u64 * 2 + of_walk;
     raise_limits(settings, files);
     let reception = Reception {
         settings: settings.clone(),

@@ -9,18 +9,20 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, fstat, openat, openat2,
-    readlink, statat,
+    AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, fstat, openat2, readlink,
+    statat,
 };
 use rustix::io::{Errno, Result};
 
 /// Larger files are none of this crate's: the engine reads them.
 pub const SMALL_BYTES: u64 = 256 << 10;
 
-/// Most that is looked at for one sweep.
-const FILES_MAX: usize = 2048;
+/// Most files that are open for one sweep.
+pub const FILES_MAX: usize = 2048;
+/// Most folders that are looked at for it.
 const FOLDERS_MAX: usize = 512;
-const NAMES_MAX: usize = 16_384;
+/// A folder of more names is left alone: what comes next is not known without all of them.
+const NAMES_MAX: usize = 32_768;
 const DEPTH_MAX: usize = 64;
 const LIST_BYTES: usize = 32 << 10;
 
@@ -148,9 +150,8 @@ impl Ahead<'_> {
         if self.order == Order::Name {
             names.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         }
-        let start =
-            from.and_then(|from| names.iter().position(|(name, _)| name.as_slice() == from));
-        for (name, kind) in names.drain(start.unwrap_or(0)..) {
+        let is_start = |(name, _): &(Vec<u8>, FileType)| from.is_none_or(|from| name == from);
+        for (name, kind) in names.into_iter().skip_while(|entry| !is_start(entry)) {
             if self.is_full() {
                 break;
             }
@@ -218,12 +219,14 @@ fn open_folder(path: &Path) -> Result<File> {
     openat2(CWD, path, flags, Mode::empty(), resolve).map(File::from)
 }
 
-/// Time of access is the program's to change.
+/// Time of access is the program's to change. What is mounted there is not asked: it may be a file
+/// system that does not answer.
 pub(crate) fn open_at(folder: impl AsFd, name: &[u8], flags: OFlags) -> Result<File> {
     let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let folder = folder.as_fd();
-    match openat(folder, name, flags | OFlags::NOATIME, Mode::empty()) {
-        Err(Errno::PERM) => openat(folder, name, flags, Mode::empty()).map(File::from),
+    let resolve = ResolveFlags::NO_XDEV;
+    let open = |flags| openat2(folder.as_fd(), name, flags, Mode::empty(), resolve);
+    match open(flags | OFlags::NOATIME) {
+        Err(Errno::PERM) => open(flags).map(File::from),
         opened => opened.map(File::from),
     }
 }
@@ -240,9 +243,48 @@ pub(crate) fn list(folder: &File) -> Result<Vec<(Vec<u8>, FileType)>> {
         if name != b"." && name != b".." {
             names.push((name.to_vec(), entry.file_type()));
         }
-        if names.len() >= NAMES_MAX {
-            break;
+        if names.len() > NAMES_MAX {
+            return Err(Errno::FBIG);
         }
     }
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(names: impl IntoIterator<Item = String>) -> tempfile::TempDir {
+        let root = tempfile::tempdir().expect("a folder");
+        for name in names {
+            std::fs::write(root.path().join(name), "x").expect("written");
+        }
+        root
+    }
+
+    fn ahead(root: &Path, name: &str, order: Order) -> usize {
+        let file = File::open(root.join(name)).expect("there");
+        let origin = Origin::of(&file, Path::new("/")).expect("small");
+        files(&origin, root, order, 1 << 20).len()
+    }
+
+    #[test]
+    fn a_folder_of_so_many_names_that_nobody_knows_what_comes_next_is_left_alone() {
+        let root = tree(["0".to_owned(), "1".to_owned()]);
+        assert_eq!(ahead(root.path(), "0", Order::Name), 2);
+        let first = root.path().join("0");
+        for name in 2..=NAMES_MAX {
+            std::fs::hard_link(&first, root.path().join(name.to_string())).expect("linked");
+        }
+        for order in [Order::Name, Order::Listing] {
+            assert_eq!(ahead(root.path(), "0", order), 0, "{order:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_mounted_in_a_folder_is_not_opened() {
+        let root = File::open("/").expect("there");
+        let opened = open_at(&root, b"proc", OFlags::RDONLY | OFlags::DIRECTORY);
+        assert_eq!(opened.err(), Some(Errno::XDEV));
+    }
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use headlong_library::Places;
 
-pub use ahead::SMALL_BYTES;
+pub use ahead::{FILES_MAX, SMALL_BYTES};
 use ahead::{Order, Origin};
 pub use chunks::{Chunk, Chunks};
 pub use sweep::Swept;

@@ -19,13 +19,9 @@ pub struct Swept {
 /// Puts all of them to the device before the first is waited for, so that the kernel can merge what
 /// adjoins.
 pub(crate) fn read(places: &Places, files: Vec<(File, u64)>) -> Swept {
-    let position = |file: &File| {
-        let place = places.of(file).ok()?;
-        place.extents.first().map(|extent| extent.physical)
-    };
     let files = files.into_iter();
     let mut placed: Vec<_> = files
-        .map(|(file, size)| (position(&file), file, size))
+        .map(|(file, size)| (places.start_of(&file), file, size))
         .collect();
     placed.sort_by_key(|(position, ..)| *position);
     for (_, file, size) in &placed {

@@ -160,9 +160,9 @@ impl Layout {
         Some((id, place.length))
     }
 
-    /// The names on flash of all parts that have one.
-    pub(crate) fn flash_keys(&self) -> impl Iterator<Item = FileKey> {
-        self.parts.iter().filter_map(|part| part.flash_key)
+    /// The name on flash of each part.
+    pub(crate) fn flash_keys(&self) -> impl Iterator<Item = Option<FileKey>> {
+        self.parts.iter().map(|part| part.flash_key)
     }
 
     /// Logical offset at which a piece starts; the size of the stream past the last one.

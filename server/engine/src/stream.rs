@@ -26,7 +26,8 @@ pub struct PartSpec {
     /// Where it lies, in file order; empty when the file system does not say, and then the
     /// position of the whole part counts as unknown and sorts first.
     pub extents: Vec<Extent>,
-    /// Its name on flash; `None` if it must not be kept there.
+    /// Its name on flash, and for the process that comes next; `None` if it must not be kept under a
+    /// name.
     pub flash_key: Option<FileKey>,
     /// Whether it is not there yet, or not any more: nothing reads it ahead of need.
     pub is_absent: bool,

@@ -281,6 +281,18 @@ fn blocks_go_round_under_readers() {
 }
 
 #[test]
+fn a_file_that_becomes_part_of_a_title_is_still_on_flash() {
+    let (mut rig, title) = with_ssd();
+    rig.shard.handle_stream_regrouped(rig.now, title);
+    rig.drain();
+    let again = rig.title(1, HOUR_BYTES, 2_000);
+    let replies = watch(&mut rig, 100, again, 8 * MIB);
+    assert!(all_done(&rig, &replies));
+    let flash = from_flash(&rig, &replies);
+    assert!(flash >= 7 * MIB, "{flash}");
+}
+
+#[test]
 fn a_title_that_changes_takes_its_records_with_it() {
     let (mut rig, title) = with_ssd();
     let before = rig.shard.flash_view().expect("a tier").filled_bytes;

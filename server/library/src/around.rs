@@ -24,7 +24,7 @@ use crate::kind::{FileKind, file_kind, is_manifest};
 use crate::look::check_path;
 use crate::manifest::{Manifest, Manifests, is_complete, titles, unread};
 use crate::state::{State, lock};
-use crate::stream::PartFile;
+use crate::stream::{Gone, PartFile};
 use crate::title::TitleRecord;
 use crate::walk::names;
 
@@ -105,7 +105,10 @@ impl State {
                 bit_rate: planned.bit_rate,
             });
             self.write(|catalogue| catalogue.put(&stream, checked_ns));
-            gone.extend(alone);
+            gone.extend(alone.into_iter().map(|id| Gone {
+                id,
+                is_regrouped: true,
+            }));
         }
         let size = |path: &str| located.get(path).map(|file| file.identity.size);
         let records = titles.iter();

@@ -308,7 +308,7 @@ mod tests {
         let file = fs::File::open(roots[0].path().join("0.ts")).expect("there");
         let size = stream.parts[0].size();
         // A file system that does not say where files lie leaves both empty.
-        let mut within = crate::raw::extents(&file, size).expect("asked");
+        let mut within = crate::raw::extents(&file, size, crate::raw::FLAG_SYNC).expect("asked");
         for extent in &mut within {
             extent.physical += start_sectors * 512;
         }

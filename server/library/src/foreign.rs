@@ -31,7 +31,7 @@ impl Library {
     /// If the kernel cannot be asked.
     pub fn extents(&self, file: &File) -> io::Result<Vec<Extent>> {
         let identity = Identity::of_open(file)?;
-        let mut extents = raw::extents(file, identity.size)?;
+        let mut extents = raw::extents(file, identity.size, raw::FLAG_SYNC)?;
         let place = self.state.maker.ground.devices.known(identity.dev);
         for extent in &mut extents {
             let start = place.map_or(0, |place| place.start_bytes);

@@ -58,7 +58,7 @@ pub use options::LibraryOptions;
 pub use places::{FilePlace, Places};
 pub use root::RootError;
 pub use scan::Changes;
-pub use stream::{Changed, PartFile, StreamFiles, is_changed};
+pub use stream::{Changed, Gone, PartFile, StreamFiles, is_changed};
 pub use subtitles::TextView;
 pub use title::TitleView;
 pub use walk::Counts;

@@ -12,7 +12,7 @@ use crate::options::LibraryOptions;
 use crate::root::{RootError, open_roots};
 use crate::scan::Changes;
 use crate::state::{State, lock};
-use crate::stream::{Ground, StreamFiles};
+use crate::stream::{Gone, Ground, StreamFiles};
 use crate::title::{TitleRecord, TitleView};
 use crate::walk::Counts;
 use crate::warning::Warning;
@@ -126,8 +126,8 @@ impl Library {
         self.state.of_titles(unread).take(count_max).collect()
     }
 
-    /// The ids of the streams that no path leads to any more, each once.
-    pub fn take_gone_streams(&self) -> Vec<u64> {
+    /// The streams that no path leads to any more, each once.
+    pub fn take_gone_streams(&self) -> Vec<Gone> {
         std::mem::take(&mut *lock(&self.state.writer))
     }
 

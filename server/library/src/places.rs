@@ -44,7 +44,7 @@ impl Places {
         let stat = fstat(file)?;
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let place = self.devices.place(stat.st_dev, &self.beneath);
-        let mut extents = raw::extents(file, size)?;
+        let mut extents = raw::extents(file, size, raw::FLAG_SYNC)?;
         for extent in &mut extents {
             extent.physical = extent.physical.saturating_add(place.start_bytes);
         }
@@ -52,6 +52,15 @@ impl Places {
             device: place.device,
             extents,
         })
+    }
+
+    /// Where an open file begins, if it has been written out; nothing is written out for it.
+    pub fn start_of(&self, file: &File) -> Option<u64> {
+        let stat = fstat(file).ok()?;
+        let place = self.devices.place(stat.st_dev, &self.beneath);
+        let extents = raw::extents(file, 1, 0).ok()?;
+        let first = extents.first().filter(|extent| extent.offset == 0)?;
+        Some(first.physical.saturating_add(place.start_bytes))
     }
 
     /// Which device an open file or folder lies on, as an index into [`Self::devices`].
@@ -79,9 +88,10 @@ mod tests {
         let path = folder.path().join("a");
         std::fs::write(&path, vec![7; 100_000]).expect("written");
         let places = Places::beneath(folder.path());
-        let place = places
-            .of(&File::open(&path).expect("there"))
-            .expect("asked");
+        let file = File::open(&path).expect("there");
+        let place = places.of(&file).expect("asked");
+        let first = place.extents.first().map(|extent| extent.physical);
+        assert_eq!(places.start_of(&file), first, "it is written out by now");
         let bytes: u64 = place.extents.iter().map(|extent| extent.length).sum();
         assert!(bytes == 100_000 || place.extents.is_empty(), "{place:?}");
         assert!(place.device < places.devices().len());

@@ -18,7 +18,7 @@ const EXTENTS_PER_CALL: usize = 256;
 const EXTENTS_MAX: usize = 65_536;
 
 /// Write out what has no place on the device yet, and then say where it lies.
-const FLAG_SYNC: u32 = 1;
+pub(crate) const FLAG_SYNC: u32 = 1;
 const EXTENT_LAST: u32 = 0x1;
 /// Unknown (0x2), delayed allocation (0x4), or inside the inode (0x200): no position to speak of.
 const EXTENT_NO_POSITION: u32 = 0x206;
@@ -56,8 +56,8 @@ struct Request {
 const FS_IOC_FIEMAP: Opcode = opcode::read_write::<Header>(b'f', 11);
 
 /// The extents of a file of `size` bytes in file order, neighbours joined, clipped to its size.
-/// Empty where the file system does not say.
-pub(crate) fn extents(file: impl AsFd, size: u64) -> io::Result<Vec<Extent>> {
+/// Empty where the file system does not say. `flags` is [`FLAG_SYNC`] or nothing.
+pub(crate) fn extents(file: impl AsFd, size: u64, flags: u32) -> io::Result<Vec<Extent>> {
     let mut found: Vec<Extent> = Vec::new();
     let mut start = 0;
     while start < size && found.len() < EXTENTS_MAX {
@@ -65,7 +65,7 @@ pub(crate) fn extents(file: impl AsFd, size: u64) -> io::Result<Vec<Extent>> {
             header: Header {
                 start,
                 length: size - start,
-                flags: FLAG_SYNC,
+                flags,
                 extent_count: EXTENTS_PER_CALL as u32,
                 ..Header::default()
             },

@@ -14,6 +14,7 @@ use crate::catalogue::{Catalogue, Located, build};
 use crate::identity::{Identity, is_regular};
 use crate::manifest::{Manifests, missing, titles};
 use crate::state::{LastFound, LastWalk, State, lock};
+use crate::stream::Gone;
 use crate::walk::{Along, Before, Counts, Listing, RootScan, walk};
 use crate::warning::Warning;
 
@@ -32,7 +33,7 @@ const FILES_PER_LOCK: usize = 1024;
 pub struct Changes {
     /// Streams that no path leads to any more, since the last scan or
     /// [`Library::take_gone_streams`].
-    pub gone_streams: Vec<u64>,
+    pub gone_streams: Vec<Gone>,
     /// Files that are new.
     pub added: u64,
     /// Files that are gone.
@@ -473,15 +474,21 @@ impl Changes {
             .keys()
             .filter(|path| !new.files.contains_key(*path));
         self.removed = removed.count() as u64;
-        let ids = |catalogue: &Catalogue| -> HashSet<u64> {
-            catalogue
-                .files
-                .values()
-                .map(|entry| entry.stream.id)
-                .collect()
-        };
-        self.gone_streams = ids(old).difference(&ids(new)).copied().collect();
-        self.gone_streams.sort_unstable();
+        let kept: HashSet<u64> = new.files.values().map(|entry| entry.stream.id).collect();
+        let mut gone: BTreeMap<u64, bool> = BTreeMap::new();
+        for (path, entry) in &old.files {
+            if kept.contains(&entry.stream.id) {
+                continue;
+            }
+            let stays = new.files.get(path).is_some_and(|of| {
+                of.root == entry.root && of.identity.has_bytes_of(&entry.identity)
+            });
+            *gone.entry(entry.stream.id).or_default() |= stays;
+        }
+        let gone = gone.into_iter();
+        self.gone_streams = gone
+            .map(|(id, is_regrouped)| Gone { id, is_regrouped })
+            .collect();
     }
 }
 

@@ -14,7 +14,7 @@ use crate::identity::Identity;
 use crate::manifest::Manifests;
 use crate::options::LibraryOptions;
 use crate::root::Root;
-use crate::stream::{Ground, PartFile, StreamFiles};
+use crate::stream::{Gone, Ground, PartFile, StreamFiles};
 use crate::title::TitleRecord;
 use crate::walk::{Counts, Listings};
 use crate::warning::Warning;
@@ -29,8 +29,8 @@ pub(crate) struct State {
     began: Instant,
     pub(crate) maker: Maker,
     catalogue: RwLock<Catalogue>,
-    /// Held by whoever is about to change the catalogue; it holds the ids of streams dropped.
-    pub(crate) writer: Mutex<Vec<u64>>,
+    /// Held by whoever is about to change the catalogue; it holds the streams dropped.
+    pub(crate) writer: Mutex<Vec<Gone>>,
     /// Held while a root is walked, each for itself.
     pub(crate) walks: Vec<Mutex<LastWalk>>,
     /// Held while the outcome of a walk is taken in; by root.
@@ -193,7 +193,7 @@ impl State {
         old: &Arc<StreamFiles>,
         path: &str,
         file: Option<Located>,
-        gone: &mut Vec<u64>,
+        gone: &mut Vec<Gone>,
     ) {
         let mut parts = old.parts.clone();
         match file {
@@ -209,7 +209,10 @@ impl State {
         }
         let checked_ns = file.map_or(0, |file| file.checked_ns);
         self.put(&old.title, old.manifest_bit_rate, parts, checked_ns);
-        gone.push(old.id);
+        gone.push(Gone {
+            id: old.id,
+            is_regrouped: old.parts.len() > 1,
+        });
     }
 
     /// Puts down files as streams, one for each device.

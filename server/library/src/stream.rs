@@ -59,6 +59,15 @@ pub fn is_changed(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Changed>())
 }
 
+/// A stream that no path leads to any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Gone {
+    /// Its id.
+    pub id: u64,
+    /// Whether a file of it, as it was, is in another stream now.
+    pub is_regrouped: bool,
+}
+
 /// One file of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartFile {
@@ -155,32 +164,13 @@ impl StreamFiles {
         })
     }
 
-    /// What tells the bytes of each part from those of every other file, and of every other version of
-    /// it, as long as the machine runs; `None` of a file so new that other bytes may come under the same
-    /// time.
-    pub fn versions(&self) -> Vec<Option<Arc<str>>> {
-        let version = |part: &PartFile| {
-            let Identity {
-                dev,
-                ino,
-                size,
-                mtime_ns,
-                is_settled,
-            } = part.identity;
-            let path = self.path_of(part);
-            let version = || format!("{dev} {ino} {size} {mtime_ns} {path}").into();
-            is_settled.then(version)
-        };
-        self.parts.iter().map(version).collect()
-    }
-
     fn spec_part(&self, part: u32) -> PartSpec {
         let file = &self.parts[part as usize];
         let size_bytes = file.size();
         // A part that cannot be opened now has no known place; whoever reads it meets the error.
         let extents = self
             .open(part)
-            .and_then(|file| Ok(raw::extents(&file, size_bytes)?));
+            .and_then(|file| Ok(raw::extents(&file, size_bytes, raw::FLAG_SYNC)?));
         let mut extents = extents.unwrap_or_default();
         // A file system counts from its own start; the disk's other partitions count elsewhere.
         let place = self.ground.devices.known(file.identity.dev);

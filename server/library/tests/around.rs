@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use common::{Tree, resolve, stream_of};
-use headlong_library::{Library, LibraryOptions};
+use headlong_library::{Gone, Library, LibraryOptions};
 
 const MEDIA: &str = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\n1.ts\n#EXTINF:4,\n2.ts\n\
                      #EXTINF:4,\n3.ts\n#EXT-X-ENDLIST\n";
@@ -75,7 +75,11 @@ fn a_title_is_known_while_the_search_hangs_and_keeps_its_streams_when_that_ends(
     assert_eq!(paths, ["shows/a/1.ts", "shows/a/2.ts", "shows/a/3.ts"]);
     assert_eq!(part, 1);
     assert_eq!(names(&library), ["shows/a/index.m3u8"]);
-    assert_eq!(library.take_gone_streams(), [alone]);
+    let gone = Gone {
+        id: alone,
+        is_regrouped: true,
+    };
+    assert_eq!(library.take_gone_streams(), [gone]);
     let of_title = resolve(&library, "shows/a/3.ts").stream.id;
 
     drop(release);

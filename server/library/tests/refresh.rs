@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use common::{Tree, fixture, resolve};
-use headlong_library::{Changes, Library, LibraryOptions};
+use headlong_library::{Changes, Gone, Library, LibraryOptions};
 use proptest::prelude::*;
 
 /// Longer than a tick of the clock of the file systems that tests are run on.
@@ -46,6 +46,10 @@ fn what_came_and_went_is_found_and_the_files_beside_it_keep_their_ids() {
     tree.write("b/new.mp4", "n").write("new/far.mp4", "f");
     let changes = library.refresh();
     assert_eq!((changes.added, changes.removed, changes.changed), (2, 1, 0));
+    let gone = Gone {
+        id: gone,
+        is_regrouped: false,
+    };
     assert_eq!(changes.gone_streams, [gone]);
     assert_eq!(ids(&library), before);
     assert_eq!(library.titles().len(), 5);

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use common::{Tree, fixture, resolve};
-use headlong_library::{Library, LibraryOptions, ResolveError, is_changed};
+use headlong_library::{Gone, Library, LibraryOptions, ResolveError, is_changed};
 
 fn chunked() -> Tree {
     let tree = Tree::new();
@@ -33,7 +33,11 @@ fn a_changed_chunk_makes_the_whole_rendition_a_new_stream() {
     assert_eq!((new.size, new.part), (14, 2));
     assert_eq!(resolve(&library, "t/init.mp4").stream.id, new.stream.id);
     assert_eq!(new.stream.manifest_bit_rate, old.stream.manifest_bit_rate);
-    assert_eq!(library.take_gone_streams(), [old.stream.id]);
+    let gone = Gone {
+        id: old.stream.id,
+        is_regrouped: true,
+    };
+    assert_eq!(library.take_gone_streams(), [gone]);
     let error = old.stream.open(2).expect_err("the old version is gone");
     assert!(is_changed(&error), "{error}");
     assert!(old.stream.open(0).is_ok());
@@ -144,7 +148,8 @@ fn a_deleted_chunk_leaves_a_stream_of_the_others() {
     ));
     let left = resolve(&library, "t/2.m4s");
     assert_eq!((left.stream.parts.len(), left.part), (2, 1));
-    assert_eq!(library.take_gone_streams(), [old]);
+    let gone = library.take_gone_streams();
+    assert_eq!(gone.iter().map(|gone| gone.id).collect::<Vec<_>>(), [old]);
     assert!(library.take_gone_streams().is_empty());
 }
 
@@ -177,7 +182,11 @@ fn a_new_file_appears_at_once_and_joins_its_rendition_at_the_next_scan() {
     let changes = library.rescan();
     let joined = resolve(&library, "t/2.m4s");
     assert_eq!((joined.stream.parts.len(), joined.part), (3, 2));
-    assert_eq!(changes.gone_streams, [before, alone.stream.id]);
+    let gone = [before, alone.stream.id].map(|id| Gone {
+        id,
+        is_regrouped: true,
+    });
+    assert_eq!(changes.gone_streams, gone);
 }
 
 #[test]
@@ -199,7 +208,8 @@ fn a_scan_keeps_the_ids_of_what_did_not_change() {
     assert_eq!((changes.added, changes.removed, changes.changed), (1, 1, 1));
     let mut ids = gone.clone();
     ids.sort_unstable();
-    assert_eq!(changes.gone_streams, ids);
+    let gone = changes.gone_streams.iter();
+    assert_eq!(gone.map(|gone| gone.id).collect::<Vec<_>>(), ids);
     let after: Vec<u64> = ["t/1.m4s", "a.mp4"]
         .map(|p| resolve(&library, p).stream.id)
         .to_vec();

@@ -9,7 +9,6 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::http::MediaState;
-use crate::passing_on::{self, Passing};
 use crate::service_manager::{self, NotifyState};
 use crate::state_folder::StateFolder;
 use crate::tasks;
@@ -31,13 +30,14 @@ pub(crate) struct HandOver {
 
 impl HandOver {
     /// Starts the program and gives it this process's place, if it can take it; the process that has
-    /// it then. If not, this process serves as before, but for what was in its cache.
-    pub(crate) async fn give_place(&self) -> Option<(Successor, Passing)> {
+    /// it then, and the way on which that is to be sent what is in memory. If not, this process serves
+    /// as before, but for what was in its cache.
+    pub(crate) async fn give_place(&self) -> Option<(Successor, UnixStream)> {
         tracing::info!("another process is to take this one's place");
         match self.try_to_give().await {
-            Ok((successor, process, passing)) => {
+            Ok((successor, process, pieces)) => {
                 tracing::info!(process, "another process serves from now on");
-                Some((successor, passing))
+                Some((successor, pieces))
             }
             Err(error) => {
                 tracing::error!("this process goes on serving: {error}");
@@ -46,7 +46,7 @@ impl HandOver {
         }
     }
 
-    async fn try_to_give(&self) -> Result<(Successor, u32, Passing), UpgradeError> {
+    async fn try_to_give(&self) -> Result<(Successor, u32, UnixStream), UpgradeError> {
         let mut successor = Successor::start(&self.program, &self.listeners).await?;
         // It reads this when it starts its devices.
         tasks::remember(&self.state, &self.folder).await;
@@ -55,7 +55,7 @@ impl HandOver {
             self.retire_devices(true).await;
         }
         match self.name_it(&mut successor).await {
-            Ok((process, passing)) => Ok((successor, process, passing)),
+            Ok((process, pieces)) => Ok((successor, process, pieces)),
             Err(error) => {
                 // It is to give its memory back before this process takes some again.
                 drop(successor);
@@ -65,23 +65,20 @@ impl HandOver {
         }
     }
 
-    async fn name_it(&self, successor: &mut Successor) -> Result<(u32, Passing), UpgradeError> {
+    async fn name_it(&self, successor: &mut Successor) -> Result<(u32, UnixStream), UpgradeError> {
         let process = successor.go().await?;
         // Viewers went on meanwhile: who is told of elsewhere than where it is would be a new one.
         tasks::remember(&self.state, &self.folder).await;
         let (own, other) = UnixStream::pair()?;
         // Before it says anything to the service manager, which hears only the main process.
         service_manager::notify(&[NotifyState::MainPid(process)]);
+        // Nothing may be waited for after this: who is told to stop meanwhile would not know that the
+        // place is another's.
         if let Err(error) = successor.take_over(Some(other.as_fd())).await {
             service_manager::notify(&[NotifyState::MainPid(std::process::id())]);
             return Err(error);
         }
-        let passing = passing_on::give(&self.state.devices, own).await;
-        // What is left is of use to running replies, or to nobody.
-        for device in self.state.devices.clone() {
-            tokio::spawn(async move { device.retire(true).await });
-        }
-        Ok((process, passing))
+        Ok((process, own))
     }
 
     async fn retire_devices(&self, retires: bool) {

@@ -5,32 +5,33 @@
 //! for soonest, and gives each one's memory back as soon as it is sent.
 //!
 //! ```text
-//! greeting                       a line; another one is another version's, and nothing is taken
-//! D length(2) name               what follows is of the device of that name
-//! F length(4) version            what follows is of that file in that version
-//! P offset(8) length(4) read(1)  then as many bytes: a piece of that file
+//! greeting                                a line; another one is another version's, and nothing is taken
+//! D length(2) name                        what follows is of the device of that name
+//! P file(16) offset(8) length(4) read(1)  then as many bytes: a piece of that file in that version
 //! ```
 //!
 //! Numbers are little-endian. Either end may end it at any byte; what was taken by then is of use.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use headlong_flash::FileKey;
 use headlong_units::Bytes;
 use tokio::sync::oneshot;
 
 use crate::disk::{Arrived, Device, Leaving};
 
-const GREETING: &[u8] = b"headlong pieces 1\n";
+const GREETING: &[u8] = b"headlong pieces 2\n";
 /// So long it may take; what viewers wait for has long been read by then.
 const TIME_MAX: Duration = Duration::from_secs(20);
 /// The other process does not answer.
 const STALL_MAX: Duration = Duration::from_secs(5);
 /// Pieces of one device, after which another device has its turn.
 const AT_ONCE: usize = 64;
-/// No piece, no version and no name is longer.
+/// So many bytes are handed in at a time; as many wait meanwhile.
+const HANDED_IN_BYTES: usize = 4 << 20;
+/// No piece and no name is longer.
 const LENGTH_MAX: usize = 2 << 20;
 
 /// Under way for as long as it is to be waited for: until everything is sent, or will not be.
@@ -41,17 +42,14 @@ pub(crate) type Passing = oneshot::Receiver<()>;
 pub(crate) async fn give(devices: &[Device], to: UnixStream) -> Passing {
     let mut leaving = Vec::new();
     for device in devices {
-        leaving.push((device.clone(), device.pass_on().await.into_iter()));
+        leaving.push(Queue::of(device).await);
     }
     let (is_over, passing) = oneshot::channel();
     let send = move || {
         let began = Instant::now();
         let mut sent_bytes = 0;
         let sent = send(&to, &mut leaving, &mut sent_bytes);
-        drop(to);
-        for (device, rest) in leaving {
-            device.passed_on(rest.collect());
-        }
+        drop((to, leaving));
         let seconds = began.elapsed().as_secs_f32();
         let bytes = Bytes(sent_bytes).to_string();
         match sent {
@@ -72,7 +70,26 @@ pub(crate) async fn give(devices: &[Device], to: UnixStream) -> Passing {
     passing
 }
 
-type Queue = (Device, std::vec::IntoIter<Leaving>);
+/// What is to be sent of one device. What was not by the end is nobody's any more.
+struct Queue {
+    device: Device,
+    rest: std::vec::IntoIter<Leaving>,
+}
+
+impl Queue {
+    async fn of(device: &Device) -> Self {
+        Self {
+            device: device.clone(),
+            rest: device.pass_on().await.into_iter(),
+        }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.device.passed_on(self.rest.by_ref().collect());
+    }
+}
 
 fn send(to: &UnixStream, leaving: &mut [Queue], sent_bytes: &mut u64) -> io::Result<()> {
     to.set_write_timeout(Some(STALL_MAX))?;
@@ -81,14 +98,14 @@ fn send(to: &UnixStream, leaving: &mut [Queue], sent_bytes: &mut u64) -> io::Res
     to.write_all(GREETING)?;
     loop {
         let mut is_over = true;
-        for (device, rest) in leaving.iter_mut() {
-            let pieces: Vec<Leaving> = rest.take(AT_ONCE).collect();
+        for queue in leaving.iter_mut() {
+            let pieces: Vec<Leaving> = queue.rest.by_ref().take(AT_ONCE).collect();
             if pieces.is_empty() {
                 continue;
             }
             is_over = false;
-            let sent = send_some(to, device.name(), &pieces, sent_bytes);
-            device.passed_on(pieces);
+            let sent = send_some(to, queue.device.name(), &pieces, sent_bytes);
+            queue.device.passed_on(pieces);
             sent?;
         }
         if is_over {
@@ -109,16 +126,10 @@ fn send_some(
     let mut head = vec![b'D'];
     head.extend((device.len() as u16).to_le_bytes());
     head.extend(device.as_bytes());
-    let mut of: Option<&Arc<str>> = None;
     for piece in pieces {
-        if of != Some(&piece.version) {
-            head.push(b'F');
-            head.extend((piece.version.len() as u32).to_le_bytes());
-            head.extend(piece.version.as_bytes());
-            of = Some(&piece.version);
-        }
         let bytes = piece.view.as_ref();
         head.push(b'P');
+        head.extend(piece.file.0.to_le_bytes());
         head.extend(piece.bytes.offset.to_le_bytes());
         head.extend((bytes.len() as u32).to_le_bytes());
         head.push(u8::from(piece.bytes.was_read));
@@ -163,54 +174,54 @@ fn receive(from: &UnixStream, devices: &[Device], taken_bytes: &mut u64) -> io::
         // Of a version that passes nothing on, or passes it on in another way.
         return Ok(());
     }
-    let mut arrivals = Batch::default();
-    let mut version: Option<Arc<str>> = None;
-    let mut kind = [0];
-    while from.read(&mut kind)? > 0 {
-        match kind[0] {
+    let mut batch = Batch {
+        device: None,
+        pieces: Vec::new(),
+        bytes: 0,
+        under_way: None,
+        taken_bytes,
+    };
+    while let Some(kind) = from.by_ref().bytes().next().transpose()? {
+        match kind {
             b'D' => {
                 let length = u16::from_le_bytes(array(&mut from)?);
-                let name = text(&mut from, length.into())?;
-                arrivals.turn_to(devices.iter().find(|device| **device.name() == *name));
-            }
-            b'F' => {
-                let length = u32::from_le_bytes(array(&mut from)?) as usize;
-                version = Some(text(&mut from, length)?.into());
+                let name = bytes(&mut from, length.into())?;
+                let is_it = |device: &&Device| device.name().as_bytes() == name;
+                batch.turn_to(devices.iter().find(is_it));
             }
             b'P' => {
+                let file = FileKey(u128::from_le_bytes(array(&mut from)?));
                 let offset = u64::from_le_bytes(array(&mut from)?);
                 let length = u32::from_le_bytes(array(&mut from)?) as usize;
                 let [was_read] = array(&mut from)?;
-                let bytes = bytes(&mut from, length)?;
-                *taken_bytes += bytes.len() as u64;
-                let version = version.clone().ok_or(io::ErrorKind::InvalidData)?;
-                arrivals.push(Arrived {
-                    version,
+                batch.push(Arrived {
+                    file,
                     offset,
                     was_read: was_read != 0,
-                    bytes,
+                    bytes: bytes(&mut from, length)?,
                 });
             }
             _ => return Err(io::ErrorKind::InvalidData.into()),
         }
     }
-    arrivals.turn_to(None);
-    arrivals.wait();
     Ok(())
 }
 
-/// Pieces of one device. While one batch goes into memory, the next is read.
-#[derive(Default)]
+/// Pieces of one device. While one batch goes into memory, the next is read. Dropped, it waits until
+/// all is there that came.
 struct Batch<'a> {
     device: Option<&'a Device>,
     pieces: Vec<Arrived>,
-    under_way: Option<oneshot::Receiver<()>>,
+    bytes: usize,
+    under_way: Option<oneshot::Receiver<u64>>,
+    taken_bytes: &'a mut u64,
 }
 
 impl<'a> Batch<'a> {
     fn push(&mut self, piece: Arrived) {
+        self.bytes += piece.bytes.len();
         self.pieces.push(piece);
-        if self.pieces.len() >= AT_ONCE {
+        if self.bytes >= HANDED_IN_BYTES {
             self.hand_in();
         }
     }
@@ -221,6 +232,7 @@ impl<'a> Batch<'a> {
     }
 
     fn hand_in(&mut self) {
+        self.bytes = 0;
         let pieces = std::mem::take(&mut self.pieces);
         if let Some(device) = self.device.filter(|_| !pieces.is_empty()) {
             self.wait();
@@ -232,8 +244,15 @@ impl<'a> Batch<'a> {
     fn wait(&mut self) {
         if let Some(taken) = self.under_way.take() {
             // A device that stopped takes nothing.
-            let _ = taken.blocking_recv();
+            *self.taken_bytes += taken.blocking_recv().unwrap_or(0);
         }
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.hand_in();
+        self.wait();
     }
 }
 
@@ -244,16 +263,12 @@ fn array<const N: usize>(from: &mut impl Read) -> io::Result<[u8; N]> {
 }
 
 fn bytes(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
-    if length > LENGTH_MAX {
+    if !(1..=LENGTH_MAX).contains(&length) {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut bytes = vec![0; length];
     from.read_exact(&mut bytes)?;
     Ok(bytes)
-}
-
-fn text(from: &mut impl Read, length: usize) -> io::Result<String> {
-    String::from_utf8(bytes(from, length)?).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 #[cfg(test)]

@@ -90,6 +90,68 @@ async fn another_version_is_read_from_the_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_asked_for_between_two_upgrades_goes_on_to_the_third_process() {
+    let scratch = Scratch::new();
+    let bytes = noise(MIB);
+    let path = scratch.file("one", &bytes);
+    let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path.clone()]));
+    let (first, second, third) = (device("disk"), device("disk"), device("disk"));
+    read(&first, &source, 1, 0).await.expect("read");
+    pass_on(&[first], std::slice::from_ref(&second)).await;
+    pass_on(std::slice::from_ref(&second), std::slice::from_ref(&third)).await;
+    std::fs::remove_file(path).expect("removed");
+    assert!(read(&third, &source, 1, 0).await == Some(bytes), "right");
+    let memory = second.snapshot().await.memory;
+    assert_eq!((memory.read_bytes, memory.filling_bytes), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_sends_leaves_its_memory() {
+    let scratch = Scratch::new();
+    let path = scratch.file("one", &noise(MIB));
+    let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path]));
+    let old = device("disk");
+    read(&old, &source, 1, 0).await.expect("read");
+    // As where no thread can be started.
+    let queue = Queue::of(&old).await;
+    assert!(queue.rest.len() > 1);
+    drop(queue);
+    let memory = old.snapshot().await.memory;
+    assert_eq!((memory.read_bytes, memory.filling_bytes), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_came_before_the_other_ended_is_of_use() {
+    let scratch = Scratch::new();
+    let bytes = noise(3000);
+    let path = scratch.file("one", &bytes);
+    let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path.clone()]));
+    let file = source.spec().parts[0].flash_key.expect("a name");
+    let head = [
+        b"P".as_slice(),
+        &file.0.to_le_bytes(),
+        &[0; 8],
+        &3000_u32.to_le_bytes(),
+        &[1],
+    ];
+    let said = [GREETING, b"D\x04\x00disk", &head.concat(), &bytes, b"P\x01"];
+    let new = device("disk");
+    let (mut own, other) = UnixStream::pair().expect("a pair");
+    own.write_all(&said.concat()).expect("sent");
+    drop(own);
+    let devices = vec![new.clone()];
+    let taken = move || {
+        let mut taken_bytes = 0;
+        let taken = receive(&other, &devices, &mut taken_bytes);
+        (taken.is_ok(), taken_bytes)
+    };
+    let taken = tokio::task::spawn_blocking(taken).await.expect("no panic");
+    assert_eq!(taken, (false, 3000));
+    std::fs::remove_file(path).expect("removed");
+    assert!(read(&new, &source, 1, 0).await == Some(bytes), "right");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whoever_hangs_up_or_lies_leaves_memory_as_it_was() {
     let scratch = Scratch::new();
     let bytes = noise(MIB);
@@ -108,21 +170,21 @@ async fn whoever_hangs_up_or_lies_leaves_memory_as_it_was() {
     assert!(again.as_ref() == Some(&bytes), "read anew");
     let greeted = |rest: &[u8]| [GREETING, rest].concat();
     let said = [
-        (b"headlong pieces 2\nP".to_vec(), true),
+        (b"headlong pieces 1\nP".to_vec(), true),
         (Vec::new(), true),
         (greeted(b""), true),
         (greeted(b"X"), false),
         (greeted(b"D\x04\x00disk"), true),
         (greeted(b"D\xff\xffdisk"), false),
-        (greeted(b"D\x02\x00\xff\xff"), false),
-        (greeted(b"F\xff\xff\xff\xff"), false),
-        (greeted(&[b"P".as_slice(), &[0; 13]].concat()), false),
+        (greeted(b"D\x02\x00\xff\xff"), true),
+        (greeted(&[b"P".as_slice(), &[0; 29]].concat()), false),
         (
-            greeted(&[b"D\x04\x00diskF\x01\x00\x00\x00vP".as_slice(), &[0xff; 13]].concat()),
+            greeted(&[b"D\x04\x00diskP".as_slice(), &[0xff; 29]].concat()),
             false,
         ),
+        // Of a file that nobody knows.
         (
-            greeted(&[b"D\x04\x00diskF\x01\x00\x00\x00vP".as_slice(), &[0; 13]].concat()),
+            greeted(&[b"D\x04\x00diskP".as_slice(), &[1; 24], b"\x02\0\0\0\x01ab"].concat()),
             true,
         ),
     ];

@@ -253,16 +253,12 @@ async fn serve(
     upkeep.abort();
     late_flash.iter().for_each(JoinHandle::abort);
 
-    let successor = match end {
-        End::Stop => None,
-        End::Replaced(successor, passing) => {
-            // Waited for as the last replies are.
-            serving.spawn(async { drop(passing.await) });
-            Some(successor)
-        }
+    let (successor, pieces) = match end {
+        End::Stop => (None, None),
+        End::Replaced(successor, pieces) => (Some(successor), Some(pieces)),
     };
     let is_replaced = successor.is_some();
-    if let Some(successor) = &successor {
+    if let (Some(successor), Some(pieces)) = (&successor, pieces) {
         doors.leave();
         // The service manager hears the new one.
         alive.abort();
@@ -271,6 +267,13 @@ async fn serve(
             admin.retire();
         }
         state.devices.iter().for_each(Device::replaced);
+        let passing = passing_on::give(&state.devices, pieces).await;
+        // Waited for as the last replies are.
+        serving.spawn(async { drop(passing.await) });
+        // What is left is of use to running replies, or to nobody.
+        for device in state.devices.clone() {
+            tokio::spawn(async move { device.retire(true).await });
+        }
         state.devices.iter().for_each(Device::leave_flash);
         tier.finish().await;
         let within = config.time_scale().wall(config.limits.upgrade_timeout);

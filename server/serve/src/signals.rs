@@ -1,5 +1,6 @@
 //! Signals, by which operators and service managers speak to the server.
 
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -8,7 +9,6 @@ use tokio::time::sleep;
 
 use crate::hand_over::HandOver;
 use crate::http::MediaState;
-use crate::passing_on::Passing;
 use crate::reload::Reloader;
 use crate::upgrade::{Predecessor, Successor};
 
@@ -25,8 +25,8 @@ pub(crate) struct Signals {
 pub(crate) enum End {
     /// It was told to stop.
     Stop,
-    /// Another process has its place.
-    Replaced(Successor, Passing),
+    /// Another process has its place, and is to be sent what is in memory.
+    Replaced(Successor, UnixStream),
 }
 
 impl Signals {
@@ -54,8 +54,8 @@ impl Signals {
                         _ = self.terminate.recv() => return End::Stop,
                         _ = self.interrupt.recv() => return End::Stop,
                     };
-                    if let Some((successor, passing)) = replaced {
-                        return End::Replaced(successor, passing);
+                    if let Some((successor, pieces)) = replaced {
+                        return End::Replaced(successor, pieces);
                     }
                 }
                 _ = self.terminate.recv() => return End::Stop,

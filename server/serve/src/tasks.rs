@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use headlong_engine::StreamId;
+use headlong_library::Gone;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -62,12 +63,7 @@ pub(crate) async fn upkeep(
 /// (`WatchdogSec=`): events are handled, and those of every thread of connections. Disks are not asked:
 /// one that hangs is no reason to end what others serve.
 pub(crate) async fn keep_alive(threads: Pulse) {
-    let threads = Arc::new(threads);
-    let beat = move || {
-        let threads = Arc::clone(&threads);
-        async move { threads.beat().await }
-    };
-    service_manager::keep_alive(beat).await;
+    service_manager::keep_alive(|| threads.beat()).await;
 }
 
 /// Says that the server is ready, once all roots are scanned; `addresses` are where viewers come to.
@@ -156,10 +152,10 @@ async fn scan(
     }
 }
 
-fn tell_gone(state: &MediaState, gone: Vec<u64>) {
-    for stream in gone {
+fn tell_gone(state: &MediaState, gone: Vec<Gone>) {
+    for Gone { id, is_regrouped } in gone {
         for device in &state.devices {
-            device.stream_gone(StreamId(stream));
+            device.stream_gone(StreamId(id), is_regrouped);
         }
     }
 }

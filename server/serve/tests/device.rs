@@ -421,7 +421,7 @@ async fn a_stream_that_went_finishes_its_replies_from_the_open_file_and_can_come
     let first = reply.next().await.expect("more").expect("read");
     let kept = scratch.0.join("kept");
     std::fs::rename(&path, &kept).expect("renamed");
-    device.stream_gone(StreamId(1));
+    device.stream_gone(StreamId(1), false);
     let mut got = first.as_ref().to_vec();
     drop(first);
     got.extend(bytes_of(reply).await.expect("finished"));

@@ -408,12 +408,18 @@ impl Shard {
         flash.room.record_use(self.now, piece, bytes, of_bytes);
     }
 
-    /// What lies on flash of a stream that changed is of no use.
-    pub(super) fn forget_on_flash(&mut self, stream: StreamId) {
+    /// What lies on flash of a stream that changed, or of one part of it, is of no use.
+    pub(super) fn forget_on_flash(&mut self, stream: StreamId, part: Option<u32>) {
         let (Some(flash), Some(layout)) = (&mut self.flash, self.streams.layout(stream)) else {
             return;
         };
-        layout.flash_keys().for_each(|key| flash.room.forget(key));
+        for (number, key) in (0..).zip(layout.flash_keys()) {
+            if part.is_none_or(|part| part == number)
+                && let Some(key) = key
+            {
+                flash.room.forget(key);
+            }
+        }
     }
 
     /// The SSDs get work.

@@ -10,6 +10,7 @@
 
 use alloc::vec::Vec;
 
+use headlong_flash::FileKey;
 use headlong_units::{Duration, Instant};
 
 use super::state::Shard;
@@ -50,8 +51,14 @@ enum Use {
 }
 
 impl Shard {
-    /// Another process serves from now on, and is to have what is in memory, but for what running
-    /// replies will send: these pieces, the most useful first. They are not in memory any more, but
+    /// The lasting name of each part of a stream, of those that have one.
+    pub fn file_keys(&self, stream: StreamId) -> Vec<Option<FileKey>> {
+        let layout = self.streams.layout(stream);
+        layout.map_or_else(Vec::new, |layout| layout.flash_keys().collect())
+    }
+
+    /// Another process serves from now on, and is to have what is in memory, but for what is kept for
+    /// running replies: these pieces, the most useful first. They are not in memory any more, but
     /// their slots are reserved until they are [passed on](Self::handle_passed_on).
     pub fn handle_pass_on(&mut self, now: Instant) -> Vec<PassedOn> {
         self.begin(now);

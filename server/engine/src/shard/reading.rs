@@ -23,7 +23,7 @@ use crate::runs::{Claim, OutstandingRead, RunId};
 
 /// After an error, a chain whose next so many reads succeed, of a piece each, is prefetched for as
 /// ever: a mebibyte of the usual pieces, more than what one bad spot spoils.
-const CAREFUL_READS: u8 = 8;
+const CAREFUL_READS: u8 = 16;
 
 /// A gap that the device passes rather than goes round: a file's last block is seldom full, so the next
 /// file does not begin where its bytes end. To pass as much takes a millisecond on the slowest disk.
@@ -136,6 +136,7 @@ impl Shard {
             reply.is_some_and(|reply| reply.next < reply.end && reply.part != part)
         };
         if !requests.iter().any(is_running) {
+            self.forget_on_flash(read.stream, Some(part));
             return self.remove_stream(read.stream);
         }
         let of_part = |id: &RequestId| self.replies.get(*id).is_some_and(|of| of.part == part);

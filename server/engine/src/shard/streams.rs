@@ -56,6 +56,15 @@ impl Shard {
     /// [`Failure::Changed`]. Slots being sent stay valid until they are returned.
     pub fn handle_stream_gone(&mut self, now: Instant, stream: StreamId) {
         self.begin(now);
+        self.forget_on_flash(stream, None);
+        self.remove_stream(stream);
+        self.finish();
+    }
+
+    /// The same of a stream of which files are in another one from now on: what flash has of them is
+    /// of use there. What it has of others goes as what nobody reads.
+    pub fn handle_stream_regrouped(&mut self, now: Instant, stream: StreamId) {
+        self.begin(now);
         self.remove_stream(stream);
         self.finish();
     }
@@ -85,7 +94,6 @@ impl Shard {
         for chain in chains {
             self.end_chain(chain);
         }
-        self.forget_on_flash(stream);
         self.drop_stream(stream);
     }
 

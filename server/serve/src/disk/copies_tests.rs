@@ -187,7 +187,7 @@ fn copies_of_a_version_that_is_gone_are_of_no_use() {
         let (device, title) = (device(8), Title::new(&scratch, 1, vec![noise(MIB)]));
         read_whole(&device, &title).await;
         heat(&device, &title, 0).await;
-        device.stream_gone(title.stream);
+        device.stream_gone(title.stream, false);
         let next = Title::new(&scratch, 2, vec![noise(MIB + 1)[1..].to_vec()]);
         assert!(!read(&device, &next, 0, RANGE).await);
         heat(&device, &next, 0).await;

@@ -277,9 +277,10 @@ impl Device {
         self.link().post(message);
     }
 
-    /// The stream's files changed or went: its pieces are dropped and its replies fail.
-    pub fn stream_gone(&self, stream: StreamId) {
-        self.link().post(Message::Gone(stream));
+    /// The stream's files changed or went: its pieces are dropped and its replies fail. What flash has of
+    /// it stays if files of it are in another stream now.
+    pub fn stream_gone(&self, stream: StreamId, is_regrouped: bool) {
+        self.link().post(Message::Gone(stream, is_regrouped));
     }
 
     /// Takes new settings into force; the sizes of pieces and memory stay. A device that stopped
@@ -325,8 +326,9 @@ impl Device {
         self.link().post(Message::PassedOn(slots));
     }
 
-    /// The process before had these pieces; says once they are in memory, or of no use.
-    pub(crate) fn arrived(&self, pieces: Vec<Arrived>) -> oneshot::Receiver<()> {
+    /// The process before had these pieces; says how many bytes of them are of use, once they are in
+    /// memory.
+    pub(crate) fn arrived(&self, pieces: Vec<Arrived>) -> oneshot::Receiver<u64> {
         let (answer, taken) = oneshot::channel();
         self.link().post(Message::Arrived(pieces, answer));
         taken

@@ -9,7 +9,7 @@
 //!
 //! [`Link`]: super::link::Link
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,8 +87,9 @@ pub(crate) struct DeviceEngine {
     sources: HashMap<StreamId, Arc<dyn StreamSource>>,
     /// How many replies run on a stream.
     running: HashMap<StreamId, u32>,
-    /// Streams that no path leads to any more and that replies still run on.
-    gone: HashSet<StreamId>,
+    /// Streams that no path leads to any more and that replies still run on; whether files of them are
+    /// in others now.
+    gone: HashMap<StreamId, bool>,
     impossible_reads: Vec<ReadId>,
     /// Reads that the device's thread is to start.
     submits: Vec<Read>,
@@ -122,7 +123,7 @@ impl DeviceEngine {
             start: Clock::now(),
             sources: HashMap::new(),
             running: HashMap::new(),
-            gone: HashSet::new(),
+            gone: HashMap::new(),
             impossible_reads: Vec::new(),
             submits: Vec::new(),
             state: DeviceState::Online,
@@ -229,10 +230,10 @@ impl DeviceEngine {
                 self.parts.shard.handle_part(now, stream, part, *spec);
             }
             // What has begun with an open version is finished from it.
-            Message::Gone(stream) if self.running.contains_key(&stream) => {
-                self.gone.insert(stream);
+            Message::Gone(stream, is_regrouped) if self.running.contains_key(&stream) => {
+                self.gone.insert(stream, is_regrouped);
             }
-            Message::Gone(stream) => self.parts.shard.handle_stream_gone(now, stream),
+            Message::Gone(stream, is_regrouped) => self.forget(now, stream, is_regrouped),
             Message::Configure(config, answer) => {
                 let result = self.parts.shard.handle_config(now, *config);
                 if result.is_ok() {
@@ -265,8 +266,8 @@ impl DeviceEngine {
             Message::Replaced => self.parts.shard.handle_replaced(now),
             Message::PassOn(answer) => {
                 let parts = &mut self.parts;
-                let leaving =
-                    passing_on::take_out(now, &mut parts.shard, &self.sources, &parts.pool);
+                let arrivals = &mut self.arrivals;
+                let leaving = passing_on::take_out(now, &mut parts.shard, &parts.pool, arrivals);
                 if let Err(left) = answer.send(leaving) {
                     let slots: Vec<Slot> = left.into_iter().map(|piece| piece.slot).collect();
                     parts.shard.handle_passed_on(now, &slots);
@@ -275,12 +276,17 @@ impl DeviceEngine {
             Message::PassedOn(slots) => self.parts.shard.handle_passed_on(now, &slots),
             Message::Arrived(pieces, taken) => {
                 let parts = &mut self.parts;
+                let mut taken_bytes = 0;
                 for piece in pieces {
                     let to = (&mut parts.shard, &parts.pool);
-                    self.arrivals.take(now, to, &self.sources, piece);
+                    let streams = self.sources.keys().copied();
+                    let bytes = piece.bytes.len() as u64;
+                    if self.arrivals.take(now, to, streams, piece) {
+                        taken_bytes += bytes;
+                    }
                 }
                 // Who brought them may be gone.
-                let _ = taken.send(());
+                let _ = taken.send(taken_bytes);
             }
             Message::TakeFlash(part, say) if self.parts.flash.is_none() => {
                 let pool = Arc::clone(&self.parts.pool);
@@ -411,9 +417,17 @@ impl DeviceEngine {
         *running -= 1;
         if *running == 0 {
             self.running.remove(&stream);
-            if self.gone.remove(&stream) {
-                self.parts.shard.handle_stream_gone(now, stream);
+            if let Some(is_regrouped) = self.gone.remove(&stream) {
+                self.forget(now, stream, is_regrouped);
             }
+        }
+    }
+
+    /// No path leads to a stream any more.
+    fn forget(&mut self, now: Instant, stream: StreamId, is_regrouped: bool) {
+        match is_regrouped {
+            true => self.parts.shard.handle_stream_regrouped(now, stream),
+            false => self.parts.shard.handle_stream_gone(now, stream),
         }
     }
 
@@ -436,7 +450,7 @@ impl DeviceEngine {
             .returning
             .welcome((now, parts.time_scale), &mut parts.shard, stream, &*source);
         let to = (&mut parts.shard, &parts.pool);
-        self.arrivals.welcome(now, to, stream, &*source);
+        self.arrivals.welcome(now, to, stream);
         self.parts.files.remember(stream);
         self.sources.insert(stream, source);
         Ok(())

@@ -186,7 +186,7 @@ fn a_changed_file_is_never_served_by_its_old_bytes() {
         process.play_until_read(&path, &film, 1 << 20).await;
         let other: Vec<u8> = film.iter().map(|byte| byte ^ 0x55).collect();
         std::fs::write(&path, &other).expect("written");
-        process.device.stream_gone(StreamId(1));
+        process.device.stream_gone(StreamId(1), false);
         for viewer in 100..104 {
             assert!(process.play(2, viewer, &path).await == other);
         }

@@ -35,7 +35,7 @@ pub(crate) enum Message {
     /// A part of a stream came or went.
     Part(StreamId, u32, Box<PartSpec>),
     /// The files of a stream changed or went.
-    Gone(StreamId),
+    Gone(StreamId, bool),
     /// New settings.
     Configure(Box<EngineConfig>, oneshot::Sender<Result<(), ConfigError>>),
     /// Something asked of flash has ended.
@@ -55,8 +55,8 @@ pub(crate) enum Message {
     PassOn(oneshot::Sender<Vec<Leaving>>),
     /// It has what was in these slots, or never will.
     PassedOn(Vec<Slot>),
-    /// The process before had these. Answered once they are in memory.
-    Arrived(Vec<Arrived>, oneshot::Sender<()>),
+    /// The process before had these. Answered by how many bytes of them are in memory now.
+    Arrived(Vec<Arrived>, oneshot::Sender<u64>),
     /// A part of the flash tier is there.
     TakeFlash(TierPart, Say),
     /// The flash tier is let go.

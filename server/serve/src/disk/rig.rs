@@ -5,7 +5,6 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use headlong_engine::{EngineConfig, PartSpec, StreamId, StreamSpec};
@@ -132,14 +131,6 @@ impl StreamSource for FileSource {
             parts: parts.collect(),
             bit_rate: None,
         }
-    }
-
-    fn versions(&self) -> Vec<Option<Arc<str>>> {
-        let version = |(path, version): &(PathBuf, Option<Version>)| {
-            let version = (*version)?;
-            Some(format!("{path:?} {version:?}").into())
-        };
-        self.parts.iter().map(version).collect()
     }
 
     fn open(&self, part: u32, direct: bool) -> io::Result<File> {

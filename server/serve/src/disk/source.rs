@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
 
 use headlong_engine::StreamSpec;
 
@@ -19,12 +18,6 @@ pub trait StreamSource: Send + Sync {
     /// has none. Asked for by those who must not wait: it does not block.
     fn lasting_name(&self) -> Option<u64> {
         None
-    }
-
-    /// Of each part, in order, what tells its bytes from all others as long as the machine runs; `None`
-    /// of those of which that cannot be said. Empty if it cannot be said of any. It does not block.
-    fn versions(&self) -> Vec<Option<Arc<str>>> {
-        Vec::new()
     }
 
     /// What the file of a part is called, for a log; empty if nobody knows. It does not block.

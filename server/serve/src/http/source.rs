@@ -30,10 +30,6 @@ impl StreamSource for LibrarySource {
         Some(self.files.lasting_name())
     }
 
-    fn versions(&self) -> Vec<Option<Arc<str>>> {
-        self.files.versions()
-    }
-
     fn file_name(&self, part: u32) -> String {
         let file = self.files.parts.get(part as usize);
         file.map_or_else(String::new, |file| self.files.path_of(file))

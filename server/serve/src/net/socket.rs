@@ -9,7 +9,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use headlong_http::Peer;
-use rustix::net::{AddressFamily, sockopt::socket_domain};
+use rustix::net::sockopt::{socket_domain, socket_type};
+use rustix::net::{AddressFamily, SocketType};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
@@ -33,6 +34,9 @@ impl Listener {
     /// # Errors
     /// What the kernel says, of a socket of another kind too.
     pub(super) fn of(socket: OwnedFd) -> io::Result<Self> {
+        if socket_type(&socket)? != SocketType::STREAM {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         if socket_domain(&socket)? == AddressFamily::UNIX {
             let listener = std::os::unix::net::UnixListener::from(socket);
             listener.set_nonblocking(true)?;
@@ -113,12 +117,12 @@ impl Socket {
     }
 }
 
-/// Calls a function of the socket that it is.
+/// The same of whichever it is.
 macro_rules! of_both {
-    ($socket:expr, $name:ident($($argument:expr),*)) => {
+    ($socket:expr, $stream:ident => $of_it:expr) => {
         match $socket {
-            Socket::Tcp(stream) => Pin::new(stream).$name($($argument),*),
-            Socket::Unix(stream) => Pin::new(stream).$name($($argument),*),
+            Socket::Tcp($stream) => $of_it,
+            Socket::Unix($stream) => $of_it,
         }
     };
 }
@@ -129,7 +133,7 @@ impl AsyncRead for Socket {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        of_both!(self.get_mut(), poll_read(cx, buffer))
+        of_both!(self.get_mut(), stream => Pin::new(stream).poll_read(cx, buffer))
     }
 }
 
@@ -139,7 +143,7 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        of_both!(self.get_mut(), poll_write(cx, bytes))
+        of_both!(self.get_mut(), stream => Pin::new(stream).poll_write(cx, bytes))
     }
 
     fn poll_write_vectored(
@@ -147,7 +151,7 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        of_both!(self.get_mut(), poll_write_vectored(cx, slices))
+        of_both!(self.get_mut(), stream => Pin::new(stream).poll_write_vectored(cx, slices))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -156,20 +160,17 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        of_both!(self.get_mut(), poll_flush(cx))
+        of_both!(self.get_mut(), stream => Pin::new(stream).poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        of_both!(self.get_mut(), poll_shutdown(cx))
+        of_both!(self.get_mut(), stream => Pin::new(stream).poll_shutdown(cx))
     }
 }
 
 impl Outlet for Socket {
     fn sends_files(&self) -> bool {
-        match self {
-            Self::Tcp(stream) => stream.sends_files(),
-            Self::Unix(stream) => stream.sends_files(),
-        }
+        of_both!(self, stream => stream.sends_files())
     }
 
     fn poll_write_more(
@@ -177,7 +178,7 @@ impl Outlet for Socket {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        of_both!(self.get_mut(), poll_write_more(cx, slices))
+        of_both!(self.get_mut(), stream => Pin::new(stream).poll_write_more(cx, slices))
     }
 
     fn poll_send_file(
@@ -185,35 +186,23 @@ impl Outlet for Socket {
         cx: &mut Context<'_>,
         bytes: InFile<'_>,
     ) -> Poll<io::Result<usize>> {
-        of_both!(self.get_mut(), poll_send_file(cx, bytes))
+        of_both!(self.get_mut(), stream => Pin::new(stream).poll_send_file(cx, bytes))
     }
 
     fn unconfirmed_bytes(&self) -> Option<u64> {
-        match self {
-            Self::Tcp(stream) => stream.unconfirmed_bytes(),
-            Self::Unix(stream) => stream.unconfirmed_bytes(),
-        }
+        of_both!(self, stream => stream.unconfirmed_bytes())
     }
 
     fn delivery_rate(&self) -> Option<u64> {
-        match self {
-            Self::Tcp(stream) => stream.delivery_rate(),
-            Self::Unix(stream) => stream.delivery_rate(),
-        }
+        of_both!(self, stream => stream.delivery_rate())
     }
 
     fn unsent_bytes_max(&self) -> Option<u32> {
-        match self {
-            Self::Tcp(stream) => stream.unsent_bytes_max(),
-            Self::Unix(stream) => stream.unsent_bytes_max(),
-        }
+        of_both!(self, stream => stream.unsent_bytes_max())
     }
 
     fn set_unsent_bytes_max(&self, bytes: u32) {
-        match self {
-            Self::Tcp(stream) => stream.set_unsent_bytes_max(bytes),
-            Self::Unix(stream) => stream.set_unsent_bytes_max(bytes),
-        }
+        of_both!(self, stream => stream.set_unsent_bytes_max(bytes))
     }
 }
 
@@ -223,5 +212,22 @@ impl Outlet for Socket {
 impl Outlet for UnixStream {
     fn unconfirmed_bytes(&self) -> Option<u64> {
         unconfirmed_bytes(self).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{SocketFlags, socket_with};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_that_keeps_packets_apart_is_refused() {
+        let of = |kind| {
+            let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+            Listener::of(socket.expect("a socket"))
+        };
+        assert!(of(SocketType::STREAM).is_ok());
+        assert!(of(SocketType::SEQPACKET).is_err());
     }
 }

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, open};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
@@ -68,12 +68,16 @@ pub struct SocketFile {
 }
 
 impl SocketFile {
-    /// The file that is there now is this process's own from now on.
+    /// The socket that is there now is this process's own from now on.
+    ///
+    /// # Errors
+    /// If nothing is there, or something else.
     pub fn of(path: &Path) -> io::Result<Self> {
-        Ok(Self {
-            path: path.to_owned(),
-            file: hold(path)?,
-        })
+        let (path, file) = (path.to_owned(), hold(path)?);
+        match FileType::from_raw_mode(fstat(&file)?.st_mode) {
+            FileType::Socket => Ok(Self { path, file }),
+            _ => Err(io::ErrorKind::InvalidInput.into()),
+        }
     }
 
     /// Those may connect from now on whom `mode` lets.
@@ -251,5 +255,8 @@ mod tests {
         assert!(path.exists(), "it is a third's");
         drop(SocketFile::of(&path).expect("taken over"));
         assert!(!path.exists());
+        fs::write(&path, "precious").expect("written");
+        assert!(SocketFile::of(&path).is_err(), "it is no socket");
+        assert!(path.exists(), "it is somebody's");
     }
 }

@@ -409,7 +409,7 @@ impl Pull {
         }
         version.table().present.fill(false);
         if let Some(device) = self.device.get() {
-            device.stream_gone(version.stream);
+            device.stream_gone(version.stream, false);
         }
         let folder = version.folder.clone();
         self.store.begin(move || store::remove_version(&folder));

@@ -1,6 +1,10 @@
 use super::*;
 
 fn version(path: &str) -> Arc<Version> {
+    version_in(path, "")
+}
+
+fn version_in(path: &str, folder: &str) -> Arc<Version> {
     let about = About {
         path: path.to_owned(),
         size_bytes: 100,
@@ -9,7 +13,20 @@ fn version(path: &str) -> Arc<Version> {
         last_modified: None,
     };
     let slices = Slices::new(100, 50).expect("few enough");
-    Arc::new(Version::new(about, slices, PathBuf::new(), 1))
+    Arc::new(Version::new(about, slices, PathBuf::from(folder), 1))
+}
+
+#[test]
+fn what_is_fetched_again_after_a_purge_is_not_taken_for_what_was_purged() {
+    let names = |folder| {
+        let version = version_in("film.mp4", folder);
+        [version.slice_name(0), version.slice_name(1)]
+    };
+    let before = names("/cache/00ff-1");
+    assert_eq!(before, names("/moved/00ff-1"), "after a restart");
+    let after = names("/cache/00ff-2");
+    assert!(before.iter().all(|name| !after.contains(name)));
+    assert_ne!(before[0], before[1]);
 }
 
 fn state() -> State {

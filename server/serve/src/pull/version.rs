@@ -106,16 +106,21 @@ impl Version {
     /// A slice as the engine is told of it.
     pub(super) fn part(&self, index: u32, library: &Library, file: Option<&File>) -> PartSpec {
         let extents = file.and_then(|file| library.extents(file).ok());
-        let mut name = [0; 20];
-        name[..16].copy_from_slice(&self.key.to_le_bytes());
-        name[16..].copy_from_slice(&index.to_le_bytes());
         PartSpec {
             size_bytes: self.slices.range(index).len(),
             extents: extents.unwrap_or_default(),
             // The bytes are these for ever, whether the slice is there or not.
-            flash_key: Some(FileKey(xxhash_rust::xxh3::xxh3_128(&name))),
+            flash_key: Some(self.slice_name(index)),
             is_absent: file.is_none(),
         }
+    }
+
+    /// Its folder has another name after each purge: what was fetched before has other bytes perhaps,
+    /// though the origin calls them the same.
+    pub(super) fn slice_name(&self, index: u32) -> FileKey {
+        let folder = self.folder.file_name().unwrap_or_default();
+        let name = [folder.as_encoded_bytes(), &index.to_le_bytes()].concat();
+        FileKey(xxhash_rust::xxh3::xxh3_128(&name))
     }
 }
 
