@@ -10,6 +10,7 @@ use headlong_flash::format::{
 
 use crate::around::Around;
 use crate::check::Check;
+use crate::checkpoints::Planted;
 use crate::ledger::Wrong;
 use crate::plant::Plant;
 use crate::planted;
@@ -121,8 +122,8 @@ impl Search {
             if is_own && !bare.iter().any(|of| blocks.contains(&of.block)) {
                 let summaries = found.summaries.iter();
                 let of_group = summaries.filter(|of| blocks.contains(&of.head.block));
-                let drive = &mut ssd.drive;
-                self.saved_bytes += ssd.checkpoints.save_found(drive, group, of_group);
+                let ground = &mut Planted(&mut ssd.drive, plant);
+                self.saved_bytes += ssd.checkpoints.save_found(ground, group, of_group);
             }
         }
         for summary in &found.summaries {

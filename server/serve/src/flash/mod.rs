@@ -10,7 +10,6 @@
 //! miss; every command is answered once, also where a thread panics.
 
 mod aligned;
-mod checkpoints;
 mod error;
 mod manage;
 mod medium;
