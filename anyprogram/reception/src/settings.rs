@@ -93,14 +93,12 @@ pub struct Flags {
     pub time_scale: Option<String>,
 }
 
+#[rustfmt::skip]
+#[rustfmt::skip]
 fn rows() -> Rows<Settings> {
     let mut rows = Rows::<Settings>::default();
-    rows.add(
-        "socket",
-        text(),
-        |s| &mut s.socket,
-        "Path of the socket on which programs ask. Its folder is made if it is not there.",
-    );
+    rows.add("socket", text(), |s| &mut s.socket,
+        "Path of the socket on which programs ask. Its folder is made if it is not there.");
     rows.add("mode", named(Mode::ALL, Mode::name), |s| &mut s.mode,
         "What is done for programs that ask: all of what follows (full), only what they ask for, one after another (serialize), or nothing but counting and timing their calls (track). Prefetching without a reception is `headlong run --mode prefetch`.");
     rows.add("keep_open", time().at_least(Duration::from_secs(1)), |s| &mut s.keep_open,
