@@ -27,7 +27,8 @@ pub(super) struct Counter {
 }
 
 /// A value with its unit.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[serde(untagged)]
 pub(super) enum CounterValue {
     Count(u64),
     Bytes(u64),

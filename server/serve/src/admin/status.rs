@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use headlong_engine::{ChainView, Control as Mode, ControlView, DeviceState, Reason, Stats};
 use headlong_flash::{FlashView, SsdView};
 use headlong_units::Duration;
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::ser::{Serialize, Serializer};
 
-use super::counters::{CounterValue, counters};
+use super::counters::counters;
 use super::metrics::RequestTotals;
 use super::state::{AdminState, StreamNames};
 use crate::disk::{CopiesUse, DeviceSnapshot};
@@ -140,17 +140,8 @@ struct Counters<'a>(&'a Stats);
 
 impl Serialize for Counters<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let table = counters(self.0);
-        let mut map = serializer.serialize_map(Some(table.len()))?;
-        for counter in table {
-            match counter.value {
-                CounterValue::Count(value) | CounterValue::Bytes(value) => {
-                    map.serialize_entry(counter.field, &value)?;
-                }
-                CounterValue::Seconds(value) => map.serialize_entry(counter.field, &value)?,
-            }
-        }
-        map.end()
+        let table = counters(self.0).into_iter();
+        serializer.collect_map(table.map(|counter| (counter.field, counter.value)))
     }
 }
 
