@@ -25,7 +25,7 @@ struct Bare {
 }
 
 /// The search of a disk's blocks of one SSD.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Search {
     ssd: usize,
     blocks: Range<u32>,
@@ -52,13 +52,7 @@ impl Search {
             next_group: blocks.start / GROUP_BLOCKS,
             end_group: blocks.end.div_ceil(GROUP_BLOCKS),
             blocks,
-            sequence: 0,
-            bare: Vec::new(),
-            found: Vec::new(),
-            is_sealed: false,
-            is_used: false,
-            has_failed: false,
-            saved_bytes: 0,
+            ..Self::default()
         }
     }
 
