@@ -37,6 +37,7 @@ mod search_driver;
 mod servers;
 mod virtual_command;
 mod virtual_run;
+mod words;
 
 pub use agree::{Agreement, Figures, Pair, Tolerance, agree};
 pub use climb::{Climbed, Stretch, Work};
