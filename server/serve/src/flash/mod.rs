@@ -21,7 +21,7 @@ mod recover;
 mod ssd;
 mod tier;
 
-pub use error::FlashError;
+pub use error::{FlashError, Trouble};
 pub use manage::{Formatting, drop_tier, format, status, verify};
 pub(crate) use medium::look;
 pub(crate) use port::{FlashDone, FlashParts, FlashPort, Say};
