@@ -10,27 +10,16 @@ use headlong_units::Duration;
 /// The page that lists all settings.
 const MANUAL: &str = "docs/operate/reception.md";
 
-/// What the reception does for those who ask (libception 3.2.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// The engine decides what is read, and in which order.
-    Full,
-    /// Only what is asked for, one after another.
-    Serialize,
-    /// Nothing: calls are counted and timed.
-    Track,
-}
-
-impl Mode {
-    const ALL: &[Self] = &[Self::Full, Self::Serialize, Self::Track];
-
-    /// Its name in configuration and status.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Serialize => "serialize",
-            Self::Track => "track",
-        }
+headlong_units::names! {
+    /// What the reception does for those who ask (libception 3.2.2).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Mode {
+        /// The engine decides what is read, and in which order.
+        Full => "full",
+        /// Only what is asked for, one after another.
+        Serialize => "serialize",
+        /// Nothing: calls are counted and timed.
+        Track => "track",
     }
 }
 

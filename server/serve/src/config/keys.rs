@@ -12,7 +12,9 @@ use super::kinds::{
     address, admin, congestion_control, field_value, host, mode, network, of_query, origin, path,
     sink, token,
 };
-use super::settings::{AccessFormat, Config, DeviceOverride, Io, LogLevel, ServerTiming};
+use super::settings::{Config, DeviceOverride, LogLevel, ServerTiming};
+use crate::disk::IoMode;
+use crate::log::LogFormat;
 
 /// Every setting, but those of single devices.
 #[rustfmt::skip]
@@ -121,7 +123,7 @@ pub(super) fn rows() -> Rows<Config> {
         "More addresses and ports, or unix sockets, for proxies that speak the PROXY protocol (version 1 or 2). A connection that does not begin with it, or comes from an address that is not trusted, is closed.").restart();
     rows.add("log.access", sink(), |c| &mut c.log.access,
         "Where one line for each request goes.").restart();
-    rows.add("log.format", named(AccessFormat::ALL, AccessFormat::name), |c| &mut c.log.format,
+    rows.add("log.format", named(LogFormat::ALL, LogFormat::name), |c| &mut c.log.format,
         "How these lines look; see logs.md.").restart();
     rows.add("log.sessions", sink(), |c| &mut c.log.sessions,
         "Where one line for each viewing session goes.").restart();
@@ -143,7 +145,7 @@ pub fn disk_rows() -> Rows<Config> {
     rows.include(knobs(), |c| &mut c.engine);
     rows.add("memory_prefault", flag(), |c| &mut c.memory_prefault,
         "Whether all of `memory` is taken from the system at start, and not when it is first used. Starting then takes as long as the system needs to clear it; no read waits for that later, and memory that is not there is missed at start.").restart();
-    rows.add("io", named(Io::ALL, Io::name), |c| &mut c.io,
+    rows.add("io", named(IoMode::ALL, IoMode::name), |c| &mut c.io,
         "How devices are read; `auto` takes io_uring where the kernel allows it, and says so once if not.").restart();
     rows.add("direct", flag(), |c| &mut c.direct,
         "Whether to read with O_DIRECT, past the kernel's page cache, where the file system allows it.");
@@ -166,7 +168,7 @@ pub fn device_rows() -> Rows<DeviceOverride> {
         "As above, for this device.");
     rows.add("prefetch", prefetch().optional(), |d| &mut d.prefetch,
         "As above, for this device.");
-    rows.add("io", named(Io::ALL, Io::name).optional(), |d| &mut d.io,
+    rows.add("io", named(IoMode::ALL, IoMode::name).optional(), |d| &mut d.io,
         "As above, for this device.").restart();
     rows.add("optional", flag(), |d| &mut d.optional,
         "Whether the device may be away. Without it, a table for a device that no root lies on is a mistake. Its `memory` is kept for it.");
