@@ -32,6 +32,7 @@ mod record;
 mod report;
 mod rig;
 mod run;
+mod same_run;
 mod search;
 mod search_driver;
 mod servers;

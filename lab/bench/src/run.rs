@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration as WallDuration, Instant, SystemTime};
 
-use serde_json::{Value, json};
-
 use crate::admin;
 use crate::climb::{Climbed, Look, Sums, joined};
 use crate::disk_trace::DiskPattern;
@@ -13,14 +11,12 @@ use crate::experiment::{Cell, Climb, DriveSpec, Experiment, FileSet};
 use crate::facts::{CpuUse, CpuWatch, Machine, Watched};
 use crate::load_result::LoadResult;
 use crate::punctual::Punctuality;
-use crate::quality::Quality;
-use crate::record::{
-    DiskFacts, Key, Load, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict,
-};
+use crate::record::{DiskFacts, Load, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
 use crate::rig::{
     self, Disk, DiskSetup, Group, Guard, Holds, Output, PrivateNetwork, Process, QueueSettings,
     RigError, Ssd, SsdSetup, Start, is_mounted, make_folder, with_path,
 };
+use crate::same_run::settings;
 use crate::search_driver::Runner;
 use crate::servers::{self, Launch, Listens, Place, Status};
 use crate::words::Words;
@@ -267,17 +263,6 @@ impl Runner for Bench {
     }
 }
 
-/// What makes two runs of an experiment the same one.
-pub(crate) fn key(experiment: &Experiment, cell: &Cell, rate: f64, seed: u64) -> Key {
-    Key {
-        server: cell.server_name.clone(),
-        workload: cell.workload_name.clone(),
-        rate,
-        seed,
-        experiment: settings(experiment, cell),
-    }
-}
-
 /// What is offered for how long, one after the other, in a run that begins with this rate.
 pub(crate) fn stretches(
     experiment: &Experiment,
@@ -343,51 +328,6 @@ pub(crate) fn load_words(
         words.push("--stop-at-failure".into());
     }
     words
-}
-
-/// Everything that decides a run but its rate and seed, as it stands in records.
-pub(crate) fn settings(experiment: &Experiment, cell: &Cell) -> Value {
-    let mut settings = json!({
-        "drive": cell.workload.drive,
-        "files": cell.files,
-        "kernel": cell.kernel,
-        "network": experiment.network,
-        "memory_bytes": experiment.memory,
-        "time_scale": experiment.time_scale,
-        "warm_metadata": experiment.warm_metadata,
-        "ramp_up_s": experiment.phases.ramp_up.as_secs_f64(),
-        "measured_s": experiment.phases.measured.as_secs_f64(),
-        "ramp_down_s": experiment.phases.ramp_down.as_secs_f64(),
-        "failures_max": experiment.search.failures_max,
-        "workload": cell.workload.preset,
-        "set": cell.workload.set,
-        "server": format!("{:?}", cell.server.kind),
-    });
-    if experiment.search.quality != Quality::default() {
-        settings["quality"] = json!(experiment.search.quality);
-    }
-    if let Some(flash) = &cell.flash {
-        settings["flash"] = json!(flash);
-    }
-    if let Some(cache) = cell.server.cache {
-        settings["cache"] = json!(cache);
-    }
-    if let Some(climb) = experiment.climb {
-        settings["climb"] = json!(climb);
-    }
-    if let Some(front) = cell.server.front {
-        settings["front"] = json!(front.name());
-    }
-    if cell.server.preload {
-        settings["preload"] = json!(true);
-    }
-    if cell.server.mount {
-        settings["mount"] = json!(true);
-    }
-    if !cell.server.reader.is_empty() {
-        settings["reader"] = json!(cell.server.reader);
-    }
-    settings
 }
 
 /// What was seen in a run.

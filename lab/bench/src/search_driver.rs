@@ -7,7 +7,7 @@ use crate::climb::Climbed;
 use crate::experiment::{Cell, Experiment};
 use crate::record::{OutcomeName, Records, RunRecord};
 use crate::rig::RigError;
-use crate::run::key;
+use crate::same_run::key;
 use crate::search::{Found, Probe, Search};
 use headlong_report::say;
 
