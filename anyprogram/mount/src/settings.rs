@@ -71,21 +71,14 @@ pub struct Flags {
     pub time_scale: Option<String>,
 }
 
+#[rustfmt::skip]
 fn rows() -> Rows<Settings> {
     let path = || text().map(PathBuf::from, |path: &PathBuf| path.display().to_string());
     let mut rows = Rows::<Settings>::default();
-    rows.add(
-        "directory",
-        path(),
-        |s| &mut s.directory,
-        "The folder whose tree is mounted, with what is mounted below it; one named on the command line replaces it.",
-    );
-    rows.add(
-        "mount_point",
-        path(),
-        |s| &mut s.mount_point,
-        "The empty folder at which it is mounted; one named on the command line replaces it. Neither may lie in the other.",
-    );
+    rows.add("directory", path(), |s| &mut s.directory,
+        "The folder whose tree is mounted, with what is mounted below it; one named on the command line replaces it.");
+    rows.add("mount_point", path(), |s| &mut s.mount_point,
+        "The empty folder at which it is mounted; one named on the command line replaces it. Neither may lie in the other.");
     rows.add("allow_other", flag(), |s| &mut s.allow_other,
         "Whether users other than the one who mounts may use it; each has the rights that it has in the tree. An ordinary user may say so only if /etc/fuse.conf has user_allow_other.");
     rows.add("page_cache", flag(), |s| &mut s.page_cache,
@@ -96,12 +89,8 @@ fn rows() -> Rows<Settings> {
         "Whether a program that waits for one small file after another, as a copy, a search or diff does, has the next files of the folder read in one sweep of the disk.");
     rows.add("revalidate", time(), |s| &mut s.disks.revalidate,
         "How long names, attributes and the version of an open file are believed before they are looked at again: a change in the tree is seen that much later at most.");
-    rows.add(
-        "log_level",
-        named(LogLevel::ALL, LogLevel::name),
-        |s| &mut s.disks.log.level,
-        "The least severe of the mount's own messages, which go to standard error.",
-    );
+    rows.add("log_level", named(LogLevel::ALL, LogLevel::name), |s| &mut s.disks.log.level,
+        "The least severe of the mount's own messages, which go to standard error.");
     rows.add("time_scale", whole().at_least(1), |s| &mut s.disks.time_scale,
         "For experiments on an emulated drive: the engine's clocks run this many times faster, so that every duration in this file is model time. Anything but 1 is wrong for real programs.");
     rows.include(disk_rows(), |s| &mut s.disks);

@@ -10,27 +10,16 @@ use headlong_units::Duration;
 /// The page that lists all settings.
 const MANUAL: &str = "docs/operate/reception.md";
 
-/// What the reception does for those who ask (libception 3.2.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// The engine decides what is read, and in which order.
-    Full,
-    /// Only what is asked for, one after another.
-    Serialize,
-    /// Nothing: calls are counted and timed.
-    Track,
-}
-
-impl Mode {
-    const ALL: &[Self] = &[Self::Full, Self::Serialize, Self::Track];
-
-    /// Its name in configuration and status.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Serialize => "serialize",
-            Self::Track => "track",
-        }
+headlong_units::names! {
+    /// What the reception does for those who ask (libception 3.2.2).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Mode {
+        /// The engine decides what is read, and in which order.
+        Full => "full",
+        /// Only what is asked for, one after another.
+        Serialize => "serialize",
+        /// Nothing: calls are counted and timed.
+        Track => "track",
     }
 }
 
@@ -96,14 +85,11 @@ pub struct Flags {
     pub time_scale: Option<String>,
 }
 
+#[rustfmt::skip]
 fn rows() -> Rows<Settings> {
     let mut rows = Rows::<Settings>::default();
-    rows.add(
-        "socket",
-        text(),
-        |s| &mut s.socket,
-        "Path of the socket on which programs ask. Its folder is made if it is not there.",
-    );
+    rows.add("socket", text(), |s| &mut s.socket,
+        "Path of the socket on which programs ask. Its folder is made if it is not there.");
     rows.add("mode", named(Mode::ALL, Mode::name), |s| &mut s.mode,
         "What is done for programs that ask: all of what follows (full), only what they ask for, one after another (serialize), or nothing but counting and timing their calls (track). Prefetching without a reception is `headlong run --mode prefetch`.");
     rows.add("keep_open", time().at_least(Duration::from_secs(1)), |s| &mut s.keep_open,

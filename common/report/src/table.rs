@@ -116,6 +116,11 @@ impl Table {
         }
     }
 
+    /// The same, of heads as they stand beside each other: `Server | Throughput (MB/s)`.
+    pub fn headed(heads: &str) -> Self {
+        Self::new(heads.split(" | "))
+    }
+
     /// What it is a table of.
     pub fn caption(mut self, caption: impl Into<String>) -> Self {
         self.caption = caption.into();

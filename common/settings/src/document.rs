@@ -177,6 +177,11 @@ impl Document {
         kind.read(&value).map_err(|text| self.wrong(key, text)).ok()
     }
 
+    /// The same, or what it is if it was not written.
+    pub fn get_or<V: 'static>(&mut self, key: &str, kind: &Kind<V>, usual: V) -> V {
+        self.get(key, kind).unwrap_or(usual)
+    }
+
     /// Takes everything below `parent`, whatever the names, in the order of the names.
     pub fn below(&mut self, parent: &str) -> Vec<(String, Value)> {
         let prefix = format!("{parent}.");

@@ -4,12 +4,15 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::slice;
 
+use headlong_report::Page;
 use serde_json::json;
 
 use crate::compare::{Compared, compare};
 use crate::experiment::{Cell, Experiment};
 use crate::record::{OutcomeName, Records, RunRecord};
-use crate::report::{MarkdownError, comparison_page, run_page, runs_table, tables, write_markdown};
+use crate::report::{
+    MarkdownError, comparison_page, run_page, runs_table, tables, write_markdown, write_section,
+};
 use crate::rig::{RigError, missing};
 use crate::run::Bench;
 use crate::search::Found;
@@ -112,10 +115,53 @@ impl Options {
         runner: R,
         searches: usize,
     ) -> Result<SearchDriver<'e, R>, BenchError> {
-        let failed = |error| BenchError::Result(self.results.display().to_string(), error);
-        let records = Some(Records::open(&self.results).map_err(failed)?);
+        let records = Records::open(&self.results);
+        let records = Some(records.map_err(|error| self.failed(error))?);
         let driver = SearchDriver::new(experiment, runner, records, self.resumes, searches);
         Ok(driver)
+    }
+
+    /// Makes the folder of the results, if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn make_results(&self) -> Result<(), BenchError> {
+        std::fs::create_dir_all(&self.results).map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: std::io::Error) -> BenchError {
+        BenchError::Result(self.results.display().to_string(), error)
+    }
+
+    /// Writes a result beside its page, as `results.json`.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn keep(&self, result: &serde_json::Value) -> Result<(), BenchError> {
+        self.make_results()?;
+        let written = std::fs::write(self.results.join("results.json"), result.to_string());
+        written.map_err(|error| self.failed(error))
+    }
+
+    /// Writes the page, puts a section between the marks of its name in the documentation, if a page
+    /// of it was named, and prints the result: as JSON, or as text.
+    ///
+    /// # Errors
+    /// If a page cannot be written.
+    pub fn tell(
+        &self,
+        page: Page,
+        (marks, section): (&str, &str),
+        (result, text): (&serde_json::Value, &str),
+    ) -> Result<(), BenchError> {
+        page.write(&self.report())?;
+        if let Some(file) = &self.markdown {
+            write_section(file, marks, section)?;
+        }
+        print(self, result, || {
+            format!("{text}\nThe page: {}\n", self.report().display())
+        });
+        Ok(())
     }
 
     /// Where the page goes.

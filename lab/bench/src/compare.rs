@@ -207,7 +207,7 @@ at_least = { sd = 2.4 }
             };
             self.refused += u32::from(outcome == OutcomeName::Refused);
             let mut record = crate::record::tests::record(cell, rate, seed, outcome);
-            record.setup.experiment = crate::run::settings(&experiment(), cell);
+            record.setup.experiment = crate::same_run::settings(&experiment(), cell);
             Ok(record)
         }
     }

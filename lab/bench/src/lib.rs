@@ -32,11 +32,13 @@ mod record;
 mod report;
 mod rig;
 mod run;
+mod same_run;
 mod search;
 mod search_driver;
 mod servers;
 mod virtual_command;
 mod virtual_run;
+mod words;
 
 pub use agree::{Agreement, Figures, Pair, Tolerance, agree};
 pub use climb::{Climbed, Stretch, Work};

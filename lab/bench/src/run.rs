@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration as WallDuration, Instant, SystemTime};
 
-use serde_json::{Value, json};
-
 use crate::admin;
 use crate::climb::{Climbed, Look, Sums, joined};
 use crate::disk_trace::DiskPattern;
@@ -13,15 +11,15 @@ use crate::experiment::{Cell, Climb, DriveSpec, Experiment, FileSet};
 use crate::facts::{CpuUse, CpuWatch, Machine, Watched};
 use crate::load_result::LoadResult;
 use crate::punctual::Punctuality;
-use crate::quality::Quality;
-use crate::record::{
-    DiskFacts, Key, Load, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict,
-};
+use crate::record::{DiskFacts, Load, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
 use crate::rig::{
     self, Disk, DiskSetup, Group, Guard, Holds, Output, PrivateNetwork, Process, QueueSettings,
-    RigError, Ssd, SsdSetup, Start, is_mounted, set_words, with_path,
+    RigError, Ssd, SsdSetup, Start, is_mounted, make_folder, with_path,
 };
+use crate::same_run::settings;
+use crate::search_driver::Runner;
 use crate::servers::{self, Launch, Listens, Place, Status};
+use crate::words::Words;
 
 /// Of the server, in a network of its own.
 pub(crate) const PORT: u16 = 8080;
@@ -78,22 +76,6 @@ impl Bench {
         })
     }
 
-    /// Makes one run.
-    ///
-    /// # Errors
-    /// If the machine failed. A server that dies or a generator that lags is a run that is refused.
-    pub(crate) fn make(
-        &mut self,
-        cell: &Cell,
-        rate: f64,
-        seed: u64,
-        ends_at_failure: bool,
-    ) -> Result<RunRecord, RigError> {
-        let made = self.attempt(cell, rate, seed, ends_at_failure);
-        self.guard.hold_if_stopping();
-        made
-    }
-
     fn attempt(
         &mut self,
         cell: &Cell,
@@ -110,7 +92,7 @@ impl Bench {
         let disk = disk.ok_or(RigError::Stopping)?;
         let queue = disk.prepare(&cell.kernel, self.experiment.warm_metadata)?;
         let folder = self.guard.folder().join(format!("run-{}", self.runs));
-        std::fs::create_dir_all(&folder).map_err(|error| RigError::io(folder.display(), error))?;
+        make_folder(&folder)?;
         let piece = cell.server.kind.piece();
         let point = self.guard.folder().join(SSD_POINT);
         let ssd = cell.flash.as_ref().map(|tier| {
@@ -261,24 +243,22 @@ impl Bench {
         file: &Path,
     ) -> Result<(), RigError> {
         let words = generate_words(&self.headlong, cell, stretch, seed, file);
-        let mut process = Process::start(&self.guard, Start::PLAIN, &words, Output::Kept)?;
-        process.drain();
-        if !process.wait(GENERATE_PATIENCE)?.success() {
-            let (what, words) = (words.join(" "), process.last_words());
-            return Err(RigError::Failed { what, words });
-        }
-        Ok(())
+        Process::complete(&self.guard, &words, Output::Kept, GENERATE_PATIENCE)
     }
 }
 
-/// What makes two runs of an experiment the same one.
-pub(crate) fn key(experiment: &Experiment, cell: &Cell, rate: f64, seed: u64) -> Key {
-    Key {
-        server: cell.server_name.clone(),
-        workload: cell.workload_name.clone(),
-        rate,
-        seed,
-        experiment: settings(experiment, cell),
+impl Runner for Bench {
+    /// A server that dies or a generator that lags is a run that is refused.
+    fn run(
+        &mut self,
+        cell: &Cell,
+        rate: f64,
+        seed: u64,
+        ends_at_failure: bool,
+    ) -> Result<RunRecord, RigError> {
+        let made = self.attempt(cell, rate, seed, ends_at_failure);
+        self.guard.hold_if_stopping();
+        made
     }
 }
 
@@ -305,22 +285,14 @@ pub(crate) fn generate_words(
     seed: u64,
     file: &Path,
 ) -> Vec<String> {
-    let mut words = vec![
-        headlong.display().to_string(),
-        "workload".into(),
-        "generate".into(),
-        cell.workload.preset.clone(),
-        "--rate".into(),
-        format!("{}B/s", rate.round()),
-        "--duration".into(),
-        format!("{}ms", length.as_millis()),
-        "--seed".into(),
-        seed.to_string(),
-        "-o".into(),
-        file.display().to_string(),
-    ];
-    words.extend(set_words(&cell.changes()));
-    words
+    Words::of(headlong, "workload generate")
+        .word(&cell.workload.preset)
+        .option("--rate", format_args!("{}B/s", rate.round()))
+        .option("--duration", format_args!("{}ms", length.as_millis()))
+        .option("--seed", seed)
+        .option("-o", file.display())
+        .changes(&cell.changes())
+        .0
 }
 
 /// The command that plays them.
@@ -332,73 +304,29 @@ pub(crate) fn load_words(
     ends_at_failure: bool,
 ) -> Vec<String> {
     let phases = &experiment.phases;
-    let mut words = rig::on_time();
-    words.extend([
-        headlong.display().to_string(),
-        "load".into(),
-        trace.display().to_string(),
-        format!("http://127.0.0.1:{PORT}"),
-        "--time-scale".into(),
-        experiment.time_scale.to_string(),
-        "--ramp-up".into(),
-        format!("{}ms", phases.ramp_up.as_millis()),
-        "--ramp-down".into(),
-        format!("{}ms", phases.ramp_down.as_millis()),
+    let mut words = Words(rig::on_time())
+        .word(headlong.display())
+        .plain("load")
+        .word(trace.display())
+        .word(format_args!("http://127.0.0.1:{PORT}"))
+        .option("--time-scale", experiment.time_scale)
+        .option(
+            "--ramp-up",
+            format_args!("{}ms", phases.ramp_up.as_millis()),
+        )
+        .option(
+            "--ramp-down",
+            format_args!("{}ms", phases.ramp_down.as_millis()),
+        )
         // Sessions go on for up to ten minutes after the last has come, under less and less load.
-        "--end-with-arrivals".into(),
-        "--json".into(),
-        result.display().to_string(),
-    ]);
+        .plain("--end-with-arrivals")
+        .option("--json", result.display())
+        .0;
     // One failure decides only under the strict rule.
     if ends_at_failure && experiment.search.failures_max == 0.0 {
         words.push("--stop-at-failure".into());
     }
     words
-}
-
-/// Everything that decides a run but its rate and seed, as it stands in records.
-pub(crate) fn settings(experiment: &Experiment, cell: &Cell) -> Value {
-    let mut settings = json!({
-        "drive": cell.workload.drive,
-        "files": cell.files,
-        "kernel": cell.kernel,
-        "network": experiment.network,
-        "memory_bytes": experiment.memory,
-        "time_scale": experiment.time_scale,
-        "warm_metadata": experiment.warm_metadata,
-        "ramp_up_s": experiment.phases.ramp_up.as_secs_f64(),
-        "measured_s": experiment.phases.measured.as_secs_f64(),
-        "ramp_down_s": experiment.phases.ramp_down.as_secs_f64(),
-        "failures_max": experiment.search.failures_max,
-        "workload": cell.workload.preset,
-        "set": cell.workload.set,
-        "server": format!("{:?}", cell.server.kind),
-    });
-    if experiment.search.quality != Quality::default() {
-        settings["quality"] = json!(experiment.search.quality);
-    }
-    if let Some(flash) = &cell.flash {
-        settings["flash"] = json!(flash);
-    }
-    if let Some(cache) = cell.server.cache {
-        settings["cache"] = json!(cache);
-    }
-    if let Some(climb) = experiment.climb {
-        settings["climb"] = json!(climb);
-    }
-    if let Some(front) = cell.server.front {
-        settings["front"] = json!(front.name());
-    }
-    if cell.server.preload {
-        settings["preload"] = json!(true);
-    }
-    if cell.server.mount {
-        settings["mount"] = json!(true);
-    }
-    if !cell.server.reader.is_empty() {
-        settings["reader"] = json!(cell.server.reader);
-    }
-    settings
 }
 
 /// What was seen in a run.
@@ -581,16 +509,14 @@ impl Attempt<'_> {
     fn start(&mut self, launch: Launch, group: Option<&Group>) -> Result<Process, RigError> {
         for (path, text) in launch.files {
             if let Some(around) = path.parent() {
-                let made = std::fs::create_dir_all(around);
-                made.map_err(|error| RigError::io(around.display(), error))?;
+                make_folder(around)?;
             }
             std::fs::write(&path, &text).map_err(|error| RigError::io(path.display(), error))?;
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             self.files.insert(name.into_owned(), text);
         }
         if let Listens::Mount(point) = &launch.listens {
-            let made = std::fs::create_dir_all(point);
-            made.map_err(|error| RigError::io(point.display(), error))?;
+            make_folder(point)?;
         }
         let mut words = with_path(launch.under);
         words.extend(with_path(launch.command));
@@ -602,7 +528,6 @@ impl Attempt<'_> {
         };
         let mut program = Process::start(self.guard, start, &words, Output::Kept)?;
         program.drain();
-        let deadline = Instant::now() + START_PATIENCE;
         let is_listening = || match &launch.listens {
             Listens::Port(port) => {
                 self.network.is_listening(*port) && admin::answers(self.network.process(), *port)
@@ -610,18 +535,7 @@ impl Attempt<'_> {
             Listens::Socket(path) => path.exists(),
             Listens::Mount(point) => is_mounted(point),
         };
-        while !is_listening() {
-            let ended = program.ended();
-            if ended.is_some() || Instant::now() > deadline {
-                program.stop();
-                let how = ended.map_or("does not listen".into(), |status| status.to_string());
-                return Err(RigError::Failed {
-                    what: format!("{}: {how}:", words.join(" ")),
-                    words: program.last_words(),
-                });
-            }
-            std::thread::sleep(POLL);
-        }
+        program.wait_until(&words.join(" "), START_PATIENCE, is_listening)?;
         Ok(program)
     }
 

@@ -7,7 +7,7 @@ use crate::climb::Climbed;
 use crate::experiment::{Cell, Experiment};
 use crate::record::{OutcomeName, Records, RunRecord};
 use crate::rig::RigError;
-use crate::run::{Bench, key};
+use crate::same_run::key;
 use crate::search::{Found, Probe, Search};
 use headlong_report::say;
 
@@ -35,18 +35,6 @@ pub trait Runner {
         seed: u64,
         ends_at_failure: bool,
     ) -> Result<RunRecord, RigError>;
-}
-
-impl Runner for Bench {
-    fn run(
-        &mut self,
-        cell: &Cell,
-        rate: f64,
-        seed: u64,
-        ends_at_failure: bool,
-    ) -> Result<RunRecord, RigError> {
-        self.make(cell, rate, seed, ends_at_failure)
-    }
 }
 
 /// The limit of one server under one workload, once.

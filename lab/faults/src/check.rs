@@ -2,98 +2,52 @@
 
 use headlong_units::Instant;
 
-/// A check. The numbers in the text of each are those of docs/develop/faults.md.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Check {
-    /// A byte that was delivered is of no version that the reply may have.
-    WrongBytes,
-    /// Bytes of two versions in one reply, or joined by a conditional request.
-    MixedVersions,
-    /// A version that was gone before the request, but for the time that a look-up is believed.
-    OldVersion,
-    /// Status, length or range do not go with what is delivered.
-    Head,
-    /// A record of flash that is believed and is not what its name says.
-    RecordIdentity,
-    /// What recovery finds was never written so.
-    FoundUnknown,
-    /// What recovery finds was given up before.
-    FoundGivenUp,
-    /// What was durable is not found.
-    LostDurable,
-    /// Two recoveries of one image differ.
-    RecoveryDiffers,
-    /// A block's sequence number is not higher than all before.
-    Sequence,
-    /// Memory, slots or tables beyond their bound, or a slot used twice.
-    Budget,
-    /// More was written to flash than the budget of a day.
-    Wear,
-    /// A request waited for longer than it may.
-    Waited,
-    /// A device was given up, or a reply failed, without a fault.
-    Innocent,
-    /// What happens on one disk depends on the faults of another.
-    Island,
-    /// After all faults ended something is left over.
-    Drain,
-    /// After all faults ended a viewer is not served.
-    ServedAgain,
-    /// The world does not come to rest.
-    Rest,
-    /// An invariant of the code under test, or a panic in it.
-    Panic,
+headlong_units::names! {
+    /// A check. The numbers in the text of each are those of docs/develop/faults.md.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Check {
+        /// A byte that was delivered is of no version that the reply may have.
+        WrongBytes => "wrong-bytes",
+        /// Bytes of two versions in one reply, or joined by a conditional request.
+        MixedVersions => "mixed-versions",
+        /// A version that was gone before the request, but for the time that a look-up is believed.
+        OldVersion => "old-version",
+        /// Status, length or range do not go with what is delivered.
+        Head => "head",
+        /// A record of flash that is believed and is not what its name says.
+        RecordIdentity => "record-identity",
+        /// What recovery finds was never written so.
+        FoundUnknown => "found-unknown",
+        /// What recovery finds was given up before.
+        FoundGivenUp => "found-given-up",
+        /// What was durable is not found.
+        LostDurable => "lost-durable",
+        /// Two recoveries of one image differ.
+        RecoveryDiffers => "recovery-differs",
+        /// A block's sequence number is not higher than all before.
+        Sequence => "sequence",
+        /// Memory, slots or tables beyond their bound, or a slot used twice.
+        Budget => "budget",
+        /// More was written to flash than the budget of a day.
+        Wear => "wear",
+        /// A request waited for longer than it may.
+        Waited => "waited",
+        /// A device was given up, or a reply failed, without a fault.
+        Innocent => "innocent",
+        /// What happens on one disk depends on the faults of another.
+        Island => "island",
+        /// After all faults ended something is left over.
+        Drain => "drain",
+        /// After all faults ended a viewer is not served.
+        ServedAgain => "served-again",
+        /// The world does not come to rest.
+        Rest => "rest",
+        /// An invariant of the code under test, or a panic in it.
+        Panic => "panic",
+    }
 }
 
 impl Check {
-    /// Every check.
-    pub const ALL: [Self; 19] = [
-        Self::WrongBytes,
-        Self::MixedVersions,
-        Self::OldVersion,
-        Self::Head,
-        Self::RecordIdentity,
-        Self::FoundUnknown,
-        Self::FoundGivenUp,
-        Self::LostDurable,
-        Self::RecoveryDiffers,
-        Self::Sequence,
-        Self::Budget,
-        Self::Wear,
-        Self::Waited,
-        Self::Innocent,
-        Self::Island,
-        Self::Drain,
-        Self::ServedAgain,
-        Self::Rest,
-        Self::Panic,
-    ];
-
-    /// Its name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::WrongBytes => "wrong-bytes",
-            Self::MixedVersions => "mixed-versions",
-            Self::OldVersion => "old-version",
-            Self::Head => "head",
-            Self::RecordIdentity => "record-identity",
-            Self::FoundUnknown => "found-unknown",
-            Self::FoundGivenUp => "found-given-up",
-            Self::LostDurable => "lost-durable",
-            Self::RecoveryDiffers => "recovery-differs",
-            Self::Sequence => "sequence",
-            Self::Budget => "budget",
-            Self::Wear => "wear",
-            Self::Waited => "waited",
-            Self::Innocent => "innocent",
-            Self::Island => "island",
-            Self::Drain => "drain",
-            Self::ServedAgain => "served-again",
-            Self::Rest => "rest",
-            Self::Panic => "panic",
-        }
-    }
-
     /// The invariants that it is of, by their numbers in docs/develop/faults.md.
     pub const fn invariants(self) -> &'static [u8] {
         match self {

@@ -50,7 +50,7 @@ struct Share {
 }
 
 /// One device's way to the tier.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Port {
     disk: usize,
     owner: u64,
@@ -106,18 +106,10 @@ impl Port {
             disk,
             owner,
             shares,
-            fillings: BTreeMap::new(),
-            collecting: BTreeMap::new(),
-            emptied: BTreeSet::new(),
             next_filling: filling,
-            sequences: BTreeMap::new(),
-            searched: 0,
-            search: None,
-            fresh: Vec::new(),
-            written_bytes: 0,
-            first_fillings: 0,
             block_bytes: layout.block_bytes(),
             seal_bytes: seal_bytes as u32,
+            ..Self::default()
         }
     }
 

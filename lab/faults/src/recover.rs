@@ -11,6 +11,7 @@ use headlong_flash::format::{
 
 use crate::around::Around;
 use crate::check::Check;
+use crate::checkpoints::Planted;
 use crate::ledger::Wrong;
 use crate::plant::Plant;
 use crate::planted;
@@ -25,7 +26,7 @@ struct Bare {
 }
 
 /// The search of a disk's blocks of one SSD.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Search {
     ssd: usize,
     blocks: Range<u32>,
@@ -54,14 +55,7 @@ impl Search {
             next_group: blocks.start / GROUP_BLOCKS,
             end_group: blocks.end.div_ceil(GROUP_BLOCKS),
             blocks,
-            sequence: 0,
-            bare: Vec::new(),
-            found: Vec::new(),
-            void: BTreeSet::new(),
-            is_sealed: false,
-            is_used: false,
-            has_failed: false,
-            saved_bytes: 0,
+            ..Self::default()
         }
     }
 
@@ -126,8 +120,8 @@ impl Search {
             if is_own && !bare.iter().any(|of| blocks.contains(&of.block)) {
                 let summaries = found.summaries.iter();
                 let of_group = summaries.filter(|of| blocks.contains(&of.head.block));
-                let drive = &mut ssd.drive;
-                self.saved_bytes += ssd.checkpoints.save_found(drive, group, of_group);
+                let ground = &mut Planted(&mut ssd.drive, plant);
+                self.saved_bytes += ssd.checkpoints.save_found(ground, group, of_group);
             }
         }
         for summary in &found.summaries {

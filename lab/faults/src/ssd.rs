@@ -6,11 +6,11 @@ use std::rc::Rc;
 
 use headlong_engine::{FlashOutcome, FlashReadId, FlashRecord};
 use headlong_flash::format::{RecordName, Summary, Super, SuperError, decode_record, padded_bytes};
-use headlong_flash::{BlockId, RECORD_ALIGN_BYTES, SsdId};
+use headlong_flash::{BlockId, Checkpoints, RECORD_ALIGN_BYTES, SsdId};
 use headlong_random::Generator;
 use headlong_units::Instant;
 
-use crate::checkpoints::Checkpoints;
+use crate::checkpoints::Planted;
 use crate::drive::{Drive, Failed, TIER_BYTES};
 use crate::fault::{Moment, Restart, SsdFault};
 use crate::machine::SsdPlan;
@@ -204,9 +204,9 @@ impl Ssd {
         match doing {
             Doing::Flush => drive.flush()?,
             // A summary that stays leads to records that are not what it says: misses.
-            Doing::Empty(block) => drop(checkpoints.begin(drive, *block, plant)),
+            Doing::Empty(block) => drop(checkpoints.begin(&mut Planted(drive, plant), *block)),
             Doing::GiveUp(block) => checkpoints.end(*block, None),
-            Doing::Void(block) => checkpoints.void(drive, *block)?,
+            Doing::Void(block) => checkpoints.void(&mut Planted(drive, plant), *block)?,
             Doing::Records(at, bytes) => {
                 drive.put(*at, bytes)?;
                 drive.note_front(*at);
@@ -289,7 +289,9 @@ impl Ssd {
             for job in &jobs {
                 let _ = self.carry_out_job(job, plant);
             }
-            self.checkpoints.finish(&mut self.drive);
+            self.checkpoints
+                .finish(&mut Planted(&mut self.drive, plant));
+            let _ = self.drive.flush();
         } else if let Some(job) = jobs.front().filter(|_| is_writing) {
             let _ = self.carry_out_job(job, plant);
         }

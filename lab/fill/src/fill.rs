@@ -17,7 +17,7 @@ use headlong_workload::{Catalogue, CatalogueFile};
 use rustix::fs::{FallocateFlags, fallocate, statvfs, syncfs};
 
 use crate::block::{self, BLOCK_BYTES, Block};
-use crate::error::{FillError, io_error};
+use crate::error::{FillError, gibibytes, io_error};
 use crate::{MANIFEST, Manifest, Progress};
 
 /// Blocks on their way from the thread that makes them to the one that writes them.
@@ -62,12 +62,8 @@ pub fn fill(
     if let Some(found) = Manifest::read(folder)?
         && !found.is_same(&manifest)
     {
-        let (found, wanted) = (found.label(), manifest.label());
-        return Err(FillError::Other {
-            manifest: folder.join(MANIFEST),
-            found,
-            wanted,
-        });
+        let note = folder.join(MANIFEST);
+        return Err(FillError::other(&note, &found.label(), &manifest.label()));
     }
     let missing = missing(folder, catalogue)?;
     let bytes_total = missing.iter().map(|missing| missing.file.range.len()).sum();
@@ -148,22 +144,23 @@ fn check_room(folder: &Path, missing: &[Missing]) -> Result<(), FillError> {
         .map(|missing| missing.file.range.len().next_multiple_of(unit))
         .sum();
     let free = stat.f_bavail.saturating_mul(unit);
-    let folder = || folder.to_path_buf();
+    let refuse = |text| Err(FillError::NoRoom(folder.to_path_buf(), text));
     if needed > free {
-        return Err(FillError::NoRoom {
-            folder: folder(),
-            needed,
-            free,
-        });
+        return refuse(format!(
+            "{} are needed and {} are free; free some, or fill less (--set title.GROUP.count=N)",
+            gibibytes(needed),
+            gibibytes(free)
+        ));
     }
     let files = missing.len() as u64;
     // File systems without a limit say 0 of 0.
     if stat.f_files > 0 && files > stat.f_favail {
-        return Err(FillError::NoInodes {
-            folder: folder(),
-            needed: files,
-            free: stat.f_favail,
-        });
+        return refuse(format!(
+            "{files} files are needed and the file system has room for {}; make it with more inodes \
+             (mkfs.ext4 -N {}), or with larger chunk files",
+            stat.f_favail,
+            files + files / 10
+        ));
     }
     Ok(())
 }
@@ -226,15 +223,18 @@ fn remove(path: &Path, state: &mut Progress, bytes: u64) {
 }
 
 fn tell(error: io::Error, one: &Missing, state: &Progress) -> FillError {
-    let path = one.path.clone();
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FillError::Full {
-            path,
-            done: state.files,
-            total: state.files_total,
-            missing: state.bytes_total - state.bytes,
-        },
-        _ => io_error(&path, "cannot be written")(error),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            let text = format!(
+                "the disk is full after {} of {} files; {} more are needed. What is complete stays, and \
+                 the same command goes on from there",
+                state.files,
+                state.files_total,
+                gibibytes(state.bytes_total - state.bytes)
+            );
+            FillError::of(&one.path, text)
+        }
+        _ => io_error(&one.path, "cannot be written")(error),
     }
 }
 

@@ -53,12 +53,8 @@ pub fn verify(
         Some(found) if found.is_same(&wanted) => {}
         found => {
             let found = found.map_or("of an unfinished run".to_string(), |found| found.label());
-            let wanted = wanted.label();
-            return Err(FillError::Other {
-                manifest: folder.join(MANIFEST),
-                found,
-                wanted,
-            });
+            let note = folder.join(MANIFEST);
+            return Err(FillError::other(&note, &found, &wanted.label()));
         }
     }
     let files = chosen(catalogue, extent);
@@ -109,11 +105,7 @@ fn verify_one(folder: &Path, file: &CatalogueFile, block: &mut Block) -> Result<
         .len();
     let wanted = file.range.len();
     if found != wanted {
-        return Err(FillError::Size {
-            path,
-            found,
-            wanted,
-        });
+        return Err(FillError::size(&path, found, wanted));
     }
     let opened = block::open(&path).map_err(io_error(&path, "cannot be opened"))?;
     let content = Content::of_title(u64::from(file.title));
@@ -126,17 +118,12 @@ fn verify_one(folder: &Path, file: &CatalogueFile, block: &mut Block) -> Result<
             .read_at(buffer, at)
             .map_err(io_error(&path, "cannot be read"))?;
         if read == 0 {
-            return Err(FillError::Size {
-                path,
-                found: at,
-                wanted,
-            });
+            return Err(FillError::size(&path, at, wanted));
         }
         if let Some(wrong) = content.first_wrong(file.content_offset + at, &buffer[..read]) {
-            return Err(FillError::Wrong {
-                path,
-                offset: at + wrong as u64,
-            });
+            let at = at + wrong as u64;
+            let text = format!("byte {at} is wrong; delete the file and fill the folder again");
+            return Err(FillError::of(&path, text));
         }
         at += read as u64;
     }

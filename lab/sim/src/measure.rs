@@ -179,7 +179,7 @@ pub(crate) fn classes(memory: &MemoryUse) -> [u64; 5] {
 }
 
 /// Everything that was seen.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Measure {
     window: Window,
     /// When it was closed: earlier than planned if the world was stopped.
@@ -258,42 +258,11 @@ impl Measure {
         Self {
             window,
             closed_at: window.to,
-            calls: Calls::default(),
-            calls_outside: Calls::default(),
-            ramp_up: RampUp::default(),
             failures_by_class: vec![0; classes.len()],
             response_times: vec![Histogram::default(); classes.len()],
-            waits: Histogram::default(),
-            each_call: Vec::new(),
             keeps_calls,
-            seen: Seen::default(),
-            live_max: 0,
-            events: 0,
-            looks: Looks::new(),
-            stats: Stats::default(),
-            drive: DriveUse::default(),
-            pattern: Pattern::default(),
-            sessions_steady: 0,
-            sessions_steady_failed: 0,
             viewing: viewing.collect(),
-            stats_whole: Stats::default(),
-            drive_whole: DriveUse::default(),
-            cache: None,
-            flash: None,
-            flash_before: FlashUse::default(),
-            disks: Vec::new(),
-            ssds: Vec::new(),
-            calls_by_disk: Vec::new(),
-            disks_before: Vec::new(),
-            asked_bytes: 0,
-            arrived_bytes: 0,
-            so_far: (0, 0),
-            ended_at: Instant::ZERO,
-            memory_at_end: None,
-            stats_before: Stats::default(),
-            drive_before: DriveUse::default(),
-            began: 0,
-            ended: 0,
+            ..Self::default()
         }
     }
 

@@ -50,15 +50,17 @@ pub(crate) struct Looks {
     seen: u64,
 }
 
-impl Looks {
-    pub(crate) fn new() -> Self {
+impl Default for Looks {
+    fn default() -> Self {
         Self {
             kept: Vec::new(),
             stride: 1,
             seen: 0,
         }
     }
+}
 
+impl Looks {
     pub(crate) fn add(&mut self, look: Look) {
         if self.seen.is_multiple_of(self.stride) {
             self.kept.push(look);
@@ -111,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_series_thins_itself_and_stays_even() {
-        let mut looks = Looks::new();
+        let mut looks = Looks::default();
         let last = 10 * LOOKS_MAX as u64;
         for second in 0..last {
             looks.add(look(second));
@@ -135,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_short_run_is_kept_whole() {
-        let mut looks = Looks::new();
+        let mut looks = Looks::default();
         (0..LOOKS_MAX as u64).for_each(|second| looks.add(look(second)));
         assert_eq!(looks.kept().len(), LOOKS_MAX);
     }

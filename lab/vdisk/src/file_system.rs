@@ -15,31 +15,21 @@ use crate::mount::find_program;
 const BYTES_PER_INODE: u64 = 8 << 20;
 const INODES_MIN: u64 = 4096;
 
-/// What is made on the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileSystem {
-    /// ext4 without a journal and fully initialised: nothing but its user makes it read or write
-    /// later.
-    Ext4,
-    /// XFS.
-    Xfs,
-    /// btrfs, data and metadata once each.
-    Btrfs,
+headlong_units::names! {
+    /// What is made on the disk.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum FileSystem {
+        /// ext4 without a journal and fully initialised: nothing but its user makes it read or write
+        /// later.
+        Ext4 => "ext4",
+        /// XFS.
+        Xfs => "xfs",
+        /// btrfs, data and metadata once each.
+        Btrfs => "btrfs",
+    }
 }
 
 impl FileSystem {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Ext4, Self::Xfs, Self::Btrfs];
-
-    /// As the kernel calls it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ext4 => "ext4",
-            Self::Xfs => "xfs",
-            Self::Btrfs => "btrfs",
-        }
-    }
-
     const fn package(self) -> &'static str {
         match self {
             Self::Ext4 => "e2fsprogs",
@@ -125,8 +115,7 @@ impl FromStr for FileSystem {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == text);
-        found.ok_or_else(|| {
+        Self::from_name(text).ok_or_else(|| {
             format!("`{text}` is no file system known here; there are ext4, xfs, btrfs")
         })
     }

@@ -1,5 +1,7 @@
 //! A model, measured in virtual time.
 
+use std::fmt::Display;
+
 use headlong_drive::{Drive, DriveSpec, Request, RequestId};
 use headlong_survey::probe::{ProbeError, Target};
 use headlong_units::{Duration, Instant};
@@ -32,12 +34,11 @@ impl ModelTarget {
         }
     }
 
-    fn failed(&self, request: &Request, problem: impl ToString) -> ProbeError {
-        ProbeError::Model {
-            name: self.name.clone(),
-            sector: request.sector,
-            problem: problem.to_string(),
-        }
+    fn failed(&self, request: &Request, problem: impl Display) -> ProbeError {
+        let (name, sector) = (&self.name, request.sector);
+        ProbeError::Failed(format!(
+            "{name}: the model does not answer a request at sector {sector}: {problem}"
+        ))
     }
 }
 

@@ -48,7 +48,7 @@ fn a_kept_disk_is_opened_again_with_its_files_and_takes_next_to_no_space() {
     if !can_run("a_kept_disk_is_opened_again_with_its_files") {
         return;
     }
-    for kind in FileSystem::ALL {
+    for &kind in FileSystem::ALL {
         let missing = VirtualDisk::missing(Some(kind));
         if !missing.is_empty() {
             headlong_testkit::skip(&format!("a_kept_disk with {kind}"), &missing.join("; "));

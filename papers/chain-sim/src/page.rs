@@ -187,14 +187,8 @@ fn claims_section(report: &Report) -> Section {
 }
 
 fn claims_table(report: &Report) -> Table {
-    let mut table = Table::new([
-        "Claim",
-        "Unit",
-        "Thesis",
-        "Worst drive and minute",
-        "Busiest minute",
-        "All time",
-    ]);
+    let mut table =
+        Table::headed("Claim | Unit | Thesis | Worst drive and minute | Busiest minute | All time");
     for claim in &report.claims {
         let cell = |value: Option<f64>| match (value, claim.unit.as_str()) {
             (None, _) => Cell::Missing,
@@ -228,15 +222,10 @@ fn first_sizes(report: &Report) -> Section {
 }
 
 fn first_sizes_table(report: &Report) -> Table {
-    let mut table = Table::new([
-        "Chain starts",
-        "Chains",
-        "Best size (bytes)",
-        "No longer (%)",
-        "Cost/benefit",
-        "Published size (bytes)",
-        "Its cost/benefit here",
-    ]);
+    let mut table = Table::headed(
+        "Chain starts | Chains | Best size (bytes) | No longer (%) | Cost/benefit | Published \
+        size (bytes) | Its cost/benefit here",
+    );
     for first in &report.first_sizes.classes {
         table.push([
             first.class.into(),
@@ -363,15 +352,10 @@ fn frontier(report: &Report) -> Option<Section> {
 
 /// How far each rule's best is from the bound at its memory.
 fn frontier_table(report: &Report) -> Table {
-    let mut table = Table::new([
-        "Rule",
-        "Size (MB)",
-        "Memory (GB)",
-        "All time (%)",
-        "Bound (%)",
-        "Busiest minute (%)",
-        "Bound (%)",
-    ])
+    let mut table = Table::headed(
+        "Rule | Size (MB) | Memory (GB) | All time (%) | Bound (%) | Busiest minute (%) | Bound \
+        (%)",
+    )
     .caption("Each rule at its best size for all time, beside the least that any could do");
     for name in report.points.algorithms() {
         let points = report.points.of(name);
@@ -394,20 +378,10 @@ fn frontier_table(report: &Report) -> Table {
 }
 
 fn points_table(report: &Report) -> Table {
-    let mut table = Table::new([
-        "Rule",
-        "MB",
-        "Prefetches",
-        "Read (GB)",
-        "Worst (%)",
-        "Drive",
-        "Minute",
-        "Busiest (%)",
-        "All time (%)",
-        "Mem (GB)",
-        "Touched (GB)",
-        "1 s (GB)",
-    ]);
+    let mut table = Table::headed(
+        "Rule | MB | Prefetches | Read (GB) | Worst (%) | Drive | Minute | Busiest (%) | All time \
+        (%) | Mem (GB) | Touched (GB) | 1 s (GB)",
+    );
     for point in &report.points.points {
         table.push([
             point.algorithm.as_str().into(),

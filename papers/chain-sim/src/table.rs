@@ -50,28 +50,16 @@ impl ChainRow {
     }
 }
 
-/// What Table 5.6 tells chains apart by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Class {
-    /// Starts at offset zero with an open-ended request.
-    OpenAtZero,
-    /// Starts at offset zero with a chunk request.
-    ChunkAtZero,
-    /// Starts later.
-    Later,
-}
-
-impl Class {
-    /// All of them, in the order of Table 5.6.
-    pub const ALL: [Self; 3] = [Self::OpenAtZero, Self::ChunkAtZero, Self::Later];
-
-    /// As tables name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OpenAtZero => "at zero, open-ended",
-            Self::ChunkAtZero => "at zero, chunk",
-            Self::Later => "later than zero",
-        }
+headlong_units::names! {
+    /// What Table 5.6 tells chains apart by.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Class {
+        /// Starts at offset zero with an open-ended request.
+        OpenAtZero => "at zero, open-ended",
+        /// Starts at offset zero with a chunk request.
+        ChunkAtZero => "at zero, chunk",
+        /// Starts later.
+        Later => "later than zero",
     }
 }
 

@@ -1,9 +1,6 @@
 //! One and two diffs at a time (libception section 8): Figure 18 and Table 4 again.
 
-use headlong_bench::command::print;
-use headlong_bench::{
-    BenchError, DiffRun, Diffing, Ending, How, MB, Options, diffs as measured, write_section,
-};
+use headlong_bench::{BenchError, DiffRun, Diffing, Ending, How, MB, Options, diffs as measured};
 use headlong_report::{Cell, Page, Section, Table};
 use serde::Serialize;
 
@@ -101,18 +98,11 @@ pub fn diff_again(again: &DiffAgain, options: &Options) -> Result<Ending, BenchE
         seed: again.seed,
         runs,
     };
-    let at = |error| BenchError::Result(options.results.display().to_string(), error);
-    std::fs::create_dir_all(&options.results).map_err(at)?;
-    diffed.page(options).write(&options.report())?;
+    options.make_results()?;
     let text = diffed.text();
-    if let Some(file) = &options.markdown {
-        write_section(file, "diff", &text)?;
-    }
     let mut json = serde_json::to_value(&diffed).unwrap_or_default();
     json["ending"] = format!("{:?}", diffed.ending()).to_lowercase().into();
-    print(options, &json, || {
-        format!("{text}\nThe page: {}\n", options.report().display())
-    });
+    options.tell(diffed.page(options), ("diff", &text), (&json, &text))?;
     Ok(diffed.ending())
 }
 
@@ -176,16 +166,9 @@ impl Diffed {
 
     /// Libception Figure 18.
     fn times(&self) -> Table {
-        let heads = [
-            "Scheduler",
-            "Diffs at a time",
-            "Read for by",
-            "Time (s)",
-            "Drive busy (s)",
-            "Time, of without",
-            "At most",
-        ];
-        let mut table = Table::new(heads).caption("Run times (libception Figure 18)");
+        let heads = "Scheduler | Diffs at a time | Read for by | Time (s) | Drive busy (s) | \
+            Time, of without | At most";
+        let mut table = Table::headed(heads).caption("Run times (libception Figure 18)");
         for run in &self.runs {
             let most = match (run.how, run.diffs) {
                 (How::Plain, _) => None,
@@ -207,18 +190,10 @@ impl Diffed {
 
     /// Libception Table 4, theirs in parentheses.
     fn drive(&self) -> Table {
-        let heads = [
-            "Scheduler",
-            "Run",
-            "Busy (%)",
-            "Service (ms)",
-            "MB/s",
-            "Reads/s",
-            "Wait (ms)",
-            "Seeks",
-        ];
+        let heads = "Scheduler | Run | Busy (%) | Service (ms) | MB/s | Reads/s | Wait (ms) | \
+            Seeks";
         let caption = "The drive, the paper's in parentheses (libception Table 4)";
-        let mut table = Table::new(heads).caption(caption);
+        let mut table = Table::headed(heads).caption(caption);
         for run in &self.runs {
             let theirs = theirs(run);
             let both = |ours: f64, theirs: Option<f64>, decimals: usize| -> Cell {

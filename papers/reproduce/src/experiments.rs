@@ -124,17 +124,8 @@ impl Reproduced<'_> {
 
     /// Libception Table 2: what the drive did at the limit. `None` if the paper says nothing of it.
     fn disk_table(&self) -> Option<Table> {
-        let heads = [
-            "Configuration",
-            "Drive (MB/s)",
-            "published",
-            "ms for 128 KiB",
-            "published",
-            "Bytes in sequences up to 128 KiB (%)",
-            "published",
-            "above 1920 KiB (%)",
-            "published",
-        ];
+        let heads = "Configuration | Drive (MB/s) | published | ms for 128 KiB | published | \
+            Bytes in sequences up to 128 KiB (%) | published | above 1920 KiB (%) | published";
         type Ours = (fn(&RunRecord) -> f64, usize);
         let ours: [Ours; 4] = [
             (|best| best.disk.pattern.rate() / MB, 1),
@@ -142,7 +133,7 @@ impl Reproduced<'_> {
             (|best| share_up_to(best, 128.0) * 100.0, 0),
             (|best| (1.0 - share_up_to(best, 1920.0)) * 100.0, 0),
         ];
-        let mut table = Table::new(heads);
+        let mut table = Table::headed(heads);
         let mut is_empty = true;
         for figure in &self.paper.said().figures {
             let Some(drive) = figure.drive else {

@@ -128,14 +128,8 @@ fn read_titles(
 }
 
 pub(super) fn table(readings: &[Reading]) -> Table {
-    let heads = [
-        "File set",
-        "Here (MB/s)",
-        "95 %",
-        "Published (MB/s)",
-        "Here / published",
-    ];
-    let mut table = Table::new(heads);
+    let heads = "File set | Here (MB/s) | 95 % | Published (MB/s) | Here / published";
+    let mut table = Table::headed(heads);
     for reading in readings {
         let mean = mean(&reading.rates) / MB;
         let summary: Summary = reading.rates.iter().map(|rate| rate / MB).collect();

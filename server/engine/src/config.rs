@@ -140,66 +140,76 @@ impl Prefetch {
     }
 }
 
-/// Controllers of the reference size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Control {
-    /// None: the size is the one configured.
-    Off,
-    /// Descent from the optimum by the measured device, chains and memory.
-    Auto,
-    /// The descent of automated-prefetching section 4.
-    Paper,
+headlong_units::names! {
+    /// Controllers of the reference size.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Control {
+        /// None: the size is the one configured.
+        Off => "off",
+        /// Descent from the optimum by the measured device, chains and memory.
+        Auto => "auto",
+        /// The descent of automated-prefetching section 4.
+        Paper => "auto-paper",
+    }
 }
 
-/// Rules for the size of a prefetch (thesis 5.6.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Policy {
-    /// One size for all.
-    Fixed,
-    /// Proportional to the bit rate.
-    Proportional,
-    /// Proportional to the square root of the bit rate (thesis 4.3).
-    SquareRoot,
-    /// Small at first, after Table 5.6, then 3.35 times the length of the chain, up to the
-    /// reference size.
-    FirstGrow,
-    /// FirstGrow up to a largest size that is proportional to the square root of the bit rate.
-    FirstGrowSr,
+headlong_units::names! {
+    /// Rules for the size of a prefetch (thesis 5.6.1).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Policy {
+        /// One size for all.
+        Fixed => "fixed",
+        /// Proportional to the bit rate.
+        Proportional => "proportional",
+        /// Proportional to the square root of the bit rate (thesis 4.3).
+        SquareRoot => "square-root",
+        /// Small at first, after Table 5.6, then 3.35 times the length of the chain, up to the
+        /// reference size.
+        FirstGrow => "first-grow",
+        /// FirstGrow up to a largest size that is proportional to the square root of the bit rate.
+        FirstGrowSr => "first-grow-sr",
+    }
 }
 
-/// Which job the device does next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Order {
-    /// First come, first served, as in the papers.
-    Fcfs,
-    /// By physical position, upwards, then from the bottom again.
-    Elevator,
-    /// The elevator, but jobs that would miss their deadline by waiting come first, in short sweeps.
-    DeadlineElevator,
+headlong_units::names! {
+    /// Which job the device does next.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Order {
+        /// First come, first served, as in the papers.
+        Fcfs => "fcfs",
+        /// By physical position, upwards, then from the bottom again.
+        Elevator => "elevator",
+        /// The elevator, but jobs that would miss their deadline by waiting come first, in short sweeps.
+        DeadlineElevator => "deadline-elevator",
+    }
 }
 
-/// What to keep of the pieces that were read at least once; and whether those that were not are
-/// kept at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Retention {
-    /// The most recently used.
-    Lru,
-    /// What the next viewer, a little behind on the same stream, will read soonest; the rest by
-    /// LRU (interval caching, thesis 6.2.4).
-    Interval,
-    /// One list by last use of everything, as in a program above a kernel's page cache: prefetched
-    /// pieces are not kept for their readers, and nobody's prefetches are cut to a share of memory.
-    /// For comparisons with the papers' servers (automated-prefetching 3.1).
-    PageCache,
+headlong_units::names! {
+    /// What to keep of the pieces that were read at least once; and whether those that were not are
+    /// kept at all.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Retention {
+        /// The most recently used.
+        Lru => "lru",
+        /// What the next viewer, a little behind on the same stream, will read soonest; the rest by
+        /// LRU (interval caching, thesis 6.2.4).
+        Interval => "interval",
+        /// One list by last use of everything, as in a program above a kernel's page cache: prefetched
+        /// pieces are not kept for their readers, and nobody's prefetches are cut to a share of memory.
+        /// For comparisons with the papers' servers (automated-prefetching 3.1).
+        PageCache => "page-cache",
+    }
 }
 
-/// What to do with new chains when a device is overloaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Admission {
-    /// Take on everybody; all get slower together.
-    Accept,
-    /// Refuse new viewers, so that present ones are served in time.
-    Refuse,
+headlong_units::names! {
+    /// What to do with new chains when a device is overloaded.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Admission {
+        /// Take on everybody; all get slower together.
+        Accept => "accept",
+        /// Refuse new viewers, so that present ones are served in time.
+        Refuse => "refuse",
+    }
 }
 
 /// A value outside what the engine can work with; the text names the setting and the remedy.
@@ -410,30 +420,3 @@ impl EngineConfig {
             .filter_map(|(is_wrong, error)| is_wrong.then_some(error))
     }
 }
-
-macro_rules! names {
-    ($type:ident, $($variant:ident => $name:literal),+) => {
-        impl $type {
-            /// Every value, in the order of the manual.
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
-
-            /// Its name in configuration, metrics and logs.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-
-            /// The value of that name.
-            pub fn from_name(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|value| value.name() == name)
-            }
-        }
-    };
-}
-
-names!(Policy, Fixed => "fixed", Proportional => "proportional",
-    SquareRoot => "square-root", FirstGrow => "first-grow", FirstGrowSr => "first-grow-sr");
-names!(Order, Fcfs => "fcfs", Elevator => "elevator",
-    DeadlineElevator => "deadline-elevator");
-names!(Retention, Lru => "lru", Interval => "interval", PageCache => "page-cache");
-names!(Control, Off => "off", Auto => "auto", Paper => "auto-paper");
-names!(Admission, Accept => "accept", Refuse => "refuse");

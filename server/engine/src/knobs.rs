@@ -16,28 +16,15 @@ use crate::config::{Admission, Control, EngineConfig, Order, Policy, Prefetch, R
 const PIECE_MIN: u64 = 4 * KIB;
 
 /// Every setting of an engine.
+#[rustfmt::skip]
 pub fn knobs() -> Rows<EngineConfig> {
     let mut rows = Rows::<EngineConfig>::default();
-    rows.add(
-        "memory",
-        size().at_least(8 * PIECE_MIN),
-        |c| &mut c.memory_bytes,
-        "The whole budget for pieces of files, at least eight of them (`piece`). Devices named with a `memory` of their own get that; the others share what is left equally.",
-    )
-    .restart();
-    rows.add(
-        "piece",
-        size().between(PIECE_MIN, 2 * MIB).check(power_of_two),
-        |c| &mut c.piece_bytes,
-        "The unit of memory and the alignment of reads: a power of two from 4KiB to 2MiB.",
-    )
-    .restart();
-    rows.add(
-        "policy",
-        policy(),
-        |c| &mut c.sizing.policy,
-        "How the size of a prefetch is chosen: one size, proportional to the bit rate or to its square root, or growing with the length of the chain (first-grow; first-grow-sr also scales its largest size with the square root).",
-    );
+    rows.add("memory", size().at_least(8 * PIECE_MIN), |c| &mut c.memory_bytes,
+        "The whole budget for pieces of files, at least eight of them (`piece`). Devices named with a `memory` of their own get that; the others share what is left equally.").restart();
+    rows.add("piece", size().between(PIECE_MIN, 2 * MIB).check(power_of_two), |c| &mut c.piece_bytes,
+        "The unit of memory and the alignment of reads: a power of two from 4KiB to 2MiB.").restart();
+    rows.add("policy", policy(), |c| &mut c.sizing.policy,
+        "How the size of a prefetch is chosen: one size, proportional to the bit rate or to its square root, or growing with the length of the chain (first-grow; first-grow-sr also scales its largest size with the square root).");
     rows.add_with(
         "prefetch",
         prefetch(),
@@ -46,122 +33,62 @@ pub fn knobs() -> Rows<EngineConfig> {
     );
     rows.add("prefetch_start", size().optional(), |c| &mut c.control.start_bytes,
         "The size that `auto` and `auto-paper` begin with where none is remembered; if not set, it comes from the measured device.");
-    rows.add(
-        "prefetch_step",
-        size().at_least(1),
-        |c| &mut c.control.step_bytes,
-        "By so much `auto-paper` changes the size at a time.",
-    );
+    rows.add("prefetch_step", size().at_least(1), |c| &mut c.control.step_bytes,
+        "By so much `auto-paper` changes the size at a time.");
     rows.add("adjust_interval", some_time(), |c| &mut c.control.adjust_interval,
         "Over this time a device is measured before the size that `auto` or `auto-paper` found is changed.");
-    rows.add(
-        "reference_bit_rate",
-        some_rate(),
-        |c| &mut c.sizing.reference_bit_rate,
-        "The bit rate that `prefetch` is for.",
-    );
+    rows.add("reference_bit_rate", some_rate(), |c| &mut c.sizing.reference_bit_rate,
+        "The bit rate that `prefetch` is for.");
     rows.add("order", named(Order::ALL, Order::name), |c| &mut c.order,
         "Which job a device does next: the oldest, the next one upwards by physical position, or that unless somebody is about to run dry.");
     rows.add("retention", named(Retention::ALL, Retention::name), |c| &mut c.retention,
         "Which pieces to keep once they have been read: the most recently used, or those that the next viewer, a little behind, will read soonest; or, for comparisons, everything by last use, what is not yet read too.");
-    rows.add(
-        "read_max",
-        size(),
-        |c| &mut c.read_bytes_max,
-        "Largest run of bytes read as one when jobs merge.",
-    );
+    rows.add("read_max", size(), |c| &mut c.read_bytes_max,
+        "Largest run of bytes read as one when jobs merge.");
     rows.add("outstanding_reads_rotating", whole().at_least(1), |c| &mut c.outstanding_reads_max,
         "Reads outstanding at once at a device with moving parts. The drive's own queue takes those first that come by first, and the chunk files of one prefetch count once; 1 serializes. A drive that goes back and forth between several reads, and moves more with one at a time, gets one; that is tried again every 15 minutes.");
-    rows.add(
-        "outstanding_reads_flash",
-        whole().at_least(1),
-        |c| &mut c.outstanding_reads_flash,
-        "Reads outstanding at once at a device without moving parts.",
-    );
+    rows.add("outstanding_reads_flash", whole().at_least(1), |c| &mut c.outstanding_reads_flash,
+        "Reads outstanding at once at a device without moving parts.");
     rows.add("outstanding_max", size(), |c| &mut c.outstanding_bytes_max,
         "No further read is issued to a device while those outstanding are of so many bytes together.");
     rows.add("ahead_horizon", time(), |c| &mut c.ahead_horizon,
         "While fewer than four jobs wait, a chain's next prefetch is queued when what it has left lasts no longer than this, or than its next request. With more waiting, or with `\"0s\"`, it is queued when something is missing, and not before.");
     rows.add("sweep", some_time(), |c| &mut c.sweep,
         "With `order = \"deadline-elevator\"`, the longest time that is planned for one sweep over the jobs of viewers about to run dry. Longer sweeps save seeks; shorter ones let a viewer just behind the head wait less.");
-    rows.add(
-        "chain_gap",
-        time(),
-        |c| &mut c.chain_gap,
-        "Two requests of one viewer for one file belong to one chain if at most this far apart.",
-    );
-    rows.add(
-        "patience",
-        time(),
-        |c| &mut c.patience,
-        "How long a viewer who is already playing may wait for bytes that are not in memory. A device that cannot keep to it refuses new viewers, if `admission` is `refuse`.",
-    );
-    rows.add(
-        "startup_patience",
-        time(),
-        |c| &mut c.startup_patience,
-        "The same for a viewer who starts, seeks, or says that it is about to run dry.",
-    );
-    rows.add(
-        "pace_default",
-        some_rate(),
-        |c| &mut c.pace_default,
-        "Assumed reading speed of a viewer who has not shown or said any.",
-    );
-    rows.add(
-        "send_window",
-        size(),
-        |c| &mut c.send_window_bytes,
-        "Bytes handed to one reply and not yet taken by its socket.",
-    );
+    rows.add("chain_gap", time(), |c| &mut c.chain_gap,
+        "Two requests of one viewer for one file belong to one chain if at most this far apart.");
+    rows.add("patience", time(), |c| &mut c.patience,
+        "How long a viewer who is already playing may wait for bytes that are not in memory. A device that cannot keep to it refuses new viewers, if `admission` is `refuse`.");
+    rows.add("startup_patience", time(), |c| &mut c.startup_patience,
+        "The same for a viewer who starts, seeks, or says that it is about to run dry.");
+    rows.add("pace_default", some_rate(), |c| &mut c.pace_default,
+        "Assumed reading speed of a viewer who has not shown or said any.");
+    rows.add("send_window", size(), |c| &mut c.send_window_bytes,
+        "Bytes handed to one reply and not yet taken by its socket.");
     rows.add("admission", named(Admission::ALL, Admission::name), |c| &mut c.admission,
         "What new viewers of a device that cannot meet its deadlines get: an answer 503 with Retry-After, or their share of the slowness.");
     rows.add("read_timeout", some_time(), |c| &mut c.read_timeout,
         "A read that takes longer counts as an error of the device, and those who wait for it get an error.");
     rows.add("wait_timeout", some_time(), |c| &mut c.wait_timeout,
         "A reply that has waited so long for its next bytes, whether for its turn, for memory or for the device, gets an error.");
-    rows.add(
-        "error_window",
-        some_time(),
-        |c| &mut c.error_window,
-        "A device's errors are counted over this time.",
-    );
-    rows.add(
-        "errors_offline",
-        whole().at_least(1),
-        |c| &mut c.errors_offline,
-        "Errors in so many regions (of 16 MiB) within `error_window` take a device out of service, if most of its last reads failed.",
-    );
-    rows.add(
-        "offline_retry",
-        some_time(),
-        |c| &mut c.offline_retry,
-        "How often a device out of service is tried again.",
-    );
+    rows.add("error_window", some_time(), |c| &mut c.error_window,
+        "A device's errors are counted over this time.");
+    rows.add("errors_offline", whole().at_least(1), |c| &mut c.errors_offline,
+        "Errors in so many regions (of 16 MiB) within `error_window` take a device out of service, if most of its last reads failed.");
+    rows.add("offline_retry", some_time(), |c| &mut c.offline_retry,
+        "How often a device out of service is tried again.");
     rows.add("flash_policy", named(FlashPolicy::ALL, FlashPolicy::name), |c| &mut c.flash.policy,
         "What is kept on flash: `adaptive` writes what saves the disk most for each byte written; with the others all that leaves memory is written, and the block that was read least recently, or least, goes (FlashStream).");
     rows.add("flash_write_per_day", size().at_least(MIB).optional(), |c| &mut c.flash.write_per_day_bytes,
         "Most bytes that one device's part of the flash tier writes in any 24 hours; the first filling of a new SSD comes on top. If not set, three tenths of its size.");
     rows.add("flash_horizon", some_time(), |c| &mut c.flash.horizon,
         "After this time a read counts for half in what `flash_policy = \"adaptive\"` takes to be popular.");
-    rows.add(
-        "requests_max",
-        whole().at_least(1),
-        |c| &mut c.requests_max,
-        "Most requests in progress at one device.",
-    );
-    rows.add(
-        "chains_max",
-        whole().at_least(1),
-        |c| &mut c.chains_max,
-        "Most chains remembered for one device.",
-    );
-    rows.add(
-        "streams_max",
-        whole().at_least(1),
-        |c| &mut c.streams_max,
-        "Most streams known to one device at a time.",
-    );
+    rows.add("requests_max", whole().at_least(1), |c| &mut c.requests_max,
+        "Most requests in progress at one device.");
+    rows.add("chains_max", whole().at_least(1), |c| &mut c.chains_max,
+        "Most chains remembered for one device.");
+    rows.add("streams_max", whole().at_least(1), |c| &mut c.streams_max,
+        "Most streams known to one device at a time.");
     rows
 }
 

@@ -15,11 +15,13 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod checkpoints;
 pub mod format;
 mod names;
 mod room;
 mod spec;
 
+pub use checkpoints::{Checkpoints, Ground};
 pub use names::{BlockId, FileKey, PieceId, Place, RECORD_ALIGN_BYTES};
 pub use room::{Room, RoomCommand, SEGMENT_BYTES};
 pub use spec::{

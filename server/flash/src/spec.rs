@@ -96,32 +96,19 @@ impl core::fmt::Display for SpecError {
 
 impl core::error::Error for SpecError {}
 
-/// Which records are written, and which block goes for others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FlashPolicy {
-    /// All that leaves memory is written; the block goes that was read least recently (FlashStream
-    /// 3.2.3).
-    Lru,
-    /// The same, but the block with the lowest mean number of reads of its records goes.
-    LfuMean,
-    /// The same, but the one with the lowest median goes.
-    LfuMedian,
-    /// What is read most for each byte written is; blocks go by age, those still read are spared.
-    Adaptive,
-}
-
-impl FlashPolicy {
-    /// Every policy, in the order of the manual.
-    pub const ALL: &[Self] = &[Self::Lru, Self::LfuMean, Self::LfuMedian, Self::Adaptive];
-
-    /// Its name in configuration, metrics and logs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Lru => "lru",
-            Self::LfuMean => "lfu-mean",
-            Self::LfuMedian => "lfu-median",
-            Self::Adaptive => "adaptive",
-        }
+headlong_units::names! {
+    /// Which records are written, and which block goes for others.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum FlashPolicy {
+        /// All that leaves memory is written; the block goes that was read least recently (FlashStream
+        /// 3.2.3).
+        Lru => "lru",
+        /// The same, but the block with the lowest mean number of reads of its records goes.
+        LfuMean => "lfu-mean",
+        /// The same, but the one with the lowest median goes.
+        LfuMedian => "lfu-median",
+        /// What is read most for each byte written is; blocks go by age, those still read are spared.
+        Adaptive => "adaptive",
     }
 }
 
@@ -210,34 +197,23 @@ pub struct FlashView {
     pub ssds: Vec<SsdView>,
 }
 
-/// Whether an SSD is read and written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum SsdState {
-    /// Both.
-    #[default]
-    Online,
-    /// Read; writes fail, or do not end.
-    ReadOnly,
-    /// Neither: it answers too late.
-    Slow,
-    /// Neither: it gives errors, is gone, or holds something else.
-    Offline,
+headlong_units::names! {
+    /// Whether an SSD is read and written.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+    pub enum SsdState {
+        /// Both.
+        #[default]
+        Online => "online",
+        /// Read; writes fail, or do not end.
+        ReadOnly => "read-only",
+        /// Neither: it answers too late.
+        Slow => "slow",
+        /// Neither: it gives errors, is gone, or holds something else.
+        Offline => "offline",
+    }
 }
 
 impl SsdState {
-    /// Every state, the best first.
-    pub const ALL: &[Self] = &[Self::Online, Self::ReadOnly, Self::Slow, Self::Offline];
-
-    /// Its name in metrics, `/status` and logs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Online => "online",
-            Self::ReadOnly => "read-only",
-            Self::Slow => "slow",
-            Self::Offline => "offline",
-        }
-    }
-
     /// Whether it is read.
     pub const fn is_read(self) -> bool {
         matches!(self, Self::Online | Self::ReadOnly)

@@ -12,29 +12,20 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use crate::fields::{combined, trim_ows};
 use crate::peer::Peer;
 
-/// In which field trusted proxies say whom they speak for. It is one only: a proxy that writes one
-/// of them hands on the other as the client sent it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum ForwardedField {
-    /// `X-Forwarded-For`: addresses.
-    #[default]
-    XForwardedFor,
-    /// `Forwarded` (RFC 7239): pairs, of which `for` counts.
-    Forwarded,
+headlong_units::names! {
+    /// In which field trusted proxies say whom they speak for. It is one only: a proxy that writes one
+    /// of them hands on the other as the client sent it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+    pub enum ForwardedField {
+        /// `X-Forwarded-For`: addresses.
+        #[default]
+        XForwardedFor => "x-forwarded-for",
+        /// `Forwarded` (RFC 7239): pairs, of which `for` counts.
+        Forwarded => "forwarded",
+    }
 }
 
 impl ForwardedField {
-    /// All of them.
-    pub const ALL: &[Self] = &[Self::XForwardedFor, Self::Forwarded];
-
-    /// Its name, in lower case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::XForwardedFor => "x-forwarded-for",
-            Self::Forwarded => "forwarded",
-        }
-    }
-
     /// The client of a request that came from `peer` with these fields: the rightmost address that
     /// is not trusted, or the last that is known. Its port is 0 if nobody says which.
     pub fn client<'a, F>(self, peer: Peer, fields: F, is_trusted: impl Fn(IpAddr) -> bool) -> Peer

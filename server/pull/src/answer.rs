@@ -43,82 +43,44 @@ pub struct AnswerHead<'a> {
     pub last_modified: Option<&'a str>,
 }
 
-/// Why an origin's reply is of no use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Fault {
-    /// There is no such title: 404 or 410.
-    Absent,
-    /// It is another version by now.
-    Changed,
-    /// It does not say how long the title is.
-    NoLength,
-    /// It sent another range than was asked for, or says another length than before.
-    WrongLength,
-    /// It sent the whole title instead of a range.
-    NoRange,
-    /// It coded the bytes, so that they are not those of the title.
-    Encoded,
-    /// It refused: 401, 403 or 407.
-    Refused,
-    /// Another status.
-    Status,
-    /// It redirected too often, or to where must not be gone.
-    Redirect,
-    /// It could not be reached, or is no HTTP server.
-    Unreachable,
-    /// It did not answer in time, or hung in the middle.
-    TimedOut,
-    /// It ended the connection in the middle.
-    Short,
-    /// There is no space on the disk.
-    NoSpace,
-    /// The disk failed.
-    Disk,
-    /// The title is too large for its slices.
-    TooLarge,
+headlong_units::names! {
+    /// Why an origin's reply is of no use.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Fault {
+        /// There is no such title: 404 or 410.
+        Absent => "absent",
+        /// It is another version by now.
+        Changed => "origin-changed",
+        /// It does not say how long the title is.
+        NoLength => "no-length",
+        /// It sent another range than was asked for, or says another length than before.
+        WrongLength => "wrong-length",
+        /// It sent the whole title instead of a range.
+        NoRange => "no-range",
+        /// It coded the bytes, so that they are not those of the title.
+        Encoded => "encoded",
+        /// It refused: 401, 403 or 407.
+        Refused => "origin-refused",
+        /// Another status.
+        Status => "origin-status",
+        /// It redirected too often, or to where must not be gone.
+        Redirect => "redirect",
+        /// It could not be reached, or is no HTTP server.
+        Unreachable => "origin-unreachable",
+        /// It did not answer in time, or hung in the middle.
+        TimedOut => "origin-timed-out",
+        /// It ended the connection in the middle.
+        Short => "origin-short",
+        /// There is no space on the disk.
+        NoSpace => "no-space",
+        /// The disk failed.
+        Disk => "disk",
+        /// The title is too large for its slices.
+        TooLarge => "too-large",
+    }
 }
 
 impl Fault {
-    /// Every one, in the order of the metrics.
-    pub const ALL: [Self; 15] = [
-        Self::Absent,
-        Self::Changed,
-        Self::NoLength,
-        Self::WrongLength,
-        Self::NoRange,
-        Self::Encoded,
-        Self::Refused,
-        Self::Status,
-        Self::Redirect,
-        Self::Unreachable,
-        Self::TimedOut,
-        Self::Short,
-        Self::NoSpace,
-        Self::Disk,
-        Self::TooLarge,
-    ];
-
-    /// One word, for logs and metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Absent => "absent",
-            Self::Changed => "origin-changed",
-            Self::NoLength => "no-length",
-            Self::WrongLength => "wrong-length",
-            Self::NoRange => "no-range",
-            Self::Encoded => "encoded",
-            Self::Refused => "origin-refused",
-            Self::Status => "origin-status",
-            Self::Redirect => "redirect",
-            Self::Unreachable => "origin-unreachable",
-            Self::TimedOut => "origin-timed-out",
-            Self::Short => "origin-short",
-            Self::NoSpace => "no-space",
-            Self::Disk => "disk",
-            Self::TooLarge => "too-large",
-        }
-    }
-
     /// Whether the same question may be answered well a moment later: it is asked again at once.
     pub const fn is_passing(self) -> bool {
         matches!(self, Self::Unreachable | Self::TimedOut | Self::Short)

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use headlong_engine::EngineConfig;
 use headlong_library::DeviceInfo;
 
-use crate::config::{Config, Io, Mistakes};
-use crate::disk::{Device, DeviceConfig, IoMode, StartError};
+use crate::config::{Config, Mistakes};
+use crate::disk::{Device, DeviceConfig, StartError};
 use crate::flash::{FlashShare, Tier};
 use crate::state_folder::{StateFolder, Who};
 
@@ -74,7 +74,7 @@ pub fn start(
                 "what was learned before is taken over"
             );
         }
-        let io = io_mode(config.io_for(&name));
+        let io = config.io_for(&name);
         devices.push(Device::start(DeviceConfig {
             name,
             roots: info.roots,
@@ -123,12 +123,4 @@ pub fn engines(config: &Config, devices: &[DeviceInfo]) -> Result<Vec<EngineConf
 pub fn names(devices: &[DeviceInfo]) -> Vec<(String, bool)> {
     let name = |device: &DeviceInfo| (device.name.clone(), device.rotates());
     devices.iter().map(name).collect()
-}
-
-fn io_mode(io: Io) -> IoMode {
-    match io {
-        Io::Auto => IoMode::Auto,
-        Io::IoUring => IoMode::IoUring,
-        Io::Pread => IoMode::Pread,
-    }
 }

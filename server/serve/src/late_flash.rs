@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use crate::config::Config;
 use crate::devices;
-use crate::flash::{FlashError, Tier};
+use crate::flash::{Tier, Trouble};
 use crate::http::MediaState;
 use crate::start;
 
@@ -57,7 +57,7 @@ pub(crate) async fn take_when_free(config: Config, state: Arc<MediaState>, holde
                 return;
             }
             Ok(Ok(None)) => return,
-            Ok(Err(error @ FlashError::InUse { .. })) => {
+            Ok(Err(error)) if matches!(error.trouble, Trouble::InUse) => {
                 if look.is_multiple_of(LOOKS_PER_WARNING) {
                     tracing::warn!(%error, "served without flash, until it is free");
                 }

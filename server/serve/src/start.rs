@@ -7,10 +7,10 @@ use headlong_http::{RangeLimits, SessionRule};
 use headlong_library::{Library, LibraryOptions};
 use headlong_units::Duration;
 
-use crate::config::{AccessFormat, Config, LogSink};
+use crate::config::Config;
 use crate::flash::{FlashError, Tier};
 use crate::http::{AccessRules, HttpSettings, SharedRates};
-use crate::log::{AccessLog, LogConfig, LogFormat, LogTarget, SessionLimits, SinkError};
+use crate::log::{AccessLog, LogConfig, SessionLimits, SinkError};
 use crate::net::{ConnectionThreads, Limits, TcpOptions};
 use crate::run_error::RunError;
 
@@ -102,19 +102,11 @@ pub(crate) fn connection_threads() -> io::Result<ConnectionThreads> {
 
 /// Opens the access and session logs.
 pub(crate) fn open_log(config: &Config) -> Result<AccessLog, SinkError> {
-    let target = |sink: &LogSink| match sink {
-        LogSink::Off => LogTarget::Off,
-        LogSink::Stdout => LogTarget::Stdout,
-        LogSink::File(path) => LogTarget::File(path.clone()),
-    };
     AccessLog::open(&LogConfig {
-        access: target(&config.log.access),
-        format: match config.log.format {
-            AccessFormat::Json => LogFormat::Json,
-            AccessFormat::Combined => LogFormat::Combined,
-        },
-        sessions: target(&config.log.sessions),
-        slow: target(&config.log.slow),
+        access: config.log.access.clone(),
+        format: config.log.format,
+        sessions: config.log.sessions.clone(),
+        slow: config.log.slow.clone(),
         session_limits: SessionLimits {
             idle: config.log.session_gap,
             ..SessionLimits::default()

@@ -5,15 +5,8 @@ use headlong_report::{Cell, Table};
 use crate::layout::{Divergence, TitleLayout};
 
 pub(crate) fn table<'a>(titles: impl Iterator<Item = &'a TitleLayout>) -> Table {
-    let heads = [
-        "Title",
-        "Bytes",
-        "Files",
-        "Runs",
-        "Mean LBA",
-        "Out of sequence (LBA)",
-    ];
-    let mut table = Table::new(heads);
+    let heads = "Title | Bytes | Files | Runs | Mean LBA | Out of sequence (LBA)";
+    let mut table = Table::headed(heads);
     for title in titles {
         table.push([
             title.name.as_str().into(),

@@ -9,16 +9,8 @@ const MIB: f64 = 1_048_576.0;
 impl Agreement {
     /// Rates of both worlds.
     pub fn rates_table(&self) -> Table {
-        let heads = [
-            "Workload",
-            "Server",
-            "Real (MiB/s)",
-            "Virtual (MiB/s)",
-            "Ratio",
-            "Within",
-            "Agrees",
-        ];
-        let mut table = Table::new(heads);
+        let heads = "Workload | Server | Real (MiB/s) | Virtual (MiB/s) | Ratio | Within | Agrees";
+        let mut table = Table::headed(heads);
         for pair in &self.pairs {
             let rate = |rate: Option<f64>| Cell::maybe(rate.map(|rate| rate / MIB), 1);
             let agrees = match (pair.agrees, pair.is_machine_limited) {

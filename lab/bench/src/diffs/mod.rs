@@ -6,7 +6,7 @@
 
 mod trees;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,10 @@ use serde_json::{Value, json};
 
 use crate::command::BenchError;
 use crate::rig::{
-    Control, Guard, Kind, Output, Process, RigError, Start, device_name, find_program, on_time,
-    ready_line, set_scheduler,
+    Emulated, Guard, Output, Process, RigError, Start, find_program, is_mounted, make_folder,
+    on_time, set_scheduler,
 };
+use crate::words::Words;
 use headlong_report::say;
 
 const DRIVE: &str = "wd-red-wd10efrx";
@@ -138,12 +139,8 @@ fn missing() -> Vec<String> {
 struct Rig<'d> {
     diffing: &'d Diffing,
     guard: Guard,
-    control: Control,
-    device: String,
+    drive: Emulated,
     point: PathBuf,
-    /// Ended after what is above it was used.
-    _drive: Process,
-    _stdout: Box<dyn std::io::BufRead>,
 }
 
 impl<'d> Rig<'d> {
@@ -152,47 +149,25 @@ impl<'d> Rig<'d> {
             guard.folder().join("disk"),
             guard.folder().join("drive.sock"),
         );
-        std::fs::create_dir_all(&point).map_err(|error| RigError::io(point.display(), error))?;
-        let inodes = diffing.files.saturating_mul(INODES_PER_FILE).to_string();
-        let (scale, at, to) = (diffing.time_scale.to_string(), text(&point), text(&socket));
-        let words = [
-            &text(&diffing.headlong),
-            "disk",
-            "emulate",
-            DRIVE,
-            "--time-scale",
-            &scale,
-            "--timing",
-            "off",
-            "--file-system",
-            "ext4",
-            "--inodes",
-            &inodes,
-            "--mount",
-            &at,
-            "--control",
-            &to,
-            "--json",
-        ];
-        let start = Start {
-            kind: Kind::Disk,
-            ..Start::PLAIN
-        };
-        let mut drive = Process::start(guard, start, &words.map(str::to_owned), Output::Kept)?;
-        let (ready, stdout) = ready_line(&mut drive)?;
-        let device = device_name(&ready)?;
-        let control = Control::connect(&socket)?;
+        make_folder(&point)?;
+        let inodes = diffing.files.saturating_mul(INODES_PER_FILE);
+        let words = Words::of(&diffing.headlong, "disk emulate")
+            .plain(DRIVE)
+            .option("--time-scale", diffing.time_scale)
+            .plain("--timing off --file-system ext4")
+            .option("--inodes", inodes)
+            .option("--mount", point.display())
+            .option("--control", socket.display())
+            .plain("--json");
+        let drive = Emulated::start(guard, &words.0, &socket)?;
         say!("writing four trees of {} files", diffing.files);
         let written = trees::write(&point, diffing.files, diffing.seed);
         written.map_err(|error| RigError::io(point.display(), error))?;
         Ok(Self {
             diffing,
             guard: guard.clone(),
-            control,
-            device,
+            drive,
             point,
-            _drive: drive,
-            _stdout: Box::new(stdout),
         })
     }
 
@@ -203,12 +178,12 @@ impl<'d> Rig<'d> {
         diffs: u32,
         scheduler: &str,
     ) -> Result<(DiffRun, Vec<Vec<u8>>), RigError> {
-        self.control.timing(false)?;
-        self.control.ask(&json!({ "do": "remount" }))?;
-        set_scheduler(&self.device, scheduler)?;
-        self.control.timing(true)?;
+        self.drive.control.timing(false)?;
+        self.drive.control.ask(&json!({ "do": "remount" }))?;
+        set_scheduler(&self.drive.device, scheduler)?;
+        self.drive.control.timing(true)?;
         let reader = self.reader(how)?;
-        self.control.ask(&json!({ "do": "counters_reset" }))?;
+        self.drive.reset_counters()?;
         let begun = Instant::now();
         let children: Result<Vec<Child>, RigError> =
             (1..=diffs).map(|number| self.diff(how, number)).collect();
@@ -232,8 +207,8 @@ impl<'d> Rig<'d> {
             Ok(())
         })?;
         let seconds = begun.elapsed().as_secs_f64() * f64::from(self.diffing.time_scale);
-        let counters = self.control.ask(&json!({ "do": "counters" }))?;
-        self.control.timing(false)?;
+        let counters = self.drive.counters()?;
+        self.drive.control.timing(false)?;
         drop(reader);
         let run = DiffRun::of(&counters, (how, diffs, scheduler), seconds);
         Ok((run, printed))
@@ -242,14 +217,12 @@ impl<'d> Rig<'d> {
     fn diff(&self, how: How, number: u32) -> Result<Child, RigError> {
         let mut words = on_time();
         if how == How::Preload {
-            let run = [
-                &text(&self.diffing.headlong),
-                "run",
-                "--socket",
-                &self.socket(),
-            ];
-            words.extend(run.map(str::to_owned));
-            words.extend(["--only-if-helped", "--"].map(str::to_owned));
+            words = Words(words)
+                .word(self.diffing.headlong.display())
+                .plain("run")
+                .option("--socket", self.socket().display())
+                .plain("--only-if-helped --")
+                .0;
         }
         words.extend(["diff".to_owned(), "-r".to_owned()]);
         words.extend(["a", "b"].map(|version| format!("{version}{number}")));
@@ -265,45 +238,31 @@ impl<'d> Rig<'d> {
 
     /// What reads for the diffs; it ends when dropped.
     fn reader(&self, how: How) -> Result<Option<Reader>, RigError> {
-        let (headlong, scale) = (
-            text(&self.diffing.headlong),
-            self.diffing.time_scale.to_string(),
-        );
-        let (tree, socket, mounted) = (text(&self.point), self.socket(), self.mounted());
-        let words: Vec<&str> = match how {
+        let (socket, mounted) = (self.socket(), self.mounted());
+        let words = Words(on_time()).word(self.diffing.headlong.display());
+        let words = match how {
             How::Plain => return Ok(None),
-            How::Preload => vec![&headlong, "reception", "--socket", &socket],
+            How::Preload => words
+                .plain("reception")
+                .option("--socket", socket.display()),
             How::Mount => {
-                let made = std::fs::create_dir_all(&mounted);
-                made.map_err(|error| RigError::io(mounted.display(), error))?;
-                let point = mounted.to_str().unwrap_or_default();
-                vec![&headlong, "mount", &tree, point]
+                make_folder(&mounted)?;
+                let tree = self.point.display();
+                words.plain("mount").word(tree).word(mounted.display())
             }
         };
-        let words = words.into_iter().chain(["--time-scale", &scale]);
-        let mut all = on_time();
-        all.extend(words.map(str::to_owned));
-        let mut process = Process::start(&self.guard, Start::PLAIN, &all, Output::Kept)?;
+        let Words(words) = words.option("--time-scale", self.diffing.time_scale);
+        let mut process = Process::start(&self.guard, Start::PLAIN, &words, Output::Kept)?;
         process.drain();
-        let deadline = Instant::now() + PATIENCE;
-        let is_there = || match how {
-            How::Mount => is_mount_point(&mounted),
-            _ => Path::new(&socket).exists(),
-        };
-        while !is_there() {
-            if process.ended().is_some() || Instant::now() > deadline {
-                return Err(RigError::Failed {
-                    what: all.join(" "),
-                    words: process.last_words(),
-                });
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        process.wait_until(&words.join(" "), PATIENCE, || match how {
+            How::Mount => is_mounted(&mounted),
+            _ => socket.exists(),
+        })?;
         Ok(Some(Reader(process)))
     }
 
-    fn socket(&self) -> String {
-        text(&self.guard.folder().join("reception.sock"))
+    fn socket(&self) -> PathBuf {
+        self.guard.folder().join("reception.sock")
     }
 
     fn mounted(&self) -> PathBuf {
@@ -317,19 +276,6 @@ impl Drop for Reader {
     fn drop(&mut self) {
         self.0.stop();
     }
-}
-
-fn text(path: &Path) -> String {
-    path.display().to_string()
-}
-
-fn is_mount_point(path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let dev = |path: &Path| std::fs::metadata(path).ok().map(|found| found.dev());
-    let above = path.parent().and_then(dev);
-    dev(path)
-        .zip(above)
-        .is_some_and(|(own, above)| own != above)
 }
 
 impl DiffRun {

@@ -40,6 +40,7 @@ pub struct DriveSpec {
 }
 
 /// `[drive]`, and `[workload.NAME.drive]`.
+#[rustfmt::skip]
 pub(super) fn drive_rows() -> Rows<DriveSpec> {
     let mut rows = Rows::<DriveSpec>::default();
     rows.add("preset", text(), |d| &mut d.preset, "");
@@ -51,12 +52,7 @@ pub(super) fn drive_rows() -> Rows<DriveSpec> {
     rows.add("queue_wait_ms", wait, |d| &mut d.queue_wait_ms, "");
     let segments = whole().at_least(0).optional();
     rows.add("cache_segments", segments, |d| &mut d.cache_segments, "");
-    rows.add(
-        "cache_segment",
-        size().optional(),
-        |d| &mut d.cache_segment_bytes,
-        "",
-    );
+    rows.add("cache_segment", size().optional(), |d| &mut d.cache_segment_bytes, "");
     let request = size().at_least(4 * KIB).optional();
     rows.add("request_max", request, |d| &mut d.request_bytes_max, "");
     rows

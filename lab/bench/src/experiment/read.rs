@@ -61,6 +61,7 @@ impl Experiment {
 }
 
 /// All but what has names of the writer's choice.
+#[rustfmt::skip]
 fn rows() -> Rows<Experiment> {
     let mut rows = Rows::<Experiment>::default();
     rows.add("name", text(), |e| &mut e.name, "");
@@ -70,59 +71,19 @@ fn rows() -> Rows<Experiment> {
     rows.add("warm_metadata", flag(), |e| &mut e.warm_metadata, "");
     rows.add("files.catalogue", text(), |e| &mut e.files.catalogue, "");
     rows.add("files.chunk", form(), |e| &mut e.files.form, "");
-    rows.add(
-        "files.file_system",
-        one_of(FILE_SYSTEMS),
-        |e| &mut e.files.file_system,
-        "",
-    );
+    rows.add("files.file_system", one_of(FILE_SYSTEMS), |e| &mut e.files.file_system, "");
     let network = "network.congestion_control";
     rows.add(network, text(), |e| &mut e.network.congestion_control, "");
-    rows.add(
-        "network.link",
-        some_rate().optional(),
-        |e| &mut e.network.link,
-        "",
-    );
-    rows.add(
-        "search.stalled",
-        share().optional(),
-        |e| &mut e.search.quality.stalled_max,
-        "",
-    );
-    rows.add(
-        "search.bit_rate",
-        some_rate().optional(),
-        |e| &mut e.search.quality.bit_rate_min,
-        "",
-    );
-    rows.add(
-        "search.failures",
-        share(),
-        |e| &mut e.search.failures_max,
-        "",
-    );
+    rows.add("network.link", some_rate().optional(), |e| &mut e.network.link, "");
+    rows.add("search.stalled", share().optional(), |e| &mut e.search.quality.stalled_max, "");
+    rows.add("search.bit_rate", some_rate().optional(), |e| &mut e.search.quality.bit_rate_min, "");
+    rows.add("search.failures", share(), |e| &mut e.search.failures_max, "");
     rows.add("search.step", share(), |e| &mut e.search.step, "");
-    rows.add(
-        "search.resolution",
-        resolution(),
-        |e| &mut e.search.resolution,
-        "",
-    );
+    rows.add("search.resolution", resolution(), |e| &mut e.search.resolution, "");
     rows.add("search.confirm", some(), |e| &mut e.search.confirm, "");
-    rows.add(
-        "search.probes_max",
-        some(),
-        |e| &mut e.search.probes_max,
-        "",
-    );
+    rows.add("search.probes_max", some(), |e| &mut e.search.probes_max, "");
     rows.add("phases.ramp_up", time(), |e| &mut e.phases.ramp_up, "");
-    rows.add(
-        "phases.measured",
-        measured(),
-        |e| &mut e.phases.measured,
-        "",
-    );
+    rows.add("phases.measured", measured(), |e| &mut e.phases.measured, "");
     rows.add("phases.ramp_down", time(), |e| &mut e.phases.ramp_down, "");
     rows.add("time_scale", time_scale(), |e| &mut e.time_scale, "");
     rows.add("repeats", some(), |e| &mut e.repeats, "");

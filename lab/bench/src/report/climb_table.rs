@@ -22,22 +22,10 @@ pub(crate) fn workload_table(compared: &Compared, workload: &str) -> Table {
 
 /// One row for each server under one workload: means over repeats, of the last step that passed.
 fn climb_table(compared: &Compared, workload: &str) -> Table {
-    let heads = [
-        "Server",
-        "Failure-free (MiB/s)",
-        "Fails at",
-        "Minutes until the SSD was filled",
-        "Delivered (MiB/s)",
-        "Disk reads (MiB/s)",
-        "SSD reads (MiB/s)",
-        "SSD writes (MiB/s)",
-        "Disk busy (%)",
-        "SSD busy (%)",
-        "At first: SSD reads",
-        "SSD writes",
-        "Note",
-    ];
-    let mut table = Table::new(heads);
+    let heads = "Server | Failure-free (MiB/s) | Fails at | Minutes until the SSD was filled | \
+        Delivered (MiB/s) | Disk reads (MiB/s) | SSD reads (MiB/s) | SSD writes (MiB/s) | Disk \
+        busy (%) | SSD busy (%) | At first: SSD reads | SSD writes | Note";
+    let mut table = Table::headed(heads);
     for server in servers(compared, workload) {
         let limits: Vec<&Limit> = compared.of(workload, server).collect();
         let climbed = |limit: &&Limit| limit.best.as_ref()?.climbed.clone();

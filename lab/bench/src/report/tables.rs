@@ -9,20 +9,9 @@ use crate::search_driver::Limit;
 
 /// One row for each server under one workload.
 pub fn limits_table(compared: &Compared, workload: &str) -> Table {
-    let heads = [
-        "Server",
-        "Failure-free, offered (MiB/s)",
-        "Fails at",
-        "Asked for",
-        "Delivered",
-        "Drive (MiB/s)",
-        "KiB a seek",
-        "Drive busy (%)",
-        "Processors busy (%)",
-        "Runs",
-        "Note",
-    ];
-    let mut table = Table::new(heads);
+    let heads = "Server | Failure-free, offered (MiB/s) | Fails at | Asked for | Delivered | \
+        Drive (MiB/s) | KiB a seek | Drive busy (%) | Processors busy (%) | Runs | Note";
+    let mut table = Table::headed(heads);
     for server in servers(compared, workload) {
         let limits: Vec<&Limit> = compared.of(workload, server).collect();
         let best = limits.iter().rev().find_map(|limit| limit.best.as_ref());
@@ -151,22 +140,10 @@ pub fn ratios_table(ratios: &[Ratio]) -> Table {
 
 /// One row for each run.
 pub fn runs_table<'r>(records: impl IntoIterator<Item = &'r RunRecord>) -> Table {
-    let heads = [
-        "Server",
-        "Workload",
-        "Offered (MiB/s)",
-        "Seed",
-        "Outcome",
-        "Failed (%)",
-        "Failed in the ramp",
-        "Asked for (MiB/s)",
-        "Delivered (MiB/s)",
-        "Drive (MiB/s)",
-        "KiB a seek",
-        "Drive busy (%)",
-        "Processors busy (%)",
-    ];
-    let mut table = Table::new(heads);
+    let heads = "Server | Workload | Offered (MiB/s) | Seed | Outcome | Failed (%) | Failed in \
+        the ramp | Asked for (MiB/s) | Delivered (MiB/s) | Drive (MiB/s) | KiB a seek | Drive \
+        busy (%) | Processors busy (%)";
+    let mut table = Table::headed(heads);
     for record in records {
         let outcome = match record.verdict.outcome {
             OutcomeName::Passed => "passed",

@@ -35,48 +35,9 @@ pub enum RigError {
         /// The end of what it said.
         words: String,
     },
-    /// No control groups for memory.
-    #[error("memory cannot be limited: no memory controller below /sys/fs/cgroup; mount one")]
-    NoMemoryGroups,
-    /// No network of one's own, or not with this congestion control.
-    #[error(
-        "a network with TCP congestion control {congestion_control} cannot be made: it takes root, \
-         and one of the allowed ones, which are here: {allowed}"
-    )]
-    NoNetwork {
-        /// What was asked for.
-        congestion_control: String,
-        /// What the kernel allows.
-        allowed: String,
-    },
-    /// The link that all share could not be made.
-    #[error(
-        "a link of {link} cannot be made: it takes `tc` (package iproute2) and a kernel with the token \
-         bucket (sch_tbf); leave [network] link out to do without"
-    )]
-    NoLink {
-        /// What was asked for.
-        link: headlong_units::BitRate,
-    },
-    /// A setting of the kernel is not what was written.
-    #[error("{device}: wanted {wanted}, but the kernel has {found}")]
-    NotInForce {
-        /// The block device.
-        device: String,
-        /// What was written.
-        wanted: String,
-        /// What was read back.
-        found: String,
-    },
-    /// The page cache could not be emptied.
-    #[error(
-        "{device} is still mounted somewhere else, so its page cache stays warm: find who holds it \
-         with `grep {device} /proc/*/mountinfo`"
-    )]
-    Warm {
-        /// The block device.
-        device: String,
-    },
+    /// The machine lacks something, or does not do what it was told, with what to do about it.
+    #[error("{0}")]
+    Machine(String),
     /// Another bench has the store.
     #[error("{0} is in use by another bench; wait for it, or name another folder with --store")]
     StoreInUse(String),

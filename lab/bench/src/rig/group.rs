@@ -57,7 +57,8 @@ pub(crate) struct Group {
 impl Group {
     /// Makes one. The name must be unique on the machine.
     pub(crate) fn make(guard: &Guard, name: &str, limit: Option<u64>) -> Result<Self, RigError> {
-        let version = version().ok_or(RigError::NoMemoryGroups)?;
+        let lack = "memory cannot be limited: no memory controller below /sys/fs/cgroup; mount one";
+        let version = version().ok_or_else(|| RigError::Machine(lack.to_owned()))?;
         let root = match version {
             Version::One => ROOT_V1,
             Version::Two => ROOT_V2,

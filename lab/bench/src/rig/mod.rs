@@ -8,6 +8,7 @@
 
 mod control;
 mod disk;
+mod emulated;
 mod error;
 mod group;
 mod guard;
@@ -20,20 +21,20 @@ mod queue;
 mod ssd;
 mod store;
 
-pub(crate) use control::Control;
-pub(crate) use disk::{Disk, DiskSetup, device_name, ready_line, set_words};
+pub(crate) use disk::{Disk, DiskSetup};
+pub(crate) use emulated::Emulated;
 pub use error::RigError;
 pub(crate) use group::Group;
 pub use group::MemoryUse;
-pub(crate) use guard::{Guard, Kind, Start};
+pub(crate) use guard::{Guard, Start};
 pub(crate) use network::PrivateNetwork;
-pub(crate) use pool::is_mounted;
 pub(crate) use process::{Output, Process};
 pub use queue::QueueSettings;
 pub(crate) use queue::set_scheduler;
 pub(crate) use ssd::{Holds, Ssd, SsdSetup};
 use store::Store;
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -106,6 +107,19 @@ pub fn missing(experiment: &Experiment, cells: &[Cell]) -> Vec<String> {
         });
     }
     missing
+}
+
+/// Makes a folder and those around it.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), RigError> {
+    std::fs::create_dir_all(folder).map_err(|error| RigError::io(folder.display(), error))
+}
+
+/// Whether a folder is on another file system than the one around it.
+pub(crate) fn is_mounted(point: &Path) -> bool {
+    let look = |path: Option<&Path>| path.and_then(|path| path.metadata().ok());
+    let (own, around) = (look(Some(point)), look(point.parent()));
+    own.zip(around)
+        .is_some_and(|(own, around)| own.dev() != around.dev())
 }
 
 /// Where a program is.

@@ -75,8 +75,11 @@ impl Mount {
         let deadline = Instant::now() + PATIENCE;
         while Path::new(&shown).exists() {
             if Instant::now() > deadline {
-                let device = self.device.clone();
-                return Err(RigError::Warm { device });
+                let device = &self.device;
+                return Err(RigError::Machine(format!(
+                    "{device} is still mounted somewhere else, so its page cache stays warm: find who \
+                     holds it with `grep {device} /proc/*/mountinfo`"
+                )));
             }
             std::thread::sleep(POLL);
         }

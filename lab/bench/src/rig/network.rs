@@ -70,16 +70,18 @@ impl PrivateNetwork {
             let _ = holder.kill();
             let status = holder.wait();
             if let Some(link) = status.ok().and_then(|status| link_refused(status, wanted)) {
-                return Err(RigError::NoLink { link });
+                return Err(RigError::Machine(format!(
+                    "a link of {link} cannot be made: it takes `tc` (package iproute2) and a kernel \
+                     with the token bucket (sch_tbf); leave [network] link out to do without"
+                )));
             }
             let allowed = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
-            return Err(RigError::NoNetwork {
-                congestion_control: wanted.congestion_control.clone(),
-                allowed: std::fs::read_to_string(allowed)
-                    .unwrap_or_default()
-                    .trim()
-                    .to_owned(),
-            });
+            return Err(RigError::Machine(format!(
+                "a network with TCP congestion control {} cannot be made: it takes root, and one of \
+                 the allowed ones, which are here: {}",
+                wanted.congestion_control,
+                std::fs::read_to_string(allowed).unwrap_or_default().trim()
+            )));
         }
         let _stdin = holder.stdin.take();
         Ok(Self { holder, _stdin })

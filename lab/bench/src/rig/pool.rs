@@ -1,17 +1,15 @@
 //! A ZFS pool on a drive while titles are written to it.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::guard::{Guard, Start};
 use super::process::{Output, Process};
-use super::{Group, RigError};
+use super::{Group, RigError, is_mounted, make_folder};
 use crate::servers::{Listens, Pool, pool_launch};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const POLL: Duration = Duration::from_millis(50);
 
 /// Makes a pool on a device, and gives it up after `work` with its folder.
 pub(super) fn with_new(
@@ -28,7 +26,7 @@ pub(super) fn with_new(
     let Listens::Mount(point) = &launch.listens else {
         return Ok(());
     };
-    fs::create_dir_all(point).map_err(|error| RigError::io(point.display(), error))?;
+    make_folder(point)?;
     for (path, text) in &launch.files {
         fs::write(path, text).map_err(|error| RigError::io(path.display(), error))?;
     }
@@ -44,26 +42,8 @@ pub(super) fn with_new(
     };
     let mut process = Process::start(guard, start, &launch.command, Output::Kept)?;
     process.drain();
-    let deadline = Instant::now() + PATIENCE;
-    while !is_mounted(point) {
-        if process.ended().is_some() || Instant::now() > deadline {
-            process.stop();
-            return Err(RigError::Failed {
-                what: launch.line(),
-                words: process.last_words(),
-            });
-        }
-        std::thread::sleep(POLL);
-    }
+    process.wait_until(&launch.line(), PATIENCE, || is_mounted(point))?;
     let done = work(point);
     process.stop();
     done
-}
-
-/// Whether a folder is on another file system than the one around it.
-pub(crate) fn is_mounted(point: &Path) -> bool {
-    let look = |path: Option<&Path>| path.and_then(|path| path.metadata().ok());
-    let (own, around) = (look(Some(point)), look(point.parent()));
-    own.zip(around)
-        .is_some_and(|(own, around)| own.dev() != around.dev())
 }

@@ -111,6 +111,45 @@ impl Process {
         }
     }
 
+    /// Runs a program to its end, which must be a good one and come in time.
+    pub(crate) fn complete(
+        guard: &Guard,
+        words: &[String],
+        output: Output,
+        patience: Duration,
+    ) -> Result<(), RigError> {
+        let mut process = Self::start(guard, Start::PLAIN, words, output)?;
+        process.drain();
+        if process.wait(patience)?.success() {
+            return Ok(());
+        }
+        let (what, words) = (words.join(" "), process.last_words());
+        Err(RigError::Failed { what, words })
+    }
+
+    /// Waits until it serves, at most so long; `line` is what was typed.
+    pub(crate) fn wait_until(
+        &mut self,
+        line: &str,
+        patience: Duration,
+        serves: impl Fn() -> bool,
+    ) -> Result<(), RigError> {
+        let deadline = Instant::now() + patience;
+        while !serves() {
+            let ended = self.ended();
+            if ended.is_some() || Instant::now() > deadline {
+                self.stop();
+                let how = ended.map_or("does not listen".into(), |status| status.to_string());
+                return Err(RigError::Failed {
+                    what: format!("{line}: {how}:"),
+                    words: self.last_words(),
+                });
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
     /// Asks it to end, then makes it.
     pub(crate) fn stop(&mut self) {
         if self.ended().is_none() {

@@ -37,11 +37,8 @@ pub(crate) fn set(device: &str, kernel: &Kernel) -> Result<QueueSettings, RigErr
     write(device, "read_ahead_kb", &kernel.read_ahead_kb.to_string())?;
     let in_force = look(device)?;
     if in_force.read_ahead_kb != kernel.read_ahead_kb || in_force.scheduler != kernel.scheduler {
-        return Err(RigError::NotInForce {
-            device: device.to_owned(),
-            wanted: format!("{kernel:?}"),
-            found: format!("{in_force:?}"),
-        });
+        let text = format!("{device}: wanted {kernel:?}, but the kernel has {in_force:?}");
+        return Err(RigError::Machine(text));
     }
     Ok(in_force)
 }

@@ -1,21 +1,19 @@
 //! The emulated SSD of a run: made and formatted for it, as a tier or with a file system for a cache
 //! of others, and gone after it.
 
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::process::ChildStdout;
 use std::time::Duration;
 
 use headlong_units::Bytes;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::RigError;
-use super::control::Control;
-use super::disk::{device_name, ready_line};
-use super::guard::{Guard, Kind, Start};
+use super::emulated::Emulated;
+use super::guard::Guard;
 use super::process::{Output, Process};
+use super::{RigError, make_folder};
 use crate::experiment::{Cache, CacheKind, FlashTier};
 use crate::servers::CacheSpace;
+use crate::words::Words;
 
 /// Of the memory that a server may use, so much of what was written to its cache may wait in the page
 /// cache. Without a bound the kernel lets much more wait than the server has, and its reads then stand
@@ -35,8 +33,7 @@ const INODES: u32 = 100_000;
 /// A running SSD with nothing in it yet; it is asked to end when dropped.
 #[derive(Debug)]
 pub(crate) struct Ssd {
-    process: Process,
-    control: Control,
+    drive: Emulated,
     device: PathBuf,
     /// As it was started and formatted.
     pub(crate) commands: Vec<String>,
@@ -44,8 +41,6 @@ pub(crate) struct Ssd {
     point: Option<PathBuf>,
     /// What the experiment says of its size.
     tier_bytes: Option<u64>,
-    /// Held, so that it may go on to print.
-    _stdout: BufReader<ChildStdout>,
 }
 
 /// What an SSD needs.
@@ -93,40 +88,26 @@ impl<'a> Holds<'a> {
 impl SsdSetup<'_> {
     /// The command that starts the SSD.
     pub(crate) fn words(&self, socket: &Path) -> Vec<String> {
-        let mut words = vec![
-            self.headlong.display().to_string(),
-            "disk".into(),
-            "emulate".into(),
-            self.tier.preset.clone(),
-            "--time-scale".into(),
-            self.time_scale.to_string(),
-            "--control".into(),
-            socket.display().to_string(),
-            "--json".into(),
-        ];
-        if let Some(bytes) = self.tier.size_bytes {
-            let bytes = match self.holds {
-                Holds::Tier(_) | Holds::Device => bytes,
-                Holds::Files { .. } => bytes * ROOM,
-            };
-            words.extend(["--size".into(), bytes.to_string()]);
-        }
-        let more = match self.holds {
-            Holds::Tier(_) | Holds::Device => vec!["--file-system".into(), "none".into()],
+        let size = self.tier.size_bytes.map(|bytes| match self.holds {
+            Holds::Tier(_) | Holds::Device => bytes,
+            Holds::Files { .. } => bytes * ROOM,
+        });
+        let words = Words::of(self.headlong, "disk emulate")
+            .word(&self.tier.preset)
+            .option("--time-scale", self.time_scale)
+            .option("--control", socket.display())
+            .plain("--json")
+            .maybe("--size", size);
+        let words = match self.holds {
+            Holds::Tier(_) | Holds::Device => words.plain("--file-system none"),
             // Making the file system takes no time of the model.
-            Holds::Files { point, .. } => vec![
-                "--file-system".into(),
-                "ext4".into(),
-                "--inodes".into(),
-                INODES.to_string(),
-                "--mount".into(),
-                point.display().to_string(),
-                "--timing".into(),
-                "off".into(),
-            ],
+            Holds::Files { point, .. } => words
+                .plain("--file-system ext4")
+                .option("--inodes", INODES)
+                .option("--mount", point.display())
+                .plain("--timing off"),
         };
-        words.extend(more);
-        words
+        words.0
     }
 
     /// The command that makes it a tier, if it is to be one.
@@ -134,18 +115,10 @@ impl SsdSetup<'_> {
         let Holds::Tier(piece) = self.holds else {
             return None;
         };
-        let mut words = vec![
-            self.headlong.display().to_string(),
-            "flash".into(),
-            "format".into(),
-            device.display().to_string(),
-            "--block".into(),
-            Bytes(self.tier.block_bytes).to_string(),
-        ];
-        if let Some(piece) = piece {
-            words.extend(["--piece".into(), piece.to_owned()]);
-        }
-        Some(words)
+        let words = Words::of(self.headlong, "flash format")
+            .word(device.display())
+            .option("--block", Bytes(self.tier.block_bytes));
+        Some(words.maybe("--piece", piece).0)
     }
 }
 
@@ -163,44 +136,27 @@ impl Ssd {
             Holds::Files { point, .. } => Some(point.to_path_buf()),
         };
         if let Some(point) = &point {
-            let made = std::fs::create_dir_all(point);
-            made.map_err(|error| RigError::io(point.display(), error))?;
+            make_folder(point)?;
         }
-        let start = Start {
-            kind: Kind::Disk,
-            ..Start::PLAIN
-        };
-        let mut process = Process::start(guard, start, &command, Output::Kept)?;
-        let (ready, stdout) = ready_line(&mut process)?;
-        let name = device_name(&ready)?;
-        let device = Path::new("/dev").join(&name);
-        let mut control = Control::connect(&socket)?;
-        control.timing(false)?;
+        let mut drive = Emulated::start(guard, &command, &socket)?;
+        let device = Path::new("/dev").join(&drive.device);
+        drive.control.timing(false)?;
         let mut commands = vec![command.join(" ")];
         if let Some(format) = setup.format_words(&device) {
-            let mut formatting = Process::start(guard, Start::PLAIN, &format, Output::Kept)?;
-            formatting.drain();
-            if !formatting.wait(FORMAT_PATIENCE)?.success() {
-                return Err(RigError::Failed {
-                    what: format.join(" "),
-                    words: formatting.last_words(),
-                });
-            }
+            Process::complete(guard, &format, Output::Kept, FORMAT_PATIENCE)?;
             commands.push(format.join(" "));
         }
         if let Holds::Files { memory, .. } = setup.holds
             && let Some(memory) = memory
         {
-            bound_unwritten(&name, memory / UNWRITTEN_PART)?;
+            bound_unwritten(&drive.device, memory / UNWRITTEN_PART)?;
         }
         Ok(Self {
-            process,
-            control,
+            drive,
             device,
             commands,
             point,
             tier_bytes: setup.tier.size_bytes,
-            _stdout: stdout,
         })
     }
 
@@ -223,31 +179,25 @@ impl Ssd {
 
     /// Its counters so far.
     pub(crate) fn counters(&mut self) -> Result<Value, RigError> {
-        self.control.ask(&json!({ "do": "counters" }))
+        self.drive.counters()
     }
 
     /// From now on it takes its time, and what it does is counted.
     pub(crate) fn begin(&mut self) -> Result<(), RigError> {
-        self.control.ask(&json!({ "do": "counters_reset" }))?;
-        self.control.timing(true)
+        self.drive.reset_counters()?;
+        self.drive.control.timing(true)
     }
 
     /// How late it answers is counted from here on.
     pub(crate) fn forget_lateness(&mut self) -> Result<(), RigError> {
-        self.control.forget_lateness()
+        self.drive.control.forget_lateness()
     }
 
     /// Its counters; its times are off afterwards.
     pub(crate) fn end(&mut self) -> Result<Value, RigError> {
-        let counters = self.control.ask(&json!({ "do": "counters" }))?;
-        self.control.timing(false)?;
+        let counters = self.drive.counters()?;
+        self.drive.control.timing(false)?;
         Ok(counters)
-    }
-}
-
-impl Drop for Ssd {
-    fn drop(&mut self) {
-        self.process.stop();
     }
 }
 

@@ -1,7 +1,8 @@
 //! Apache with its event MPM: Debian's defaults for what is not named.
 
-use super::launch::{Launch, Listens, Place, Status, scaled_ms, text};
+use super::launch::{Launch, Place, scaled_ms};
 use crate::experiment::Apache;
+use crate::words::Words;
 
 /// Where Debian keeps them.
 const MODULES: &str = "/usr/lib/apache2/modules";
@@ -9,14 +10,10 @@ const THREADS_PER_CHILD: u32 = 64;
 
 pub(super) fn launch(settings: &Apache, place: &Place) -> Launch {
     let file = place.folder.join("apache.conf");
-    let command = ["apache2", "-D", "FOREGROUND", "-f", &text(&file)];
-    Launch {
-        under: Vec::new(),
-        command: command.map(str::to_owned).to_vec(),
-        files: vec![(file, config(settings, place))],
-        status: Status::Nowhere,
-        listens: Listens::Port(place.port),
-    }
+    let Words(command) = Words::default()
+        .plain("apache2 -D FOREGROUND")
+        .option("-f", file.display());
+    Launch::of_others(place, command, vec![(file, config(settings, place))])
 }
 
 fn config(settings: &Apache, place: &Place) -> String {

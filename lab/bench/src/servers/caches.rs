@@ -8,8 +8,10 @@
 
 use headlong_units::MIB;
 
-use super::launch::{CacheSpace, Launch, Listens, Place, Status, scaled_ms, text};
+use super::launch::{CacheSpace, Files, Launch, Place, scaled_ms, text};
+use super::nginx::command;
 use crate::experiment::{Cache, CacheKind};
+use crate::words::Words;
 
 /// A year: nothing becomes stale in a run.
 const VALID_DAYS: u32 = 365;
@@ -33,16 +35,10 @@ pub(super) fn launch(
         CacheKind::Varnish => varnish(space, place, behind),
         CacheKind::Zfs => return None,
     };
-    Some(Launch {
-        under: Vec::new(),
-        command,
-        files,
-        status: Status::Nowhere,
-        listens: Listens::Port(place.port),
-    })
+    Some(Launch::of_others(place, command, files))
 }
 
-type Parts = (Vec<String>, Vec<(std::path::PathBuf, String)>);
+type Parts = (Vec<String>, Files);
 
 fn nginx(slice: Option<u64>, space: &CacheSpace, place: &Place, behind: u16) -> Parts {
     let file = place.folder.join("cache-nginx.conf");
@@ -109,8 +105,7 @@ inactive={VALID_DAYS}d use_temp_path=off;
         cache = space.folder.display(),
         size = space.bytes,
     );
-    let command = ["nginx", "-c", &text(&file), "-p", &folder, "-e", "stderr"];
-    (command.map(str::to_owned).to_vec(), vec![(file, config)])
+    (command(&file, place), vec![(file, config)])
 }
 
 /// It wants its files in folders of its own, and a file that says where they are.
@@ -204,31 +199,14 @@ sub vcl_backend_response {{
         space.folder.display(),
         space.bytes / MIB
     );
-    let address = format!("127.0.0.1:{}", place.port);
-    let work = text(&place.folder.join("varnish"));
-    let vcl = text(&file);
     // One file too many to make room for is a failed request, unless so many may go for it.
-    let command = [
-        "varnishd",
-        "-F",
-        "-j",
-        "none",
-        "-a",
-        &address,
-        "-f",
-        &vcl,
-        "-n",
-        &work,
-        "-s",
-        &store,
-        "-s",
-        "Transient=malloc,16M",
-        "-p",
-        "thread_pools=1",
-        "-p",
-        "thread_pool_min=200",
-        "-p",
-        "nuke_limit=1000",
-    ];
-    (command.map(str::to_owned).to_vec(), vec![(file, rules)])
+    let command = Words::default()
+        .plain("varnishd -F -j none")
+        .option("-a", format_args!("127.0.0.1:{}", place.port))
+        .option("-f", file.display())
+        .option("-n", place.folder.join("varnish").display())
+        .option("-s", store)
+        .plain("-s Transient=malloc,16M -p thread_pools=1 -p thread_pool_min=200")
+        .plain("-p nuke_limit=1000");
+    (command.0, vec![(file, rules)])
 }

@@ -1,7 +1,8 @@
 //! A proxy in front of a server, as its manual says for large files: connections to the server are
 //! kept, nothing is buffered on disk, and `X-Forwarded-For` says who asks.
 
-use super::launch::{Launch, Listens, Place, Status, scaled_ms, text};
+use super::launch::{Launch, Place, scaled_ms, text};
+use super::nginx::command;
 use crate::experiment::Front;
 
 /// Takes viewers at the place's port, and asks the server at `behind`.
@@ -9,9 +10,7 @@ pub(super) fn launch(front: Front, place: &Place, behind: u16) -> Launch {
     let (file, config, command) = match front {
         Front::Nginx => {
             let file = place.folder.join("front-nginx.conf");
-            let (name, folder) = (text(&file), text(&place.folder));
-            let command = ["nginx", "-c", &name, "-p", &folder, "-e", "stderr"];
-            let command = command.map(str::to_owned).to_vec();
+            let command = command(&file, place);
             (file, nginx(place, behind), command)
         }
         Front::HaProxy => {
@@ -20,13 +19,7 @@ pub(super) fn launch(front: Front, place: &Place, behind: u16) -> Launch {
             (file, haproxy(place, behind), command.to_vec())
         }
     };
-    Launch {
-        under: Vec::new(),
-        command,
-        files: vec![(file, config)],
-        status: Status::Nowhere,
-        listens: Listens::Port(place.port),
-    }
+    Launch::of_others(place, command, vec![(file, config)])
 }
 
 fn nginx(place: &Place, behind: u16) -> String {

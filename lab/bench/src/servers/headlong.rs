@@ -3,6 +3,7 @@
 use headlong_units::{Bytes, MIB};
 
 use super::launch::{Launch, Listens, Place, Status, text};
+use crate::words::Words;
 
 /// Of a limit on memory, one part in so many is for the process itself: connections, sockets,
 /// tables, and what the allocator keeps.
@@ -18,14 +19,9 @@ pub(crate) fn pool_memory(limit: u64) -> Bytes {
 
 pub(super) fn launch(config: &str, place: &Place) -> Launch {
     let file = place.folder.join("headlong.toml");
-    let command = vec![
-        text(&place.headlong),
-        "serve".into(),
-        "--config".into(),
-        text(&file),
-        "--time-scale".into(),
-        place.time_scale.to_string(),
-    ];
+    let Words(command) = Words::of(&place.headlong, "serve")
+        .option("--config", file.display())
+        .option("--time-scale", place.time_scale);
     Launch {
         under: Vec::new(),
         command,

@@ -76,6 +76,9 @@ impl Place {
     }
 }
 
+/// Files with their text.
+pub(crate) type Files = Vec<(PathBuf, String)>;
+
 /// How to start a server.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Launch {
@@ -84,7 +87,7 @@ pub(crate) struct Launch {
     /// Words of the command.
     pub(crate) command: Vec<String>,
     /// Files to write before, with their text.
-    pub(crate) files: Vec<(PathBuf, String)>,
+    pub(crate) files: Files,
     /// Where it tells about itself in JSON.
     pub(crate) status: Status,
     /// Where it listens.
@@ -92,6 +95,17 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
+    /// A server of others at the place's port, which tells nothing about itself.
+    pub(super) fn of_others(place: &Place, command: Vec<String>, files: Files) -> Self {
+        Self {
+            under: Vec::new(),
+            command,
+            files,
+            status: Status::Nowhere,
+            listens: Listens::Port(place.port),
+        }
+    }
+
     /// What is typed.
     pub(crate) fn line(&self) -> String {
         let words = self.under.iter().chain(&self.command);

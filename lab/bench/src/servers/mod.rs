@@ -84,13 +84,10 @@ fn launch(kind: &ServerKind, place: &Place) -> Launch {
         ServerKind::Headlong { config } => headlong::launch(config, place),
         ServerKind::Nginx(settings) => nginx::launch(settings, place),
         ServerKind::Apache(settings) => apache::launch(settings, place),
-        ServerKind::Command { words } => Launch {
-            under: Vec::new(),
-            command: words.iter().map(|word| filled(word, place)).collect(),
-            files: Vec::new(),
-            status: Status::Nowhere,
-            listens: Listens::Port(place.port),
-        },
+        ServerKind::Command { words } => {
+            let words = words.iter().map(|word| filled(word, place));
+            Launch::of_others(place, words.collect(), Vec::new())
+        }
     }
 }
 

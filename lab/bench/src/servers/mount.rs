@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::launch::{Launch, Listens, Place, Status, text};
+use super::launch::{Launch, Listens, Place, Status};
+use crate::words::Words;
 
 /// Where the server finds the titles.
 pub(super) fn point(place: &Place) -> PathBuf {
@@ -13,16 +14,11 @@ pub(super) fn point(place: &Place) -> PathBuf {
 pub(super) fn launch(place: &Place) -> Launch {
     let point = point(place);
     let (file, keys) = place.reader_file();
-    let command = vec![
-        text(&place.headlong),
-        "mount".into(),
-        text(&place.root),
-        text(&point),
-        "--time-scale".into(),
-        place.time_scale.to_string(),
-        "--config".into(),
-        text(&file),
-    ];
+    let Words(command) = Words::of(&place.headlong, "mount")
+        .word(place.root.display())
+        .word(point.display())
+        .option("--time-scale", place.time_scale)
+        .option("--config", file.display());
     Launch {
         under: Vec::new(),
         command,

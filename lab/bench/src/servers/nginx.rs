@@ -1,21 +1,23 @@
 //! nginx, set up as an operator would who has read its manual on large files.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
-use super::launch::{Launch, Listens, Place, Status, scaled_ms, text};
+use super::launch::{Launch, Place, scaled_ms, text};
 use crate::experiment::Nginx;
+use crate::words::Words;
 
 pub(super) fn launch(settings: &Nginx, place: &Place) -> Launch {
     let file = place.folder.join("nginx.conf");
-    let folder = text(&place.folder);
-    let command = ["nginx", "-c", &text(&file), "-p", &folder, "-e", "stderr"];
-    Launch {
-        under: Vec::new(),
-        command: command.map(str::to_owned).to_vec(),
-        files: vec![(file, config(settings, place))],
-        status: Status::Nowhere,
-        listens: Listens::Port(place.port),
-    }
+    let command = command(&file, place);
+    Launch::of_others(place, command, vec![(file, config(settings, place))])
+}
+
+/// nginx with this configuration, and nothing of its own anywhere else.
+pub(super) fn command(file: &Path, place: &Place) -> Vec<String> {
+    let words = Words::default().plain("nginx").option("-c", file.display());
+    let words = words.option("-p", place.folder.display());
+    words.plain("-e stderr").0
 }
 
 fn config(settings: &Nginx, place: &Place) -> String {

@@ -31,7 +31,7 @@ use crate::parallel::in_parallel;
 use crate::quality::{Quality, Shortfall, Viewed};
 use crate::record::{DiskFacts, Load, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
 use crate::rig::{MemoryUse, QueueSettings, RigError};
-use crate::run::settings;
+use crate::same_run::settings;
 use crate::search::{Probe, Search, Searched};
 use crate::search_driver::Runner;
 

@@ -27,29 +27,17 @@ const SWEEP_INTERVAL: u64 = 1 << 18;
 /// The end of a list.
 const NOBODY: u32 = u32::MAX;
 
-/// How the cache divides its lists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum CacheKind {
-    /// Two lists, and large folios where windows are large: ext4 on Linux since 6.16.
-    #[default]
-    LargeFolios,
-    /// Two lists of single pages: earlier kernels.
-    Pages,
-    /// One list by last use: the textbook's.
-    Lru,
-}
-
-impl CacheKind {
-    /// Every kind, in the order of the manual.
-    pub const ALL: &[Self] = &[Self::LargeFolios, Self::Pages, Self::Lru];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::LargeFolios => "large-folios",
-            Self::Pages => "pages",
-            Self::Lru => "lru",
-        }
+headlong_units::names! {
+    /// How the cache divides its lists.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+    pub enum CacheKind {
+        /// Two lists, and large folios where windows are large: ext4 on Linux since 6.16.
+        #[default]
+        LargeFolios => "large-folios",
+        /// Two lists of single pages: earlier kernels.
+        Pages => "pages",
+        /// One list by last use: the textbook's.
+        Lru => "lru",
     }
 }
 

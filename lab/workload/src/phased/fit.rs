@@ -279,47 +279,26 @@ fn correct(specification: &mut Specification, seen: &Observed, got: &Observed) {
     if !want.session_s.is_empty() {
         viewing.glance_share =
             (viewing.glance_share + want.glance_share - have.glance_share).clamp(0.0, 1.0);
-        shift(
-            &mut viewing.glance_s,
-            &want.glance_s,
-            &have.glance_s,
-            (0.0, 40.0),
-        );
-        shift(
-            &mut viewing.stay,
-            &want.stay_share,
-            &have.stay_share,
-            (0.0, 10.0),
-        );
-        shift(
-            &mut viewing.start,
-            &want.start_share,
-            &have.start_share,
-            (0.0, 1.0),
-        );
-        scale(
-            &mut viewing.skips_per_hour,
-            want.skips_per_hour,
-            have.skips_per_hour,
-            3600.0,
-        );
+        let shift = |curve: &mut Empirical, of: fn(&ViewingSeen) -> &Points, most: f64| {
+            shift(curve, of(want), of(have), (0.0, most));
+        };
+        shift(&mut viewing.glance_s, |of| &of.glance_s, 40.0);
+        shift(&mut viewing.stay, |of| &of.stay_share, 10.0);
+        shift(&mut viewing.start, |of| &of.start_share, 1.0);
+        let scale = |value: &mut f64, of: fn(&ViewingSeen) -> f64, most: f64| {
+            scale(value, of(want), of(have), most);
+        };
+        scale(&mut viewing.skips_per_hour, |of| of.skips_per_hour, 3600.0);
         scale(
             &mut viewing.pauses_per_hour,
-            want.pauses_per_hour,
-            have.pauses_per_hour,
+            |of| of.pauses_per_hour,
             3600.0,
         );
-        scale(
-            &mut viewing.pause_at_start,
-            want.pause_at_start,
-            have.pause_at_start,
-            1.0,
-        );
+        scale(&mut viewing.pause_at_start, |of| of.pause_at_start, 1.0);
         if specification.catalogue.rates == Rates::Several {
             scale(
                 &mut viewing.changes_per_hour,
-                want.changes_per_hour,
-                have.changes_per_hour,
+                |of| of.changes_per_hour,
                 3600.0,
             );
         }
@@ -328,7 +307,7 @@ fn correct(specification: &mut Specification, seen: &Observed, got: &Observed) {
             .clamp(0.0, 1.0 - viewing.up_share);
         let (want, have) = (seen.phases.transient_share, got.phases.transient_share);
         let mut slowness = 1.0 / specification.network.transient_share;
-        scale(&mut slowness, want, have, 50.0);
+        self::scale(&mut slowness, want, have, 50.0);
         specification.network.transient_share = 1.0 / slowness.max(1.0);
     }
     correct_rates(specification, seen, got);
@@ -408,67 +387,35 @@ fn correct_device(device: &mut Device, want: &DeviceSeen, have: &DeviceSeen, is_
     if have.sessions < 20 {
         return;
     }
-    scale(
-        &mut device.both_share,
-        want.both_share,
-        have.both_share,
-        1.0,
-    );
-    scale(&mut device.probe_s, want.probe_s, have.probe_s, 3600.0);
+    let scale = |value: &mut f64, of: fn(&DeviceSeen) -> f64, most: f64| {
+        scale(value, of(want), of(have), most);
+    };
+    scale(&mut device.both_share, |of| of.both_share, 1.0);
+    scale(&mut device.probe_s, |of| of.probe_s, 3600.0);
     device.probe_s = device.probe_s.max(0.1);
-    let add = |value: &mut f64, want: f64, have: f64, (from, to): (f64, f64)| {
+    let add = |value: &mut f64, of: fn(&DeviceSeen) -> f64, (from, to): (f64, f64)| {
+        let (want, have) = (of(want), of(have));
         if want > 0.0 && have > 0.0 {
             *value = (*value + want - have).clamp(from, to);
         }
     };
     if is_adaptive {
-        add(
-            &mut device.probes_first,
-            want.probes_first,
-            have.probes_first,
-            (0.0, 100.0),
-        );
-        add(
-            &mut device.probes_next,
-            want.probes_next,
-            have.probes_next,
-            (0.0, 100.0),
-        );
+        add(&mut device.probes_first, |of| of.probes_first, (0.0, 100.0));
+        add(&mut device.probes_next, |of| of.probes_next, (0.0, 100.0));
     }
-    add(
-        &mut device.audio_probes,
-        want.audio_chains,
-        have.audio_chains,
-        (0.0, 100.0),
-    );
-    add(
-        &mut device.buffer_s,
-        want.ahead_s,
-        have.ahead_s,
-        (1.0, 36_000.0),
-    );
+    add(&mut device.audio_probes, |of| of.audio_chains, (0.0, 100.0));
+    add(&mut device.buffer_s, |of| of.ahead_s, (1.0, 36_000.0));
     add(
         &mut device.audio_buffer_s,
-        want.audio_ahead_s,
-        have.audio_ahead_s,
+        |of| of.audio_ahead_s,
         (1.0, 36_000.0),
     );
     if device.form == Form::Chunk {
-        scale(
-            &mut device.spacing_s,
-            want.spacing_s,
-            have.spacing_s,
-            3600.0,
-        );
-        scale(
-            &mut device.request_s,
-            want.request_s,
-            have.request_s,
-            3600.0,
-        );
+        scale(&mut device.spacing_s, |of| of.spacing_s, 3600.0);
+        scale(&mut device.request_s, |of| of.request_s, 3600.0);
         device.request_s = device.request_s.max(0.1);
         let mut part = device.part_bytes_max as f64;
-        scale(&mut part, want.request_bytes, have.request_bytes, 1e12);
+        scale(&mut part, |of| of.request_bytes, 1e12);
         device.part_bytes_max = (libm::round(part) as u64).max(1024);
         // A whole number that is measured too high by requests that ended within one second.
         if want.connections.abs_diff(have.connections) >= 2 {
@@ -480,12 +427,7 @@ fn correct_device(device: &mut Device, want: &DeviceSeen, have: &DeviceSeen, is_
         device.spacing_s = device.spacing_s.min(SPACING_MAX_S);
     }
     if device.is_separate && device.audio_form == Form::Chunk {
-        scale(
-            &mut device.audio_request_s,
-            want.audio_request_s,
-            have.audio_request_s,
-            3600.0,
-        );
+        scale(&mut device.audio_request_s, |of| of.audio_request_s, 3600.0);
         device.audio_request_s = device.audio_request_s.max(0.1);
     }
 }

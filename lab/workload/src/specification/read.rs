@@ -88,10 +88,10 @@ impl Specification {
                 .get("name", &text())
                 .unwrap_or_else(|| "unnamed".to_owned()),
             groups: groups(table),
-            catalogue_seed: table.get("catalogue.seed", &whole::<u64>()).unwrap_or(1),
+            catalogue_seed: table.get_or("catalogue.seed", &whole::<u64>(), 1),
             storage: Storage {
                 form: table.get("catalogue.chunk", &form()).unwrap_or_default(),
-                pad_bytes: table.get("catalogue.pad", &size()).unwrap_or(4 * KIB),
+                pad_bytes: table.get_or("catalogue.pad", &size(), 4 * KIB),
             },
             sessions: sessions(table),
             viewing: viewing(table),
@@ -152,35 +152,29 @@ fn group(table: &mut Document, name: String) -> TitleGroup {
         && !table.wins(&key("renditions"), &key("segment_bytes"));
     TitleGroup {
         count: u32::try_from(count.unwrap_or(1)).unwrap_or(1),
-        zipf_alpha: table
-            .get(&key("zipf_alpha"), &number().between(0.0, 10.0))
-            .unwrap_or(0.8),
-        weight: table
-            .get(&key("weight"), &number().between(0.0, 1e9))
-            .unwrap_or(1.0),
+        zipf_alpha: table.get_or(&key("zipf_alpha"), &number().between(0.0, 10.0), 0.8),
+        weight: table.get_or(&key("weight"), &number().between(0.0, 1e9), 1.0),
         durations: table
             .get(&key("durations"), &curve(true))
             .unwrap_or_else(|| named("youtube-2011-duration")),
-        median_durations: table
-            .get(
-                &key("median_durations"),
-                &whole::<u64>().at_most(TITLES_MAX),
-            )
-            .unwrap_or(2) as u32,
-        segment_time: table
-            .get(&key("segment_time"), &time())
-            .unwrap_or(Duration::from_secs(10)),
+        median_durations: table.get_or(
+            &key("median_durations"),
+            &whole::<u64>().at_most(TITLES_MAX),
+            2,
+        ) as u32,
+        segment_time: table.get_or(&key("segment_time"), &time(), Duration::from_secs(10)),
         segment_bytes: segment_bytes.unwrap_or(vec![(512 * KIB, 1.0)]),
         renditions: renditions.filter(|_| !sizes_count).unwrap_or_default(),
-        segment_variation: table
-            .get(&key("segment_variation"), &number().between(0.0, 0.99))
-            .unwrap_or(0.0),
-        table_entry_bytes: table
-            .get(
-                &key("table_entry_bytes"),
-                &whole::<u64>().at_most(ENTRY_BYTES_MAX),
-            )
-            .unwrap_or(0),
+        segment_variation: table.get_or(
+            &key("segment_variation"),
+            &number().between(0.0, 0.99),
+            0.0,
+        ),
+        table_entry_bytes: table.get_or(
+            &key("table_entry_bytes"),
+            &whole::<u64>().at_most(ENTRY_BYTES_MAX),
+            0,
+        ),
         name,
     }
 }
@@ -196,12 +190,12 @@ fn sessions(table: &mut Document) -> Sessions {
         ("constant", Arrivals::Constant),
     ];
     let ramp = |table: &mut Document, end: &str| Ramp {
-        sessions: table
-            .get(&format!("sessions.ramp_{end}"), &whole::<u64>())
-            .unwrap_or(0),
-        time: table
-            .get(&format!("sessions.ramp_{end}_time"), &time())
-            .unwrap_or(Duration::ZERO),
+        sessions: table.get_or(&format!("sessions.ramp_{end}"), &whole::<u64>(), 0),
+        time: table.get_or(
+            &format!("sessions.ramp_{end}_time"),
+            &time(),
+            Duration::ZERO,
+        ),
     };
     let count_wins = table.wins("sessions.count", "sessions.length");
     Sessions {
@@ -210,20 +204,16 @@ fn sessions(table: &mut Document) -> Sessions {
             (_, Some(time)) => Extent::Time(time),
             (count, None) => Extent::Sessions(count.unwrap_or(1000)),
         },
-        rate: table
-            .get("sessions.rate", &sessions_rate())
-            .unwrap_or(Rate::Bytes(20.0 * MIB as f64)),
-        arrivals: table
-            .get("sessions.arrivals", &choice(&arrivals))
-            .unwrap_or(Arrivals::Poisson),
+        rate: table.get_or(
+            "sessions.rate",
+            &sessions_rate(),
+            Rate::Bytes(20.0 * MIB as f64),
+        ),
+        arrivals: table.get_or("sessions.arrivals", &choice(&arrivals), Arrivals::Poisson),
         ramp_up: ramp(table, "up"),
         ramp_down: ramp(table, "down"),
-        resume_time: table
-            .get("sessions.resume_time", &time())
-            .unwrap_or(Duration::ZERO),
-        warming_count: table
-            .get("sessions.warming", &whole::<u64>().at_most(1_000_000))
-            .unwrap_or(0),
+        resume_time: table.get_or("sessions.resume_time", &time(), Duration::ZERO),
+        warming_count: table.get_or("sessions.warming", &whole::<u64>().at_most(1_000_000), 0),
     }
 }
 
@@ -232,13 +222,10 @@ fn viewing(table: &mut Document) -> Viewing {
         ("beginning", Start::Beginning),
         ("random-segment", Start::RandomSegment),
     ];
-    let chance = |table: &mut Document, key: &str| {
-        table.get(key, &number().between(0.0, 1.0)).unwrap_or(0.0)
-    };
+    let chance =
+        |table: &mut Document, key: &str| table.get_or(key, &number().between(0.0, 1.0), 0.0);
     Viewing {
-        start: table
-            .get("viewing.start", &choice(&starts))
-            .unwrap_or(Start::Beginning),
+        start: table.get_or("viewing.start", &choice(&starts), Start::Beginning),
         fraction: table
             .get("viewing.fraction", &curve(false))
             .unwrap_or_else(|| named("youtube-2011-fraction")),
@@ -253,31 +240,32 @@ fn viewing(table: &mut Document) -> Viewing {
 
 fn requests(table: &mut Document) -> Requests {
     Requests {
-        size: table
-            .get("requests.size", &request_size())
-            .unwrap_or(RequestSize::Time(Duration::from_secs(10))),
-        unpaced: table
-            .get(
-                "requests.unpaced",
-                &whole::<u64>().at_most(u64::from(u32::MAX)),
-            )
-            .unwrap_or(3) as u32,
-        pacing: table.get("requests.pacing", &flag()).unwrap_or(true),
-        timeout: table
-            .get("requests.timeout", &time().optional().or_word("off", None))
-            .unwrap_or(Some(Duration::from_secs(10))),
-        connections: table
-            .get("requests.connections", &whole::<u64>().at_most(64))
-            .unwrap_or(1) as u32,
+        size: table.get_or(
+            "requests.size",
+            &request_size(),
+            RequestSize::Time(Duration::from_secs(10)),
+        ),
+        unpaced: table.get_or(
+            "requests.unpaced",
+            &whole::<u64>().at_most(u64::from(u32::MAX)),
+            3,
+        ) as u32,
+        pacing: table.get_or("requests.pacing", &flag(), true),
+        timeout: table.get_or(
+            "requests.timeout",
+            &time().optional().or_word("off", None),
+            Some(Duration::from_secs(10)),
+        ),
+        connections: table.get_or("requests.connections", &whole::<u64>().at_most(64), 1) as u32,
         identity: table
             .get("requests.identity", &choice(&Identity::ALL))
             .unwrap_or_default(),
-        open_ended: table.get("requests.open_ended", &flag()).unwrap_or(false),
+        open_ended: table.get_or("requests.open_ended", &flag(), false),
     }
 }
 
 fn classes(table: &mut Document) -> Vec<NetworkClass> {
-    let throttled = table.get("requests.throttled", &flag()).unwrap_or(true);
+    let throttled = table.get_or("requests.throttled", &flag(), true);
     let names = table.children("network");
     let mut classes: Vec<NetworkClass> = names.into_iter().map(|name| class(table, name)).collect();
     if !throttled {
@@ -298,16 +286,13 @@ fn classes(table: &mut Document) -> Vec<NetworkClass> {
 fn class(table: &mut Document, name: String) -> NetworkClass {
     let key = |key: &str| format!("network.{name}.{key}");
     NetworkClass {
-        bandwidth: table
-            .get(
-                &key("bandwidth"),
-                &bit_rate().optional().or_word("unlimited", None),
-            )
-            .unwrap_or(None),
-        delay: table.get(&key("delay"), &time()).unwrap_or(Duration::ZERO),
-        share: table
-            .get(&key("share"), &number().between(0.0, 1e9))
-            .unwrap_or(1.0),
+        bandwidth: table.get_or(
+            &key("bandwidth"),
+            &bit_rate().optional().or_word("unlimited", None),
+            None,
+        ),
+        delay: table.get_or(&key("delay"), &time(), Duration::ZERO),
+        share: table.get_or(&key("share"), &number().between(0.0, 1e9), 1.0),
         name,
     }
 }

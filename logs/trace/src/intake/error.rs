@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use crate::files::FilesError;
 use crate::parts::PartsError;
 use crate::read::FormatError;
-use crate::read::recognise::{Tried, outcomes};
 
 /// Why logs could not be taken in.
 #[derive(Debug, thiserror::Error)]
@@ -69,73 +68,7 @@ pub enum IntakeError {
     Parts(#[from] PartsError),
 }
 
-/// Why one log cannot be read.
+/// Why one log cannot be read, and what to do about it.
 #[derive(Debug, thiserror::Error)]
-pub enum LogError {
-    /// It cannot be opened.
-    #[error("{log} cannot be read: {source}")]
-    Open {
-        /// Which.
-        log: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// It is packed by something that is not known here.
-    #[error("{log} is packed by {by}, which is not unpacked here; unpack it: {by} -dc {log}")]
-    Packed {
-        /// Which.
-        log: String,
-        /// By what.
-        by: &'static str,
-    },
-    /// It is no text.
-    #[error(
-        "{log} is no text, so no log; gzip and zstd are unpacked here, other packings are to be \
-         unpacked before"
-    )]
-    Binary {
-        /// Which.
-        log: String,
-    },
-    /// Nobody knows what format it is in.
-    #[error(
-        "{log} is in no known format. Tried:\n{}\nSay what it is: --log-format '...' with the \
-         log_format (nginx) or LogFormat (Apache) of the server's configuration, or --format NAME, \
-         for keys or columns of other names --format 'json:time=THEIRS,target=THEIRS,bytes=THEIRS'; \
-         or leave this log out",
-        outcomes(tried)
-    )]
-    Unknown {
-        /// Which.
-        log: String,
-        /// What was tried.
-        tried: Vec<Tried>,
-    },
-    /// Nothing is called what is said to name the session.
-    #[error(
-        "{log}: nothing in its first lines is called `{wanted}` and names a session; there are {}",
-        there_is.join(", ")
-    )]
-    NoSession {
-        /// Which.
-        log: String,
-        /// What it should be called.
-        wanted: String,
-        /// What there is.
-        there_is: Vec<String>,
-    },
-    /// Tables of columns are not read from a stream.
-    #[error("{log}: Parquet cannot be read from a stream; name a file")]
-    Stream {
-        /// Which.
-        log: String,
-    },
-    /// A table of columns is not a request log.
-    #[error("{log}: {what}")]
-    Table {
-        /// Which.
-        log: String,
-        /// What is wrong.
-        what: String,
-    },
-}
+#[error("{0}")]
+pub struct LogError(pub(super) String);

@@ -14,7 +14,7 @@ use super::taken::LogTold;
 use crate::names::hash;
 use crate::parquet::read::Table;
 use crate::read::Reader;
-use crate::read::recognise::{NotFound, recognise};
+use crate::read::recognise::{NotFound, outcomes, recognise};
 use crate::read::source::{Blocks, HEAD_BYTES, Head, Packing, look};
 
 /// A log that will be read.
@@ -78,10 +78,10 @@ pub(super) fn open(intake: &Intake) -> Result<Logs, IntakeError> {
     for (number, path) in intake.logs.iter().enumerate() {
         match look(path, &read_bytes) {
             Ok(head) => heads.push((number as u32, path.clone(), head)),
-            Err(source) => wrong.push(LogError::Open {
-                log: told(path),
-                source,
-            }),
+            Err(error) => {
+                let log = told(path);
+                wrong.push(LogError(format!("{log} cannot be read: {error}")));
+            }
         }
     }
     let left_out = leave_out_copies(&mut heads);
@@ -139,9 +139,18 @@ fn contents(
     mut head: Head,
 ) -> Result<Option<Recognised>, NotRead> {
     let log = told(path);
+    let wrong = |text: String| Err(LogError(text).into());
     match head.packing {
-        Packing::Other(by) => return Err(LogError::Packed { log, by }.into()),
-        Packing::Parquet if head.input.is_some() => return Err(LogError::Stream { log }.into()),
+        Packing::Other(by) => {
+            return wrong(format!(
+                "{log} is packed by {by}, which is not unpacked here; unpack it: {by} -dc {log}"
+            ));
+        }
+        Packing::Parquet if head.input.is_some() => {
+            return wrong(format!(
+                "{log}: Parquet cannot be read from a stream; name a file"
+            ));
+        }
         Packing::Parquet => {
             let table = Table::open(
                 path,
@@ -149,7 +158,7 @@ fn contents(
                 intake.session_field.as_deref(),
                 intake.looks_at_devices_and_drives(),
             );
-            let table = table.map_err(|what| LogError::Table { log, what })?;
+            let table = table.map_err(|what| LogError(format!("{log}: {what}")))?;
             let contents = Contents::Table {
                 table,
                 group_next: AtomicUsize::new(0),
@@ -169,14 +178,25 @@ fn contents(
         }
         Err(NotFound::Empty) => Ok(None),
         Err(NotFound::Format(error)) => Err(NotRead::Format(error)),
-        Err(NotFound::Binary) => Err(LogError::Binary { log }.into()),
-        Err(NotFound::Tried(tried)) => Err(LogError::Unknown { log, tried }.into()),
-        Err(NotFound::NoSession(there_is)) => Err(LogError::NoSession {
-            log,
-            wanted: intake.session_field.clone().unwrap_or_default(),
-            there_is,
+        Err(NotFound::Binary) => wrong(format!(
+            "{log} is no text, so no log; gzip and zstd are unpacked here, other packings are to be \
+             unpacked before"
+        )),
+        Err(NotFound::Tried(tried)) => wrong(format!(
+            "{log} is in no known format. Tried:\n{}\nSay what it is: --log-format '...' with the \
+             log_format (nginx) or LogFormat (Apache) of the server's configuration, or --format NAME, \
+             for keys or columns of other names --format 'json:time=THEIRS,target=THEIRS,bytes=THEIRS'; \
+             or leave this log out",
+            outcomes(&tried)
+        )),
+        Err(NotFound::NoSession(there_is)) => {
+            let wanted = intake.session_field.as_deref().unwrap_or_default();
+            let there_is = there_is.join(", ");
+            wrong(format!(
+                "{log}: nothing in its first lines is called `{wanted}` and names a session; there are \
+                 {there_is}"
+            ))
         }
-        .into()),
     }
 }
 

@@ -6,8 +6,7 @@ use headlong_sim::Record;
 use super::published::{TABLE_1, said};
 use super::results::{InAction, Limit, Outcome, Reproduced, name_of};
 use super::scenarios::{Memory, SCALES, SCALES_SIZE_MIB, SQUARE_ROOT_SCALE, Sizing};
-use headlong_bench::command::print;
-use headlong_bench::{BenchError, Ending, Options, series_charts, write_section};
+use headlong_bench::{BenchError, Ending, Options, series_charts};
 
 /// Name of the marks in the documentation.
 const MARKS: &str = "automated-prefetching";
@@ -17,21 +16,10 @@ const MB_PER_MIB: f64 = 1.048_576;
 
 /// Writes the page, its JSON beside it and the tables of the documentation, and prints.
 pub(super) fn tell(result: &Reproduced, options: &Options) -> Result<Ending, BenchError> {
-    let failed = |error| BenchError::Result(options.results.display().to_string(), error);
-    std::fs::create_dir_all(&options.results).map_err(failed)?;
-    let json = result.json();
-    let text = serde_json::to_string(&json).map_err(|error| failed(error.into()))?;
-    std::fs::write(options.results.join("results.json"), text).map_err(failed)?;
-    result
-        .page(&options.command_line)
-        .write(&options.report())?;
-    if let Some(file) = &options.markdown {
-        write_section(file, MARKS, &result.text(&options.command_line))?;
-    }
-    print(options, &json, || {
-        let text = result.text(&options.command_line);
-        format!("{text}\nThe page: {}\n", options.report().display())
-    });
+    let (json, text) = (result.json(), result.text(&options.command_line));
+    options.keep(&json)?;
+    let page = result.page(&options.command_line);
+    options.tell(page, (MARKS, &text), (&json, &text))?;
     let holds = result.judged().iter().all(|line| line.holds != Some(false));
     Ok(if holds { Ending::Done } else { Ending::Missed })
 }
@@ -65,25 +53,14 @@ impl Reproduced {
 
     /// Best fixed size, automatic sizes and their ratios.
     fn table(&self, memory: Memory) -> Table {
-        let heads = [
-            "Scenario",
-            "Best size (MB)",
-            "published",
-            "Best (MB/s)",
-            "auto (MB/s)",
-            "auto / best",
-            "auto size (MB)",
-            "auto-paper / best",
-            "published",
-            "best / vanilla",
-            "published",
-            "Share of the possible (%)",
-        ];
+        let heads = "Scenario | Best size (MB) | published | Best (MB/s) | auto (MB/s) | auto / \
+            best | auto size (MB) | auto-paper / best | published | best / vanilla | published | \
+            Share of the possible (%)";
         let caption = match memory {
             Memory::PageCache => "The paper's server: prefetches on a miss into a page cache.",
             Memory::Own => "Headlong's own order and memory management.",
         };
-        let mut table = Table::new(heads).caption(caption);
+        let mut table = Table::headed(heads).caption(caption);
         for outcome in &self.outcomes {
             let said = said(outcome.name);
             let best = outcome.best(memory);
@@ -307,19 +284,9 @@ fn extra_section(outcome: &Outcome) -> Section {
     .series(Series::new("page cache", misses(Memory::PageCache)))
     .series(Series::new("own memory", misses(Memory::Own)))
     .series(Series::new("published (Table 1)", published).reference());
-    let heads = [
-        "Size (MB)",
-        "Disk / requested",
-        "published",
-        "Evicted / requested",
-        "published",
-        "Wasted / requested",
-        "published",
-        "own memory: disk",
-        "evicted",
-        "wasted",
-    ];
-    let mut table = Table::new(heads).caption("Table 1 (thesis 4.1): bytes by bytes requested.");
+    let heads = "Size (MB) | Disk / requested | published | Evicted / requested | published | \
+        Wasted / requested | published | own memory: disk | evicted | wasted";
+    let mut table = Table::headed(heads).caption("Table 1 (thesis 4.1): bytes by bytes requested.");
     for row in TABLE_1.iter().filter(|row| row.size_mib.is_some()) {
         let of = |memory| {
             outcome

@@ -32,7 +32,7 @@ const FEED: Duration = Duration::from_secs(1);
 const HEADROOM: u64 = 2;
 
 /// An L2ARC.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct L2arc {
     bytes: u64,
     /// Whether reads ahead pass by the SSD.
@@ -54,13 +54,7 @@ impl L2arc {
         Self {
             bytes,
             no_prefetch,
-            places: HashMap::new(),
-            ring: VecDeque::new(),
-            hand: 0,
-            has_gone_round: false,
-            next: Vec::new(),
-            writing: Vec::new(),
-            feed_at: Instant::ZERO,
+            ..Self::default()
         }
     }
 

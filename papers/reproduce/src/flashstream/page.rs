@@ -1,7 +1,6 @@
 //! The tables and the page.
 
-use headlong_bench::command::print;
-use headlong_bench::{BenchError, Ending, Options, write_section};
+use headlong_bench::{BenchError, Ending, Options};
 use headlong_published::Beside;
 use headlong_report::{
     Axis, Bars, Cell, Chart, Page, Section, Series, Table, divergence_by_size, latency_cdf,
@@ -24,20 +23,13 @@ const ZIPF: &str = "\"Zipf with 0.2\" can be 1/rank^0.2, or 1/rank^(1-0.2), as i
 
 /// Writes the page and prints the tables.
 pub(super) fn tell(streamed: &Streamed, options: &Options) -> Result<Ending, BenchError> {
-    let failed = |error| BenchError::Result(options.results.display().to_string(), error);
-    std::fs::create_dir_all(&options.results).map_err(failed)?;
     let mut json = serde_json::to_value(streamed).unwrap_or_default();
     json["beside"] = serde_json::to_value(streamed.beside()).unwrap_or_default();
-    std::fs::write(options.results.join("results.json"), json.to_string()).map_err(failed)?;
-    page(streamed, options).write(&options.report())?;
+    options.keep(&json)?;
     let text = text(streamed);
-    if let Some(file) = &options.markdown {
-        let text = format!("    {}\n\n{text}", options.command_line);
-        write_section(file, "flashstream", &text)?;
-    }
-    print(options, &json, || {
-        format!("{text}\nThe page: {}\n", options.report().display())
-    });
+    let section = format!("    {}\n\n{text}", options.command_line);
+    let page = page(streamed, options);
+    options.tell(page, ("flashstream", &section), (&json, &text))?;
     Ok(match streamed.holds() {
         true => Ending::Done,
         false => Ending::Missed,
@@ -79,15 +71,10 @@ fn per_cent(share: f64) -> Cell {
 
 /// Figure 7.
 fn limits(streamed: &Streamed) -> Option<Table> {
-    let heads = [
-        "System",
-        "Requests a second without a miss",
-        "From the SSD (%)",
-        "From memory (%)",
-        "Longest wait (s)",
-    ];
+    let heads = "System | Requests a second without a miss | From the SSD (%) | From memory (%) | \
+        Longest wait (s)";
     let caption = "Highest rate without a missed segment, and where it came from (Figure 7)";
-    let mut table = Table::new(heads).caption(caption);
+    let mut table = Table::headed(heads).caption(caption);
     for limit in &streamed.limits {
         table.push([
             limit.name.into(),
@@ -116,14 +103,9 @@ fn fills(streamed: &Streamed) -> Option<Table> {
 }
 
 fn ours(streamed: &Streamed) -> Option<Table> {
-    let heads = [
-        "Server",
-        "Requests a second without a miss",
-        "Bytes from flash (%)",
-        "Bytes from memory (%)",
-        "Written (GB a day)",
-    ];
-    let mut table = Table::new(heads).caption("This server in the place of the paper's");
+    let heads = "Server | Requests a second without a miss | Bytes from flash (%) | Bytes from \
+        memory (%) | Written (GB a day)";
+    let mut table = Table::headed(heads).caption("This server in the place of the paper's");
     for of in &streamed.ours {
         table.push([
             of.name.into(),

@@ -87,7 +87,7 @@ pub fn hold(
         ..usual
     };
     let at = |error| BenchError::Result(options.results.display().to_string(), error);
-    std::fs::create_dir_all(&options.results).map_err(at)?;
+    options.make_results()?;
     let file = options.results.join("hold.jsonl");
     if !options.resumes {
         remove(&file).map_err(at)?;

@@ -1,7 +1,6 @@
 //! The tables and the page.
 
-use headlong_bench::command::print;
-use headlong_bench::{BenchError, Ending, Options, write_section};
+use headlong_bench::{BenchError, Ending, Options};
 use headlong_report::{Axis, Cell, Chart, Page, Section, Series as Line, Table};
 
 use super::results::{Held, Load, SHARE_MIN, Series, Set};
@@ -14,14 +13,9 @@ const WORDS: &str = "Goodput is the bytes of calls that were answered whole in t
 
 /// Writes the page and prints the tables.
 pub(super) fn tell(held: &Held, options: &Options) -> Result<Ending, BenchError> {
-    page(held, options).write(&options.report())?;
-    if let Some(file) = &options.markdown {
-        write_section(file, "hold", &text(held))?;
-    }
     let json = serde_json::to_value(held).unwrap_or_default();
-    print(options, &json, || {
-        format!("{}\nThe page: {}\n", text(held), options.report().display())
-    });
+    let text = text(held);
+    options.tell(page(held, options), ("hold", &text), (&json, &text))?;
     Ok(match held.holds() {
         true => Ending::Done,
         false => Ending::Missed,

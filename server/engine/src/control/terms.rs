@@ -52,50 +52,28 @@ pub(crate) struct Verdict {
     pub(crate) score: Option<Duration>,
 }
 
-/// Why the size changes, or does not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
-    /// The device was measured: transfer takes as long as repositioning (Li et al.).
-    Measured,
-    /// The size with the least computed disk time is another now.
-    Optimum,
-    /// The neighbouring size had a lower score when it was last in use.
-    LowerScore,
-    /// The neighbouring size has no score yet.
-    Untried,
-    /// Neither neighbour had a lower score; theirs are deflated.
-    Minimum,
-    /// Prefetches were evicted unread: what viewers read before that happens.
-    Evictions,
-    /// The device has time to spare; nothing is judged.
-    LightLoad,
+headlong_units::names! {
+    /// Why the size changes, or does not.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Reason {
+        /// The device was measured: transfer takes as long as repositioning (Li et al.).
+        Measured => "measured",
+        /// The size with the least computed disk time is another now.
+        Optimum => "optimum",
+        /// The neighbouring size had a lower score when it was last in use.
+        LowerScore => "lower-score",
+        /// The neighbouring size has no score yet.
+        Untried => "untried",
+        /// Neither neighbour had a lower score; theirs are deflated.
+        Minimum => "minimum",
+        /// Prefetches were evicted unread: what viewers read before that happens.
+        Evictions => "evictions",
+        /// The device has time to spare; nothing is judged.
+        LightLoad => "light-load",
+    }
 }
 
 impl Reason {
-    /// Every value, in the order of the manual.
-    pub const ALL: &[Self] = &[
-        Self::Measured,
-        Self::Optimum,
-        Self::LowerScore,
-        Self::Untried,
-        Self::Minimum,
-        Self::Evictions,
-        Self::LightLoad,
-    ];
-
-    /// Its name in metrics and records.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Measured => "measured",
-            Self::Optimum => "optimum",
-            Self::LowerScore => "lower-score",
-            Self::Untried => "untried",
-            Self::Minimum => "minimum",
-            Self::Evictions => "evictions",
-            Self::LightLoad => "light-load",
-        }
-    }
-
     /// The same for a person.
     pub const fn text(self) -> &'static str {
         match self {

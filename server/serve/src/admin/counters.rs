@@ -3,8 +3,15 @@
 //! Every field of [`Stats`] is taken apart by name, so a new counter of the engine does not compile
 //! until it has a row here.
 
+use std::fmt;
+
 use headlong_engine::Stats;
 use headlong_units::Duration;
+use prometheus_client::encoding::MetricEncoder;
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+
+use super::encode::Value;
 
 /// One counter of one device.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,11 +27,32 @@ pub(super) struct Counter {
 }
 
 /// A value with its unit.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[serde(untagged)]
 pub(super) enum CounterValue {
     Count(u64),
     Bytes(u64),
     Seconds(f64),
+}
+
+impl CounterValue {
+    /// Its unit in `/metrics`.
+    pub(super) const fn unit(self) -> Option<Unit> {
+        match self {
+            Self::Count(_) => None,
+            Self::Bytes(_) => Some(Unit::Bytes),
+            Self::Seconds(_) => Some(Unit::Seconds),
+        }
+    }
+}
+
+impl Value for CounterValue {
+    fn encode(self, metric: MetricEncoder<'_>, kind: MetricType) -> fmt::Result {
+        match self {
+            Self::Count(value) | Self::Bytes(value) => value.encode(metric, kind),
+            Self::Seconds(value) => value.encode(metric, kind),
+        }
+    }
 }
 
 fn count(value: u64) -> CounterValue {

@@ -6,12 +6,10 @@ use headlong_engine::{Control, DeviceState, Reason};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-use super::counters::{CounterValue, counters};
-use super::encode::encode_one;
+use super::counters::counters;
+use super::encode::{Row, encode_each, encode_family, gauge, gauge_bytes};
 use super::flash_metrics;
 use super::status::state_name;
 use crate::disk::DeviceSnapshot;
@@ -22,71 +20,22 @@ const STATES: [DeviceState; 3] = [
     DeviceState::Offline,
 ];
 
-type Reading = fn(&DeviceSnapshot) -> u64;
-
-/// Name, help, unit and value of each gauge that has only the device as its label.
-const GAUGES: [(&str, &str, Option<Unit>, Reading); 12] = [
-    (
-        "capacity",
-        "Size of the device, zero if unknown",
-        Some(Unit::Bytes),
-        |d| d.capacity_bytes,
-    ),
-    (
-        "memory_budget",
-        "Memory for its pieces",
-        Some(Unit::Bytes),
-        |d| d.config.memory_bytes,
-    ),
-    (
-        "prefetch_reference",
-        "Reference size of its prefetch policy, in use",
-        Some(Unit::Bytes),
-        |d| d.config.sizing.reference_bytes,
-    ),
-    (
-        "prefetch_target",
-        "Reference size that its controller is going to; the one in use without a controller",
-        Some(Unit::Bytes),
-        |d| {
-            d.control
-                .map_or(d.config.sizing.reference_bytes, |c| c.target_bytes)
-        },
-    ),
-    ("queue_jobs", "Jobs waiting", None, |d| d.queue.jobs as u64),
-    (
-        "queue_jobs_demanded",
-        "Of those, jobs somebody waits for",
-        None,
-        |d| d.queue.jobs_demanded as u64,
-    ),
-    (
-        "queue_jobs_overdue",
-        "Of those, jobs past their deadline",
-        None,
-        |d| d.queue.jobs_overdue as u64,
-    ),
-    ("outstanding_reads", "Reads outstanding", None, |d| {
-        d.queue.outstanding_reads as u64
-    }),
-    (
-        "outstanding_reads_max",
-        "Reads that may be outstanding",
-        None,
-        |d| u64::from(d.config.outstanding_reads_max),
-    ),
-    (
-        "head_position",
-        "Where it last read, from its start",
-        Some(Unit::Bytes),
-        |d| d.queue.head_physical,
-    ),
-    ("chains_live", "Chains being followed", None, |d| {
-        d.chain_count as u64
-    }),
-    ("rotational", "1 if it is treated as rotating", None, |d| {
-        u64::from(d.rotational)
-    }),
+/// What has only the device as its label.
+#[rustfmt::skip]
+const ROWS: [Row<DeviceSnapshot>; 12] = [
+    gauge_bytes("capacity", "Size of the device, zero if unknown", |d| d.capacity_bytes),
+    gauge_bytes("memory_budget", "Memory for its pieces", |d| d.config.memory_bytes),
+    gauge_bytes("prefetch_reference", "Reference size of its prefetch policy, in use", |d| d.config.sizing.reference_bytes),
+    gauge_bytes("prefetch_target", "Reference size that its controller is going to; the one in use without a controller",
+        |d| d.control.map_or(d.config.sizing.reference_bytes, |c| c.target_bytes)),
+    gauge("queue_jobs", "Jobs waiting", |d| d.queue.jobs as u64),
+    gauge("queue_jobs_demanded", "Of those, jobs somebody waits for", |d| d.queue.jobs_demanded as u64),
+    gauge("queue_jobs_overdue", "Of those, jobs past their deadline", |d| d.queue.jobs_overdue as u64),
+    gauge("outstanding_reads", "Reads outstanding", |d| d.queue.outstanding_reads as u64),
+    gauge("outstanding_reads_max", "Reads that may be outstanding", |d| u64::from(d.config.outstanding_reads_max)),
+    gauge_bytes("head_position", "Where it last read, from its start", |d| d.queue.head_physical),
+    gauge("chains_live", "Chains being followed", |d| d.chain_count as u64),
+    gauge("rotational", "1 if it is treated as rotating", |d| u64::from(d.rotational)),
 ];
 
 /// All devices at one moment.
@@ -105,15 +54,8 @@ impl Collector for DeviceCollector {
         self.encode_memory(&mut encoder)?;
         self.encode_copies(&mut encoder)?;
         flash_metrics::encode(&self.0, &mut encoder)?;
-        for (name, help, unit, reading) in &GAUGES {
-            let name = format!("device_{name}");
-            let mut family =
-                encoder.encode_descriptor(&name, help, unit.as_ref(), MetricType::Gauge)?;
-            for device in &self.0 {
-                let labels = [("device", device.name.as_str())];
-                encode_one(&mut family, &labels, &ConstGauge::new(reading(device)))?;
-            }
-        }
+        let named = self.0.iter().map(|device| (device.name.as_str(), device));
+        encode_each(&mut encoder, ("device", "device"), &ROWS, named)?;
         self.encode_counters(&mut encoder)
     }
 }
@@ -139,154 +81,120 @@ impl DeviceCollector {
 
     fn encode_state(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "1 for the state the device is in, 0 for the others";
-        let mut family =
-            encoder.encode_descriptor("device_state", help, None, MetricType::Gauge)?;
-        for device in &self.0 {
-            for state in STATES {
-                let labels = [
-                    ("device", device.name.as_str()),
-                    ("state", state_name(state)),
-                ];
-                let value = ConstGauge::new(u64::from(device.state == state));
-                encode_one(&mut family, &labels, &value)?;
-            }
-        }
-        Ok(())
+        let series = self.0.iter().flat_map(|device| {
+            let name = device.name.as_str();
+            let labels = move |state| [("device", name), ("state", state_name(state))];
+            STATES.map(|state| (labels(state), u64::from(device.state == state)))
+        });
+        let family = ("device_state", help, None, MetricType::Gauge);
+        encode_family(encoder, family, series)
     }
 
     /// Only for devices of which something was known at the start.
     fn encode_learned(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let known = || {
-            let devices = self.0.iter();
-            devices.filter_map(|device| Some((device.name.clone(), device.learned_age?)))
-        };
-        if known().next().is_none() {
+        let mut known = self.0.iter().filter_map(|device| {
+            let age = device.learned_age?.as_secs_f64();
+            Some(([("device", device.name.as_str())], age))
+        });
+        if known.clone().next().is_none() {
             return Ok(());
         }
         let help = "How old what was learned by the process before was when it was taken over";
-        let name = "device_learned_age";
-        let mut family =
-            encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Gauge)?;
-        for (device, age) in known() {
-            let labels = [("device", device)];
-            encode_one(&mut family, &labels, &ConstGauge::new(age.as_secs_f64()))?;
-        }
-        Ok(())
+        let unit = Some(Unit::Seconds);
+        let family = ("device_learned_age", help, unit, MetricType::Gauge);
+        encode_family(encoder, family, &mut known)
     }
 
     /// Only for devices whose size a controller finds.
     fn encode_control(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let controlled = || {
-            let device = |device: &'_ DeviceSnapshot| {
-                let control = device
-                    .control
-                    .filter(|control| control.mode != Control::Off)?;
-                Some((device.name.clone(), control))
-            };
-            self.0.iter().filter_map(device)
-        };
-        if controlled().next().is_none() {
+        let controlled = self.0.iter().filter_map(|device| {
+            let control = device.control.filter(|of| of.mode != Control::Off)?;
+            Some((device.name.as_str(), control))
+        });
+        if controlled.clone().next().is_none() {
             return Ok(());
         }
         let help = "Disk time for each MiB sent, when the prefetch size was last judged";
-        let unit = Unit::Seconds;
-        let kind = MetricType::Gauge;
-        let name = "device_prefetch_score";
-        let mut family = encoder.encode_descriptor(name, help, Some(&unit), kind)?;
-        for (device, control) in controlled() {
-            if let Some(score) = control.score {
-                let labels = [("device", device.as_str())];
-                encode_one(&mut family, &labels, &ConstGauge::new(score.as_secs_f64()))?;
-            }
-        }
+        let scores = controlled.clone().filter_map(|(device, control)| {
+            Some(([("device", device)], control.score?.as_secs_f64()))
+        });
+        let unit = Some(Unit::Seconds);
+        let family = ("device_prefetch_score", help, unit, MetricType::Gauge);
+        encode_family(encoder, family, scores)?;
         let help = "1 for why the prefetch size is what it is, 0 for the other reasons";
-        let name = "device_prefetch_reason";
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (device, control) in controlled() {
-            for reason in Reason::ALL {
-                let labels = [("device", device.as_str()), ("reason", reason.name())];
-                let value = u64::from(control.reason == Some(*reason));
-                encode_one(&mut family, &labels, &ConstGauge::new(value))?;
-            }
-        }
-        Ok(())
+        let reasons = controlled.flat_map(|(device, control)| {
+            let is_it = move |reason| u64::from(control.reason == Some(reason));
+            let reasons = Reason::ALL.iter();
+            reasons.map(move |of| ([("device", device), ("reason", of.name())], is_it(*of)))
+        });
+        let family = ("device_prefetch_reason", help, None, MetricType::Gauge);
+        encode_family(encoder, family, reasons)
     }
 
     fn encode_memory(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Memory by what it holds; the classes add up to the pool";
-        let kind = MetricType::Gauge;
-        let unit = Unit::Bytes;
-        let mut family = encoder.encode_descriptor("device_memory", help, Some(&unit), kind)?;
-        for device in &self.0 {
+        let series = self.0.iter().flat_map(|device| {
             let memory = &device.memory;
-            for (class, bytes) in [
+            let classes = [
                 ("free", memory.free_bytes),
                 ("filling", memory.filling_bytes),
                 ("sending", memory.sending_bytes),
                 ("unread", memory.unread_bytes),
                 ("read", memory.read_bytes),
-            ] {
-                let labels = [("device", device.name.as_str()), ("class", class)];
-                encode_one(&mut family, &labels, &ConstGauge::new(bytes))?;
-            }
-        }
-        Ok(())
+            ];
+            by_class(device, classes)
+        });
+        let unit = Some(Unit::Bytes);
+        encode_family(
+            encoder,
+            ("device_memory", help, unit, MetricType::Gauge),
+            series,
+        )
     }
 
     fn encode_copies(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Memory of copies for sockets by what it holds: copies, places that wait to be \
                     emptied with their block, emptied blocks that sockets may still hold";
-        let kind = MetricType::Gauge;
-        let unit = Unit::Bytes;
-        let mut family = encoder.encode_descriptor("device_copies", help, Some(&unit), kind)?;
-        for device in &self.0 {
-            let Some(copies) = &device.copies else {
-                continue;
-            };
-            for (class, bytes) in [
-                ("live", copies.live_bytes),
-                (
-                    "unused",
-                    copies.filled_bytes.saturating_sub(copies.live_bytes),
-                ),
-                ("held", copies.held_bytes),
-            ] {
-                let labels = [("device", device.name.as_str()), ("class", class)];
-                encode_one(&mut family, &labels, &ConstGauge::new(bytes))?;
-            }
-        }
-        Ok(())
+        let with_copies = self
+            .0
+            .iter()
+            .filter_map(|of| Some((of, of.copies.as_ref()?)));
+        let series = with_copies.flat_map(|(device, copies)| {
+            let unused = copies.filled_bytes.saturating_sub(copies.live_bytes);
+            let (live, held) = (copies.live_bytes, copies.held_bytes);
+            by_class(device, [("live", live), ("unused", unused), ("held", held)])
+        });
+        let unit = Some(Unit::Bytes);
+        encode_family(
+            encoder,
+            ("device_copies", help, unit, MetricType::Gauge),
+            series,
+        )
     }
 
     fn encode_counters(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let tables: Vec<_> = self
-            .0
-            .iter()
-            .map(|device| counters(&device.stats))
-            .collect();
-        let rows = tables.first().map_or(0, |table| table.len());
-        for row in 0..rows {
-            let shape = &tables[0][row];
-            let name = format!("device_{}", shape.metric);
-            let unit = match shape.value {
-                CounterValue::Count(_) => None,
-                CounterValue::Bytes(_) => Some(Unit::Bytes),
-                CounterValue::Seconds(_) => Some(Unit::Seconds),
-            };
-            let kind = MetricType::Counter;
-            let mut family = encoder.encode_descriptor(&name, shape.help, unit.as_ref(), kind)?;
-            for (device, table) in self.0.iter().zip(&tables) {
+        let table = |device: &DeviceSnapshot| counters(&device.stats);
+        let tables: Vec<_> = self.0.iter().map(table).collect();
+        for (row, shape) in tables.first().into_iter().flatten().enumerate() {
+            let values = self.0.iter().zip(&tables).map(|(device, table)| {
                 let labels = [("device", device.name.as_str())];
-                match table[row].value {
-                    CounterValue::Count(value) | CounterValue::Bytes(value) => {
-                        encode_one(&mut family, &labels, &ConstCounter::new(value))?;
-                    }
-                    CounterValue::Seconds(value) => {
-                        encode_one(&mut family, &labels, &ConstCounter::new(value))?;
-                    }
-                }
-            }
+                (labels, table[row].value)
+            });
+            let name = format!("device_{}", shape.metric);
+            let unit = shape.value.unit();
+            encode_family(
+                encoder,
+                (&name, shape.help, unit, MetricType::Counter),
+                values,
+            )?;
         }
         Ok(())
     }
+}
+
+fn by_class<'d, const N: usize>(
+    device: &'d DeviceSnapshot,
+    classes: [(&'static str, u64); N],
+) -> [([(&'static str, &'d str); 2], u64); N] {
+    classes.map(|(class, bytes)| ([("device", device.name.as_str()), ("class", class)], bytes))
 }

@@ -2,42 +2,102 @@
 
 use std::fmt;
 
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet,
+};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
 
-/// A gauge without labels.
-pub(super) fn gauge(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    value: u64,
-) -> fmt::Result {
-    let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    ConstGauge::new(value).encode(metric)
+/// Name, help, unit and kind of a family.
+pub(super) type Family<'a> = (&'a str, &'a str, Option<Unit>, MetricType);
+
+/// A family, and how the one value is read that something has in it.
+pub(super) struct Row<T>(Family<'static>, fn(&T) -> u64);
+
+type Text = &'static str;
+
+pub(super) const fn gauge<T>(name: Text, help: Text, read: fn(&T) -> u64) -> Row<T> {
+    Row((name, help, None, MetricType::Gauge), read)
 }
 
-/// A counter with one series for each value of a label.
-pub(super) fn labelled_counter(
+pub(super) const fn gauge_bytes<T>(name: Text, help: Text, read: fn(&T) -> u64) -> Row<T> {
+    Row((name, help, Some(Unit::Bytes), MetricType::Gauge), read)
+}
+
+pub(super) const fn count<T>(name: Text, help: Text, read: fn(&T) -> u64) -> Row<T> {
+    Row((name, help, None, MetricType::Counter), read)
+}
+
+pub(super) const fn count_bytes<T>(name: Text, help: Text, read: fn(&T) -> u64) -> Row<T> {
+    Row((name, help, Some(Unit::Bytes), MetricType::Counter), read)
+}
+
+/// All rows of one thing, without a label.
+pub(super) fn encode_rows<T>(
     encoder: &mut DescriptorEncoder<'_>,
-    (name, help): (&str, &str),
-    label: &'static str,
-    values: impl IntoIterator<Item = (&'static str, u64)>,
+    rows: &[Row<T>],
+    of: &T,
 ) -> fmt::Result {
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (value, count) in values {
-        let labels = [(label, value)];
-        encode_one(&mut family, &labels, &ConstCounter::new(count))?;
+    for Row((name, help, unit, kind), read) in rows {
+        let metric = encoder.encode_descriptor(name, help, unit.as_ref(), *kind)?;
+        read(of).encode(metric, *kind)?;
     }
     Ok(())
 }
 
-/// One series of a family.
-pub(super) fn encode_one(
-    family: &mut MetricEncoder<'_>,
-    labels: &impl EncodeLabelSet,
-    metric: &impl EncodeMetric,
+/// All rows, each with a series for each of several things, which a label names.
+pub(super) fn encode_each<'i, T: 'i>(
+    encoder: &mut DescriptorEncoder<'_>,
+    (prefix, label): (&str, &'static str),
+    rows: &[Row<T>],
+    items: impl Iterator<Item = (&'i str, &'i T)> + Clone,
 ) -> fmt::Result {
-    metric.encode(family.encode_family(labels)?)
+    for Row((name, help, unit, kind), read) in rows {
+        let name = format!("{prefix}_{name}");
+        let series = items.clone().map(|(name, of)| ([(label, name)], read(of)));
+        encode_family(encoder, (&name, help, unit.clone(), *kind), series)?;
+    }
+    Ok(())
+}
+
+/// A family with these series, each by its labels.
+pub(super) fn encode_family<const N: usize, S: AsRef<str>>(
+    encoder: &mut DescriptorEncoder<'_>,
+    (name, help, unit, kind): Family<'_>,
+    series: impl IntoIterator<Item = ([(&'static str, S); N], impl Value)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
+    for (labels, value) in series {
+        let labels = labels.each_ref().map(|(name, of)| (*name, of.as_ref()));
+        value.encode(family.encode_family(&labels)?, kind)?;
+    }
+    Ok(())
+}
+
+/// What a series may have.
+pub(super) trait Value {
+    fn encode(self, metric: MetricEncoder<'_>, kind: MetricType) -> fmt::Result;
+}
+
+impl Value for u64 {
+    fn encode(self, metric: MetricEncoder<'_>, kind: MetricType) -> fmt::Result {
+        encode_number(metric, kind, self)
+    }
+}
+
+impl Value for f64 {
+    fn encode(self, metric: MetricEncoder<'_>, kind: MetricType) -> fmt::Result {
+        encode_number(metric, kind, self)
+    }
+}
+
+fn encode_number(
+    mut metric: MetricEncoder<'_>,
+    kind: MetricType,
+    number: impl EncodeCounterValue + EncodeGaugeValue,
+) -> fmt::Result {
+    match kind {
+        MetricType::Counter => metric.encode_counter::<NoLabelSet, _, u64>(&number, None),
+        _ => metric.encode_gauge(&number),
+    }
 }

@@ -5,73 +5,26 @@ use std::fmt;
 use headlong_flash::{FlashView, SsdState};
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-use super::encode::encode_one;
+use super::encode::{Row, count, count_bytes, encode_each, encode_family, gauge, gauge_bytes};
 use crate::disk::DeviceSnapshot;
 
-type Reading = fn(&FlashView) -> u64;
-
-/// Name, help, unit and value of what has only the device as its label.
-const GAUGES: [(&str, &str, Option<Unit>, Reading); 5] = [
-    ("capacity", "Size of its blocks", Some(Unit::Bytes), |v| {
-        v.capacity_bytes
-    }),
-    (
-        "filled",
-        "Bytes of records that can be read",
-        Some(Unit::Bytes),
-        |v| v.filled_bytes,
-    ),
-    ("records", "Records that can be read", None, |v| v.records),
-    (
-        "budget",
-        "Most bytes written in any day",
-        Some(Unit::Bytes),
-        |v| v.budget_bytes,
-    ),
-    (
-        "budget_left",
-        "Of those, bytes that may still be written now",
-        Some(Unit::Bytes),
-        |v| v.budget_left_bytes,
-    ),
-];
-
-const COUNTERS: [(&str, &str, Option<Unit>, Reading); 7] = [
-    ("reads", "Records read and right", None, |v| v.reads),
-    ("read", "Bytes of those", Some(Unit::Bytes), |v| {
-        v.read_bytes
-    }),
-    (
-        "reads_wrong",
-        "Records that were damaged or something else, and were read from the disk",
-        None,
-        |v| v.reads_wrong,
-    ),
-    (
-        "reads_failed",
-        "Records that an SSD did not give, or not in time",
-        None,
-        |v| v.reads_failed,
-    ),
-    (
-        "admitted",
-        "Bytes of records taken",
-        Some(Unit::Bytes),
-        |v| v.admitted_bytes,
-    ),
-    (
-        "written",
-        "Bytes written, with headers and summaries",
-        Some(Unit::Bytes),
-        |v| v.written_bytes,
-    ),
-    ("blocks_dropped", "Blocks that went for others", None, |v| {
-        v.blocks_dropped
-    }),
+/// What has only the device as its label.
+#[rustfmt::skip]
+const ROWS: [Row<FlashView>; 12] = [
+    gauge_bytes("capacity", "Size of its blocks", |v| v.capacity_bytes),
+    gauge_bytes("filled", "Bytes of records that can be read", |v| v.filled_bytes),
+    gauge("records", "Records that can be read", |v| v.records),
+    gauge_bytes("budget", "Most bytes written in any day", |v| v.budget_bytes),
+    gauge_bytes("budget_left", "Of those, bytes that may still be written now", |v| v.budget_left_bytes),
+    count("reads", "Records read and right", |v| v.reads),
+    count_bytes("read", "Bytes of those", |v| v.read_bytes),
+    count("reads_wrong", "Records that were damaged or something else, and were read from the disk", |v| v.reads_wrong),
+    count("reads_failed", "Records that an SSD did not give, or not in time", |v| v.reads_failed),
+    count_bytes("admitted", "Bytes of records taken", |v| v.admitted_bytes),
+    count_bytes("written", "Bytes written, with headers and summaries", |v| v.written_bytes),
+    count("blocks_dropped", "Blocks that went for others", |v| v.blocks_dropped),
 ];
 
 /// All of them.
@@ -79,58 +32,37 @@ pub(super) fn encode(
     devices: &[DeviceSnapshot],
     encoder: &mut DescriptorEncoder<'_>,
 ) -> fmt::Result {
-    let views = || {
-        let devices = devices.iter();
-        devices.filter_map(|device| Some((device.name.as_str(), device.flash.as_ref()?)))
-    };
-    if views().next().is_none() {
+    let views = devices.iter();
+    let views = views.filter_map(|device| Some((device.name.as_str(), device.flash.as_ref()?)));
+    if views.clone().next().is_none() {
         return Ok(());
     }
-    for (rows, kind) in [
-        (&GAUGES[..], MetricType::Gauge),
-        (&COUNTERS[..], MetricType::Counter),
-    ] {
-        for (name, help, unit, reading) in rows {
-            let name = format!("flash_{name}");
-            let mut family = encoder.encode_descriptor(&name, help, unit.as_ref(), kind)?;
-            for (device, view) in views() {
-                let labels = [("device", device)];
-                match kind {
-                    MetricType::Counter => {
-                        encode_one(&mut family, &labels, &ConstCounter::new(reading(view)))?;
-                    }
-                    _ => encode_one(&mut family, &labels, &ConstGauge::new(reading(view)))?,
-                }
-            }
-        }
-    }
+    encode_each(encoder, ("flash", "device"), &ROWS, views.clone())?;
     let help = "Bytes offered and not taken, by the reason";
-    let unit = Unit::Bytes;
-    let kind = MetricType::Counter;
-    let mut family = encoder.encode_descriptor("flash_refused", help, Some(&unit), kind)?;
-    for (device, view) in views() {
-        for (reason, bytes) in view.refused.by_reason() {
-            let labels = [("device", device), ("reason", reason)];
-            encode_one(&mut family, &labels, &ConstCounter::new(bytes))?;
-        }
-    }
+    let unit = Some(Unit::Bytes);
+    let refused = views.clone().flat_map(|(device, view)| {
+        let reasons = view.refused.by_reason().into_iter();
+        reasons.map(move |(reason, bytes)| ([("device", device), ("reason", reason)], bytes))
+    });
+    let family = ("flash_refused", help, unit, MetricType::Counter);
+    encode_family(encoder, family, refused)?;
     let help =
         "1 for the state that the SSD, counted from 0 in the order of `flash`, is in, else 0";
-    let kind = MetricType::Gauge;
-    let mut family = encoder.encode_descriptor("flash_ssd_state", help, None, kind)?;
-    for (device, view) in views() {
-        for ssd in &view.ssds {
-            let number = ssd.ssd.0.to_string();
-            for state in SsdState::ALL {
-                let labels = [
-                    ("device", device),
-                    ("ssd", &number),
-                    ("state", state.name()),
-                ];
-                let value = ConstGauge::new(u64::from(ssd.state == *state));
-                encode_one(&mut family, &labels, &value)?;
-            }
-        }
-    }
-    Ok(())
+    let ssds = views.flat_map(|(device, view)| view.ssds.iter().map(move |ssd| (device, ssd)));
+    let states = ssds.flat_map(|(device, ssd)| {
+        let labels = move |state: &SsdState| {
+            let (number, state) = (ssd.ssd.0.to_string(), state.name().to_owned());
+            [
+                ("device", device.to_owned()),
+                ("ssd", number),
+                ("state", state),
+            ]
+        };
+        let is_in = move |state: &SsdState| u64::from(ssd.state == *state);
+        SsdState::ALL
+            .iter()
+            .map(move |state| (labels(state), is_in(state)))
+    });
+    let family = ("flash_ssd_state", help, None, MetricType::Gauge);
+    encode_family(encoder, family, states)
 }

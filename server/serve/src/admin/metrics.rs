@@ -39,7 +39,7 @@ pub struct RequestMetrics {
 }
 
 /// Totals since the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct RequestTotals {
     /// Requests ended.
     pub requests: u64,

@@ -5,73 +5,22 @@ use std::fmt;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Unit;
 
-use super::encode::encode_one;
+use super::encode::{Row, count, count_bytes, encode_each, encode_family, gauge, gauge_bytes};
 use crate::pull::PullCounts;
 
-type Reading = fn(&PullCounts) -> u64;
-
-const GAUGES: [(&str, &str, Option<Unit>, Reading); 4] = [
-    (
-        "used",
-        "Bytes kept of an origin's titles",
-        Some(Unit::Bytes),
-        |of| of.used_bytes,
-    ),
-    ("titles", "Titles of an origin that are known", None, |of| {
-        of.titles
-    }),
-    ("fetches_running", "Slices being fetched", None, |of| {
-        of.in_flight
-    }),
-    (
-        "fills_running",
-        "Titles being filled ahead of viewers",
-        None,
-        |of| of.fills_running,
-    ),
-];
-
-const COUNTERS: [(&str, &str, Option<Unit>, Reading); 6] = [
-    (
-        "fetched",
-        "Bytes that came from the origin",
-        Some(Unit::Bytes),
-        |of| of.fetched_bytes,
-    ),
-    (
-        "hits",
-        "Slices that were there when a reply came to them",
-        None,
-        |of| of.hits,
-    ),
-    (
-        "misses",
-        "Slices that a reply had to wait for",
-        None,
-        |of| of.misses,
-    ),
-    (
-        "evicted",
-        "Bytes that went for want of space",
-        Some(Unit::Bytes),
-        |of| of.evicted_bytes,
-    ),
-    (
-        "filled",
-        "Of the bytes that came from the origin, those brought by fills",
-        Some(Unit::Bytes),
-        |of| of.filled_bytes,
-    ),
-    (
-        "stale_replies",
-        "Replies by what the origin could not confirm",
-        None,
-        |of| of.stale,
-    ),
+#[rustfmt::skip]
+const ROWS: [Row<PullCounts>; 10] = [
+    gauge_bytes("used", "Bytes kept of an origin's titles", |of| of.used_bytes),
+    gauge("titles", "Titles of an origin that are known", |of| of.titles),
+    gauge("fetches_running", "Slices being fetched", |of| of.in_flight),
+    gauge("fills_running", "Titles being filled ahead of viewers", |of| of.fills_running),
+    count_bytes("fetched", "Bytes that came from the origin", |of| of.fetched_bytes),
+    count("hits", "Slices that were there when a reply came to them", |of| of.hits),
+    count("misses", "Slices that a reply had to wait for", |of| of.misses),
+    count_bytes("evicted", "Bytes that went for want of space", |of| of.evicted_bytes),
+    count_bytes("filled", "Of the bytes that came from the origin, those brought by fills", |of| of.filled_bytes),
+    count("stale_replies", "Replies by what the origin could not confirm", |of| of.stale),
 ];
 
 /// What was counted of each path.
@@ -83,39 +32,14 @@ impl Collector for PullCollector {
         if self.0.is_empty() {
             return Ok(());
         }
-        for (name, help, unit, read) in &GAUGES {
-            let name = format!("pull_{name}");
-            let mut family =
-                encoder.encode_descriptor(&name, help, unit.as_ref(), MetricType::Gauge)?;
-            for of in &self.0 {
-                encode_one(
-                    &mut family,
-                    &[("path", of.path.as_str())],
-                    &ConstGauge::new(read(of)),
-                )?;
-            }
-        }
-        for (name, help, unit, read) in &COUNTERS {
-            let name = format!("pull_{name}");
-            let mut family =
-                encoder.encode_descriptor(&name, help, unit.as_ref(), MetricType::Counter)?;
-            for of in &self.0 {
-                encode_one(
-                    &mut family,
-                    &[("path", of.path.as_str())],
-                    &ConstCounter::new(read(of)),
-                )?;
-            }
-        }
+        let paths = self.0.iter().map(|of| (of.path.as_str(), of));
+        encode_each(&mut encoder, ("pull", "path"), &ROWS, paths.clone())?;
         let help = "Times that an origin, or the disk for what it has, failed, by kind";
-        let mut family =
-            encoder.encode_descriptor("pull_faults", help, None, MetricType::Counter)?;
-        for of in &self.0 {
-            for (kind, count) in &of.faults {
-                let labels = [("path", of.path.as_str()), ("kind", *kind)];
-                encode_one(&mut family, &labels, &ConstCounter::new(*count))?;
-            }
-        }
-        Ok(())
+        let faults = paths.flat_map(|(path, of)| {
+            let faults = of.faults.iter();
+            faults.map(move |(kind, count)| ([("path", path), ("kind", kind)], *count))
+        });
+        let family = ("pull_faults", help, None, MetricType::Counter);
+        encode_family(&mut encoder, family, faults)
     }
 }

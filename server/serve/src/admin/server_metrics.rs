@@ -3,16 +3,15 @@
 use std::fmt;
 
 use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::device_metrics::DeviceCollector;
-use super::encode::{gauge, labelled_counter};
+use super::encode::{Row, count, encode_family, encode_rows, gauge};
 use super::metrics::STATUS_CLASSES;
 use super::pull_metrics::PullCollector;
 use super::state::AdminState;
@@ -56,90 +55,46 @@ struct ServerCollector {
     log: LogCounts,
 }
 
+/// What has no label.
+#[rustfmt::skip]
+const ROWS: [Row<ServerCollector>; 12] = [
+    gauge("draining", "1 while the server drains", |s| u64::from(s.is_draining)),
+    gauge("connections_open", "Connections of viewers open", |s| s.connections.open),
+    gauge("requests_active", "Requests in progress", |s| s.connections.requests_active),
+    count("connections_accepted", "Connections accepted", |s| s.connections.accepted),
+    count("accept_errors", "Connections that could not be accepted", |s| s.connections.accept_errors),
+    count("connection_limit_waits", "Times that accepting waited for the limit", |s| s.connections.limit_waits),
+    count("tls_failures", "TLS handshakes that failed", |s| s.connections.tls_failures),
+    count("proxy_refusals", "Connections for proxies without a header of the PROXY protocol, or from strangers",
+        |s| s.connections.proxy_refusals),
+    count("address_refusals", "Connections closed at once because their address had as many as it may",
+        |s| s.connections.address_refusals),
+    count("heads_refused", "Requests that could not be understood, answered 400 or 431; no log has them",
+        |s| s.connections.heads_refused),
+    count("log_records_dropped", "Records the access log had no time for", |s| s.log.dropped),
+    count("log_write_errors", "Writes of the logs that failed", |s| s.log.write_errors),
+];
+
 impl Collector for ServerCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        encode_rows(&mut encoder, &ROWS, self)?;
         let of = &self.connections;
-        let draining = u64::from(self.is_draining);
-        gauge(
-            &mut encoder,
-            "draining",
-            "1 while the server drains",
-            draining,
-        )?;
-        gauge(
-            &mut encoder,
-            "connections_open",
-            "Connections of viewers open",
-            of.open,
-        )?;
-        gauge(
-            &mut encoder,
-            "requests_active",
-            "Requests in progress",
-            of.requests_active,
-        )?;
-        for (name, help, value) in [
-            ("connections_accepted", "Connections accepted", of.accepted),
-            (
-                "accept_errors",
-                "Connections that could not be accepted",
-                of.accept_errors,
-            ),
-            (
-                "connection_limit_waits",
-                "Times that accepting waited for the limit",
-                of.limit_waits,
-            ),
-            (
-                "tls_failures",
-                "TLS handshakes that failed",
-                of.tls_failures,
-            ),
-            (
-                "proxy_refusals",
-                "Connections for proxies without a header of the PROXY protocol, or from strangers",
-                of.proxy_refusals,
-            ),
-            (
-                "address_refusals",
-                "Connections closed at once because their address had as many as it may",
-                of.address_refusals,
-            ),
-            (
-                "heads_refused",
-                "Requests that could not be understood, answered 400 or 431; no log has them",
-                of.heads_refused,
-            ),
-            (
-                "log_records_dropped",
-                "Records the access log had no time for",
-                self.log.dropped,
-            ),
-            (
-                "log_write_errors",
-                "Writes of the logs that failed",
-                self.log.write_errors,
-            ),
-        ] {
-            let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            ConstCounter::new(value).encode(metric)?;
-        }
-        labelled_counter(
-            &mut encoder,
-            (
-                "connections_cut",
-                "Connections ended by the server, by reason",
-            ),
-            "reason",
-            [
-                ("header-timeout", of.header_timeouts),
-                ("idle-timeout", of.idle_timeouts),
-                ("send-timeout", of.send_timeouts),
-                ("drain", of.drain_aborts),
-            ],
-        )?;
+        let cut = [
+            ([("reason", "header-timeout")], of.header_timeouts),
+            ([("reason", "idle-timeout")], of.idle_timeouts),
+            ([("reason", "send-timeout")], of.send_timeouts),
+            ([("reason", "drain")], of.drain_aborts),
+        ];
+        let help = "Connections ended by the server, by reason";
+        let family = ("connections_cut", help, None, MetricType::Counter);
+        encode_family(&mut encoder, family, cut)?;
+        let by_class = STATUS_CLASSES.map(|class| [("class", class)]);
         let help = "Replies to viewers, by class of status";
-        let by_class = STATUS_CLASSES.into_iter().zip(self.responses);
-        labelled_counter(&mut encoder, ("responses", help), "class", by_class)
+        let family = ("responses", help, None, MetricType::Counter);
+        encode_family(
+            &mut encoder,
+            family,
+            by_class.into_iter().zip(self.responses),
+        )
     }
 }

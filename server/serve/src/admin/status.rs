@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use headlong_engine::{ChainView, Control as Mode, ControlView, DeviceState, Reason, Stats};
 use headlong_flash::{FlashView, SsdView};
 use headlong_units::Duration;
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::ser::{Serialize, Serializer};
 
-use super::counters::{CounterValue, counters};
+use super::counters::counters;
+use super::metrics::RequestTotals;
 use super::state::{AdminState, StreamNames};
 use crate::disk::{CopiesUse, DeviceSnapshot};
 use crate::pull::PullCounts;
@@ -31,7 +32,7 @@ struct Status<'a> {
     state: &'a str,
     media_addresses: &'a [String],
     connections: Connections,
-    totals: Totals,
+    totals: RequestTotals,
     devices: Vec<Device<'a>>,
     /// What is filled from origins.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -42,12 +43,6 @@ struct Status<'a> {
 struct Connections {
     open: u64,
     requests_active: u64,
-}
-
-#[derive(serde::Serialize)]
-struct Totals {
-    requests: u64,
-    bytes_sent: u64,
 }
 
 #[derive(serde::Serialize)]
@@ -62,7 +57,7 @@ struct Device<'a> {
     order: &'a str,
     retention: &'a str,
     memory: Memory,
-    copies: Option<Copies>,
+    copies: Option<CopiesUse>,
     queue: Queue<'a>,
     counters: Counters<'a>,
     counters_by_policy: BTreeMap<&'static str, Counters<'a>>,
@@ -132,14 +127,6 @@ struct Memory {
 }
 
 #[derive(serde::Serialize)]
-struct Copies {
-    budget_bytes: u64,
-    filled_bytes: u64,
-    live_bytes: u64,
-    held_bytes: u64,
-}
-
-#[derive(serde::Serialize)]
 struct Queue<'a> {
     jobs: usize,
     jobs_demanded: usize,
@@ -153,17 +140,8 @@ struct Counters<'a>(&'a Stats);
 
 impl Serialize for Counters<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let table = counters(self.0);
-        let mut map = serializer.serialize_map(Some(table.len()))?;
-        for counter in table {
-            match counter.value {
-                CounterValue::Count(value) | CounterValue::Bytes(value) => {
-                    map.serialize_entry(counter.field, &value)?;
-                }
-                CounterValue::Seconds(value) => map.serialize_entry(counter.field, &value)?,
-            }
-        }
-        map.end()
+        let table = counters(self.0).into_iter();
+        serializer.collect_map(table.map(|counter| (counter.field, counter.value)))
     }
 }
 
@@ -192,7 +170,6 @@ pub(super) fn render(
     now_unix_ms: u64,
 ) -> serde_json::Result<Vec<u8>> {
     let counts = state.connections.counts();
-    let totals = state.requests.totals();
     let is_draining = state.draining.is_draining();
     serde_json::to_vec(&Status {
         version: state.version,
@@ -204,10 +181,7 @@ pub(super) fn render(
             open: counts.open,
             requests_active: counts.requests_active,
         },
-        totals: Totals {
-            requests: totals.requests,
-            bytes_sent: totals.bytes_sent,
-        },
+        totals: state.requests.totals(),
         devices: devices
             .iter()
             .map(|snapshot| device(snapshot, state.streams.as_ref()))
@@ -256,7 +230,7 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
             unread_bytes: memory.unread_bytes,
             read_bytes: memory.read_bytes,
         },
-        copies: snapshot.copies.map(copies),
+        copies: snapshot.copies,
         queue: Queue {
             jobs: queue.jobs,
             jobs_demanded: queue.jobs_demanded,
@@ -284,15 +258,6 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
             .flash
             .as_ref()
             .map(|view| flash(view, &snapshot.ssd_paths)),
-    }
-}
-
-fn copies(copies: CopiesUse) -> Copies {
-    Copies {
-        budget_bytes: copies.budget_bytes,
-        filled_bytes: copies.filled_bytes,
-        live_bytes: copies.live_bytes,
-        held_bytes: copies.held_bytes,
     }
 }
 

@@ -4,7 +4,9 @@ use headlong_engine::{ConfigError as EngineError, EngineConfig, Prefetch};
 use headlong_settings::{Mistakes, Place, one_line};
 use headlong_units::{Bytes, Duration, nearest};
 
-use super::settings::{Admin, Config, DeviceOverride, Io, LogSink};
+use super::settings::{Admin, Config, DeviceOverride};
+use crate::disk::IoMode;
+use crate::log::LogTarget;
 use crate::net::{ListenAddress, check_ocsp};
 use crate::time_scale::TimeScale;
 
@@ -20,7 +22,7 @@ impl Config {
     }
 
     /// How the device of this kernel name is read.
-    pub fn io_for(&self, name: &str) -> Io {
+    pub fn io_for(&self, name: &str) -> IoMode {
         self.device(name).io.unwrap_or(self.io)
     }
 
@@ -145,7 +147,7 @@ impl Config {
     /// Why replies that are to be told of are not.
     fn slow_warning(&self) -> Option<String> {
         let log = &self.log;
-        let is_in_vain = log.slow_after > Duration::ZERO && log.slow == LogSink::Off;
+        let is_in_vain = log.slow_after > Duration::ZERO && log.slow == LogTarget::Off;
         is_in_vain.then(|| {
             "log.slow_after: log.slow is \"off\", so slow replies are not told; name a file there"
                 .to_owned()

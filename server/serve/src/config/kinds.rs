@@ -7,7 +7,8 @@ use headlong_settings::{Kind, Value, Wrong, quote, text};
 
 use ipnet::IpNet;
 
-use super::settings::{Admin, LogSink};
+use super::settings::Admin;
+use crate::log::LogTarget;
 use crate::net::ListenAddress;
 
 pub(super) fn address() -> Kind<ListenAddress> {
@@ -81,13 +82,13 @@ pub(super) fn path() -> Kind<PathBuf> {
     })
 }
 
-pub(super) fn sink() -> Kind<LogSink> {
-    let file = path().map(LogSink::File, |sink| match sink {
-        LogSink::File(path) => path.clone(),
-        LogSink::Off | LogSink::Stdout => PathBuf::new(),
+pub(super) fn sink() -> Kind<LogTarget> {
+    let file = path().map(LogTarget::File, |sink| match sink {
+        LogTarget::File(path) => path.clone(),
+        LogTarget::Off | LogTarget::Stdout => PathBuf::new(),
     });
-    file.or_word("stdout", LogSink::Stdout)
-        .or_word("off", LogSink::Off)
+    file.or_word("stdout", LogTarget::Stdout)
+        .or_word("off", LogTarget::Off)
 }
 
 /// A text for which `is_good` holds; `wrong` says what it is not, and what to write.

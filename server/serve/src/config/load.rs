@@ -9,7 +9,8 @@ use super::check;
 use super::keys::{device_rows, rows};
 use super::paths;
 use super::pulls;
-use super::settings::{Config, DeviceOverride, LogSink};
+use super::settings::{Config, DeviceOverride};
+use crate::log::LogTarget;
 
 /// The page that lists all settings.
 const MANUAL: &str = "docs/operate/configuration.md";
@@ -106,7 +107,7 @@ impl Config {
             &mut self.log.sessions,
             &mut self.log.slow,
         ] {
-            if let LogSink::File(path) = sink {
+            if let LogTarget::File(path) = sink {
                 *path = folder.join(&path);
             }
         }

@@ -12,9 +12,10 @@ use rustix::fs::{Access, Mode, OFlags, access, open};
 
 use super::check;
 use super::memory;
-use super::settings::{Admin, Config, LogSink};
+use super::settings::{Admin, Config};
 use crate::devices;
 use crate::flash;
+use crate::log::LogTarget;
 use crate::net::{ListenAddress, check_pair, is_socket};
 use crate::pull::check_s3;
 use crate::start::tcp_options;
@@ -181,7 +182,7 @@ impl Config {
             .sinks()
             .into_iter()
             .filter_map(|(key, sink)| match sink {
-                LogSink::File(path) if is_pipe(path) => Some(format!(
+                LogTarget::File(path) if is_pipe(path) => Some(format!(
                     "{key}: {} is a pipe; while nobody reads it, lines are dropped and counted",
                     path.display()
                 )),
@@ -203,7 +204,7 @@ impl Config {
     fn check_logs(&self, roots: &[PathBuf], document: &mut Document) {
         let mut others: Vec<(&str, PathBuf)> = Vec::new();
         for (key, sink) in self.log.sinks() {
-            let LogSink::File(path) = sink else {
+            let LogTarget::File(path) = sink else {
                 continue;
             };
             if let Err(text) = check_log(path) {

@@ -34,6 +34,6 @@ pub use manual::manual;
 pub use path_rule::{Access, AuthBy, Door, PathRule};
 pub use pull_rule::{PullRule, target_of};
 pub use settings::{
-    AccessFormat, Admin, Config, Cors, DeviceOverride, Io, Limits, ListenOn, Log, LogLevel,
-    LogSink, Pacing, Proxies, ServerTiming, SessionKeys, Tcp, Tls,
+    Admin, Config, Cors, DeviceOverride, Limits, ListenOn, Log, LogLevel, Pacing, Proxies,
+    ServerTiming, SessionKeys, Tcp, Tls,
 };

@@ -7,42 +7,33 @@ use headlong_units::Duration;
 
 use crate::ask_server::ServerUrl;
 
-/// Who may watch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Everybody.
-    Open,
-    /// Nobody.
-    Closed,
-    /// Who has a link signed as for nginx.
-    SecureLink,
-    /// Who has a token by HMAC-SHA256.
-    Signed,
-    /// Who has a JSON Web Token for the URI.
-    Jwt,
-    /// Whom another server lets in.
-    AuthRequest,
+headlong_units::names! {
+    /// Who may watch.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Access {
+        /// Everybody.
+        Open => "open",
+        /// Nobody.
+        Closed => "closed",
+        /// Who has a link signed as for nginx.
+        SecureLink => "secure-link",
+        /// Who has a token by HMAC-SHA256.
+        Signed => "signed",
+        /// Who has a JSON Web Token for the URI.
+        Jwt => "jwt",
+        /// Whom another server lets in.
+        AuthRequest => "auth-request",
+    }
 }
 
-/// What an answer of a server that is asked may depend on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AuthBy {
-    /// What is asked for.
-    Uri,
-    /// Who asks.
-    Address,
-}
-
-impl AuthBy {
-    /// Every value, in the order of the manual.
-    pub const ALL: &[Self] = &[Self::Uri, Self::Address];
-
-    /// Its name in the configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Uri => "uri",
-            Self::Address => "address",
-        }
+headlong_units::names! {
+    /// What an answer of a server that is asked may depend on.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum AuthBy {
+        /// What is asked for.
+        Uri => "uri",
+        /// Who asks.
+        Address => "address",
     }
 }
 
@@ -55,30 +46,6 @@ pub enum Door {
     Jwt,
     /// This server is asked.
     Server(ServerUrl),
-}
-
-impl Access {
-    /// Every value, in the order of the manual.
-    pub const ALL: &[Self] = &[
-        Self::Open,
-        Self::Closed,
-        Self::SecureLink,
-        Self::Signed,
-        Self::Jwt,
-        Self::AuthRequest,
-    ];
-
-    /// Its name in the configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Closed => "closed",
-            Self::SecureLink => "secure-link",
-            Self::Signed => "signed",
-            Self::Jwt => "jwt",
-            Self::AuthRequest => "auth-request",
-        }
-    }
 }
 
 /// `[path."PREFIX"]`: what is different below it.

@@ -14,58 +14,35 @@ use super::path_rule::{Access, AuthBy, PathRule};
 use super::settings::{Config, SessionKeys};
 
 /// What may be said for one path.
+#[rustfmt::skip]
 pub(super) fn path_rows() -> Rows<PathRule> {
     let mut rows = Rows::<PathRule>::default();
     rows.add("access", named(Access::ALL, Access::name), |p| &mut p.access,
         "Who may watch: everybody, nobody, who has a link signed as nginx's `secure_link` does it, who has a token by HMAC-SHA256 (`signed`), who has a JSON Web Token for the URI (`jwt`, RFC 9246), or whom another server lets in (`auth-request`, as nginx's). A wrong token is answered 403, one that is too old 410. See access.md.");
     rows.add("secure_link_md5", text().optional(), |p| &mut p.secure_link_md5,
         "The expression of nginx's `secure_link_md5` with its secret; `$secure_link_expires`, `$uri` and `$remote_addr` are known. Without the first, links do not expire. A secret: let only the server's user read this file.").secret(hidden);
-    rows.add(
-        "md5_argument",
-        of_query(),
-        |p| &mut p.md5_argument,
-        "The argument of `secure_link` that holds the MD5: `md5` for `$arg_md5`.",
-    );
-    rows.add(
-        "expires_argument",
-        of_query(),
-        |p| &mut p.expires_argument,
-        "The argument of `secure_link` that holds the end, in seconds since 1970.",
-    );
+    rows.add("md5_argument", of_query(), |p| &mut p.md5_argument,
+        "The argument of `secure_link` that holds the MD5: `md5` for `$arg_md5`.");
+    rows.add("expires_argument", of_query(), |p| &mut p.expires_argument,
+        "The argument of `secure_link` that holds the end, in seconds since 1970.");
     rows.add("keys", text().list(), |p| &mut p.keys,
         "One or two keys of tokens by HMAC-SHA256; either may have signed, so that a new one can be taken up while URLs of the old one are about. With `jwt`, keys of HS256. Secrets, too.").secret(hidden);
-    rows.add(
-        "bind_address",
-        flag(),
-        |p| &mut p.bind_address,
-        "Whether such a token is good only from the address that is signed in it.",
-    );
+    rows.add("bind_address", flag(), |p| &mut p.bind_address,
+        "Whether such a token is good only from the address that is signed in it.");
     rows.add("clock_skew", time(), |p| &mut p.clock_skew,
         "How much longer a token is good than it says, where the clocks of who signs and of the server differ.");
     rows.add("jwt_public_keys", path().list(), |p| &mut p.jwt_public_keys,
         "Files with public keys in PEM of who issues JSON Web Tokens: RSA (for RS256), P-256 (ES256) or Ed25519 (EdDSA). With `keys`, four at most. Read at start and on SIGHUP.");
-    rows.add(
-        "jwt_issuers",
-        text().list(),
-        |p| &mut p.jwt_issuers,
-        "Issuers (`iss`) of which such a token must name one; an empty list for any or none.",
-    );
+    rows.add("jwt_issuers", text().list(), |p| &mut p.jwt_issuers,
+        "Issuers (`iss`) of which such a token must name one; an empty list for any or none.");
     rows.add("jwt_audience", text().optional(), |p| &mut p.jwt_audience,
         "What the audience (`aud`) of such a token must name, if it has one; without this setting, tokens that have one are refused.");
     rows.add("jwt_query", of_query(), |p| &mut p.jwt_query,
         "The argument of the query that holds such a token. It is looked for there, then in the header, then in the cookie.");
-    rows.add(
-        "jwt_header",
-        token().optional(),
-        |p| &mut p.jwt_header,
-        "A request header that may hold it, with or without `Bearer` before it, like `Authorization`.",
-    );
-    rows.add(
-        "jwt_cookie",
-        token().optional(),
-        |p| &mut p.jwt_cookie,
-        "A cookie that may hold it.",
-    );
+    rows.add("jwt_header", token().optional(), |p| &mut p.jwt_header,
+        "A request header that may hold it, with or without `Bearer` before it, like `Authorization`.");
+    rows.add("jwt_cookie", token().optional(), |p| &mut p.jwt_cookie,
+        "A cookie that may hold it.");
     rows.add("auth_url", text().optional(), |p| &mut p.auth_url,
         "The server that `auth-request` asks, by an address in numbers and without TLS, like `http://127.0.0.1:9000/auth`. It gets a GET with X-Original-URI, X-Original-Method and X-Real-IP. 2xx lets in, 401 (with its WWW-Authenticate) and 403 are passed on, any other status is answered 500, and none within `auth_timeout` 503.");
     rows.add("auth_headers", asked_field().list(), |p| &mut p.auth_headers,
@@ -74,50 +51,26 @@ pub(super) fn path_rows() -> Rows<PathRule> {
         "What its answers depend on besides `auth_headers`: `uri`, with its query, and the client's `address`. Without `uri`, one answer opens all that is below this path.");
     rows.add("auth_cache", time(), |p| &mut p.auth_cache,
         "How long an answer is believed; \"0s\" for requests at the same time only. Of one path, 4096 are kept.");
-    rows.add(
-        "auth_timeout",
-        time().at_least(Duration::from_millis(1)),
-        |p| &mut p.auth_timeout,
-        "How long an answer is waited for.",
-    );
+    rows.add("auth_timeout", time().at_least(Duration::from_millis(1)), |p| &mut p.auth_timeout,
+        "How long an answer is waited for.");
     rows.add("secret_arguments", of_query().list(), |p| &mut p.secret_arguments,
         "Further arguments of the query whose values are written as `-` in logs. Those that hold tokens of `access` are in any case.");
     rows.add("cache_control", field_value().optional(), |p| &mut p.cache_control,
         "The Cache-Control sent with files below this path, instead of that at the top; empty for none.");
-    rows.add(
-        "headers",
-        field().list(),
-        |p| &mut p.headers,
-        "Further fields of replies with files below this path, like `\"X-Frame-Options: DENY\"`.",
-    );
+    rows.add("headers", field().list(), |p| &mut p.headers,
+        "Further fields of replies with files below this path, like `\"X-Frame-Options: DENY\"`.");
     rows.add("expires", time().optional(), |p| &mut p.expires,
         "How long caches may keep files below this path: sent as Expires, and as `max-age` where there is no Cache-Control. As nginx's `expires`.");
     rows.add("referers", site().list(), |p| &mut p.referers,
         "Sites whose pages may use files below this path, by the field Referer: hosts, `*.example.org` for all below one, `none` for requests without the field and `blocked` for those in which it was blotted out; others get 403. An empty list for all. As nginx's `valid_referers`.");
-    rows.add(
-        "cors_origins",
-        origin().list(),
-        |p| &mut p.cors_origins,
-        "Origins whose pages may read files below this path, instead of `cors.origins`.",
-    );
-    rows.add(
-        "pace_percent",
-        whole().optional(),
-        |p| &mut p.pace_percent,
-        "As at the top, for files below this path.",
-    );
-    rows.add(
-        "pace_burst",
-        time().optional(),
-        |p| &mut p.pace_burst,
-        "As at the top, for files below this path.",
-    );
-    rows.add(
-        "bytes_per_second_max",
-        size().optional(),
-        |p| &mut p.bytes_per_second_max,
-        "As at the top, for files below this path.",
-    );
+    rows.add("cors_origins", origin().list(), |p| &mut p.cors_origins,
+        "Origins whose pages may read files below this path, instead of `cors.origins`.");
+    rows.add("pace_percent", whole().optional(), |p| &mut p.pace_percent,
+        "As at the top, for files below this path.");
+    rows.add("pace_burst", time().optional(), |p| &mut p.pace_burst,
+        "As at the top, for files below this path.");
+    rows.add("bytes_per_second_max", size().optional(), |p| &mut p.bytes_per_second_max,
+        "As at the top, for files below this path.");
     rows
 }
 

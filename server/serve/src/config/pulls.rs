@@ -37,6 +37,7 @@ fn query_key() -> Kind<QueryKey> {
 }
 
 /// What may be said of one path that is filled from an origin.
+#[rustfmt::skip]
 pub(super) fn pull_rows() -> Rows<PullRule> {
     let mut rows = Rows::<PullRule>::default();
     rows.add("origin", origin(), |p| &mut p.origin,
@@ -51,58 +52,28 @@ pub(super) fn pull_rows() -> Rows<PullRule> {
         "A folder on the disk that keeps what was fetched, in `.headlong-pull` below it; it may be a root.").restart();
     rows.add("bytes_max", size().at_least(MIB), |p| &mut p.bytes_max,
         "Most bytes that are kept. What is read least goes, ends of titles before their beginnings.").restart();
-    rows.add(
-        "free_bytes_min",
-        size(),
-        |p| &mut p.free_bytes_min,
-        "Bytes that are left free on that file system.",
-    )
-    .restart();
+    rows.add("free_bytes_min", size(), |p| &mut p.free_bytes_min,
+        "Bytes that are left free on that file system.").restart();
     rows.add("slice_bytes", size().between(64 * KIB, SLICE_BYTES_MAX), |p| &mut p.slice_bytes,
         "Titles are fetched and kept in slices of so many bytes; who waits for one waits for all of it. What was kept in slices of another size is dropped.").restart();
-    rows.add(
-        "ahead_bytes",
-        size(),
-        |p| &mut p.ahead_bytes,
-        "Bytes fetched ahead of who reads on, beyond the slice that is being read.",
-    )
-    .restart();
-    rows.add(
-        "fetches_max",
-        whole().between(1, 1024),
-        |p| &mut p.fetches_max,
-        "Slices fetched at a time; each is held in memory until it is written.",
-    )
-    .restart();
+    rows.add("ahead_bytes", size(), |p| &mut p.ahead_bytes,
+        "Bytes fetched ahead of who reads on, beyond the slice that is being read.").restart();
+    rows.add("fetches_max", whole().between(1, 1024), |p| &mut p.fetches_max,
+        "Slices fetched at a time; each is held in memory until it is written.").restart();
     rows.add("fresh", time(), |p| &mut p.fresh,
         "How long a title is believed to be unchanged before the origin is asked again, where it sends no `max-age`; that is believed up to a day.").restart();
     rows.add("stale_max", time(), |p| &mut p.stale_max,
         "How long after the origin last confirmed a title what is kept of it is served while the origin fails.").restart();
-    rows.add(
-        "negative",
-        time(),
-        |p| &mut p.negative,
-        "How long it is remembered that the origin has no such title.",
-    )
-    .restart();
+    rows.add("negative", time(), |p| &mut p.negative,
+        "How long it is remembered that the origin has no such title.").restart();
     rows.add("redirect_hosts", host().list(), |p| &mut p.redirect_hosts,
         "Hosts that the origin may redirect to, besides itself; at most three redirects are followed, and none from https to http.").restart();
     rows.add("private_addresses", flag(), |p| &mut p.private_addresses,
         "Whether hosts that the origin redirects to may have loopback, private or link-local addresses. The origin itself may.").restart();
-    rows.add(
-        "connect_timeout",
-        time().at_least(SHORTEST),
-        |p| &mut p.connect_timeout,
-        "Longest time for a connection to the origin, with TLS.",
-    )
-    .restart();
-    rows.add(
-        "idle_timeout",
-        time().at_least(SHORTEST),
-        |p| &mut p.idle_timeout,
-        "Longest time for the origin to answer, and between two pieces of its answer.",
-    )
-    .restart();
+    rows.add("connect_timeout", time().at_least(SHORTEST), |p| &mut p.connect_timeout,
+        "Longest time for a connection to the origin, with TLS.").restart();
+    rows.add("idle_timeout", time().at_least(SHORTEST), |p| &mut p.idle_timeout,
+        "Longest time for the origin to answer, and between two pieces of its answer.").restart();
     rows
 }
 

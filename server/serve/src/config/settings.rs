@@ -11,6 +11,8 @@ use ipnet::IpNet;
 
 use super::path_rule::PathRule;
 use super::pull_rule::PullRule;
+use crate::disk::IoMode;
+use crate::log::{LogFormat, LogTarget};
 use crate::net::ListenAddress;
 
 /// Everything an operator may say. Defaults are in `Default`, the engine's own in
@@ -32,7 +34,7 @@ pub struct Config {
     /// Whether all of the memory is taken from the system at start.
     pub memory_prefault: bool,
     /// How devices are read.
-    pub io: Io,
+    pub io: IoMode,
     /// Whether to read past the kernel's page cache.
     pub direct: bool,
     /// Most files that a device keeps open.
@@ -279,13 +281,13 @@ impl Proxies {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
     /// One line for each request.
-    pub access: LogSink,
+    pub access: LogTarget,
     /// How those lines look.
-    pub format: AccessFormat,
+    pub format: LogFormat,
     /// One line for each viewing session.
-    pub sessions: LogSink,
+    pub sessions: LogTarget,
     /// One line for each reply that took longer than `slow_after`.
-    pub slow: LogSink,
+    pub slow: LogTarget,
     /// What the server may take for a reply; zero if nobody wants to know.
     pub slow_after: Duration,
     /// A session without requests for this long has ended.
@@ -296,24 +298,13 @@ pub struct Log {
 
 impl Log {
     /// Where lines go, each with its setting.
-    pub(super) fn sinks(&self) -> [(&'static str, &LogSink); 3] {
+    pub(super) fn sinks(&self) -> [(&'static str, &LogTarget); 3] {
         [
             ("log.access", &self.access),
             ("log.sessions", &self.sessions),
             ("log.slow", &self.slow),
         ]
     }
-}
-
-/// Where log lines go.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LogSink {
-    /// Nowhere.
-    Off,
-    /// Standard output.
-    Stdout,
-    /// Appended to this file.
-    File(PathBuf),
 }
 
 /// What is different for one device; what is not set is as for all devices.
@@ -330,55 +321,15 @@ pub struct DeviceOverride {
     /// Reference size of the rule, or who finds it.
     pub prefetch: Option<Prefetch>,
     /// How it is read.
-    pub io: Option<Io>,
+    pub io: Option<IoMode>,
     /// Whether it may be away.
     pub optional: bool,
 }
 
-/// Declares an enum of values that are written by name.
-macro_rules! names {
-    ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident => $name:literal),+ }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $type { $($(#[$variant_doc])* $variant),+ }
-
-        impl $type {
-            /// Every value, in the order of the manual.
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
-
-            /// Its name in the configuration.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-        }
-    };
-}
-
-names! {
-    /// How a device is read.
-    Io {
-        /// By io_uring if the kernel allows it, else by pread.
-        Auto => "auto",
-        /// By io_uring.
-        IoUring => "io_uring",
-        /// By pread in a thread.
-        Pread => "pread"
-    }
-}
-
-names! {
-    /// How a line of the access log looks.
-    AccessFormat {
-        /// One JSON object.
-        Json => "json",
-        /// As nginx's `combined`, with more fields behind it.
-        Combined => "combined"
-    }
-}
-
-names! {
+headlong_units::names! {
     /// Severity of the daemon's own messages.
-    LogLevel {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum LogLevel {
         /// Something failed.
         Error => "error",
         /// Something needs looking at.
@@ -392,9 +343,10 @@ names! {
     }
 }
 
-names! {
+headlong_units::names! {
     /// When replies carry `Server-Timing`.
-    ServerTiming {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum ServerTiming {
         /// When the request asks for it.
         OnRequest => "on-request",
         /// Always.
@@ -417,7 +369,7 @@ impl Default for Config {
             admin_hosts: Vec::new(),
             engine,
             memory_prefault: false,
-            io: Io::Auto,
+            io: IoMode::Auto,
             direct: true,
             open_files_max: 1024,
             revalidate: Duration::from_secs(1),
@@ -493,10 +445,10 @@ impl Default for Cors {
 impl Default for Log {
     fn default() -> Self {
         Self {
-            access: LogSink::Stdout,
-            format: AccessFormat::Json,
-            sessions: LogSink::Off,
-            slow: LogSink::Stdout,
+            access: LogTarget::Stdout,
+            format: LogFormat::Json,
+            sessions: LogTarget::Off,
+            slow: LogTarget::Stdout,
             slow_after: Duration::ZERO,
             // The longest pause within a chain, too (thesis 5.3).
             session_gap: EngineConfig::default().chain_gap,

@@ -8,8 +8,10 @@ use headlong_units::{Duration, MIB};
 use proptest::prelude::*;
 
 use super::keys::{device_rows, rows};
-use super::settings::{Admin, Config, Io, LogSink};
+use super::settings::{Admin, Config};
 use super::{Flags, manual};
+use crate::disk::IoMode;
+use crate::log::LogTarget;
 
 fn load(text: &str) -> Result<Config, super::Mistakes> {
     let flags = Flags {
@@ -308,7 +310,7 @@ fn every_key_can_be_written_as_it_is_shown() {
         [device.\"sda\"]\nmemory = \"1GiB\"\nrotational = true\nio = \"io_uring\"\n[device.\"a b\"]\n";
     config = load(unusual).expect("right");
     assert_eq!(load(&config.show()).expect("still right"), config);
-    assert_eq!(config.log.access, LogSink::File("/var/log/a b".into()));
+    assert_eq!(config.log.access, LogTarget::File("/var/log/a b".into()));
 }
 
 #[test]
@@ -378,7 +380,7 @@ fn the_budget_is_divided_and_named_devices_get_their_own() {
     );
     assert_eq!(
         (config.io_for("sda"), config.io_for("sdb")),
-        (Io::Pread, Io::Auto)
+        (IoMode::Pread, IoMode::Auto)
     );
 }
 
@@ -711,7 +713,7 @@ fn slow_replies_that_nobody_is_told_of_are_warned_of_and_paths_are_of_the_files_
         "[log]\nslow = \"slow.log\"\n[tls]\ncertificate = \"c\"\nkey = \"k\"\nocsp = \"o\"\n";
     let mut config = load(text).expect("it is right");
     config.join_paths(Path::new("/etc/x"));
-    assert_eq!(config.log.slow, LogSink::File("/etc/x/slow.log".into()));
+    assert_eq!(config.log.slow, LogTarget::File("/etc/x/slow.log".into()));
     assert_eq!(config.tls.ocsp, Some("/etc/x/o".into()));
 }
 

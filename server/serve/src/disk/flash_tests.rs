@@ -61,7 +61,7 @@ impl Rig {
         loop {
             match Tier::open(&paths, PIECE, 1) {
                 Ok(tier) => return tier,
-                Err(flash::FlashError::InUse { .. }) => {}
+                Err(error) if matches!(error.trouble, flash::Trouble::InUse) => {}
                 Err(error) => panic!("{error}"),
             }
             tokio::time::sleep(Duration::from_millis(5)).await;

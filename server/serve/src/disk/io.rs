@@ -13,34 +13,17 @@ use super::files::Files;
 use super::mailbox::{Mailbox, Waker};
 use super::transfer::{Completion, Read};
 
-/// How a device is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum IoMode {
-    /// io_uring where the kernel lets us, else `preadv`.
-    #[default]
-    Auto,
-    /// io_uring, or the device is not started.
-    IoUring,
-    /// A thread per outstanding read, at most 32.
-    Pread,
-}
-
-impl IoMode {
-    /// Every value, in the order of the manual.
-    pub const ALL: &[Self] = &[Self::Auto, Self::IoUring, Self::Pread];
-
-    /// Its name in configuration and logs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::IoUring => "io_uring",
-            Self::Pread => "pread",
-        }
-    }
-
-    /// The value of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|mode| mode.name() == name)
+headlong_units::names! {
+    /// How a device is read.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+    pub enum IoMode {
+        /// io_uring where the kernel lets us, else `preadv`.
+        #[default]
+        Auto => "auto",
+        /// io_uring, or the device is not started.
+        IoUring => "io_uring",
+        /// A thread per outstanding read, at most 32.
+        Pread => "pread",
     }
 }
 

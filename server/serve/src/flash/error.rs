@@ -1,7 +1,7 @@
 //! Why an SSD cannot be used, with what to do about it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use headlong_flash::format::{LayoutError, SuperError};
 use headlong_units::Bytes;
@@ -9,103 +9,88 @@ use thiserror::Error;
 
 /// Why an SSD cannot be used.
 #[derive(Debug, Error)]
-pub enum FlashError {
+#[error("{}: {trouble}", path.display())]
+pub struct FlashError {
+    /// As named.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub trouble: Trouble,
+}
+
+/// What is wrong with an SSD.
+#[derive(Debug, Error)]
+pub enum Trouble {
     /// It cannot be opened.
-    #[error("{}: cannot be opened: {error}; {}", path.display(), remedy(error))]
-    Open {
-        /// As named.
-        path: PathBuf,
-        /// What the kernel said.
-        error: io::Error,
-    },
+    #[error("cannot be opened: {}; {}", .0, remedy(.0))]
+    Open(io::Error),
     /// It is neither a device nor a file.
-    #[error("{}: neither a block device nor a file; name one of them", path.display())]
-    Kind {
-        /// As named.
-        path: PathBuf,
-    },
+    #[error("neither a block device nor a file; name one of them")]
+    Kind,
     /// Another process has it.
-    #[error("{}: in use by another process, or mounted; stop that first, or name another", path.display())]
-    InUse {
-        /// As named.
-        path: PathBuf,
-    },
+    #[error("in use by another process, or mounted; stop that first, or name another")]
+    InUse,
     /// It is no tier that fits.
-    #[error("{}: {error}", path.display())]
-    Super {
-        /// As named.
-        path: PathBuf,
-        /// What it is instead.
-        error: SuperError,
-    },
+    #[error("{0}")]
+    Super(SuperError),
     /// It cannot be divided so.
-    #[error("{}: {error}", path.display())]
-    Layout {
-        /// As named.
-        path: PathBuf,
-        /// Why.
-        error: LayoutError,
-    },
-    /// Somebody's data may be on it.
-    #[error("{}: has {what} on it, which formatting would destroy; name another, or say --force if it is not wanted any more", path.display())]
-    Recognised {
-        /// As named.
-        path: PathBuf,
-        /// What it looks like.
-        what: &'static str,
-    },
+    #[error("{0}")]
+    Layout(LayoutError),
+    /// Somebody's data, which it looks like, may be on it.
+    #[error(
+        "has {0} on it, which formatting would destroy; name another, or say --force if it is not \
+         wanted any more"
+    )]
+    Recognised(&'static str),
     /// The size that was said does not go with what is there.
-    #[error("{}: {text}", path.display())]
-    Size {
-        /// As named.
-        path: PathBuf,
-        /// What is wrong, and what to do.
-        text: String,
-    },
-    /// Pieces of another size.
-    #[error("{}: was formatted for pieces of {}, and piece is {}; set piece to the former, or format it anew with --piece {} --force", path.display(), Bytes(*was), Bytes(*is), Bytes(*is))]
+    #[error("{0}")]
+    Size(String),
+    /// Pieces of another size, by its super record, than the configuration says.
+    #[error(
+        "was formatted for pieces of {was}, and piece is {is}; set piece to the former, or format it \
+         anew with --piece {is} --force"
+    )]
     Piece {
-        /// As named.
-        path: PathBuf,
         /// By its super record.
-        was: u64,
+        was: Bytes,
         /// By the configuration.
-        is: u64,
+        is: Bytes,
     },
     /// The SSDs do not go together.
-    #[error("{}: has blocks of {}, and the SSD named first has {}; format it anew with --block {} --force", path.display(), Bytes(*is), Bytes(*first), Bytes(*first))]
+    #[error(
+        "has blocks of {is}, and the SSD named first has {first}; format it anew with --block {first} \
+         --force"
+    )]
     Block {
-        /// As named.
-        path: PathBuf,
         /// Of this one.
-        is: u64,
+        is: Bytes,
         /// Of the first.
-        first: u64,
+        first: Bytes,
     },
     /// The same tier twice.
-    #[error("{}: is named twice; name each SSD once", path.display())]
-    Twice {
-        /// As named.
-        path: PathBuf,
-    },
+    #[error("is named twice; name each SSD once")]
+    Twice,
     /// Fewer blocks than disks.
-    #[error("{}: has {blocks} blocks for {disks} disks; format it with smaller blocks", path.display())]
+    #[error("has {blocks} blocks for {disks} disks; format it with smaller blocks")]
     Disks {
-        /// As named.
-        path: PathBuf,
         /// Its blocks.
         blocks: u32,
         /// Disks that it serves.
         disks: usize,
     },
     /// Reading or writing failed.
-    #[error("{}: {error}; look into the kernel's log (dmesg)", path.display())]
-    Io {
-        /// As named.
-        path: PathBuf,
-        /// What the kernel said.
-        error: io::Error,
-    },
+    #[error("{0}; look into the kernel's log (dmesg)")]
+    Io(io::Error),
+}
+
+impl Trouble {
+    /// Of the SSD of this name.
+    pub(super) fn of(self, path: &Path) -> FlashError {
+        let path = path.to_path_buf();
+        FlashError {
+            path,
+            trouble: self,
+        }
+    }
 }
 
 fn remedy(error: &io::Error) -> &'static str {

@@ -15,7 +15,7 @@ use headlong_flash::format::{
 use headlong_units::{Bytes, KIB, MIB};
 use rustix::fs::{FallocateFlags, fallocate, major, minor};
 
-use super::error::FlashError;
+use super::error::{FlashError, Trouble};
 use super::medium::{Access, Medium};
 use super::recognise::recognise;
 use super::recover::look_at_all;
@@ -46,10 +46,7 @@ pub struct Formatting {
 /// Why not; then what is there is what was there.
 pub fn format(path: &Path, formatting: &Formatting) -> Result<String, FlashError> {
     let is_there = path.exists();
-    let refuse = |text: &str| FlashError::Size {
-        path: path.to_path_buf(),
-        text: text.to_owned(),
-    };
+    let refuse = |text: &str| Trouble::Size(text.to_owned()).of(path);
     if !is_there {
         let size = formatting
             .size
@@ -75,15 +72,13 @@ fn format_what_is_there(path: &Path, formatting: &Formatting) -> Result<String, 
             "has {} already; leave out --size, or name a file that is not there",
             Bytes(medium.bytes)
         );
-        let path = path.to_path_buf();
-        return Err(FlashError::Size { path, text });
+        return Err(Trouble::Size(text).of(path));
     }
     let hint = medium.is_device.then(|| hint(path)).flatten();
     let layout = divide(path, medium.bytes, formatting, hint)?;
     let what = recognise(&medium).map_err(|error| medium.error(error))?;
     if let Some(what) = what.filter(|_| !formatting.is_forced) {
-        let path = path.to_path_buf();
-        return Err(FlashError::Recognised { path, what });
+        return Err(Trouble::Recognised(what).of(path));
     }
     let reserved = reserve(&medium);
     let tier = Super {
@@ -111,10 +106,7 @@ fn divide(
     formatting: &Formatting,
     hint: Option<u64>,
 ) -> Result<Layout, FlashError> {
-    let wrong = |error| FlashError::Layout {
-        path: path.to_path_buf(),
-        error,
-    };
+    let wrong = |error| Trouble::Layout(error).of(path);
     if let Some(block) = formatting.block {
         return Layout::new(bytes, block, formatting.piece).map_err(wrong);
     }
@@ -161,10 +153,7 @@ fn hint(path: &Path) -> Option<u64> {
 }
 
 fn make_file(path: &Path, size: u64) -> Result<(), FlashError> {
-    let refuse = |error: io::Error| FlashError::Open {
-        path: path.to_path_buf(),
-        error,
-    };
+    let refuse = |error: io::Error| Trouble::Open(error).of(path);
     let mut options = OpenOptions::new();
     let file = options
         .write(true)
@@ -174,13 +163,10 @@ fn make_file(path: &Path, size: u64) -> Result<(), FlashError> {
     let room = fallocate(&file, FallocateFlags::empty(), 0, size);
     room.map_err(|errno| {
         let _ = std::fs::remove_file(path);
-        FlashError::Size {
-            path: path.to_path_buf(),
-            text: format!(
-                "there is no room for {}: {errno}; make room, or say a smaller --size",
-                Bytes(size)
-            ),
-        }
+        let size = Bytes(size);
+        let text =
+            format!("there is no room for {size}: {errno}; make room, or say a smaller --size");
+        Trouble::Size(text).of(path)
     })
 }
 

@@ -9,13 +9,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use headlong_flash::RECORD_ALIGN_BYTES;
 use headlong_flash::format::{ReadFailed, SUPER_BYTES, SUPER_COPIES, Super};
+use headlong_units::Bytes;
 use rustix::fs::{
     Access as Rights, FallocateFlags, FlockOperation, OFlags, access, fallocate, flock,
 };
 use rustix::io::Errno;
 
 use super::aligned::Aligned;
-use super::error::FlashError;
+use super::error::{FlashError, Trouble};
 
 /// What it is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,15 +49,11 @@ pub(super) struct Medium {
 
 impl Medium {
     pub(super) fn open(path: &Path, access: Access) -> Result<Self, FlashError> {
-        let refuse = |error| FlashError::Open {
-            path: path.to_path_buf(),
-            error,
-        };
+        let refuse = |error| Trouble::Open(error).of(path);
         let kind = std::fs::metadata(path).map_err(refuse)?.file_type();
         let is_device = kind.is_block_device();
         if !is_device && !kind.is_file() {
-            let path = path.to_path_buf();
-            return Err(FlashError::Kind { path });
+            return Err(Trouble::Kind.of(path));
         }
         let own = access == Access::Own;
         let mut flags = OFlags::DIRECT | OFlags::NONBLOCK;
@@ -76,9 +73,7 @@ impl Medium {
             }
             other => other,
         };
-        let in_use = || FlashError::InUse {
-            path: path.to_path_buf(),
-        };
+        let in_use = || Trouble::InUse.of(path);
         let mut file = match opened {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => return Err(in_use()),
             other => other.map_err(refuse)?,
@@ -132,8 +127,7 @@ impl Medium {
     }
 
     pub(super) fn error(&self, error: io::Error) -> FlashError {
-        let path = self.path.clone();
-        FlashError::Io { path, error }
+        Trouble::Io(error).of(&self.path)
     }
 
     /// Reads bytes into memory of their own, so that these need not be aligned.
@@ -202,10 +196,8 @@ impl Medium {
             }
         }
         let [first, second] = &copies;
-        Super::of_copies([first, second], self.bytes).map_err(|error| {
-            let path = self.path.clone();
-            FlashError::Super { path, error }
-        })
+        let tier = Super::of_copies([first, second], self.bytes);
+        tier.map_err(|error| Trouble::Super(error).of(&self.path))
     }
 }
 
@@ -251,10 +243,7 @@ pub(crate) fn look(paths: &[PathBuf], piece_bytes: u64) -> Vec<FlashError> {
 
 /// Whether the server may write to it; nothing is opened, as the one that runs has it.
 fn may_write(path: &Path) -> Result<(), FlashError> {
-    access(path, Rights::WRITE_OK).map_err(|errno| FlashError::Open {
-        path: path.to_path_buf(),
-        error: errno.into(),
-    })
+    access(path, Rights::WRITE_OK).map_err(|errno| Trouble::Open(errno.into()).of(path))
 }
 
 /// What is wrong with an SSD beside those before it.
@@ -265,17 +254,17 @@ pub(super) fn misfit(
     first: &mut Option<u64>,
     seen: &mut Vec<u128>,
 ) -> Option<FlashError> {
-    let path = path.to_path_buf();
     let (was, block) = (tier.layout.piece_bytes(), tier.layout.block_bytes());
     let (was, is) = (u64::from(was), u64::from(block));
     let first = *first.get_or_insert(is);
     if seen.contains(&tier.device) {
-        return Some(FlashError::Twice { path });
+        return Some(Trouble::Twice.of(path));
     }
     seen.push(tier.device);
     if was != piece_bytes {
-        let is = piece_bytes;
-        return Some(FlashError::Piece { path, was, is });
+        let (was, is) = (Bytes(was), Bytes(piece_bytes));
+        return Some(Trouble::Piece { was, is }.of(path));
     }
-    (is != first).then_some(FlashError::Block { path, is, first })
+    let (is, first) = (Bytes(is), Bytes(first));
+    (is != first).then(|| Trouble::Block { is, first }.of(path))
 }

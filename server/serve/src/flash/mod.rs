@@ -10,7 +10,6 @@
 //! miss; every command is answered once, also where a thread panics.
 
 mod aligned;
-mod checkpoints;
 mod error;
 mod manage;
 mod medium;
@@ -22,7 +21,7 @@ mod recover;
 mod ssd;
 mod tier;
 
-pub use error::FlashError;
+pub use error::{FlashError, Trouble};
 pub use manage::{Formatting, drop_tier, format, status, verify};
 pub(crate) use medium::look;
 pub(crate) use port::{FlashDone, FlashParts, FlashPort, Say};

@@ -145,11 +145,10 @@ fn a_group_has_a_checkpoint_again_once_its_blocks_could_be_read() {
     (0..4).for_each(|block| rig.fill(block, OWNER, true));
     rig.without(rig.start(2), || rig.look());
     rig.ssd.empty_block(0).expect("written");
-    let saved = rig.ssd.with_checkpoints(|of, place| {
+    rig.ssd.with_checkpoints(|of, place| {
         of.end(0, None);
-        of.finish(place)
+        of.finish(place);
     });
-    saved.expect("written");
     let found = recover(&rig.ssd.tier, 0..1, rig.ssd.medium.reader());
     assert!(found.void.is_empty());
     let blocks = found.summaries.iter().map(|of| of.head.block);

@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use headlong_engine::{FlashOutcome, FlashRecord};
-use headlong_flash::RECORD_ALIGN_BYTES;
-use headlong_flash::format::{RecordName, Summary, Super, decode_record, padded_bytes};
+use headlong_flash::format::{ReadFailed, RecordName, Summary, Super, decode_record, padded_bytes};
+use headlong_flash::{Checkpoints, Ground, RECORD_ALIGN_BYTES};
 
 use super::aligned::Aligned;
-use super::checkpoints::{Checkpoints, Place};
 use super::error::FlashError;
 use super::medium::{Access, Medium, SsdCounters, counted};
 use crate::raw::Lease;
@@ -33,6 +32,26 @@ pub(crate) struct Ssd {
     /// Whether it was said that something else is on it.
     pub(super) is_other: Arc<AtomicBool>,
     checkpoints: Mutex<Checkpoints>,
+}
+
+/// Where checkpoints are written.
+pub(super) struct Place<'a>(&'a Ssd);
+
+impl Ground for Place<'_> {
+    type Error = io::Error;
+
+    fn tier(&self) -> Super {
+        self.0.tier
+    }
+
+    fn reader(&mut self) -> impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed> + '_ {
+        self.0.medium.reader()
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let (medium, counters) = (&self.0.medium, &self.0.counters);
+        medium.write_counted(counters, at, &Aligned::of(bytes))
+    }
 }
 
 impl std::fmt::Debug for Ssd {
@@ -81,18 +100,11 @@ impl Ssd {
     /// Does something with the checkpoints. They change on the thread that writes.
     pub(super) fn with_checkpoints<T>(
         &self,
-        act: impl FnOnce(&mut Checkpoints, &Place<'_>) -> T,
+        act: impl FnOnce(&mut Checkpoints, &mut Place<'_>) -> T,
     ) -> T {
-        let place = Place {
-            medium: &self.medium,
-            tier: &self.tier,
-            counters: &self.counters,
-        };
         let checkpoints = self.checkpoints.lock();
-        act(
-            &mut checkpoints.unwrap_or_else(PoisonError::into_inner),
-            &place,
-        )
+        let mut checkpoints = checkpoints.unwrap_or_else(PoisonError::into_inner);
+        act(&mut checkpoints, &mut Place(self))
     }
 
     /// A block is to hold something else. On the thread that writes.
@@ -146,8 +158,8 @@ impl Ssd {
     pub(super) fn finish(self: &Arc<Self>, done: impl FnOnce() + Send + 'static) {
         let ssd = Arc::clone(self);
         self.writer.run(move || {
-            let saved = ssd.with_checkpoints(|checkpoints, place| checkpoints.finish(place));
-            if let Err(error) = saved {
+            ssd.with_checkpoints(|checkpoints, place| checkpoints.finish(place));
+            if let Err(error) = ssd.medium.file().sync_data() {
                 let ssd = ssd.medium.path.display();
                 tracing::warn!(%ssd, %error, "checkpoints of flash are not saved; the next start looks at more blocks");
             }

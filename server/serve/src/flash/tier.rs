@@ -13,7 +13,7 @@ use std::time::Duration;
 use headlong_flash::format::Summary;
 use headlong_flash::{BlockId, FlashSpec, RECORD_ALIGN_BYTES, RecoveredBlock, SsdId, SsdSpec};
 
-use super::error::FlashError;
+use super::error::{FlashError, Trouble};
 use super::medium::misfit;
 use super::recover::Search;
 use super::ssd::Ssd;
@@ -80,13 +80,9 @@ impl Tier {
             if let Some(error) = misfit(path, &ssd.tier, piece_bytes, &mut first, &mut seen) {
                 return Err(error);
             }
-            let (path, blocks) = (path.clone(), ssd.tier.layout.block_count());
+            let blocks = ssd.tier.layout.block_count();
             if (blocks as usize) < disks {
-                return Err(FlashError::Disks {
-                    path,
-                    blocks,
-                    disks,
-                });
+                return Err(Trouble::Disks { blocks, disks }.of(path));
             }
             ssds.push(Arc::new(ssd));
         }

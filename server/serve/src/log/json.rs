@@ -1,89 +1,80 @@
 //! One JSON object a line; the names say the units. What is not known is left out.
 
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::record::{RequestRecord, version_name};
 
-#[derive(Serialize)]
-struct Line<'a> {
-    request_id: String,
-    start_unix_ms: u64,
-    service_seconds: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    first_byte_seconds: Option<f64>,
-    remote: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    proxy: Option<String>,
-    method: &'a str,
-    target: &'a str,
-    version: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    range: Option<&'a str>,
-    status: u16,
-    bytes_sent: u64,
-    bytes_from_ram: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    bytes_from_flash: u64,
-    bytes_from_disk: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    session: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    session_from: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    device: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    chain: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    user_agent: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    referer: Option<&'a str>,
-    queue_seconds: f64,
-    disk_seconds: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bit_rate_bps: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failure: Option<&'a str>,
+struct Line<'a>(&'a RequestRecord);
+
+impl Serialize for Line<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let record = self.0;
+        let session = record.session.as_ref();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("request_id", &record.id.to_string())?;
+        map.serialize_entry("start_unix_ms", &record.start_unix_ms)?;
+        map.serialize_entry("service_seconds", &record.service_time.as_secs_f64())?;
+        first_byte(&mut map, record)?;
+        map.serialize_entry("remote", &record.remote.to_string())?;
+        maybe(&mut map, "proxy", record.proxy.map(|of| of.to_string()))?;
+        request_and_reply(&mut map, record)?;
+        maybe(&mut map, "session", session.map(|key| &key.id))?;
+        maybe(
+            &mut map,
+            "session_from",
+            session.map(|key| key.source.name()),
+        )?;
+        maybe(&mut map, "device", record.device.as_deref())?;
+        maybe(&mut map, "chain", record.chain)?;
+        maybe(&mut map, "cache", record.cache)?;
+        maybe(&mut map, "user_agent", record.user_agent.as_ref())?;
+        maybe(&mut map, "referer", record.referer.as_ref())?;
+        map.serialize_entry("queue_seconds", &record.queue_time.as_secs_f64())?;
+        map.serialize_entry("disk_seconds", &record.disk_time.as_secs_f64())?;
+        maybe(&mut map, "bit_rate_bps", record.bit_rate.map(|rate| rate.0))?;
+        maybe(&mut map, "failure", record.failure)?;
+        map.end()
+    }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
-pub(super) fn is_zero(bytes: &u64) -> bool {
-    *bytes == 0
+/// A field, if it is known.
+pub(super) fn maybe<M: SerializeMap>(
+    map: &mut M,
+    name: &'static str,
+    value: Option<impl Serialize>,
+) -> Result<(), M::Error> {
+    value.map_or(Ok(()), |value| map.serialize_entry(name, &value))
+}
+
+/// When the first byte of a reply came, if one did.
+pub(super) fn first_byte<M: SerializeMap>(
+    map: &mut M,
+    record: &RequestRecord,
+) -> Result<(), M::Error> {
+    let time = record.first_byte_time.map(|time| time.as_secs_f64());
+    maybe(map, "first_byte_seconds", time)
+}
+
+/// What was asked for, and what was sent.
+pub(super) fn request_and_reply<M: SerializeMap>(
+    map: &mut M,
+    record: &RequestRecord,
+) -> Result<(), M::Error> {
+    map.serialize_entry("method", &record.method)?;
+    map.serialize_entry("target", &record.target)?;
+    map.serialize_entry("version", version_name(record.version))?;
+    maybe(map, "range", record.range.as_ref())?;
+    map.serialize_entry("status", &record.status)?;
+    map.serialize_entry("bytes_sent", &record.bytes_sent)?;
+    map.serialize_entry("bytes_from_ram", &record.bytes_from_ram)?;
+    let from_flash = Some(record.bytes_from_flash).filter(|bytes| *bytes > 0);
+    maybe(map, "bytes_from_flash", from_flash)?;
+    map.serialize_entry("bytes_from_disk", &record.bytes_from_disk)
 }
 
 /// Appends one line.
 pub(super) fn write(record: &RequestRecord, line: &mut Vec<u8>) {
-    let session = record.session.as_ref();
-    let object = Line {
-        request_id: record.id.to_string(),
-        start_unix_ms: record.start_unix_ms,
-        service_seconds: record.service_time.as_secs_f64(),
-        first_byte_seconds: record.first_byte_time.map(|time| time.as_secs_f64()),
-        remote: record.remote.to_string(),
-        proxy: record.proxy.map(|proxy| proxy.to_string()),
-        method: &record.method,
-        target: &record.target,
-        version: version_name(record.version),
-        range: record.range.as_deref(),
-        status: record.status,
-        bytes_sent: record.bytes_sent,
-        bytes_from_ram: record.bytes_from_ram,
-        bytes_from_flash: record.bytes_from_flash,
-        bytes_from_disk: record.bytes_from_disk,
-        session: session.map(|key| key.id.as_str()),
-        session_from: session.map(|key| key.source.name()),
-        device: record.device.as_deref(),
-        chain: record.chain,
-        cache: record.cache,
-        user_agent: record.user_agent.as_deref(),
-        referer: record.referer.as_deref(),
-        queue_seconds: record.queue_time.as_secs_f64(),
-        disk_seconds: record.disk_time.as_secs_f64(),
-        bit_rate_bps: record.bit_rate.map(|rate| rate.0),
-        failure: record.failure,
-    };
-    write_line(&object, line);
+    write_line(&Line(record), line);
 }
 
 /// Appends any flat value as one line.

@@ -3,43 +3,35 @@
 //! It has the forms of the access log, and the same names for the same things. Only its start has
 //! another, so that no reader of the access log takes it for one more request.
 
-use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::combined::{escape, put, quote};
 use super::format::LogFormat;
-use super::json::{is_zero, write_line};
+use super::json::{first_byte, maybe, request_and_reply, write_line};
 use super::record::{RequestRecord, version_name};
 use super::stages::Stages;
 
-#[derive(Serialize)]
-struct Line<'a> {
-    request_id: String,
-    slow_start_unix_ms: u64,
-    total_seconds: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    first_byte_seconds: Option<f64>,
-    stage_seconds: InSeconds<'a>,
-    remote: String,
-    method: &'a str,
-    target: &'a str,
-    version: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    range: Option<&'a str>,
-    status: u16,
-    bytes_sent: u64,
-    bytes_from_ram: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    bytes_from_flash: u64,
-    bytes_from_disk: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    session: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    device: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failure: Option<&'a str>,
+/// One JSON object.
+struct Line<'a>(&'a RequestRecord, &'a Stages);
+
+impl Serialize for Line<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(record, stages) = self;
+        let session = record.session.as_ref();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("request_id", &record.id.to_string())?;
+        map.serialize_entry("slow_start_unix_ms", &record.start_unix_ms)?;
+        map.serialize_entry("total_seconds", &stages.total().as_secs_f64())?;
+        first_byte(&mut map, record)?;
+        map.serialize_entry("stage_seconds", &InSeconds(stages))?;
+        map.serialize_entry("remote", &record.remote.to_string())?;
+        request_and_reply(&mut map, record)?;
+        maybe(&mut map, "session", session.map(|key| &key.id))?;
+        maybe(&mut map, "device", record.device.as_deref())?;
+        maybe(&mut map, "cache", record.cache)?;
+        maybe(&mut map, "failure", record.failure)?;
+        map.end()
+    }
 }
 
 /// An object with one number for each stage.
@@ -47,12 +39,8 @@ struct InSeconds<'a>(&'a Stages);
 
 impl Serialize for InSeconds<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let all = self.0.all();
-        let mut map = serializer.serialize_map(Some(all.len()))?;
-        for (name, time) in all {
-            map.serialize_entry(name, &time.as_secs_f64())?;
-        }
-        map.end()
+        let all = self.0.all().into_iter();
+        serializer.collect_map(all.map(|(name, time)| (name, time.as_secs_f64())))
     }
 }
 
@@ -64,35 +52,9 @@ pub(super) fn write(
     line: &mut Vec<u8>,
 ) {
     match format {
-        LogFormat::Json => write_json(record, stages, line),
+        LogFormat::Json => write_line(&Line(record, stages), line),
         LogFormat::Combined => write_text(record, stages, line),
     }
-}
-
-fn write_json(record: &RequestRecord, stages: &Stages, line: &mut Vec<u8>) {
-    let session = record.session.as_ref();
-    let object = Line {
-        request_id: record.id.to_string(),
-        slow_start_unix_ms: record.start_unix_ms,
-        total_seconds: stages.total().as_secs_f64(),
-        first_byte_seconds: record.first_byte_time.map(|time| time.as_secs_f64()),
-        stage_seconds: InSeconds(stages),
-        remote: record.remote.to_string(),
-        method: &record.method,
-        target: &record.target,
-        version: version_name(record.version),
-        range: record.range.as_deref(),
-        status: record.status,
-        bytes_sent: record.bytes_sent,
-        bytes_from_ram: record.bytes_from_ram,
-        bytes_from_flash: record.bytes_from_flash,
-        bytes_from_disk: record.bytes_from_disk,
-        session: session.map(|key| key.id.as_str()),
-        device: record.device.as_deref(),
-        cache: record.cache,
-        failure: record.failure,
-    };
-    write_line(&object, line);
 }
 
 fn write_text(record: &RequestRecord, stages: &Stages, line: &mut Vec<u8>) {

@@ -56,9 +56,9 @@ impl Counters {
             fills_running: 0,
             used_bytes: 0,
             titles: 0,
-            faults: Fault::ALL
-                .map(|of| (of.name(), faults.get(&of).copied().unwrap_or(0)))
-                .to_vec(),
+            faults: (Fault::ALL.iter())
+                .map(|of| (of.name(), faults.get(of).copied().unwrap_or(0)))
+                .collect(),
         }
     }
 }

@@ -63,7 +63,7 @@ impl HotSize {
 }
 
 /// What the reserve for copies holds, bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct CopiesUse {
     /// The most that it may take.
     pub budget_bytes: u64,

@@ -80,14 +80,11 @@ impl WritePlan {
     /// # Errors
     /// If the region holds no two blocks of any size.
     pub fn check(&self, name: &str) -> Result<(), ProbeError> {
-        match self.sizes().next() {
-            Some(_) => Ok(()),
-            None => Err(ProbeError::TooSmall {
-                name: name.to_string(),
-                bytes: self.region_bytes,
-                needed: 2 * self.sizes_bytes.first().copied().unwrap_or(SECTOR_BYTES),
-            }),
+        if self.sizes().next().is_some() {
+            return Ok(());
         }
+        let needed = 2 * self.sizes_bytes.first().copied().unwrap_or(SECTOR_BYTES);
+        Err(ProbeError::too_small(name, self.region_bytes, needed))
     }
 
     /// How many writes of a size are made before those that count.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use headlong_disk::{Direction, Request, SECTOR_BYTES};
 use headlong_random::Generator;
-use headlong_units::Duration;
+use headlong_units::{Bytes, Duration};
 use rustix::fs::OFlags;
 
 use super::above::{folder, loops_over};
@@ -106,13 +106,12 @@ impl DeviceTarget {
                 [] => format!("below /dev/{name}"),
                 points => format!("below /dev/{name}, mounted on {}", points.join(", ")),
             };
-            return Err(ProbeError::InUse {
-                path: path.to_path_buf(),
-                users: loops.into_iter().map(over).collect(),
-            });
+            let users: Vec<String> = loops.into_iter().map(over).collect();
+            return Err(ProbeError::in_use(path, &users));
         }
         if is_device && is_read_only(sys, metadata.rdev()) {
-            return Err(ProbeError::ReadOnly(path.to_path_buf()));
+            let text = "is read-only; `blockdev --setrw` may change that, or probe without --write";
+            return Err(ProbeError::of(path, text));
         }
         let alone = if is_device {
             OFlags::EXCL
@@ -169,29 +168,25 @@ impl DeviceTarget {
     /// If it is too small, or a file of which much was never written: no disk is read for that.
     pub fn check(&self) -> Result<(), ProbeError> {
         if self.bytes < BYTES_MIN {
-            return Err(ProbeError::TooSmall {
-                name: self.path.display().to_string(),
-                bytes: self.size_bytes,
-                needed: BYTES_MIN,
-            });
+            let name = self.path.display();
+            return Err(ProbeError::too_small(name, self.size_bytes, BYTES_MIN));
         }
         let is_file = self.file.metadata().is_ok_and(|file| file.is_file());
         if !is_file {
             return Ok(());
         }
         let unwritten = unwritten_bytes(&self.file, self.bytes);
-        let unwritten = unwritten.map_err(|source| ProbeError::NotFound {
-            path: self.path.clone(),
-            source,
-        })?;
-        match unwritten > self.bytes / UNWRITTEN_MAX {
-            false => Ok(()),
-            true => Err(ProbeError::Unwritten {
-                path: self.path.clone(),
-                unwritten,
-                bytes: self.bytes,
-            }),
+        let unwritten = unwritten.map_err(|error| ProbeError::of(&self.path, error))?;
+        if unwritten <= self.bytes / UNWRITTEN_MAX {
+            return Ok(());
         }
+        let text = format!(
+            "{} of {} were never written, and are read without the disk; write them first, such as \
+             with `shred -n 1`, or name a device or a file that is full",
+            Bytes(unwritten),
+            Bytes(self.bytes)
+        );
+        Err(ProbeError::of(&self.path, text))
     }
 
     /// The bytes of whole blocks that hold a request.
@@ -204,11 +199,8 @@ impl DeviceTarget {
 
 fn kind(path: &Path) -> Result<fs::Metadata, ProbeError> {
     let metadata = fs::metadata(path).map_err(|error| match error.kind() {
-        io::ErrorKind::PermissionDenied => ProbeError::NoPermission(path.to_path_buf()),
-        _ => ProbeError::NotFound {
-            path: path.to_path_buf(),
-            source: error,
-        },
+        io::ErrorKind::PermissionDenied => ProbeError::no_permission(path),
+        _ => ProbeError::of(path, error),
     })?;
     let kind = metadata.file_type();
     let found = match kind {
@@ -217,29 +209,20 @@ fn kind(path: &Path) -> Result<fs::Metadata, ProbeError> {
         kind if kind.is_char_device() => "a character device",
         _ => "something else",
     };
-    Err(ProbeError::WrongKind {
-        path: path.to_path_buf(),
-        found,
-    })
+    let text = format_args!("not a block device and not a file but {found}");
+    Err(ProbeError::of(path, text))
 }
 
 fn refused(path: &Path, metadata: &fs::Metadata, error: io::Error) -> ProbeError {
-    let path = path.to_path_buf();
     match error.kind() {
-        io::ErrorKind::PermissionDenied => ProbeError::NoPermission(path),
+        io::ErrorKind::PermissionDenied => ProbeError::no_permission(path),
         // Direct I/O that a file system does not have is an invalid argument.
-        io::ErrorKind::InvalidInput => ProbeError::NoDirectIo(path),
-        io::ErrorKind::ResourceBusy => ProbeError::InUse {
-            users: match mounts(metadata.rdev()).as_slice() {
-                [] => Vec::new(),
-                points => vec![format!("mounted on {}", points.join(", "))],
-            },
-            path,
+        io::ErrorKind::InvalidInput => ProbeError::NoDirectIo(path.to_path_buf()),
+        io::ErrorKind::ResourceBusy => match mounts(metadata.rdev()).as_slice() {
+            [] => ProbeError::in_use(path, &[]),
+            points => ProbeError::in_use(path, &[format!("mounted on {}", points.join(", "))]),
         },
-        _ => ProbeError::NotFound {
-            path,
-            source: error,
-        },
+        _ => ProbeError::of(path, error),
     }
 }
 
@@ -284,12 +267,11 @@ impl Target for DeviceTarget {
             Direction::Write => self.file.write_all_at(memory, offset),
         };
         let elapsed = began.elapsed();
-        done.map_err(|source| ProbeError::Failed {
-            name: self.path.display().to_string(),
-            what,
-            offset,
-            bytes,
-            source,
+        done.map_err(|error| {
+            let name = self.path.display();
+            ProbeError::Failed(format!(
+                "{name}: {what} of {bytes} bytes at byte {offset} failed: {error}"
+            ))
         })?;
         Ok(Duration(
             u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),

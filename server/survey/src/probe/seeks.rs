@@ -32,11 +32,7 @@ pub fn test_seeks(
     let sectors = target.sectors();
     let bytes = sectors * headlong_disk::SECTOR_BYTES;
     if bytes < BYTES_MIN {
-        return Err(ProbeError::TooSmall {
-            name: name.to_string(),
-            bytes,
-            needed: BYTES_MIN,
-        });
+        return Err(ProbeError::too_small(name, bytes, BYTES_MIN));
     }
     let mut timings = Timings::default();
     let mut phases = Vec::new();

@@ -1,0 +1,94 @@
+//! An emulated drive that runs, whatever it is used for.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::ChildStdout;
+
+use serde_json::{Value, json};
+
+use super::RigError;
+use super::control::Control;
+use super::guard::{Guard, Kind, Start};
+use super::process::{Output, Process};
+
+const PROGRAM: &str = "headlong disk emulate";
+
+/// The drive; it is asked to end when dropped.
+#[derive(Debug)]
+pub(crate) struct Emulated {
+    process: Process,
+    pub(crate) control: Control,
+    /// Such as `loop0`.
+    pub(crate) device: String,
+    /// Held, so that it may go on to print.
+    _stdout: BufReader<ChildStdout>,
+}
+
+impl Emulated {
+    /// Starts it with its control at `socket`, as the command says, and waits until it can be used.
+    pub(crate) fn start(
+        guard: &Guard,
+        command: &[String],
+        socket: &Path,
+    ) -> Result<Self, RigError> {
+        let start = Start {
+            kind: Kind::Disk,
+            ..Start::PLAIN
+        };
+        let mut process = Process::start(guard, start, command, Output::Kept)?;
+        let (ready, stdout) = ready_line(&mut process)?;
+        let device = ready["device"].as_str();
+        let device = device.and_then(|path| path.strip_prefix("/dev/"));
+        let device = device.ok_or_else(|| RigError::Answer {
+            what: PROGRAM.into(),
+            answer: ready.to_string(),
+        })?;
+        Ok(Self {
+            control: Control::connect(socket)?,
+            process,
+            device: device.to_owned(),
+            _stdout: stdout,
+        })
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Its counters so far.
+    pub(crate) fn counters(&mut self) -> Result<Value, RigError> {
+        self.control.ask(&json!({ "do": "counters" }))
+    }
+
+    /// From now on what it does is counted.
+    pub(crate) fn reset_counters(&mut self) -> Result<(), RigError> {
+        self.control
+            .ask(&json!({ "do": "counters_reset" }))
+            .map(drop)
+    }
+}
+
+impl Drop for Emulated {
+    fn drop(&mut self) {
+        self.process.stop();
+    }
+}
+
+/// The drive says in one line of JSON when it can be used.
+fn ready_line(process: &mut Process) -> Result<(Value, BufReader<ChildStdout>), RigError> {
+    let mut line = String::new();
+    if let Some(stdout) = process.stdout() {
+        let mut stdout = BufReader::new(stdout);
+        let read = stdout.read_line(&mut line);
+        read.map_err(|error| RigError::io(PROGRAM, error))?;
+        let value: Value = serde_json::from_str(&line).unwrap_or_default();
+        if value["ready"] == true {
+            return Ok((value, stdout));
+        }
+    }
+    process.stop();
+    Err(RigError::Failed {
+        what: PROGRAM.into(),
+        words: process.last_words(),
+    })
+}
