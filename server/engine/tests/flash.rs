@@ -176,7 +176,7 @@ fn a_damaged_record_costs_a_read_of_the_disk_and_is_forgotten() {
 fn an_ssd_that_fails_is_passed_over_and_comes_back() {
     let (mut rig, title) = with_ssd();
     rig.ssd.fails = true;
-    let replies = watch(&mut rig, 100, title, 4 * MIB);
+    let replies = watch(&mut rig, 100, title, 8 * MIB);
     assert!(all_done(&rig, &replies), "the disk serves");
     let view = rig.shard.flash_view().expect("a tier");
     assert_eq!(view.ssds[0].state, SsdState::Offline);

@@ -108,7 +108,11 @@ impl Conduct {
     /// A read failed. Answers whether nothing is written to it any more by this.
     pub(crate) fn read_failed(&mut self, now: Instant, fault: Fault) -> bool {
         let may_write = self.may_write();
-        self.reads.fail(now, fault) && may_write
+        let is_out = match fault {
+            Fault::Slow => self.reads.fail(now, fault),
+            Fault::Failed => self.reads.err(now),
+        };
+        is_out && may_write
     }
 
     pub(crate) fn begin_write(&mut self, now: Instant) {
@@ -240,7 +244,7 @@ mod tests {
     #[test]
     fn an_ssd_that_fails_comes_back_by_a_quick_probe_and_not_by_a_slow_one() {
         let mut conduct = Conduct::default();
-        for _ in 0..3 {
+        for _ in 0..12 {
             conduct.read_failed(at(0), Fault::Failed);
         }
         assert!(!conduct.may_read() && !conduct.may_write());

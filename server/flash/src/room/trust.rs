@@ -2,12 +2,18 @@
 //!
 //! The one idea: an SSD that fails, or takes longer than a disk would, is worse than none. It is
 //! passed over then, and tried by a probe that no viewer waits for, later after each probe that does
-//! not end well. One that takes writes no more, as worn out SSDs do, is still read.
+//! not end well. One that takes writes no more, as worn out SSDs do, is still read; so is one with
+//! bad places, as long as most of what is read is there: an error comes at once, what lay there is
+//! forgotten, and the disk has it.
 
 use headlong_units::{Duration, Instant};
 
 /// So many failures in a row, and it is not relied on.
 const FAILURES_MAX: u32 = 3;
+/// An error of a read weighs as much as so many reads that are right; with this weight of errors that
+/// no right ones made up for, it is not relied on. Twelve in a row are enough, a tenth never is.
+const ERROR_WEIGHT: u32 = 2;
+const ERRORS_MAX: u32 = 24;
 /// How long it is left alone before the first probe, and at most.
 const REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(300));
 /// An SSD that fails again within so many times the rest before is not well: the rests grow on.
@@ -26,6 +32,7 @@ pub(crate) enum Fault {
 #[derive(Debug, Default)]
 pub(crate) struct Trust {
     failures: u32,
+    errors: u32,
     /// Why not, and when a probe is due.
     out: Option<(Fault, Instant)>,
     rest: Duration,
@@ -50,6 +57,13 @@ impl Trust {
     /// It did what it should.
     pub(crate) fn succeed(&mut self) {
         self.failures = 0;
+        self.errors = self.errors.saturating_sub(1);
+    }
+
+    /// A read gave an error. Answers whether it is not relied on by this.
+    pub(crate) fn err(&mut self, now: Instant) -> bool {
+        self.errors += ERROR_WEIGHT;
+        self.errors >= ERRORS_MAX && self.distrust(now, Fault::Failed)
     }
 
     /// It failed once. Answers whether it is not relied on by this.
@@ -78,7 +92,7 @@ impl Trust {
             None if self.out.is_none() => {}
             None => {
                 self.out = None;
-                self.failures = 0;
+                (self.failures, self.errors) = (0, 0);
                 self.back_at = now;
             }
             Some(fault) if self.out.is_some() => {
@@ -109,6 +123,20 @@ mod tests {
         assert!(trust.fail(at(4), Fault::Slow), "the third in a row");
         assert_eq!(trust.fault(), Some(Fault::Slow));
         assert!(!trust.fail(at(5), Fault::Slow), "it is out already");
+    }
+
+    #[test]
+    fn a_tenth_of_errors_is_borne_and_errors_alone_are_not() {
+        let mut trust = Trust::default();
+        for read in 0..100_000_u64 {
+            // Neighbours fail together.
+            match read / 6 % 10 {
+                0 => assert!(!trust.err(at(read))),
+                _ => trust.succeed(),
+            }
+        }
+        let errors = (0..20).position(|read| trust.err(at(200_000 + read)));
+        assert_eq!((errors, trust.fault()), (Some(11), Some(Fault::Failed)));
     }
 
     #[test]
