@@ -49,6 +49,8 @@ const STOP_INTERVAL: Timespec = Timespec {
 };
 /// Messages that wait for the thread of one device.
 const MESSAGES_MAX: usize = 8192;
+/// Threads that find out about files of a device.
+const DESCRIBERS: usize = 8;
 /// Devices with a thread; files on others are left alone.
 const DEVICES_MAX: usize = 64;
 /// How long a status waits for each device.
@@ -378,23 +380,28 @@ impl Reception {
         Ok(sender)
     }
 
-    /// A thread that asks the file system what files are one of and where they lie, which waits for
-    /// the disk.
+    /// Threads that ask the file system what files are one of and where they lie, which waits for the
+    /// disk: where hundreds of titles are begun at once, each waits for a few blocks.
     fn describer(&self, device: &SyncSender<Message>) -> io::Result<crate::device::Describe> {
         let (files, asked) = channel::<Arc<Open>>();
-        let (places, device) = (Arc::clone(&self.places), device.clone());
+        let asked = Arc::new(Mutex::new(asked));
         let with_chunks = self.settings.mode == Mode::Full && self.settings.chunk_files_ahead;
-        std::thread::Builder::new()
-            .name("describe".to_owned())
-            .spawn(move || {
-                while let Ok(open) = asked.recv() {
-                    let version = open.version;
-                    let parts = describe(&places, open, with_chunks);
-                    if device.send(Message::Described(version, parts)).is_err() {
-                        return;
+        for _ in 0..DESCRIBERS {
+            let (places, device) = (Arc::clone(&self.places), device.clone());
+            let asked = Arc::clone(&asked);
+            let next = move || asked.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            std::thread::Builder::new()
+                .name("describe".to_owned())
+                .spawn(move || {
+                    while let Ok(open) = next() {
+                        let version = open.version;
+                        let parts = describe(&places, open, with_chunks);
+                        if device.send(Message::Described(version, parts)).is_err() {
+                            return;
+                        }
                     }
-                }
-            })?;
+                })?;
+        }
         Ok(Box::new(move |open| {
             let _ = files.send(open);
         }))
