@@ -3,7 +3,7 @@
 //! `cachestat` answers for a range at once, but only who may write a file may ask (Linux 6.16).
 //! Then, as for nginx's workers, it is the reception that is asked: it knows what it holds. A read
 //! that waits for nothing (`RWF_NOWAIT`) would say so, too, but where nothing is there it has the
-//! kernel read ahead from that place, and the disk leave what it was reading for others. Without a
+//! kernel read that place at once, and the disk leave what it was reading for others. Without a
 //! reception one byte in every [`STRIDE`] is read so; where that does not exist, `mincore` of a
 //! mapping.
 
