@@ -1,49 +1,95 @@
 //! What a file is one of, and where it lies on the disk.
+//!
+//! The one idea: of a title in chunk files only those are looked at that a reader comes to soon. Each
+//! look may cost a seek, and a title has hundreds; where many titles are begun at once, that would be
+//! most of what the disk does.
 
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use headlong_engine::Extent;
+use headlong_engine::{Extent, StreamId};
 use headlong_library::Places;
 use headlong_walk::Chunks;
 
-use crate::device::Part;
+use crate::device::{Message, Part};
 use crate::file::{Open, Version};
 
-/// The file alone, or the run of chunk files that it is one of.
-pub(crate) fn describe(places: &Places, open: Arc<Open>, with_chunks: bool) -> Vec<Part> {
-    let chunks = open.file().ok().filter(|_| with_chunks);
-    let chunks = chunks.and_then(|file| Chunks::around(file, Path::new("/")));
-    let parts = chunks.map(|chunks| run(places, &open, &Arc::new(chunks)));
-    // It may have gone from its folder while that was looked at.
-    let has_it = |parts: &Vec<Part>| parts.iter().any(|part| part.open.version == open.version);
-    parts.filter(has_it).unwrap_or_else(|| {
-        let extents = open
-            .file()
-            .map_or_else(|_| Vec::new(), |file| lies(places, file));
-        vec![Part { open, extents }]
-    })
+/// Chunk files that are looked at together: what follows one another in a folder mostly has its inodes
+/// in one block, or in neighbours.
+const LOOKED_AT_ONCE: usize = 16;
+
+/// Chunk files of a run that nobody has looked at.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    chunks: Arc<Chunks>,
+    next: usize,
 }
 
-fn run(places: &Places, passed: &Arc<Open>, chunks: &Arc<Chunks>) -> Vec<Part> {
-    let mut parts = Vec::with_capacity(chunks.files.len());
-    for chunk in &chunks.files {
-        let version = Version::of(&chunk.stat);
-        if version == passed.version {
-            let extents = passed
-                .file()
-                .map_or_else(|_| Vec::new(), |file| lies(places, file));
-            let open = Arc::clone(passed);
-            parts.push(Part { open, extents });
-        } else if let Ok(file) = chunks.open(&chunk.name) {
-            // Closed again: a title may have as many chunks as a process may have files open.
-            let extents = lies(places, &file);
-            let open = Arc::new(Open::named(chunks, &chunk.name, version));
-            parts.push(Part { open, extents });
+/// What is to be found out.
+#[derive(Debug)]
+pub(crate) enum Question {
+    /// What is this file one of?
+    File(Arc<Open>),
+    /// What follows in a stream?
+    Rest(StreamId, Rest),
+}
+
+impl Question {
+    /// Asks the file system, which waits for the disk.
+    pub(crate) fn answer(self, places: &Places, with_chunks: bool) -> Message {
+        match self {
+            Self::File(open) => {
+                let version = open.version;
+                let (parts, rest) = describe(places, open, with_chunks);
+                Message::Described(version, parts, rest)
+            }
+            Self::Rest(stream, rest) => {
+                let (parts, rest) = look(places, rest, None);
+                Message::Followed(stream, parts, rest)
+            }
         }
     }
-    parts
+}
+
+/// The file alone, or the first files of the run that it begins.
+fn describe(places: &Places, open: Arc<Open>, with_chunks: bool) -> (Vec<Part>, Option<Rest>) {
+    let file = open.file().ok().filter(|_| with_chunks);
+    if let Some(chunks) = file.and_then(|file| Chunks::from(file, Path::new("/"))) {
+        let chunks = Arc::new(chunks);
+        let rest = Rest { chunks, next: 0 };
+        let (parts, rest) = look(places, rest, Some(&open));
+        // It may have gone from its folder meanwhile.
+        let first = parts.first().map(|part| part.open.version);
+        if first == Some(open.version) {
+            return (parts, rest);
+        }
+    }
+    let extents = open
+        .file()
+        .map_or_else(|_| Vec::new(), |file| lies(places, file));
+    (vec![Part { open, extents }], None)
+}
+
+/// The next files of a run, and what is left of it. One of them may be open already.
+fn look(places: &Places, rest: Rest, passed: Option<&Arc<Open>>) -> (Vec<Part>, Option<Rest>) {
+    let Rest { chunks, next } = rest;
+    let end = chunks.len().min(next + LOOKED_AT_ONCE);
+    let parts = (next..end).filter_map(|index| {
+        let version = Version::of(&chunks.look(index)?);
+        if let Some(passed) = passed.filter(|passed| passed.version == version) {
+            let open = Arc::clone(passed);
+            let extents = lies(places, open.file().ok()?);
+            return Some(Part { open, extents });
+        }
+        // Closed again: a title may have as many chunks as a process may have files open.
+        let extents = lies(places, &chunks.open(index).ok()?);
+        let open = Arc::new(Open::named(&chunks, index, version));
+        Some(Part { open, extents })
+    });
+    let parts = parts.collect();
+    let is_more = end < chunks.len();
+    (parts, is_more.then_some(Rest { chunks, next: end }))
 }
 
 /// A file system that does not say is one without an order.

@@ -26,6 +26,7 @@ use headlong_units::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::answering::Answering;
+use crate::describe::{Question, Rest};
 use crate::file::{Open, Version, reopen};
 use crate::hold::Held;
 use crate::readers::{Done, Job, Readers, Run};
@@ -39,6 +40,10 @@ const LOOK_INTERVAL: Wall = Wall::from_secs(1);
 /// So far behind what was dropped, what is not locked is taken to be dropped, too. What is there
 /// all the same costs nothing to read.
 const LOST_BYTES: u64 = 8 << 20;
+
+/// So many chunk files before a reader are known. A prefetch is of 8 MB at first, and most chunks are
+/// larger than 256 KiB.
+const KNOWN_AHEAD: usize = 32;
 
 /// What a program is about to read.
 #[derive(Debug)]
@@ -66,7 +71,9 @@ pub(crate) enum Message {
     Ask(Box<Ask>),
     Note(Note),
     /// Where a file lies was found out, and what it is one of.
-    Described(Version, Vec<Part>),
+    Described(Version, Vec<Part>, Option<Rest>),
+    /// What follows in a stream was found out.
+    Followed(StreamId, Vec<Part>, Option<Rest>),
     Done(Done),
     /// How is it?
     Show(Sender<Value>),
@@ -86,6 +93,8 @@ type InStream = (StreamId, u32);
 #[derive(Debug)]
 struct Stream {
     parts: Vec<Arc<Open>>,
+    /// What follows them, unless that is being looked at.
+    rest: Option<Rest>,
     last_asked: Clock,
     /// Users that passed a descriptor of it, whose notes are believed.
     users: HashSet<u32>,
@@ -108,8 +117,8 @@ struct Outstanding {
     run: Run,
 }
 
-/// Whoever describes files: where they lie.
-pub(crate) type Describe = Box<dyn Fn(Arc<Open>) + Send>;
+/// Whoever finds out about files.
+pub(crate) type Describe = Box<dyn Fn(Question) + Send>;
 
 /// What a thread is started with.
 pub(crate) struct Start {
@@ -206,7 +215,10 @@ impl DeviceThread {
         match message {
             Message::Ask(ask) => self.handle_ask(*ask),
             Message::Note(note) => self.handle_note(note),
-            Message::Described(version, parts) => self.handle_described(version, parts),
+            Message::Described(version, parts, rest) => {
+                self.handle_described(version, parts, rest);
+            }
+            Message::Followed(stream, parts, rest) => self.handle_followed(stream, parts, rest),
             Message::Done(Done::Read(id, outcome, held)) => self.handle_read(id, outcome, held),
             Message::Done(Done::Begun(id)) => {
                 let now = self.now();
@@ -236,16 +248,16 @@ impl DeviceThread {
         let open = Arc::new(Open::passed(file, version));
         self.describing
             .insert(version, (Arc::clone(&open), vec![ask]));
-        (self.start.describe)(open);
+        (self.start.describe)(Question::File(open));
     }
 
-    fn handle_described(&mut self, version: Version, parts: Vec<Part>) {
+    fn handle_described(&mut self, version: Version, parts: Vec<Part>, rest: Option<Rest>) {
         let Some((_, asks)) = self.describing.remove(&version) else {
             return;
         };
         // Another file of the same run may have been described meanwhile, and it with that.
         if !self.by_version.contains_key(&version) {
-            self.know(parts);
+            self.know(parts, rest);
         }
         match self.by_version.get(&version).copied() {
             Some(file) => asks.into_iter().for_each(|ask| self.begin(file, ask)),
@@ -264,24 +276,10 @@ impl DeviceThread {
     }
 
     /// From now on these files are read as one stream.
-    fn know(&mut self, parts: Vec<Part>) {
-        // A new version takes the place of the old one.
-        for part in &parts {
-            if let Some((old, _)) = self.by_key.get(&part.open.version.key).copied() {
-                self.give_up(old);
-            }
-        }
+    fn know(&mut self, parts: Vec<Part>, rest: Option<Rest>) {
+        let (parts, rest) = self.until_known(parts, rest);
         let id = StreamId(self.fresh_id());
-        let (mut specs, mut opens) = (Vec::new(), Vec::new());
-        for Part { open, extents } in parts {
-            specs.push(PartSpec {
-                size_bytes: open.version.size,
-                extents,
-                flash_key: None,
-                is_absent: false,
-            });
-            opens.push(open);
-        }
+        let (opens, specs) = told(parts);
         let spec = StreamSpec {
             id,
             parts: specs,
@@ -291,16 +289,73 @@ impl DeviceThread {
         if self.start.shard.handle_stream(now, spec).is_err() {
             return;
         }
-        for (index, open) in (0..).zip(&opens) {
-            self.by_version.insert(open.version, (id, index));
-            self.by_key.insert(open.version.key, (id, index));
-        }
         let stream = Stream {
-            parts: opens,
+            parts: Vec::new(),
+            rest,
             last_asked: Clock::now(),
             users: HashSet::new(),
         };
         self.streams.insert(id, stream);
+        self.add(id, opens);
+    }
+
+    /// What follows in a stream.
+    fn handle_followed(&mut self, id: StreamId, parts: Vec<Part>, rest: Option<Rest>) {
+        if !self.streams.contains_key(&id) {
+            return;
+        }
+        let (parts, rest) = self.until_known(parts, rest);
+        let (opens, specs) = told(parts);
+        let now = self.now();
+        // Where they are too many for one stream it ends, and what follows is another.
+        if self.start.shard.handle_more_parts(now, id, specs).is_ok() {
+            self.add(id, opens);
+            if let Some(stream) = self.streams.get_mut(&id) {
+                stream.rest = rest;
+            }
+        }
+    }
+
+    /// The files up to one that is part of a stream already: there this one ends. Of an old version
+    /// nothing is read any more.
+    fn until_known(
+        &mut self,
+        mut parts: Vec<Part>,
+        rest: Option<Rest>,
+    ) -> (Vec<Part>, Option<Rest>) {
+        let is_known = |part: &Part| self.by_version.contains_key(&part.open.version);
+        let known = parts.iter().position(is_known);
+        parts.truncate(known.unwrap_or(parts.len()));
+        for part in &parts {
+            if let Some((old, _)) = self.by_key.get(&part.open.version.key).copied() {
+                self.give_up(old);
+            }
+        }
+        (parts, rest.filter(|_| known.is_none()))
+    }
+
+    fn add(&mut self, id: StreamId, opens: Vec<Arc<Open>>) {
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return;
+        };
+        for open in opens {
+            let file = (id, stream.parts.len() as u32);
+            self.by_version.insert(open.version, file);
+            self.by_key.insert(open.version.key, file);
+            stream.parts.push(open);
+        }
+    }
+
+    /// A program reads this file: what follows is looked at in time.
+    fn look_ahead(&mut self, (stream, part): InStream) {
+        let Some(known) = self.streams.get_mut(&stream) else {
+            return;
+        };
+        if known.parts.len() - part as usize <= KNOWN_AHEAD
+            && let Some(rest) = known.rest.take()
+        {
+            (self.start.describe)(Question::Rest(stream, rest));
+        }
     }
 
     /// A program waits for bytes of a file that is open here.
@@ -321,6 +376,7 @@ impl DeviceThread {
             known.users.insert(uid);
             known.parts.get(file.1 as usize).map(Arc::clone)
         });
+        self.look_ahead(file);
         self.waiting.begin(id, length, Some(answering));
         match (self.start.mode, open) {
             (Mode::Serialize, Some(open)) => {
@@ -376,6 +432,7 @@ impl DeviceThread {
         let size = known.parts.get(file.1 as usize);
         let size = size.map_or(0, |open| open.version.size);
         let length = note.length.min(size.saturating_sub(note.offset));
+        self.look_ahead(file);
         if length > 0 {
             let id = self.fresh_id();
             self.waiting.begin(id, length, None);
@@ -622,4 +679,17 @@ impl DeviceThread {
             },
         })
     }
+}
+
+/// Files, and what the engine is told of them.
+fn told(parts: Vec<Part>) -> (Vec<Arc<Open>>, Vec<PartSpec>) {
+    let both = parts.into_iter().map(|Part { open, extents }| {
+        let spec = PartSpec {
+            size_bytes: open.version.size,
+            extents,
+            ..PartSpec::default()
+        };
+        (open, spec)
+    });
+    both.unzip()
 }

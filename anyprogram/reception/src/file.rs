@@ -37,7 +37,7 @@ pub(crate) struct Open {
     pub(crate) version: Version,
     file: OnceLock<File>,
     /// Where it is opened, if no program passed it.
-    named: Option<(Arc<Chunks>, Vec<u8>)>,
+    named: Option<(Arc<Chunks>, usize)>,
 }
 
 impl Open {
@@ -50,12 +50,12 @@ impl Open {
         }
     }
 
-    /// A chunk file, not open yet.
-    pub(crate) fn named(chunks: &Arc<Chunks>, name: &[u8], version: Version) -> Self {
+    /// One of a run of chunk files, not open yet.
+    pub(crate) fn named(chunks: &Arc<Chunks>, index: usize, version: Version) -> Self {
         Self {
             version,
             file: OnceLock::new(),
-            named: Some((Arc::clone(chunks), name.to_vec())),
+            named: Some((Arc::clone(chunks), index)),
         }
     }
 
@@ -67,8 +67,8 @@ impl Open {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
-        let (chunks, name) = self.named.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        let file = chunks.open(name)?;
+        let (chunks, index) = self.named.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let file = chunks.open(*index)?;
         if !is_unchanged(&file, &self.version) {
             return Err(io::ErrorKind::NotFound.into());
         }

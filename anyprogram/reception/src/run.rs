@@ -24,9 +24,9 @@ use serde_json::json;
 
 use crate::answering::{Answering, say};
 use crate::clients::Clients;
-use crate::describe::describe;
+use crate::describe::Question;
 use crate::device::{Ask, DeviceThread, Message, Note, Start};
-use crate::file::{Open, version};
+use crate::file::version;
 use crate::limits::raise_limits;
 use crate::readers::{How, Readers};
 use crate::receive::{Received, receive};
@@ -383,7 +383,7 @@ impl Reception {
     /// Threads that ask the file system what files are one of and where they lie, which waits for the
     /// disk: where hundreds of titles are begun at once, each waits for a few blocks.
     fn describer(&self, device: &SyncSender<Message>) -> io::Result<crate::device::Describe> {
-        let (files, asked) = channel::<Arc<Open>>();
+        let (files, asked) = channel::<Question>();
         let asked = Arc::new(Mutex::new(asked));
         let with_chunks = self.settings.mode == Mode::Full && self.settings.chunk_files_ahead;
         for _ in 0..DESCRIBERS {
@@ -393,17 +393,15 @@ impl Reception {
             std::thread::Builder::new()
                 .name("describe".to_owned())
                 .spawn(move || {
-                    while let Ok(open) = next() {
-                        let version = open.version;
-                        let parts = describe(&places, open, with_chunks);
-                        if device.send(Message::Described(version, parts)).is_err() {
+                    while let Ok(question) = next() {
+                        if device.send(question.answer(&places, with_chunks)).is_err() {
                             return;
                         }
                     }
                 })?;
         }
-        Ok(Box::new(move |open| {
-            let _ = files.send(open);
+        Ok(Box::new(move |question| {
+            let _ = files.send(question);
         }))
     }
 

@@ -1,4 +1,4 @@
-//! Titles in chunk files: which files of its folder a file is one of, in order.
+//! Titles in chunk files: which files of its folder follow a file, in order.
 
 use std::fs::File;
 use std::io;
@@ -11,30 +11,24 @@ use crate::ahead::{Origin, has_rights_of, list, open_at};
 
 /// Larger files are no chunks: ten seconds at 25 Mbit/s.
 const CHUNK_BYTES_MAX: i64 = 32 << 20;
-/// Chunks that are looked at and taken together; of longer runs so many at a time.
+/// Names that are kept of longer runs.
 const CHUNKS_MAX: usize = 1024;
 
-/// A run of chunk files, and their folder.
+/// A run of chunk files from one of them on, by their names, and their folder. To list a folder costs
+/// a read or two; what each file is costs more, and is looked at when it is wanted.
 #[derive(Debug)]
 pub struct Chunks {
     folder: File,
-    /// In the order of their numbers; the file that was asked about is among them.
-    pub files: Vec<Chunk>,
-}
-
-/// A chunk file as it was when it was looked at.
-#[derive(Debug)]
-pub struct Chunk {
-    /// In its folder.
-    pub name: Vec<u8>,
-    /// What the file system said.
-    pub stat: Stat,
+    /// The one that was asked about, which the others are like.
+    like: Stat,
+    /// In the order of their numbers.
+    names: Vec<Vec<u8>>,
 }
 
 impl Chunks {
-    /// The run around an open file, if it is one of several chunk files that are numbered and may be
-    /// read by the same people; nothing outside `beneath` is looked at. Waits for the disk.
-    pub fn around(file: &File, beneath: &Path) -> Option<Self> {
+    /// The run that an open file begins, if others follow it by number. Nothing outside `beneath` is
+    /// looked at. Waits for the disk.
+    pub fn from(file: &File, beneath: &Path) -> Option<Self> {
         let origin = Origin::of(file, beneath)?;
         if !is_chunk(&origin.file, &origin.file) {
             return None;
@@ -43,29 +37,35 @@ impl Chunks {
         let is_file = |kind: FileType| matches!(kind, FileType::RegularFile | FileType::Unknown);
         let names = listed.iter().filter(|(_, kind)| is_file(*kind));
         let run = numbered_run(origin.name(), names.map(|(name, _)| name.as_slice()));
-        let index = run.iter().position(|name| *name == origin.name())?;
-        // Always the same ones, whichever of them is asked about.
-        let first = index / CHUNKS_MAX * CHUNKS_MAX;
-        let files = run
-            .into_iter()
-            .skip(first)
-            .take(CHUNKS_MAX)
-            .filter_map(|name| {
-                let stat = statat(&origin.opened, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-                let name = name.to_vec();
-                is_chunk(&stat, &origin.file).then_some(Chunk { name, stat })
-            });
-        let files: Vec<Chunk> = files.collect();
-        let folder = origin.opened;
-        (files.len() > 1).then_some(Self { folder, files })
+        let from_it = run.into_iter().skip_while(|name| *name != origin.name());
+        let names: Vec<Vec<u8>> = from_it.take(CHUNKS_MAX).map(<[u8]>::to_vec).collect();
+        (names.len() > 1).then_some(Self {
+            folder: origin.opened,
+            like: origin.file,
+            names,
+        })
+    }
+
+    /// How many names there are; the first is that of the file that was asked about.
+    #[expect(clippy::len_without_is_empty, reason = "there are two at least")]
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// What has one of the names now, if that is a chunk file which the same people may read.
+    pub fn look(&self, index: usize) -> Option<Stat> {
+        let name = self.names.get(index)?;
+        let stat = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        is_chunk(&stat, &self.like).then_some(stat)
     }
 
     /// Opens one of them; what has its name by now may be another file.
     ///
     /// # Errors
     /// If it is not there, or may not be read.
-    pub fn open(&self, name: &[u8]) -> io::Result<File> {
+    pub fn open(&self, index: usize) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let name = self.names.get(index).ok_or(io::ErrorKind::NotFound)?;
         Ok(open_at(&self.folder, name, flags)?)
     }
 }
@@ -93,18 +93,19 @@ mod tests {
         symlink("a1.ts", path("v14.ts")).expect("a link");
         std::fs::set_permissions(path("v3.ts"), std::fs::Permissions::from_mode(0o600))
             .expect("changed");
-        let file = File::open(path("v10.ts")).expect("there");
-        let chunks = Chunks::around(&file, Path::new("/")).expect("a run");
-        let names = chunks.files.iter();
-        let names: Vec<_> = names
-            .map(|chunk| String::from_utf8_lossy(&chunk.name))
-            .collect();
-        let wanted = [1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12].map(|number| format!("v{number}.ts"));
-        assert_eq!(names, wanted);
-        assert!(chunks.open(b"v1.ts").is_ok());
-        assert!(chunks.open(b"v14.ts").is_err(), "no link is followed");
+        let file = File::open(path("v2.ts")).expect("there");
+        let chunks = Chunks::from(&file, Path::new("/")).expect("a run");
+        let is_there = (0..chunks.len()).map(|index| chunks.look(index).is_some());
+        // From 2 to 13, in the order of the numbers; no link is followed.
+        let mut wanted = vec![true; 12];
+        for number in [3, 13] {
+            wanted[number - 2] = false;
+        }
+        assert_eq!(is_there.collect::<Vec<_>>(), wanted);
+        assert!(chunks.open(0).is_ok());
+        assert!(chunks.open(12).is_err() && chunks.look(12).is_none());
         let alone = File::open(path("a1.ts")).expect("there");
-        assert!(Chunks::around(&alone, Path::new("/")).is_none());
-        assert!(Chunks::around(&file, &path("else")).is_none());
+        assert!(Chunks::from(&alone, Path::new("/")).is_none());
+        assert!(Chunks::from(&file, &path("else")).is_none());
     }
 }

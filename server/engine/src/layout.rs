@@ -48,27 +48,36 @@ struct Part {
 impl Layout {
     /// Cuts the parts; `None` if there are more pieces than can be numbered.
     pub(crate) fn new(parts: Vec<PartSpec>, piece_bytes: u64) -> Option<Self> {
-        let mut cut = Vec::with_capacity(parts.len());
-        let (mut piece_count, mut size_bytes) = (0u32, 0u64);
+        let mut layout = Self {
+            piece_bytes,
+            parts: Vec::with_capacity(parts.len()),
+            piece_count: 0,
+            size_bytes: 0,
+        };
+        layout.append(parts).then_some(layout)
+    }
+
+    /// More parts follow the last one. If there would be more pieces than can be numbered, what comes
+    /// too late for that is left out, and the answer is `false`.
+    pub(crate) fn append(&mut self, parts: Vec<PartSpec>) -> bool {
         for part in parts {
-            cut.push(Part {
-                first_piece: piece_count,
-                logical_start: size_bytes,
+            let pieces = u32::try_from(part.size_bytes.div_ceil(self.piece_bytes));
+            let piece_count = pieces.ok().and_then(|of| self.piece_count.checked_add(of));
+            let size_bytes = self.size_bytes.checked_add(part.size_bytes);
+            let (Some(piece_count), Some(size_bytes)) = (piece_count, size_bytes) else {
+                return false;
+            };
+            self.parts.push(Part {
+                first_piece: self.piece_count,
+                logical_start: self.size_bytes,
                 size_bytes: part.size_bytes,
                 extents: part.extents,
                 flash_key: part.flash_key,
                 is_absent: part.is_absent,
             });
-            let pieces = u32::try_from(part.size_bytes.div_ceil(piece_bytes)).ok()?;
-            piece_count = piece_count.checked_add(pieces)?;
-            size_bytes = size_bytes.checked_add(part.size_bytes)?;
+            (self.piece_count, self.size_bytes) = (piece_count, size_bytes);
         }
-        Some(Self {
-            piece_bytes,
-            parts: cut,
-            piece_count,
-            size_bytes,
-        })
+        true
     }
 
     /// Number of pieces.

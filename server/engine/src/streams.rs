@@ -3,6 +3,8 @@
 //! Invariants: a stream has as many `chains` as read it; one that no chain reads has a turn in
 //! `unused`, any other has none.
 
+use alloc::vec::Vec;
+
 use headlong_units::{BitRate, Instant};
 
 use crate::age::{AgeQueue, Turn};
@@ -54,6 +56,12 @@ impl Streams {
         if let Some(stream) = self.by_id.get_mut(&id) {
             stream.layout.set_part(part, spec);
         }
+    }
+
+    /// More parts follow the last one; whether all could be numbered.
+    pub(crate) fn append(&mut self, id: StreamId, parts: Vec<PartSpec>) -> bool {
+        let stream = self.by_id.get_mut(&id);
+        stream.is_some_and(|stream| stream.layout.append(parts))
     }
 
     /// The bit rate became known, or better known; of zero it is unknown.

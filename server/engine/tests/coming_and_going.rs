@@ -2,7 +2,7 @@
 
 mod rig;
 
-use headlong_engine::{EngineConfig, PartSpec, Request, Slot, StreamId};
+use headlong_engine::{EngineConfig, PartSpec, Refusal, Request, Slot, StreamId};
 use headlong_units::{Duration, MIB};
 use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range};
 
@@ -69,6 +69,31 @@ fn a_file_of_another_size_or_of_no_title_changes_nothing() {
     rig.drain();
     watch_file(&mut rig, title, 0);
     assert!(files_read(&rig).len() > 1, "still read ahead");
+}
+
+#[test]
+fn files_that_become_known_later_are_read_ahead_as_if_they_had_been_known() {
+    let mut rig = setup();
+    let title = rig.chunked(1, &[MIB; 2], 2_000);
+    watch_file(&mut rig, title, 0);
+    watch_file(&mut rig, title, 1);
+    assert_eq!(files_read(&rig), [0, 1], "all that is known");
+    let more = vec![file(false); 6];
+    let added = rig.shard.handle_more_parts(rig.now, title, more);
+    assert_eq!(added, Ok(()));
+    watch_file(&mut rig, title, 2);
+    assert!(files_read(&rig).len() > 3, "and now ahead");
+    watch_file(&mut rig, title, 7);
+    let large = PartSpec {
+        size_bytes: u64::MAX / 2,
+        ..file(false)
+    };
+    let too_many = vec![file(false), large];
+    for (title, parts) in [(title, too_many), (StreamId(77), vec![file(false)])] {
+        let refused = rig.shard.handle_more_parts(rig.now, title, parts);
+        assert_eq!(refused, Err(Refusal::OutOfBounds));
+    }
+    watch_file(&mut rig, title, 6);
 }
 
 #[test]

@@ -8,7 +8,8 @@ use headlong_e2e_tests::preload::{Reception, cool, under};
 use headlong_e2e_tests::{eventually, have_or_skip};
 use headlong_testkit::{Scratch, pattern};
 
-const CHUNKS: u64 = 12;
+/// More than are looked at before the first is read.
+const CHUNKS: u64 = 60;
 const CHUNK_BYTES: u64 = 400_000;
 /// Prints what it reads, a file after the other.
 const READER: &str = "
@@ -90,14 +91,17 @@ fn the_next_chunks_are_read_before_a_program_asks_for_them_and_only_as_they_are(
     assert!(title.read(1..=1) == bytes(&title.chunk(1)));
     let third = title.chunk(3);
     eventually("the third", || pages_in_memory(&third), |pages| *pages > 0);
+    let later = title.chunk(42);
+    assert!(title.read(2..=38).len() as u64 == 37 * CHUNK_BYTES);
+    eventually("the 42nd", || pages_in_memory(&later), |pages| *pages > 0);
     // The program's own libraries are open by now too, where they were not in memory.
     let open_before = files_open(&reception);
     // Another file takes the place of one that was read ahead, and one goes.
     let new = title.scratch.path().join("new");
     pattern::write_file(&new, 99, CHUNK_BYTES / 2).expect("written");
-    fs::rename(&new, title.chunk(4)).expect("moved");
-    fs::remove_file(title.chunk(9)).expect("removed");
-    let numbers = || (1..=CHUNKS).filter(|number| *number != 9);
+    fs::rename(&new, title.chunk(44)).expect("moved");
+    fs::remove_file(title.chunk(49)).expect("removed");
+    let numbers = || (1..=CHUNKS).filter(|number| *number != 49);
     let expected: Vec<u8> = numbers()
         .flat_map(|number| bytes(&title.chunk(number)))
         .collect();

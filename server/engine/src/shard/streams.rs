@@ -52,6 +52,24 @@ impl Shard {
         self.finish();
     }
 
+    /// More parts of a stream became known: they follow the last one. Of a title with many files so
+    /// few need to be looked at before the first is read.
+    ///
+    /// # Errors
+    /// [`Refusal::OutOfBounds`] if there is no such stream, or it would have more pieces than can be
+    /// numbered: then those that came before that are in it.
+    pub fn handle_more_parts(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        parts: Vec<PartSpec>,
+    ) -> Result<(), Refusal> {
+        self.begin(now);
+        let is_whole = self.streams.append(stream, parts);
+        self.finish();
+        is_whole.then_some(()).ok_or(Refusal::OutOfBounds)
+    }
+
     /// The stream's files changed or went: its pieces are dropped, and its requests fail with
     /// [`Failure::Changed`]. Slots being sent stay valid until they are returned.
     pub fn handle_stream_gone(&mut self, now: Instant, stream: StreamId) {
