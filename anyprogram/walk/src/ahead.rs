@@ -19,6 +19,8 @@ pub const SMALL_BYTES: u64 = 256 << 10;
 
 /// Most files that are open for one sweep.
 pub const FILES_MAX: usize = 2048;
+/// Files after those of a sweep that are remembered by their numbers.
+const AFTER_MAX: usize = 16;
 /// Most folders that are looked at for it.
 const FOLDERS_MAX: usize = 512;
 /// A folder of more names is left alone: what comes next is not known without all of them.
@@ -91,18 +93,27 @@ impl Origin {
     }
 }
 
-/// The file itself and those that come next, open for reading, of about so many bytes.
-pub(crate) fn files(origin: &Origin, root: &Path, order: Order, bytes: u64) -> Vec<(File, u64)> {
+/// What a program reads next, if it walks.
+#[derive(Debug, Default)]
+pub(crate) struct Next {
+    /// Small files that it reads next, open, with their sizes.
+    pub(crate) files: Vec<(File, u64)>,
+    /// Inodes of the files that follow them.
+    pub(crate) after: Vec<u64>,
+}
+
+/// The file itself and those that come next, of about so many bytes, and which follow these.
+pub(crate) fn next(origin: &Origin, root: &Path, order: Order, bytes: u64) -> Next {
     let mut ahead = Ahead {
         origin,
         order,
         bytes_left: bytes,
         folders_left: FOLDERS_MAX,
-        files: Vec::new(),
+        next: Next::default(),
     };
     let (mut path, mut child) = (origin.folder(), origin.path.file_name());
     let Ok(mut folder) = origin.opened.try_clone() else {
-        return Vec::new();
+        return ahead.next;
     };
     let mut below = origin.file;
     while let Some(name) = child {
@@ -111,14 +122,8 @@ pub(crate) fn files(origin: &Origin, root: &Path, order: Order, bytes: u64) -> V
         if !there.is_ok_and(|there| is_same(&there, &below)) {
             break;
         }
-        if ahead
-            .folder(&folder, Some(name.as_encoded_bytes()), 0)
-            .is_err()
-            || ahead.is_full()
-        {
-            break;
-        }
-        if path == root {
+        let from = Some(name.as_encoded_bytes());
+        if ahead.folder(&folder, from, 0).is_err() || ahead.is_done() || path == root {
             break;
         }
         let Some(parent) = path.parent() else { break };
@@ -127,7 +132,7 @@ pub(crate) fn files(origin: &Origin, root: &Path, order: Order, bytes: u64) -> V
         };
         (below, folder, child, path) = (stat, above, path.file_name(), parent);
     }
-    ahead.files
+    ahead.next
 }
 
 struct Ahead<'o> {
@@ -135,12 +140,16 @@ struct Ahead<'o> {
     order: Order,
     bytes_left: u64,
     folders_left: usize,
-    files: Vec<(File, u64)>,
+    next: Next,
 }
 
 impl Ahead<'_> {
     fn is_full(&self) -> bool {
-        self.bytes_left == 0 || self.files.len() >= FILES_MAX || self.folders_left == 0
+        self.bytes_left == 0 || self.next.files.len() >= FILES_MAX
+    }
+
+    fn is_done(&self) -> bool {
+        self.folders_left == 0 || self.next.after.len() >= AFTER_MAX
     }
 
     /// Takes what is in a folder, from a name on if one is given.
@@ -148,18 +157,19 @@ impl Ahead<'_> {
         self.folders_left = self.folders_left.saturating_sub(1);
         let mut names = list(folder)?;
         if self.order == Order::Name {
-            names.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+            names.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         }
-        let is_start = |(name, _): &(Vec<u8>, FileType)| from.is_none_or(|from| name == from);
-        for (name, kind) in names.into_iter().skip_while(|entry| !is_start(entry)) {
-            if self.is_full() {
+        let is_start = |entry: &Named| from.is_none_or(|from| entry.name == from);
+        for entry in names.into_iter().skip_while(|entry| !is_start(entry)) {
+            if self.is_done() {
                 break;
             }
-            let is_first = from == Some(name.as_slice());
-            match kind {
-                FileType::RegularFile => self.file(folder, &name),
+            let is_first = from == Some(entry.name.as_slice());
+            match entry.kind {
+                FileType::RegularFile if !self.is_full() => self.file(folder, &entry.name),
+                FileType::RegularFile if !is_first => self.next.after.push(entry.inode),
                 FileType::Directory if !is_first && depth < DEPTH_MAX => {
-                    self.below(folder, &name, depth);
+                    self.below(folder, &entry.name, depth);
                 }
                 _ => {}
             }
@@ -184,7 +194,7 @@ impl Ahead<'_> {
         {
             let size = stat.st_size as u64;
             self.bytes_left = self.bytes_left.saturating_sub(size);
-            self.files.push((file, size));
+            self.next.files.push((file, size));
         }
     }
 
@@ -231,7 +241,15 @@ pub(crate) fn open_at(folder: impl AsFd, name: &[u8], flags: OFlags) -> Result<F
     }
 }
 
-pub(crate) fn list(folder: &File) -> Result<Vec<(Vec<u8>, FileType)>> {
+/// A name in a folder, as the folder tells it.
+#[derive(Debug)]
+pub(crate) struct Named {
+    pub(crate) name: Vec<u8>,
+    pub(crate) kind: FileType,
+    pub(crate) inode: u64,
+}
+
+pub(crate) fn list(folder: &File) -> Result<Vec<Named>> {
     // Its own position, from the start.
     let own = open_at(folder, b".", OFlags::RDONLY | OFlags::DIRECTORY)?;
     let mut buffer = vec![MaybeUninit::uninit(); LIST_BYTES];
@@ -241,7 +259,11 @@ pub(crate) fn list(folder: &File) -> Result<Vec<(Vec<u8>, FileType)>> {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         if name != b"." && name != b".." {
-            names.push((name.to_vec(), entry.file_type()));
+            names.push(Named {
+                name: name.to_vec(),
+                kind: entry.file_type(),
+                inode: entry.ino(),
+            });
         }
         if names.len() > NAMES_MAX {
             return Err(Errno::FBIG);
@@ -265,7 +287,7 @@ mod tests {
     fn ahead(root: &Path, name: &str, order: Order) -> usize {
         let file = File::open(root.join(name)).expect("there");
         let origin = Origin::of(&file, Path::new("/")).expect("small");
-        files(&origin, root, order, 1 << 20).len()
+        next(&origin, root, order, 1 << 20).files.len()
     }
 
     #[test]

@@ -35,8 +35,8 @@ impl Chunks {
         }
         let listed = list(&origin.opened).ok()?;
         let is_file = |kind: FileType| matches!(kind, FileType::RegularFile | FileType::Unknown);
-        let names = listed.iter().filter(|(_, kind)| is_file(*kind));
-        let run = numbered_run(origin.name(), names.map(|(name, _)| name.as_slice()));
+        let files = listed.iter().filter(|entry| is_file(entry.kind));
+        let run = numbered_run(origin.name(), files.map(|entry| entry.name.as_slice()));
         let from_it = run.into_iter().skip_while(|name| *name != origin.name());
         let names: Vec<Vec<u8>> = from_it.take(CHUNKS_MAX).map(<[u8]>::to_vec).collect();
         (names.len() > 1).then_some(Self {

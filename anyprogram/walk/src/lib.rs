@@ -2,8 +2,9 @@
 //!
 //! The one idea: a small file is read by one call, so reading ahead within it gains nothing; what
 //! comes next is the next file of its folder, and then the next folder. A program that waited for
-//! the disk at some small files is taken to walk, and what lies before it in the order of names (or
-//! of the listing) is read in one sweep of the disk. How much grows as long as it is used. Of larger
+//! the disk at some small files, each soon after another in the order of names or of the listing, is
+//! taken to walk, and what lies before it is read in one sweep of the disk. How much grows as long as
+//! it is used. A server whose viewers are here and there does not walk. Of larger
 //! files that are numbered, [`Chunks`] says which belong together; others read those.
 //!
 //! Invariants: bytes go to the kernel's page cache and to nobody; only files and folders with the
@@ -16,12 +17,13 @@ mod chunks;
 mod sweep;
 mod window;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use headlong_library::Places;
+use rustix::fs::fstat;
 
 pub use ahead::{FILES_MAX, SMALL_BYTES};
 use ahead::{Order, Origin};
@@ -31,6 +33,10 @@ use window::{Next, Window};
 
 /// Programs that are remembered.
 const PROGRAMS_MAX: usize = 1024;
+/// A program that has gone on so often walks: two files are no walk, three are.
+const STEPS_MIN: u32 = 2;
+/// Places of a program that are remembered: who compares is in several trees at a time.
+const PLACES_MAX: usize = 8;
 
 /// Reads ahead for the programs of one device, one sweep after the other.
 #[derive(Debug)]
@@ -48,7 +54,35 @@ struct Program {
     order: Order,
     /// Everything that it waited for lies below it.
     root: PathBuf,
+    /// The newest last.
+    places: VecDeque<Place>,
     last: u64,
+}
+
+/// Where a program may go on.
+#[derive(Debug)]
+struct Place {
+    /// What was read ahead, and what follows.
+    inodes: HashSet<u64>,
+    /// How often it has gone on so.
+    steps: u32,
+}
+
+impl Program {
+    /// How often the program has gone on to come to this file; none if it comes from nowhere.
+    fn steps_to(&mut self, inode: u64) -> u32 {
+        let is_here = |place: &Place| place.inodes.contains(&inode);
+        let here = self.places.iter().position(is_here);
+        let place = here.and_then(|index| self.places.remove(index));
+        place.map_or(0, |place| place.steps.saturating_add(1))
+    }
+
+    fn remember(&mut self, steps: u32, inodes: HashSet<u64>) {
+        if self.places.len() >= PLACES_MAX {
+            self.places.pop_front();
+        }
+        self.places.push_back(Place { inodes, steps });
+    }
 }
 
 impl Walker {
@@ -75,20 +109,34 @@ impl Walker {
             window: Window::default(),
             order: Order::Name,
             root: origin.folder().to_path_buf(),
+            places: VecDeque::new(),
             last: 0,
         });
         program.last = self.sweeps;
         while !origin.folder().starts_with(&program.root) && program.root.pop() {}
-        let bytes = match program.window.next(found) {
-            Next::Nothing => return Swept::default(),
+        let steps = program.steps_to(origin.file.st_ino);
+        let next = match steps {
+            STEPS_MIN.. => program.window.next(found),
+            _ => Next::Nothing,
+        };
+        let bytes = match next {
+            Next::Nothing => {
+                let follow = |order| ahead::next(&origin, &program.root, order, 0).after;
+                let place = [Order::Name, Order::Listing].into_iter().flat_map(follow);
+                program.remember(steps, place.collect());
+                return Swept::default();
+            }
             Next::Bytes(bytes) => bytes,
             Next::Otherwise(bytes) => {
                 program.order = program.order.other();
                 bytes
             }
         };
-        let files = ahead::files(&origin, &program.root, program.order, bytes);
-        let swept = sweep::read(&self.places, files);
+        let next = ahead::next(&origin, &program.root, program.order, bytes);
+        let read = next.files.iter().filter_map(|(file, _)| fstat(file).ok());
+        let place = read.map(|stat| stat.st_ino).chain(next.after);
+        program.remember(steps, place.collect());
+        let swept = sweep::read(&self.places, next.files);
         program.window.swept(swept.files);
         swept
     }
@@ -108,9 +156,11 @@ impl Walker {
 mod tests {
     use super::*;
 
-    fn tree() -> tempfile::TempDir {
+    const FOLDERS: [&str; 4] = ["a", "b", "b/c", "d"];
+
+    fn tree(folders: &[&str]) -> tempfile::TempDir {
         let root = tempfile::tempdir().expect("a folder");
-        for folder in ["a", "b", "b/c", "d"] {
+        for folder in folders {
             std::fs::create_dir(root.path().join(folder)).expect("a folder");
             for file in 0..40 {
                 let path = root.path().join(folder).join(format!("{file:02}"));
@@ -127,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_program_that_walks_has_more_and_more_read_for_it() {
-        let root = tree();
+        let root = tree(&FOLDERS);
         let places = Arc::new(Places::beneath(root.path()));
         let mut walker = Walker::new(places, Path::new("/"));
         let mut go = |name, found| waited(&mut walker, root.path(), name, found).files;
@@ -138,12 +188,40 @@ mod tests {
         );
         let first = go("a/02", 0);
         assert!((20..30).contains(&first), "{first}");
-        assert!(go("b/30", first) > 10, "beyond the end of its folder");
+        let next = format!("a/{:02}", 2 + first);
+        assert_eq!(go(&next, first), 38 - first, "what is left below its root");
+        assert_eq!([go("b/00", 0), go("b/01", 0)], [0, 0]);
+        assert!(go("b/02", 0) > 40, "beyond the end of its folder");
+    }
+
+    #[test]
+    fn who_reads_here_and_there_is_no_walk() {
+        let titles: Vec<String> = (0..20).map(|title| format!("t{title}")).collect();
+        let root = tree(&titles.iter().map(String::as_str).collect::<Vec<_>>());
+        let places = Arc::new(Places::beneath(root.path()));
+        let mut walker = Walker::new(places, Path::new("/"));
+        // Each viewer goes on in its own title.
+        for step in 0..400 {
+            let name = format!("t{}/{:02}", step % 20, step / 20);
+            let swept = waited(&mut walker, root.path(), &name, 3);
+            assert_eq!(swept.files, 0, "{step}: {name}");
+        }
+    }
+
+    #[test]
+    fn two_trees_by_turns_are_two_walks() {
+        let root = tree(&FOLDERS);
+        let places = Arc::new(Places::beneath(root.path()));
+        let mut walker = Walker::new(places, Path::new("/"));
+        let mut go = |name: &str| waited(&mut walker, root.path(), name, 0).files;
+        let first = ["a/00", "d/00", "a/01", "d/01"].map(&mut go);
+        assert_eq!(first, [0; 4]);
+        assert!(go("a/02") > 20 && go("d/02") > 20);
     }
 
     #[test]
     fn what_is_outside_is_not_read() {
-        let root = tree();
+        let root = tree(&FOLDERS);
         let places = Arc::new(Places::beneath(root.path()));
         let mut walker = Walker::new(places, &root.path().join("b"));
         for name in ["a/00", "a/01", "a/02", "a/03"] {

@@ -3,8 +3,6 @@
 //! As the kernel does within a file: little at first, more while it is used, less when it is not;
 //! who uses nothing is left alone for longer and longer.
 
-/// Waits of a program before it is taken to walk.
-const WAITS_MIN: u32 = 3;
 const BYTES_MIN: u64 = 256 << 10;
 /// What a drive reads in the time of some seeks.
 const BYTES_MAX: u64 = 16 << 20;
@@ -19,7 +17,6 @@ const SWEEPS_UNUSED: u32 = 4;
 /// The state of one program.
 #[derive(Debug)]
 pub(crate) struct Window {
-    waits: u32,
     bytes: u64,
     /// Files of the last sweep.
     files: u32,
@@ -33,7 +30,6 @@ pub(crate) struct Window {
 impl Default for Window {
     fn default() -> Self {
         Self {
-            waits: 0,
             bytes: 0,
             files: 0,
             unused: 0,
@@ -43,7 +39,7 @@ impl Default for Window {
     }
 }
 
-/// What a program that waits again is to have read ahead.
+/// What a program that walks, and waits again, is to have read ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     Nothing,
@@ -56,11 +52,7 @@ pub(crate) enum Next {
 impl Window {
     /// The program waits again, and found so many files in memory before that.
     pub(crate) fn next(&mut self, found: u32) -> Next {
-        self.waits = self.waits.saturating_add(1);
         self.unused = self.unused.saturating_sub(found);
-        if self.waits < WAITS_MIN {
-            return Next::Nothing;
-        }
         if self.passing > 0 {
             self.passing -= 1;
             return Next::Nothing;
@@ -106,9 +98,8 @@ mod tests {
                 next
             })
             .collect();
-        assert_eq!(bytes[..2], [Next::Nothing; 2]);
-        assert_eq!(bytes[2], Next::Bytes(BYTES_MIN));
-        assert_eq!(bytes[4], Next::Bytes(BYTES_MIN * GROWTH * GROWTH));
+        assert_eq!(bytes[0], Next::Bytes(BYTES_MIN));
+        assert_eq!(bytes[2], Next::Bytes(BYTES_MIN * GROWTH * GROWTH));
         assert_eq!(bytes[7], Next::Bytes(BYTES_MAX));
     }
 
@@ -118,10 +109,7 @@ mod tests {
         for wait in 0..100 {
             // The sweep of one tree is used once that of the other is there.
             let next = window.next(if wait % 2 == 0 { 40 } else { 0 });
-            assert!(
-                wait < 2 || matches!(next, Next::Bytes(_)),
-                "{wait}: {next:?}"
-            );
+            assert!(matches!(next, Next::Bytes(_)), "{wait}: {next:?}");
             window.swept(20);
         }
         assert_eq!(window.next(40), Next::Bytes(BYTES_MAX));
