@@ -1,6 +1,6 @@
 //! What is done before a call that reads a file, and after it.
 
-use headlong_protocol::{ASK_BYTES_MAX, Answer, Kind};
+use headlong_protocol::{ANSWERED_MS, ASK_BYTES_MAX, Answer, Kind};
 
 use crate::client;
 use crate::raw::{self, sys};
@@ -13,9 +13,8 @@ use crate::table::{self, Class, Entry};
 const SCATTERED_BYTES_MIN: u64 = 8 << 10;
 /// What was in memory is believed to be there for so long.
 const RESIDENT_MS: u64 = 500;
-/// The same of what a reception has answered for, where nothing else can be asked: it holds for some
-/// time what was read.
-const HELD_MS: u64 = 2000;
+/// A call for a socket that seems full is taken to be for so much.
+const ROOM_BYTES_MIN: u64 = 64 << 10;
 /// A reader that goes on is told of again after so many bytes.
 const NOTE_BYTES: u64 = 512 << 10;
 /// Larger mappings are left alone: who maps so much at once does not read it from its start on.
@@ -48,6 +47,18 @@ pub(crate) enum Timed {
 /// Before a call that reads `length` bytes; at most so many, if nobody knows.
 #[inline]
 pub(crate) fn before(fd: i32, at: At, length: u64) -> Option<Timed> {
+    before_call(fd, None, at, length)
+}
+
+/// Before a call that sends `length` bytes to `out`. A socket takes what it has room for, and the rest
+/// is another call's: what is not sent for a while need not be in memory now.
+#[inline]
+pub(crate) fn before_sending(fd: i32, out: i32, at: At, length: u64) -> Option<Timed> {
+    before_call(fd, Some(out), at, length)
+}
+
+#[inline]
+fn before_call(fd: i32, out: Option<i32>, at: At, length: u64) -> Option<Timed> {
     if settings::mode() == Mode::Off || length == 0 {
         return None;
     }
@@ -56,7 +67,7 @@ pub(crate) fn before(fd: i32, at: At, length: u64) -> Option<Timed> {
         return None;
     }
     let _errno = sys::SavedErrno::save();
-    look(fd, entry, at, length)
+    look(fd, entry, (at, length), out)
 }
 
 /// After it.
@@ -140,7 +151,7 @@ pub(crate) fn at_exit() {
     }
 }
 
-fn look(fd: i32, entry: &Entry, at: At, length: u64) -> Option<Timed> {
+fn look(fd: i32, entry: &Entry, (at, length): (At, u64), out: Option<i32>) -> Option<Timed> {
     match entry.class() {
         // The first call goes on from nowhere; most small files are read by one.
         Class::Unknown if length < SCATTERED_BYTES_MIN => {
@@ -161,7 +172,7 @@ fn look(fd: i32, entry: &Entry, at: At, length: u64) -> Option<Timed> {
             }
         },
     };
-    let end = start
+    let mut end = start
         .saturating_add(length.min(ASK_BYTES_MAX))
         .min(entry.size());
     if start >= end {
@@ -177,8 +188,12 @@ fn look(fd: i32, entry: &Entry, at: At, length: u64) -> Option<Timed> {
     if by_daemon && memory.is_paused(now) {
         return None;
     }
-    let is_there =
-        entry.is_resident(start, end, now) || finds(fd, entry, (start, end), goes_on, now)?;
+    let mut is_there = is_known(entry, (start, end), now);
+    if !is_there && let Some(room) = out.and_then(sys::room) {
+        end = end.min(start.saturating_add(room.max(ROOM_BYTES_MIN)));
+        is_there = is_known(entry, (start, end), now);
+    }
+    let is_there = is_there || finds(fd, entry, (start, end), goes_on, now)?;
     memory.count(is_there);
     if is_there {
         if by_daemon {
@@ -205,7 +220,7 @@ fn look(fd: i32, entry: &Entry, at: At, length: u64) -> Option<Timed> {
                     memory.remember_file(entry.file(), now);
                     let answered = sys::now_ms();
                     let until = answered.saturating_add(match is_untold() {
-                        true => HELD_MS,
+                        true => ANSWERED_MS,
                         false => RESIDENT_MS,
                     });
                     entry.remember_resident(start, end, until);
@@ -231,6 +246,17 @@ fn first_of_small(fd: i32) -> Option<Timed> {
     is_told.then(|| Timed::Small(sys::now_ns(), fd))
 }
 
+/// Whether the bytes were in memory a moment ago, as this descriptor's calls or another's found.
+fn is_known(entry: &Entry, (start, end): (u64, u64), now: u64) -> bool {
+    if entry.is_resident(start, end, now) {
+        return true;
+    }
+    let until = raw::memory().resident_until(entry.file(), (start, end), now);
+    until
+        .inspect(|until| entry.remember_resident(start, end, *until))
+        .is_some()
+}
+
 /// Whether the bytes are in memory, asked of the kernel. Of a reader that goes on, as many again
 /// are asked about, so that its next calls need not ask.
 fn finds(
@@ -240,11 +266,6 @@ fn finds(
     goes_on: bool,
     now: u64,
 ) -> Option<bool> {
-    let (memory, file) = (raw::memory(), entry.file());
-    if let Some(until) = memory.resident_until(file, (start, end), now) {
-        entry.remember_resident(start, end, until);
-        return Some(true);
-    }
     let is_helped = settings::mode() == Mode::Daemon;
     let Some(is_there) = is_resident(fd, start, end, is_helped) else {
         // No file, or none that can be asked about.
@@ -258,7 +279,7 @@ fn finds(
         let known_end = if is_wide { wide_end } else { end };
         let until = now.saturating_add(RESIDENT_MS);
         entry.remember_resident(start, known_end, until);
-        memory.remember_resident(file, (start, known_end), (now, until));
+        raw::memory().remember_resident(entry.file(), (start, known_end), (now, until));
     }
     Some(is_there)
 }
@@ -272,7 +293,10 @@ fn progress(entry: &Entry, start: u64, end: u64, now: u64) {
         Some(told) if told < end && start.saturating_sub(told) <= NOTE_BYTES => told,
         _ => start,
     };
-    if raw::memory().knows_file(entry.file(), now) {
+    let memory = raw::memory();
+    // Of a file that many read whole, one of them is enough: the next file is read ahead for all.
+    let is_told = end >= entry.size() && memory.told_lately(entry.file(), now);
+    if !is_told && memory.knows_file(entry.file(), now) {
         note(entry, from, end);
     }
     // Asked once for each descriptor and stretch, whatever the answer.

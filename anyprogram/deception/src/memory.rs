@@ -166,6 +166,13 @@ impl Memory {
         slot & !SECONDS == tag && since < FILE_SECONDS
     }
 
+    /// Whether the reception was told of this file within the same second, by anybody.
+    pub(crate) fn told_lately(&self, file: FileKey, now_ms: u64) -> bool {
+        let (index, tag) = place(file);
+        let slot = self.files.get(index).map_or(0, |slot| slot.load(Relaxed));
+        slot == tag | seconds(now_ms)
+    }
+
     /// These bytes of a file are in memory, and will be for a moment. With what is known already
     /// they are one range if they touch it, for as long as the older of both is believed.
     pub(crate) fn remember_resident(
@@ -238,6 +245,9 @@ mod tests {
         let file = |ino| FileKey { dev: 1, ino };
         memory.remember_file(file(2), 5_000_000);
         assert!(memory.knows_file(file(2), 5_030_000));
+        assert!(memory.told_lately(file(2), 5_000_999));
+        assert!(!memory.told_lately(file(2), 5_001_000));
+        assert!(!memory.told_lately(file(3), 5_000_000));
         assert!(!memory.knows_file(file(2), 5_060_000));
         assert!((3..1000).all(|ino| !memory.knows_file(file(ino), 5_000_000)));
     }

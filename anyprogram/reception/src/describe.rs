@@ -12,7 +12,6 @@ use headlong_engine::{Extent, StreamId};
 use headlong_library::Places;
 use headlong_walk::Chunks;
 
-use crate::device::{Message, Part};
 use crate::file::{Open, Version};
 
 /// Chunk files that are looked at together: what follows one another in a folder mostly has its inodes
@@ -26,6 +25,13 @@ pub(crate) struct Rest {
     next: usize,
 }
 
+/// A file, and where it lies.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) open: Arc<Open>,
+    pub(crate) extents: Vec<Extent>,
+}
+
 /// What is to be found out.
 #[derive(Debug)]
 pub(crate) enum Question {
@@ -35,18 +41,27 @@ pub(crate) enum Question {
     Rest(StreamId, Rest),
 }
 
+/// What was found out: files that are one, and what nobody has looked at yet.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// What begins with this file.
+    File(Version, Vec<Part>, Option<Rest>),
+    /// What follows in a stream.
+    Rest(StreamId, Vec<Part>, Option<Rest>),
+}
+
 impl Question {
     /// Asks the file system, which waits for the disk.
-    pub(crate) fn answer(self, places: &Places, with_chunks: bool) -> Message {
+    pub(crate) fn answer(self, places: &Places, with_chunks: bool) -> Found {
         match self {
             Self::File(open) => {
                 let version = open.version;
                 let (parts, rest) = describe(places, open, with_chunks);
-                Message::Described(version, parts, rest)
+                Found::File(version, parts, rest)
             }
             Self::Rest(stream, rest) => {
                 let (parts, rest) = look(places, rest, None);
-                Message::Followed(stream, parts, rest)
+                Found::Rest(stream, parts, rest)
             }
         }
     }

@@ -17,6 +17,7 @@
 // Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
+mod answered;
 mod answering;
 mod clients;
 mod describe;
@@ -29,6 +30,7 @@ mod receive;
 mod run;
 mod settings;
 mod status;
+mod stream;
 mod waiting;
 mod walks;
 

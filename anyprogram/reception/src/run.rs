@@ -22,6 +22,7 @@ use rustix::net::{
 };
 use serde_json::json;
 
+use crate::answered::AllAnswered;
 use crate::answering::{Answering, say};
 use crate::clients::Clients;
 use crate::describe::Question;
@@ -343,6 +344,7 @@ impl Reception {
         let info = self.places.devices().into_iter().nth(index);
         let info = info.ok_or(io::ErrorKind::NotFound)?;
         let mut engine = self.settings.engine.for_device(info.rotates());
+        let answered = AllAnswered::with_part_of(&mut engine);
         let request_bytes = info.request_bytes_max.unwrap_or(engine.request_bytes_max);
         let how = How {
             piece_bytes: engine.piece_bytes,
@@ -373,7 +375,7 @@ impl Reception {
             describe,
             counters: Arc::clone(&self.counters),
         };
-        let thread = DeviceThread::new(start);
+        let thread = DeviceThread::new(start, answered);
         std::thread::Builder::new()
             .name(format!("disk-{}", info.name))
             .spawn(move || thread.run(&messages))?;
@@ -394,7 +396,8 @@ impl Reception {
                 .name("describe".to_owned())
                 .spawn(move || {
                     while let Ok(question) = next() {
-                        if device.send(question.answer(&places, with_chunks)).is_err() {
+                        let found = question.answer(&places, with_chunks);
+                        if device.send(Message::Found(found)).is_err() {
                             return;
                         }
                     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use headlong_engine::{Admission, Control, EngineConfig, knobs};
-use headlong_protocol::SOCKET_DEFAULT;
+use headlong_protocol::{ASK_BYTES_MAX, SOCKET_DEFAULT};
 use headlong_settings::{Document, Mistakes, Place, Rows, Value, flag, named, text, time, whole};
 use headlong_units::Duration;
 
@@ -53,6 +53,8 @@ impl Default for Settings {
             streams_max: 4096,
             // Each piece that is held is a mapping, of which Linux gives a process 65,530.
             piece_bytes: 128 << 10,
+            // A call asks for more than it may do, and the next one for the rest again.
+            reread_bytes: ASK_BYTES_MAX,
             ..EngineConfig::default()
         };
         engine.control.mode = Control::Auto;

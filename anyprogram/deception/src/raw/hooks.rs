@@ -10,7 +10,7 @@ use libc::{c_char, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t, size_t, 
 
 use super::original::{Symbol, address, is_unknown};
 use super::sys::set_errno;
-use crate::before::{self, At, after, before, before_close, before_mapping};
+use crate::before::{self, At, after, before, before_close, before_mapping, before_sending};
 use crate::table;
 
 /// Of calls with a list of buffers: as much as is read at a time, for the list is the program's.
@@ -73,15 +73,24 @@ reads! {
         fd, offset_at(offset), flagged(flags);
     preadv64v2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t,
         fd, offset_at(offset), flagged(flags);
-    sendfile(out: c_int, fd: c_int, offset: *mut off_t, count: size_t) -> ssize_t,
-        fd, pointed_at(offset), count;
-    sendfile64(out: c_int, fd: c_int, offset: *mut off_t, count: size_t) -> ssize_t,
-        fd, pointed_at(offset), count;
     splice(fd: c_int, from: *mut off_t, out: c_int, to: *mut off_t, count: size_t, flags: c_uint) -> ssize_t,
         fd, pointed_at(from), count;
     copy_file_range(fd: c_int, from: *mut off_t, out: c_int, to: *mut off_t, count: size_t, flags: c_uint)
         -> ssize_t, fd, pointed_at(from), count;
 }
+
+/// Functions that send a file.
+macro_rules! sends {
+    ($($name:ident)+) => {
+        $(hook! {
+            $name(out: c_int, fd: c_int, offset: *mut off_t, count: size_t) -> ssize_t, else -1;
+            before before_sending(fd, out, pointed_at(offset), count as u64);
+            after |timed, result| { after(timed) }
+        })+
+    };
+}
+
+sends! { sendfile sendfile64 }
 
 /// Where a call reads that says so; of a negative offset, which is refused, nowhere. `preadv2` takes
 /// -1 for where the descriptor is.

@@ -104,6 +104,35 @@ pub(crate) fn is_only_read(fd: c_int) -> bool {
     flags >= 0 && flags & watched == c_long::from(libc::O_RDONLY)
 }
 
+/// How many bytes a socket whose calls do not wait takes now, about; `None` of anything else.
+pub(crate) fn room(fd: c_int) -> Option<u64> {
+    // SAFETY: no memory is named.
+    let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL) };
+    if flags < 0 || flags & c_long::from(libc::O_NONBLOCK) == 0 {
+        return None;
+    }
+    let (mut buffer, mut queued): (c_int, c_int) = (0, 0);
+    let mut length = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: both integers are this function's own.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_getsockopt,
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_SNDBUF,
+            &raw mut buffer,
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return None;
+    }
+    // SAFETY: the integer is this function's own.
+    let result = unsafe { libc::syscall(libc::SYS_ioctl, fd, libc::TIOCOUTQ, &raw mut queued) };
+    let room = buffer.saturating_sub(queued);
+    (result == 0).then_some(u64::try_from(room).unwrap_or(0))
+}
+
 /// Where a descriptor reads next.
 pub(crate) fn position(fd: c_int) -> Option<u64> {
     // SAFETY: no memory is named.

@@ -11,27 +11,31 @@
 //! What a program reads without waiting is told by notes: a request that nobody waits for, so that
 //! the engine knows how far the program is.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+mod streams;
+
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration as Wall, Instant as Clock};
 
 use headlong_engine::{
-    Command, Event, Extent, Identity, PartSpec, ReadCommand, ReadId, ReadOutcome, Request,
-    RequestId, Shard, Slot, StreamId, StreamSpec, ViewerId,
+    Command, Event, Identity, ReadCommand, ReadId, ReadOutcome, Request, RequestId, Shard, Slot,
+    StreamId, ViewerId,
 };
 use headlong_protocol::{Answer, FileKey};
 use headlong_units::{Duration, Instant};
 use serde_json::{Value, json};
 
+use crate::answered::AllAnswered;
 use crate::answering::Answering;
-use crate::describe::{Question, Rest};
+use crate::describe::{Found, Question};
 use crate::file::{Open, Version, reopen};
 use crate::hold::Held;
 use crate::readers::{Done, Job, Readers, Run};
 use crate::settings::Mode;
 use crate::status::Counters;
+use crate::stream::{InStream, Stream};
 use crate::waiting::AllWaiting;
 
 /// How often files are looked at: whether they changed, went, or are read no more.
@@ -40,10 +44,6 @@ const LOOK_INTERVAL: Wall = Wall::from_secs(1);
 /// So far behind what was dropped, what is not locked is taken to be dropped, too. What is there
 /// all the same costs nothing to read.
 const LOST_BYTES: u64 = 8 << 20;
-
-/// So many chunk files before a reader are known. A prefetch is of 8 MB at first, and most chunks are
-/// larger than 256 KiB.
-const KNOWN_AHEAD: usize = 32;
 
 /// What a program is about to read.
 #[derive(Debug)]
@@ -70,34 +70,11 @@ pub(crate) struct Note {
 pub(crate) enum Message {
     Ask(Box<Ask>),
     Note(Note),
-    /// Where a file lies was found out, and what it is one of.
-    Described(Version, Vec<Part>, Option<Rest>),
-    /// What follows in a stream was found out.
-    Followed(StreamId, Vec<Part>, Option<Rest>),
+    /// What files are one of, and where they lie.
+    Found(Found),
     Done(Done),
     /// How is it?
     Show(Sender<Value>),
-}
-
-/// A file, and where it lies.
-#[derive(Debug)]
-pub(crate) struct Part {
-    pub(crate) open: Arc<Open>,
-    pub(crate) extents: Vec<Extent>,
-}
-
-/// A file of which stream.
-type InStream = (StreamId, u32);
-
-/// What is read for programs as one: a file, or a run of chunk files.
-#[derive(Debug)]
-struct Stream {
-    parts: Vec<Arc<Open>>,
-    /// What follows them, unless that is being looked at.
-    rest: Option<Rest>,
-    last_asked: Clock,
-    /// Users that passed a descriptor of it, whose notes are believed.
-    users: HashSet<u32>,
 }
 
 /// What a slot of the engine's memory stands for.
@@ -107,6 +84,8 @@ struct Piece {
     run: Run,
     /// Until it is read.
     held: Option<Held>,
+    /// When a program was last told that it is there.
+    answered: Option<Clock>,
 }
 
 /// A read that the readers are doing.
@@ -145,6 +124,7 @@ pub(crate) struct DeviceThread {
     pieces: Vec<Option<Piece>>,
     /// The same by file and first byte.
     by_place: BTreeMap<(InStream, u64), Slot>,
+    answered: AllAnswered,
     outstanding: HashMap<ReadId, Outstanding>,
     waiting: AllWaiting,
     next_id: u64,
@@ -153,7 +133,8 @@ pub(crate) struct DeviceThread {
 }
 
 impl DeviceThread {
-    pub(crate) fn new(start: Start) -> Self {
+    /// `answered` is in memory that the shard does not have.
+    pub(crate) fn new(start: Start, answered: AllAnswered) -> Self {
         let slots = start.shard.config().slot_count() as usize;
         Self {
             start,
@@ -165,6 +146,7 @@ impl DeviceThread {
             describing: HashMap::new(),
             pieces: std::iter::repeat_with(|| None).take(slots).collect(),
             by_place: BTreeMap::new(),
+            answered,
             outstanding: HashMap::new(),
             waiting: AllWaiting::default(),
             next_id: 0,
@@ -215,10 +197,12 @@ impl DeviceThread {
         match message {
             Message::Ask(ask) => self.handle_ask(*ask),
             Message::Note(note) => self.handle_note(note),
-            Message::Described(version, parts, rest) => {
+            Message::Found(Found::File(version, parts, rest)) => {
                 self.handle_described(version, parts, rest);
             }
-            Message::Followed(stream, parts, rest) => self.handle_followed(stream, parts, rest),
+            Message::Found(Found::Rest(stream, parts, rest)) => {
+                self.handle_followed(stream, parts, rest);
+            }
             Message::Done(Done::Read(id, outcome, held)) => self.handle_read(id, outcome, held),
             Message::Done(Done::Begun(id)) => {
                 let now = self.now();
@@ -251,110 +235,11 @@ impl DeviceThread {
         (self.start.describe)(Question::File(open));
     }
 
-    fn handle_described(&mut self, version: Version, parts: Vec<Part>, rest: Option<Rest>) {
-        let Some((_, asks)) = self.describing.remove(&version) else {
-            return;
-        };
-        // Another file of the same run may have been described meanwhile, and it with that.
-        if !self.by_version.contains_key(&version) {
-            self.know(parts, rest);
-        }
-        match self.by_version.get(&version).copied() {
-            Some(file) => asks.into_iter().for_each(|ask| self.begin(file, ask)),
-            // More than the engine takes: as without.
-            None => self.refuse(asks),
-        }
-        self.settle();
-    }
-
     fn refuse(&mut self, asks: Vec<Ask>) {
         for ask in asks {
             drop(ask.passed);
             let waited = ask.answering.answer(Answer::GoOn);
             self.start.counters.answered(Answer::GoOn, waited);
-        }
-    }
-
-    /// From now on these files are read as one stream.
-    fn know(&mut self, parts: Vec<Part>, rest: Option<Rest>) {
-        let (parts, rest) = self.until_known(parts, rest);
-        let id = StreamId(self.fresh_id());
-        let (opens, specs) = told(parts);
-        let spec = StreamSpec {
-            id,
-            parts: specs,
-            bit_rate: None,
-        };
-        let now = self.now();
-        if self.start.shard.handle_stream(now, spec).is_err() {
-            return;
-        }
-        let stream = Stream {
-            parts: Vec::new(),
-            rest,
-            last_asked: Clock::now(),
-            users: HashSet::new(),
-        };
-        self.streams.insert(id, stream);
-        self.add(id, opens);
-    }
-
-    /// What follows in a stream.
-    fn handle_followed(&mut self, id: StreamId, parts: Vec<Part>, rest: Option<Rest>) {
-        if !self.streams.contains_key(&id) {
-            return;
-        }
-        let (parts, rest) = self.until_known(parts, rest);
-        let (opens, specs) = told(parts);
-        let now = self.now();
-        // Where they are too many for one stream it ends, and what follows is another.
-        if self.start.shard.handle_more_parts(now, id, specs).is_ok() {
-            self.add(id, opens);
-            if let Some(stream) = self.streams.get_mut(&id) {
-                stream.rest = rest;
-            }
-        }
-    }
-
-    /// The files up to one that is part of a stream already: there this one ends. Of an old version
-    /// nothing is read any more.
-    fn until_known(
-        &mut self,
-        mut parts: Vec<Part>,
-        rest: Option<Rest>,
-    ) -> (Vec<Part>, Option<Rest>) {
-        let is_known = |part: &Part| self.by_version.contains_key(&part.open.version);
-        let known = parts.iter().position(is_known);
-        parts.truncate(known.unwrap_or(parts.len()));
-        for part in &parts {
-            if let Some((old, _)) = self.by_key.get(&part.open.version.key).copied() {
-                self.give_up(old);
-            }
-        }
-        (parts, rest.filter(|_| known.is_none()))
-    }
-
-    fn add(&mut self, id: StreamId, opens: Vec<Arc<Open>>) {
-        let Some(stream) = self.streams.get_mut(&id) else {
-            return;
-        };
-        for open in opens {
-            let file = (id, stream.parts.len() as u32);
-            self.by_version.insert(open.version, file);
-            self.by_key.insert(open.version.key, file);
-            stream.parts.push(open);
-        }
-    }
-
-    /// A program reads this file: what follows is looked at in time.
-    fn look_ahead(&mut self, (stream, part): InStream) {
-        let Some(known) = self.streams.get_mut(&stream) else {
-            return;
-        };
-        if known.parts.len() - part as usize <= KNOWN_AHEAD
-            && let Some(rest) = known.rest.take()
-        {
-            (self.start.describe)(Question::Rest(stream, rest));
         }
     }
 
@@ -504,6 +389,7 @@ impl DeviceThread {
                     file: read.file,
                     run,
                     held,
+                    answered: None,
                 });
             }
             offset += piece_bytes;
@@ -547,13 +433,15 @@ impl DeviceThread {
         let mut given_up = Vec::new();
         for slot in &command.slots {
             let place = self.pieces.get_mut(slot.0 as usize);
-            // Dropping it ends its being held.
+            // Unless a program was just told of it, dropping it ends its being held.
             let Some(piece) = place.and_then(Option::take) else {
                 continue;
             };
             self.by_place.remove(&(piece.file, piece.run.offset));
-            given_up.push(piece.run);
+            let held = (piece.run, piece.held);
+            self.answered.put(held, piece.answered, &mut given_up);
         }
+        self.answered.take(&mut given_up);
         let read = Outstanding {
             file,
             slots: command.slots,
@@ -579,58 +467,17 @@ impl DeviceThread {
                 ..
             } => {
                 let now = self.now();
+                if self.waiting.is_asked(request.0)
+                    && let Some(piece) = self.pieces.get_mut(slot.0 as usize)
+                    && let Some(piece) = piece
+                {
+                    piece.answered = Some(Clock::now());
+                }
                 self.start.shard.handle_sent(now, request, slot);
                 let bytes = u64::from(end.saturating_sub(start));
                 self.waiting.brought(request.0, bytes, &self.start.counters);
             }
             Event::Failed { request, .. } => self.waiting.fail(request.0, &self.start.counters),
-        }
-    }
-
-    /// The engine has forgotten a stream: its files are closed, and none of their pages held.
-    fn forget(&mut self, stream: StreamId) {
-        let known = self.streams.remove(&stream);
-        for open in known.into_iter().flat_map(|known| known.parts) {
-            let version = open.version;
-            let is_its = |file: Option<&InStream>| file.is_some_and(|(of, _)| *of == stream);
-            if is_its(self.by_version.get(&version)) {
-                self.by_version.remove(&version);
-            }
-            if is_its(self.by_key.get(&version.key)) {
-                self.by_key.remove(&version.key);
-            }
-        }
-        let all = ((stream, 0), 0)..=((stream, u32::MAX), u64::MAX);
-        let places: Vec<_> = self
-            .by_place
-            .range(all)
-            .map(|(key, slot)| (*key, *slot))
-            .collect();
-        for (key, slot) in places {
-            self.by_place.remove(&key);
-            self.pieces[slot.0 as usize] = None;
-        }
-    }
-
-    fn give_up(&mut self, stream: StreamId) {
-        let now = self.now();
-        self.start.shard.handle_stream_gone(now, stream);
-        self.settle();
-    }
-
-    /// Closes files that changed, have no name any more, or are read no more.
-    fn look(&mut self) {
-        self.looked = Clock::now();
-        let keep_open = self.wall(self.start.keep_open);
-        let is_over = |stream: &Stream| {
-            stream.last_asked.elapsed() >= keep_open
-                || !stream.parts.iter().all(|open| open.is_unchanged())
-        };
-        let streams = self.streams.iter();
-        let over = streams.filter_map(|(id, stream)| is_over(stream).then_some(*id));
-        let over: Vec<StreamId> = over.collect();
-        for stream in over {
-            self.give_up(stream);
         }
     }
 
@@ -647,6 +494,7 @@ impl DeviceThread {
         let held = self.pieces.iter().flatten();
         let held = held.filter_map(|piece| Some((piece.held.as_ref()?, piece.run.length)));
         let (mut held_bytes, mut locked_bytes) = (0, 0);
+        let answered_bytes = self.answered.bytes();
         for (held, length) in held {
             held_bytes += length;
             locked_bytes += if held.is_locked { length } else { 0 };
@@ -671,6 +519,7 @@ impl DeviceThread {
             "pieces_not_locked": self.unlocked,
             "memory": {
                 "budget_bytes": shard.config().memory_bytes,
+                "answered_bytes": answered_bytes,
                 "held_bytes": held_bytes,
                 "locked_bytes": locked_bytes,
                 "unread_bytes": memory.unread_bytes,
@@ -679,17 +528,4 @@ impl DeviceThread {
             },
         })
     }
-}
-
-/// Files, and what the engine is told of them.
-fn told(parts: Vec<Part>) -> (Vec<Arc<Open>>, Vec<PartSpec>) {
-    let both = parts.into_iter().map(|Part { open, extents }| {
-        let spec = PartSpec {
-            size_bytes: open.version.size,
-            extents,
-            ..PartSpec::default()
-        };
-        (open, spec)
-    });
-    both.unzip()
 }
