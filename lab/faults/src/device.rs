@@ -331,7 +331,7 @@ impl Device {
             }
             FlashTold::Sealed(block, ok) => self.shard.handle_flash_sealed(now, block, ok),
             FlashTold::Read(id, outcomes) => {
-                self.shard.handle_flash_read_done(now, id, &outcomes);
+                self.shard.handle_flash_read_done(now, id, &outcomes, None);
             }
             FlashTold::Probed(ssd, probed) => self.shard.handle_flash_probed(now, ssd, probed),
         }

@@ -237,7 +237,11 @@ impl Drive {
         let is_ours = !self.is_away() && tier.as_ref() == Ok(&self.tier);
         let reads = is_ours && !self.fails_reads();
         let writes = reads && self.keeps_writes();
-        Probed { reads, writes }
+        Probed {
+            reads,
+            writes,
+            took: None,
+        }
     }
 
     fn keeps_writes(&mut self) -> bool {

@@ -257,12 +257,13 @@ impl Tier {
         match doing {
             Doing::Aside => {}
             Doing::Read(id, records) => {
-                shard.handle_flash_read_done(now, id, &vec![FlashOutcome::Done; records]);
+                shard.handle_flash_read_done(now, id, &vec![FlashOutcome::Done; records], None);
             }
             Doing::Probe(ssd) => {
                 let probed = Probed {
                     reads: true,
                     writes: true,
+                    took: None,
                 };
                 shard.handle_flash_probed(now, ssd, probed);
             }

@@ -231,7 +231,7 @@ impl World {
                 }
                 Doing::Read(block, since) => {
                     let took = self.now.since(since);
-                    self.room.end_read(self.now, block, took, 1);
+                    self.room.end_read(self.now, block, (took, took), 1);
                     self.room.handle_right(block, PIECE);
                     self.took.push(took.as_secs_f64() * 1e3);
                 }

@@ -10,7 +10,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use headlong_flash::{PieceId, Place, Room};
+use headlong_flash::{BlockId, PieceId, Place, Room};
 use headlong_units::{Duration, Instant};
 
 use crate::ids::{ChainId, FlashReadId, Slot, StreamId};
@@ -24,6 +24,9 @@ const RECORDS_LATE_MAX: usize = 2 * RECORDS_MAX;
 /// A read that takes longer is taken for one that does not come: the disk is asked too. A disk with
 /// some work takes as long.
 pub(crate) const LATE: Duration = Duration::from_millis(250);
+/// A read that does not come back at all is the SSD's fault after so long, whatever else the machine
+/// has to do. One that comes back says itself how long the SSD took.
+const LOST: Duration = Duration::from_secs(1);
 
 /// One record being read.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +49,8 @@ pub(crate) struct FlashReading {
     pub(crate) issued_at: Instant,
     /// Nobody counts on it any more.
     pub(crate) is_late: bool,
+    /// The SSD was blamed for it.
+    pub(crate) is_lost: bool,
 }
 
 /// The tier, and its reads under way.
@@ -112,10 +117,21 @@ impl Flash {
         Some((late.stream, late.records.clone()))
     }
 
+    /// The block of a read that does not come back, once.
+    pub(crate) fn take_lost(&mut self, now: Instant) -> Option<BlockId> {
+        let first = self.reads.values_mut().find(|read| !read.is_lost);
+        let lost = first.filter(|read| now.since(read.issued_at) >= LOST)?;
+        lost.is_lost = true;
+        lost.records.first().map(|record| record.place.block)
+    }
+
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let first = self.reads.values().find(|read| !read.is_late);
-        let late = first.map(|read| read.issued_at + LATE);
-        [late, self.room.poll_timeout()].into_iter().flatten().min()
+        let late = self.reads.values().find(|read| !read.is_late);
+        let late = late.map(|read| read.issued_at + LATE);
+        let lost = self.reads.values().find(|read| !read.is_lost);
+        let lost = lost.map(|read| read.issued_at + LOST);
+        let times = [late, lost, self.room.poll_timeout()];
+        times.into_iter().flatten().min()
     }
 
     /// Panics if an invariant is broken. `name_of` says what a slot is being filled with, and

@@ -240,6 +240,42 @@ fn a_late_read_is_one_failure_however_many_records_it_was_to_bring() {
 }
 
 #[test]
+fn reads_that_are_late_by_the_machine_are_no_fault_of_the_ssd() {
+    let (mut rig, title) = with_ssd();
+    rig.ssd.read_time = Duration::from_millis(400);
+    rig.ssd.own_time = Some(Duration::from_millis(2));
+    let view = |rig: &Rig| rig.shard.flash_view().expect("a tier");
+    let replies = watch(&mut rig, 100, title, 4 * MIB);
+    rig.run_for(Duration::from_secs(5));
+    assert!(all_done(&rig, &replies), "the disk is asked too");
+    assert!(view(&rig).reads_failed > 3, "{:?}", view(&rig));
+    assert_eq!(view(&rig).ssds[0].state, SsdState::Online);
+    assert!(view(&rig).ssds[0].read_time <= Duration::from_millis(2));
+    // It is the SSD that takes so long.
+    rig.ssd.own_time = Some(Duration::from_millis(300));
+    watch(&mut rig, 101, title, 8 * MIB);
+    assert_eq!(view(&rig).ssds[0].state, SsdState::Slow);
+}
+
+#[test]
+fn reads_that_do_not_come_at_all_are_its_fault_after_a_second() {
+    let (mut rig, title) = with_ssd();
+    rig.ssd.hangs = true;
+    let state = |rig: &Rig| rig.shard.flash_view().expect("a tier").ssds[0].state;
+    for number in 0..3 {
+        let request = range(100 + number, title, number * 2 * MIB, CHUNK);
+        rig.ask(request).expect("taken on");
+    }
+    rig.run_for(Duration::from_millis(900));
+    assert_eq!(state(&rig), SsdState::Online, "it may be the machine");
+    rig.run_for(Duration::from_millis(200));
+    assert_eq!(state(&rig), SsdState::Slow);
+    rig.ssd.hangs = false;
+    rig.run_for(Duration::from_secs(5));
+    assert_eq!(state(&rig), SsdState::Online, "once for each read");
+}
+
+#[test]
 fn an_ssd_that_is_taken_out_under_its_readers_costs_them_nothing_but_the_disk() {
     let (mut rig, title) = with_ssd();
     let id = rig.ask(range(100, title, 0, CHUNK)).expect("taken on");

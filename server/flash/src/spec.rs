@@ -145,18 +145,21 @@ pub struct Refused {
     pub busy_bytes: u64,
     /// No SSD is in service.
     pub out_of_service_bytes: u64,
+    /// What is on the SSDs is not all known yet, and nothing is written before.
+    pub recovering_bytes: u64,
     /// The record is larger than a block.
     pub too_large_bytes: u64,
 }
 
 impl Refused {
     /// Each reason by its label, with its bytes.
-    pub fn by_reason(&self) -> [(&'static str, u64); 5] {
+    pub fn by_reason(&self) -> [(&'static str, u64); 6] {
         [
             ("not-worth", self.not_worth_bytes),
             ("budget", self.budget_bytes),
             ("busy", self.busy_bytes),
             ("out-of-service", self.out_of_service_bytes),
+            ("recovering", self.recovering_bytes),
             ("too-large", self.too_large_bytes),
         ]
     }
@@ -228,6 +231,8 @@ pub struct Probed {
     pub reads: bool,
     /// What was written was there.
     pub writes: bool,
+    /// How long the SSD took, if that was seen where it was asked; else all of the time counts.
+    pub took: Option<Duration>,
 }
 
 /// One SSD of a tier.

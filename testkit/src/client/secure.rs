@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -119,6 +120,17 @@ impl SecureClient {
                 Ok(responses)
             }
         }
+    }
+
+    /// A connection on which a test may write any bytes it likes.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub async fn open(
+        &self,
+        address: SocketAddr,
+    ) -> Result<impl AsyncRead + AsyncWrite + Unpin + Send + use<>, ClientError> {
+        self.connect(address).await
     }
 
     async fn connect(&self, address: SocketAddr) -> Result<TlsStream<TcpStream>, ClientError> {

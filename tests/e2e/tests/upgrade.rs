@@ -40,11 +40,12 @@ fn take_chunk(connection: &mut Connection, turn: u64) -> Result<bool, String> {
         .request("GET", &target, &[("Range", &range_field(start))])
         .map_err(|error| error.to_string())?;
     if response.status() != 206 || response.body.len() as u64 != CHUNK_BYTES {
-        return Err(format!(
-            "{} and {} bytes",
-            response.status(),
-            response.body.len()
-        ));
+        let text = match response.status() {
+            206 => String::new(),
+            _ => response.text(),
+        };
+        let (status, bytes) = (response.status(), response.body.len());
+        return Err(format!("{status} and {bytes} bytes: {text}"));
     }
     let verified = pattern::verify(title, start, &response.body);
     verified.map_err(|error| error.to_string())?;

@@ -11,11 +11,11 @@ use headlong_flash::{
     BlockId, FlashSpec, FlashView, PieceId, Place, Probed, RecoveredBlock, Room, RoomCommand,
     SEGMENT_BYTES, SpecError, SsdId, SsdState,
 };
-use headlong_units::{Instant, MIB};
+use headlong_units::{Duration, Instant, MIB};
 
 use super::state::Shard;
 use crate::command::{Command, FlashCommand, FlashOutcome, FlashRead, FlashRecord};
-use crate::flash::{Flash, FlashReading, Reading};
+use crate::flash::{Flash, FlashReading, LATE, Reading};
 use crate::ids::{ChainId, FlashReadId, RequestId, Slot, StreamId};
 use crate::memory::{Evicted, PieceKey};
 use crate::queue::Job;
@@ -108,21 +108,26 @@ impl Shard {
     }
 
     /// A read of flash ended; one outcome for each record, in their order. Slots of records that are
-    /// not [`FlashOutcome::Done`] may hold anything.
+    /// not [`FlashOutcome::Done`] may hold anything. `took` is what the SSD took, if that was seen
+    /// where it was asked: the rest of the time is the machine's. Else all of it counts.
     pub fn handle_flash_read_done(
         &mut self,
         now: Instant,
         id: FlashReadId,
         outcomes: &[FlashOutcome],
+        took: Option<Duration>,
     ) {
         self.begin(now);
         let read = self.flash.as_mut().and_then(|flash| flash.end(id));
         if let Some(read) = read {
+            let waited = self.now.since(read.issued_at);
+            let times = (waited, took.unwrap_or(waited).min(waited));
             for (index, record) in read.records.iter().enumerate() {
                 let outcome = outcomes.get(index).copied();
-                self.flash_record_done(&read, record, outcome.unwrap_or(FlashOutcome::Error));
+                let outcome = outcome.unwrap_or(FlashOutcome::Error);
+                self.flash_record_done(&read, record, outcome, times);
             }
-            self.judge_flash_read(&read, outcomes);
+            self.judge_flash_read(&read, outcomes, times.1);
         }
         self.finish();
     }
@@ -146,14 +151,20 @@ impl Shard {
         Some(self.flash.as_ref()?.room.view(self.now))
     }
 
-    fn flash_record_done(&mut self, read: &FlashReading, of: &Reading, outcome: FlashOutcome) {
-        let (now, took) = (self.now, self.now.since(read.issued_at));
+    fn flash_record_done(
+        &mut self,
+        read: &FlashReading,
+        of: &Reading,
+        outcome: FlashOutcome,
+        times: (Duration, Duration),
+    ) {
+        let now = self.now;
         let Some(flash) = &mut self.flash else {
             return;
         };
-        flash.room.end_read(now, of.place.block, took, 1);
+        flash.room.end_read(now, of.place.block, times, 1);
         match outcome {
-            FlashOutcome::Done if read.is_late => {}
+            FlashOutcome::Done if read.is_late || times.1 >= LATE => {}
             FlashOutcome::Done => flash.room.handle_right(of.place.block, of.length),
             FlashOutcome::Wrong => flash.room.handle_wrong(of.piece, of.place),
             FlashOutcome::Error => flash.room.handle_error(of.piece, of.place, true),
@@ -176,18 +187,18 @@ impl Shard {
     }
 
     /// One read is one failure, however many records it did not bring; all are of one block.
-    fn judge_flash_read(&mut self, read: &FlashReading, outcomes: &[FlashOutcome]) {
+    fn judge_flash_read(&mut self, read: &FlashReading, outcomes: &[FlashOutcome], took: Duration) {
         let is_error = |index: usize| {
             let outcome = outcomes.get(index).copied();
             outcome.unwrap_or(FlashOutcome::Error) == FlashOutcome::Error
         };
         let has_failed = (0..read.records.len()).any(is_error);
+        let is_slow = took >= LATE && !read.is_lost;
         if let (Some(flash), Some(first), true) =
-            (&mut self.flash, read.records.first(), has_failed)
+            (&mut self.flash, read.records.first(), has_failed || is_slow)
         {
-            flash
-                .room
-                .handle_read_failed(self.now, first.place.block, true);
+            let block = first.place.block;
+            flash.room.handle_read_failed(self.now, block, has_failed);
         }
     }
 
@@ -204,16 +215,17 @@ impl Shard {
         self.wake_waiters(key, slot);
     }
 
-    /// Reads that take too long are not counted on any more: the disk is asked too.
+    /// Reads that take too long are not counted on any more: the disk is asked too. Whether it is the
+    /// SSD that is late they say when they come; those that do not are its fault.
     pub(super) fn give_up_late_flash_reads(&mut self) {
+        if let Some(flash) = &mut self.flash {
+            while let Some(block) = flash.take_lost(self.now) {
+                flash.room.handle_read_failed(self.now, block, false);
+            }
+        }
         while let Some((stream, records)) =
             (self.flash.as_mut()).and_then(|flash| flash.take_late(self.now))
         {
-            if let Some((flash, first)) = self.flash.as_mut().zip(records.first()) {
-                flash
-                    .room
-                    .handle_read_failed(self.now, first.place.block, false);
-            }
             for of in records {
                 self.memory.unname(of.slot);
                 if let Some(flash) = &mut self.flash {
@@ -321,6 +333,7 @@ impl Shard {
                 records: run.to_vec(),
                 issued_at: self.now,
                 is_late: false,
+                is_lost: false,
             });
             let records = run.iter().map(record).collect();
             let read = FlashCommand::Read(FlashRead { id, records });

@@ -13,6 +13,8 @@ use super::{Content, Rig};
 pub struct Ssd {
     pub read_time: Duration,
     pub write_time: Duration,
+    /// What a read takes of the SSD itself, if the rest of the time is the machine's.
+    pub own_time: Option<Duration>,
     /// Every read and write fails.
     pub fails: bool,
     /// Nothing that it was given ends.
@@ -39,6 +41,7 @@ impl Default for Ssd {
         Self {
             read_time: Duration::from_millis(1),
             write_time: Duration::from_millis(5),
+            own_time: None,
             fails: false,
             hangs: false,
             damaged: Vec::new(),
@@ -147,6 +150,7 @@ impl Rig {
                 let probed = Probed {
                     reads: ok,
                     writes: ok,
+                    took: None,
                 };
                 self.shard.handle_flash_probed(now, ssd, probed);
             }
@@ -154,7 +158,8 @@ impl Rig {
                 let outcomes: Vec<FlashOutcome> = (read.records.iter())
                     .map(|record| self.read_record(record.place, record.piece, record.slot))
                     .collect();
-                self.shard.handle_flash_read_done(now, read.id, &outcomes);
+                self.shard
+                    .handle_flash_read_done(now, read.id, &outcomes, self.ssd.own_time);
             }
         }
     }

@@ -268,8 +268,13 @@ impl Room {
             self.counts.refused.too_large_bytes += bytes;
             return None;
         }
-        if !self.ssds.iter().any(|ssd| ssd.conduct.may_write()) {
-            self.counts.refused.out_of_service_bytes += bytes;
+        let mut able = self.ssds.iter().filter(|ssd| ssd.conduct.may_write());
+        if able.clone().all(|ssd| ssd.is_recovering) {
+            let refused = &mut self.counts.refused;
+            match able.next() {
+                Some(_) => refused.recovering_bytes += bytes,
+                None => refused.out_of_service_bytes += bytes,
+            }
             return None;
         }
         let Some(index) = self.ssd_for(size) else {
@@ -553,13 +558,20 @@ impl Room {
         }
     }
 
-    /// That read came back after so long, with so many records.
-    pub fn end_read(&mut self, now: Instant, block: BlockId, took: Duration, records: u64) {
+    /// That read came back with so many records. It waited so long in all, of which the SSD took so
+    /// much: the rest is the machine's.
+    pub fn end_read(
+        &mut self,
+        now: Instant,
+        block: BlockId,
+        (waited, took): (Duration, Duration),
+        records: u64,
+    ) {
         if let Some(of) = self.catalogue.block_mut(block.0) {
             of.pins = of.pins.saturating_sub(1);
         }
         if let Some(ssd) = self.ssds.iter_mut().find(|ssd| ssd.has(block.0)) {
-            ssd.conduct.end_read(now, took, records);
+            ssd.conduct.end_read(now, (waited, took), records);
         }
     }
 

@@ -17,8 +17,11 @@ const WRITE_TIME_MAX: Duration = Duration::from_secs(10);
 const EPOCH: Duration = Duration::from_secs(1);
 /// And does not write if it was so for more than this, per cent (4.4).
 const BUSY_PERCENT_MAX: u64 = 60;
-/// Reads take this many times what they take without writes, and no write is begun.
+/// Reads take this many times what they take without writes, and no write is begun, ...
 const SLOWED: u64 = 2;
+/// ... unless that is still no more than an arm takes for one move: nobody notices, and what is not
+/// written now is read from the disk later.
+const QUICK: Duration = Duration::from_millis(10);
 
 /// What is known of how an SSD behaves.
 #[derive(Debug, Default)]
@@ -88,11 +91,16 @@ impl Conduct {
         self.note_busy(now);
     }
 
-    /// A read of so many records came back.
-    pub(crate) fn end_read(&mut self, now: Instant, took: Duration, records: u64) {
+    /// A read of so many records came back; it waited so long, of which the SSD took so much.
+    pub(crate) fn end_read(
+        &mut self,
+        now: Instant,
+        (waited, took): (Duration, Duration),
+        records: u64,
+    ) {
         self.reads_outstanding = self.reads_outstanding.saturating_sub(1);
         self.note_busy(now);
-        self.window.end_read(now, took);
+        self.window.end_read(now, waited);
         let took = Duration(took.0 / records.max(1));
         self.read_time = mean(self.read_time, took);
         if self.writing_since.is_none() {
@@ -164,7 +172,7 @@ impl Conduct {
             return false;
         };
         let may_write = self.may_write();
-        let is_slow = now.since(since) > PROBE_TIME_MAX;
+        let is_slow = probed.took.unwrap_or(now.since(since)) > PROBE_TIME_MAX;
         let slow = is_slow.then_some(Fault::Slow);
         let fault = |is_right: bool| if is_right { slow } else { Some(Fault::Failed) };
         self.reads.judge(now, fault(probed.reads));
@@ -181,11 +189,11 @@ impl Conduct {
         times.into_iter().flatten().min()
     }
 
-    /// Whether reads leave room for a write: none is under way, or those lately took about as long
-    /// as without writes.
+    /// Whether reads leave room for a write: none is under way, or those lately were quick, or took
+    /// about as long as without writes.
     pub(crate) fn is_calm(&self) -> bool {
         let idle = self.idle_time.unwrap_or(Duration::ZERO);
-        self.reads_outstanding == 0 || self.read_time <= idle.times(SLOWED)
+        self.reads_outstanding == 0 || self.read_time <= idle.times(SLOWED).max(QUICK)
     }
 
     /// The same, as the paper decides it.
@@ -239,6 +247,7 @@ mod tests {
     const WELL: Probed = Probed {
         reads: true,
         writes: true,
+        took: None,
     };
 
     #[test]
@@ -252,8 +261,8 @@ mod tests {
             conduct.poll_change(),
             Some((SsdState::Online, SsdState::Offline))
         );
-        assert!(!conduct.begin_probe(at(1_999)));
-        assert!(conduct.begin_probe(at(2_000)));
+        assert!(!conduct.begin_probe(at(499)));
+        assert!(conduct.begin_probe(at(500)));
         assert!(!conduct.begin_probe(at(9_000)), "one at a time");
         conduct.end_probe(at(9_000), WELL);
         assert_eq!(conduct.state(), SsdState::Slow);
@@ -282,6 +291,7 @@ mod tests {
         let probed = Probed {
             reads: true,
             writes: false,
+            took: None,
         };
         conduct.end_probe(at(2_001), probed);
         assert_eq!(conduct.state(), SsdState::ReadOnly);
@@ -309,15 +319,34 @@ mod tests {
         let mut conduct = Conduct::default();
         for turn in 0..20 {
             conduct.begin_read(at(turn));
-            conduct.end_read(at(turn), Duration::from_millis(1), 1);
+            conduct.end_read(
+                at(turn),
+                (Duration::from_millis(1), Duration::from_millis(1)),
+                1,
+            );
         }
         conduct.begin_write(at(20));
         conduct.begin_read(at(20));
         conduct.begin_read(at(20));
         assert!(conduct.is_calm());
-        conduct.end_read(at(40), Duration::from_millis(20), 1);
+        conduct.end_read(
+            at(30),
+            (Duration::from_millis(8), Duration::from_millis(8)),
+            1,
+        );
+        conduct.begin_read(at(30));
+        assert!(conduct.is_calm(), "eight times as long is quick still");
+        conduct.end_read(
+            at(40),
+            (Duration::from_millis(60), Duration::from_millis(60)),
+            1,
+        );
         assert!(!conduct.is_calm());
-        conduct.end_read(at(41), Duration::from_millis(20), 1);
+        conduct.end_read(
+            at(41),
+            (Duration::from_millis(60), Duration::from_millis(60)),
+            1,
+        );
         assert!(conduct.is_calm(), "nobody waits");
     }
 
@@ -325,7 +354,11 @@ mod tests {
     fn the_papers_rule_counts_the_busy_time_of_the_epoch_before() {
         let mut conduct = Conduct::default();
         conduct.begin_read(at(0));
-        conduct.end_read(at(700), Duration::from_millis(700), 1);
+        conduct.end_read(
+            at(700),
+            (Duration::from_millis(700), Duration::from_millis(700)),
+            1,
+        );
         assert!(!conduct.is_calm_by_use(at(1100)));
         assert!(conduct.is_calm_by_use(at(2100)));
     }

@@ -17,7 +17,9 @@ use crate::spec::{SsdId, SsdSpec};
 pub(crate) const FILLING_MAX: usize = 2;
 /// A write is of this many bytes, while the block takes more, ...
 const WRITE_BYTES: u32 = 1 << 20;
-/// ... and of so many at most: a read that comes behind it waits for no more.
+/// ... and of so many at most: a read that comes behind it waits for no more. As many are written
+/// where memory collects all that it may: between two writes the SSD has nothing to do, for as long
+/// as a busy machine takes.
 const WRITE_BYTES_MAX: u32 = 2 << 20;
 
 /// A block that memory collects.
@@ -190,10 +192,10 @@ impl Ssd {
         let left = first.staged - first.issued;
         if left >= WRITE_BYTES || (first.is_closed && left > 0) {
             // What is left over goes with the last one.
-            let bytes = if left < WRITE_BYTES_MAX {
-                left
-            } else {
-                WRITE_BYTES
+            let bytes = match self.filling.len() < FILLING_MAX {
+                _ if left < WRITE_BYTES_MAX => left,
+                true => WRITE_BYTES,
+                false => WRITE_BYTES_MAX,
             };
             return Some(Task::Write {
                 block: first.block,
@@ -272,5 +274,36 @@ impl Ssd {
         let mut filling = self.filling.iter();
         let filling = filling.find(|filling| filling.block == block);
         filling.is_none_or(|filling| end <= filling.written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::BlockId;
+
+    #[test]
+    fn more_is_written_at_a_time_where_memory_collects_all_that_it_may() {
+        let spec = SsdSpec {
+            ssd: SsdId(0),
+            blocks: BlockId(0)..BlockId(4),
+            is_fresh: false,
+        };
+        let block = 16 << 20;
+        let mut ssd = Ssd::new(&spec, block);
+        ssd.open(0, false);
+        let size = |ssd: &mut Ssd| match ssd.begin_task() {
+            Some((Task::Write { from, to, .. }, _)) => {
+                ssd.end_task();
+                to - from
+            }
+            other => panic!("{other:?}"),
+        };
+        ssd.opened().expect("one").staged = 8 << 20;
+        assert_eq!(size(&mut ssd), 1 << 20);
+        ssd.opened().expect("one").is_closed = true;
+        ssd.open(1, false);
+        assert_eq!(size(&mut ssd), 2 << 20);
+        assert_eq!(ssd.filling[0].written, 3 << 20);
     }
 }

@@ -1,8 +1,10 @@
 //! Whether an SSD is relied on, for reads and for writes apart.
 //!
 //! The one idea: an SSD that fails, or takes longer than a disk would, is worse than none. It is
-//! passed over then, and tried by a probe that no viewer waits for, later after each probe that does
-//! not end well. One that takes writes no more, as worn out SSDs do, is still read; so is one with
+//! passed over then, and tried by a probe that no viewer waits for: soon, for most are ill for
+//! moments, and later after each probe that does not end well. How long it was ill says nothing of
+//! the next time; only one that fails again soon after it came back is left alone for longer. One
+//! that takes writes no more, as worn out SSDs do, is still read; so is one with
 //! bad places, as long as most of what is read is there: an error comes at once, what lay there is
 //! forgotten, and the disk has it.
 
@@ -14,9 +16,11 @@ const FAILURES_MAX: u32 = 3;
 /// no right ones made up for, it is not relied on. Twelve in a row are enough, a tenth never is.
 const ERROR_WEIGHT: u32 = 2;
 const ERRORS_MAX: u32 = 24;
-/// How long it is left alone before the first probe, and at most.
-const REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(300));
-/// An SSD that fails again within so many times the rest before is not well: the rests grow on.
+/// How long it is left alone before the first probe; and at most, if it fails again and again.
+const REST: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+/// Most between two probes of one that stays ill. A probe is a read and a small write.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// An SSD that fails again within so many times the rest before is not well: the rests grow.
 const RELAPSE: u64 = 10;
 
 /// Why it is not relied on.
@@ -35,7 +39,10 @@ pub(crate) struct Trust {
     errors: u32,
     /// Why not, and when a probe is due.
     out: Option<(Fault, Instant)>,
+    /// Before the first probe, this time.
     rest: Duration,
+    /// Before the next one.
+    pause: Duration,
     back_at: Instant,
 }
 
@@ -82,6 +89,7 @@ impl Trust {
             true => self.rest.times(2).min(REST.1),
             false => REST.0,
         };
+        self.pause = self.rest;
         self.out = Some((fault, now + self.rest));
         true
     }
@@ -96,8 +104,8 @@ impl Trust {
                 self.back_at = now;
             }
             Some(fault) if self.out.is_some() => {
-                self.rest = self.rest.times(2).min(REST.1);
-                self.out = Some((fault, now + self.rest));
+                self.pause = self.pause.times(2).min(PAUSE_MAX.max(self.rest));
+                self.out = Some((fault, now + self.pause));
             }
             Some(fault) => {
                 self.distrust(now, fault);
@@ -108,6 +116,8 @@ impl Trust {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     fn at(millis: u64) -> Instant {
@@ -140,23 +150,68 @@ mod tests {
     }
 
     #[test]
-    fn rests_grow_until_a_probe_ends_well_and_on_if_it_fails_again_soon() {
+    fn probes_come_later_while_it_stays_ill_and_later_still_if_it_fails_again_soon() {
         let mut trust = Trust::default();
         trust.distrust(at(0), Fault::Failed);
-        assert_eq!(trust.probe_at(), Some(at(2000)));
-        trust.judge(at(2000), Some(Fault::Failed));
-        assert_eq!(trust.probe_at(), Some(at(6000)));
-        trust.judge(at(6000), None);
-        assert!(trust.is_trusted());
-        trust.distrust(at(10_000), Fault::Slow);
-        assert_eq!(trust.probe_at(), Some(at(18_000)), "a relapse");
-        trust.judge(at(18_000), None);
-        trust.distrust(at(200_000), Fault::Slow);
-        assert_eq!(trust.probe_at(), Some(at(202_000)), "it was well for long");
-        for _ in 0..20 {
+        let mut probes = Vec::new();
+        for _ in 0..8 {
             let now = trust.probe_at().expect("out");
-            trust.judge(now, Some(Fault::Slow));
-            assert!(trust.probe_at().expect("out").since(now) <= REST.1);
+            probes.push(now.0 / 1_000_000);
+            trust.judge(now, Some(Fault::Failed));
         }
+        let doubled = [500, 1500, 3500, 7500, 15_500, 25_500, 35_500, 45_500];
+        assert_eq!(probes, doubled, "and ten seconds at most");
+        trust.judge(at(50_000), None);
+        assert!(trust.is_trusted());
+        trust.distrust(at(56_000), Fault::Slow);
+        assert_eq!(
+            trust.probe_at(),
+            Some(at(56_500)),
+            "how long it was ill is over"
+        );
+        trust.judge(at(56_500), None);
+        trust.distrust(at(58_000), Fault::Slow);
+        assert_eq!(trust.probe_at(), Some(at(59_000)), "a relapse");
+        let mut now = at(59_000);
+        for _ in 0..20 {
+            trust.judge(now, None);
+            trust.distrust(now, Fault::Slow);
+            let next = trust.probe_at().expect("out");
+            assert!(next.since(now) <= REST.1);
+            now = next;
+        }
+        assert_eq!(
+            trust.probe_at().map(|at| at.since(now)),
+            Some(Duration::ZERO)
+        );
+        trust.judge(now, None);
+        let later = now + REST.1.times(RELAPSE);
+        trust.distrust(later, Fault::Slow);
+        let first = later + REST.0;
+        assert_eq!(trust.probe_at(), Some(first), "it was well for long");
+    }
+
+    /// Three seconds in each twenty: a cheap SSD that clears up.
+    #[test]
+    fn an_ssd_that_stands_still_now_and_then_is_away_for_little_longer_than_that() {
+        let mut trust = Trust::default();
+        let mut away = 0;
+        for millis in 0..600_000_u64 {
+            let is_ill = millis % 20_000 < 3_000;
+            match trust.probe_at() {
+                None if is_ill && millis % 20_000 == 1_000 => {
+                    trust.distrust(at(millis), Fault::Slow);
+                }
+                // A probe ends when it is well again, and took long.
+                Some(due) if due <= at(millis) && !is_ill => {
+                    let was_slow = due.0 / 1_000_000 % 20_000 < 3_000;
+                    trust.judge(at(millis), was_slow.then_some(Fault::Slow));
+                }
+                _ => {}
+            }
+            away += u64::from(!trust.is_trusted());
+        }
+        let share = away * 100 / 600_000;
+        assert!(share <= 20, "{share} % of the time, and 15 % it is ill");
     }
 }

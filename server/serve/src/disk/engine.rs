@@ -19,7 +19,7 @@ use headlong_engine::{
     Command, DeviceState, EngineConfig, Event, Failure, ReadCommand, ReadId, ReadOutcome, Refusal,
     Request, RequestId, Shard, Slot, Stats, StreamId, StreamSpec,
 };
-use headlong_flash::{SsdId, SsdState};
+use headlong_flash::{Probed, SsdId, SsdState};
 use headlong_units::Instant;
 use tokio::sync::{mpsc, oneshot};
 
@@ -337,8 +337,14 @@ impl DeviceEngine {
             }
             FlashDone::Written { block, to, ok } => shard.handle_flash_written(now, block, to, ok),
             FlashDone::Sealed { block, ok } => shard.handle_flash_sealed(now, block, ok),
-            FlashDone::Read { id, outcomes } => shard.handle_flash_read_done(now, id, &outcomes),
-            FlashDone::Probed { ssd, probed } => shard.handle_flash_probed(now, ssd, probed),
+            FlashDone::Read { id, outcomes, took } => {
+                let took = self.parts.time_scale.model(took);
+                shard.handle_flash_read_done(now, id, &outcomes, Some(took));
+            }
+            FlashDone::Probed { ssd, probed, took } => {
+                let took = Some(self.parts.time_scale.model(took));
+                shard.handle_flash_probed(now, ssd, Probed { took, ..probed });
+            }
         }
     }
 

@@ -19,6 +19,7 @@ mod random;
 mod recognise;
 mod recover;
 mod ssd;
+mod stopwatch;
 mod tier;
 
 pub use error::{FlashError, Trouble};

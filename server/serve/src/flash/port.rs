@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use headlong_engine::{FlashCommand, FlashOutcome, FlashRead, FlashReadId, Slot};
 use headlong_flash::format::{RecordName, Summary, SummaryHead, encode_record, padded_bytes};
@@ -52,10 +53,13 @@ pub(crate) enum FlashDone {
     Read {
         id: FlashReadId,
         outcomes: Vec<FlashOutcome>,
+        took: Duration,
     },
     Probed {
         ssd: SsdId,
+        /// Without what it took.
         probed: Probed,
+        took: Duration,
     },
 }
 
@@ -170,12 +174,14 @@ impl FlashPort {
     }
 
     fn probe(&self, id: SsdId) {
-        let probed = probe::FAILED;
-        let ticket = self.ticket(FlashDone::Probed { ssd: id, probed });
+        let done = move |probed, took| FlashDone::Probed {
+            ssd: id,
+            probed,
+            took,
+        };
+        let ticket = self.ticket(done(probe::FAILED, Duration::ZERO));
         if let Some(ssd) = self.parts.part.ssd(id) {
-            probe::probe(ssd, move |probed| {
-                ticket.end(FlashDone::Probed { ssd: id, probed });
-            });
+            probe::probe(ssd, move |probed, took| ticket.end(done(probed, took)));
         }
     }
 
@@ -337,7 +343,8 @@ impl FlashPort {
     fn read(&mut self, read: FlashRead) {
         let FlashRead { id, records } = read;
         let outcomes = vec![FlashOutcome::Error; records.len()];
-        let ticket = self.ticket(FlashDone::Read { id, outcomes });
+        let took = Duration::ZERO;
+        let ticket = self.ticket(FlashDone::Read { id, outcomes, took });
         let Some(block) = records.first().map(|record| record.place.block) else {
             return;
         };
@@ -362,9 +369,9 @@ impl FlashPort {
         };
         let (medium, counters) = (Arc::clone(&ssd.medium), Arc::clone(&ssd.counters));
         ssd.readers.run(move || {
-            let outcomes = read_records(&medium, &counters, start, &mut wanted);
+            let (outcomes, took) = read_records(&medium, &counters, start, &mut wanted);
             drop(wanted);
-            ticket.end(FlashDone::Read { id, outcomes });
+            ticket.end(FlashDone::Read { id, outcomes, took });
         });
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use headlong_flash::format::PROBE_PLACE;
 use headlong_flash::{Probed, RECORD_ALIGN_BYTES};
@@ -10,6 +11,7 @@ use headlong_flash::{Probed, RECORD_ALIGN_BYTES};
 use super::medium::Medium;
 use super::random::random;
 use super::ssd::Ssd;
+use super::stopwatch::Stopwatch;
 
 /// Bytes that are read: as many as a reply has read at a time.
 const READ_BYTES: u64 = 1 << 20;
@@ -18,13 +20,15 @@ const READ_BYTES: u64 = 1 << 20;
 pub(super) const FAILED: Probed = Probed {
     reads: false,
     writes: false,
+    took: None,
 };
 
-/// Looks on a thread of its own and says what it found.
-pub(super) fn probe(ssd: &Ssd, say: impl FnOnce(Probed) + Send + 'static) {
+/// Looks on a thread of its own, and says what it found and how long the SSD took.
+pub(super) fn probe(ssd: &Ssd, say: impl FnOnce(Probed, Duration) + Send + 'static) {
     let (medium, tier) = (Arc::clone(&ssd.medium), ssd.tier);
     let is_other = Arc::clone(&ssd.is_other);
     ssd.prober.run(move || {
+        let stopwatch = Stopwatch::start();
         let is_ours = match medium.has(&tier) {
             Err(_) => medium.reopen(&tier),
             Ok(is_ours) => {
@@ -47,7 +51,12 @@ pub(super) fn probe(ssd: &Ssd, say: impl FnOnce(Probed) + Send + 'static) {
                 .block_start(block)
                 .is_some_and(|at| read(&medium, at));
         let writes = reads && write(&medium).is_ok_and(|is_kept| is_kept);
-        say(Probed { reads, writes });
+        let probed = Probed {
+            reads,
+            writes,
+            took: None,
+        };
+        say(probed, stopwatch.elapsed());
     });
 }
 

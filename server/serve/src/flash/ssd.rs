@@ -3,6 +3,7 @@
 use std::io::{self, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use headlong_engine::{FlashOutcome, FlashRecord};
 use headlong_flash::format::{ReadFailed, RecordName, Summary, Super, decode_record, padded_bytes};
@@ -11,6 +12,7 @@ use headlong_flash::{Checkpoints, Ground, RECORD_ALIGN_BYTES};
 use super::aligned::Aligned;
 use super::error::FlashError;
 use super::medium::{Access, Medium, SsdCounters, counted};
+use super::stopwatch::Stopwatch;
 use crate::raw::Lease;
 use crate::thread_pool::ThreadPool;
 
@@ -168,21 +170,22 @@ impl Ssd {
     }
 }
 
-/// Reads records of one block and looks at each; how each came back.
+/// Reads records of one block and looks at each; how each came back, and how long the SSD took.
 pub(super) fn read_records(
     medium: &Medium,
     counters: &SsdCounters,
     block_start: u64,
     wanted: &mut [Wanted],
-) -> Vec<FlashOutcome> {
+) -> (Vec<FlashOutcome>, Duration) {
     let mut outcomes = Vec::with_capacity(wanted.len());
+    let mut took = Duration::ZERO;
     let mut rest = wanted;
     while !rest.is_empty() {
         let (run, others) = rest.split_at_mut(run_length(rest));
         rest = others;
-        outcomes.extend(read_run(medium, counters, block_start, run));
+        outcomes.extend(read_run(medium, counters, block_start, run, &mut took));
     }
-    outcomes
+    (outcomes, took)
 }
 
 /// How many of the first records lie one behind the other.
@@ -200,6 +203,7 @@ fn read_run(
     counters: &SsdCounters,
     block_start: u64,
     run: &mut [Wanted],
+    took: &mut Duration,
 ) -> Vec<FlashOutcome> {
     let Some(first) = run.first() else {
         return Vec::new();
@@ -215,7 +219,9 @@ fn read_run(
         slices.push(IoSliceMut::new(header.as_mut()));
         slices.extend(wanted.lease.slices(0, padded - page as u64, 1));
     }
+    let stopwatch = Stopwatch::start();
     let read = read_all(medium, &mut slices, at, total);
+    *took += stopwatch.elapsed();
     drop(slices);
     if counted(read, medium, counters, "reading flash").is_err() {
         return vec![FlashOutcome::Error; run.len()];

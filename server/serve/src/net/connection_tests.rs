@@ -317,39 +317,136 @@ impl Body for HalfABody {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_client_that_says_no_more_after_its_request_still_gets_the_reply() {
-    let mut server = serve(Limits::default());
-    let request = b"GET /slow HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
-    server.client.write_all(request).await.expect("open");
-    server.client.shutdown().await.expect("half closed");
-    let mut heard = String::new();
-    server
-        .client
-        .read_to_string(&mut heard)
-        .await
-        .expect("an end");
-    assert!(heard.ends_with("late"), "{heard}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_body_that_fails_breaks_the_reply_off() {
-    let (mut client, far) = duplex(64 * 1024);
-    let (_trigger, signal) = shutdown();
-    let broken = |_: Request<NoBody>| async {
-        let reply = Response::builder()
-            .header("content-length", "8")
-            .body(HalfABody(0));
-        Ok::<_, Infallible>(reply.expect("a reply"))
+/// A connection whose replies are of these bodies.
+fn serve_bodies<B>(
+    body: impl Fn() -> B + Send + Sync + 'static,
+) -> (DuplexStream, JoinHandle<End>, ShutdownTrigger)
+where
+    B: Body<Data = Bytes, Error = std::io::Error> + Send + 'static,
+{
+    let (client, far) = duplex(64 * 1024);
+    let (trigger, signal) = shutdown();
+    let body = Arc::new(body);
+    let reply = move |_: Request<NoBody>| {
+        let reply = Response::builder().header("content-length", "8");
+        let reply = reply.body(body()).expect("a reply");
+        async { Ok::<_, Infallible>(reply) }
     };
     let task = tokio::spawn(serve_connection(
         far,
         SocketAddr::from((Ipv4Addr::LOCALHOST, 1)).into(),
         None,
-        service_fn(broken),
+        service_fn(reply),
         ListenerContext::new(Limits::default(), TcpOptions::default(), Arc::default()),
         signal,
     ));
+    (client, task, trigger)
+}
+
+/// Four bytes, and four more so much later.
+struct Halves(u32, Pin<Box<Sleep>>);
+
+impl Halves {
+    fn after(pause: Duration) -> Self {
+        Self(0, Box::pin(sleep(pause)))
+    }
+}
+
+impl Body for Halves {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, std::io::Error>>> {
+        if self.0 > 0 {
+            std::task::ready!(self.1.as_mut().poll(cx));
+        }
+        self.0 += 1;
+        let halves = [b"half", b"rest"].map(|half| Bytes::from_static(half));
+        Poll::Ready(Some(Ok(http_body::Frame::data(
+            halves[self.0 as usize - 1].clone(),
+        ))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0 == 2
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_says_no_more_after_its_request_still_gets_the_reply() {
+    for (path, version, last_word) in [
+        ("/slow", "1.1", "late"),
+        ("/slow", "1.0", "late"),
+        ("/", "1.1", "hello"),
+    ] {
+        let mut server = serve(Limits::default());
+        let request = format!("GET {path} HTTP/{version}\r\nHost: h\r\nConnection: close\r\n\r\n");
+        server.say(&request).await;
+        server.client.shutdown().await.expect("half closed");
+        let heard = server.hear_the_rest().await;
+        let begins = heard.starts_with(&format!("HTTP/{version} 200 OK\r\n"));
+        assert!(begins && heard.ends_with(last_word), "{heard}");
+    }
+    // Each of several, and of HEAD too.
+    let mut server = serve(Limits::default());
+    let slow = "GET /slow HTTP/1.1\r\nHost: h\r\n\r\n";
+    server
+        .say(&[&slow.replace("GET", "HEAD"), slow].concat())
+        .await;
+    server.client.shutdown().await.expect("half closed");
+    let heard = server.hear_the_rest().await;
+    let count = heard.matches("HTTP/1.1 200 OK\r\n").count();
+    assert!(count == 2 && heard.ends_with("late"), "{heard}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_closes_while_it_waits_for_its_reply_is_soon_gone() {
+    for version in ["1.1", "1.0"] {
+        let mut server = serve(Limits::default());
+        let request = format!("GET /slow HTTP/{version}\r\nHost: h\r\n\r\n");
+        server.say(&request).await;
+        sleep(Duration::from_secs(1)).await;
+        let begun = Instant::now();
+        drop(server.client);
+        assert_eq!(server.task.await.expect("ends"), End::Closed);
+        assert!(begun.elapsed() < Duration::from_secs(2), "{version}");
+        assert_eq!(server.counters.counts().requests_active, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_says_no_more_in_the_midst_of_a_reply_is_gone_unless_it_was_sent_something_since() {
+    let seconds = Duration::from_secs;
+    let (mut client, task, _trigger) = serve_bodies(move || Halves::after(seconds(20)));
+    client.write_all(HELLO.as_bytes()).await.expect("open");
+    sleep(seconds(1)).await;
+    let begun = Instant::now();
+    client.shutdown().await.expect("half closed");
+    assert_eq!(task.await.expect("ends"), End::Closed);
+    assert_eq!(begun.elapsed().as_secs(), 2);
+    // What comes before that proves that it is there, or not.
+    let (mut client, _task, _trigger) = serve_bodies(move || Halves::after(seconds(2)));
+    client.write_all(HELLO.as_bytes()).await.expect("open");
+    sleep(seconds(1)).await;
+    client.shutdown().await.expect("half closed");
+    let mut heard = String::new();
+    client.read_to_string(&mut heard).await.expect("an end");
+    assert!(heard.ends_with("halfrest"), "{heard}");
+    // Who ended its side with its request may read on: what comes next tells.
+    let (mut client, _task, _trigger) = serve_bodies(move || Halves::after(seconds(20)));
+    client.write_all(HELLO.as_bytes()).await.expect("open");
+    client.shutdown().await.expect("half closed");
+    let mut heard = String::new();
+    client.read_to_string(&mut heard).await.expect("an end");
+    assert!(heard.ends_with("halfrest"), "{heard}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_fails_breaks_the_reply_off() {
+    let (mut client, task, _trigger) = serve_bodies(|| HalfABody(0));
     client.write_all(HELLO.as_bytes()).await.expect("open");
     let mut heard = String::new();
     client.read_to_string(&mut heard).await.expect("an end");

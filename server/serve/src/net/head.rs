@@ -158,6 +158,14 @@ pub(super) struct Framing {
     pub(super) keeps_alive: bool,
 }
 
+/// What every reply to a request of that version begins with.
+pub(super) fn opening(version: Version) -> &'static [u8] {
+    match version {
+        Version::HTTP_10 => b"HTTP/1.0 ",
+        _ => b"HTTP/1.1 ",
+    }
+}
+
 /// Writes a reply's head.
 pub(super) fn write_head(
     status: StatusCode,
@@ -166,7 +174,7 @@ pub(super) fn write_head(
     out: &mut Vec<u8>,
 ) {
     let is_old = framing.version == Version::HTTP_10;
-    out.extend_from_slice(if is_old { b"HTTP/1.0 " } else { b"HTTP/1.1 " });
+    out.extend_from_slice(opening(framing.version));
     out.extend_from_slice(status.as_str().as_bytes());
     out.push(b' ');
     out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());

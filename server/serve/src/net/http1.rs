@@ -6,9 +6,9 @@
 //! are not even copied into the socket.
 //!
 //! While a reply is awaited or written the other end is listened to, so a client that has gone is
-//! noticed before its bytes are read from a disk; what it says meanwhile is kept for later, up to
-//! the length of a head. Bodies of requests are not read: such a request is answered and its
-//! connection closed.
+//! noticed before its bytes are read from a disk, and one that says no more is watched
+//! (`silence.rs`); what it says meanwhile is kept for later, up to the length of a head. Bodies of
+//! requests are not read: such a request is answered and its connection closed.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -26,9 +26,10 @@ use hyper::service::Service;
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
 use super::counters::add;
-use super::head::{Framing, Head, take_head, write_head};
+use super::head::{Framing, Head, opening, take_head, write_head};
 use super::info::ConnectionInfo;
 use super::outlet::{Outgoing, Outlet, Pins};
+use super::silence::Silence;
 use super::{BoxError, NoBody};
 
 /// What one look at the socket takes.
@@ -44,8 +45,8 @@ struct Http1<'a, IO> {
     info: &'a Arc<ConnectionInfo>,
     /// What came in and was not dealt with.
     buffer: BytesMut,
-    /// Whether the other end says no more.
-    is_ended: bool,
+    /// The other end says no more.
+    silence: Option<Silence>,
     /// What the socket may still refer to.
     pins: Pins,
 }
@@ -73,7 +74,7 @@ where
         stream,
         info,
         buffer: BytesMut::new(),
-        is_ended: false,
+        silence: None,
         pins: Pins::default(),
     };
     loop {
@@ -116,7 +117,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
                     known => return Ok(known),
                 }
             }
-            if self.is_ended {
+            if self.silence.is_some() {
                 return Ok(Ok(None));
             }
             if self.buffer.is_empty() {
@@ -138,13 +139,15 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
     /// Takes in what the other end says; pending if that is nothing, or all that may be kept.
     fn poll_listen(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let bytes_max = self.info.limits().header_bytes_max.max(8192);
-        if self.is_ended || self.buffer.len() >= bytes_max {
+        if self.silence.is_some() || self.buffer.len() >= bytes_max {
             return Poll::Pending;
         }
         let mut space = [MaybeUninit::uninit(); READ_BYTES];
         let mut read = ReadBuf::uninit(&mut space);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut read))?;
-        self.is_ended = read.filled().is_empty();
+        if read.filled().is_empty() {
+            self.silence = Some(Silence::begin(self.info.reply_lasted()));
+        }
         self.buffer.extend_from_slice(read.filled());
         Poll::Ready(Ok(()))
     }
@@ -155,6 +158,16 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
             heard?;
         }
         Ok(())
+    }
+
+    /// Listens while there is nothing to be sent; an error if nobody is there. `opening` is what may be
+    /// sent all the same.
+    fn poll_presence(&mut self, cx: &mut Context<'_>, opening: &mut &[u8]) -> io::Result<()> {
+        self.poll_all_heard(cx)?;
+        match &mut self.silence {
+            Some(silence) => silence.watch(cx, &mut self.stream, opening),
+            None => Ok(()),
+        }
     }
 
     /// Answers one request; whether another may follow.
@@ -180,11 +193,13 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         let _active = self.info.begin_request(version);
         request.extensions_mut().insert(Arc::clone(self.info));
         let mut reply = pin!(service.call(request));
+        let all_opening = opening(version);
+        let mut opening = all_opening;
         let reply = poll_fn(|cx| {
             if let Poll::Ready(reply) = reply.as_mut().poll(cx) {
                 return Poll::Ready(reply.map_err(Into::into));
             }
-            match self.poll_all_heard(cx) {
+            match self.poll_presence(cx, &mut opening) {
                 Ok(()) => Poll::Pending,
                 Err(error) => Poll::Ready(Err(error.into())),
             }
@@ -202,9 +217,11 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         };
         let mut text = Vec::with_capacity(512);
         write_head(parts.status, &parts.headers, framing, &mut text);
+        let mut text = io::Cursor::new(text);
+        text.advance(all_opening.len() - opening.len());
         if is_head {
             drop(body);
-            self.stream.write_all(&text).await?;
+            self.stream.write_all_buf(&mut text).await?;
             self.stream.flush().await?;
         } else {
             let body = pin!(body);
@@ -216,7 +233,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
     /// Writes a head and its body, as it comes.
     async fn send<B>(
         &mut self,
-        head: Vec<u8>,
+        head: io::Cursor<Vec<u8>>,
         mut body: Pin<&mut B>,
         length: Option<u64>,
     ) -> Result<(), BoxError>
@@ -226,7 +243,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         B::Error: Into<BoxError>,
     {
         let mut sending = Sending {
-            head: io::Cursor::new(head),
+            head,
             pieces: VecDeque::new(),
             ahead_bytes: 0,
             left_bytes: length,
@@ -254,6 +271,9 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
             if sending.has_something() {
                 ready!(sending.poll_write(cx, &mut self.stream, &mut self.pins))?;
                 self.info.note_left(sending.unwritten_bytes());
+                if let Some(silence) = &mut self.silence {
+                    silence.answer();
+                }
                 continue;
             }
             ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
@@ -263,7 +283,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
             if sending.is_ended {
                 return Poll::Ready(sending.judge());
             }
-            self.poll_all_heard(cx)?;
+            self.poll_presence(cx, &mut &[][..])?;
             return Poll::Pending;
         }
     }

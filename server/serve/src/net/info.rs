@@ -276,6 +276,12 @@ impl ConnectionInfo {
         self.reply_left.store(bytes, Relaxed);
     }
 
+    /// How long ago the present reply began, or its request did.
+    pub(super) fn reply_lasted(&self) -> Duration {
+        let began = self.at(self.reply_began.load(Relaxed));
+        Instant::now().saturating_duration_since(began)
+    }
+
     /// So many bytes of the present reply are not written yet.
     pub(super) fn note_left(&self, bytes: u64) {
         self.reply_left.store(bytes, Relaxed);
@@ -283,8 +289,7 @@ impl ConnectionInfo {
 
     /// Whether the present reply has shown a pace at which it will not be whole in that time.
     pub(super) fn is_too_long_for(&self, now: Instant, within: Duration) -> bool {
-        let began = self.at(self.reply_began.load(Relaxed));
-        let lasted = now.saturating_duration_since(began);
+        let lasted = now.saturating_duration_since(self.at(self.reply_began.load(Relaxed)));
         let left = self.reply_left.load(Relaxed);
         let sent = self.reply_bytes.load(Relaxed).saturating_sub(left);
         let needs = lasted.as_nanos().saturating_mul(left.into());

@@ -36,6 +36,7 @@ mod outlet;
 mod progress;
 mod remote;
 mod shutdown;
+mod silence;
 mod sniff;
 mod socket;
 mod socket_file;

@@ -13,7 +13,7 @@ use socket2::SockRef;
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::TcpStream;
 
-use crate::raw::{InFile, Pinned, delivery_rate, unconfirmed_bytes};
+use crate::raw::{InFile, Pinned, delivery_rate, is_reset, unconfirmed_bytes};
 
 /// Bytes of a reply that are perhaps in a file.
 pub trait Outgoing: Buf + Sized {
@@ -63,6 +63,11 @@ pub trait Outlet: AsyncWrite {
     /// Bytes that were written and that the other end has not confirmed; `None` if nobody knows.
     fn unconfirmed_bytes(&self) -> Option<u64> {
         None
+    }
+
+    /// Whether the other end has reset the connection, as far as anybody knows.
+    fn is_reset(&self) -> bool {
+        false
     }
 
     /// Bytes a second that it was measured to deliver when it had always more to send; `None` if it was
@@ -134,6 +139,10 @@ impl Outlet for TcpStream {
         unconfirmed_bytes(self).ok()
     }
 
+    fn is_reset(&self) -> bool {
+        is_reset(self)
+    }
+
     fn delivery_rate(&self) -> Option<u64> {
         delivery_rate(self)
     }
@@ -150,10 +159,24 @@ impl Outlet for TcpStream {
 }
 
 /// Through TLS bytes go by memory.
-impl<IO> Outlet for tokio_rustls::server::TlsStream<IO> where Self: AsyncWrite {}
+impl<IO: Outlet> Outlet for tokio_rustls::server::TlsStream<IO>
+where
+    Self: AsyncWrite,
+{
+    fn is_reset(&self) -> bool {
+        self.get_ref().0.is_reset()
+    }
+}
 
 /// Behind a proxy's header bytes go by memory.
-impl<IO> Outlet for proxy_header::io::ProxiedStream<IO> where Self: AsyncWrite {}
+impl<IO: Outlet> Outlet for proxy_header::io::ProxiedStream<IO>
+where
+    Self: AsyncWrite,
+{
+    fn is_reset(&self) -> bool {
+        self.get_ref().is_reset()
+    }
+}
 
 #[cfg(test)]
 impl Outlet for tokio::io::DuplexStream {}

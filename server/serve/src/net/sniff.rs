@@ -142,6 +142,10 @@ impl<S: Outlet + Unpin> Outlet for Sniffed<S> {
     fn unconfirmed_bytes(&self) -> Option<u64> {
         self.inner.unconfirmed_bytes()
     }
+
+    fn is_reset(&self) -> bool {
+        self.inner.is_reset()
+    }
 }
 
 #[cfg(test)]

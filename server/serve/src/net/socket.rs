@@ -193,6 +193,10 @@ impl Outlet for Socket {
         of_both!(self, stream => stream.unconfirmed_bytes())
     }
 
+    fn is_reset(&self) -> bool {
+        of_both!(self, stream => stream.is_reset())
+    }
+
     fn delivery_rate(&self) -> Option<u64> {
         of_both!(self, stream => stream.delivery_rate())
     }

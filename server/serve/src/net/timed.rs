@@ -297,6 +297,10 @@ impl<S: AsyncRead + Outlet + Unpin> Outlet for TimedStream<S> {
     fn unconfirmed_bytes(&self) -> Option<u64> {
         self.inner.unconfirmed_bytes()
     }
+
+    fn is_reset(&self) -> bool {
+        self.inner.is_reset()
+    }
 }
 
 #[cfg(test)]

@@ -28,4 +28,4 @@ pub(crate) use hot::{HotSize, PieceOf, Pinned};
 pub(crate) use passed::passed_descriptor;
 pub(crate) use pool::{InFile, Lease, Pool, View};
 pub(crate) use ring::{Ended, QUIESCE_TIME, RUNS_MAX, Ring, Span, Target};
-pub(crate) use socket::{delivery_rate, unconfirmed_bytes};
+pub(crate) use socket::{delivery_rate, is_reset, unconfirmed_bytes};
