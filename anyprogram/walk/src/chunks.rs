@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
 
-use headlong_media::numbered_run;
+use headlong_media::{numbered_run, run_of};
 use rustix::fs::{AtFlags, FileType, OFlags, Stat, statat};
 
 use crate::ahead::{Origin, has_rights_of, list, open_at};
@@ -70,6 +71,16 @@ impl Chunks {
     }
 }
 
+/// What all paths of a run have in common and no other has, if a file of that path and size may be a
+/// chunk.
+pub fn run_name(path: &Path, bytes: u64) -> Option<PathBuf> {
+    let (before, behind) = run_of(path.file_name()?.as_bytes())?;
+    // No name of a file has a slash.
+    let name = std::ffi::OsString::from_vec([before, b"/", behind].concat());
+    let may_be = bytes.cast_signed() <= CHUNK_BYTES_MAX;
+    may_be.then(|| path.with_file_name(name))
+}
+
 fn is_chunk(stat: &Stat, like: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
         && (1..=CHUNK_BYTES_MAX).contains(&stat.st_size)
@@ -80,6 +91,16 @@ fn is_chunk(stat: &Stat, like: &Stat) -> bool {
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn renditions_of_a_folder_are_runs_of_their_own() {
+        let name = |path: &str| run_name(Path::new(path), 1000);
+        assert_eq!(name("a/720p-1.ts"), name("a/720p-20.ts"));
+        assert_ne!(name("a/720p-1.ts"), name("a/1080p-1.ts"));
+        assert_ne!(name("a/720p-1.ts"), name("b/720p-1.ts"));
+        assert_eq!(name("a/film.ts"), None);
+        assert_eq!(run_name(Path::new("a/1.ts"), 1 << 30), None);
+    }
 
     #[test]
     fn the_run_around_a_chunk_has_what_the_same_people_may_read() {

@@ -25,7 +25,7 @@ use headlong_library::Places;
 
 pub use ahead::{FILES_MAX, SMALL_BYTES};
 use ahead::{Order, Origin};
-pub use chunks::{Chunk, Chunks};
+pub use chunks::{Chunk, Chunks, run_name};
 pub use sweep::Swept;
 use window::{Next, Window};
 
