@@ -12,7 +12,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use fuser::{Errno, ReplyData};
-use headlong_engine::{ConnectionId, Failure, Hints, Identity as Reader, Refusal, Request, ViewerId};
+use headlong_engine::{
+    ConnectionId, Failure, Hints, Identity as Reader, Refusal, Request, ViewerId,
+};
 use headlong_serve::disk::Piece;
 use tokio::runtime::Handle;
 

@@ -13,8 +13,9 @@ use headlong_library::Identity;
 
 use crate::stream::{Stream, Title};
 
-/// Titles that are known; of more, the one is forgotten that was not asked for the longest.
-const TITLES_MAX: usize = 1024;
+/// Files of all titles that are known; of more, the title is forgotten that was not asked for the
+/// longest.
+const FILES_MAX: usize = 131_072;
 /// Runs that were looked at a moment ago.
 const LOOKS_MAX: usize = 4096;
 /// A run is not looked at more often: files may be added to it, and many may begin it at once.
@@ -90,7 +91,9 @@ impl Titles {
             let before = table.by_file.insert(file, (id, part));
             gone.extend(before.and_then(|(title, _)| table.without_file_of(title)));
         }
-        gone.extend(table.without_oldest());
+        while let Some(oldest) = table.without_oldest() {
+            gone.push(oldest);
+        }
         drop(table);
         // Telling the disk needs no lock of ours.
         drop(gone);
@@ -118,9 +121,9 @@ impl Table {
         }
     }
 
-    /// The title that was not asked for the longest, if there are too many.
+    /// The title that was not asked for the longest, if there are too many files.
     fn without_oldest(&mut self) -> Option<Known> {
-        if self.titles.len() <= TITLES_MAX {
+        if self.by_file.len() <= FILES_MAX || self.titles.len() < 2 {
             return None;
         }
         let by_use = self.titles.iter().min_by_key(|(_, known)| known.last_use);
