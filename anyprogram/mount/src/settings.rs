@@ -289,6 +289,28 @@ mod tests {
     }
 
     #[test]
+    fn what_memory_leaves_is_shared_with_the_page_cache_above_and_too_little_is_warned_of() {
+        let Some(there) = memory_available() else {
+            return;
+        };
+        let with = |memory_bytes| {
+            let mut settings = Settings::default();
+            settings.disks.engine.memory_bytes = memory_bytes;
+            settings
+        };
+        let half = with(there / 2);
+        assert_eq!(half.memory_warning(), None);
+        assert_eq!(half.passed_bytes_max(), (there - there / 2) / 2);
+        let most = with(there / 4 * 3);
+        let warning = most.memory_warning().expect("a warning");
+        assert!(warning.contains("page cache"), "{warning}");
+        assert_eq!(with(u64::MAX).passed_bytes_max(), 0);
+        let mut chosen = half;
+        chosen.page_cache_max = Some(5 * MIB);
+        assert_eq!(chosen.passed_bytes_max(), 5 * MIB);
+    }
+
+    #[test]
     fn all_mistakes_are_told_and_keys_of_the_server_alone_are_unknown() {
         let flags = Flags {
             policy: Some("none".into()),
