@@ -48,7 +48,7 @@ impl std::fmt::Debug for Disk {
 pub(crate) struct Disks {
     pub(crate) places: Arc<Places>,
     /// The tree, as the kernel calls it.
-    beneath: PathBuf,
+    pub(crate) beneath: PathBuf,
     /// Whether the next small files are read ahead.
     small_files_ahead: bool,
     devices: Vec<Device>,

@@ -296,6 +296,7 @@ impl Filesystem for Mounted {
         let open = self.files.remove(handle.0);
         reply.ok();
         if let Some(open) = open {
+            self.opening.closed(&open);
             // Closing may wait for the disk.
             let disk = Arc::clone(&open.disk);
             disk.names.run(move || drop(open));

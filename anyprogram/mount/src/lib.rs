@@ -11,6 +11,7 @@
 //! however it ends, the mount goes.
 
 mod attributes;
+mod behind;
 mod check;
 mod disks;
 mod extended;
@@ -29,6 +30,7 @@ mod small;
 mod stale;
 mod status;
 mod stream;
+mod titles;
 mod tree;
 
 pub use keeper::{VERB as KEEPER_VERB, keep};

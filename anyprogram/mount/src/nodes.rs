@@ -156,27 +156,30 @@ impl Nodes {
     }
 
     /// What the engine knows this version of a node's file by, made if it is new. One of another
-    /// version is let go.
+    /// version is let go, and one by itself if it is in a title by now.
     pub(crate) fn stream(
         &self,
         number: u64,
         identity: &Identity,
-        make: impl FnOnce() -> Arc<Stream>,
-    ) -> Arc<Stream> {
+        in_title: Option<Arc<Stream>>,
+        alone: impl FnOnce() -> Option<Arc<Stream>>,
+    ) -> Option<Arc<Stream>> {
         let mut table = self.lock();
         let Some(node) = table.by_number.get_mut(&number) else {
             drop(table);
-            return make();
+            return in_title.or_else(alone);
         };
-        let known = node.stream.as_ref();
-        if let Some(known) = known.filter(|known| known.identity == *identity) {
-            return Arc::clone(known);
+        let may_stay = |known: &&Arc<Stream>| {
+            known.identity == *identity && !(known.title.is_alone() && in_title.is_some())
+        };
+        if let Some(known) = node.stream.as_ref().filter(may_stay) {
+            return Some(Arc::clone(known));
         }
-        let stream = make();
+        let stream = in_title.or_else(alone)?;
         let gone = node.stream.replace(Arc::clone(&stream));
         drop(table);
         drop(gone);
-        stream
+        Some(stream)
     }
 
     /// A file is being opened in this version: whether pages that the kernel has of it are of the

@@ -4,22 +4,28 @@
 //! that are asked for. A file that was written a moment ago may be written again under the same
 //! time, so it is read as it is asked for until it settles.
 
+use std::ffi::OsStr;
 use std::fs::File;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use headlong_engine::{ConnectionId, StreamId};
 use headlong_library::{Identity, Places};
-use headlong_walk::SMALL_BYTES;
+use headlong_serve::disk::Device;
+use headlong_walk::{Chunks, SMALL_BYTES, run_name};
 use rustix::io::Result;
 
 use crate::attributes::attributes;
+use crate::behind::{Behind, Handed};
 use crate::disks::Disk;
 use crate::nodes::Nodes;
 use crate::stale::Stale;
-use crate::stream::{FileSource, Stream};
+use crate::stream::{Part, Source, Stream, Title};
+use crate::titles::Titles;
 use crate::tree::Tree;
 
 /// How long after it was written a file may be written again under the same time: FAT's clock ticks
@@ -34,6 +40,10 @@ pub(crate) struct OpenFile {
     pub(crate) disk: Arc<Disk>,
     /// Tells its reads from those of others.
     pub(crate) reader: ConnectionId,
+    /// Of what the engine read for it.
+    handed: Handed,
+    /// Whether it was seen to whether it is a chunk of a title.
+    is_looked_around: AtomicBool,
     /// Where it was opened.
     path: PathBuf,
     view: Mutex<View>,
@@ -77,8 +87,14 @@ pub(crate) struct Opening {
     pub(crate) tree: Arc<Tree>,
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) places: Arc<Places>,
-    /// Told of files that changed.
+    /// Told of files that changed, and of what need not stay above the mount.
     pub(crate) stale: Arc<Stale>,
+    pub(crate) behind: Arc<Behind>,
+    pub(crate) titles: Titles,
+    /// Whether files whose names differ in a number are read as one.
+    pub(crate) chunks_ahead: bool,
+    /// The tree, as the kernel calls it: no chunk file is looked for outside.
+    pub(crate) beneath: PathBuf,
     pub(crate) streams: AtomicU64,
     pub(crate) readers: AtomicU64,
 }
@@ -104,6 +120,8 @@ impl Opening {
             file,
             disk,
             reader: ConnectionId(reader),
+            handed: Handed::default(),
+            is_looked_around: AtomicBool::new(false),
             path,
             view: Mutex::new(View {
                 looked_at: None,
@@ -111,7 +129,7 @@ impl Opening {
                 stream: None,
             }),
         };
-        let stream = self.stream(&open, &identity);
+        let stream = self.stream(&open, &identity, true);
         let view = open.view.lock();
         let mut view = view.unwrap_or_else(PoisonError::into_inner);
         (view.looked_at, view.stream) = (Some(Instant::now()), stream);
@@ -126,7 +144,7 @@ impl Opening {
     pub(crate) fn look(&self, open: &OpenFile) -> Result<Option<Arc<Stream>>> {
         let looked_at = Instant::now();
         let identity = settling(attributes(&*open.file)?.identity);
-        let stream = self.stream(open, &identity);
+        let stream = self.stream(open, &identity, false);
         let mut view = open.view.lock().unwrap_or_else(PoisonError::into_inner);
         let is_other = !view.identity.has_bytes_of(&identity);
         let gone = std::mem::replace(&mut view.stream, stream.clone());
@@ -139,25 +157,105 @@ impl Opening {
         Ok(stream)
     }
 
-    fn stream(&self, open: &OpenFile, identity: &Identity) -> Option<Arc<Stream>> {
+    /// The kernel is handed bytes that the engine read.
+    pub(crate) fn handed(&self, open: &OpenFile, bytes: Range<u64>) {
+        let gone = self.behind.handed(open.node, &open.handed, bytes);
+        self.stale.add_parts(gone);
+    }
+
+    /// A program has closed it.
+    pub(crate) fn closed(&self, open: &OpenFile) {
+        let gone = self.behind.closed(open.node, &open.handed);
+        self.stale.add_parts(gone);
+    }
+
+    fn stream(
+        &self,
+        open: &OpenFile,
+        identity: &Identity,
+        is_opening: bool,
+    ) -> Option<Arc<Stream>> {
         let device = open.disk.device.as_ref()?;
         // One call reads a small one; what is worth reading ahead of it is the next file.
         if !identity.is_settled || identity.size < SMALL_BYTES {
             return None;
         }
-        let stream = self.nodes.stream(open.node, identity, || {
-            let source = FileSource {
-                id: StreamId(self.streams.fetch_add(1, Ordering::Relaxed)),
-                identity: *identity,
-                tree: Arc::clone(&self.tree),
-                path: open.path.clone(),
-                places: Arc::clone(&self.places),
-                open: Mutex::new(Weak::new()),
-            };
-            Arc::new(Stream::new(device.clone(), source))
-        });
+        // Who is in the midst of it goes on as it began.
+        let in_title = match is_opening {
+            true => self.titles.find(identity),
+            false => None,
+        };
+        let alone = || {
+            let part = Part::new(*identity, open.path.clone());
+            Stream::of(&self.title(device.clone(), vec![part]), 0)
+        };
+        let stream = self
+            .nodes
+            .stream(open.node, identity, in_title.map(Arc::new), || {
+                alone().map(Arc::new)
+            })?;
         stream.opened(&open.file);
         Some(stream)
+    }
+
+    fn title(&self, device: Device, parts: Vec<Part>) -> Arc<Title> {
+        let source = Source {
+            id: StreamId(self.streams.fetch_add(1, Ordering::Relaxed)),
+            tree: Arc::clone(&self.tree),
+            places: Arc::clone(&self.places),
+            parts,
+        };
+        Arc::new(Title::new(device, source))
+    }
+
+    /// A program begins to read a file by itself. If it may be a chunk of a title, that title is looked
+    /// for on another thread, and `found` is told which part of it the file is.
+    pub(crate) fn look_around(
+        self: &Arc<Self>,
+        open: &Arc<OpenFile>,
+        stream: &Stream,
+        found: impl FnOnce(Stream) + Send + 'static,
+    ) {
+        if !self.chunks_ahead
+            || !stream.title.is_alone()
+            || open.is_looked_around.swap(true, Ordering::Relaxed)
+        {
+            return;
+        }
+        let run = run_name(&open.path, stream.identity.size);
+        if !run.is_some_and(|run| self.titles.is_due(&run)) {
+            return;
+        }
+        let (opening, asked) = (Arc::clone(self), Arc::clone(open));
+        let (identity, device) = (stream.identity, stream.title.device.clone());
+        // Where too much waits for the disk already, it is read by itself.
+        open.disk.reads.offer(move || {
+            if let Some(stream) = opening.title_of(&asked, &identity, device) {
+                stream.opened(&asked.file);
+                found(stream);
+            }
+        });
+    }
+
+    /// The title that an open file is a part of. Waits for its disk.
+    fn title_of(&self, open: &OpenFile, identity: &Identity, device: Device) -> Option<Stream> {
+        let chunks = Chunks::around(&open.file, &self.beneath)?;
+        let parts = (0..chunks.len()).filter_map(|index| {
+            let identity = settling(Identity::of(&chunks.look(index)?));
+            if !identity.is_settled || identity.size < SMALL_BYTES {
+                return None;
+            }
+            let name = OsStr::from_bytes(chunks.name(index)?);
+            let path = open.path.with_file_name(name);
+            Part::new(identity, path).looked_at(&self.tree, &self.places)
+        });
+        let parts: Vec<Part> = parts.collect();
+        // It may have gone from its folder while that was looked at.
+        let is_it = |part: &Part| part.identity == *identity;
+        let part = parts.iter().position(is_it).filter(|_| parts.len() > 1)?;
+        let title = self.title(device, parts);
+        self.titles.add(&title);
+        Stream::of(&title, u32::try_from(part).ok()?)
     }
 }
 

@@ -1,17 +1,23 @@
 //! A mount point: what is mounted there, whether its daemon lives, and how it is taken off.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use headlong_library::{Mount, mounts};
+use rustix::fs::{FlockOperation, flock, getxattr};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
+
+use crate::status::ATTRIBUTE;
 
 /// What the sources of our mounts begin with in the kernel's table; the tree follows. A type of our
 /// own would be clearer, but only the program for ordinary users can give one.
 pub(crate) const SOURCE: &str = "headlong:";
+
+/// As many links as the kernel follows.
+const LINKS_MAX: u32 = 40;
 
 /// What became of a mount whose daemon is gone.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,12 +32,13 @@ pub(crate) enum Recovered {
 
 /// Takes a mount off if it is ours and its daemon is gone.
 pub(crate) fn recover(path: &Path) -> Recovered {
-    // A daemon that is gone answers at once, by the kernel.
-    match rustix::fs::stat(path) {
-        Err(Errno::NOTCONN | Errno::CONNABORTED) => {}
-        _ => return Recovered::Nothing,
-    }
     let point = real(path);
+    // The keeper of the daemon that is gone, and one that is starting, may both be here: of two that
+    // saw it dead, the second would take off what was mounted meanwhile.
+    let _alone = point.parent().and_then(alone);
+    if !is_dead(&point) {
+        return Recovered::Nothing;
+    }
     if !is_ours(&point) {
         let kind = kind_mounted(&point).unwrap_or_else(|| "unknown".to_owned());
         return Recovered::Not(format!(
@@ -44,6 +51,20 @@ pub(crate) fn recover(path: &Path) -> Recovered {
             "an earlier mount, whose daemon is gone, cannot be taken off: {error}"
         )),
     }
+}
+
+/// Whether a daemon was there and is gone. Attributes would not tell: the kernel believes those that it
+/// has as long as it was told to.
+fn is_dead(point: &Path) -> bool {
+    let asked = getxattr(point, ATTRIBUTE, &mut [0_u8; 0]);
+    matches!(asked, Err(Errno::NOTCONN | Errno::CONNABORTED))
+}
+
+/// Waits until nobody else recovers a mount in that folder; until it is dropped nobody does.
+fn alone(folder: &Path) -> Option<File> {
+    let folder = File::open(folder).ok()?;
+    flock(&folder, FlockOperation::LockExclusive).ok()?;
+    Some(folder)
 }
 
 /// What kind of file system is mounted on a folder; `None` if it is no mount point. Its path is free
@@ -96,9 +117,15 @@ fn by_program(point: &Path) -> io::Result<()> {
     }
 }
 
-/// A path without links but for its last name, which may lead to a daemon that is gone.
+/// A path without links. What its last name is, is not looked at: the daemon there may be gone.
 fn real(path: &Path) -> PathBuf {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let mut path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    for _ in 0..LINKS_MAX {
+        let Ok(target) = fs::read_link(&path) else {
+            break;
+        };
+        path = path.parent().unwrap_or(Path::new("/")).join(target);
+    }
     let folder = path
         .parent()
         .and_then(|folder| fs::canonicalize(folder).ok());
@@ -130,9 +157,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let real_folder = fs::canonicalize(folder.path()).expect("there");
         std::os::unix::fs::symlink(&real_folder, real_folder.join("link")).expect("made");
-        assert_eq!(
-            real(&folder.path().join("link/none")),
-            real_folder.join("none")
-        );
+        let real_of = |name: &str| real(&folder.path().join(name));
+        assert_eq!(real_of("link/none"), real_folder.join("none"));
+        std::os::unix::fs::symlink("link/none", real_folder.join("last")).expect("made");
+        assert_eq!(real_of("last"), real_folder.join("none"));
+        std::os::unix::fs::symlink("circle", real_folder.join("circle")).expect("made");
+        assert_eq!(real_of("circle"), real_folder.join("circle"));
     }
 }

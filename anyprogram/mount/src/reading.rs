@@ -12,7 +12,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use fuser::{Errno, ReplyData};
-use headlong_engine::{Failure, Hints, Identity as Reader, Refusal, Request, ViewerId};
+use headlong_engine::{
+    ConnectionId, Failure, Hints, Identity as Reader, Refusal, Request, ViewerId,
+};
 use headlong_serve::disk::Piece;
 use tokio::runtime::Handle;
 
@@ -105,18 +107,11 @@ impl Reading {
         if length == 0 {
             return asked.reply.data(&[]);
         }
-        let request = Request {
-            viewer: Reader::Unnamed {
-                origin: PROGRAMS,
-                connection: Some(asked.open.reader),
-            },
-            stream: stream.id,
-            part: 0,
-            offset: asked.offset,
-            length,
-            open_ended: false,
-            hints: Hints::default(),
-        };
+        let (open, reading) = (&asked.open, Arc::clone(self));
+        let reader = open.reader;
+        let found = move |part: Stream| reading.read_on(part, reader);
+        self.opening.look_around(open, &stream, found);
+        let request = request(&stream, reader, (asked.offset, length));
         let mut fetching = Box::pin(fetch(stream, request));
         let _runtime = self.runtime.enter();
         let mut nobody = Context::from_waker(Waker::noop());
@@ -132,10 +127,30 @@ impl Reading {
         }
     }
 
+    /// A file that is read by itself was found to be a part of a title: what comes after it is read as
+    /// if its last byte were asked for there.
+    fn read_on(self: &Arc<Self>, part: Stream, reader: ConnectionId) {
+        let Some(last) = part.identity.size.checked_sub(1) else {
+            return;
+        };
+        let request = request(&part, reader, (last, 1));
+        self.runtime.spawn(async move {
+            // Whatever comes of it, nobody waits for it.
+            let _ = fetch(Arc::new(part), request).await;
+        });
+    }
+
     fn answer(self: &Arc<Self>, asked: Asked, done: Result<Got, Trouble>) {
         match done {
-            Ok(Got::Piece(piece)) => asked.reply.data(piece.as_ref()),
-            Ok(Got::Copied(bytes)) => asked.reply.data(&bytes),
+            Ok(got) => {
+                let bytes = match &got {
+                    Got::Piece(piece) => piece.as_ref(),
+                    Got::Copied(bytes) => bytes,
+                };
+                let end = asked.offset + bytes.len() as u64;
+                asked.reply.data(bytes);
+                self.opening.handed(&asked.open, asked.offset..end);
+            }
             Err(Trouble::Failed) => asked.reply.error(Errno::EIO),
             Err(Trouble::ReadPlainly) => {
                 asked.open.distrust();
@@ -175,9 +190,28 @@ impl Reading {
     }
 }
 
+fn request(stream: &Stream, reader: ConnectionId, (offset, length): (u64, u64)) -> Request {
+    Request {
+        viewer: Reader::Unnamed {
+            origin: PROGRAMS,
+            connection: Some(reader),
+        },
+        stream: stream.title.id,
+        part: stream.part,
+        offset,
+        length,
+        open_ended: false,
+        hints: Hints::default(),
+    }
+}
+
 /// Has the engine read; the bytes stay where they are if they are in one piece.
 async fn fetch(stream: Arc<Stream>, request: Request) -> Result<Got, Trouble> {
-    let asked = stream.device.request(request, &stream.source()).await;
+    let asked = stream
+        .title
+        .device
+        .request(request, &stream.title.source())
+        .await;
     let mut reply = asked.map_err(refused)?;
     let mut copied = Vec::new();
     while let Some(next) = reply.next().await {

@@ -24,6 +24,7 @@ use rustix::fs::{getxattr, major, minor};
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::behind::Behind;
 use crate::disks::Disks;
 use crate::filesystem::{Caching, Mounted};
 use crate::handles::Handles;
@@ -36,6 +37,7 @@ use crate::reading::Reading;
 use crate::settings::Settings;
 use crate::stale::Stale;
 use crate::status::{ATTRIBUTE, Status};
+use crate::titles::Titles;
 use crate::tree::Tree;
 
 /// How long programs that have files open may go on after the mount is gone.
@@ -104,6 +106,9 @@ fn mount(settings: &Settings, runtime: &Runtime) -> Result<(), RunError> {
         signal(SignalKind::interrupt())?,
     );
     raise_limit();
+    if let Some(warning) = settings.memory_warning() {
+        tracing::warn!("{warning}");
+    }
     let devices = start_devices(settings)?;
     let (mounted, parts) = file_system(settings, devices, runtime.handle())?;
     let point = &settings.mount_point;
@@ -213,12 +218,17 @@ fn file_system(
         settings.small_files_ahead,
     )?;
     let (disks, stale) = (Arc::new(disks), Arc::<Stale>::default());
+    let behind = Arc::new(Behind::new(settings.passed_bytes_max()));
     let late = Arc::new(Late::start(scale.wall(settings.disks.engine.wait_timeout))?);
     let opening = Arc::new(Opening {
         tree: Arc::clone(&tree),
         nodes: Arc::clone(&nodes),
         places: Arc::clone(&disks.places),
         stale: Arc::clone(&stale),
+        behind: Arc::clone(&behind),
+        titles: Titles::default(),
+        chunks_ahead: settings.chunk_files_ahead,
+        beneath: disks.beneath.clone(),
         streams: AtomicU64::new(1),
         readers: AtomicU64::new(1),
     });
@@ -235,6 +245,7 @@ fn file_system(
         nodes: Arc::clone(&nodes),
         files: Arc::clone(&files),
         folders: Arc::clone(&folders),
+        opening: Arc::clone(&opening),
         directory: directory.display().to_string(),
         started: Instant::now(),
     });

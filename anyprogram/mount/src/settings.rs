@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use headlong_engine::Admission;
-use headlong_serve::config::{Config, DeviceOverride, LogLevel, device_rows, disk_rows};
+use headlong_serve::config::{
+    Config, DeviceOverride, LogLevel, device_rows, disk_rows, memory_available,
+};
 use headlong_settings::{
     Document, Mistakes, Place, Rows, Value, flag, named, size, text, time, whole,
 };
-use headlong_units::{Duration, KIB, MIB};
+use headlong_units::{Bytes, Duration, KIB, MIB};
 
 use crate::check::{self, Ends};
 
@@ -25,10 +27,14 @@ pub struct Settings {
     pub allow_other: bool,
     /// Whether the kernel keeps pages of files above the mount.
     pub page_cache: bool,
+    /// How much stays there of what programs have gone past; `None` for what memory leaves room for.
+    pub page_cache_max: Option<u64>,
     /// How far the kernel reads ahead of a program above the mount.
     pub read_ahead_bytes: u64,
     /// Whether programs that go through small files have the next ones read ahead.
     pub small_files_ahead: bool,
+    /// Whether files whose names differ in a number are read as one title.
+    pub chunk_files_ahead: bool,
     /// The settings of disks, and how long attributes are believed; its others mean nothing here.
     pub disks: Config,
 }
@@ -40,15 +46,19 @@ impl Default for Settings {
         disks.engine.admission = Admission::Accept;
         disks.engine.read_timeout = Duration::from_secs(60);
         disks.engine.wait_timeout = Duration::from_secs(120);
+        // What a mount hands over goes to the kernel, and to no socket of its own.
+        disks.copies = false;
         Self {
             directory: PathBuf::new(),
             mount_point: PathBuf::new(),
             allow_other: true,
             page_cache: true,
+            page_cache_max: None,
             // Of each open file twice as much may be in the page cache, which is what memory is lacking
             // for with many viewers; from the mount's memory it is soon there.
             read_ahead_bytes: 64 * KIB,
             small_files_ahead: true,
+            chunk_files_ahead: true,
             disks,
         }
     }
@@ -83,10 +93,14 @@ fn rows() -> Rows<Settings> {
         "Whether users other than the one who mounts may use it; each has the rights that it has in the tree. An ordinary user may say so only if /etc/fuse.conf has user_allow_other.");
     rows.add("page_cache", flag(), |s| &mut s.page_cache,
         "Whether the kernel keeps what programs read in its page cache, above the mount's own memory. Without it, each read of a program is a question to the mount.");
+    rows.add("page_cache_max", size().optional(), |s| &mut s.page_cache_max,
+        "How much of what programs have gone past in files of the engine stays in the page cache above the mount; the oldest of more is dropped there. Without it, half of what `memory` leaves of this machine's memory, or of the control group's.");
     rows.add("read_ahead", size().at_most(64 * MIB), |s| &mut s.read_ahead_bytes,
         "How far the kernel reads ahead of a program that reads in sequence, above the mount. It takes bytes that the mount has in memory; the disk is read in the sizes of the engine. Each open file that is read in sequence has up to twice as much in the page cache. Only root may set it; else it is the kernel's own, 128KiB.");
     rows.add("small_files_ahead", flag(), |s| &mut s.small_files_ahead,
         "Whether a program that waits for one small file after another, as a copy, a search or diff does, has the next files of the folder read in one sweep of the disk.");
+    rows.add("chunk_files_ahead", flag(), |s| &mut s.chunk_files_ahead,
+        "Whether files of one folder whose names differ in a number alone, of 32 MiB at most, are read as one title in the order of their numbers, as the chunk files of HLS and DASH are. Only files with the owner, group and rights of the one that a program reads are among them.");
     rows.add("revalidate", time(), |s| &mut s.disks.revalidate,
         "How long names, attributes and the version of an open file are believed before they are looked at again: a change in the tree is seen that much later at most.");
     rows.add("log_level", named(LogLevel::ALL, LogLevel::name), |s| &mut s.disks.log.level,
@@ -115,6 +129,13 @@ impl Settings {
             }
         };
         let (mut document, mut settings) = read(file.unwrap_or(Path::new("")), &text, flags);
+        // Where half of it would not be left, half of it is the default.
+        if !document.is_written("memory")
+            && let Some(there) = memory_available()
+        {
+            let memory = &mut settings.disks.engine.memory_bytes;
+            *memory = (*memory).min(there / 2);
+        }
         let mut ends = Ends {
             directory: settings.directory,
             mount_point: settings.mount_point,
@@ -122,6 +143,27 @@ impl Settings {
         check::machine(&mut document, &mut ends, &settings.disks);
         (settings.directory, settings.mount_point) = (ends.directory, ends.mount_point);
         document.finish(settings)
+    }
+
+    /// How much may stay above the mount of what programs have gone past.
+    pub(crate) fn passed_bytes_max(&self) -> u64 {
+        let memory = self.disks.engine.memory_bytes;
+        let left = memory_available().map_or(u64::MAX, |there| there.saturating_sub(memory));
+        self.page_cache_max.unwrap_or(left / 2)
+    }
+
+    /// A sentence if `memory` leaves less than three eighths of what there is.
+    pub(crate) fn memory_warning(&self) -> Option<String> {
+        let (memory, there) = (self.disks.engine.memory_bytes, memory_available()?);
+        (memory > there / 8 * 5).then(|| {
+            format!(
+                "memory: {} of {} leave too little to the kernel's page cache above the mount, \
+                 where a web server's sockets hold a MiB or two for each viewer: what was read \
+                 ahead there is then read again; keep half of it free",
+                Bytes(memory),
+                Bytes(there - there % MIB),
+            )
+        })
     }
 
     /// Reads the keys of a text, and looks at nothing of this machine.
@@ -244,6 +286,28 @@ mod tests {
         let (document, settings) = read(file, text, &flags);
         let settings = document.finish(settings).expect("right");
         assert_eq!(settings.directory, Path::new("other"));
+    }
+
+    #[test]
+    fn what_memory_leaves_is_shared_with_the_page_cache_above_and_too_little_is_warned_of() {
+        let Some(there) = memory_available() else {
+            return;
+        };
+        let with = |memory_bytes| {
+            let mut settings = Settings::default();
+            settings.disks.engine.memory_bytes = memory_bytes;
+            settings
+        };
+        let half = with(there / 2);
+        assert_eq!(half.memory_warning(), None);
+        assert_eq!(half.passed_bytes_max(), (there - there / 2) / 2);
+        let most = with(there / 4 * 3);
+        let warning = most.memory_warning().expect("a warning");
+        assert!(warning.contains("page cache"), "{warning}");
+        assert_eq!(with(u64::MAX).passed_bytes_max(), 0);
+        let mut chosen = half;
+        chosen.page_cache_max = Some(5 * MIB);
+        assert_eq!(chosen.passed_bytes_max(), 5 * MIB);
     }
 
     #[test]

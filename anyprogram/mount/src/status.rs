@@ -17,7 +17,7 @@ use crate::extended;
 use crate::folder::OpenFolder;
 use crate::handles::Handles;
 use crate::nodes::Nodes;
-use crate::open::OpenFile;
+use crate::open::{OpenFile, Opening};
 
 /// Name of the attribute.
 pub(crate) const ATTRIBUTE: &str = "user.headlong.status";
@@ -33,6 +33,7 @@ pub(crate) struct Status {
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) files: Arc<Handles<OpenFile>>,
     pub(crate) folders: Arc<Handles<OpenFolder>>,
+    pub(crate) opening: Arc<Opening>,
     pub(crate) directory: String,
     pub(crate) started: Instant,
 }
@@ -79,6 +80,8 @@ impl Status {
             "files_open": self.files.count(),
             "folders_open": self.folders.count(),
             "nodes": self.nodes.count(),
+            "page_cache_bytes": self.opening.behind.bytes(),
+            "titles_in_chunks": self.opening.titles.count(),
             "small_files": {
                 "sweeps": sweeps,
                 "swept_files": swept.files,

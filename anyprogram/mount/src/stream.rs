@@ -1,11 +1,12 @@
-//! One version of a file, as the engine of its disk knows it.
+//! One version of a file, as the engine of its disk knows it: alone, or as a part of a title in chunk
+//! files.
 
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use headlong_engine::{PartSpec, StreamId, StreamSpec};
+use headlong_engine::{Extent, PartSpec, StreamId, StreamSpec};
 use headlong_library::{Identity, Places};
 use headlong_serve::disk::{Device, StreamSource};
 use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
@@ -13,62 +14,123 @@ use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 use crate::attributes::attributes;
 use crate::tree::{Tree, path_of};
 
-/// One version of a file. Once nobody has it, its bytes leave memory.
+/// What the engine reads as one. Once nobody has it, its bytes leave memory.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub(crate) struct Title {
     pub(crate) id: StreamId,
-    pub(crate) identity: Identity,
     pub(crate) device: Device,
-    source: Arc<FileSource>,
+    source: Arc<Source>,
 }
 
-impl Stream {
-    pub(crate) fn new(device: Device, source: FileSource) -> Self {
+/// One version of a file.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) title: Arc<Title>,
+    /// Which of the title's files it is.
+    pub(crate) part: u32,
+    pub(crate) identity: Identity,
+}
+
+impl Title {
+    pub(crate) fn new(device: Device, source: Source) -> Self {
         Self {
             id: source.id,
-            identity: source.identity,
             device,
             source: Arc::new(source),
         }
     }
 
-    /// A program has the file open: it is read there, whatever its name means by now.
-    pub(crate) fn opened(&self, file: &Arc<File>) {
-        let open = self.source.open.lock();
-        *open.unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(file);
+    /// Whether it is one file.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.source.parts.len() == 1
+    }
+
+    /// Its files.
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.source.parts
     }
 
     /// Where its bytes are read.
     pub(crate) fn source(&self) -> Arc<dyn StreamSource> {
-        Arc::<FileSource>::clone(&self.source)
+        Arc::<Source>::clone(&self.source)
     }
 }
 
-impl Drop for Stream {
+impl Drop for Title {
     fn drop(&mut self) {
         self.device.stream_gone(self.id, false);
     }
 }
 
-/// Where the bytes of a version are read: where a program has it open, else by name.
-#[derive(Debug)]
-pub(crate) struct FileSource {
-    pub(crate) id: StreamId,
-    pub(crate) identity: Identity,
-    pub(crate) tree: Arc<Tree>,
-    pub(crate) path: PathBuf,
-    pub(crate) places: Arc<Places>,
-    /// What a program has open, as long as it does.
-    pub(crate) open: Mutex<Weak<File>>,
+impl Stream {
+    /// A file of a title; `None` if there is no such part.
+    pub(crate) fn of(title: &Arc<Title>, part: u32) -> Option<Self> {
+        let identity = title.source.parts.get(part as usize)?.identity;
+        Some(Self {
+            title: Arc::clone(title),
+            part,
+            identity,
+        })
+    }
+
+    /// A program has the file open: it is read there, whatever its name means by now.
+    pub(crate) fn opened(&self, file: &Arc<File>) {
+        if let Some(part) = self.title.source.parts.get(self.part as usize) {
+            let mut open = part.open.lock().unwrap_or_else(PoisonError::into_inner);
+            *open = Arc::downgrade(file);
+        }
+    }
 }
 
-impl FileSource {
-    fn open_again(&self, flags: OFlags) -> rustix::io::Result<File> {
+/// Where the bytes of a title are read.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) id: StreamId,
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) places: Arc<Places>,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// One version of one file: read where a program has it open, else by name.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) identity: Identity,
+    pub(crate) path: PathBuf,
+    /// Where it lies, if that was looked at.
+    extents: Option<Vec<Extent>>,
+    /// What a program has open, as long as it does.
+    open: Mutex<Weak<File>>,
+}
+
+impl Part {
+    /// A file of which it is asked later where it lies.
+    pub(crate) fn new(identity: Identity, path: PathBuf) -> Self {
+        Self {
+            identity,
+            path,
+            extents: None,
+            open: Mutex::default(),
+        }
+    }
+
+    /// Asks where it lies; `None` if another version has its name by now. Waits for its disk.
+    pub(crate) fn looked_at(mut self, tree: &Tree, places: &Places) -> Option<Self> {
+        let file = tree.open_file(&self.path).ok()?;
+        if !is_version(&file, &self.identity) {
+            return None;
+        }
+        // A file system that does not say is one without an order.
+        let place = places.of(&file);
+        self.extents = Some(place.map_or_else(|_| Vec::new(), |place| place.extents));
+        Some(self)
+    }
+
+    fn open_again(&self, tree: &Tree, flags: OFlags) -> rustix::io::Result<File> {
         let open_now = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let program = open_now.upgrade();
         drop(open_now);
         let Some(program) = program else {
-            let file = self.tree.open_file(&self.path)?;
+            let file = tree.open_file(&self.path)?;
             let set = fcntl_getfl(&file)?;
             fcntl_setfl(&file, set | flags)?;
             return Ok(file);
@@ -78,37 +140,60 @@ impl FileSource {
     }
 }
 
-impl StreamSource for FileSource {
-    fn spec(&self) -> StreamSpec {
+fn is_version(file: &File, identity: &Identity) -> bool {
+    attributes(file).is_ok_and(|now| now.identity.has_bytes_of(identity))
+}
+
+impl Source {
+    fn part(&self, part: u32) -> io::Result<&Part> {
+        let part = self.parts.get(part as usize);
+        part.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn describe(&self, part: &Part) -> PartSpec {
         // A file that cannot be opened now has no known place; whoever reads it meets the error.
-        let file = self.open_again(OFlags::empty()).map_err(io::Error::from);
-        let place = file.and_then(|file| self.places.of(&file));
+        let look = || {
+            let file = part.open_again(&self.tree, OFlags::empty());
+            let place = file
+                .map_err(io::Error::from)
+                .and_then(|file| self.places.of(&file));
+            place.map_or_else(|_| Vec::new(), |place| place.extents)
+        };
+        PartSpec {
+            size_bytes: part.identity.size,
+            extents: part.extents.clone().unwrap_or_else(look),
+            flash_key: None,
+            is_absent: false,
+        }
+    }
+}
+
+impl StreamSource for Source {
+    fn spec(&self) -> StreamSpec {
+        let parts = self.parts.iter();
         StreamSpec {
             id: self.id,
-            parts: vec![PartSpec {
-                size_bytes: self.identity.size,
-                extents: place.map_or_else(|_| Vec::new(), |place| place.extents),
-                flash_key: None,
-                is_absent: false,
-            }],
+            parts: parts.map(|part| self.describe(part)).collect(),
             bit_rate: None,
         }
     }
 
-    fn file_name(&self, _part: u32) -> String {
-        self.path.display().to_string()
+    fn file_name(&self, part: u32) -> String {
+        let part = self.part(part);
+        part.map_or_else(|_| String::new(), |part| part.path.display().to_string())
     }
 
-    fn open(&self, _part: u32, direct: bool) -> io::Result<File> {
+    fn open(&self, part: u32, direct: bool) -> io::Result<File> {
         let flags = match direct {
             true => OFlags::DIRECT,
             false => OFlags::empty(),
         };
-        Ok(self.open_again(flags)?)
+        Ok(self.part(part)?.open_again(&self.tree, flags)?)
     }
 
-    fn unchanged(&self, _part: u32, file: &File) -> bool {
-        attributes(file).is_ok_and(|now| now.identity.has_bytes_of(&self.identity))
+    fn unchanged(&self, part: u32, file: &File) -> bool {
+        self.part(part)
+            .is_ok_and(|part| is_version(file, &part.identity))
     }
 }
 
@@ -117,16 +202,16 @@ mod tests {
     use super::*;
     use std::io::Read as _;
 
-    fn source(folder: &tempfile::TempDir, open: Weak<File>) -> FileSource {
+    fn source(folder: &tempfile::TempDir, open: Weak<File>) -> Source {
         let tree = Arc::new(Tree::open(folder.path()).expect("opened"));
         let path = PathBuf::from("a");
-        FileSource {
+        let mut part = Part::new(tree.attributes(&path).expect("there").identity, path);
+        part.open = Mutex::new(open);
+        Source {
             id: StreamId(1),
-            identity: tree.attributes(&path).expect("there").identity,
             places: Arc::new(Places::beneath(folder.path())),
             tree,
-            path,
-            open: Mutex::new(open),
+            parts: vec![part],
         }
     }
 
@@ -162,5 +247,8 @@ mod tests {
         std::fs::rename(folder.path().join("b"), &path).expect("moved");
         let file = source.open(0, false).expect("by name");
         assert!(!source.unchanged(0, &file));
+        let part = Part::new(source.parts[0].identity, path);
+        assert!(part.looked_at(&source.tree, &source.places).is_none());
+        assert!(source.open(1, false).is_err(), "there is no such part");
     }
 }

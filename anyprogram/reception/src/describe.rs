@@ -67,12 +67,13 @@ impl Question {
     }
 }
 
-/// The file alone, or the first files of the run that it begins.
+/// The file alone, or what follows it in its run, as far as that is looked at now.
 fn describe(places: &Places, open: Arc<Open>, with_chunks: bool) -> (Vec<Part>, Option<Rest>) {
     let file = open.file().ok().filter(|_| with_chunks);
-    if let Some(chunks) = file.and_then(|file| Chunks::from(file, Path::new("/"))) {
+    if let Some(chunks) = file.and_then(|file| Chunks::around(file, Path::new("/"))) {
         let chunks = Arc::new(chunks);
-        let rest = Rest { chunks, next: 0 };
+        let next = chunks.asked();
+        let rest = Rest { chunks, next };
         let (parts, rest) = look(places, rest, Some(&open));
         // It may have gone from its folder meanwhile.
         let first = parts.first().map(|part| part.open.version);

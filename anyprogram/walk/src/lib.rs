@@ -27,7 +27,7 @@ use rustix::fs::fstat;
 
 pub use ahead::{FILES_MAX, SMALL_BYTES};
 use ahead::{Order, Origin};
-pub use chunks::Chunks;
+pub use chunks::{Chunks, run_name};
 pub use sweep::Swept;
 use window::{Next, Window};
 

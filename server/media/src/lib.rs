@@ -40,7 +40,7 @@ pub use hls::{
 };
 pub use note::{NOTES_PER_TITLE_MAX, Notes};
 pub use plan::{FileFacts, Place, Plan, PlannedStream, plan};
-pub use run::numbered_run;
+pub use run::{numbered_run, run_of};
 pub use template::{TemplateError, TemplateValues, expand};
 pub use timeline::{TimelineEntry, TimelineSegment, expand_timeline};
 pub use title::{

@@ -26,6 +26,17 @@ pub fn numbered_run<'n>(name: &[u8], names: impl IntoIterator<Item = &'n [u8]>) 
     run.into_iter().map(|(_, name)| name).collect()
 }
 
+/// What the names of a run have in common: what is before the number, and what is behind it. `None` if
+/// there is no number.
+///
+/// ```
+/// let same: (&[u8], &[u8]) = (b"s", b".m4s");
+/// assert_eq!(headlong_media::run_of(b"s9.m4s"), Some(same));
+/// ```
+pub fn run_of(name: &[u8]) -> Option<(&[u8], &[u8])> {
+    number(name).map(|(before, _, behind)| (before, behind))
+}
+
 /// What is before the number, the number, and what is behind it.
 fn number(name: &[u8]) -> Option<(&[u8], u64, &[u8])> {
     let stem = match name.iter().rposition(|byte| *byte == b'.') {

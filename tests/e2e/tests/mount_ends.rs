@@ -157,6 +157,43 @@ fn a_dead_mount_is_taken_off_by_the_next_one() {
     assert_eq!(mounts_below(&point).len(), 1);
 }
 
+/// What a service manager does: nobody waits until the kernel and the keeper have found that it is gone.
+#[test]
+fn a_mount_that_is_started_again_at_once_takes_the_place_of_the_one_that_was_killed() {
+    if !Mount::available_or_skip("a mount that is started again") {
+        return;
+    }
+    let library = Library::new(1, 1_000_000).expect("titles");
+    let scratch = Scratch::new("mount-again").expect("a folder");
+    let (point, link) = (scratch.path().join("point"), scratch.path().join("link"));
+    std::os::unix::fs::symlink("point", &link).expect("made");
+    let config = scratch.path().join("mount.toml");
+    // Attributes that the kernel believes longer than anybody waits.
+    fs::write(&config, "revalidate = \"1h\"\nmemory = \"16MiB\"\n").expect("written");
+    let arguments = ["--config", config.to_str().expect("UTF-8")];
+    let mut mount = Mount::start_with(library.root(), &point, &arguments);
+    for number in 0..6 {
+        let open = File::open(point.join("title-0.bin")).expect("there");
+        open.read_exact_at(&mut [0; 1000], 0).expect("read");
+        mount.signal(Signal::KILL);
+        let named = [&point, &link][number % 2];
+        let before = std::mem::replace(
+            &mut mount,
+            Mount::start_with(library.root(), named, &arguments),
+        );
+        let read = fs::read(point.join("title-0.bin")).expect("read");
+        assert_eq!(read.len(), 1_000_000);
+        // Its dropping waits until nothing is mounted any more.
+        before.forget();
+    }
+    // Nothing of those before takes it off.
+    let keepers = || processes(&["mount-keeper", point.to_str().expect("UTF-8")]);
+    eventually("one keeper", keepers, |keepers| keepers.len() == 1);
+    assert_eq!(mounts_below(&point).len(), 1);
+    mount.signal(Signal::KILL);
+    mount.is_gone();
+}
+
 #[test]
 fn two_thousand_files_are_open_at_a_time_and_each_gives_its_own_bytes() {
     if !Mount::available_or_skip("many files on a mount") {

@@ -155,6 +155,9 @@ impl Config {
     /// Bytes beside a device's share of `memory`, for copies of what is sent again and again: an eighth
     /// of it, but of what `memory` leaves to the machine no more than a quarter.
     pub(crate) fn hot_bytes(&self, share: u64) -> u64 {
+        if !self.copies {
+            return 0;
+        }
         let memory = self.engine.memory_bytes.max(1);
         let left = memory::available().map_or(0, |there| there.bytes.saturating_sub(memory));
         let of_left = u128::from(left / 4) * u128::from(share) / u128::from(memory);

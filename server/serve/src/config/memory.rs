@@ -12,6 +12,11 @@ pub(super) struct Available {
     pub(super) owner: &'static str,
 }
 
+/// Bytes that this process may use; `None` if the kernel does not say.
+pub fn memory_available() -> Option<u64> {
+    available().map(|available| available.bytes)
+}
+
 /// What this process may use; `None` if the kernel does not say.
 pub(super) fn available() -> Option<Available> {
     let info = rustix::system::sysinfo();

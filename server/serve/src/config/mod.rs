@@ -31,6 +31,7 @@ pub use headlong_settings::Mistakes;
 pub use keys::{device_rows, disk_rows};
 pub use load::Flags;
 pub use manual::manual;
+pub use memory::memory_available;
 pub use path_rule::{Access, AuthBy, Door, PathRule};
 pub use pull_rule::{PullRule, target_of};
 pub use settings::{

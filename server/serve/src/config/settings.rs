@@ -33,6 +33,8 @@ pub struct Config {
     pub engine: EngineConfig,
     /// Whether all of the memory is taken from the system at start.
     pub memory_prefault: bool,
+    /// Whether what is sent again and again is copied to where sockets take it from, beside `memory`.
+    pub copies: bool,
     /// How devices are read.
     pub io: IoMode,
     /// Whether to read past the kernel's page cache.
@@ -369,6 +371,7 @@ impl Default for Config {
             admin_hosts: Vec::new(),
             engine,
             memory_prefault: false,
+            copies: true,
             io: IoMode::Auto,
             direct: true,
             open_files_max: 1024,
