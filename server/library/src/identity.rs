@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{AtFlags, FileType, Stat, StatxFlags, statx};
 
 /// One version of one file: where it is, how long, and when it was last written.
 ///
@@ -85,6 +85,18 @@ pub(crate) fn nanoseconds(seconds: i64, part: impl Into<i128>) -> i128 {
 pub(crate) fn now_ns() -> i128 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(0))
+}
+
+/// When the inode of an open file was made, nanoseconds since 1970; of a file system that does not say,
+/// zero.
+pub(crate) fn born_ns(file: impl AsFd) -> i128 {
+    let asked = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
+    let told = asked
+        .ok()
+        .filter(|told| told.stx_mask & StatxFlags::BTIME.bits() != 0);
+    told.map_or(0, |told| {
+        nanoseconds(told.stx_btime.tv_sec, told.stx_btime.tv_nsec)
+    })
 }
 
 pub(crate) fn is_regular(stat: &Stat) -> bool {

@@ -15,7 +15,7 @@ use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::device::{Devices, Place};
-use crate::identity::Identity;
+use crate::identity::{Identity, born_ns};
 use crate::kind::{FileKind, file_kind};
 use crate::mp4::{Mp4Header, read_mp4_header};
 use crate::raw;
@@ -168,9 +168,9 @@ impl StreamFiles {
         let file = &self.parts[part as usize];
         let size_bytes = file.size();
         // A part that cannot be opened now has no known place; whoever reads it meets the error.
-        let extents = self
-            .open(part)
-            .and_then(|file| Ok(raw::extents(&file, size_bytes, raw::FLAG_SYNC)?));
+        let open = self.open(part);
+        let born_ns = open.as_ref().map_or(0, born_ns);
+        let extents = open.and_then(|file| Ok(raw::extents(&file, size_bytes, raw::FLAG_SYNC)?));
         let mut extents = extents.unwrap_or_default();
         // A file system counts from its own start; the disk's other partitions count elsewhere.
         let place = self.ground.devices.known(file.identity.dev);
@@ -181,16 +181,17 @@ impl StreamFiles {
         PartSpec {
             size_bytes,
             extents,
-            flash_key: self.flash_key(file),
+            flash_key: self.flash_key(file, born_ns),
             is_absent: false,
         }
     }
 
     /// A name of this version of a file that means the same in the next process; `None` while the next
     /// change of the file might leave length and time as they are. XXH3 (128 bits) over the path
-    /// of the root as given, the path, length, time and inode; the number of a file system is another after
-    /// each start of the machine.
-    fn flash_key(&self, file: &PartFile) -> Option<FileKey> {
+    /// of the root as given, the path, length, time, inode and when that was made, as a file that is put
+    /// in the place of another may have the number of one before it; the number of a file system is
+    /// another after each start of the machine.
+    fn flash_key(&self, file: &PartFile, born_ns: i128) -> Option<FileKey> {
         let Identity {
             ino,
             size,
@@ -209,6 +210,7 @@ impl StreamFiles {
         hash.update(&size.to_le_bytes());
         hash.update(&mtime_ns.to_le_bytes());
         hash.update(&ino.to_le_bytes());
+        hash.update(&born_ns.to_le_bytes());
         Some(FileKey(hash.digest128()))
     }
 

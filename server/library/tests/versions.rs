@@ -2,8 +2,9 @@
 
 mod common;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use common::{Tree, fixture, resolve};
@@ -291,4 +292,24 @@ fn a_name_on_flash_lasts_over_a_restart_and_is_another_for_each_file_and_version
     // Until it has settled, other bytes may come under the same length and time.
     fs::write(tree.at("c.mp4"), "one").expect("written");
     assert_eq!(key(&library, "c.mp4"), None);
+}
+
+#[test]
+fn a_file_that_has_the_inode_and_the_times_of_one_before_it_has_another_name_on_flash() {
+    let tree = Tree::new();
+    tree.write("a.mp4", "one");
+    let path = tree.at("a.mp4");
+    let key = || resolve(&tree.scan(), "a.mp4").stream.spec().parts[0].flash_key;
+    let (first, before) = (key(), fs::metadata(&path).expect("there"));
+    assert!(first.is_some());
+    // Most file systems give the number of a file that went to one of the next.
+    let has_its_inode = (0..1000).any(|_| {
+        fs::remove_file(&path).expect("removed");
+        tree.write("a.mp4", "two");
+        fs::metadata(&path).expect("there").ino() == before.ino()
+    });
+    let file = File::options().write(true).open(&path).expect("opens");
+    file.set_modified(before.modified().expect("a time"))
+        .expect("set");
+    assert_ne!(key(), first, "has its inode: {has_its_inode}");
 }
