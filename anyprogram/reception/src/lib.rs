@@ -17,7 +17,6 @@
 // Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
-mod answered;
 mod answering;
 mod clients;
 mod describe;

@@ -13,8 +13,8 @@ use std::time::{Duration as Wall, Instant as Clock};
 
 use headlong_engine::{ConfigError, Shard};
 use headlong_library::Places;
-use headlong_protocol::{ASK_BYTES_MAX, Answer, Kind};
-use headlong_units::MIB;
+use headlong_protocol::{ANSWERED_MS, ASK_BYTES_MAX, Answer, Kind};
+use headlong_units::{Duration, MIB};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, UCred, accept_with, bind, connect,
@@ -22,7 +22,6 @@ use rustix::net::{
 };
 use serde_json::json;
 
-use crate::answered::AllAnswered;
 use crate::answering::{Answering, say};
 use crate::clients::Clients;
 use crate::describe::Question;
@@ -344,7 +343,9 @@ impl Reception {
         let info = self.places.devices().into_iter().nth(index);
         let info = info.ok_or(io::ErrorKind::NotFound)?;
         let mut engine = self.settings.engine.for_device(info.rotates());
-        let answered = AllAnswered::with_part_of(&mut engine);
+        // Programs count by the clock on the wall.
+        let stays = Duration::from_millis(ANSWERED_MS);
+        engine.sent_stays = stays.times(self.settings.time_scale.into());
         let request_bytes = info.request_bytes_max.unwrap_or(engine.request_bytes_max);
         let how = How {
             piece_bytes: engine.piece_bytes,
@@ -375,7 +376,7 @@ impl Reception {
             describe,
             counters: Arc::clone(&self.counters),
         };
-        let thread = DeviceThread::new(start, answered);
+        let thread = DeviceThread::new(start);
         std::thread::Builder::new()
             .name(format!("disk-{}", info.name))
             .spawn(move || thread.run(&messages))?;

@@ -29,12 +29,6 @@ impl AllWaiting {
         self.0.insert(id, waiting);
     }
 
-    /// Whether a program waits for it.
-    pub(crate) fn is_asked(&self, id: u64) -> bool {
-        let waiting = self.0.get(&id);
-        waiting.is_some_and(|waiting| waiting.answering.is_some())
-    }
-
     /// So many bytes of it are there.
     pub(crate) fn brought(&mut self, id: u64, bytes: u64, counters: &Counters) {
         if let Some(waiting) = self.0.get_mut(&id) {

@@ -41,6 +41,10 @@ pub struct EngineConfig {
     /// where requests are viewers' own. Above a mount the kernel reads ahead for each open file and
     /// may drop that unused, so that whoever goes on asks for it again.
     pub reread_bytes: u64,
+    /// What was sent stays in memory for so long at least, as far as it takes no more than a quarter
+    /// of it. Zero where it was copied or is held by whoever sends it; not where a program is told
+    /// that it is there, and reads it then.
+    pub sent_stays: Duration,
     /// A chain's next job is queued when what it has left lasts no longer than this, and few jobs
     /// wait. Otherwise, and always with zero, it is queued when something is missing and not before,
     /// as the papers' servers do.
@@ -286,6 +290,7 @@ impl Default for EngineConfig {
             read_bytes_max: 32 * MIB,
             chain_gap: Duration::from_secs(40),
             reread_bytes: 0,
+            sent_stays: Duration::ZERO,
             ahead_horizon: Duration::from_secs(8),
             sweep: Duration::from_secs(1),
             pace_default: BitRate::from_kbps(4_000),

@@ -2,7 +2,7 @@
 
 mod rig;
 
-use headlong_engine::{EngineConfig, PartSpec, Refusal, Request, Slot, StreamId};
+use headlong_engine::{EngineConfig, PartSpec, ReadCommand, Refusal, Request, Slot, StreamId};
 use headlong_units::{Duration, MIB};
 use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range};
 
@@ -133,4 +133,40 @@ fn memory_that_is_being_sent_or_read_into_is_not_lost() {
     rig.run_for(Duration::from_secs(5));
     assert!(rig.replies[&id].done);
     assert_eq!(rig.replies[&id].received_bytes, CHUNK);
+}
+
+#[test]
+fn what_was_sent_stays_for_as_long_as_it_is_to_stay_and_in_a_quarter_of_memory() {
+    for (stays, again) in [(10, 0), (0, 1)] {
+        let engine = EngineConfig {
+            sizing: fixed(MIB),
+            sent_stays: Duration::from_secs(stays),
+            ..config(8 * MIB)
+        };
+        let mut rig = Rig::new(engine);
+        let titles = [1, 2].map(|id| rig.title(id, HOUR_BYTES, 2_000));
+        let watch = |rig: &mut Rig, viewer: u64, title: usize, at: u64, length: u64| {
+            let request = range(viewer, titles[title], at * MIB, length);
+            let id = rig.ask(request).expect("taken on");
+            rig.run_for(Duration::from_millis(500));
+            assert!(rig.replies[&id].done, "{viewer}");
+        };
+        let read_again = |rig: &mut Rig| {
+            let before = rig.reads.len();
+            watch(rig, 1, 0, 0, MIB);
+            let reads = rig.reads[before..].iter();
+            let first = |read: &&ReadCommand| read.stream == titles[0] && read.offset < MIB;
+            reads.filter(first).count()
+        };
+        assert_eq!(read_again(&mut rig), 1);
+        // For others more is read than memory holds.
+        for viewer in 2..10 {
+            watch(&mut rig, viewer, 1, viewer * 50, 64 << 10);
+        }
+        assert_eq!(read_again(&mut rig), again, "{stays} s");
+        for viewer in 10..20 {
+            watch(&mut rig, viewer, 1, viewer * 40, MIB);
+        }
+        assert_eq!(read_again(&mut rig), 1, "a quarter is two of them");
+    }
 }

@@ -27,7 +27,6 @@ use headlong_protocol::{Answer, FileKey};
 use headlong_units::{Duration, Instant};
 use serde_json::{Value, json};
 
-use crate::answered::AllAnswered;
 use crate::answering::Answering;
 use crate::describe::{Found, Question};
 use crate::file::{Open, Version, reopen};
@@ -84,8 +83,6 @@ struct Piece {
     run: Run,
     /// Until it is read.
     held: Option<Held>,
-    /// When a program was last told that it is there.
-    answered: Option<Clock>,
 }
 
 /// A read that the readers are doing.
@@ -124,7 +121,6 @@ pub(crate) struct DeviceThread {
     pieces: Vec<Option<Piece>>,
     /// The same by file and first byte.
     by_place: BTreeMap<(InStream, u64), Slot>,
-    answered: AllAnswered,
     outstanding: HashMap<ReadId, Outstanding>,
     waiting: AllWaiting,
     next_id: u64,
@@ -133,8 +129,7 @@ pub(crate) struct DeviceThread {
 }
 
 impl DeviceThread {
-    /// `answered` is in memory that the shard does not have.
-    pub(crate) fn new(start: Start, answered: AllAnswered) -> Self {
+    pub(crate) fn new(start: Start) -> Self {
         let slots = start.shard.config().slot_count() as usize;
         Self {
             start,
@@ -146,7 +141,6 @@ impl DeviceThread {
             describing: HashMap::new(),
             pieces: std::iter::repeat_with(|| None).take(slots).collect(),
             by_place: BTreeMap::new(),
-            answered,
             outstanding: HashMap::new(),
             waiting: AllWaiting::default(),
             next_id: 0,
@@ -389,7 +383,6 @@ impl DeviceThread {
                     file: read.file,
                     run,
                     held,
-                    answered: None,
                 });
             }
             offset += piece_bytes;
@@ -433,15 +426,13 @@ impl DeviceThread {
         let mut given_up = Vec::new();
         for slot in &command.slots {
             let place = self.pieces.get_mut(slot.0 as usize);
-            // Unless a program was just told of it, dropping it ends its being held.
+            // Dropping it ends its being held.
             let Some(piece) = place.and_then(Option::take) else {
                 continue;
             };
             self.by_place.remove(&(piece.file, piece.run.offset));
-            let held = (piece.run, piece.held);
-            self.answered.put(held, piece.answered, &mut given_up);
+            given_up.push(piece.run);
         }
-        self.answered.take(&mut given_up);
         let read = Outstanding {
             file,
             slots: command.slots,
@@ -467,12 +458,6 @@ impl DeviceThread {
                 ..
             } => {
                 let now = self.now();
-                if self.waiting.is_asked(request.0)
-                    && let Some(piece) = self.pieces.get_mut(slot.0 as usize)
-                    && let Some(piece) = piece
-                {
-                    piece.answered = Some(Clock::now());
-                }
                 self.start.shard.handle_sent(now, request, slot);
                 let bytes = u64::from(end.saturating_sub(start));
                 self.waiting.brought(request.0, bytes, &self.start.counters);
@@ -494,7 +479,6 @@ impl DeviceThread {
         let held = self.pieces.iter().flatten();
         let held = held.filter_map(|piece| Some((piece.held.as_ref()?, piece.run.length)));
         let (mut held_bytes, mut locked_bytes) = (0, 0);
-        let answered_bytes = self.answered.bytes();
         for (held, length) in held {
             held_bytes += length;
             locked_bytes += if held.is_locked { length } else { 0 };
@@ -519,7 +503,6 @@ impl DeviceThread {
             "pieces_not_locked": self.unlocked,
             "memory": {
                 "budget_bytes": shard.config().memory_bytes,
-                "answered_bytes": answered_bytes,
                 "held_bytes": held_bytes,
                 "locked_bytes": locked_bytes,
                 "unread_bytes": memory.unread_bytes,

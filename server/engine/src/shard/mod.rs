@@ -13,6 +13,7 @@ mod passing_on;
 mod planning;
 mod reading;
 mod requests;
+mod resting;
 mod retiring;
 mod state;
 mod streams;

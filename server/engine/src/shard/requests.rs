@@ -488,8 +488,7 @@ impl Shard {
         {
             request.sending.swap_remove(index);
             let is_over = request.has_ended() && request.sending.is_empty();
-            let wanted_at = self.wanted_at(self.memory.key(slot));
-            self.memory.end_sending(slot, wanted_at);
+            self.rest(slot);
             if is_over {
                 self.remove_request(id);
             } else {

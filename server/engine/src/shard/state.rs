@@ -22,6 +22,7 @@ use crate::control::Controller;
 use crate::depth::Depth;
 use crate::flash::Flash;
 use crate::health::{Health, HealthConfig};
+use crate::ids::Slot;
 use crate::interleaving::Interleaving;
 use crate::load::Load;
 use crate::memory::{Memory, PieceKey};
@@ -51,7 +52,8 @@ pub struct Shard {
     /// one, is in `queue`, and its unread pieces are in `memory` with the chain as owner.
     pub(super) chains: Chains,
     /// A piece that a reply waits for is being read (`runs`), or is part of a rest there, or of a
-    /// job in `queue`. A slot that a reply sends is Sending in `memory`, once for each reply.
+    /// job in `queue`. A slot that a reply sends is Sending in `memory`, once for each reply; so is
+    /// one of `resting`.
     pub(super) replies: Replies,
     /// Slots that are Filling are those of reads in `runs` and `flash`.
     pub(super) memory: Memory,
@@ -70,6 +72,8 @@ pub struct Shard {
     pub(super) events: VecDeque<Event>,
     pub(super) stats: Stats,
     pub(super) stats_by_policy: StatsByPolicy,
+    /// Slots that were sent and stay for a while, the oldest first: to `memory` they are being sent.
+    pub(super) resting: VecDeque<(Instant, Slot)>,
     /// If memory goes back to the system as replies end: when some may go next.
     pub(super) retiring: Option<Instant>,
     /// Another process serves; this one sends its last replies.
@@ -108,6 +112,7 @@ impl Shard {
             stats: Stats::default(),
             stats_by_policy: StatsByPolicy::default(),
             retiring: None,
+            resting: VecDeque::new(),
             is_replaced: false,
         })
     }
@@ -185,6 +190,7 @@ impl Shard {
             control,
             flash,
             self.vacates_at(),
+            self.rests_until(),
         ];
         timeouts.into_iter().flatten().min()
     }
@@ -197,6 +203,7 @@ impl Shard {
         if !self.runs.is_idle() {
             self.stats.busy_time += passed;
         }
+        self.end_rests();
     }
 
     /// Every call ends here: the device gets work if it can take any.

@@ -92,6 +92,7 @@ impl Shard {
     /// sent, nothing changes.
     pub fn handle_lost(&mut self, now: Instant, slot: Slot) {
         self.begin(now);
+        self.break_rests(slot);
         if let Some(lost) = self.memory.lose(self.now, slot) {
             self.count_dropped(&lost);
         }
