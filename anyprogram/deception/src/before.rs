@@ -13,8 +13,8 @@ use crate::table::{self, Class, Entry};
 const SCATTERED_BYTES_MIN: u64 = 8 << 10;
 /// What was in memory is believed to be there for so long.
 const RESIDENT_MS: u64 = 500;
-/// A call for a socket that seems full is taken to be for so much.
-const ROOM_BYTES_MIN: u64 = 64 << 10;
+/// A socket that has any room takes a whole packet more than fits, before it is cut for the network.
+const PACKET_BYTES: u64 = 64 << 10;
 /// A reader that goes on is told of again after so many bytes.
 const NOTE_BYTES: u64 = 512 << 10;
 /// Larger mappings are left alone: who maps so much at once does not read it from its start on.
@@ -190,7 +190,11 @@ fn look(fd: i32, entry: &Entry, (at, length): (At, u64), out: Option<i32>) -> Op
     }
     let mut is_there = is_known(entry, (start, end), now);
     if !is_there && let Some(room) = out.and_then(sys::room) {
-        end = end.min(start.saturating_add(room.max(ROOM_BYTES_MIN)));
+        // It takes nothing, and the program comes again.
+        if room == 0 {
+            return None;
+        }
+        end = end.min(start.saturating_add(room).saturating_add(PACKET_BYTES));
         is_there = is_known(entry, (start, end), now);
     }
     let is_there = is_there || finds(fd, entry, (start, end), goes_on, now)?;

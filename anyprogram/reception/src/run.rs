@@ -53,6 +53,9 @@ const MESSAGES_MAX: usize = 8192;
 const DESCRIBERS: usize = 8;
 /// Devices with a thread; files on others are left alone.
 const DEVICES_MAX: usize = 64;
+/// What a program asks for comes piece by piece, and it reads once all of it is there: on a disk that
+/// is full that takes seconds.
+const COMES_WITHIN: Duration = Duration::from_secs(8);
 /// How long a status waits for each device.
 const SHOW_WAIT: Wall = Wall::from_secs(1);
 
@@ -344,7 +347,7 @@ impl Reception {
         let info = info.ok_or(io::ErrorKind::NotFound)?;
         let mut engine = self.settings.engine.for_device(info.rotates());
         // Programs count by the clock on the wall.
-        let stays = Duration::from_millis(ANSWERED_MS);
+        let stays = Duration::from_millis(ANSWERED_MS) + COMES_WITHIN;
         engine.sent_stays = stays.times(self.settings.time_scale.into());
         let request_bytes = info.request_bytes_max.unwrap_or(engine.request_bytes_max);
         let how = How {

@@ -141,7 +141,7 @@ fn a_disk_that_hangs_fails_its_own_readers_in_time_and_nobody_else_waits() {
     let good = Title::create(&tree, "good.bin", 7, 4 * MIB).expect("written");
     let _bound = Bound::new(device.root(), tree.join("slow"));
     let settings = "memory = \"64MiB\"\nread_timeout = \"1s\"\nwait_timeout = \"2s\"\n\
-                    offline_retry = \"200ms\"\npage_cache = false\n";
+                    offline_retry = \"200ms\"\npage_cache = false\nchunk_files_ahead = false\n";
     let mount = mounted(&scratch, &tree, settings);
     let slow = |number: u64| mount.path(&format!("slow/title-{number}.bin"));
     pattern::verify(0, 0, &fs::read(slow(0)).expect("read")).expect("its own bytes");
