@@ -27,6 +27,11 @@ impl Pace {
         bytes_per_second_max: 0,
     };
 
+    /// Whether replies go as fast as they can, whatever their bit rate.
+    pub const fn is_none(&self) -> bool {
+        self.percent == 0 && self.bytes_per_second_max == 0
+    }
+
     /// The schedule of a reply that begins now, if it has one. A title whose bit rate is not known is
     /// not paced by it.
     pub fn pacer(&self, now: Instant, bit_rate: Option<BitRate>) -> Option<Pacer> {

@@ -27,9 +27,14 @@ impl RefererRule {
         }
     }
 
+    /// Whether the pages of all sites may.
+    pub fn is_open(&self) -> bool {
+        self.sites.is_empty()
+    }
+
     /// Whether a request with this field may have what it asks for.
     pub fn allows(&self, referer: Option<&[u8]>) -> bool {
-        if self.sites.is_empty() {
+        if self.is_open() {
             return true;
         }
         let Some(referer) = referer.filter(|referer| !referer.is_empty()) else {

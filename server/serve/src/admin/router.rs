@@ -18,7 +18,9 @@ use super::exposition::Exposition;
 use super::state::AdminState;
 use super::{fill, host, pages, purge, server_metrics, status};
 use crate::disk::DeviceSnapshot;
-use crate::net::{ConnectionCounters, Limits, Listener, ListenerContext, Shutdown, TcpOptions};
+use crate::net::{
+    ConnectionCounters, Limits, Listener, ListenerContext, NothingAtHand, Shutdown, TcpOptions,
+};
 
 /// A device's thread that does not answer for this long is stuck, and so would be the operator.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -43,6 +45,7 @@ pub async fn serve_admin(listener: Listener, state: Arc<AdminState>, shutdown: S
         let state = Arc::clone(&state);
         async move { Ok::<_, Infallible>(answer(&state, request).await) }
     });
+    let service = NothingAtHand(service);
     crate::net::serve_listener(listener, None, service, context, shutdown).await;
 }
 

@@ -57,7 +57,7 @@ struct ServerCollector {
 
 /// What has no label.
 #[rustfmt::skip]
-const ROWS: [Row<ServerCollector>; 12] = [
+const ROWS: [Row<ServerCollector>; 13] = [
     gauge("draining", "1 while the server drains", |s| u64::from(s.is_draining)),
     gauge("connections_open", "Connections of viewers open", |s| s.connections.open),
     gauge("requests_active", "Requests in progress", |s| s.connections.requests_active),
@@ -71,6 +71,8 @@ const ROWS: [Row<ServerCollector>; 12] = [
         |s| s.connections.address_refusals),
     count("heads_refused", "Requests that could not be understood, answered 400 or 431; no log has them",
         |s| s.connections.heads_refused),
+    count("replies_at_hand", "Replies of what is asked for again and again, and in memory, that had not to be made anew",
+        |s| s.connections.replies_at_hand),
     count("log_records_dropped", "Records the access log had no time for", |s| s.log.dropped),
     count("log_write_errors", "Writes of the logs that failed", |s| s.log.write_errors),
 ];

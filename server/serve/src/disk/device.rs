@@ -21,7 +21,7 @@ use super::link::Link;
 use super::mailbox::{Mailbox, Waker};
 use super::message::{Expect, Message};
 use super::passing_on::{Arrived, Leaving};
-use super::reply::Reply;
+use super::reply::{Piece, Reply};
 use super::start_error::StartError;
 use super::start_io::start_io;
 use super::supervise::{Shared, Start, supervise};
@@ -254,6 +254,12 @@ impl Device {
         Refusal::Offline {
             retry_after: self.handle.shared.config().offline_retry,
         }
+    }
+
+    /// The bytes `start..end` of a part of a stream, if they are in memory, sent again and again, and
+    /// nothing has to be read for who asks for them.
+    pub(crate) fn copies(&self, of: (StreamId, u32), range: (u64, u64)) -> Option<Vec<Piece>> {
+        self.link().copies(of, range)
     }
 
     async fn ask(

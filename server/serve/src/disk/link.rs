@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use headlong_engine::{Refusal, Request, RequestId, Slot, StreamSpec};
+use headlong_engine::{Refusal, Request, RequestId, Slot, StreamId, StreamSpec};
 use headlong_units::Instant;
 use tokio::sync::oneshot;
 
@@ -89,15 +89,9 @@ impl Link {
         (id, request): (RequestId, Request),
         register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
     ) -> Option<Result<Reply, Refusal>> {
-        let (of, range) = (
-            (request.stream, request.part),
-            (
-                request.offset,
-                request.offset.saturating_add(request.length),
-            ),
-        );
-        let pool = self.pool.upgrade();
-        if let Some(copies) = pool.and_then(|pool| pool.copies(of, range)) {
+        let end = request.offset.saturating_add(request.length);
+        let of = (request.stream, request.part);
+        if let Some(copies) = self.copies(of, (request.offset, end)) {
             return Some(Ok(Reply::of_copies(copies, request.length)));
         }
         let waiting = match self.lock.try_lock() {
@@ -111,6 +105,12 @@ impl Link {
             None => self.ask_by_message((id, request), register),
         };
         waiting.await.ok()
+    }
+
+    /// The bytes `start..end` of a part of a stream, if the engine need not be asked for them.
+    pub(crate) fn copies(&self, of: (StreamId, u32), range: (u64, u64)) -> Option<Vec<Piece>> {
+        let copies = self.pool.upgrade()?.copies(of, range)?;
+        Some(copies.into_iter().map(Piece::of_copy).collect())
     }
 
     fn ask_by_message(
@@ -232,7 +232,7 @@ mod tests {
     use crate::disk::device::make;
     use crate::disk::rig::{FileSource, Scratch, noise, small_device};
     use crate::disk::thread::DeviceThread;
-    use headlong_engine::{Hints, Identity, StreamId, ViewerId};
+    use headlong_engine::{Hints, Identity, ViewerId};
 
     fn device() -> DeviceThread {
         let config = small_device();

@@ -81,7 +81,7 @@ impl Piece {
     }
 
     /// A copy, of which the engine knows nothing.
-    fn of_copy(view: View) -> Self {
+    pub(super) fn of_copy(view: View) -> Self {
         let info = PieceInfo {
             from_ram: true,
             from_flash: false,
@@ -226,8 +226,8 @@ impl Reply {
     }
 
     /// A reply of copies, of which the engine knows nothing.
-    pub(super) fn of_copies(views: Vec<View>, length: u64) -> Self {
-        let ready = views.into_iter().map(|view| Ok(Piece::of_copy(view)));
+    pub(super) fn of_copies(pieces: Vec<Piece>, length: u64) -> Self {
+        let ready = pieces.into_iter().map(Ok);
         Self {
             device: None,
             ready: ready.collect(),
@@ -241,6 +241,11 @@ impl Reply {
     pub(super) fn in_chain(mut self, chain: Option<ChainId>) -> Self {
         self.chain = chain;
         self
+    }
+
+    /// Whether the engine knows nothing of it.
+    pub fn is_of_copies(&self) -> bool {
+        self.device.is_none()
     }
 
     /// The chain that the engine counts the request to; `None` if it has no bytes, or the engine did

@@ -7,7 +7,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use headlong_http::{CorsPolicy, HttpDate, Pace, RefererRule, Status, is_same_argument, mask};
+use headlong_http::{
+    CorsPolicy, Gate, HttpDate, Pace, RefererRule, Status, is_same_argument, mask,
+};
 use http::header::{CACHE_CONTROL, EXPIRES, Entry};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -135,6 +137,15 @@ impl AccessRules {
     /// How fast the replies for a file go.
     pub fn pace(&self, path: &str) -> Pace {
         self.rule(path).map_or(self.pace, |rule| rule.pace)
+    }
+
+    /// Whether a file is sent to everybody who asks, as fast as it goes, with the same fields at any time.
+    pub fn is_open(&self, path: &str) -> bool {
+        let Some(rule) = self.rule(path) else {
+            return self.pace.is_none();
+        };
+        let is_open = matches!(rule.door, Door::Gate(Gate::Open)) && rule.referers.is_open();
+        is_open && rule.expires.is_none() && rule.pace.is_none()
     }
 
     fn rule(&self, path: &str) -> Option<&Rule> {

@@ -16,6 +16,7 @@ use super::asked::{Asked, fields_of};
 use super::asking::{Asking, Begun, NotBegun};
 use super::door::Denied;
 use super::gzip::Gzipped;
+use super::known::OfCopies;
 use crate::disk::Piece;
 
 /// A file that changes while it is looked at is looked at again, this often.
@@ -29,6 +30,8 @@ pub(super) struct Answer {
     pub(super) gzipped: Option<Gzipped>,
     /// What is said of an origin.
     pub(super) from: Option<FromOrigin>,
+    /// If it is of copies alone.
+    pub(super) of_copies: Option<OfCopies>,
 }
 
 impl Answer {
@@ -142,6 +145,7 @@ impl Answer {
             first: None,
             gzipped: None,
             from: None,
+            of_copies: None,
         }
     }
 }

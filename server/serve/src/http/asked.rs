@@ -13,7 +13,7 @@ use super::body::Account;
 use super::stages::Tracing;
 use super::state::{HttpSettings, MediaState};
 use crate::log::{RequestId, RequestRecord, SessionKey, SessionSource};
-use crate::net::{ConnectionInfo, Remote};
+use crate::net::{ConnectionInfo, RawHead, Remote};
 
 /// Most of a header field that is kept for the log: a client may send 16 KiB, and a request in
 /// progress, and an open session, hold what is kept.
@@ -25,7 +25,8 @@ pub(super) struct Asked {
     pub(super) cmcd: Cmcd,
     pub(super) identity: Identity,
     pub(super) settings: Arc<HttpSettings>,
-    pub(super) account: Account,
+    /// Boxed, as it is handed on several times.
+    pub(super) account: Box<Account>,
 }
 
 impl Asked {
@@ -45,11 +46,7 @@ impl Asked {
         let client = proxies
             .header
             .client(remote.address, fields.clone(), is_trusted);
-        let viewer = match client.ip() {
-            Some(IpAddr::V4(ip)) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
-            Some(IpAddr::V6(ip)) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
-            None => settings.session.viewer(&cmcd, fields, query, b"unix:"),
-        };
+        let viewer = viewer(&settings, &cmcd, fields, query, client);
         let is_proxy = remote.address.is_trusted(is_trusted);
         // A proxy's connection is many clients', also if it does not say whose. Where there are no
         // addresses, connections are all that tells them apart.
@@ -69,36 +66,23 @@ impl Asked {
                 .proxy
                 .or((client != remote.address).then_some(remote.address)),
         };
-        // Who writes no log does not pay for what it would say.
-        let is_logged = state.log.is_on() || settings.slow_after.is_some();
-        let logged = is_logged.then_some(head);
+        let said = is_logged(state, &settings).then(|| {
+            let field = |name| head.headers.get(name).map(http::HeaderValue::as_bytes);
+            let target = head.uri.path_and_query();
+            Said {
+                method: head.method.as_str(),
+                target: target.map_or("", |target| target.as_str()),
+                range: field(header::RANGE),
+                user_agent: field(header::USER_AGENT),
+                referer: field(header::REFERER),
+                session: session_key(&viewer),
+            }
+        });
         let named = is_proxy.then(|| head.headers.get("x-request-id")).flatten();
         let id = named.and_then(RequestId::named);
         let id = id.unwrap_or_else(|| state.request_ids.next());
-        let mut record = record((id, logged), head.version, ends, &viewer, &cmcd);
-        settings.access.spare(&mut record);
-        state.log.begun(&record.session);
-        let started = Instant::now();
-        let time_scale = settings.time_scale;
-        let trace = settings.slow_after.map(|after| {
-            let connection = connection.as_deref();
-            Box::new(Tracing::begin(
-                after,
-                connection,
-                head.version,
-                (started, time_scale),
-            ))
-        });
-        let account = Account {
-            state: Arc::clone(state),
-            record,
-            trace,
-            connection,
-            held: None,
-            gzip_turn: None,
-            started,
-            time_scale,
-        };
+        let record = record((id, said), head.version, ends, &cmcd);
+        let account = begin(state, &settings, record, connection);
         Self {
             method,
             cmcd,
@@ -132,33 +116,121 @@ pub(super) fn fields_of(head: &http::request::Parts) -> Vec<(&str, &[u8])> {
         .collect()
 }
 
-/// What is known so far; without the head's texts if it is not given.
+/// The account of a request that is told by its target and its range; its client is who it comes from.
+pub(super) fn plain_account(
+    state: &Arc<MediaState>,
+    settings: &HttpSettings,
+    raw: &RawHead<'_>,
+    info: &Arc<ConnectionInfo>,
+) -> Box<Account> {
+    let (remote, cmcd) = (info.remote(), Cmcd::default());
+    let said = is_logged(state, settings).then(|| {
+        let query = raw.target.split_once('?').map(|(_, query)| query);
+        let viewer = viewer(settings, &cmcd, raw.pairs(), query, remote.address);
+        let field = |name: header::HeaderName| {
+            let mut fields = raw.fields.iter();
+            let field = fields.find(|field| field.name.eq_ignore_ascii_case(name.as_str()));
+            field.map(|field| field.value)
+        };
+        Said {
+            method: "GET",
+            target: raw.target,
+            range: field(header::RANGE),
+            user_agent: field(header::USER_AGENT),
+            referer: field(header::REFERER),
+            session: session_key(&viewer),
+        }
+    });
+    let id = state.request_ids.next();
+    let record = record((id, said), http::Version::HTTP_11, remote, &cmcd);
+    begin(state, settings, record, Some(Arc::clone(info)))
+}
+
+/// Who writes no log does not pay for what it would say.
+fn is_logged(state: &MediaState, settings: &HttpSettings) -> bool {
+    state.log.is_on() || settings.slow_after.is_some()
+}
+
+/// The account of a request begins now.
+fn begin(
+    state: &Arc<MediaState>,
+    settings: &HttpSettings,
+    mut record: RequestRecord,
+    connection: Option<Arc<ConnectionInfo>>,
+) -> Box<Account> {
+    settings.access.spare(&mut record);
+    state.log.begun(&record.session);
+    let (started, time_scale) = (Instant::now(), settings.time_scale);
+    let trace = settings.slow_after.map(|after| {
+        let clock = (started, time_scale);
+        let trace = Tracing::begin(after, connection.as_deref(), record.version, clock);
+        Box::new(trace)
+    });
+    Box::new(Account {
+        state: Arc::clone(state),
+        record,
+        trace,
+        connection,
+        held: None,
+        gzip_turn: None,
+        started,
+        time_scale,
+    })
+}
+
+fn viewer<'a, F>(
+    settings: &HttpSettings,
+    cmcd: &Cmcd,
+    fields: F,
+    query: Option<&str>,
+    client: Peer,
+) -> Viewer
+where
+    F: IntoIterator<Item = (&'a str, &'a [u8])> + Clone,
+{
+    let rule = &settings.session;
+    match client.ip() {
+        Some(IpAddr::V4(ip)) => rule.viewer(cmcd, fields, query, &ip.octets()),
+        Some(IpAddr::V6(ip)) => rule.viewer(cmcd, fields, query, &ip.octets()),
+        None => rule.viewer(cmcd, fields, query, b"unix:"),
+    }
+}
+
+fn session_key(viewer: &Viewer) -> SessionKey {
+    let name = viewer.name.clone();
+    SessionKey {
+        id: name.unwrap_or_else(|| format!("{:016x}", viewer.id)),
+        source: match viewer.found_by {
+            FoundBy::Cmcd => SessionSource::Cmcd,
+            FoundBy::Header => SessionSource::Header,
+            FoundBy::Cookie => SessionSource::Cookie,
+            FoundBy::Query => SessionSource::Query,
+            FoundBy::Address => SessionSource::Address,
+        },
+    }
+}
+
+/// What a request said, for the log.
+struct Said<'a> {
+    method: &'a str,
+    target: &'a str,
+    range: Option<&'a [u8]>,
+    user_agent: Option<&'a [u8]>,
+    referer: Option<&'a [u8]>,
+    session: SessionKey,
+}
+
+/// What is known so far; without what it said if nobody wants to know.
 fn record(
-    (id, head): (RequestId, Option<&http::request::Parts>),
+    (id, said): (RequestId, Option<Said<'_>>),
     version: http::Version,
     remote: Remote,
-    viewer: &Viewer,
     cmcd: &Cmcd,
 ) -> RequestRecord {
-    let field = |name: header::HeaderName| {
-        let value = head?.headers.get(name)?.as_bytes();
+    let kept = |value: &[u8]| {
         let kept = &value[..value.len().min(LOGGED_FIELD_BYTES_MAX)];
-        Some(String::from_utf8_lossy(kept).into_owned())
+        String::from_utf8_lossy(kept).into_owned()
     };
-    let source = match viewer.found_by {
-        FoundBy::Cmcd => SessionSource::Cmcd,
-        FoundBy::Header => SessionSource::Header,
-        FoundBy::Cookie => SessionSource::Cookie,
-        FoundBy::Query => SessionSource::Query,
-        FoundBy::Address => SessionSource::Address,
-    };
-    let session = head.map(|_| SessionKey {
-        id: viewer
-            .name
-            .clone()
-            .unwrap_or_else(|| format!("{:016x}", viewer.id)),
-        source,
-    });
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -169,23 +241,21 @@ fn record(
         first_byte_time: None,
         remote: remote.address,
         proxy: remote.proxy,
-        method: head.map_or_else(String::new, |head| head.method.as_str().to_owned()),
-        target: head
-            .and_then(|head| head.uri.path_and_query())
-            .map_or_else(String::new, ToString::to_string),
+        method: said.as_ref().map_or("", |said| said.method).to_owned(),
+        target: said.as_ref().map_or("", |said| said.target).to_owned(),
         version,
-        range: field(header::RANGE),
+        range: said.as_ref().and_then(|said| said.range).map(kept),
         status: 0,
         bytes_sent: 0,
         bytes_from_ram: 0,
         bytes_from_flash: 0,
         bytes_from_disk: 0,
-        session,
+        user_agent: said.as_ref().and_then(|said| said.user_agent).map(kept),
+        referer: said.as_ref().and_then(|said| said.referer).map(kept),
+        session: said.map(|said| said.session),
         device: None,
         chain: None,
         cache: None,
-        user_agent: field(header::USER_AGENT),
-        referer: field(header::REFERER),
         queue_time: Duration::ZERO,
         disk_time: Duration::ZERO,
         bit_rate: cmcd.bit_rate,
@@ -196,28 +266,27 @@ fn record(
 
 #[cfg(test)]
 mod tests {
-    use http::Request;
-
     use super::*;
 
     #[test]
     fn the_log_keeps_the_beginning_of_long_fields_only() {
         let long = "x".repeat(15_000);
-        let request = Request::builder()
-            .header(header::USER_AGENT, &long)
-            .header(header::REFERER, "short");
-        let (head, _) = request.body(()).expect("a request").into_parts();
-        let viewer = Viewer {
-            id: 1,
-            found_by: FoundBy::Address,
-            name: None,
+        let said = Said {
+            method: "GET",
+            target: "/",
+            range: None,
+            user_agent: Some(long.as_bytes()),
+            referer: Some(b"short"),
+            session: SessionKey {
+                id: String::new(),
+                source: SessionSource::Address,
+            },
         };
         let remote = SocketAddr::from(([127, 0, 0, 1], 9));
         let kept = record(
-            (RequestId::Own(1), Some(&head)),
-            head.version,
+            (RequestId::Own(1), Some(said)),
+            http::Version::HTTP_11,
             remote.into(),
-            &viewer,
             &Cmcd::default(),
         );
         assert_eq!(kept.user_agent.as_deref(), Some(&long[..1024]));

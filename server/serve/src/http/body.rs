@@ -136,7 +136,7 @@ pub struct ReplyBody {
     steps: VecDeque<Next>,
     asking: Option<Asking>,
     left_bytes: u64,
-    account: Account,
+    account: Box<Account>,
     /// How often in a row what was there a moment ago was not.
     vain: u32,
     pacer: Option<Pacer>,
@@ -223,7 +223,7 @@ impl Account {
 
 impl ReplyBody {
     /// A body that was made here, perhaps an empty one.
-    pub(super) fn made(bytes: Bytes, account: Account) -> Self {
+    pub(super) fn made(bytes: Bytes, account: Box<Account>) -> Self {
         let left_bytes = bytes.len() as u64;
         let mut steps = VecDeque::new();
         if left_bytes > 0 {
@@ -241,12 +241,20 @@ impl ReplyBody {
         }
     }
 
+    /// A body of pieces that are there, all of one part of so many bytes.
+    pub(super) fn at_hand(pieces: Vec<Piece>, left_bytes: u64, account: Box<Account>) -> Self {
+        let mut body = Self::made(Bytes::new(), account);
+        body.steps = pieces.into_iter().map(Next::Piece).collect();
+        body.left_bytes = left_bytes;
+        body
+    }
+
     /// A body of parts; of the first, the reply and its first piece are there.
     pub(super) fn parts(
         body: headlong_http::Body,
         first: (Begun, Piece),
         (asking, shared): (Asking, Shared),
-        account: Account,
+        account: Box<Account>,
     ) -> Self {
         let left_bytes = body.length();
         let mut steps = VecDeque::new();

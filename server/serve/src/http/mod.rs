@@ -17,6 +17,7 @@ mod door;
 mod expecting;
 mod explain;
 mod gzip;
+mod known;
 mod lookup;
 mod pulled;
 mod service;

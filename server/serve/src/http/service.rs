@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use headlong_engine::{Failure, Refusal, Request as EngineRequest, StreamId};
 use headlong_http::{
-    Method, Object, PathToken, RelativePath, ReplyPlan, Status, cmsd_dynamic, gzip_tag,
+    Cmcd, Method, Object, PathToken, RelativePath, ReplyPlan, Status, cmsd_dynamic, gzip_tag,
 };
 use headlong_library::{FileEntry, ResolveError};
 use headlong_units::BitRate;
@@ -23,6 +23,7 @@ use super::door::{Asks, Denied};
 use super::expecting::expect_next;
 use super::explain::explain;
 use super::gzip::gzip;
+use super::known::{self, KnownReplies, OfCopies};
 use super::pulled;
 use super::small_texts::{gzip_turn, may_be_gzipped};
 use super::source::LibrarySource;
@@ -30,18 +31,20 @@ use super::state::{HttpSettings, MediaState};
 use crate::config;
 use crate::disk::{Piece, PieceInfo};
 use crate::log::{ServerTiming, Stage};
-use crate::net::NoBody;
+use crate::net::{Answers, AtHand, ConnectionInfo, NoBody, RawHead};
 
 /// The media listener's service. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct MediaService {
     state: Arc<MediaState>,
+    known: Arc<KnownReplies>,
 }
 
 impl MediaService {
     /// Serves what the state has.
     pub fn new(state: Arc<MediaState>) -> Self {
-        Self { state }
+        let known = Arc::default();
+        Self { state, known }
     }
 }
 
@@ -51,12 +54,22 @@ impl Service<Request<NoBody>> for MediaService {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<NoBody>) -> Self::Future {
-        let state = Arc::clone(&self.state);
-        Box::pin(async move { Ok(respond(state, request).await) })
+        let (state, known) = (Arc::clone(&self.state), Arc::clone(&self.known));
+        Box::pin(async move { Ok(respond(state, &known, request).await) })
     }
 }
 
-async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<ReplyBody> {
+impl Answers<ReplyBody> for MediaService {
+    fn at_hand(&self, head: &RawHead<'_>, info: &Arc<ConnectionInfo>) -> Option<AtHand<ReplyBody>> {
+        known::recall(&self.known, &self.state, head, info)
+    }
+}
+
+async fn respond(
+    state: Arc<MediaState>,
+    known: &KnownReplies,
+    request: Request<NoBody>,
+) -> Response<ReplyBody> {
     let (head, _) = request.into_parts();
     let mut asked = Asked::new(&state, &head);
     let origin = head
@@ -99,7 +112,7 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
     }
     let now = asked.account.record.start_unix_ms / 1000;
     let mut retry_after = None;
-    let answer = answer.unwrap_or_else(|none| {
+    let mut answer = answer.unwrap_or_else(|none| {
         if let NoAnswer::TooMany = none {
             let address = asked.account.record.remote.host();
             state.warn(|| {
@@ -115,6 +128,7 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
         Answer::without_bytes(plan)
     });
     asked.account.turn(Stage::Other);
+    let of_copies = answer.of_copies.take();
     let mut response = build(answer, &asked.settings, &head, asked.account);
     let status = response.status();
     let headers = response.headers_mut();
@@ -127,6 +141,9 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
     if let Some(after) = retry_after {
         let seconds = after.0.div_ceil(1_000_000_000).max(1);
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if let Some(made) = of_copies {
+        known::keep(known, (&head, &settings), made, &response);
     }
     response
 }
@@ -336,7 +353,11 @@ async fn fetch(
             let pace = asked.settings.access.pace(path);
             asking.pacer = pace.pacer(headlong_units::Instant::ZERO, bit_rate);
             add_cmsd(&mut plan, asked, (path, file));
+            let is_of_copies = begun.reply.is_of_copies() && asked.cmcd == Cmcd::default();
             Ok(Answer {
+                of_copies: is_of_copies
+                    .then(|| OfCopies::of(&plan, path, file))
+                    .flatten(),
                 first: Some((begun, piece, asking)),
                 ..Answer::without_bytes(plan)
             })
@@ -382,7 +403,7 @@ fn build(
     answer: Answer,
     settings: &HttpSettings,
     head: &http::request::Parts,
-    mut account: Account,
+    mut account: Box<Account>,
 ) -> Response<ReplyBody> {
     let ReplyPlan {
         status,

@@ -5,15 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use headlong_http::Peer;
-use http::{Request, Response};
 use http_body::Body;
-use hyper::service::Service;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::NoBody;
+use super::at_hand::Answers;
 use super::connection::serve_connection;
 use super::context::ListenerContext;
 use super::counters::add;
@@ -36,7 +34,7 @@ pub async fn serve_listener<S, B>(
     context: ListenerContext,
     mut shutdown: Shutdown,
 ) where
-    S: Service<Request<NoBody>, Response = Response<B>> + Clone + Send + Sync + 'static,
+    S: Answers<B> + Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     B: Body + Send + 'static,
@@ -116,7 +114,7 @@ async fn serve_accepted<S, B>(
     shutdown: Shutdown,
     trouble: &AcceptTrouble,
 ) where
-    S: Service<Request<NoBody>, Response = Response<B>> + Send + Sync + 'static,
+    S: Answers<B> + Send + Sync + 'static,
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     B: Body + Send + 'static,

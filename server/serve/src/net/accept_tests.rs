@@ -2,6 +2,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use http::{Request, Response};
 use http_body_util::Full;
 use hyper::service::service_fn;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -9,9 +10,9 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::net::NoBody;
 use crate::net::{ConnectionCounters, Limits, TcpOptions, TrustedProxies};
 use crate::net::{ConnectionInfo, ShutdownTrigger, bind_local, shutdown};
+use crate::net::{NoBody, NothingAtHand};
 
 struct Server {
     address: SocketAddr,
@@ -34,7 +35,7 @@ fn serve(limits: Limits) -> Server {
     let counters = Arc::new(ConnectionCounters::default());
     let context = ListenerContext::new(limits, TcpOptions::default(), Arc::clone(&counters));
     let (trigger, signal) = shutdown();
-    let service = service_fn(answer);
+    let service = NothingAtHand(service_fn(answer));
     let task = tokio::spawn(serve_listener(listener, None, service, context, signal));
     Server {
         address,
@@ -164,6 +165,7 @@ async fn a_listener_for_proxies_serves_those_alone_who_say_for_whom_they_speak()
         let text = info.expect("given").remote().address.to_string();
         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(text))))
     });
+    let service = NothingAtHand(service);
     tokio::spawn(serve_listener(listener, None, service, context, signal));
     let request = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     let header = "PROXY TCP4 192.0.2.7 10.0.0.9 4711 80\r\n";

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
-use http::{Request, Response};
 use http_body::Body;
 use hyper::server::conn::http2;
-use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::AsyncRead;
 use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::BoxError;
+use super::at_hand::Answers;
 use super::context::ListenerContext;
 use super::counters::{ConnectionCounters, Gauged, add};
 use super::http1;
@@ -30,7 +30,6 @@ use super::shutdown::Shutdown;
 use super::sniff::{Sniffed, Speaks};
 use super::timed::TimedStream;
 use super::tracked::Tracked;
-use super::{BoxError, NoBody};
 
 /// How long a connection that was asked to close may take for it.
 const CLOSE_GRACE: Duration = Duration::from_secs(3);
@@ -66,7 +65,7 @@ pub async fn serve_connection<IO, S, B>(
 ) -> End
 where
     IO: AsyncRead + Outlet + Unpin + Send + 'static,
-    S: Service<Request<NoBody>, Response = Response<B>> + Send + Sync + 'static,
+    S: Answers<B> + Send + Sync + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
     B: Body + Send + 'static,
@@ -127,7 +126,7 @@ async fn drive<IO, S, B>(
 ) -> End
 where
     IO: AsyncRead + Outlet + Unpin + Send + 'static,
-    S: Service<Request<NoBody>, Response = Response<B>> + Send + Sync + 'static,
+    S: Answers<B> + Send + Sync + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
     B: Body + Send + 'static,

@@ -2,6 +2,7 @@ use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
+use http::{Request, Response};
 use http_body_util::Full;
 use hyper::service::service_fn;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -9,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::*;
-use crate::net::{Limits, TcpOptions};
+use crate::net::{Limits, NoBody, NothingAtHand, TcpOptions};
 use crate::net::{ShutdownTrigger, shutdown};
 
 struct Server {
@@ -42,7 +43,7 @@ fn serve(limits: Limits) -> Server {
         far,
         remote.into(),
         None,
-        service_fn(answer),
+        NothingAtHand(service_fn(answer)),
         context,
         signal,
     ));
@@ -336,7 +337,7 @@ where
         far,
         SocketAddr::from((Ipv4Addr::LOCALHOST, 1)).into(),
         None,
-        service_fn(reply),
+        NothingAtHand(service_fn(reply)),
         ListenerContext::new(Limits::default(), TcpOptions::default(), Arc::default()),
         signal,
     ));

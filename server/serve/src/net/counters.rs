@@ -17,6 +17,7 @@ pub struct ConnectionCounters {
     pub(super) proxy_refusals: AtomicU64,
     pub(super) address_refusals: AtomicU64,
     pub(super) heads_refused: AtomicU64,
+    pub(super) replies_at_hand: AtomicU64,
     pub(super) drain_aborts: AtomicU64,
 }
 
@@ -48,6 +49,8 @@ pub struct ConnectionCounts {
     pub address_refusals: u64,
     /// Requests over HTTP/1.1 that could not be understood or were too long, and are in no log.
     pub heads_refused: u64,
+    /// Replies over HTTP/1.1 that were at hand when they were asked for.
+    pub replies_at_hand: u64,
     /// Connections cut because they had not finished when the drain ended.
     pub drain_aborts: u64,
 }
@@ -68,6 +71,7 @@ impl ConnectionCounters {
             proxy_refusals: self.proxy_refusals.load(Relaxed),
             address_refusals: self.address_refusals.load(Relaxed),
             heads_refused: self.heads_refused.load(Relaxed),
+            replies_at_hand: self.replies_at_hand.load(Relaxed),
             drain_aborts: self.drain_aborts.load(Relaxed),
         }
     }

@@ -6,13 +6,15 @@
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use headlong_http::HttpDate;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
 
 use super::NoBody;
+use super::at_hand::RawHead;
 use super::limits::Limits;
 
 /// More fields than any limit allows.
@@ -28,17 +30,32 @@ pub(super) struct Head {
     pub(super) has_body: bool,
 }
 
+/// What came of a head.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "handed on at once, and a box costs more than the copy"
+)]
+#[derive(Debug)]
+pub(super) enum Taken<R> {
+    /// The reply is at hand.
+    AtHand(R),
+    /// The service has to be asked.
+    Request(Head),
+}
+
 /// One field: where its name and value are.
 type Field = (Range<usize>, Range<usize>);
 
-/// Takes a whole head from the front of `buffer`; `None` if its end has not come yet.
+/// Takes a whole head from the front of `buffer`; `None` if its end has not come yet. `at_hand` is asked
+/// first whether there is a reply to it already.
 ///
 /// # Errors
 /// The status to answer with, before the connection is closed.
-pub(super) fn take_head(
+pub(super) fn take_head<R>(
     buffer: &mut BytesMut,
     limits: &Limits,
-) -> Result<Option<Head>, StatusCode> {
+    at_hand: impl FnOnce(&RawHead<'_>) -> Option<R>,
+) -> Result<Option<Taken<R>>, StatusCode> {
     let bytes_max = limits.header_bytes_max.max(8192);
     let mut fields = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; FIELDS_MAX];
     let allowed = &mut fields[..limits.headers_max.min(FIELDS_MAX)];
@@ -51,6 +68,13 @@ pub(super) fn take_head(
         }
         Err(_) => return Err(StatusCode::BAD_REQUEST),
     };
+    if let (Some("GET"), Some(1), Some(target)) = (parsed.method, parsed.version, parsed.path) {
+        let fields = &*parsed.headers;
+        if let Some(reply) = at_hand(&RawHead { target, fields }) {
+            buffer.advance(length);
+            return Ok(Some(Taken::AtHand(reply)));
+        }
+    }
     let start = buffer.as_ptr().addr();
     let place = |part: &[u8]| {
         let from = part.as_ptr().addr() - start;
@@ -69,7 +93,8 @@ pub(super) fn take_head(
         *field = (place(known.name.as_bytes()), place(known.value));
     }
     let block = buffer.split_to(length).freeze();
-    head_of(&block, (method, target, version), &places[..count]).map(Some)
+    let head = head_of(&block, (method, target, version), &places[..count])?;
+    Ok(Some(Taken::Request(head)))
 }
 
 fn head_of(
@@ -174,14 +199,7 @@ pub(super) fn write_head(
     out: &mut Vec<u8>,
 ) {
     let is_old = framing.version == Version::HTTP_10;
-    out.extend_from_slice(opening(framing.version));
-    out.extend_from_slice(status.as_str().as_bytes());
-    out.push(b' ');
-    out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
-    out.extend_from_slice(b"\r\n");
-    for (name, value) in headers {
-        write_field(out, name.as_str(), value.as_bytes());
-    }
+    write_fields(status, headers, framing.version, out);
     if let Some(length) = framing.length {
         write_field(out, "content-length", length.to_string().as_bytes());
     }
@@ -193,6 +211,38 @@ pub(super) fn write_head(
     if !headers.contains_key(header::DATE) {
         write_date(out);
     }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_fields(status: StatusCode, headers: &HeaderMap, version: Version, out: &mut Vec<u8>) {
+    out.extend_from_slice(opening(version));
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
+    out.extend_from_slice(b"\r\n");
+    for (name, value) in headers {
+        write_field(out, name.as_str(), value.as_bytes());
+    }
+}
+
+/// The head of a reply over HTTP/1.1 to be kept at hand; `None` if it has a date, or says nothing of its
+/// length.
+pub(crate) fn head_text(status: StatusCode, headers: &HeaderMap) -> Option<Arc<[u8]>> {
+    let is_fit =
+        headers.contains_key(header::CONTENT_LENGTH) && !headers.contains_key(header::DATE);
+    is_fit.then(|| {
+        let mut text = Vec::with_capacity(512);
+        write_fields(status, headers, Version::HTTP_11, &mut text);
+        text.into()
+    })
+}
+
+/// The end of a head that was at hand.
+pub(super) fn end_head(keeps_alive: bool, out: &mut Vec<u8>) {
+    if !keeps_alive {
+        write_field(out, "connection", b"close");
+    }
+    write_date(out);
     out.extend_from_slice(b"\r\n");
 }
 

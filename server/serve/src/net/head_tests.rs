@@ -1,8 +1,17 @@
 use super::*;
 use proptest::prelude::*;
 
+/// A request for which nothing is at hand.
+fn take_from(buffer: &mut BytesMut) -> Result<Option<Head>, StatusCode> {
+    let taken = take_head(buffer, &Limits::default(), |_| None::<()>)?;
+    Ok(taken.map(|taken| match taken {
+        Taken::Request(head) => head,
+        Taken::AtHand(()) => panic!("nothing is at hand"),
+    }))
+}
+
 fn take(text: &str) -> Result<Option<Head>, StatusCode> {
-    take_head(&mut BytesMut::from(text), &Limits::default())
+    take_from(&mut BytesMut::from(text))
 }
 
 fn status_of(text: &str) -> StatusCode {
@@ -14,10 +23,40 @@ fn head(text: &str) -> Head {
 }
 
 #[test]
+fn only_a_get_of_http_1_1_that_is_whole_can_be_at_hand() {
+    let taken = |text: &str, is_at_hand: bool| {
+        let mut buffer = BytesMut::from(text);
+        let mut asked = Vec::new();
+        let at_hand = |head: &RawHead<'_>| {
+            asked.push(head.target.to_owned());
+            asked.extend(head.pairs().map(|(name, _)| name.to_owned()));
+            is_at_hand.then_some(())
+        };
+        let taken = take_head(&mut buffer, &Limits::default(), at_hand);
+        let is_taken = matches!(taken, Ok(Some(Taken::AtHand(()))));
+        (is_taken, asked.join(" "), buffer)
+    };
+    let text = "\r\nGET /a?b HTTP/1.1\r\nHost: h\r\nRange: x\r\n\r\nGET /next";
+    let (is_taken, asked, rest) = taken(text, true);
+    assert_eq!((is_taken, asked.as_str()), (true, "/a?b Host Range"));
+    assert_eq!(&rest[..], b"GET /next");
+    let (is_taken, asked, rest) = taken(text, false);
+    assert_eq!((is_taken, asked.as_str()), (false, "/a?b Host Range"));
+    assert_eq!(&rest[..], b"GET /next", "the service is asked in full");
+    for other in [
+        "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n",
+        "GET / HTTP/1.0\r\nHost: h\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: h\r\n",
+    ] {
+        assert_eq!(taken(other, true).1, "", "{other}");
+    }
+}
+
+#[test]
 fn a_head_is_taken_whole_and_nothing_behind_it() {
     let text = "\r\nGET /a?b HTTP/1.1\r\nHost: h\r\nX:  1 \r\nx: 2\r\n\r\nGET /next";
     let mut buffer = BytesMut::from(text);
-    let taken = take_head(&mut buffer, &Limits::default());
+    let taken = take_from(&mut buffer);
     let request = taken.expect("understood").expect("whole").request;
     assert_eq!(request.uri(), "/a?b");
     assert_eq!(request.version(), Version::HTTP_11);
@@ -31,7 +70,7 @@ fn a_cut_head_is_waited_for_and_left_as_it_is() {
     let text = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
     for cut in 0..text.len() {
         let mut buffer = BytesMut::from(&text[..cut]);
-        let taken = take_head(&mut buffer, &Limits::default());
+        let taken = take_from(&mut buffer);
         assert!(taken.expect("not wrong yet").is_none(), "cut at {cut}");
         assert_eq!(&buffer[..], &text.as_bytes()[..cut]);
     }
@@ -148,7 +187,7 @@ proptest! {
     ) {
         let whole = [line.as_bytes(), &bytes, end.as_bytes()].concat();
         let mut buffer = BytesMut::from(&whole[..]);
-        if let Ok(Some(_)) = take_head(&mut buffer, &Limits::default()) {
+        if let Ok(Some(_)) = take_from(&mut buffer) {
             prop_assert!(whole.ends_with(&buffer), "what is behind the head is untouched");
         }
     }

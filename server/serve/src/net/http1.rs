@@ -25,8 +25,9 @@ use http_body::Body;
 use hyper::service::Service;
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
+use super::at_hand::{Answers, AtHand, RawHead};
 use super::counters::add;
-use super::head::{Framing, Head, opening, take_head, write_head};
+use super::head::{Framing, Head, Taken, end_head, opening, take_head, write_head};
 use super::info::ConnectionInfo;
 use super::outlet::{Outgoing, Outlet, Pins};
 use super::silence::Silence;
@@ -36,6 +37,8 @@ use super::{BoxError, NoBody};
 const READ_BYTES: usize = 4096;
 /// Most pieces that are put into one call.
 const PIECES_MAX: usize = 64;
+/// A reply up to so many bytes is copied behind its head, which costs less than to send both as a list.
+const JOINED_BYTES_MAX: usize = 8 << 10;
 /// Most bytes that are taken out of a body before some have been written.
 const AHEAD_BYTES_MAX: usize = 2 << 20;
 
@@ -64,7 +67,7 @@ pub(super) async fn serve<IO, S, B>(
 ) -> Result<(), BoxError>
 where
     IO: AsyncRead + Outlet + Unpin,
-    S: Service<Request<NoBody>, Response = Response<B>>,
+    S: Answers<B>,
     S::Error: Into<BoxError>,
     B: Body,
     B::Data: Outgoing,
@@ -78,11 +81,18 @@ where
         pins: Pins::default(),
     };
     loop {
-        match connection.next_head(is_asked_to_close).await? {
-            Ok(Some(head)) => {
+        match connection.next_head(service, is_asked_to_close).await? {
+            Ok(Some(taken)) => {
                 // Boxed, so that a connection that is idle is not as large as one that answers.
-                let answer = Box::pin(connection.answer(head, service, is_asked_to_close));
-                if !answer.await? {
+                let keeps_alive = match taken {
+                    Taken::AtHand(reply) => {
+                        Box::pin(connection.hand_over(reply, is_asked_to_close)).await?
+                    }
+                    Taken::Request(head) => {
+                        Box::pin(connection.answer(head, service, is_asked_to_close)).await?
+                    }
+                };
+                if !keeps_alive {
                     break;
                 }
                 if !connection.buffer.is_empty() {
@@ -105,14 +115,17 @@ where
 
 impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
     /// The next request; `None` if there is none to come, a status if it cannot be understood.
-    async fn next_head(
+    async fn next_head<S: Answers<B>, B>(
         &mut self,
+        service: &S,
         is_asked_to_close: &AtomicBool,
-    ) -> io::Result<Result<Option<Head>, StatusCode>> {
+    ) -> io::Result<Result<Option<Taken<AtHand<B>>>, StatusCode>> {
         loop {
             if !self.buffer.is_empty() {
+                let info = self.info;
+                let at_hand = |head: &RawHead<'_>| service.at_hand(head, info);
                 // Empty lines before a request are no part of it (RFC 9112 2.2).
-                match take_head(&mut self.buffer, self.info.limits()) {
+                match take_head(&mut self.buffer, info.limits(), at_hand) {
                     Ok(None) => {}
                     known => return Ok(known),
                 }
@@ -168,6 +181,34 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
             Some(silence) => silence.watch(cx, &mut self.stream, opening),
             None => Ok(()),
         }
+    }
+
+    /// Sends a reply that was at hand; whether another request may follow.
+    async fn hand_over<B>(
+        &mut self,
+        reply: AtHand<B>,
+        is_asked_to_close: &AtomicBool,
+    ) -> Result<bool, BoxError>
+    where
+        B: Body,
+        B::Data: Outgoing,
+        B::Error: Into<BoxError>,
+    {
+        let AtHand {
+            head,
+            body,
+            active: _active,
+        } = reply;
+        add(&self.info.counters().replies_at_hand);
+        let keeps_alive = !self.info.is_used_up() && !is_asked_to_close.load(Relaxed);
+        let length = body.size_hint().exact();
+        let joined = length.filter(|length| *length <= JOINED_BYTES_MAX as u64);
+        let mut text = Vec::with_capacity(head.len() + 128 + joined.unwrap_or(0) as usize);
+        text.extend_from_slice(&head);
+        end_head(keeps_alive, &mut text);
+        let body = pin!(body);
+        self.send(io::Cursor::new(text), body, length).await?;
+        Ok(keeps_alive && !is_asked_to_close.load(Relaxed))
     }
 
     /// Answers one request; whether another may follow.
@@ -268,6 +309,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
     {
         loop {
             sending.gather(cx, body);
+            sending.join();
             if sending.has_something() {
                 ready!(sending.poll_write(cx, &mut self.stream, &mut self.pins))?;
                 self.info.note_left(sending.unwritten_bytes());
@@ -388,6 +430,24 @@ impl<D: Outgoing> Sending<D> {
         }
     }
 
+    /// Puts a small reply that is all there into one piece with its head.
+    fn join(&mut self) {
+        let is_begun = self.head.position() > 0 || !self.head.has_remaining();
+        let is_small = self.is_ended && self.ahead_bytes <= JOINED_BYTES_MAX;
+        if is_begun || !is_small || self.pieces.is_empty() {
+            return;
+        }
+        for piece in &mut self.pieces {
+            while piece.has_remaining() {
+                let chunk = piece.chunk();
+                self.head.get_mut().extend_from_slice(chunk);
+                piece.advance(chunk.len());
+            }
+        }
+        self.ahead_bytes = 0;
+        D::drop_all(self.pieces.drain(..));
+    }
+
     fn take(&mut self, data: D) {
         let bytes = data.remaining();
         if bytes == 0 {
@@ -446,9 +506,10 @@ impl<D: Outgoing> Sending<D> {
             count += piece.chunks_vectored(&mut slices[count..]);
         }
         let slices = &slices[..count];
-        let written = match is_file_next {
-            true => stream.as_mut().poll_write_more(cx, slices),
-            false => stream.as_mut().poll_write_vectored(cx, slices),
+        let written = match (is_file_next, slices) {
+            (true, _) => stream.as_mut().poll_write_more(cx, slices),
+            (false, [only]) => stream.as_mut().poll_write(cx, only),
+            (false, _) => stream.as_mut().poll_write_vectored(cx, slices),
         };
         let written = ready!(written)?;
         if written == 0 {

@@ -297,7 +297,7 @@ impl ConnectionInfo {
     }
 
     /// A head is complete. The guard belongs to the reply and its bytes.
-    pub(super) fn begin_request(self: &Arc<Self>, version: http::Version) -> ActiveRequest {
+    pub(crate) fn begin_request(self: &Arc<Self>, version: http::Version) -> ActiveRequest {
         self.http2.store(version == http::Version::HTTP_2, Relaxed);
         self.requests.fetch_add(1, Relaxed);
         self.active.fetch_add(1, Relaxed);
@@ -352,7 +352,7 @@ impl ConnectionInfo {
 
 /// A request in progress; it ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct ActiveRequest(Arc<ConnectionInfo>);
+pub struct ActiveRequest(Arc<ConnectionInfo>);
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {

@@ -22,6 +22,7 @@
 
 mod accept;
 mod address;
+mod at_hand;
 mod by_address;
 mod connection;
 mod context;
@@ -49,11 +50,13 @@ mod tracked;
 
 pub use accept::serve_listener;
 pub use address::ListenAddress;
+pub use at_hand::{Answers, AtHand, NothingAtHand, RawHead};
 pub use by_address::{ByAddress, Held, Subscriber};
 pub use connection::{End, serve_connection};
 pub use context::ListenerContext;
 pub use counters::{ConnectionCounters, ConnectionCounts};
-pub use info::ConnectionInfo;
+pub(crate) use head::head_text;
+pub use info::{ActiveRequest, ConnectionInfo};
 pub use limits::Limits;
 #[cfg(test)]
 pub(crate) use listen::bind_local;

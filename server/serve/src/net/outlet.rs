@@ -181,6 +181,9 @@ where
 #[cfg(test)]
 impl Outlet for tokio::io::DuplexStream {}
 
+/// To hold fewer blocks costs less than to ask the kernel.
+const HELD_MIN: usize = 4;
+
 /// Blocks that a socket may still hold bytes of.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
@@ -203,9 +206,9 @@ impl Pins {
         }
     }
 
-    /// Lets go of what the other end has.
+    /// Lets go of what the other end has; it is asked only if there are several.
     pub(super) fn release(&mut self, outlet: &impl Outlet) {
-        if self.held.is_empty() {
+        if self.held.len() < HELD_MIN {
             return;
         }
         let Some(unconfirmed) = outlet.unconfirmed_bytes() else {

@@ -13,9 +13,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio_rustls::TlsConnector;
 
 use super::*;
-use crate::net::NoBody;
 use crate::net::{ConnectionCounters, End, Limits, serve_connection, shutdown};
 use crate::net::{ListenerContext, TcpOptions};
+use crate::net::{NoBody, NothingAtHand};
 
 struct Files {
     dir: TempDir,
@@ -242,7 +242,7 @@ async fn http2_is_served_over_tls_and_a_silent_client_is_not_waited_for() {
             far,
             remote.into(),
             acceptor,
-            service,
+            NothingAtHand(service),
             context,
             signal.clone(),
         ))

@@ -30,7 +30,7 @@ use headlong_engine::{PartInMemory, Slot, StreamId};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 pub(crate) use table::PieceOf;
-use table::{Table, Used};
+use table::{Run, Table, Used};
 
 /// One huge page.
 pub(crate) const BLOCK_BYTES: usize = 2 << 20;
@@ -111,10 +111,11 @@ struct Filling {
     next: usize,
 }
 
-/// Bytes in the file that stay what they are as long as this exists.
+/// Bytes in the file that stay what they are as long as this exists: of some places of a block.
 #[derive(Debug)]
 pub(crate) struct Kept {
     place: u32,
+    count: u32,
     used: Arc<Used>,
 }
 
@@ -186,11 +187,12 @@ impl Hot {
         let place = self.places[slot.0 as usize].load(Ordering::Relaxed);
         let place = NonZeroU32::new(place)?.get() - 1;
         let used = table.look(place);
-        Some(Kept { place, used })
+        let count = 1;
+        Some(Kept { place, count, used })
     }
 
-    /// The copies of `start..end` of a part for whose reader nothing has to be read, each with the
-    /// bytes of it that are meant; `None` if there is any without one, or the engine is to see this
+    /// The copies of `start..end` of a part for whose reader nothing has to be read, in runs, each with
+    /// the bytes of it that are meant; `None` if there is any without one, or the engine is to see this
     /// request.
     pub(super) fn look_at(
         &self,
@@ -208,12 +210,15 @@ impl Hot {
         self.earn(end - start);
         self.unseen_requests.fetch_add(1, Ordering::Relaxed);
         self.unseen_bytes.fetch_add(end - start, Ordering::Relaxed);
-        let meant = |(number, (place, used)): (u64, (u32, Arc<Used>))| {
-            let from = start.saturating_sub(number * piece).min(piece);
-            let to = (end - number * piece).min(piece);
-            (Kept { place, used }, from as u32, to as u32)
+        let mut run_start = first * piece;
+        let meant = |Run { place, count, used }: Run| {
+            let bytes = u64::from(count) * piece;
+            let from = start.saturating_sub(run_start);
+            let to = (end - run_start).min(bytes);
+            run_start += bytes;
+            (Kept { place, count, used }, from as u32, to as u32)
         };
-        Some((first..).zip(found).map(meant).collect())
+        Some(found.into_iter().map(meant).collect())
     }
 
     /// The slots whose copies [`Hot::look_at`] gave since the last call.
@@ -416,23 +421,23 @@ impl Hot {
         }
     }
 
-    /// The bytes of a copy.
+    /// The bytes of some copies.
     pub(super) fn bytes<'a>(&'a self, kept: &'a Kept, start: u32, end: u32) -> &'a [u8] {
         let offset = kept.place as usize * self.piece_bytes;
         assert!(
-            start <= end && end as usize <= self.piece_bytes,
+            start <= end && end as usize <= kept.count as usize * self.piece_bytes,
             "beyond the copy"
         );
-        // SAFETY: the place was written before anybody could have a `Kept` of it, and neither written
-        // nor emptied as long as that lives; it is within the file, whose length never changes, and
-        // within the mapping, which lives as long as `self`.
+        // SAFETY: the places were written before anybody could have a `Kept` of them, and are neither
+        // written nor emptied as long as that lives; they are within the file, whose length never
+        // changes, and within the mapping, which lives as long as `self`.
         unsafe {
             let base = self.mapping.as_ptr().add(offset + start as usize);
             std::slice::from_raw_parts(base, (end - start) as usize)
         }
     }
 
-    /// Where in the file a copy is.
+    /// Where in the file they begin.
     pub(super) fn offset(&self, kept: &Kept) -> u64 {
         u64::from(kept.place) * self.piece_bytes as u64
     }

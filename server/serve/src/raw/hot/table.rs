@@ -74,6 +74,14 @@ pub(super) struct Used {
     pub(super) pin: Arc<()>,
 }
 
+/// Pieces that follow one another in their file and in a block.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) place: u32,
+    pub(super) count: u32,
+    pub(super) used: Arc<Used>,
+}
+
 /// The copies of a stream.
 #[derive(Debug, Default)]
 struct File {
@@ -104,8 +112,9 @@ impl Block {
         (self.is_hole, self.uses) = (false, 1);
     }
 
-    fn look(&mut self) -> Arc<Used> {
-        self.uses = (self.uses + 1).min(USES_MAX);
+    /// Somebody looks at so many places of it.
+    fn look(&mut self, count: u32) -> Arc<Used> {
+        self.uses = (self.uses + count).min(USES_MAX);
         Arc::clone(&self.used_by)
     }
 }
@@ -143,7 +152,7 @@ impl Table {
 
     /// Somebody looks at a place.
     pub(super) fn look(&mut self, place: u32) -> Arc<Used> {
-        self.block_of(place as usize).look()
+        self.block_of(place as usize).look(1)
     }
 
     /// A place has a slot's bytes from now on.
@@ -224,14 +233,16 @@ impl Table {
         self.residents -= usize::from(was_resident);
     }
 
-    /// The places of some pieces of a part, if all of them have one, nothing has to be read for who
-    /// asks for `range` of it, and nobody else has to be told of this request.
+    /// Where some pieces of a part are, in as few runs as there are, if all of them are somewhere,
+    /// nothing has to be read for who asks for `range` of it, and nobody else has to be told of this
+    /// request.
     pub(super) fn find(
         &mut self,
         (stream, part): (StreamId, u32),
         numbers: std::ops::RangeInclusive<u32>,
         (start, end): (u64, u64),
-    ) -> Option<Vec<(u32, Arc<Used>)>> {
+    ) -> Option<Vec<Run>> {
+        let per_block = self.per_block() as u32;
         let file = self.files.get_mut(&stream)?;
         if !is_enough(file.resident.as_ref()?, part, (start, end)) {
             return None;
@@ -240,13 +251,24 @@ impl Table {
         if file.asked.is_multiple_of(SEEN_ONE_IN) {
             return None;
         }
-        let places = numbers.map(|number| file.places.get(&(part, number)).copied());
-        let places: Option<Vec<u32>> = places.collect();
-        let look = |place: u32| {
-            self.note_used(place);
-            (place, self.look(place))
+        let mut runs: Vec<(u32, u32)> = Vec::new();
+        for number in numbers {
+            let place = *file.places.get(&(part, number))?;
+            match runs.last_mut() {
+                Some((first, count))
+                    if *first + *count == place && !place.is_multiple_of(per_block) =>
+                {
+                    *count += 1;
+                }
+                _ => runs.push((place, 1)),
+            }
+        }
+        let look = |(place, count): (u32, u32)| {
+            (place..place + count).for_each(|place| self.note_used(place));
+            let used = self.block_of(place as usize).look(count);
+            Run { place, count, used }
         };
-        Some(places?.into_iter().map(look).collect())
+        Some(runs.into_iter().map(look).collect())
     }
 
     fn note_used(&mut self, place: u32) {
@@ -338,7 +360,8 @@ mod tests {
         let found = table
             .find((STREAM, 0), numbers, (start, end))
             .unwrap_or_default();
-        found.into_iter().map(|(place, _)| place).collect()
+        let places = |run: Run| run.place..run.place + run.count;
+        found.into_iter().flat_map(places).collect()
     }
 
     #[test]
@@ -349,6 +372,28 @@ mod tests {
             given += u32::from(found(&mut table, 0..=1, 1500) == [0, 1]);
         }
         assert_eq!(given, 10 * (SEEN_ONE_IN - 1));
+    }
+
+    #[test]
+    fn pieces_that_lie_one_behind_the_other_in_a_block_are_one_run() {
+        let mut table = Table::new(8, 2);
+        // The block ends behind place 3, and piece 5 lies elsewhere.
+        let places = [2, 3, 4, 5, 6, 1];
+        for (number, place) in places.into_iter().enumerate() {
+            table.add(place, Slot(place as u32), piece(number as u32));
+        }
+        assert!(table.asks_for(STREAM));
+        let there = PartInMemory {
+            part_starts: vec![0],
+            stream_bytes: 6000,
+            range: ByteRange::new(0, 6000),
+        };
+        table.set_resident(STREAM, there);
+        let found = table.find((STREAM, 0), 0..=5, (0, 6000)).expect("found");
+        let runs: Vec<_> = found.iter().map(|run| (run.place, run.count)).collect();
+        assert_eq!(runs, [(2, 2), (4, 3), (1, 1)]);
+        let is_same = |one: usize, other: usize| Arc::ptr_eq(&found[one].used, &found[other].used);
+        assert!(is_same(0, 2) && !is_same(0, 1));
     }
 
     #[test]

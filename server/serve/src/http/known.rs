@@ -1,0 +1,190 @@
+//! Replies that are known: what is asked for again and again, and is in memory as copies, is answered
+//! with a head that was made before.
+//!
+//! The one idea: a reply that the engine need not see, to a request that is told by its target and
+//! its range ([`PlainFields`]), is the same as the last one as long as the settings and the version
+//! of the file are the same. Both are compared each time, so nothing has to be told of a change, and a
+//! reply that is not at hand any more is simply made anew.
+//!
+//! Invariants: a reply is at hand only if the same request, asked in full, would be answered with
+//! the same head; the table is of a fixed size, and a later reply takes the place of an earlier one.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use headlong_engine::StreamId;
+use headlong_http::{Method, PlainFields, ReplyPlan};
+use headlong_library::FileEntry;
+use headlong_units::ByteRange;
+use http::Response;
+
+use super::asked::{fields_of, plain_account};
+use super::body::ReplyBody;
+use super::shared_pace::SharedRates;
+use super::small_texts::may_be_gzipped;
+use super::state::{HttpSettings, MediaState};
+use crate::config::ServerTiming;
+use crate::net::{AtHand, ConnectionInfo, RawHead, head_text};
+
+/// Replies that are kept; as many hot segments as a large memory has.
+const REPLIES_MAX: usize = 8192;
+/// Longer targets are asked in full.
+const TARGET_BYTES_MAX: usize = 512;
+/// Longer ranges are wrong, or of many parts.
+const RANGE_BYTES_MAX: usize = 64;
+
+/// One reply.
+#[derive(Debug)]
+pub(super) struct Known {
+    target: Box<str>,
+    range: Box<[u8]>,
+    /// Both are compared, and not kept alive.
+    settings: Weak<HttpSettings>,
+    file: Weak<FileEntry>,
+    /// The path under which the file is looked up.
+    path: Box<str>,
+    /// What is sent of it.
+    bytes: ByteRange,
+    status: u16,
+    head: Arc<[u8]>,
+}
+
+/// The replies that are known.
+#[derive(Debug)]
+pub(super) struct KnownReplies {
+    hasher: RandomState,
+    replies: Box<[Mutex<Option<Arc<Known>>>]>,
+}
+
+impl Default for KnownReplies {
+    fn default() -> Self {
+        Self {
+            hasher: RandomState::new(),
+            replies: (0..REPLIES_MAX).map(|_| Mutex::default()).collect(),
+        }
+    }
+}
+
+impl KnownReplies {
+    fn place(&self, target: &str, range: &[u8]) -> MutexGuard<'_, Option<Arc<Known>>> {
+        let at = self.hasher.hash_one((target, range)) as usize % REPLIES_MAX;
+        // What is put there is whole before it is.
+        self.replies[at]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, target: &str, range: &[u8]) -> Option<Arc<Known>> {
+        let place = self.place(target, range);
+        let known = place.as_ref()?;
+        (*known.target == *target && *known.range == *range).then(|| Arc::clone(known))
+    }
+}
+
+/// Whether both are of one value. As long as there is a weak one, no other comes to its place.
+fn is_same<T>(one: &Arc<T>, other: &Weak<T>) -> bool {
+    std::ptr::eq(Arc::as_ptr(one), other.as_ptr())
+}
+
+/// A reply that was made of copies alone, by the path of its file.
+pub(super) struct OfCopies {
+    pub(super) path: String,
+    pub(super) file: Arc<FileEntry>,
+    pub(super) bytes: ByteRange,
+}
+
+impl OfCopies {
+    /// A reply of one range of a file; `None` if it has several.
+    pub(super) fn of(plan: &ReplyPlan, path: &str, file: &Arc<FileEntry>) -> Option<Self> {
+        let [part] = &plan.body.parts[..] else {
+            return None;
+        };
+        let is_plain = part.preamble.is_empty() && plan.body.closing.is_empty();
+        is_plain.then(|| Self {
+            path: path.to_owned(),
+            file: Arc::clone(file),
+            bytes: part.range,
+        })
+    }
+}
+
+/// Keeps a reply at hand, if the same request is always answered alike.
+pub(super) fn keep(
+    replies: &KnownReplies,
+    (head, settings): (&http::request::Parts, &Arc<HttpSettings>),
+    made: OfCopies,
+    response: &Response<ReplyBody>,
+) {
+    let is_alike = head.version == http::Version::HTTP_11
+        && Method::parse(head.method.as_str()) == Method::Get
+        && settings.access.is_open(&made.path)
+        && !may_be_gzipped(settings, &made.file)
+        && settings.server_timing != ServerTiming::Always
+        && !settings.cmsd
+        && settings.shared_rates == SharedRates::default();
+    let fields = fields_of(head);
+    let plain = PlainFields::read(fields.iter().copied()).filter(|_| is_alike);
+    let target = head
+        .uri
+        .path_and_query()
+        .map_or("", |target| target.as_str());
+    let (Some(plain), true) = (plain, target.len() <= TARGET_BYTES_MAX) else {
+        return;
+    };
+    if plain.range.len() > RANGE_BYTES_MAX {
+        return;
+    }
+    let Some(text) = head_text(response.status(), response.headers()) else {
+        return;
+    };
+    let known = Known {
+        target: target.into(),
+        range: plain.range.into(),
+        settings: Arc::downgrade(settings),
+        file: Arc::downgrade(&made.file),
+        path: made.path.into(),
+        bytes: made.bytes,
+        status: response.status().as_u16(),
+        head: text,
+    };
+    *replies.place(target, plain.range) = Some(Arc::new(known));
+}
+
+/// The reply to a request, if it is at hand.
+pub(super) fn recall(
+    replies: &KnownReplies,
+    state: &Arc<MediaState>,
+    raw: &RawHead<'_>,
+    info: &Arc<ConnectionInfo>,
+) -> Option<AtHand<ReplyBody>> {
+    let plain = PlainFields::read(raw.pairs())?;
+    let known = replies.find(raw.target, plain.range)?;
+    let settings = state.settings();
+    if !is_same(&settings, &known.settings) {
+        return None;
+    }
+    let client = info.remote().address;
+    // Whom it speaks for is in its fields.
+    if client.is_trusted(|address| settings.proxies.trust(address)) {
+        return None;
+    }
+    let file = state.library.recall(&known.path)?;
+    if !is_same(&file, &known.file) {
+        return None;
+    }
+    let device = state.devices.get(file.device)?;
+    let held = state.hold(&settings, file.device, client)?;
+    let of = (StreamId(file.stream.id), file.part);
+    let copies = device.copies(of, (known.bytes.start, known.bytes.end))?;
+    let active = info.begin_request(http::Version::HTTP_11);
+    let mut account = plain_account(state, &settings, raw, info);
+    account.record.status = known.status;
+    account.record.device = Some(Arc::clone(device.name()));
+    account.held = held;
+    let length = known.bytes.len();
+    Some(AtHand {
+        head: Arc::clone(&known.head),
+        body: ReplyBody::at_hand(copies, length, account),
+        active,
+    })
+}

@@ -1,0 +1,250 @@
+//! What is asked for again and again is answered with a head that was made before: alike to the byte,
+//! and as soon as anything changes, no more.
+
+use std::fs;
+use std::net::SocketAddr;
+
+use headlong_e2e_tests::{Library, Title, eventually};
+use headlong_testkit::client::{Connection, Response, fetch};
+use headlong_testkit::server::ServerBuilder;
+use headlong_testkit::{Scratch, Server, pattern};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const MIB: u64 = 1 << 20;
+const SIZE: u64 = MIB;
+const NEW: u64 = 1_000;
+/// By then what is asked for is copied, and known.
+const REPEATS: usize = 40;
+
+type Fields = [(&'static str, &'static str)];
+
+fn server(library: &Library, config: &str) -> Server {
+    let server = ServerBuilder::new([library.root()])
+        .memory("256MiB")
+        .config(config);
+    server.start().expect("a server")
+}
+
+fn at_hand(server: &Server) -> u64 {
+    let metrics = server.metrics().expect("metrics");
+    let line = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("headlong_replies_at_hand_total "));
+    line.expect("counted").parse().expect("a number")
+}
+
+/// All of a head but its date, and the body.
+fn told(response: &Response) -> (u16, Vec<(String, String)>, &[u8]) {
+    let fields = response.head.fields.iter();
+    let fields = fields.filter(|(name, _)| !name.eq_ignore_ascii_case("date"));
+    let fields = fields.cloned().collect();
+    (response.status(), fields, &response.body)
+}
+
+fn ask(address: SocketAddr, title: &Title, fields: &Fields) -> Response {
+    fetch(address, "GET", &title.target, fields).expect("a reply")
+}
+
+/// Asks until some of the replies were at hand; all of them must be as `right` says.
+fn heat(server: &Server, title: &Title, fields: &Fields, right: impl Fn(&Response)) {
+    let before = at_hand(server);
+    let mut connection = Connection::open(server.address()).expect("connects");
+    for _ in 0..100 {
+        for _ in 0..REPEATS {
+            let reply = connection.request("GET", &title.target, fields);
+            right(&reply.expect("a reply"));
+        }
+        if at_hand(server) > before {
+            return;
+        }
+    }
+    panic!("{} {fields:?} is never at hand", title.target);
+}
+
+#[test]
+fn replies_at_hand_are_those_of_before() {
+    let library = Library::new(2, SIZE).expect("a library");
+    let server = server(&library, "[cors]\norigins = [\"https://a.example\"]");
+    let title = &library.titles[1];
+    let plain: [&Fields; 5] = [
+        &[],
+        &[("Range", "bytes=0-4095"), ("User-Agent", "player/1")],
+        &[("Range", "bytes=70000-"), ("Accept", "*/*")],
+        &[("Range", "bytes=-500"), ("Connection", "keep-alive")],
+        &[("Range", "bytes=5-900000"), ("Sec-Fetch-Mode", "cors")],
+    ];
+    for fields in plain {
+        let first = ask(server.address(), title, fields);
+        let body = &first.body;
+        let start = first.head.content_range().map_or(0, |range| range.0);
+        pattern::verify(1, start, body).expect("right bytes");
+        let (status, head, _) = told(&first);
+        // The first was read from the disk.
+        let told_of = |head: &[(String, String)]| {
+            let mut head = head.to_vec();
+            head.retain(|(name, _)| !name.eq_ignore_ascii_case("cache-status"));
+            head
+        };
+        heat(&server, title, fields, |reply| {
+            let (again, head_again, body_again) = told(reply);
+            assert_eq!((again, told_of(&head_again)), (status, told_of(&head)));
+            assert!(body_again == body, "other bytes");
+            assert_eq!(
+                reply
+                    .head
+                    .fields
+                    .iter()
+                    .filter(|(name, _)| name == "date")
+                    .count(),
+                1
+            );
+        });
+    }
+    what_matters_is_looked_at(&server, title);
+}
+
+/// While the title is at hand.
+fn what_matters_is_looked_at(server: &Server, title: &Title) {
+    let address = server.address();
+    let etag = ask(address, title, &[])
+        .field("etag")
+        .expect("a tag")
+        .to_owned();
+    let fetch =
+        |fields: &[(&str, &str)]| fetch(address, "GET", &title.target, fields).expect("a reply");
+    let range = ("Range", "bytes=0-4095");
+    assert_eq!(fetch(&[("If-None-Match", &etag)]).status(), 304);
+    assert_eq!(fetch(&[range, ("If-Range", "\"other\"")]).status(), 200);
+    assert_eq!(fetch(&[range, ("If-Range", &etag)]).status(), 206);
+    assert_eq!(fetch(&[("Range", "bytes=9999999-")]).status(), 416);
+    let origin = fetch(&[range, ("Origin", "https://a.example")]);
+    let allowed = origin.field("access-control-allow-origin");
+    assert_eq!(allowed, Some("https://a.example"));
+    let closed = fetch(&[range, ("Connection", "close")]);
+    assert_eq!(closed.field("connection"), Some("close"));
+    let mut connection = Connection::open(address).expect("connects");
+    let target = &title.target;
+    let no_host = format!("GET {target} HTTP/1.1\r\nRange: bytes=0-4095\r\n\r\n");
+    connection.send(no_host.as_bytes()).expect("sent");
+    assert_eq!(connection.receive("GET").expect("a reply").status(), 400);
+    // Two at once, the second with a body that nobody wants.
+    let mut connection = Connection::open(address).expect("connects");
+    let one = format!("GET {target} HTTP/1.1\r\nHost: h\r\nRange: bytes=0-4095\r\n");
+    let both = format!("{one}\r\n{one}Content-Length: 3\r\n\r\nabc");
+    connection.send(both.as_bytes()).expect("sent");
+    for connection_field in [None, Some("close")] {
+        let reply = connection.receive("GET").expect("a reply");
+        assert_eq!(
+            (reply.status(), reply.field("connection")),
+            (206, connection_field)
+        );
+        pattern::verify(1, 0, &reply.body).expect("right bytes");
+    }
+}
+
+#[test]
+fn a_replaced_file_is_never_answered_with_the_head_of_the_old_one() {
+    let library = Library::new(1, SIZE).expect("a library");
+    let server = server(&library, "revalidate = \"20ms\"");
+    let title = &library.titles[0];
+    heat(&server, title, &[], |reply| {
+        pattern::verify(0, 0, &reply.body).expect("the old version");
+    });
+    let old = ask(server.address(), title, &[]);
+    let beside = library.root().join(".new");
+    pattern::write_file(&beside, NEW, SIZE).expect("written");
+    fs::rename(beside, &title.path).expect("renamed");
+    let is_new = |reply: &Response| {
+        let is_old_tag = reply.field("etag") == old.field("etag");
+        let version = if is_old_tag { 0 } else { NEW };
+        pattern::verify(version, 0, &reply.body).expect("the version of its tag");
+        !is_old_tag
+    };
+    eventually(
+        "the new version",
+        || ask(server.address(), title, &[]),
+        is_new,
+    );
+    heat(&server, title, &[], |reply| {
+        assert!(is_new(reply), "the old one is back")
+    });
+}
+
+#[test]
+fn a_reload_changes_what_is_at_hand() {
+    let library = Library::new(1, SIZE).expect("a library");
+    let server = server(&library, "cache_control = \"max-age=1\"");
+    let title = &library.titles[0];
+    let says = |reply: &Response, text: &str| reply.field("cache-control") == Some(text);
+    heat(&server, title, &[], |reply| {
+        assert!(says(reply, "max-age=1"))
+    });
+    fs::write(server.config_path(), "cache_control = \"max-age=2\"\n").expect("written");
+    server.signal(Signal::HUP).expect("signalled");
+    let new = || ask(server.address(), title, &[]);
+    eventually("the new settings", new, |reply| says(reply, "max-age=2"));
+    heat(&server, title, &[], |reply| {
+        assert!(says(reply, "max-age=2"))
+    });
+    // Who may have it is asked each time.
+    let closed = "cache_control = \"max-age=2\"\n[path.\"/\"]\naccess = \"closed\"\n";
+    fs::write(server.config_path(), closed).expect("written");
+    server.signal(Signal::HUP).expect("signalled");
+    eventually("the door", new, |reply| reply.status() == 403);
+    for _ in 0..REPEATS {
+        assert_eq!(new().status(), 403);
+    }
+}
+
+#[test]
+fn the_log_has_each_reply_at_hand() {
+    let scratch = Scratch::new("at-hand").expect("a folder");
+    let log = scratch.path().join("access.log");
+    let library = Library::new(1, SIZE).expect("a library");
+    let server = server(
+        &library,
+        &format!("[log]\naccess = {log:?}\nformat = \"json\""),
+    );
+    let title = &library.titles[0];
+    let fields: &Fields = &[
+        ("Range", "bytes=100-50099"),
+        ("User-Agent", "player/\"1\""),
+        ("Referer", "https://a.example/x"),
+    ];
+    heat(&server, title, fields, |reply| {
+        assert_eq!(reply.body.len(), 50_000)
+    });
+    let count = at_hand(&server);
+    drop(server);
+    let text = fs::read_to_string(&log).expect("written");
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert!(lines.len() >= REPEATS && count > 0, "{} lines", lines.len());
+    let unseen = lines
+        .iter()
+        .filter(|line| line.get("chain").is_none_or(Value::is_null));
+    assert!(unseen.clone().count() as u64 >= count);
+    for line in &lines {
+        for (name, value) in [
+            ("method", "GET".into()),
+            ("target", title.target.as_str().into()),
+            ("version", "HTTP/1.1".into()),
+            ("range", "bytes=100-50099".into()),
+            ("status", Value::from(206)),
+            ("bytes_sent", Value::from(50_000)),
+            ("user_agent", "player/\"1\"".into()),
+            ("referer", "https://a.example/x".into()),
+            ("session_from", "address".into()),
+            ("session", lines[0]["session"].clone()),
+            ("device", lines[0]["device"].clone()),
+        ] {
+            assert_eq!(line[name], value, "{name} of {line}");
+        }
+    }
+    for line in unseen {
+        assert_eq!(line["bytes_from_ram"], 50_000, "{line}");
+    }
+}
