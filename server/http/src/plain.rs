@@ -38,9 +38,9 @@ pub struct PlainFields<'a> {
 }
 
 impl<'a> PlainFields<'a> {
-    /// The fields of a GET over HTTP/1.1; `None` if anything but target and range may matter, or if they
-    /// are wrong.
-    pub fn read<F>(fields: F) -> Option<Self>
+    /// The fields of a GET; `None` if anything but target and range may matter, or if they are wrong.
+    /// Over HTTP/1.1 one of them must name a host, over HTTP/2 none need.
+    pub fn read<F>(fields: F, needs_host: bool) -> Option<Self>
     where
         F: IntoIterator<Item = (&'a str, &'a [u8])>,
     {
@@ -61,7 +61,7 @@ impl<'a> PlainFields<'a> {
             }
         }
         let range = range.unwrap_or_default();
-        (hosts == 1).then_some(Self { range })
+        (hosts == usize::from(needs_host)).then_some(Self { range })
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
 
     fn range_of<'a>(fields: &[(&'a str, &'a [u8])]) -> Option<&'a [u8]> {
         let all = [HOST].into_iter().chain(fields.iter().copied());
-        PlainFields::read(all).map(|plain| plain.range)
+        PlainFields::read(all, true).map(|plain| plain.range)
     }
 
     #[test]
@@ -123,7 +123,13 @@ mod tests {
     #[test]
     fn two_hosts_or_ranges_or_none_are_for_others_to_judge() {
         assert_eq!(range_of(&[HOST]), None);
-        assert_eq!(PlainFields::read([]), None);
+        assert_eq!(PlainFields::read([], true), None);
+        assert_eq!(
+            PlainFields::read([HOST], false),
+            None,
+            "it has another name there"
+        );
+        assert!(PlainFields::read([], false).is_some());
         assert_eq!(range_of(&[("range", b"a"), ("Range", b"b")]), None);
     }
 }

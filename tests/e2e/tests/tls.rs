@@ -99,6 +99,40 @@ fn sixty_ranges_at_once_on_one_http_2_connection_are_right() {
 }
 
 #[test]
+fn what_is_asked_for_again_and_again_is_at_hand_over_tls_in_both_versions() {
+    for version in [Version::Http1, Version::Http2] {
+        let library = Library::new(1, MIB).expect("a library");
+        let folder = Scratch::new("tls").expect("a folder");
+        let certificate = Certificate::new();
+        let (chain, key) = certificate.write(folder.path());
+        let server = ServerBuilder::new([library.root()])
+            // Room for copies is a part of it.
+            .memory("256MiB")
+            .config(&format!("[tls]\ncertificate = {chain:?}\nkey = {key:?}"))
+            .start()
+            .expect("a server");
+        let client = SecureClient::new(&certificate.der, version).expect("a client");
+        let requests = vec![ranges(1, 100_000).remove(0); 60];
+        let mut known = None;
+        let mut is_at_hand = false;
+        for _ in 0..20 {
+            let replies = client.fetch_all(server.address(), "GET", &requests);
+            for reply in bounded(LIMIT, replies).expect("served") {
+                pattern::verify(0, 0, &reply.body).expect("right bytes");
+                let mut fields = reply.head.fields.clone();
+                // The first is of another second, and comes from the disk.
+                fields.retain(|(name, _)| !["date", "cache-status"].contains(&name.as_str()));
+                let told = (reply.status(), fields, reply.body.len());
+                assert_eq!(known.get_or_insert_with(|| told.clone()), &told);
+            }
+            let metrics = server.metrics().expect("metrics");
+            is_at_hand = !metrics.contains("headlong_replies_at_hand_total 0\n");
+        }
+        assert!(is_at_hand, "{version:?}");
+    }
+}
+
+#[test]
 fn one_server_serves_both_with_tls_and_without() {
     let library = Library::new(1, MIB).expect("a library");
     let folder = Scratch::new("tls").expect("a folder");

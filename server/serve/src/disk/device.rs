@@ -258,7 +258,11 @@ impl Device {
 
     /// The bytes `start..end` of a part of a stream, if they are in memory, sent again and again, and
     /// nothing has to be read for who asks for them.
-    pub(crate) fn copies(&self, of: (StreamId, u32), range: (u64, u64)) -> Option<Vec<Piece>> {
+    pub(crate) fn copies(
+        &self,
+        of: (StreamId, u32),
+        range: (u64, u64),
+    ) -> Option<impl Iterator<Item = Piece> + use<>> {
         self.link().copies(of, range)
     }
 

@@ -108,9 +108,13 @@ impl Link {
     }
 
     /// The bytes `start..end` of a part of a stream, if the engine need not be asked for them.
-    pub(crate) fn copies(&self, of: (StreamId, u32), range: (u64, u64)) -> Option<Vec<Piece>> {
+    pub(crate) fn copies(
+        &self,
+        of: (StreamId, u32),
+        range: (u64, u64),
+    ) -> Option<impl Iterator<Item = Piece> + use<>> {
         let copies = self.pool.upgrade()?.copies(of, range)?;
-        Some(copies.into_iter().map(Piece::of_copy).collect())
+        Some(copies.map(Piece::of_copy))
     }
 
     fn ask_by_message(

@@ -226,11 +226,10 @@ impl Reply {
     }
 
     /// A reply of copies, of which the engine knows nothing.
-    pub(super) fn of_copies(pieces: Vec<Piece>, length: u64) -> Self {
-        let ready = pieces.into_iter().map(Ok);
+    pub(super) fn of_copies(pieces: impl Iterator<Item = Piece>, length: u64) -> Self {
         Self {
             device: None,
-            ready: ready.collect(),
+            ready: pieces.map(Ok).collect(),
             pieces: None,
             chain: None,
             bytes_left: length,

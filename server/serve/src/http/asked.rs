@@ -13,7 +13,7 @@ use super::body::Account;
 use super::stages::Tracing;
 use super::state::{HttpSettings, MediaState};
 use crate::log::{RequestId, RequestRecord, SessionKey, SessionSource};
-use crate::net::{ConnectionInfo, RawHead, Remote};
+use crate::net::{ConnectionInfo, Remote};
 
 /// Most of a header field that is kept for the log: a client may send 16 KiB, and a request in
 /// progress, and an open session, hold what is kept.
@@ -116,25 +116,35 @@ pub(super) fn fields_of(head: &http::request::Parts) -> Vec<(&str, &[u8])> {
         .collect()
 }
 
-/// The account of a request that is told by its target and its range; its client is who it comes from.
-pub(super) fn plain_account(
+/// A GET that is told by its target and its range.
+pub(super) struct Wanted<'a, F> {
+    pub(super) target: &'a str,
+    pub(super) fields: F,
+    pub(super) version: http::Version,
+}
+
+/// The account of such a request; its client is who it comes from.
+pub(super) fn plain_account<'a, F>(
     state: &Arc<MediaState>,
     settings: &HttpSettings,
-    raw: &RawHead<'_>,
+    wanted: &Wanted<'a, F>,
     info: &Arc<ConnectionInfo>,
-) -> Box<Account> {
+) -> Box<Account>
+where
+    F: Iterator<Item = (&'a str, &'a [u8])> + Clone,
+{
     let (remote, cmcd) = (info.remote(), Cmcd::default());
     let said = is_logged(state, settings).then(|| {
-        let query = raw.target.split_once('?').map(|(_, query)| query);
-        let viewer = viewer(settings, &cmcd, raw.pairs(), query, remote.address);
+        let query = wanted.target.split_once('?').map(|(_, query)| query);
+        let fields = || wanted.fields.clone();
+        let viewer = viewer(settings, &cmcd, fields(), query, remote.address);
         let field = |name: header::HeaderName| {
-            let mut fields = raw.fields.iter();
-            let field = fields.find(|field| field.name.eq_ignore_ascii_case(name.as_str()));
-            field.map(|field| field.value)
+            let field = fields().find(|(known, _)| known.eq_ignore_ascii_case(name.as_str()));
+            field.map(|(_, value)| value)
         };
         Said {
             method: "GET",
-            target: raw.target,
+            target: wanted.target,
             range: field(header::RANGE),
             user_agent: field(header::USER_AGENT),
             referer: field(header::REFERER),
@@ -142,7 +152,7 @@ pub(super) fn plain_account(
         }
     });
     let id = state.request_ids.next();
-    let record = record((id, said), http::Version::HTTP_11, remote, &cmcd);
+    let record = record((id, said), wanted.version, remote, &cmcd);
     begin(state, settings, record, Some(Arc::clone(info)))
 }
 

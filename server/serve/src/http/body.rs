@@ -242,9 +242,13 @@ impl ReplyBody {
     }
 
     /// A body of pieces that are there, all of one part of so many bytes.
-    pub(super) fn at_hand(pieces: Vec<Piece>, left_bytes: u64, account: Box<Account>) -> Self {
+    pub(super) fn at_hand(
+        pieces: impl Iterator<Item = Piece>,
+        left_bytes: u64,
+        account: Box<Account>,
+    ) -> Self {
         let mut body = Self::made(Bytes::new(), account);
-        body.steps = pieces.into_iter().map(Next::Piece).collect();
+        body.steps = pieces.map(Next::Piece).collect();
         body.left_bytes = left_bytes;
         body
     }

@@ -16,15 +16,16 @@ use headlong_engine::StreamId;
 use headlong_http::{Method, PlainFields, ReplyPlan};
 use headlong_library::FileEntry;
 use headlong_units::ByteRange;
-use http::Response;
+use http::{HeaderMap, Request, Response, StatusCode, Version};
+use smallvec::SmallVec;
 
-use super::asked::{fields_of, plain_account};
+use super::asked::{Wanted, fields_of, plain_account};
 use super::body::ReplyBody;
 use super::shared_pace::SharedRates;
 use super::small_texts::may_be_gzipped;
 use super::state::{HttpSettings, MediaState};
 use crate::config::ServerTiming;
-use crate::net::{AtHand, ConnectionInfo, RawHead, head_text};
+use crate::net::{ActiveRequest, AtHand, ConnectionInfo, NoBody, RawHead, head_text};
 
 /// Replies that are kept; as many hot segments as a large memory has.
 const REPLIES_MAX: usize = 8192;
@@ -45,7 +46,9 @@ pub(super) struct Known {
     path: Box<str>,
     /// What is sent of it.
     bytes: ByteRange,
-    status: u16,
+    status: StatusCode,
+    headers: HeaderMap,
+    /// Both of them as text.
     head: Arc<[u8]>,
 }
 
@@ -115,7 +118,7 @@ pub(super) fn keep(
     made: OfCopies,
     response: &Response<ReplyBody>,
 ) {
-    let is_alike = head.version == http::Version::HTTP_11
+    let is_alike = matches!(head.version, Version::HTTP_11 | Version::HTTP_2)
         && Method::parse(head.method.as_str()) == Method::Get
         && settings.access.is_open(&made.path)
         && !may_be_gzipped(settings, &made.file)
@@ -123,7 +126,8 @@ pub(super) fn keep(
         && !settings.cmsd
         && settings.shared_rates == SharedRates::default();
     let fields = fields_of(head);
-    let plain = PlainFields::read(fields.iter().copied()).filter(|_| is_alike);
+    let needs_host = head.version == Version::HTTP_11;
+    let plain = PlainFields::read(fields.iter().copied(), needs_host).filter(|_| is_alike);
     let target = head
         .uri
         .path_and_query()
@@ -144,21 +148,32 @@ pub(super) fn keep(
         file: Arc::downgrade(&made.file),
         path: made.path.into(),
         bytes: made.bytes,
-        status: response.status().as_u16(),
+        status: response.status(),
+        headers: response.headers().clone(),
         head: text,
     };
     *replies.place(target, plain.range) = Some(Arc::new(known));
 }
 
-/// The reply to a request, if it is at hand.
-pub(super) fn recall(
+/// What is sent for a request whose reply is known.
+struct Found {
+    known: Arc<Known>,
+    body: ReplyBody,
+    /// Over HTTP/2 it counts already.
+    active: Option<ActiveRequest>,
+}
+
+fn find<'a, F>(
     replies: &KnownReplies,
     state: &Arc<MediaState>,
-    raw: &RawHead<'_>,
+    wanted: &Wanted<'a, F>,
     info: &Arc<ConnectionInfo>,
-) -> Option<AtHand<ReplyBody>> {
-    let plain = PlainFields::read(raw.pairs())?;
-    let known = replies.find(raw.target, plain.range)?;
+) -> Option<Found>
+where
+    F: Iterator<Item = (&'a str, &'a [u8])> + Clone,
+{
+    let plain = PlainFields::read(wanted.fields.clone(), wanted.version == Version::HTTP_11)?;
+    let known = replies.find(wanted.target, plain.range)?;
     let settings = state.settings();
     if !is_same(&settings, &known.settings) {
         return None;
@@ -175,16 +190,63 @@ pub(super) fn recall(
     let device = state.devices.get(file.device)?;
     let held = state.hold(&settings, file.device, client)?;
     let of = (StreamId(file.stream.id), file.part);
-    let copies = device.copies(of, (known.bytes.start, known.bytes.end))?;
-    let active = info.begin_request(http::Version::HTTP_11);
-    let mut account = plain_account(state, &settings, raw, info);
-    account.record.status = known.status;
+    let pieces = device.copies(of, (known.bytes.start, known.bytes.end))?;
+    info.note_at_hand();
+    let is_shared = wanted.version == Version::HTTP_2;
+    let active = (!is_shared).then(|| info.begin_request(wanted.version));
+    let mut account = plain_account(state, &settings, wanted, info);
+    account.record.status = known.status.as_u16();
     account.record.device = Some(Arc::clone(device.name()));
     account.held = held;
-    let length = known.bytes.len();
-    Some(AtHand {
-        head: Arc::clone(&known.head),
-        body: ReplyBody::at_hand(copies, length, account),
+    let body = ReplyBody::at_hand(pieces, known.bytes.len(), account);
+    Some(Found {
+        known,
+        body,
         active,
     })
+}
+
+/// The reply to a request over HTTP/1.1, if it is at hand.
+pub(super) fn at_hand(
+    replies: &KnownReplies,
+    state: &Arc<MediaState>,
+    raw: &RawHead<'_>,
+    info: &Arc<ConnectionInfo>,
+) -> Option<AtHand<ReplyBody>> {
+    let wanted = Wanted {
+        target: raw.target,
+        fields: raw.pairs(),
+        version: Version::HTTP_11,
+    };
+    let found = find(replies, state, &wanted, info)?;
+    Some(AtHand {
+        head: Arc::clone(&found.known.head),
+        body: found.body,
+        active: found.active?,
+    })
+}
+
+/// The reply to a request over HTTP/2, if it is known.
+pub(super) fn response(
+    replies: &KnownReplies,
+    state: &Arc<MediaState>,
+    request: &Request<NoBody>,
+) -> Option<Response<ReplyBody>> {
+    if request.version() != Version::HTTP_2 || request.method() != http::Method::GET {
+        return None;
+    }
+    let info = request.extensions().get::<Arc<ConnectionInfo>>()?;
+    let fields = request.headers().iter();
+    let fields = fields.map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let fields: SmallVec<[_; 16]> = fields.collect();
+    let wanted = Wanted {
+        target: request.uri().path_and_query()?.as_str(),
+        fields: fields.iter().copied(),
+        version: Version::HTTP_2,
+    };
+    let found = find(replies, state, &wanted, info)?;
+    let mut response = Response::new(found.body);
+    *response.status_mut() = found.known.status;
+    *response.headers_mut() = found.known.headers.clone();
+    Some(response)
 }

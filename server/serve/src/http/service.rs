@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -54,6 +55,9 @@ impl Service<Request<NoBody>> for MediaService {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<NoBody>) -> Self::Future {
+        if let Some(response) = known::response(&self.known, &self.state, &request) {
+            return Box::pin(ready(Ok(response)));
+        }
         let (state, known) = (Arc::clone(&self.state), Arc::clone(&self.known));
         Box::pin(async move { Ok(respond(state, &known, request).await) })
     }
@@ -61,7 +65,7 @@ impl Service<Request<NoBody>> for MediaService {
 
 impl Answers<ReplyBody> for MediaService {
     fn at_hand(&self, head: &RawHead<'_>, info: &Arc<ConnectionInfo>) -> Option<AtHand<ReplyBody>> {
-        known::recall(&self.known, &self.state, head, info)
+        known::at_hand(&self.known, &self.state, head, info)
     }
 }
 

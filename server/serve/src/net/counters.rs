@@ -49,7 +49,7 @@ pub struct ConnectionCounts {
     pub address_refusals: u64,
     /// Requests over HTTP/1.1 that could not be understood or were too long, and are in no log.
     pub heads_refused: u64,
-    /// Replies over HTTP/1.1 that were at hand when they were asked for.
+    /// Replies that were known when they were asked for.
     pub replies_at_hand: u64,
     /// Connections cut because they had not finished when the drain ended.
     pub drain_aborts: u64,

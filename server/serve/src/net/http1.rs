@@ -199,7 +199,6 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
             body,
             active: _active,
         } = reply;
-        add(&self.info.counters().replies_at_hand);
         let keeps_alive = !self.info.is_used_up() && !is_asked_to_close.load(Relaxed);
         let length = body.size_hint().exact();
         let joined = length.filter(|length| *length <= JOINED_BYTES_MAX as u64);

@@ -123,6 +123,11 @@ impl ConnectionInfo {
         self.requests.load(Relaxed)
     }
 
+    /// A reply of it was known when it was asked for.
+    pub(crate) fn note_at_hand(&self) {
+        add(&self.counters.replies_at_hand);
+    }
+
     /// Whether it has served as many requests as one connection may, or its present reply is the
     /// last for another reason.
     pub fn is_used_up(&self) -> bool {

@@ -198,7 +198,7 @@ impl Hot {
         &self,
         of: (StreamId, u32),
         (start, end): (u64, u64),
-    ) -> Option<Vec<(Kept, u32, u32)>> {
+    ) -> Option<impl Iterator<Item = (Kept, u32, u32)> + use<>> {
         let piece = self.piece_bytes as u64;
         let last = end.checked_sub(1).filter(|last| *last >= start)? / piece;
         let first = start / piece;
@@ -211,14 +211,14 @@ impl Hot {
         self.unseen_requests.fetch_add(1, Ordering::Relaxed);
         self.unseen_bytes.fetch_add(end - start, Ordering::Relaxed);
         let mut run_start = first * piece;
-        let meant = |Run { place, count, used }: Run| {
+        let meant = move |Run { place, count, used }: Run| {
             let bytes = u64::from(count) * piece;
             let from = start.saturating_sub(run_start);
             let to = (end - run_start).min(bytes);
             run_start += bytes;
             (Kept { place, count, used }, from as u32, to as u32)
         };
-        Some(found.into_iter().map(meant).collect())
+        Some(found.into_iter().map(meant))
     }
 
     /// The slots whose copies [`Hot::look_at`] gave since the last call.

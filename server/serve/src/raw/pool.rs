@@ -99,17 +99,18 @@ impl Pool {
         self: &Arc<Self>,
         of: (StreamId, u32),
         range: (u64, u64),
-    ) -> Option<Vec<View>> {
+    ) -> Option<impl Iterator<Item = View> + use<>> {
         let copies = self.hot.as_ref()?.look_at(of, range)?;
-        let view = |(kept, start, end)| View {
-            pool: Arc::clone(self),
+        let pool = Arc::clone(self);
+        let view = move |(kept, start, end)| View {
+            pool: Arc::clone(&pool),
             slot: None,
             start,
             end,
             of: None,
             kept: Some(kept),
         };
-        Some(copies.into_iter().map(view).collect())
+        Some(copies.map(view))
     }
 
     /// The slots whose copies [`Pool::copies`] gave since the last call.

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use headlong_engine::{PartInMemory, Slot, StreamId};
+use smallvec::SmallVec;
 
 /// How many uses a block is remembered for.
 const USES_MAX: u32 = 64;
@@ -241,7 +242,7 @@ impl Table {
         (stream, part): (StreamId, u32),
         numbers: std::ops::RangeInclusive<u32>,
         (start, end): (u64, u64),
-    ) -> Option<Vec<Run>> {
+    ) -> Option<SmallVec<[Run; 1]>> {
         let per_block = self.per_block() as u32;
         let file = self.files.get_mut(&stream)?;
         if !is_enough(file.resident.as_ref()?, part, (start, end)) {
@@ -251,7 +252,7 @@ impl Table {
         if file.asked.is_multiple_of(SEEN_ONE_IN) {
             return None;
         }
-        let mut runs: Vec<(u32, u32)> = Vec::new();
+        let mut runs: SmallVec<[(u32, u32); 8]> = SmallVec::new();
         for number in numbers {
             let place = *file.places.get(&(part, number))?;
             match runs.last_mut() {
