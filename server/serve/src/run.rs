@@ -186,8 +186,9 @@ async fn serve(
     let mut serving = tokio::task::JoinSet::new();
     let of_trust = Arc::clone(&state);
     let trusted = TrustedProxies::new(move |address| of_trust.settings().proxies.trust(address));
+    let service = MediaService::new(Arc::clone(&state));
     for (on, listener) in listeners {
-        let service = MediaService::new(Arc::clone(&state));
+        let service = service.clone();
         let (mut context, signal) = (context.clone(), signal.clone());
         context.exempt = Some(trusted.clone());
         context.proxies = on.is_for_proxies.then(|| trusted.clone());

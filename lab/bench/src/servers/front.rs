@@ -70,6 +70,8 @@ fn haproxy(place: &Place, behind: u16) -> String {
     let (connect, patience, idle) = (ms(5.0), ms(60.0), ms(75.0));
     format!(
         "global
+    # Where the machine allows fewer descriptors than that needs, it says so and goes on.
+    no strict-limits
     maxconn 16384
 defaults
     mode http

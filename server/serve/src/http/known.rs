@@ -7,7 +7,8 @@
 //! reply that is not at hand any more is simply made anew.
 //!
 //! Invariants: a reply is at hand only if the same request, asked in full, would be answered with
-//! the same head; the table is of a fixed size, and a later reply takes the place of an earlier one.
+//! the same head; the table takes less than a hundredth of the memory for pieces, and a later reply
+//! takes the place of an earlier one.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -27,8 +28,11 @@ use super::state::{HttpSettings, MediaState};
 use crate::config::ServerTiming;
 use crate::net::{ActiveRequest, AtHand, ConnectionInfo, NoBody, RawHead, head_text};
 
-/// Replies that are kept; as many hot segments as a large memory has.
-const REPLIES_MAX: usize = 8192;
+/// One reply is kept for so many bytes of memory for pieces; one takes a kilobyte or two.
+const BYTES_PER_REPLY: u64 = 1 << 20;
+/// But so many at least, and at most.
+const REPLIES_MIN: u64 = 64;
+const REPLIES_MAX: u64 = 16 << 10;
 /// Longer targets are asked in full.
 const TARGET_BYTES_MAX: usize = 512;
 /// Longer ranges are wrong, or of many parts.
@@ -39,6 +43,7 @@ const RANGE_BYTES_MAX: usize = 64;
 pub(super) struct Known {
     target: Box<str>,
     range: Box<[u8]>,
+    is_http2: bool,
     /// Both are compared, and not kept alive.
     settings: Weak<HttpSettings>,
     file: Weak<FileEntry>,
@@ -47,9 +52,14 @@ pub(super) struct Known {
     /// What is sent of it.
     bytes: ByteRange,
     status: StatusCode,
-    headers: HeaderMap,
-    /// Both of them as text.
-    head: Arc<[u8]>,
+    head: Head,
+}
+
+/// A reply's head as its version of HTTP wants it.
+#[derive(Debug)]
+enum Head {
+    Text(Arc<[u8]>),
+    Fields(Box<HeaderMap>),
 }
 
 /// The replies that are known.
@@ -59,28 +69,28 @@ pub(super) struct KnownReplies {
     replies: Box<[Mutex<Option<Arc<Known>>>]>,
 }
 
-impl Default for KnownReplies {
-    fn default() -> Self {
+impl KnownReplies {
+    /// None yet, beside so much memory for pieces.
+    pub(super) fn new(memory_bytes: u64) -> Self {
+        let count = (memory_bytes / BYTES_PER_REPLY).clamp(REPLIES_MIN, REPLIES_MAX);
         Self {
             hasher: RandomState::new(),
-            replies: (0..REPLIES_MAX).map(|_| Mutex::default()).collect(),
+            replies: (0..count).map(|_| Mutex::default()).collect(),
         }
     }
-}
 
-impl KnownReplies {
-    fn place(&self, target: &str, range: &[u8]) -> MutexGuard<'_, Option<Arc<Known>>> {
-        let at = self.hasher.hash_one((target, range)) as usize % REPLIES_MAX;
+    fn place(&self, of: (&str, &[u8], bool)) -> MutexGuard<'_, Option<Arc<Known>>> {
+        let at = self.hasher.hash_one(of) as usize % self.replies.len();
         // What is put there is whole before it is.
         self.replies[at]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn find(&self, target: &str, range: &[u8]) -> Option<Arc<Known>> {
-        let place = self.place(target, range);
+    fn find(&self, of: (&str, &[u8], bool)) -> Option<Arc<Known>> {
+        let place = self.place(of);
         let known = place.as_ref()?;
-        (*known.target == *target && *known.range == *range).then(|| Arc::clone(known))
+        ((&*known.target, &*known.range, known.is_http2) == of).then(|| Arc::clone(known))
     }
 }
 
@@ -126,8 +136,8 @@ pub(super) fn keep(
         && !settings.cmsd
         && settings.shared_rates == SharedRates::default();
     let fields = fields_of(head);
-    let needs_host = head.version == Version::HTTP_11;
-    let plain = PlainFields::read(fields.iter().copied(), needs_host).filter(|_| is_alike);
+    let plain = PlainFields::read(fields.iter().copied(), head.version == Version::HTTP_11)
+        .filter(|_| is_alike);
     let target = head
         .uri
         .path_and_query()
@@ -138,21 +148,27 @@ pub(super) fn keep(
     if plain.range.len() > RANGE_BYTES_MAX {
         return;
     }
-    let Some(text) = head_text(response.status(), response.headers()) else {
+    let is_http2 = head.version == Version::HTTP_2;
+    let (status, headers) = (response.status(), response.headers());
+    let kept = match is_http2 {
+        true => Some(Head::Fields(Box::new(headers.clone()))),
+        false => head_text(status, headers).map(Head::Text),
+    };
+    let Some(kept) = kept else {
         return;
     };
     let known = Known {
         target: target.into(),
         range: plain.range.into(),
+        is_http2,
         settings: Arc::downgrade(settings),
         file: Arc::downgrade(&made.file),
         path: made.path.into(),
         bytes: made.bytes,
-        status: response.status(),
-        headers: response.headers().clone(),
-        head: text,
+        status,
+        head: kept,
     };
-    *replies.place(target, plain.range) = Some(Arc::new(known));
+    *replies.place((target, plain.range, is_http2)) = Some(Arc::new(known));
 }
 
 /// What is sent for a request whose reply is known.
@@ -172,8 +188,9 @@ fn find<'a, F>(
 where
     F: Iterator<Item = (&'a str, &'a [u8])> + Clone,
 {
-    let plain = PlainFields::read(wanted.fields.clone(), wanted.version == Version::HTTP_11)?;
-    let known = replies.find(wanted.target, plain.range)?;
+    let is_http2 = wanted.version == Version::HTTP_2;
+    let plain = PlainFields::read(wanted.fields.clone(), !is_http2)?;
+    let known = replies.find((wanted.target, plain.range, is_http2))?;
     let settings = state.settings();
     if !is_same(&settings, &known.settings) {
         return None;
@@ -192,8 +209,7 @@ where
     let of = (StreamId(file.stream.id), file.part);
     let pieces = device.copies(of, (known.bytes.start, known.bytes.end))?;
     info.note_at_hand();
-    let is_shared = wanted.version == Version::HTTP_2;
-    let active = (!is_shared).then(|| info.begin_request(wanted.version));
+    let active = (!is_http2).then(|| info.begin_request(wanted.version));
     let mut account = plain_account(state, &settings, wanted, info);
     account.record.status = known.status.as_u16();
     account.record.device = Some(Arc::clone(device.name()));
@@ -219,8 +235,11 @@ pub(super) fn at_hand(
         version: Version::HTTP_11,
     };
     let found = find(replies, state, &wanted, info)?;
+    let Head::Text(head) = &found.known.head else {
+        return None;
+    };
     Some(AtHand {
-        head: Arc::clone(&found.known.head),
+        head: Arc::clone(head),
         body: found.body,
         active: found.active?,
     })
@@ -245,8 +264,11 @@ pub(super) fn response(
         version: Version::HTTP_2,
     };
     let found = find(replies, state, &wanted, info)?;
+    let Head::Fields(headers) = &found.known.head else {
+        return None;
+    };
     let mut response = Response::new(found.body);
     *response.status_mut() = found.known.status;
-    *response.headers_mut() = found.known.headers.clone();
+    response.headers_mut().clone_from(headers);
     Some(response)
 }

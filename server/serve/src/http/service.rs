@@ -44,7 +44,11 @@ pub struct MediaService {
 impl MediaService {
     /// Serves what the state has.
     pub fn new(state: Arc<MediaState>) -> Self {
-        let known = Arc::default();
+        let memory = state
+            .devices
+            .iter()
+            .map(|device| device.config().memory_bytes);
+        let known = Arc::new(KnownReplies::new(memory.sum()));
         Self { state, known }
     }
 }
