@@ -218,7 +218,8 @@ fn file_system(
         settings.small_files_ahead,
     )?;
     let (disks, stale) = (Arc::new(disks), Arc::<Stale>::default());
-    let behind = Arc::new(Behind::new(settings.passed_bytes_max()));
+    let behind = Behind::new(settings.passed_bytes_max(), settings.read_ahead_bytes);
+    let behind = Arc::new(behind);
     let late = Arc::new(Late::start(scale.wall(settings.disks.engine.wait_timeout))?);
     let opening = Arc::new(Opening {
         tree: Arc::clone(&tree),
