@@ -10,9 +10,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// What a reader has just been handed it may still read, or ask for again: two windows of the kernel,
-/// and what a pipe holds that a socket did not take.
-const MARGIN_BYTES: u64 = 256 << 10;
+/// What a pipe holds that a socket did not take, twice.
+const PIPE_BYTES: u64 = 128 << 10;
 /// So much is dropped at a time.
 const PART_BYTES: u64 = 1 << 20;
 /// Parts that are remembered; the oldest of more are left to the kernel.
@@ -33,6 +32,8 @@ pub(crate) struct Handed(Mutex<Range<u64>>);
 #[derive(Debug)]
 pub(crate) struct Behind {
     bytes_max: u64,
+    /// What a reader has just been handed it may still read, or ask for again.
+    margin_bytes: u64,
     passed: Mutex<Passed>,
 }
 
@@ -44,16 +45,16 @@ struct Passed {
 
 impl Handed {
     /// More was handed: what the reader has gone past by that.
-    fn more(&self, more: Range<u64>) -> Range<u64> {
+    fn more(&self, more: Range<u64>, margin_bytes: u64) -> Range<u64> {
         let mut handed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // The kernel's windows may be answered in any order.
-        let from = handed.start.saturating_sub(MARGIN_BYTES);
-        if !(from..=handed.end + MARGIN_BYTES).contains(&more.start) {
+        let from = handed.start.saturating_sub(margin_bytes);
+        if !(from..=handed.end + margin_bytes).contains(&more.start) {
             return std::mem::replace(&mut handed, more);
         }
         handed.start = handed.start.min(more.start);
         handed.end = handed.end.max(more.end);
-        let mut passed = handed.start..handed.end.saturating_sub(MARGIN_BYTES);
+        let mut passed = handed.start..handed.end.saturating_sub(margin_bytes);
         if passed.end < handed.start + PART_BYTES {
             passed.end = passed.start;
         }
@@ -67,17 +68,18 @@ impl Handed {
 }
 
 impl Behind {
-    /// Of which so much may stay.
-    pub(crate) fn new(bytes_max: u64) -> Self {
+    /// Of which so much may stay. The kernel reads so far ahead of each reader.
+    pub(crate) fn new(bytes_max: u64, read_ahead_bytes: u64) -> Self {
         Self {
             bytes_max,
+            margin_bytes: 2 * read_ahead_bytes + PIPE_BYTES,
             passed: Mutex::default(),
         }
     }
 
     /// A reader was handed bytes: what is to be dropped for it.
     pub(crate) fn handed(&self, node: u64, handed: &Handed, more: Range<u64>) -> Vec<Part> {
-        let bytes = handed.more(more);
+        let bytes = handed.more(more, self.margin_bytes);
         self.pass(Part { node, bytes })
     }
 
@@ -122,6 +124,10 @@ mod tests {
     const KIB: u64 = 1 << 10;
     const MIB: u64 = 1 << 20;
 
+    fn behind(bytes_max: u64) -> Behind {
+        Behind::new(bytes_max, 64 * KIB)
+    }
+
     /// Reads a file in windows, and tells what is to be dropped.
     fn read(behind: &Behind, node: u64, handed: &Handed, bytes: Range<u64>) -> Vec<Part> {
         let windows = bytes.step_by(64 << 10);
@@ -131,11 +137,12 @@ mod tests {
 
     #[test]
     fn the_oldest_goes_and_never_what_a_reader_was_just_handed() {
-        let behind = Behind::new(0);
+        let behind = behind(0);
         let handed = Handed::default();
         let gone = read(&behind, 7, &handed, 0..4 * MIB);
         let end = gone.last().expect("dropped").bytes.end;
-        assert!((2 * MIB..=4 * MIB - MARGIN_BYTES).contains(&end), "{end}");
+        let most = 4 * MIB - behind.margin_bytes;
+        assert!((most - PART_BYTES..=most).contains(&end), "{end}");
         let mut at = 0;
         for part in gone {
             assert_eq!((part.node, part.bytes.start), (7, at));
@@ -149,7 +156,7 @@ mod tests {
 
     #[test]
     fn so_much_stays_as_may() {
-        let behind = Behind::new(8 * MIB);
+        let behind = behind(8 * MIB);
         let readers: Vec<Handed> = (0..4).map(|_| Handed::default()).collect();
         let mut gone = Vec::new();
         for at in (0..8 * MIB).step_by(64 << 10) {
@@ -164,7 +171,7 @@ mod tests {
 
     #[test]
     fn windows_may_be_answered_in_any_order_and_a_jump_leaves_all_behind() {
-        let behind = Behind::new(0);
+        let behind = behind(0);
         let handed = Handed::default();
         for window in [1, 0, 3, 2] {
             let at = window * 64 * KIB;
@@ -177,7 +184,7 @@ mod tests {
 
     #[test]
     fn no_more_parts_are_remembered_than_may_be() {
-        let behind = Behind::new(u64::MAX);
+        let behind = behind(u64::MAX);
         let handed = Handed::default();
         for number in 0..PARTS_MAX as u64 + 10 {
             let at = number * MIB;

@@ -39,8 +39,6 @@ const BACKGROUND_MAX: u16 = 4096;
 pub(crate) struct Caching {
     /// Names and attributes.
     pub(crate) revalidate: Duration,
-    /// Whether pages of files are kept.
-    pub(crate) pages: bool,
 }
 
 /// The file system.
@@ -216,19 +214,19 @@ impl Filesystem for Mounted {
         self.about(node, reply, read, |reply, target| reply.data(&target));
     }
 
-    fn open(&self, _request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         let (disks, opening) = (Arc::clone(&self.disks), Arc::clone(&self.opening));
-        let (files, caching) = (Arc::clone(&self.files), self.caching);
+        let (files, thread) = (Arc::clone(&self.files), request.pid());
         let open = move |reach: Reach| {
             let (file, found, path) = reach.open(Tree::open_file)?;
             let disk = disks.meet(&file, found.key.dev);
-            let opened = opening.open(node.0, path, file, disk);
+            let opened = opening.open(node.0, path, file, disk, thread);
             let (open, identity) = opened.map_err(errno)?;
-            let flags = match caching.pages {
-                false => FopenFlags::FOPEN_DIRECT_IO,
-                true if reach.nodes.keeps_pages(node.0, &identity) => FopenFlags::FOPEN_KEEP_CACHE,
-                true => FopenFlags::empty(),
-            };
+            let mut flags = FopenFlags::empty();
+            // What is read past them leaves pages of `sendfile` and of other programs what they are.
+            let keeps_pages = reach.nodes.keeps_pages(node.0, &identity);
+            flags.set(FopenFlags::FOPEN_KEEP_CACHE, keeps_pages);
+            flags.set(FopenFlags::FOPEN_DIRECT_IO, open.manner.is_direct);
             Ok((open, flags))
         };
         self.about(node, reply, open, move |reply, (open, flags)| {
@@ -244,13 +242,17 @@ impl Filesystem for Mounted {
         offset: u64,
         size: u32,
         _flags: OpenFlags,
-        _owner: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
         match self.files.get(handle.0) {
             Some(open) => {
+                // What the kernel reads into pages, it reads in nobody's name.
+                let for_pages = owner.is_none();
+                self.opening.manners.asked(&open.manner, for_pages, size);
                 let program = u64::from(request.pid());
-                self.reading.read(open, (offset, size), program, reply);
+                let place = (offset, size, for_pages);
+                self.reading.read(open, place, program, reply);
             }
             None => reply.error(Errno::EBADF),
         }

@@ -20,6 +20,7 @@ mod folder;
 mod handles;
 mod keeper;
 mod late;
+mod manner;
 mod nodes;
 mod open;
 mod point;

@@ -22,6 +22,7 @@ use rustix::io::Result;
 use crate::attributes::attributes;
 use crate::behind::{Behind, Handed};
 use crate::disks::Disk;
+use crate::manner::{Manner, Manners};
 use crate::nodes::Nodes;
 use crate::stale::Stale;
 use crate::stream::{Part, Source, Stream, Title};
@@ -40,7 +41,9 @@ pub(crate) struct OpenFile {
     pub(crate) disk: Arc<Disk>,
     /// Tells its reads from those of others.
     pub(crate) reader: ConnectionId,
-    /// Of what the engine read for it.
+    /// Whether what is read of it is kept above the mount.
+    pub(crate) manner: Manner,
+    /// Of what the engine read for pages of it.
     handed: Handed,
     /// Whether it was seen to whether it is a chunk of a title.
     is_looked_around: AtomicBool,
@@ -90,6 +93,7 @@ pub(crate) struct Opening {
     /// Told of files that changed, and of what need not stay above the mount.
     pub(crate) stale: Arc<Stale>,
     pub(crate) behind: Arc<Behind>,
+    pub(crate) manners: Manners,
     pub(crate) titles: Titles,
     /// Whether files whose names differ in a number are read as one.
     pub(crate) chunks_ahead: bool,
@@ -100,7 +104,7 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// A file that was opened at a path. Waits for its disk.
+    /// A file that a thread opened at a path. Waits for its disk.
     ///
     /// # Errors
     /// If the kernel cannot be asked about it.
@@ -110,16 +114,20 @@ impl Opening {
         path: PathBuf,
         file: File,
         disk: Arc<Disk>,
+        thread: u32,
     ) -> Result<(OpenFile, Identity)> {
         let identity = settling(attributes(&file)?.identity);
         let file = Arc::new(file);
         self.nodes.opened(node, &file);
         let reader = self.readers.fetch_add(1, Ordering::Relaxed);
+        let is_of_engine = disk.device.is_some() && is_large(&identity);
+        let manner = self.manners.opened(thread, is_of_engine);
         let open = OpenFile {
             node,
             file,
             disk,
             reader: ConnectionId(reader),
+            manner,
             handed: Handed::default(),
             is_looked_around: AtomicBool::new(false),
             path,
@@ -157,7 +165,7 @@ impl Opening {
         Ok(stream)
     }
 
-    /// The kernel is handed bytes that the engine read.
+    /// The kernel is handed bytes for its pages that the engine read.
     pub(crate) fn handed(&self, open: &OpenFile, bytes: Range<u64>) {
         let gone = self.behind.handed(open.node, &open.handed, bytes);
         self.stale.add_parts(gone);
@@ -176,8 +184,7 @@ impl Opening {
         is_opening: bool,
     ) -> Option<Arc<Stream>> {
         let device = open.disk.device.as_ref()?;
-        // One call reads a small one; what is worth reading ahead of it is the next file.
-        if !identity.is_settled || identity.size < SMALL_BYTES {
+        if !is_large(identity) {
             return None;
         }
         // Who is in the midst of it goes on as it began.
@@ -242,7 +249,7 @@ impl Opening {
         let chunks = Chunks::around(&open.file, &self.beneath)?;
         let parts = (0..chunks.len()).filter_map(|index| {
             let identity = settling(Identity::of(&chunks.look(index)?));
-            if !identity.is_settled || identity.size < SMALL_BYTES {
+            if !is_large(&identity) {
                 return None;
             }
             let name = OsStr::from_bytes(chunks.name(index)?);
@@ -257,6 +264,12 @@ impl Opening {
         self.titles.add(&title);
         Stream::of(&title, u32::try_from(part).ok()?)
     }
+}
+
+/// Whether the engine reads it: nobody writes it, and it takes more than one call, which reads a small
+/// one; what is worth reading ahead of that is the next file.
+fn is_large(identity: &Identity) -> bool {
+    identity.is_settled && identity.size >= SMALL_BYTES
 }
 
 fn settling(identity: Identity) -> Identity {

@@ -41,6 +41,8 @@ struct Asked {
     open: Arc<OpenFile>,
     offset: u64,
     size: u32,
+    /// Whether the kernel keeps it in its page cache.
+    for_pages: bool,
     /// Number of its process.
     program: u64,
     reply: ReplyData,
@@ -66,7 +68,7 @@ impl Reading {
     pub(crate) fn read(
         self: &Arc<Self>,
         open: Arc<OpenFile>,
-        (offset, size): (u64, u32),
+        (offset, size, for_pages): (u64, u32, bool),
         program: u64,
         reply: ReplyData,
     ) {
@@ -76,6 +78,7 @@ impl Reading {
                 open,
                 offset,
                 size,
+                for_pages,
                 program,
                 reply,
             };
@@ -91,6 +94,7 @@ impl Reading {
                     open,
                     offset,
                     size,
+                    for_pages,
                     program,
                     reply,
                 };
@@ -149,7 +153,9 @@ impl Reading {
                 };
                 let end = asked.offset + bytes.len() as u64;
                 asked.reply.data(bytes);
-                self.opening.handed(&asked.open, asked.offset..end);
+                if asked.for_pages {
+                    self.opening.handed(&asked.open, asked.offset..end);
+                }
             }
             Err(Trouble::Failed) => asked.reply.error(Errno::EIO),
             Err(Trouble::ReadPlainly) => {
@@ -167,6 +173,7 @@ impl Reading {
             size,
             program,
             reply,
+            ..
         } = asked;
         let disk = Arc::clone(&open.disk);
         let small_bytes = open.small_bytes();

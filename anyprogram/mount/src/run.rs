@@ -30,6 +30,7 @@ use crate::filesystem::{Caching, Mounted};
 use crate::handles::Handles;
 use crate::keeper::Keeper;
 use crate::late::Late;
+use crate::manner::Manners;
 use crate::nodes::Nodes;
 use crate::open::Opening;
 use crate::point;
@@ -202,7 +203,6 @@ fn file_system(
     let scale = settings.disks.time_scale();
     let caching = Caching {
         revalidate: scale.wall(settings.disks.revalidate),
-        pages: settings.page_cache,
     };
     let directory = &settings.directory;
     let tree = Tree::open(directory).map_err(|error| tree_error(settings, error))?;
@@ -218,7 +218,8 @@ fn file_system(
         settings.small_files_ahead,
     )?;
     let (disks, stale) = (Arc::new(disks), Arc::<Stale>::default());
-    let behind = Arc::new(Behind::new(settings.passed_bytes_max()));
+    let behind = Behind::new(settings.passed_bytes_max(), settings.read_ahead_bytes);
+    let behind = Arc::new(behind);
     let late = Arc::new(Late::start(scale.wall(settings.disks.engine.wait_timeout))?);
     let opening = Arc::new(Opening {
         tree: Arc::clone(&tree),
@@ -226,6 +227,7 @@ fn file_system(
         places: Arc::clone(&disks.places),
         stale: Arc::clone(&stale),
         behind: Arc::clone(&behind),
+        manners: Manners::new(settings.pages()),
         titles: Titles::default(),
         chunks_ahead: settings.chunk_files_ahead,
         beneath: disks.beneath.clone(),

@@ -12,6 +12,7 @@ use headlong_settings::{
 use headlong_units::{Bytes, Duration, KIB, MIB};
 
 use crate::check::{self, Ends};
+use crate::manner::Pages;
 
 /// The page that lists all settings.
 const MANUAL: &str = "docs/operate/mount-settings.md";
@@ -92,7 +93,7 @@ fn rows() -> Rows<Settings> {
     rows.add("allow_other", flag(), |s| &mut s.allow_other,
         "Whether users other than the one who mounts may use it; each has the rights that it has in the tree. An ordinary user may say so only if /etc/fuse.conf has user_allow_other.");
     rows.add("page_cache", flag(), |s| &mut s.page_cache,
-        "Whether the kernel keeps what programs read in its page cache, above the mount's own memory. Without it, each read of a program is a question to the mount.");
+        "Whether the kernel may keep what programs read in its page cache, above the mount's own memory. Without it, each read of a program is a question to the mount. With it, large files are read past it by programs for which that costs less, unless `page_cache_max` is more than `memory`.");
     rows.add("page_cache_max", size().optional(), |s| &mut s.page_cache_max,
         "How much of what programs have gone past in files of the engine stays in the page cache above the mount; the oldest of more is dropped there. Without it, half of what `memory` leaves of this machine's memory, or of the control group's.");
     rows.add("read_ahead", size().at_most(64 * MIB), |s| &mut s.read_ahead_bytes,
@@ -150,6 +151,16 @@ impl Settings {
         let memory = self.disks.engine.memory_bytes;
         let left = memory_available().map_or(u64::MAX, |there| there.saturating_sub(memory));
         self.page_cache_max.unwrap_or(left / 2)
+    }
+
+    /// Which files are opened with pages.
+    pub(crate) fn pages(&self) -> Pages {
+        match self.page_cache {
+            false => Pages::Never,
+            // Where more stays in the page cache than the mount has itself, a file is read again there.
+            true if self.passed_bytes_max() > self.disks.engine.memory_bytes => Pages::Always,
+            true => Pages::ForSmallReads,
+        }
     }
 
     /// A sentence if `memory` leaves less than three eighths of what there is.
@@ -301,6 +312,8 @@ mod tests {
         let half = with(there / 2);
         assert_eq!(half.memory_warning(), None);
         assert_eq!(half.passed_bytes_max(), (there - there / 2) / 2);
+        assert_eq!(half.pages(), Pages::ForSmallReads);
+        assert_eq!(with(there / 8).pages(), Pages::Always);
         let most = with(there / 4 * 3);
         let warning = most.memory_warning().expect("a warning");
         assert!(warning.contains("page cache"), "{warning}");

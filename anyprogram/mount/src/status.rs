@@ -81,6 +81,7 @@ impl Status {
             "folders_open": self.folders.count(),
             "nodes": self.nodes.count(),
             "page_cache_bytes": self.opening.behind.bytes(),
+            "opened_without_pages": self.opening.manners.opened_without(),
             "titles_in_chunks": self.opening.titles.count(),
             "small_files": {
                 "sweeps": sweeps,

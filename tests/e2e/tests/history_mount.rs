@@ -99,7 +99,7 @@ fn judge_read(
     }
 }
 
-fn on_a_mount(test: &str, options: &[&str], is_in_place: bool) {
+fn on_a_mount(test: &str, options: &[&str], is_in_place: bool, settings: &str) {
     if !Mount::available_or_skip(test) {
         return;
     }
@@ -110,7 +110,8 @@ fn on_a_mount(test: &str, options: &[&str], is_in_place: bool) {
     fs::create_dir(&tree).expect("made");
     let histories = histories(&tree, is_in_place);
     let config = fs.root().join("mount.toml");
-    fs::write(&config, "revalidate = \"50ms\"\nmemory = \"16MiB\"\n").expect("written");
+    let settings = format!("revalidate = \"50ms\"\nmemory = \"16MiB\"\n{settings}");
+    fs::write(&config, settings).expect("written");
     let config = config.to_string_lossy();
     let point = fs.root().with_file_name("point");
     let mount = Mount::start_with(&tree, &point, &["--config", &config]);
@@ -124,7 +125,17 @@ fn on_a_mount(test: &str, options: &[&str], is_in_place: bool) {
 
 #[test]
 fn what_is_read_on_a_mount_is_of_a_version_that_was_there() {
-    on_a_mount("history: a mount", &["-q"], true);
+    on_a_mount("history: a mount", &["-q"], true, "");
+}
+
+#[test]
+fn what_is_read_past_the_page_cache_by_habit_is_of_a_version_that_was_there() {
+    on_a_mount(
+        "history: a mount, past the page cache",
+        &["-q"],
+        true,
+        "page_cache_max = \"1MiB\"\n",
+    );
 }
 
 /// Short inodes tell neither parts of seconds nor when a file was made, and their numbers are given
@@ -135,5 +146,6 @@ fn what_is_read_on_a_mount_is_of_its_own_file_where_numbers_are_given_again() {
         "history: a mount, short inodes",
         &["-q", "-I", "128"],
         false,
+        "",
     );
 }

@@ -93,16 +93,27 @@ fn programs_give_the_same_on_a_mount_with_much_memory_with_little_and_without_pa
         &tools.in_folder(&tools.folder(), SCRIPTS),
     );
     let point = tools.beside("point");
-    let config = tools.beside("mount.toml");
-    fs::write(&config, "page_cache = false\nrevalidate = \"0s\"\n").expect("written");
-    let config = config.to_str().expect("a text");
+    let config = |name: &str, text: &str| {
+        let config = tools.beside(name);
+        fs::write(&config, text).expect("written");
+        config.to_str().expect("a text").to_owned()
+    };
+    let never = config("never.toml", "page_cache = false\nrevalidate = \"0s\"\n");
+    let by_habit = config("habit.toml", "page_cache_max = \"1MiB\"\n");
     let much = ["--memory", "256MiB"];
     let little = ["--memory", "4MiB", "--prefetch", "1MiB"];
-    let without_pages = ["--memory", "256MiB", "--config", config];
-    for arguments in [&much[..], &little, &without_pages] {
+    let without_pages = ["--memory", "256MiB", "--config", &never];
+    let known_programs = ["--memory", "256MiB", "--config", &by_habit];
+    for arguments in [&much[..], &little, &without_pages, &known_programs] {
         let mount = Mount::start_with(&tools.folder(), &point, arguments);
         let when = format!("on a mount with {arguments:?}");
         same(&when, &expected, &tools.in_folder(mount.point(), SCRIPTS));
+        if arguments == known_programs {
+            let known = format!("by programs that are known, {when}");
+            same(&known, &expected, &tools.in_folder(mount.point(), SCRIPTS));
+            let without = mount.status()["opened_without_pages"].as_u64();
+            assert!(without > Some(0), "{}", mount.status());
+        }
         let sent = mount.counter("bytes_sent");
         assert!(
             sent > 50_000_000,
