@@ -45,8 +45,12 @@ pub(super) fn rows() -> Rows<Config> {
         "Whether replies carry Cache-Status (RFC 9211): `hit` if the first bytes came from memory or flash, `fwd=miss` if from the disk; `detail` says which.");
     rows.add("cmsd", flag(), |c| &mut c.cmsd,
         "Whether replies with bytes of files carry CMSD (CTA-5006): `br`, `ot` and `sf` as far as they are known, the delay `rd`, `mb` where `bytes_per_second_max` bounds replies, and `etp` where the connection was measured to carry so much by a reply before that had always more to send; not to a proxy.");
+    rows.add("request_id", flag(), |c| &mut c.request_id,
+        "Whether replies carry X-Request-Id: the `request_id` of the access log. Origins and servers of `auth_url` are always told it.");
     rows.add("gzip_max", size().at_most(8 << 20), |c| &mut c.gzip_max,
         "Playlists, manifests, subtitles and other small texts up to this size are sent by gzip to who takes it; \"0B\" for none. Ranges never are, nor more than 64 replies at a time.");
+    rows.add("gzip_static", flag(), |c| &mut c.gzip_static,
+        "Whether a playlist or other text `NAME` of any size is sent from `NAME.gz` beside it, to who takes gzip and asks for no range. One that is empty, older than `NAME` or cannot be read counts as none; looking for one that is not there asks the disk at each such request.");
     rows.add("cache_control", field_value(), |c| &mut c.cache_control,
         "The Cache-Control sent with files; empty for none.");
     rows.add("pace_percent", whole(), |c| &mut c.pacing.pace_percent,
