@@ -11,7 +11,6 @@ use hyper::service::Service;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_rustls::TlsAcceptor;
 
 use super::NoBody;
 use super::connection::serve_connection;
@@ -21,6 +20,7 @@ use super::outlet::Outgoing;
 use super::remote::{Remote, read_proxy_header};
 use super::shutdown::Shutdown;
 use super::socket::{Listener, Socket};
+use super::tls::Encryption;
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 /// How often idle connections are looked for while none is free.
@@ -31,7 +31,7 @@ const WARN_INTERVAL: Duration = Duration::from_secs(60);
 /// drains, that takes at most [`Limits::drain_timeout`].
 pub async fn serve_listener<S, B>(
     listener: Listener,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Encryption>,
     service: S,
     context: ListenerContext,
     mut shutdown: Shutdown,
@@ -111,7 +111,7 @@ pub async fn serve_listener<S, B>(
 async fn serve_accepted<S, B>(
     stream: Socket,
     remote: Peer,
-    (tls, service): (Option<TlsAcceptor>, S),
+    (tls, service): (Option<Encryption>, S),
     context: ListenerContext,
     shutdown: Shutdown,
     trouble: &AcceptTrouble,

@@ -9,6 +9,9 @@
 //!                                                               or -> hyper -> Tracked -> service
 //! ```
 //!
+//! Where the kernel goes on with a session, the layer of TLS is gone after the handshake, and the socket
+//! takes plain bytes.
+//!
 //! On listeners for proxies the header of the PROXY protocol is read from the socket before.
 //!
 //! Invariants:
@@ -23,17 +26,20 @@
 mod accept;
 mod address;
 mod by_address;
+mod connected;
 mod connection;
 mod context;
 mod counters;
 mod head;
 mod http1;
 mod info;
+mod kernel_tls;
 mod limits;
 mod listen;
 mod ocsp;
 mod outlet;
 mod progress;
+mod records;
 mod remote;
 mod shutdown;
 mod silence;
@@ -45,6 +51,7 @@ mod tcp;
 mod threads;
 mod timed;
 mod tls;
+mod to_kernel;
 mod tracked;
 
 pub use accept::serve_listener;
@@ -54,6 +61,7 @@ pub use connection::{End, serve_connection};
 pub use context::ListenerContext;
 pub use counters::{ConnectionCounters, ConnectionCounts};
 pub use info::ConnectionInfo;
+pub use kernel_tls::{KernelKeys, KernelTls, TlsKernel};
 pub use limits::Limits;
 #[cfg(test)]
 pub(crate) use listen::bind_local;
@@ -67,7 +75,7 @@ pub use socket_file::{SocketFile, SocketFileError};
 pub use tcp::TcpOptions;
 pub use threads::{ConnectionThreads, Pulse};
 pub use timed::TimedStream;
-pub use tls::{ReloadingCertificates, TlsError, check_ocsp, check_pair, tls_acceptor};
+pub use tls::{Encryption, ReloadingCertificates, TlsError, check_ocsp, check_pair};
 pub use tracked::{CountedBuf, TrackedBody};
 
 /// What is left of a request's body, which nobody looks at.
