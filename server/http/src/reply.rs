@@ -84,7 +84,7 @@ impl ReplyPlan {
     }
 
     /// Has the body sent by a content coding, as so many bytes.
-    pub fn code(&mut self, coding: &'static str, length: usize) {
+    pub fn code(&mut self, coding: &'static str, length: u64) {
         let is_kept = |(name, _): &(&str, _)| !matches!(*name, "content-length" | "accept-ranges");
         self.fields.retain(is_kept);
         let length = Cow::Owned(length.to_string());

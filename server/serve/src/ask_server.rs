@@ -28,6 +28,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::{Instant, timeout};
 
+use crate::log::{REQUEST_ID, RequestId};
+
 /// Sub-requests at a time to one server.
 const AT_ONCE_MAX: usize = 64;
 /// Answers kept of one server.
@@ -143,12 +145,12 @@ impl AskedServer {
     }
 
     /// Whether a request of this client may have what it asks for.
-    pub(crate) async fn ask(&self, head: &Parts, client: Peer) -> Answer {
+    pub(crate) async fn ask(&self, head: &Parts, client: Peer, id: &RequestId) -> Answer {
         let shared = &self.0;
         let key = shared.asking.key(head, client);
         let place = shared.place(key);
         let ask = async || {
-            let answer = shared.ask_within_time(head, client).await;
+            let answer = shared.ask_within_time(head, client, id).await;
             (answer, Instant::now())
         };
         // If whoever asks leaves, the next of those who wait asks.
@@ -186,7 +188,12 @@ impl Asking {
     }
 
     /// The sub-request for a request.
-    fn request(&self, head: &Parts, client: Peer) -> Result<Request<Empty<Bytes>>, http::Error> {
+    fn request(
+        &self,
+        head: &Parts,
+        client: Peer,
+        id: &RequestId,
+    ) -> Result<Request<Empty<Bytes>>, http::Error> {
         let path = self
             .url
             .uri
@@ -197,6 +204,9 @@ impl Asking {
             .header("x-original-uri", target(head))
             .header("x-original-method", head.method.as_str())
             .header("x-real-ip", client.host().to_string());
+        if !self.fields.iter().any(|name| name == REQUEST_ID) {
+            request = request.header(REQUEST_ID, id.to_string());
+        }
         for name in &self.fields {
             for value in head.headers.get_all(name) {
                 request = request.header(name, value);
@@ -245,16 +255,16 @@ impl Shared {
         }
     }
 
-    async fn ask_within_time(&self, head: &Parts, client: Peer) -> Answer {
-        let asked = timeout(self.asking.patience, self.ask_now(head, client)).await;
+    async fn ask_within_time(&self, head: &Parts, client: Peer, id: &RequestId) -> Answer {
+        let asked = timeout(self.asking.patience, self.ask_now(head, client, id)).await;
         asked.unwrap_or(Answer::None("it did not answer in time"))
     }
 
-    async fn ask_now(&self, head: &Parts, client: Peer) -> Answer {
+    async fn ask_now(&self, head: &Parts, client: Peer, id: &RequestId) -> Answer {
         let Ok(_one_of_all) = self.at_once.acquire().await else {
             return Answer::None("it is not asked any more");
         };
-        let Ok(request) = self.asking.request(head, client) else {
+        let Ok(request) = self.asking.request(head, client, id) else {
             return Answer::None("the request cannot be written");
         };
         let Ok(socket) = TcpStream::connect(self.asking.url.address).await else {

@@ -21,8 +21,8 @@ use crate::hand_over::HandOver;
 use crate::http::{Lookups, MediaService, MediaState};
 use crate::late_flash::{self, TierHolder};
 use crate::net::{
-    ConnectionCounters, Limits, ListenAddress, ListenerContext, ReloadingCertificates,
-    TrustedProxies, serve_listener, shutdown, tls_acceptor,
+    ConnectionCounters, Encryption, Limits, ListenAddress, ListenerContext, ReloadingCertificates,
+    TrustedProxies, serve_listener, shutdown,
 };
 use crate::passing_on;
 use crate::pull::Pulls;
@@ -87,7 +87,12 @@ async fn serve(
             Some(Arc::new(loaded))
         }
     };
-    let acceptor = tls.clone().map(tls_acceptor).transpose()?;
+    let kernel_tls = match tls {
+        Some(_) => start::kernel_tls(&config),
+        None => None,
+    };
+    let encryption = tls.clone().map(|tls| Encryption::new(tls, kernel_tls));
+    let encryption = encryption.transpose()?;
     let library = start::library(&config)?;
     let pulls = Pulls::open(&config, &library, predecessor.is_some()).map_err(RunError::Pull)?;
     let engines = devices::engines(&config, &library.devices())?;
@@ -161,6 +166,9 @@ async fn serve(
 
     let (trigger, signal) = shutdown();
     let counters = Arc::new(ConnectionCounters::default());
+    if kernel_tls.is_some() {
+        counters.note_kernel_tls();
+    }
     let limits = Limits {
         connections_max: shares.connections_max,
         ..start::limits(&config)
@@ -194,7 +202,7 @@ async fn serve(
         context.proxies = on.is_for_proxies.then(|| trusted.clone());
         serving.spawn(serve_listener(
             listener,
-            acceptor.clone().filter(|_| on.speaks_tls),
+            encryption.clone().filter(|_| on.speaks_tls),
             service,
             context,
             signal,

@@ -257,6 +257,7 @@ fn nginx_is_asked_who_may_watch_and_one_that_hangs_holds_up_its_own_path_only() 
             add_header WWW-Authenticate 'Basic realm="tv"' always;
             if ($http_x_original_uri !~ "^/films/a%20b.mp4") { return 500; }
             if ($http_x_real_ip != "127.0.0.1") { return 500; }
+            if ($http_x_request_id = "") { return 500; }
             if ($cookie_ticket = "") { return 401; }
             if ($cookie_ticket = "moved") { return 302 /login; }
             if ($cookie_ticket != "good") { return 403; }

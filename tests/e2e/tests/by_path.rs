@@ -233,6 +233,70 @@ fn playlists_are_compressed_for_who_takes_it_and_ranges_and_video_never() {
 }
 
 #[test]
+fn a_text_is_sent_from_the_file_by_gzip_beside_it_where_that_is_fit() {
+    let library = library(&["films"]);
+    let write = |name: &str, text: &[u8]| {
+        std::fs::write(library.root().join(name), text).expect("written");
+    };
+    let text: String = (0..900).map(|n| format!("#EXTINF:4,\n{n}.ts\n")).collect();
+    for name in ["a", "none", "old", "empty", "folder", "video"] {
+        let kind = if name == "video" { "ts" } else { "m3u8" };
+        write(&format!("{name}.{kind}"), text.as_bytes());
+    }
+    // Nobody looks into them.
+    for name in ["a.m3u8.gz", "old.m3u8.gz", "video.ts.gz"] {
+        write(name, b"packed");
+    }
+    write("empty.m3u8.gz", b"");
+    std::fs::create_dir(library.root().join("folder.m3u8.gz")).expect("made");
+    let path = library.root().join("old.m3u8.gz");
+    let old = std::fs::File::options().write(true).open(path);
+    let old = old.expect("there");
+    old.set_modified(std::time::UNIX_EPOCH).expect("a time");
+    let server = ServerBuilder::new([library.root()])
+        .config("gzip_static = true\ngzip_max = \"0B\"")
+        .start()
+        .expect("a server");
+    let ask = |method: &str, target: &str, fields: &[(&str, &str)]| {
+        fetch(server.address(), method, target, fields).expect("answered")
+    };
+    const TAKES: (&str, &str) = ("Accept-Encoding", "gzip");
+    for _ in 0..2 {
+        let packed = ask("GET", "/a.m3u8", &[TAKES]);
+        assert_eq!((packed.status(), &packed.body[..]), (200, &b"packed"[..]));
+        let said = |name| packed.field(name);
+        assert_eq!(said("content-encoding"), Some("gzip"));
+        assert_eq!(said("content-type"), Some("application/vnd.apple.mpegurl"));
+        assert_eq!(said("content-length"), Some("6"));
+        assert_eq!(
+            (said("vary"), said("accept-ranges")),
+            (Some("accept-encoding"), None)
+        );
+        let plain = ask("GET", "/a.m3u8", &[]);
+        assert_eq!(plain.body, text.as_bytes());
+        assert_eq!(plain.field("vary"), Some("accept-encoding"));
+        assert_ne!(plain.field("etag"), packed.field("etag"));
+        let seen = ("If-None-Match", packed.field("etag").expect("a tag"));
+        assert_eq!(ask("GET", "/a.m3u8", &[TAKES, seen]).status(), 304);
+        assert_eq!(ask("GET", "/a.m3u8", &[seen]).status(), 200);
+    }
+    for (method, target, fields) in [
+        ("GET", "/none.m3u8", &[TAKES][..]),
+        ("GET", "/old.m3u8", &[TAKES]),
+        ("GET", "/empty.m3u8", &[TAKES]),
+        ("GET", "/folder.m3u8", &[TAKES]),
+        ("GET", "/video.ts", &[TAKES]),
+        ("HEAD", "/a.m3u8", &[TAKES]),
+        ("GET", "/a.m3u8", &[TAKES, ("Range", "bytes=0-9")]),
+        ("GET", "/a.m3u8.gz", &[TAKES]),
+    ] {
+        let reply = ask(method, target, fields);
+        assert!(matches!(reply.status(), 200 | 206), "{target}");
+        assert_eq!(reply.field("content-encoding"), None, "{method} {target}");
+    }
+}
+
+#[test]
 fn players_are_told_by_cmsd_what_is_known_and_only_if_the_operator_says_so() {
     let library = library(&["bounded"]);
     for name in ["a.m3u8", "bounded/b.m4a"] {

@@ -130,6 +130,47 @@ fn many_clients_read_random_ranges_through_an_edge_and_each_byte_is_fetched_once
 }
 
 #[test]
+fn an_origin_is_told_what_the_edge_calls_the_request_that_it_is_asked_for() {
+    let (root, cache) = (
+        Scratch::new("origin").expect("a folder"),
+        Scratch::new("edge").expect("a folder"),
+    );
+    let path = root.path().join("a.mp4");
+    pattern::write_file(&path, 0, 4 * SLICE).expect("a title");
+    age(&path);
+    let log = cache.path().join("origin.log");
+    let trusting = format!("[log]\naccess = {log:?}\n[proxies]\ntrusted = [\"127.0.0.1/32\"]\n");
+    let origin = ServerBuilder::new([root.path()]).config(&trusting);
+    let origin = origin.start().expect("an origin");
+    let url = format!("http://{}/", origin.address());
+    let config = settings(&url, &cache.path().join("kept"), "");
+    std::fs::create_dir(cache.path().join("kept")).expect("a folder");
+    let edge = ServerBuilder::new(Vec::<&Path>::new());
+    let edge = edge.config(&format!("request_id = true\n{config}"));
+    let edge = edge.start().expect("an edge");
+    let reply = range(&edge, "/vod/a.mp4", 0, 4 * SLICE).expect("a reply");
+    assert_right(&reply, 0, 0, 4 * SLICE);
+    let id = reply.field("x-request-id").expect("its name");
+    let said = format!("\"request_id\":\"{id}\"");
+    // What the title is, and four slices, of which some are brought ahead.
+    let lines = eventually(
+        "the origin's log",
+        || std::fs::read_to_string(&log).unwrap_or_default(),
+        |text| text.lines().count() >= 5,
+    );
+    assert!(
+        lines.lines().all(|line| line.contains(&said)),
+        "{id} in {lines}"
+    );
+    let own = fetch(origin.address(), "GET", "/a.mp4", &[]).expect("a reply");
+    assert_eq!(
+        own.field("x-request-id"),
+        None,
+        "only if the operator says so"
+    );
+}
+
+#[test]
 fn an_edge_before_nginx_says_what_it_did_and_asks_once_for_what_is_not_there() {
     let test = "an_edge_before_nginx_says_what_it_did_and_asks_once_for_what_is_not_there";
     if !have_or_skip(test, "nginx") {

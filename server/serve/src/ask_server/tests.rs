@@ -58,6 +58,8 @@ fn head(target: &str, cookie: &str) -> Parts {
 
 const LONG: Duration = Duration::from_secs(3600);
 const FROM: Peer = Peer::At(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), 9));
+/// What the server calls each of these requests.
+const ID: RequestId = RequestId::Own(42);
 const YES: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
 #[tokio::test]
@@ -66,7 +68,7 @@ async fn what_is_listed_is_sent_and_an_answer_is_kept_for_its_key() {
     let asked = asked(&server.url, LONG, LONG);
     let first = head("/films/a%20b.ts?token=1", "a=1");
     for target in [&first, &head("/films/c.ts", "a=1"), &first] {
-        assert_eq!(asked.ask(target, FROM).await, Answer::Allowed);
+        assert_eq!(asked.ask(target, FROM, &ID).await, Answer::Allowed);
     }
     let sent = server.requests.recv().await.expect("one");
     for line in [
@@ -75,13 +77,14 @@ async fn what_is_listed_is_sent_and_an_answer_is_kept_for_its_key() {
         "x-original-method: get\r\n",
         "x-real-ip: 192.0.2.7\r\n",
         "cookie: a=1\r\n",
+        "x-request-id: 000000000000002a\r\n",
     ] {
         assert!(sent.contains(line), "{line} in {sent}");
     }
     assert!(!sent.contains("x-other"), "{sent}");
     assert!(server.requests.try_recv().is_err(), "one was enough");
     assert_eq!(
-        asked.ask(&head("/films/c.ts", "a=2"), FROM).await,
+        asked.ask(&head("/films/c.ts", "a=2"), FROM, &ID).await,
         Answer::Allowed
     );
     assert!(
@@ -100,7 +103,7 @@ async fn who_asks_the_same_at_the_same_time_shares_one_request() {
     let asked = asked(&server.url, Duration::ZERO, LONG);
     let ask = || {
         let asked = asked.clone();
-        tokio::spawn(async move { asked.ask(&head("/a", "a=1"), FROM).await })
+        tokio::spawn(async move { asked.ask(&head("/a", "a=1"), FROM, &ID).await })
     };
     let leaver = ask();
     server.requests.recv().await.expect("the first asks");
@@ -130,7 +133,7 @@ async fn who_asks_the_same_at_the_same_time_shares_one_request() {
         assert_eq!(waiter.await.expect("answered"), Answer::Allowed);
     }
     assert!(server.requests.try_recv().is_err(), "one request for all");
-    asked.ask(&head("/a", "a=1"), FROM).await;
+    asked.ask(&head("/a", "a=1"), FROM, &ID).await;
     server
         .requests
         .recv()
@@ -157,7 +160,7 @@ async fn statuses_are_answers_or_failures_and_failures_are_not_kept() {
         let mut server = answering(text, true).await;
         let asked = asked(&server.url, LONG, LONG);
         for _ in 0..2 {
-            let said = asked.ask(&head("/a", "a"), FROM).await;
+            let said = asked.ask(&head("/a", "a"), FROM, &ID).await;
             let is_same = said == answer || (answer.is_failure() && said.is_failure());
             assert!(is_same, "{text}: {said:?}");
         }
@@ -173,7 +176,7 @@ async fn statuses_are_answers_or_failures_and_failures_are_not_kept() {
 async fn a_server_that_hangs_or_is_not_there_is_waited_for_so_long_and_no_longer() {
     let server = answering(YES, false).await;
     let hung = asked(&server.url, LONG, Duration::from_millis(50));
-    let said = hung.ask(&head("/a", "a"), FROM).await;
+    let said = hung.ask(&head("/a", "a"), FROM, &ID).await;
     assert_eq!(said, Answer::None("it did not answer in time"));
     let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
@@ -181,7 +184,9 @@ async fn a_server_that_hangs_or_is_not_there_is_waited_for_so_long_and_no_longer
     let address = nobody.local_addr().expect("bound");
     drop(nobody);
     let url = ServerUrl::parse(&format!("http://{address}/")).expect("right");
-    let said = asked(&url, LONG, LONG).ask(&head("/a", "a"), FROM).await;
+    let said = asked(&url, LONG, LONG)
+        .ask(&head("/a", "a"), FROM, &ID)
+        .await;
     assert_eq!(said, Answer::None("it takes no connection"));
 }
 

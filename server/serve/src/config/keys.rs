@@ -15,6 +15,7 @@ use super::kinds::{
 use super::settings::{Config, DeviceOverride, LogLevel, ServerTiming};
 use crate::disk::IoMode;
 use crate::log::LogFormat;
+use crate::net::TlsKernel;
 
 /// Every setting, but those of single devices.
 #[rustfmt::skip]
@@ -45,8 +46,12 @@ pub(super) fn rows() -> Rows<Config> {
         "Whether replies carry Cache-Status (RFC 9211): `hit` if the first bytes came from memory or flash, `fwd=miss` if from the disk; `detail` says which.");
     rows.add("cmsd", flag(), |c| &mut c.cmsd,
         "Whether replies with bytes of files carry CMSD (CTA-5006): `br`, `ot` and `sf` as far as they are known, the delay `rd`, `mb` where `bytes_per_second_max` bounds replies, and `etp` where the connection was measured to carry so much by a reply before that had always more to send; not to a proxy.");
+    rows.add("request_id", flag(), |c| &mut c.request_id,
+        "Whether replies carry X-Request-Id: the `request_id` of the access log. Origins and servers of `auth_url` are always told it.");
     rows.add("gzip_max", size().at_most(8 << 20), |c| &mut c.gzip_max,
         "Playlists, manifests, subtitles and other small texts up to this size are sent by gzip to who takes it; \"0B\" for none. Ranges never are, nor more than 64 replies at a time.");
+    rows.add("gzip_static", flag(), |c| &mut c.gzip_static,
+        "Whether a playlist or other text `NAME` of any size is sent from `NAME.gz` beside it, to who takes gzip and asks for no range. One that is empty, older than `NAME` or cannot be read counts as none; looking for one that is not there asks the disk at each such request.");
     rows.add("cache_control", field_value(), |c| &mut c.cache_control,
         "The Cache-Control sent with files; empty for none.");
     rows.add("pace_percent", whole(), |c| &mut c.pacing.pace_percent,
@@ -103,6 +108,8 @@ pub(super) fn rows() -> Rows<Config> {
         "The word of its authority that the certificate is good (an OCSP response in DER), sent with it. Read again on SIGHUP. What is of another certificate, not good or too old is not sent, and `headlong check` says so.").restart();
     rows.add("tls.listen", address().list(), |c| &mut c.tls.listen,
         "Addresses and ports, or unix sockets, that speak TLS, so that those of `listen` and `proxies.listen` do not. If there are none, those do.").restart();
+    rows.add("tls.kernel", named(TlsKernel::ALL, TlsKernel::name), |c| &mut c.tls.kernel,
+        "Who encrypts replies over HTTP/1.1: `auto` leaves it to the kernel (kTLS) where that has it, which a line in the log says at start; `off` never does. Linux has it as a module: `modprobe tls`. HTTP/2 and what comes by `proxies.listen` is always encrypted by the server.").restart();
     rows.add("cors.origins", origin().list(), |c| &mut c.cors.origins,
         "Origins whose pages may play from here; \"*\" for all, an empty list for none.");
     rows.add("cors.headers", token().list(), |c| &mut c.cors.headers,

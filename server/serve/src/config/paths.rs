@@ -44,7 +44,7 @@ pub(super) fn path_rows() -> Rows<PathRule> {
     rows.add("jwt_cookie", token().optional(), |p| &mut p.jwt_cookie,
         "A cookie that may hold it.");
     rows.add("auth_url", text().optional(), |p| &mut p.auth_url,
-        "The server that `auth-request` asks, by an address in numbers and without TLS, like `http://127.0.0.1:9000/auth`. It gets a GET with X-Original-URI, X-Original-Method and X-Real-IP. 2xx lets in, 401 (with its WWW-Authenticate) and 403 are passed on, any other status is answered 500, and none within `auth_timeout` 503.");
+        "The server that `auth-request` asks, by an address in numbers and without TLS, like `http://127.0.0.1:9000/auth`. It gets a GET with X-Original-URI, X-Original-Method, X-Real-IP and X-Request-Id. 2xx lets in, 401 (with its WWW-Authenticate) and 403 are passed on, any other status is answered 500, and none within `auth_timeout` 503.");
     rows.add("auth_headers", asked_field().list(), |p| &mut p.auth_headers,
         "Headers of a request that are sent to it. Its answers are believed for requests in which these are the same.");
     rows.add("auth_by", named(AuthBy::ALL, AuthBy::name).list(), |p| &mut p.auth_by,

@@ -13,7 +13,7 @@ use super::path_rule::PathRule;
 use super::pull_rule::PullRule;
 use crate::disk::IoMode;
 use crate::log::{LogFormat, LogTarget};
-use crate::net::ListenAddress;
+use crate::net::{ListenAddress, TlsKernel};
 
 /// Everything an operator may say. Defaults are in `Default`, the engine's own in
 /// [`EngineConfig`]; what each setting means is in the rows of `keys.rs` and of the engine.
@@ -55,8 +55,12 @@ pub struct Config {
     pub cache_status: bool,
     /// Whether replies tell players what is known of them, by CMSD.
     pub cmsd: bool,
+    /// Whether replies say what their request is called.
+    pub request_id: bool,
     /// Most bytes of a text that is sent by gzip; zero for none.
     pub gzip_max: u64,
+    /// Whether a text is sent from the file by gzip that lies beside it.
+    pub gzip_static: bool,
     /// The `Cache-Control` sent with files; empty for none.
     pub cache_control: String,
     /// How fast replies go; no setting of the engine.
@@ -217,6 +221,8 @@ pub struct Tls {
     pub ocsp: Option<PathBuf>,
     /// Addresses that speak TLS, beside others that do not; if there are none, all do.
     pub listen: Vec<ListenAddress>,
+    /// Who makes the records.
+    pub kernel: TlsKernel,
 }
 
 impl Tls {
@@ -382,7 +388,9 @@ impl Default for Config {
             server_timing: ServerTiming::OnRequest,
             cache_status: false,
             cmsd: false,
+            request_id: false,
             gzip_max: 512 * KIB,
+            gzip_static: false,
             cache_control: String::new(),
             pacing: Pacing::default(),
             limits: Limits::default(),

@@ -260,6 +260,7 @@ cache_control = ""
             head,
             client: at(Ipv4Addr::LOCALHOST),
             now: 1,
+            id: &crate::log::RequestId::Own(1),
         }
     }
 

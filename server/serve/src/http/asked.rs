@@ -12,7 +12,7 @@ use http::header;
 use super::body::Account;
 use super::stages::Tracing;
 use super::state::{HttpSettings, MediaState};
-use crate::log::{RequestId, RequestRecord, SessionKey, SessionSource};
+use crate::log::{REQUEST_ID, RequestId, RequestRecord, SessionKey, SessionSource};
 use crate::net::{ConnectionInfo, Remote};
 
 /// Most of a header field that is kept for the log: a client may send 16 KiB, and a request in
@@ -78,7 +78,7 @@ impl Asked {
                 session: session_key(&viewer),
             }
         });
-        let named = is_proxy.then(|| head.headers.get("x-request-id")).flatten();
+        let named = is_proxy.then(|| head.headers.get(REQUEST_ID)).flatten();
         let id = named.and_then(RequestId::named);
         let id = id.unwrap_or_else(|| state.request_ids.next());
         let record = record((id, said), head.version, ends, &cmcd);

@@ -13,6 +13,7 @@ use headlong_pull::Fault;
 use headlong_units::ByteRange;
 
 use crate::disk::{Device, Reply, StreamSource};
+use crate::log::RequestId;
 use crate::pull::{Pinned, Pull, Version};
 
 /// A title of an origin, and who brings its slices.
@@ -20,6 +21,8 @@ use crate::pull::{Pinned, Pull, Version};
 pub(super) struct Bringing {
     pub(super) pull: Arc<Pull>,
     pub(super) version: Arc<Version>,
+    /// For which request.
+    pub(super) by: RequestId,
 }
 
 /// How further ranges of the same file are asked for.
@@ -100,7 +103,7 @@ impl Asking {
     pub(super) async fn ask(&self, wanted: &Part, is_again: bool) -> Result<Begun, NotBegun> {
         let open_ended = wanted.open_ended || self.whole;
         let ByteRange { start, end } = wanted.range;
-        let Some(Bringing { pull, version }) = &self.bringing else {
+        let Some(Bringing { pull, version, by }) = &self.bringing else {
             let request = self.request_for(self.request.part, (start, end - start), open_ended);
             return self.begin(request, end, None, None).await;
         };
@@ -109,7 +112,7 @@ impl Asking {
         if is_again {
             pull.check(version, index).await;
         }
-        let pinned = pull.bring(version, index, end).await;
+        let pinned = pull.bring(version, index, end, by).await;
         let pinned = pinned.map_err(NotBegun::Fault)?;
         let slice = slices.range(index);
         let here = end.min(slice.end);

@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::ask_server::{self, Answer, AskedServer, ServerUrl};
 use crate::config::{self, AuthBy, PathRule};
+use crate::log::RequestId;
 use crate::tokens::{self, Expected, PublicKey, Secret, Trust, Uri};
 
 /// Who asks for which file.
@@ -29,6 +30,8 @@ pub struct Asks<'a> {
     pub client: Peer,
     /// Seconds since 1970.
     pub now: u64,
+    /// What the request is called.
+    pub id: &'a RequestId,
 }
 
 /// A rule's door.
@@ -94,7 +97,9 @@ impl Door {
                 skew,
             }),
             Self::Jwt(door) => door.ask(asks, skew),
-            Self::Server(server) => return judge(server.ask(asks.head, asks.client).await),
+            Self::Server(server) => {
+                return judge(server.ask(asks.head, asks.client, asks.id).await);
+            }
         };
         answer.map_err(|refused| Denied::Status(refused.status()))
     }

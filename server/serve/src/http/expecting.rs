@@ -16,6 +16,7 @@ use super::door::Asks;
 use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
 use crate::disk::{Device, StreamSource};
+use crate::log::RequestId;
 use crate::pull::SliceSource;
 
 /// Who says what it will ask for next.
@@ -78,6 +79,8 @@ async fn follow(state: &MediaState, mut hint: Hint) -> Option<()> {
         head: &hint.head,
         client: hint.client,
         now: hint.now,
+        // No server is asked.
+        id: &RequestId::Own(0),
     };
     if access.asks_a_server(path.as_str()) || access.ask(&asks).await.is_err() {
         return None;

@@ -134,6 +134,7 @@ pub(super) fn keep(
         && !may_be_gzipped(settings, &made.file)
         && settings.server_timing != ServerTiming::Always
         && !settings.cmsd
+        && !settings.request_id
         && settings.shared_rates == SharedRates::default();
     let fields = fields_of(head);
     let plain = PlainFields::read(fields.iter().copied(), head.version == Version::HTTP_11)

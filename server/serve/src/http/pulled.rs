@@ -30,7 +30,7 @@ pub(super) async fn answer(
     let mut tried = 1;
     loop {
         asked.account.turn(Stage::Origin);
-        let found = pull.find(&name).await;
+        let found = pull.find(&name, Some(&asked.account.record.id)).await;
         asked.account.turn(Stage::Other);
         let found = found.map_err(NoAnswer::Origin)?;
         match begin(state, head, asked, (pull, found, tried > 1)).await {
@@ -111,6 +111,7 @@ async fn begin(
         bringing: Some(Bringing {
             pull: Arc::clone(pull),
             version: Arc::clone(version),
+            by: asked.account.record.id.clone(),
         }),
     };
     asked.account.turn(Stage::Origin);

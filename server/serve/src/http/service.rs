@@ -26,12 +26,12 @@ use super::explain::explain;
 use super::gzip::gzip;
 use super::known::{self, KnownReplies, OfCopies};
 use super::pulled;
-use super::small_texts::{gzip_turn, may_be_gzipped};
+use super::small_texts::{gzip_turn, is_packed, may_be_gzipped, packed_path};
 use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
 use crate::config;
 use crate::disk::{Piece, PieceInfo};
-use crate::log::{ServerTiming, Stage};
+use crate::log::{REQUEST_ID, ServerTiming, Stage};
 use crate::net::{Answers, AtHand, ConnectionInfo, NoBody, RawHead};
 
 /// The media listener's service. Clones share everything.
@@ -137,6 +137,9 @@ async fn respond(
     });
     asked.account.turn(Stage::Other);
     let of_copies = answer.of_copies.take();
+    let id = settings
+        .request_id
+        .then(|| HeaderValue::try_from(asked.account.record.id.to_string()));
     let mut response = build(answer, &asked.settings, &head, asked.account);
     let status = response.status();
     let headers = response.headers_mut();
@@ -145,6 +148,9 @@ async fn respond(
     }
     for (name, value) in cors_fields {
         append(headers, name, value);
+    }
+    if let Some(Ok(id)) = id {
+        headers.insert(REQUEST_ID, id);
     }
     if let Some(after) = retry_after {
         let seconds = after.0.div_ceil(1_000_000_000).max(1);
@@ -177,14 +183,15 @@ async fn answer_read(
     let referer = head.headers.get(header::REFERER).map(HeaderValue::as_bytes);
     let may_use = access.ask_referer(path.as_str(), referer);
     may_use.map_err(denied)?;
+    asked.account.turn(Stage::Access);
     let asks = Asks {
         path,
         path_token,
         head,
         client,
         now,
+        id: &asked.account.record.id,
     };
-    asked.account.turn(Stage::Access);
     let may_watch = access.ask(&asks).await;
     asked.account.turn(Stage::Other);
     may_watch.map_err(|why| {
@@ -206,10 +213,16 @@ async fn answer_read(
     }
     for tried in 1.. {
         asked.account.turn(Stage::Lookup);
-        let found = resolve(state, path, asked.settings.lookup_timeout.min(LOOKUP_MAX)).await;
+        let found = resolve(state, path.as_str(), asked.settings.lookup_timeout).await;
         asked.account.turn(Stage::Other);
         let file = found?;
-        match fetch(state, head, asked, (path.as_str(), &file)).await {
+        let packed = packed_beside(state, head, asked, (path.as_str(), &file)).await;
+        if let Some(packed) = packed
+            && let Ok(answer) = fetch(state, head, asked, (path.as_str(), &packed, true)).await
+        {
+            return Ok(answer);
+        }
+        match fetch(state, head, asked, (path.as_str(), &file, false)).await {
             Err(NoAnswer::Failed(Failure::Changed) | NoAnswer::Refused(Refusal::UnknownStream))
                 if tried < VERSIONS_TRIED_MAX =>
             {
@@ -229,10 +242,10 @@ const LOOKUP_MAX: std::time::Duration = std::time::Duration::from_secs(60);
 
 async fn resolve(
     state: &Arc<MediaState>,
-    path: &RelativePath,
+    path: &str,
     within: std::time::Duration,
 ) -> Result<Arc<FileEntry>, NoAnswer> {
-    if let Some(file) = state.library.recall(path.as_str()) {
+    if let Some(file) = state.library.recall(path) {
         return Ok(file);
     }
     // A disk that is out of service is not asked; what is in memory is still served.
@@ -242,10 +255,10 @@ async fn resolve(
             .get(file.device)
             .is_some_and(|device| device.is_offline())
     };
-    if let Some(file) = state.library.remember(path.as_str()).filter(is_offline) {
+    if let Some(file) = state.library.remember(path).filter(is_offline) {
         return Ok(file);
     }
-    let found = state.lookups.resolve(path.as_str(), within).await;
+    let found = state.lookups.resolve(path, within.min(LOOKUP_MAX)).await;
     found.map_err(|error| match error {
         ResolveError::Io { path, source } => {
             // A name may hold anything; quoted, it stays on its line.
@@ -272,21 +285,43 @@ fn is_short_of_resources(error: &std::io::Error) -> bool {
         .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Plans the reply for a file and waits for the first bytes of its body.
+/// The file by gzip beside a text that is to be sent in its place. Whatever is wrong with it, the text
+/// is there.
+async fn packed_beside(
+    state: &Arc<MediaState>,
+    head: &http::request::Parts,
+    asked: &mut Asked,
+    (path, file): (&str, &FileEntry),
+) -> Option<Arc<FileEntry>> {
+    let beside = packed_path(head, asked, (path, file))?;
+    asked.account.turn(Stage::Lookup);
+    let found = resolve(state, &beside, asked.settings.lookup_timeout).await;
+    asked.account.turn(Stage::Other);
+    found.ok().filter(|found| is_packed(found, file))
+}
+
+/// Plans the reply for the file at a path, or for what lies beside it packed, and waits for the first
+/// bytes of its body.
 async fn fetch(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
     asked: &mut Asked,
-    (path, file): (&str, &Arc<FileEntry>),
+    (path, file, is_packed): (&str, &Arc<FileEntry>, bool),
 ) -> Result<Answer, NoAnswer> {
-    let gzip_turn = gzip_turn(state, head, asked, file);
+    let gzip_turn = match is_packed {
+        true => None,
+        false => gzip_turn(state, head, asked, file),
+    };
     let mut shown = Shown::of(path, file);
-    if gzip_turn.is_some() {
+    if is_packed || gzip_turn.is_some() {
         shown.entity_tag = gzip_tag(&shown.entity_tag);
     }
     let mut plan = plan_for(head, asked, &shown);
-    if may_be_gzipped(&asked.settings, file) {
+    if is_packed || may_be_gzipped(&asked.settings, file) {
         plan.fields.push(("vary", "accept-encoding".into()));
+    }
+    if is_packed && !plan.body.parts.is_empty() {
+        plan.code("gzip", file.size);
     }
     let Some(device) = state.devices.get(file.device) else {
         let detail = "its device was mounted after the server started; restart the server";
@@ -346,7 +381,7 @@ async fn fetch(
         };
         let gzipped = gzip(begun.reply, turn, note).await;
         let gzipped = gzipped.map_err(NoAnswer::Failed)?;
-        plan.code("gzip", gzipped.bytes.len());
+        plan.code("gzip", gzipped.bytes.len() as u64);
         add_cmsd(&mut plan, asked, (path, file));
         return Ok(Answer {
             gzipped: Some(gzipped),
@@ -361,7 +396,8 @@ async fn fetch(
             let pace = asked.settings.access.pace(path);
             asking.pacer = pace.pacer(headlong_units::Instant::ZERO, bit_rate);
             add_cmsd(&mut plan, asked, (path, file));
-            let is_of_copies = begun.reply.is_of_copies() && asked.cmcd == Cmcd::default();
+            let is_of_copies =
+                begun.reply.is_of_copies() && !is_packed && asked.cmcd == Cmcd::default();
             Ok(Answer {
                 of_copies: is_of_copies
                     .then(|| OfCopies::of(&plan, path, file))

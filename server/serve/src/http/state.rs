@@ -41,8 +41,12 @@ pub struct HttpSettings {
     pub cache_control: Option<String>,
     /// Who may have what, and what caches are told of it.
     pub access: AccessRules,
+    /// Whether replies say what their request is called.
+    pub request_id: bool,
     /// Texts up to so many bytes are sent by gzip to who takes it.
     pub gzip_max: u64,
+    /// Whether texts are sent from files by gzip that lie beside them.
+    pub gzip_static: bool,
     /// When replies say where their time went.
     pub server_timing: ServerTiming,
     /// Whether replies say by Cache-Status where they come from.

@@ -25,7 +25,7 @@ pub use access::{AccessLog, LogConfig, LogCounts};
 pub use daemon::{DaemonLog, DaemonLogError, init_daemon_log};
 pub use format::LogFormat;
 pub use record::{RequestRecord, SessionKey, SessionSource};
-pub use request_id::{RequestId, RequestIds};
+pub use request_id::{REQUEST_ID, RequestId, RequestIds};
 pub use server_timing::ServerTiming;
 pub use session::{SessionEnd, SessionLimits, SessionLog, SessionSummary};
 pub use sink::{LogTarget, SinkError};

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use http::HeaderValue;
 
+/// The field by which servers tell one another what they call a request.
+pub const REQUEST_ID: &str = "x-request-id";
 /// Longest name of a proxy's that is taken: what metrics may say of a request is bounded.
 const NAME_BYTES_MAX: usize = 64;
 

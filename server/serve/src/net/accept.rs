@@ -9,7 +9,6 @@ use http_body::Body;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_rustls::TlsAcceptor;
 
 use super::at_hand::Answers;
 use super::connection::serve_connection;
@@ -19,6 +18,7 @@ use super::outlet::Outgoing;
 use super::remote::{Remote, read_proxy_header};
 use super::shutdown::Shutdown;
 use super::socket::{Listener, Socket};
+use super::tls::Encryption;
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 /// How often idle connections are looked for while none is free.
@@ -29,7 +29,7 @@ const WARN_INTERVAL: Duration = Duration::from_secs(60);
 /// drains, that takes at most [`Limits::drain_timeout`].
 pub async fn serve_listener<S, B>(
     listener: Listener,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Encryption>,
     service: S,
     context: ListenerContext,
     mut shutdown: Shutdown,
@@ -109,7 +109,7 @@ pub async fn serve_listener<S, B>(
 async fn serve_accepted<S, B>(
     stream: Socket,
     remote: Peer,
-    (tls, service): (Option<TlsAcceptor>, S),
+    (tls, service): (Option<Encryption>, S),
     context: ListenerContext,
     shutdown: Shutdown,
     trouble: &AcceptTrouble,

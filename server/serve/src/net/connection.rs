@@ -15,7 +15,6 @@ use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::AsyncRead;
 use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
-use tokio_rustls::TlsAcceptor;
 
 use super::BoxError;
 use super::at_hand::Answers;
@@ -25,10 +24,13 @@ use super::http1;
 use super::info::{ConnectionInfo, Verdict};
 use super::limits::Limits;
 use super::outlet::{Outgoing, Outlet};
+use super::records::Records;
 use super::remote::Remote;
 use super::shutdown::Shutdown;
 use super::sniff::{Sniffed, Speaks};
 use super::timed::TimedStream;
+use super::tls::Encryption;
+use super::to_kernel::{Encrypted, to_kernel};
 use super::tracked::Tracked;
 
 /// How long a connection that was asked to close may take for it.
@@ -58,7 +60,7 @@ pub enum End {
 pub async fn serve_connection<IO, S, B>(
     stream: IO,
     remote: Remote,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Encryption>,
     service: S,
     context: ListenerContext,
     shutdown: Shutdown,
@@ -79,13 +81,22 @@ where
     let info = Arc::new(info);
     let _listed = context.open.add(&info);
     let timed = TimedStream::new(stream, Arc::clone(&info));
-    let Some(acceptor) = tls else {
+    let Some(Encryption { acceptor, kernel }) = tls else {
         // Boxed, so that a connection is as large as what it does, not as all it might do.
         return Box::pin(drive(timed, service, &info, shutdown)).await;
     };
-    let handshake = Box::pin(acceptor.accept(timed));
+    let handshake = Box::pin(async {
+        let here = acceptor
+            .accept(Records::new(timed, kernel.is_some()))
+            .await?;
+        to_kernel(here, kernel, &info).await
+    });
     match timeout(info.limits().header_timeout, handshake).await {
-        Ok(Ok(encrypted)) => Box::pin(drive(encrypted, service, &info, shutdown)).await,
+        Ok(Ok(Encrypted::Here(here))) => Box::pin(drive(here, service, &info, shutdown)).await,
+        Ok(Ok(Encrypted::ByKernel(plain))) => {
+            add(&info.counters().kernel_tls);
+            Box::pin(drive(plain, service, &info, shutdown)).await
+        }
         failed => {
             let error = failed.map_or_else(|late| late.to_string(), |done| error_text(done.err()));
             tracing::debug!(remote = %remote.address, error, "TLS handshake failed");

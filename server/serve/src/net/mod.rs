@@ -9,6 +9,9 @@
 //!                                                               or -> hyper -> Tracked -> service
 //! ```
 //!
+//! Where the kernel goes on with a session, the layer of TLS is gone after the handshake, and the socket
+//! takes plain bytes.
+//!
 //! On listeners for proxies the header of the PROXY protocol is read from the socket before.
 //!
 //! Invariants:
@@ -24,17 +27,20 @@ mod accept;
 mod address;
 mod at_hand;
 mod by_address;
+mod connected;
 mod connection;
 mod context;
 mod counters;
 mod head;
 mod http1;
 mod info;
+mod kernel_tls;
 mod limits;
 mod listen;
 mod ocsp;
 mod outlet;
 mod progress;
+mod records;
 mod remote;
 mod shutdown;
 mod silence;
@@ -46,6 +52,7 @@ mod tcp;
 mod threads;
 mod timed;
 mod tls;
+mod to_kernel;
 mod tracked;
 
 pub use accept::serve_listener;
@@ -57,6 +64,7 @@ pub use context::ListenerContext;
 pub use counters::{ConnectionCounters, ConnectionCounts};
 pub(crate) use head::head_text;
 pub use info::{ActiveRequest, ConnectionInfo};
+pub use kernel_tls::{KernelKeys, KernelTls, TlsKernel};
 pub use limits::Limits;
 #[cfg(test)]
 pub(crate) use listen::bind_local;
@@ -70,7 +78,7 @@ pub use socket_file::{SocketFile, SocketFileError};
 pub use tcp::TcpOptions;
 pub use threads::{ConnectionThreads, Pulse};
 pub use timed::TimedStream;
-pub use tls::{ReloadingCertificates, TlsError, check_ocsp, check_pair, tls_acceptor};
+pub use tls::{Encryption, ReloadingCertificates, TlsError, check_ocsp, check_pair};
 pub use tracked::{CountedBuf, TrackedBody};
 
 /// What is left of a request's body, which nobody looks at.

@@ -1,10 +1,12 @@
 //! Ways out to a socket that copy nothing: bytes in a file are named to it, not handed to it.
 //!
-//! Only plain TCP has them; through anything else (TLS, a proxy's header) bytes go by memory.
+//! Only TCP has them, plain or encrypted by the kernel; through anything else (TLS in this process, a
+//! proxy's header) bytes go by memory.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
@@ -13,6 +15,8 @@ use socket2::SockRef;
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::TcpStream;
 
+use super::info::ConnectionInfo;
+use super::kernel_tls::KernelKeys;
 use crate::raw::{InFile, Pinned, delivery_rate, is_reset, unconfirmed_bytes};
 
 /// Bytes of a reply that are perhaps in a file.
@@ -83,6 +87,27 @@ pub trait Outlet: AsyncWrite {
 
     /// Sets [`Outlet::unsent_bytes_max`], where there is such a thing.
     fn set_unsent_bytes_max(&self, _bytes: u32) {}
+
+    /// Gets ready for [`Outlet::take_keys`].
+    ///
+    /// # Errors
+    /// It takes none, and goes on as before.
+    fn attach_keys(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// From now on what is written and read is encrypted by the kernel; `early` is what was decrypted before.
+    ///
+    /// # Errors
+    /// What the kernel says; nothing can be sent or read any more.
+    fn take_keys(
+        &mut self,
+        _keys: &KernelKeys,
+        _early: Vec<u8>,
+        _info: &Arc<ConnectionInfo>,
+    ) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 impl Outlet for TcpStream {
@@ -158,7 +183,7 @@ impl Outlet for TcpStream {
     }
 }
 
-/// Through TLS bytes go by memory.
+/// Through TLS in this process bytes go by memory.
 impl<IO: Outlet> Outlet for tokio_rustls::server::TlsStream<IO>
 where
     Self: AsyncWrite,

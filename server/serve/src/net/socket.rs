@@ -6,6 +6,7 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use headlong_http::Peer;
@@ -15,6 +16,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::address::ListenAddress;
+use super::connected::Connected;
+use super::info::ConnectionInfo;
+use super::kernel_tls::KernelKeys;
 use super::outlet::Outlet;
 use super::tcp::TcpOptions;
 use crate::raw::{InFile, unconfirmed_bytes};
@@ -70,7 +74,7 @@ impl Listener {
     /// What the kernel says.
     pub(super) async fn accept(&self) -> io::Result<Socket> {
         Ok(match self {
-            Self::Tcp(listener) => Socket::Tcp(listener.accept().await?.0),
+            Self::Tcp(listener) => Socket::Tcp(Connected::new(listener.accept().await?.0)),
             Self::Unix(listener) => Socket::Unix(listener.accept().await?.0),
         })
     }
@@ -88,7 +92,7 @@ impl AsFd for Listener {
 /// An accepted socket.
 #[derive(Debug)]
 pub(super) enum Socket {
-    Tcp(TcpStream),
+    Tcp(Connected),
     Unix(UnixStream),
 }
 
@@ -96,22 +100,25 @@ impl Socket {
     /// Who is at the other end.
     pub(super) fn peer(&self) -> io::Result<Peer> {
         match self {
-            Self::Tcp(stream) => stream.peer_addr().map(Peer::At),
+            Self::Tcp(tcp) => tcp.stream().peer_addr().map(Peer::At),
             Self::Unix(_) => Ok(Peer::Local),
         }
     }
 
     /// Sets what it can have of these.
     pub(super) fn apply(&self, options: &TcpOptions) {
-        if let Self::Tcp(stream) = self {
-            options.apply(stream);
+        if let Self::Tcp(tcp) = self {
+            options.apply(tcp.stream());
         }
     }
 
     /// The same in the event loop of the present thread.
     pub(super) fn moved_here(self) -> io::Result<Self> {
         Ok(match self {
-            Self::Tcp(stream) => Self::Tcp(TcpStream::from_std(stream.into_std()?)?),
+            Self::Tcp(tcp) => {
+                let stream = TcpStream::from_std(tcp.into_stream().into_std()?)?;
+                Self::Tcp(Connected::new(stream))
+            }
             Self::Unix(stream) => Self::Unix(UnixStream::from_std(stream.into_std()?)?),
         })
     }
@@ -207,6 +214,19 @@ impl Outlet for Socket {
 
     fn set_unsent_bytes_max(&self, bytes: u32) {
         of_both!(self, stream => stream.set_unsent_bytes_max(bytes))
+    }
+
+    fn attach_keys(&self) -> io::Result<()> {
+        of_both!(self, stream => stream.attach_keys())
+    }
+
+    fn take_keys(
+        &mut self,
+        keys: &KernelKeys,
+        early: Vec<u8>,
+        info: &Arc<ConnectionInfo>,
+    ) -> io::Result<()> {
+        of_both!(self, stream => stream.take_keys(keys, early, info))
     }
 }
 

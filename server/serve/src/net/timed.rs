@@ -21,6 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Duration, Instant, Sleep, sleep_until};
 
 use super::info::ConnectionInfo;
+use super::kernel_tls::KernelKeys;
 use super::outlet::Outlet;
 use super::speed::{FAST_UNSENT_BYTES, Speed};
 use crate::raw::InFile;
@@ -300,6 +301,19 @@ impl<S: AsyncRead + Outlet + Unpin> Outlet for TimedStream<S> {
 
     fn is_reset(&self) -> bool {
         self.inner.is_reset()
+    }
+
+    fn attach_keys(&self) -> io::Result<()> {
+        self.inner.attach_keys()
+    }
+
+    fn take_keys(
+        &mut self,
+        keys: &KernelKeys,
+        early: Vec<u8>,
+        info: &Arc<ConnectionInfo>,
+    ) -> io::Result<()> {
+        self.inner.take_keys(keys, early, info)
     }
 }
 

@@ -1,4 +1,4 @@
-//! TLS by rustls: a certificate chain and its key from PEM files, replaced without a restart.
+//! TLS by rustls, and by the kernel after the handshake: a certificate chain and its key from PEM files, replaced without a restart.
 //!
 //! Invariant: the pair in use always matches. A reload that fails for any reason leaves the old
 //! pair in place. Only a word of its authority that is good for it now is sent with a certificate.
@@ -15,6 +15,7 @@ use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, Se
 use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
 
+use super::kernel_tls::KernelTls;
 use super::ocsp::{OcspError, read_staple};
 
 /// Certificate and key cannot be used.
@@ -197,9 +198,33 @@ impl ResolvesServerCert for ReloadingCertificates {
     }
 }
 
-/// Accepts TLS 1.2 and 1.3 with these certificates, offering HTTP/2 and HTTP/1.1. Sessions are resumed
-/// by tickets (RFC 5077, RFC 8446 2.2), whose keys change every six hours.
-pub fn tls_acceptor(certificates: Arc<ReloadingCertificates>) -> Result<TlsAcceptor, TlsError> {
+/// How connections are encrypted.
+#[derive(Clone)]
+pub struct Encryption {
+    pub(super) acceptor: TlsAcceptor,
+    /// What the kernel goes on with, if it is to.
+    pub(super) kernel: Option<KernelTls>,
+}
+
+impl Encryption {
+    /// TLS 1.2 and 1.3 with these certificates, offering HTTP/2 and HTTP/1.1. Sessions are resumed by
+    /// tickets (RFC 5077, RFC 8446 2.2), whose keys change every six hours.
+    ///
+    /// # Errors
+    /// The protocol library refuses its own defaults.
+    pub fn new(
+        certificates: Arc<ReloadingCertificates>,
+        kernel: Option<KernelTls>,
+    ) -> Result<Self, TlsError> {
+        let acceptor = tls_acceptor(certificates, kernel.is_some())?;
+        Ok(Self { acceptor, kernel })
+    }
+}
+
+fn tls_acceptor(
+    certificates: Arc<ReloadingCertificates>,
+    shows_keys: bool,
+) -> Result<TlsAcceptor, TlsError> {
     let provider = Arc::new(ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -209,6 +234,7 @@ pub fn tls_acceptor(certificates: Arc<ReloadingCertificates>) -> Result<TlsAccep
     // A viewer who comes back, and players open many connections, needs no whole handshake.
     config.ticketer = ring::Ticketer::new().map_err(TlsError::Protocol)?;
     config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.enable_secret_extraction = shows_keys;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

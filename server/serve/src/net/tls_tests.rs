@@ -85,7 +85,7 @@ async fn a_reload_changes_the_certificate_and_a_bad_one_changes_nothing() {
     let files = Files::new();
     let first = files.write_pair();
     let certificates = Arc::new(files.load().expect("a good pair"));
-    let acceptor = tls_acceptor(Arc::clone(&certificates)).expect("an acceptor");
+    let acceptor = tls_acceptor(Arc::clone(&certificates), false).expect("an acceptor");
     let alpn = presented_to_a_client(&acceptor, &first).await;
     assert_eq!(alpn.expect("trusted").as_deref(), Some(&b"h2"[..]));
 
@@ -125,7 +125,7 @@ async fn a_viewer_who_comes_back_needs_no_whole_handshake() {
     let files = Files::new();
     let trusted = files.write_pair();
     let certificates = Arc::new(files.load().expect("a good pair"));
-    let acceptor = tls_acceptor(certificates).expect("an acceptor");
+    let acceptor = tls_acceptor(certificates, false).expect("an acceptor");
     let client = client(&trusted);
     let mut handshakes = Vec::new();
     for _ in 0..2 {
@@ -226,7 +226,7 @@ async fn http2_is_served_over_tls_and_a_silent_client_is_not_waited_for() {
     let files = Files::new();
     let trusted = files.write_pair();
     let certificates = Arc::new(files.load().expect("a good pair"));
-    let acceptor = tls_acceptor(certificates).expect("an acceptor");
+    let encryption = Encryption::new(certificates, None).expect("an acceptor");
     let counters = Arc::new(ConnectionCounters::default());
     let (_trigger, signal) = shutdown();
     let serve = |far| {
@@ -237,11 +237,10 @@ async fn http2_is_served_over_tls_and_a_silent_client_is_not_waited_for() {
         let remote = SocketAddr::from(([127, 0, 0, 1], 1));
         let tcp = TcpOptions::default();
         let context = ListenerContext::new(Limits::default(), tcp, Arc::clone(&counters));
-        let acceptor = Some(acceptor.clone());
         tokio::spawn(serve_connection(
             far,
             remote.into(),
-            acceptor,
+            Some(encryption.clone()),
             NothingAtHand(service),
             context,
             signal.clone(),

@@ -16,6 +16,7 @@ use super::store;
 use super::title;
 use super::titles::Pull;
 use super::version::{Outcome, Version};
+use crate::log::RequestId;
 
 /// How often a slice is asked for again where it broke off, and how long after.
 const TRIES_MAX: u32 = 3;
@@ -52,7 +53,7 @@ enum Look {
 }
 
 impl Pull {
-    /// Has a slice brought for a reply that goes on to the byte `until` of the title.
+    /// Has a slice brought for a reply to the request `by` that goes on to the byte `until` of the title.
     ///
     /// # Errors
     /// Why it cannot be brought.
@@ -61,6 +62,7 @@ impl Pull {
         version: &Arc<Version>,
         index: u32,
         until: u64,
+        by: &RequestId,
     ) -> Result<Pinned, Fault> {
         let (mut is_miss, mut tried) = (false, 0);
         let pinned = loop {
@@ -72,11 +74,12 @@ impl Pull {
                     is_ahead: false,
                     is_fill: false,
                 },
+                Some(by),
             ) {
                 Look::Here(pinned) => break pinned,
                 Look::Coming(mut outcome) => {
                     is_miss = true;
-                    self.ahead(version, index, until);
+                    self.ahead(version, index, until, by);
                     let _waits = self.counters.wait();
                     match self.wait(&mut outcome).await {
                         // A fill has less room than a viewer.
@@ -97,7 +100,7 @@ impl Pull {
             index,
         });
         if !is_miss {
-            self.ahead(version, index, until);
+            self.ahead(version, index, until, by);
         }
         Ok(pinned)
     }
@@ -116,7 +119,7 @@ impl Pull {
             is_ahead: true,
             is_fill: true,
         };
-        match self.look(version, index, wanted) {
+        match self.look(version, index, wanted, None) {
             Look::Here(_) => Ok(()),
             Look::Coming(mut outcome) => self.wait(&mut outcome).await,
         }
@@ -149,7 +152,13 @@ impl Pull {
         }
     }
 
-    fn look(self: &Arc<Self>, version: &Arc<Version>, index: u32, wanted: Wanted) -> Look {
+    fn look(
+        self: &Arc<Self>,
+        version: &Arc<Version>,
+        index: u32,
+        wanted: Wanted,
+        by: Option<&RequestId>,
+    ) -> Look {
         let mut table = version.table();
         if table.present.get(index as usize) == Some(&true) {
             *table.pins.entry(index).or_insert(0) += 1;
@@ -160,13 +169,13 @@ impl Pull {
         }
         let (say, coming) = watch::channel(None);
         table.coming.insert(index, coming.clone());
-        let pull = Arc::clone(self);
-        tokio::spawn(pull.fetch(Arc::clone(version), (index, wanted), say));
+        let (pull, by) = (Arc::clone(self), by.cloned());
+        tokio::spawn(pull.fetch(Arc::clone(version), (index, wanted), by, say));
         Look::Coming(coming)
     }
 
     /// Fetches what who reads this slice will read next.
-    fn ahead(self: &Arc<Self>, version: &Arc<Version>, index: u32, until: u64) {
+    fn ahead(self: &Arc<Self>, version: &Arc<Version>, index: u32, until: u64, by: &RequestId) {
         let reads_on = index > 0 && version.table().present.get(index as usize - 1) == Some(&true);
         let ahead = version
             .slices
@@ -178,7 +187,7 @@ impl Pull {
                 is_ahead: true,
                 is_fill: false,
             };
-            drop(self.look(version, next as u32, wanted));
+            drop(self.look(version, next as u32, wanted, Some(by)));
         }
     }
 
@@ -186,6 +195,7 @@ impl Pull {
         self: Arc<Self>,
         version: Arc<Version>,
         (index, wanted): (u32, Wanted),
+        by: Option<RequestId>,
         say: watch::Sender<Outcome>,
     ) {
         let outcome = match self.fetches.acquire().await {
@@ -194,7 +204,9 @@ impl Pull {
                     return;
                 }
                 Counters::add(&self.counters.in_flight, 1);
-                let outcome = self.fetch_now(&version, (index, wanted.is_fill)).await;
+                let outcome = self
+                    .fetch_now(&version, (index, wanted.is_fill), by.as_ref())
+                    .await;
                 self.counters
                     .in_flight
                     .fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
@@ -222,6 +234,7 @@ impl Pull {
         self: &Arc<Self>,
         version: &Arc<Version>,
         (index, is_fill): (u32, bool),
+        by: Option<&RequestId>,
     ) -> Result<(), Fault> {
         let range = version.slices.range(index);
         let mut bytes = Vec::with_capacity(range.len() as usize);
@@ -233,7 +246,7 @@ impl Pull {
             let before = bytes.len();
             let fetched = self
                 .origin
-                .fetch(&version.about.path, &version.told, range, &mut bytes)
+                .fetch(&version.about.path, &version.told, (range, by), &mut bytes)
                 .await;
             let more = bytes.len().saturating_sub(before) as u64;
             Counters::add(&self.counters.fetched_bytes, more);

@@ -75,7 +75,7 @@ impl Pull {
 
     /// `None` if nobody asks about it any more.
     async fn fill_title(self: &Arc<Self>, name: &str) -> Option<Result<FillState, Fault>> {
-        let version = match self.find(name).await {
+        let version = match self.find(name, None).await {
             Ok(found) => found.version,
             Err(fault) => return Some(Err(fault)),
         };

@@ -1,7 +1,8 @@
 //! What is asked of an origin: what a title is now, and the bytes of one slice.
 //!
-//! Invariants: every wait has a bound; nothing of a viewer's request is handed on but the title's name; a
-//! redirect is followed three times at most, and only to whom the rules allow.
+//! Invariants: every wait has a bound; nothing of a viewer's request is handed on but the title's name and
+//! what the request is called; a redirect is followed three times at most, and only to whom the rules
+//! allow.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use super::s3::{Signer, is_refusal};
 use super::title;
 use super::trouble::Trouble;
 use crate::config::{PullRule, target_of};
+use crate::log::{REQUEST_ID, RequestId};
 use crate::time_scale::TimeScale;
 
 const REDIRECTS_MAX: u32 = 3;
@@ -96,8 +98,9 @@ impl Origin {
     pub(super) async fn look(
         &self,
         name: &str,
+        by: Option<&RequestId>,
     ) -> Result<(Version, headlong_units::Duration), Fault> {
-        let response = self.ask(&Method::HEAD, name, &[]).await?;
+        let response = self.ask(&Method::HEAD, name, (&[], by)).await?;
         let version = head_of(&response).version()?;
         let headers = response.headers();
         let control = field(headers, header::CACHE_CONTROL);
@@ -111,7 +114,7 @@ impl Origin {
         &self,
         name: &str,
         version: &Version,
-        range: ByteRange,
+        (range, by): (ByteRange, Option<&RequestId>),
         bytes: &mut Vec<u8>,
     ) -> Result<(), Fault> {
         let left = ByteRange::new(range.start + bytes.len() as u64, range.end);
@@ -124,7 +127,7 @@ impl Origin {
             .or(validators.last_modified.as_ref());
         let mut fields = vec![(header::RANGE, span.as_str())];
         fields.extend(condition.map(|value| (header::IF_RANGE, value.as_str())));
-        let response = self.ask(&Method::GET, name, &fields).await?;
+        let response = self.ask(&Method::GET, name, (&fields, by)).await?;
         head_of(&response).check_range(version, left)?;
         let mut body = response.into_body();
         while (bytes.len() as u64) < range.len() {
@@ -155,9 +158,9 @@ impl Origin {
         &self,
         method: &Method,
         name: &str,
-        fields: &[(header::HeaderName, &str)],
+        (fields, by): (&[(header::HeaderName, &str)], Option<&RequestId>),
     ) -> Result<Response<Incoming>, Fault> {
-        let answer = self.ask_anew(method, name, fields).await;
+        let answer = self.ask_anew(method, name, (fields, by)).await;
         match &answer {
             Err(fault) => self.trouble.failed(&self.written, fault.name()),
             Ok(response) if response.status().is_server_error() => {
@@ -173,7 +176,7 @@ impl Origin {
         &self,
         method: &Method,
         name: &str,
-        fields: &[(header::HeaderName, &str)],
+        (fields, by): (&[(header::HeaderName, &str)], Option<&RequestId>),
     ) -> Result<Response<Incoming>, Fault> {
         let uri = match &self.signer {
             Some(signer) => signer.sign(*method == Method::HEAD, name),
@@ -191,6 +194,9 @@ impl Origin {
                 );
             for (name, value) in fields {
                 request = request.header(name, *value);
+            }
+            if let Some(by) = by {
+                request = request.header(REQUEST_ID, by.to_string());
             }
             let request = request.body(Empty::new()).map_err(|_| Fault::Redirect)?;
             let answered = timeout(self.idle_timeout, self.client.request(request)).await;

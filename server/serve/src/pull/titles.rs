@@ -20,6 +20,7 @@ use super::title::{self, Title};
 use super::version::{Outcome, Version};
 use crate::config::PullRule;
 use crate::disk::Device;
+use crate::log::RequestId;
 use crate::time_scale::TimeScale;
 
 /// Most titles remembered of which nothing is kept.
@@ -203,7 +204,11 @@ impl Pull {
     ///
     /// # Errors
     /// Why there is none to serve.
-    pub async fn find(self: &Arc<Self>, path: &str) -> Result<Found, Fault> {
+    pub async fn find(
+        self: &Arc<Self>,
+        path: &str,
+        by: Option<&RequestId>,
+    ) -> Result<Found, Fault> {
         let rules = self.rules();
         let (mut answer, old) = {
             let now = self.now();
@@ -222,7 +227,7 @@ impl Pull {
                 Some((Judgement::Ask { may_be_stale }, known)) => may_be_stale.then_some(known),
                 None => None,
             };
-            (self.ask(&mut state, path), old)
+            (self.ask(&mut state, path, by), old)
         };
         let answered = async { self.wait(&mut answer).await };
         let outcome = match old {
@@ -285,7 +290,12 @@ impl Pull {
     }
 
     /// Asks the origin about a title, unless somebody does already.
-    fn ask(self: &Arc<Self>, state: &mut State, path: &str) -> watch::Receiver<Outcome> {
+    fn ask(
+        self: &Arc<Self>,
+        state: &mut State,
+        path: &str,
+        by: Option<&RequestId>,
+    ) -> watch::Receiver<Outcome> {
         if let Some(answer) = state
             .titles
             .get(path)
@@ -298,10 +308,10 @@ impl Pull {
         let (say, answer) = watch::channel(None);
         let title = state.titles.entry(Arc::clone(&path)).or_default();
         title.asking = Some(answer.clone());
-        let pull = Arc::clone(self);
+        let (pull, by) = (Arc::clone(self), by.cloned());
         tokio::spawn(async move {
             let _turn = pull.looks.acquire().await;
-            let told = pull.origin.look(&path).await;
+            let told = pull.origin.look(&path, by.as_ref()).await;
             let outcome = pull.take_in(&path, told);
             if let Err(fault) = outcome {
                 pull.counters.fault(fault);

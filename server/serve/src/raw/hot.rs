@@ -7,7 +7,7 @@
 //! file: the kernel then keeps the old pages for the sockets, and what is written later comes into
 //! new ones. (Less than the whole block would not do: the kernel zeroes a part of a huge page in
 //! place.) The slot's own memory stays as it is beside its copy, so a copy can go at any time, and
-//! TLS and HTTP/2 never see this file.
+//! HTTP/2 and TLS in this process never see this file.
 //!
 //! What is asked for again and again, and is in memory with what comes next, is answered from here
 //! without asking the engine: nothing has to be read for whoever asks, now or next. The engine is

@@ -1,5 +1,5 @@
-//! The only module with unsafe code: the memory that disks write into and sockets take from, and
-//! io_uring.
+//! The only module with unsafe code: the memory that disks write into and sockets take from,
+//! io_uring, and options of sockets that no library has.
 //!
 //! Nothing unsafe leaves it. A slot of the [`Pool`] is either filled by one [`Lease`] or looked
 //! at through any number of [`View`]s, never both, and the pool itself checks that; a lease that
@@ -12,6 +12,7 @@
 )]
 
 mod hot;
+mod ktls;
 #[cfg(not(miri))]
 mod mapping;
 #[cfg(miri)]
@@ -25,6 +26,7 @@ mod socket;
 pub use hot::CopiesUse;
 pub(crate) use hot::{HotSize, PieceOf, Pinned};
 
+pub(crate) use ktls::{Way, attach_tls, give_keys, receive_record, send_record};
 pub(crate) use passed::passed_descriptor;
 pub(crate) use pool::{InFile, Lease, Pool, View};
 pub(crate) use ring::{Ended, QUIESCE_TIME, RUNS_MAX, Ring, Span, Target};
