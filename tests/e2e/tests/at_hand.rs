@@ -1,6 +1,7 @@
 //! What is asked for again and again is answered with a head that was made before: alike to the byte,
 //! and as soon as anything changes, no more.
 
+use std::collections::HashSet;
 use std::fs;
 use std::net::SocketAddr;
 
@@ -246,4 +247,31 @@ fn the_log_has_each_reply_at_hand() {
     for line in unseen {
         assert_eq!(line["bytes_from_ram"], 50_000, "{line}");
     }
+}
+
+#[test]
+fn what_differs_from_request_to_request_is_never_at_hand() {
+    let library = Library::new(1, SIZE).expect("a library");
+    let text = "#EXTM3U\n".repeat(5_000);
+    fs::write(library.root().join("list.m3u8"), &text).expect("written");
+    let packed = library.root().join("list.m3u8.gz");
+    fs::write(&packed, pattern::bytes(7, 0..3_000)).expect("written");
+    let server = server(&library, "request_id = true\ngzip_static = true");
+    let mut ids = HashSet::new();
+    let mut connection = Connection::open(server.address()).expect("connects");
+    for number in 0..4 * REPEATS {
+        let title = connection.request("GET", &library.titles[0].target, &[]);
+        let gzip: &Fields = &[("Accept-Encoding", "gzip")];
+        let packed = connection.request("GET", "/list.m3u8", gzip);
+        let plain = connection.request("GET", "/list.m3u8", &[]);
+        let [title, packed, plain] = [title, packed, plain].map(|reply| reply.expect("a reply"));
+        let has_gzip = [&packed, &plain].map(|reply| reply.field("content-encoding").is_some());
+        assert_eq!(has_gzip, [true, false], "request {number}");
+        assert!(plain.body == text.as_bytes() && packed.body.len() == 3_000);
+        for reply in [title, packed, plain] {
+            let id = reply.field("x-request-id").expect("said").to_owned();
+            assert!(ids.insert(id), "request {number}");
+        }
+    }
+    assert_eq!(at_hand(&server), 0);
 }
