@@ -51,6 +51,7 @@ memory = "256MiB"
 [tls]
 certificate = "/chain.pem"
 key = "/key.pem"
+kernel = "auto"
 # An emulated processor that has to wait for a real one is slow at times.
 [limits]
 header_timeout = "240s"

@@ -19,9 +19,9 @@ headlong_units::names! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
     pub enum TlsKernel {
         /// The kernel where it can, over HTTP/1.1.
-        #[default]
         Auto => "auto",
         /// This process.
+        #[default]
         Off => "off",
     }
 }
