@@ -1,4 +1,5 @@
-//! TLS by rustls, and by the kernel after the handshake: a certificate chain and its key from PEM files, replaced without a restart.
+//! TLS by rustls, and by the kernel after the handshake: a certificate chain and its key from PEM
+//! files, replaced without a restart.
 //!
 //! Invariant: the pair in use always matches. A reload that fails for any reason leaves the old
 //! pair in place. Only a word of its authority that is good for it now is sent with a certificate.
