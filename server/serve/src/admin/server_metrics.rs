@@ -72,7 +72,7 @@ const ROWS: [Row<ServerCollector>; 14] = [
         |s| s.connections.address_refusals),
     count("heads_refused", "Requests that could not be understood, answered 400 or 431; no log has them",
         |s| s.connections.heads_refused),
-    count("replies_at_hand", "Replies of what is asked for again and again, and in memory, that had not to be made anew",
+    count("replies_at_hand", "Replies of what is asked for again and again, and in memory, whose head was made before",
         |s| s.connections.replies_at_hand),
     count("log_records_dropped", "Records the access log had no time for", |s| s.log.dropped),
     count("log_write_errors", "Writes of the logs that failed", |s| s.log.write_errors),
