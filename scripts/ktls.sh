@@ -48,7 +48,7 @@ dpkg-deb -x "$kernel" "$work/kernel"
 
 # What is in memory when the kernel starts its first process.
 root=$work/root
-mkdir -p "$root/bin" "$root/modules" "$root/proc" "$root/sys" "$root/dev" "$root/tmp"
+mkdir -p "$root/bin" "$root/modules" "$root/proc" "$root/sys" "$root/dev" "$root/data" "$root/tmp"
 # Of the cipher modules those for this processor are faster; they need not be there.
 for name in tls gf128mul ghash-generic gcm ctr seqiv ccm cmac cryptd crypto_simd aesni-intel \
     ghash-clmulni-intel libpoly1305 libchacha chacha_generic chacha-x86_64 poly1305_generic \
