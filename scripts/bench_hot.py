@@ -205,9 +205,17 @@ def interval(ratios):
     return math.exp(mean), (math.exp(mean - half), math.exp(mean + half))
 
 
+def set_congestion(name):
+    try:
+        with open("/proc/sys/net/ipv4/tcp_congestion_control", "w", encoding="ascii") as file:
+            file.write(name)
+    except OSError:
+        sys.exit(f"bench-hot: --congestion {name}: a network namespace may not use that; one of "
+                 "those that `sysctl net.ipv4.tcp_allowed_congestion_control` names can be had")
+
+
 def in_namespace(options):
-    with open("/proc/sys/net/ipv4/tcp_congestion_control", "w", encoding="ascii") as file:
-        file.write(options.congestion)
+    set_congestion(options.congestion)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     sizes = [size_of(text) for text in options.sizes.split(",")]
     results = []

@@ -418,6 +418,10 @@ impl Attempt<'_> {
             cache.stop();
             cache.last_words()
         });
+        // Before the server, so that nobody is told of one that is gone.
+        if let Some(front) = &mut serving.front {
+            front.stop();
+        }
         let mut server = serving.server;
         server.stop();
         let reader_words = serving.reader.as_mut().map(|reader| {

@@ -1,6 +1,6 @@
 # Waits for the end of whoever holds the other end of standard input, then ends what was started for
-# a bench, the inner before the outer: everything in its control groups, recorded processes, the
-# groups, emulated drives (which clean up after themselves), the folder. Touches nothing that is not
+# a bench, the inner before the outer: recorded processes with what they started, everything in its
+# control groups, the groups, emulated drives (which clean up after themselves), the folder. Touches nothing that is not
 # named in that folder.
 #
 # Argument: the folder.
@@ -34,6 +34,10 @@ end_all() {
             # Once is enough for a request, and no harm for an order.
             if [ "$2" = KILL ] || [ "$round" -eq 0 ]; then
                 kill "-$2" "$pid" 2> /dev/null
+            fi
+            # Each leads a group of its own; a drive's has the process in it that cleans up.
+            if [ "$1" = other ]; then
+                kill "-$2" -- "-$pid" 2> /dev/null
             fi
         done
         sleep 0.05

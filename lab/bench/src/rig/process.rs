@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::RigError;
 use super::guard::{Guard, Start};
@@ -153,15 +153,27 @@ impl Process {
     /// Asks it to end, then makes it.
     pub(crate) fn stop(&mut self) {
         if self.ended().is_none() {
-            if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            if let Some(pid) = self.pid() {
                 let _ = kill_process(pid, Signal::TERM);
             }
             if self.wait(PATIENCE).is_err() {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
+                self.kill();
             }
         }
         self.join();
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    }
+
+    /// With the processes that it started: it leads a group of its own, and who is killed ends nobody.
+    fn kill(&mut self) {
+        if let Some(pid) = self.pid() {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     fn join(&mut self) {
@@ -175,8 +187,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if self.ended().is_none() {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+            self.kill();
         }
     }
 }
@@ -199,5 +210,40 @@ fn listen(stream: impl Read, kept: &Mutex<VecDeque<String>>, output: Output) {
             kept.pop_front();
         }
         kept.push_back(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_killed_takes_with_it_what_it_started() {
+        let guard = Guard::start().expect("a guardian");
+        let script = "sleep 60 & echo $!; wait".to_owned();
+        let words = ["sh", "-c", &script].map(str::to_owned);
+        let mut shell =
+            Process::start(&guard, Start::PLAIN, &words, Output::Kept).expect("a shell");
+        let mut line = String::new();
+        let stdout = shell.stdout().expect("it is piped");
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        let sleeper = line.trim().parse().ok().and_then(Pid::from_raw);
+        let sleeper = sleeper.expect("a number of a process");
+        drop(shell);
+        let deadline = Instant::now() + PATIENCE;
+        // Whoever is given orphans here may take its time to see that it has ended.
+        while is_running(sleeper) {
+            assert!(Instant::now() < deadline, "it was left behind");
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn is_running(pid: Pid) -> bool {
+        let path = format!("/proc/{}/stat", pid.as_raw_nonzero());
+        let stat = std::fs::read_to_string(path).unwrap_or_default();
+        let state = stat
+            .rsplit_once(") ")
+            .map(|(_, fields)| fields.chars().next());
+        !matches!(state, None | Some(None | Some('Z' | 'X')))
     }
 }
