@@ -2,6 +2,7 @@
 
 pub mod admin;
 mod ask_server;
+mod by_thread;
 pub mod config;
 pub mod descriptors;
 pub mod devices;

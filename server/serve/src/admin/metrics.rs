@@ -1,13 +1,17 @@
-//! Requests of viewers, counted as they end.
+//! Requests of viewers, counted as they end, by each thread for itself.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use headlong_units::Duration;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
 
+use super::encode::{Row, count_bytes, encode_rows};
 use super::exemplars::Exemplars;
+use crate::by_thread::ByThread;
 use crate::log::RequestId;
 
 /// From a hit in memory on loopback to a whole film at the pace of its playing.
@@ -31,11 +35,42 @@ pub(super) const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"]
 /// What the handler of requests counts into.
 #[derive(Debug)]
 pub struct RequestMetrics {
-    by_class: [AtomicU64; STATUS_CLASSES.len()],
-    bytes_sent: Counter,
-    service_time: Histogram,
-    first_byte_time: Histogram,
+    counts: ByThread<Counts>,
     exemplars: [Exemplars; 2],
+}
+
+/// Of the requests of a thread.
+#[derive(Debug, Default)]
+struct Counts {
+    by_class: [AtomicU64; STATUS_CLASSES.len()],
+    bytes_sent: AtomicU64,
+    service_time: Times<{ SERVICE_SECONDS.len() + 1 }>,
+    first_byte_time: Times<{ FIRST_BYTE_SECONDS.len() + 1 }>,
+}
+
+/// How many took how long: up to and with each of some bounds, and longer.
+#[derive(Debug)]
+struct Times<const BUCKETS: usize> {
+    buckets: [AtomicU64; BUCKETS],
+    sum_ns: AtomicU64,
+}
+
+impl<const BUCKETS: usize> Default for Times<BUCKETS> {
+    fn default() -> Self {
+        Self {
+            buckets: std::array::from_fn(|_| AtomicU64::new(0)),
+            sum_ns: AtomicU64::new(0),
+        }
+    }
+}
+
+impl<const BUCKETS: usize> Times<BUCKETS> {
+    fn note(&self, bounds: &[f64], time: Duration) {
+        let seconds = time.as_secs_f64();
+        let bucket = bounds.partition_point(|bound| *bound < seconds);
+        self.buckets[bucket].fetch_add(1, Relaxed);
+        self.sum_ns.fetch_add(time.0, Relaxed);
+    }
 }
 
 /// Totals since the start.
@@ -50,10 +85,7 @@ pub struct RequestTotals {
 impl Default for RequestMetrics {
     fn default() -> Self {
         Self {
-            by_class: Default::default(),
-            bytes_sent: Counter::default(),
-            service_time: Histogram::new(SERVICE_SECONDS),
-            first_byte_time: Histogram::new(FIRST_BYTE_SECONDS),
+            counts: ByThread::default(),
             exemplars: [
                 Exemplars::new(DURATION, &SERVICE_SECONDS),
                 Exemplars::new(FIRST_BYTE, &FIRST_BYTE_SECONDS),
@@ -65,16 +97,17 @@ impl Default for RequestMetrics {
 impl RequestMetrics {
     /// Bytes went out. Told as they go and not at the end of a request, which may last hours.
     pub fn add_bytes_sent(&self, bytes: u64) {
-        self.bytes_sent.inc_by(bytes);
+        self.counts.mine().bytes_sent.fetch_add(bytes, Relaxed);
     }
 
     /// A request ended: the time of all of it, and that of its first byte.
     pub fn observe(&self, status: u16, service_time: Duration, first_byte_time: Option<Duration>) {
         let class = usize::from(status / 100).clamp(1, STATUS_CLASSES.len()) - 1;
-        self.by_class[class].fetch_add(1, Relaxed);
-        self.service_time.observe(service_time.as_secs_f64());
+        let counts = self.counts.mine();
+        counts.by_class[class].fetch_add(1, Relaxed);
+        counts.service_time.note(&SERVICE_SECONDS, service_time);
         if let Some(time) = first_byte_time {
-            self.first_byte_time.observe(time.as_secs_f64());
+            counts.first_byte_time.note(&FIRST_BYTE_SECONDS, time);
         }
     }
 
@@ -101,36 +134,82 @@ impl RequestMetrics {
     pub fn totals(&self) -> RequestTotals {
         RequestTotals {
             requests: self.counts_by_class().iter().sum(),
-            bytes_sent: self.bytes_sent.get(),
+            bytes_sent: self.bytes_sent(),
         }
     }
 
-    pub(super) fn counts_by_class(&self) -> [u64; STATUS_CLASSES.len()] {
-        std::array::from_fn(|class| self.by_class[class].load(Relaxed))
+    fn bytes_sent(&self) -> u64 {
+        self.counts.sum(|part| part.bytes_sent.load(Relaxed))
     }
 
-    /// Puts what knows how to print itself into a registry.
-    pub(super) fn register(&self, registry: &mut Registry) {
-        let mut put = |name: &str, help: &str, unit, metric: Histogram| {
-            registry.register_with_unit(name, help, unit, metric);
+    pub(super) fn counts_by_class(&self) -> [u64; STATUS_CLASSES.len()] {
+        let of = |class: usize| move |part: &Counts| part.by_class[class].load(Relaxed);
+        std::array::from_fn(|class| self.counts.sum(of(class)))
+    }
+
+    /// What `/metrics` says of them.
+    pub(super) fn collector(&self) -> impl Collector {
+        RequestCollector {
+            service_time: self.histogram(&SERVICE_SECONDS, |part| &part.service_time),
+            first_byte_time: self.histogram(&FIRST_BYTE_SECONDS, |part| &part.first_byte_time),
+            bytes_sent: self.bytes_sent(),
+        }
+    }
+
+    fn histogram<const BUCKETS: usize>(
+        &self,
+        bounds: &[f64],
+        of: impl Fn(&Counts) -> &Times<BUCKETS>,
+    ) -> Histogram {
+        let count = |bucket: usize| {
+            let of = |part: &Counts| of(part).buckets[bucket].load(Relaxed);
+            self.counts.sum(of)
         };
-        put(
-            DURATION,
-            "Time from a request's head to the last byte of its reply",
-            Unit::Seconds,
-            self.service_time.clone(),
-        );
-        put(
-            FIRST_BYTE,
-            "Time from a request's head to the first byte of its reply",
-            Unit::Seconds,
-            self.first_byte_time.clone(),
-        );
-        registry.register_with_unit(
-            "response_body",
-            "Bytes of bodies sent to viewers",
-            Unit::Bytes,
-            self.bytes_sent.clone(),
-        );
+        let bounds = bounds.iter().copied().chain([f64::INFINITY]);
+        let sum = Duration(self.counts.sum(|part| of(part).sum_ns.load(Relaxed)));
+        Histogram {
+            buckets: (bounds.enumerate())
+                .map(|(at, bound)| (bound, count(at)))
+                .collect(),
+            sum_s: sum.as_secs_f64(),
+        }
+    }
+}
+
+/// Durations as they are told.
+#[derive(Debug)]
+struct Histogram {
+    /// How many are up to and with each bound, seconds, and above the one before.
+    buckets: Vec<(f64, u64)>,
+    sum_s: f64,
+}
+
+#[derive(Debug)]
+struct RequestCollector {
+    service_time: Histogram,
+    first_byte_time: Histogram,
+    bytes_sent: u64,
+}
+
+const ROWS: [Row<RequestCollector>; 1] = [count_bytes(
+    "response_body",
+    "Bytes of bodies sent to viewers",
+    |of| of.bytes_sent,
+)];
+
+impl Collector for RequestCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let whole = "Time from a request's head to the last byte of its reply";
+        let first = "Time from a request's head to the first byte of its reply";
+        for (name, help, times) in [
+            (DURATION, whole, &self.service_time),
+            (FIRST_BYTE, first, &self.first_byte_time),
+        ] {
+            let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
+            let mut metric = encoder.encode_descriptor(name, help, unit, kind)?;
+            let count = times.buckets.iter().map(|(_, count)| count).sum();
+            metric.encode_histogram::<NoLabelSet>(times.sum_s, count, &times.buckets, None)?;
+        }
+        encode_rows(&mut encoder, &ROWS, self)
     }
 }

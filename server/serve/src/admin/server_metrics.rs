@@ -33,7 +33,7 @@ pub(super) fn render(
         Unit::Seconds,
         ConstGauge::new(state.started_unix_ms as f64 / 1e3),
     );
-    state.requests.register(&mut registry);
+    registry.register_collector(Box::new(state.requests.collector()));
     registry.register_collector(Box::new(ServerCollector {
         is_draining: state.draining.is_draining(),
         responses: state.requests.counts_by_class(),

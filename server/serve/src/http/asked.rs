@@ -151,7 +151,9 @@ where
             session: session_key(&viewer),
         }
     });
-    let id = state.request_ids.next();
+    // Nobody is told of it but by a log.
+    let id = said.as_ref().map(|_| state.request_ids.next());
+    let id = id.unwrap_or(RequestId::Own(0));
     let record = record((id, said), wanted.version, remote, &cmcd);
     begin(state, settings, record, Some(Arc::clone(info)))
 }

@@ -11,8 +11,9 @@
 //! takes the place of an earlier one.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use arc_swap::ArcSwapOption;
 use headlong_engine::StreamId;
 use headlong_http::{Method, PlainFields, ReplyPlan};
 use headlong_library::FileEntry;
@@ -26,7 +27,7 @@ use super::shared_pace::SharedRates;
 use super::small_texts::may_be_gzipped;
 use super::state::{HttpSettings, MediaState};
 use crate::config::ServerTiming;
-use crate::net::{ActiveRequest, AtHand, ConnectionInfo, NoBody, RawHead, head_text};
+use crate::net::{ActiveRequest, AtHand, ConnectionInfo, NoBody, RawHead, begin_head, head_text};
 
 /// One reply is kept for so many bytes of memory for pieces; one takes a kilobyte or two.
 const BYTES_PER_REPLY: u64 = 1 << 20;
@@ -58,7 +59,7 @@ pub(super) struct Known {
 /// A reply's head as its version of HTTP wants it.
 #[derive(Debug)]
 enum Head {
-    Text(Arc<[u8]>),
+    Text(Box<[u8]>),
     Fields(Box<HeaderMap>),
 }
 
@@ -66,7 +67,7 @@ enum Head {
 #[derive(Debug)]
 pub(super) struct KnownReplies {
     hasher: RandomState,
-    replies: Box<[Mutex<Option<Arc<Known>>>]>,
+    replies: Box<[ArcSwapOption<Known>]>,
 }
 
 impl KnownReplies {
@@ -75,22 +76,13 @@ impl KnownReplies {
         let count = (memory_bytes / BYTES_PER_REPLY).clamp(REPLIES_MIN, REPLIES_MAX);
         Self {
             hasher: RandomState::new(),
-            replies: (0..count).map(|_| Mutex::default()).collect(),
+            replies: (0..count).map(|_| ArcSwapOption::empty()).collect(),
         }
     }
 
-    fn place(&self, of: (&str, &[u8], bool)) -> MutexGuard<'_, Option<Arc<Known>>> {
+    fn place(&self, of: (&str, &[u8], bool)) -> &ArcSwapOption<Known> {
         let at = self.hasher.hash_one(of) as usize % self.replies.len();
-        // What is put there is whole before it is.
-        self.replies[at]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn find(&self, of: (&str, &[u8], bool)) -> Option<Arc<Known>> {
-        let place = self.place(of);
-        let known = place.as_ref()?;
-        ((&*known.target, &*known.range, known.is_http2) == of).then(|| Arc::clone(known))
+        &self.replies[at]
     }
 }
 
@@ -153,7 +145,7 @@ pub(super) fn keep(
     let (status, headers) = (response.status(), response.headers());
     let kept = match is_http2 {
         true => Some(Head::Fields(Box::new(headers.clone()))),
-        false => head_text(status, headers).map(Head::Text),
+        false => head_text(status, headers).map(|text| Head::Text(text.into())),
     };
     let Some(kept) = kept else {
         return;
@@ -169,31 +161,37 @@ pub(super) fn keep(
         status,
         head: kept,
     };
-    *replies.place((target, plain.range, is_http2)) = Some(Arc::new(known));
+    let place = replies.place((target, plain.range, is_http2));
+    place.store(Some(Arc::new(known)));
 }
 
 /// What is sent for a request whose reply is known.
-struct Found {
-    known: Arc<Known>,
+struct Found<H> {
+    head: H,
     body: ReplyBody,
     /// Over HTTP/2 it counts already.
     active: Option<ActiveRequest>,
 }
 
-fn find<'a, F>(
+/// Nothing that all threads have is written here but by whom it is found for.
+fn find<'a, F, H>(
     replies: &KnownReplies,
     state: &Arc<MediaState>,
     wanted: &Wanted<'a, F>,
     info: &Arc<ConnectionInfo>,
-) -> Option<Found>
+    head: impl FnOnce(&Known) -> Option<H>,
+) -> Option<Found<H>>
 where
     F: Iterator<Item = (&'a str, &'a [u8])> + Clone,
 {
     let is_http2 = wanted.version == Version::HTTP_2;
     let plain = PlainFields::read(wanted.fields.clone(), !is_http2)?;
-    let known = replies.find((wanted.target, plain.range, is_http2))?;
-    let settings = state.settings();
-    if !is_same(&settings, &known.settings) {
+    let of = (wanted.target, plain.range, is_http2);
+    let place = replies.place(of).load();
+    let known = place.as_deref()?;
+    let settings = state.settings_now();
+    let is_meant = (&*known.target, &*known.range, known.is_http2) == of;
+    if !is_meant || !is_same(&settings, &known.settings) {
         return None;
     }
     let client = info.remote().address;
@@ -208,19 +206,18 @@ where
     let device = state.devices.get(file.device)?;
     let held = state.hold(&settings, file.device, client)?;
     let of = (StreamId(file.stream.id), file.part);
+    let head = head(known)?;
     let pieces = device.copies(of, (known.bytes.start, known.bytes.end))?;
     info.note_at_hand();
     let active = (!is_http2).then(|| info.begin_request(wanted.version));
     let mut account = plain_account(state, &settings, wanted, info);
     account.record.status = known.status.as_u16();
-    account.record.device = Some(Arc::clone(device.name()));
+    if account.record.session.is_some() {
+        account.record.device = Some(Arc::clone(device.name()));
+    }
     account.held = held;
     let body = ReplyBody::at_hand(pieces, known.bytes.len(), account);
-    Some(Found {
-        known,
-        body,
-        active,
-    })
+    Some(Found { head, body, active })
 }
 
 /// The reply to a request over HTTP/1.1, if it is at hand.
@@ -235,12 +232,13 @@ pub(super) fn at_hand(
         fields: raw.pairs(),
         version: Version::HTTP_11,
     };
-    let found = find(replies, state, &wanted, info)?;
-    let Head::Text(head) = &found.known.head else {
-        return None;
+    let head = |known: &Known| match &known.head {
+        Head::Text(text) => Some(begin_head(text, known.bytes.len())),
+        Head::Fields(_) => None,
     };
+    let found = find(replies, state, &wanted, info, head)?;
     Some(AtHand {
-        head: Arc::clone(head),
+        head: found.head,
         body: found.body,
         active: found.active?,
     })
@@ -264,12 +262,12 @@ pub(super) fn response(
         fields: fields.iter().copied(),
         version: Version::HTTP_2,
     };
-    let found = find(replies, state, &wanted, info)?;
-    let Head::Fields(headers) = &found.known.head else {
-        return None;
+    let head = |known: &Known| match &known.head {
+        Head::Fields(fields) => Some((known.status, HeaderMap::clone(fields))),
+        Head::Text(_) => None,
     };
+    let found = find(replies, state, &wanted, info, head)?;
     let mut response = Response::new(found.body);
-    *response.status_mut() = found.known.status;
-    response.headers_mut().clone_from(headers);
+    (*response.status_mut(), *response.headers_mut()) = found.head;
     Some(response)
 }

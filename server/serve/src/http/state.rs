@@ -1,9 +1,10 @@
 //! What every request needs: the library, the devices, and the settings of the moment.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use arc_swap::{ArcSwap, Guard};
 use headlong_engine::{Identity, StreamId};
 use headlong_http::{CorsPolicy, Peer, RangeLimits, SessionRule, is_same_argument};
 use headlong_library::{Library, StreamFiles};
@@ -100,7 +101,7 @@ pub struct MediaState {
     started: Instant,
     /// Turns of [`super::expecting`].
     pub(super) expecting: Arc<Semaphore>,
-    settings: RwLock<Arc<HttpSettings>>,
+    settings: ArcSwap<HttpSettings>,
     warned: Mutex<Option<Instant>>,
     /// Streams that were asked for, to be named to the operator.
     streams: Mutex<HashMap<StreamId, Weak<StreamFiles>>>,
@@ -116,7 +117,7 @@ impl MediaState {
         settings: HttpSettings,
         pulls: Arc<Pulls>,
     ) -> Self {
-        let settings = RwLock::new(Arc::new(settings));
+        let settings = ArcSwap::from_pointee(settings);
         let by_address = devices.iter().map(|_| Arc::default()).collect();
         Self {
             library,
@@ -139,15 +140,17 @@ impl MediaState {
 
     /// The settings in force; a request keeps those it began with.
     pub fn settings(&self) -> Arc<HttpSettings> {
-        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+        self.settings.load_full()
+    }
+
+    /// The same for a moment, without counting who has them, which all threads would do at one place.
+    pub(super) fn settings_now(&self) -> Guard<Arc<HttpSettings>> {
+        self.settings.load()
     }
 
     /// Takes new settings into force.
     pub fn reconfigure(&self, settings: HttpSettings) {
-        *self
-            .settings
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        self.settings.store(Arc::new(settings));
     }
 
     /// One more request in progress on a device from where it comes from; `None` if that has as many

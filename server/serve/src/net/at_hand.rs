@@ -35,7 +35,7 @@ impl<'a> RawHead<'a> {
 pub struct AtHand<B> {
     /// Its head from the status line on, without date, without what is said of the connection, and
     /// without the empty line.
-    pub head: Arc<[u8]>,
+    pub head: Vec<u8>,
     /// Its body, of a length that the head says.
     pub body: B,
     /// Its request counts as in progress.

@@ -144,12 +144,14 @@ where
     B::Data: Outgoing + Send,
     B::Error: Into<BoxError>,
 {
+    let signal = shutdown.clone();
     let mut retire = shutdown.clone();
     let retiring = pin!(async move { retire.retiring().await });
     let mut draining = pin!(async move { shutdown.draining().await });
     let mut overseer = Overseer::new(info);
     let mut stream = Sniffed::new(stream);
     let sniffed = poll_fn(|cx| {
+        overseer.info.oversee(cx.waker());
         if draining.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Err(End::Closed));
         }
@@ -165,6 +167,8 @@ where
     let speaks = sniffed.await;
     let watch = Watch {
         overseer,
+        signal,
+        is_signal_new: true,
         draining,
         retiring,
         is_retiring: false,
@@ -201,6 +205,9 @@ where
 /// Sees to it that a connection ends in time.
 struct Watch<'a, D, R> {
     overseer: Overseer<'a>,
+    /// A look at it costs less than to poll the two that wait for it.
+    signal: Shutdown,
+    is_signal_new: bool,
     draining: Pin<&'a mut D>,
     retiring: Pin<&'a mut R>,
     is_retiring: bool,
@@ -215,13 +222,10 @@ impl<D: Future<Output = ()>, R: Future<Output = ()>> Watch<'_, D, R> {
     ) -> End {
         let mut ask = false;
         poll_fn(|cx| {
-            if !self.is_retiring && self.retiring.as_mut().poll(cx).is_ready() {
-                self.is_retiring = true;
-                self.info.retire();
-            }
-            if !self.overseer.is_draining && self.draining.as_mut().poll(cx).is_ready() {
-                self.overseer.begin_drain();
-                ask = true;
+            let is_other_task = self.info.oversee(cx.waker());
+            if self.signal.take_news() || is_other_task || self.is_signal_new {
+                self.is_signal_new = false;
+                ask |= self.poll_signal(cx);
             }
             loop {
                 if let Poll::Ready(outcome) = poll(cx, std::mem::take(&mut ask)) {
@@ -239,6 +243,19 @@ impl<D: Future<Output = ()>, R: Future<Output = ()>> Watch<'_, D, R> {
             }
         })
         .await
+    }
+
+    /// How far the end of this server is; whether this connection is to end now.
+    fn poll_signal(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.is_retiring && self.retiring.as_mut().poll(cx).is_ready() {
+            self.is_retiring = true;
+            self.info.retire();
+        }
+        let drains = !self.overseer.is_draining && self.draining.as_mut().poll(cx).is_ready();
+        if drains {
+            self.overseer.begin_drain();
+        }
+        drains
     }
 }
 
@@ -290,7 +307,6 @@ impl<'a> Overseer<'a> {
 
     /// What has to happen now; else registers to be asked again in time.
     fn poll_action(&mut self, cx: &mut Context<'_>) -> Poll<Action> {
-        self.info.oversee(cx.waker());
         if self.info.is_used_up() && !self.is_retired {
             self.is_retired = true;
             // HTTP/1.1 says so in the reply's head; HTTP/2 has GOAWAY for it.

@@ -2,12 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use crate::by_thread::ByThread;
+
 /// Counters shared by all connections of a listener, or of several.
 #[derive(Debug, Default)]
 pub struct ConnectionCounters {
     pub(super) accepted: AtomicU64,
     pub(super) open: AtomicU64,
-    pub(super) requests_active: AtomicU64,
+    requests: ByThread<Requests>,
     pub(super) accept_errors: AtomicU64,
     pub(super) limit_waits: AtomicU64,
     pub(super) header_timeouts: AtomicU64,
@@ -19,8 +21,15 @@ pub struct ConnectionCounters {
     pub(super) proxy_refusals: AtomicU64,
     pub(super) address_refusals: AtomicU64,
     pub(super) heads_refused: AtomicU64,
-    pub(super) replies_at_hand: AtomicU64,
     pub(super) drain_aborts: AtomicU64,
+}
+
+/// What every request counts into.
+#[derive(Debug, Default)]
+struct Requests {
+    /// Begun here and not ended here, which may be below zero.
+    active: AtomicU64,
+    at_hand: AtomicU64,
 }
 
 /// The counters at one moment.
@@ -67,12 +76,27 @@ impl ConnectionCounters {
         self.has_kernel_tls.store(true, Relaxed);
     }
 
+    /// A request begins.
+    pub(super) fn begin_request(&self) {
+        add(&self.requests.mine().active);
+    }
+
+    /// A request ends.
+    pub(super) fn end_request(&self) {
+        self.requests.mine().active.fetch_sub(1, Relaxed);
+    }
+
+    /// A reply was known when it was asked for.
+    pub(super) fn note_at_hand(&self) {
+        add(&self.requests.mine().at_hand);
+    }
+
     /// All of them, each read on its own.
     pub fn counts(&self) -> ConnectionCounts {
         ConnectionCounts {
             accepted: self.accepted.load(Relaxed),
             open: self.open.load(Relaxed),
-            requests_active: self.requests_active.load(Relaxed),
+            requests_active: self.requests.sum(|part| part.active.load(Relaxed)),
             accept_errors: self.accept_errors.load(Relaxed),
             limit_waits: self.limit_waits.load(Relaxed),
             header_timeouts: self.header_timeouts.load(Relaxed),
@@ -84,7 +108,7 @@ impl ConnectionCounters {
             proxy_refusals: self.proxy_refusals.load(Relaxed),
             address_refusals: self.address_refusals.load(Relaxed),
             heads_refused: self.heads_refused.load(Relaxed),
-            replies_at_hand: self.replies_at_hand.load(Relaxed),
+            replies_at_hand: self.requests.sum(|part| part.at_hand.load(Relaxed)),
             drain_aborts: self.drain_aborts.load(Relaxed),
         }
     }

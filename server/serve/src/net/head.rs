@@ -6,7 +6,6 @@
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -227,14 +226,28 @@ fn write_fields(status: StatusCode, headers: &HeaderMap, version: Version, out: 
 
 /// The head of a reply over HTTP/1.1 to be kept at hand; `None` if it has a date, or says nothing of its
 /// length.
-pub(crate) fn head_text(status: StatusCode, headers: &HeaderMap) -> Option<Arc<[u8]>> {
+pub(crate) fn head_text(status: StatusCode, headers: &HeaderMap) -> Option<Vec<u8>> {
     let is_fit =
         headers.contains_key(header::CONTENT_LENGTH) && !headers.contains_key(header::DATE);
     is_fit.then(|| {
         let mut text = Vec::with_capacity(512);
         write_fields(status, headers, Version::HTTP_11, &mut text);
-        text.into()
+        text
     })
+}
+
+/// A reply up to so many bytes is copied behind its head, which costs less than to send both as a list.
+pub(super) const JOINED_BYTES_MAX: usize = 8 << 10;
+/// The date, and what is said of the connection.
+const END_BYTES: usize = 128;
+
+/// A head that was at hand, with room for its end, and for a body of so many bytes if that is small.
+pub(crate) fn begin_head(head: &[u8], body_bytes: u64) -> Vec<u8> {
+    let joined = usize::try_from(body_bytes).ok();
+    let joined = joined.filter(|bytes| *bytes <= JOINED_BYTES_MAX);
+    let mut text = Vec::with_capacity(head.len() + END_BYTES + joined.unwrap_or(0));
+    text.extend_from_slice(head);
+    text
 }
 
 /// The end of a head that was at hand.

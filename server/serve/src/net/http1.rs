@@ -27,7 +27,9 @@ use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
 use super::at_hand::{Answers, AtHand, RawHead};
 use super::counters::add;
-use super::head::{Framing, Head, Taken, end_head, opening, take_head, write_head};
+use super::head::{
+    Framing, Head, JOINED_BYTES_MAX, Taken, end_head, opening, take_head, write_head,
+};
 use super::info::ConnectionInfo;
 use super::outlet::{Outgoing, Outlet, Pins};
 use super::silence::Silence;
@@ -37,8 +39,6 @@ use super::{BoxError, NoBody};
 const READ_BYTES: usize = 4096;
 /// Most pieces that are put into one call.
 const PIECES_MAX: usize = 64;
-/// A reply up to so many bytes is copied behind its head, which costs less than to send both as a list.
-const JOINED_BYTES_MAX: usize = 8 << 10;
 /// Most bytes that are taken out of a body before some have been written.
 const AHEAD_BYTES_MAX: usize = 2 << 20;
 
@@ -195,15 +195,12 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         B::Error: Into<BoxError>,
     {
         let AtHand {
-            head,
+            head: mut text,
             body,
             active: _active,
         } = reply;
         let keeps_alive = !self.info.is_used_up() && !is_asked_to_close.load(Relaxed);
         let length = body.size_hint().exact();
-        let joined = length.filter(|length| *length <= JOINED_BYTES_MAX as u64);
-        let mut text = Vec::with_capacity(head.len() + 128 + joined.unwrap_or(0) as usize);
-        text.extend_from_slice(&head);
         end_head(keeps_alive, &mut text);
         let body = pin!(body);
         self.send(io::Cursor::new(text), body, length).await?;

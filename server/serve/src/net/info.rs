@@ -125,7 +125,7 @@ impl ConnectionInfo {
 
     /// A reply of it was known when it was asked for.
     pub(crate) fn note_at_hand(&self) {
-        add(&self.counters.replies_at_hand);
+        self.counters.note_at_hand();
     }
 
     /// Whether it has served as many requests as one connection may, or its present reply is the
@@ -201,15 +201,16 @@ impl ConnectionInfo {
         }
     }
 
-    /// Who is to be woken when it has to make room.
-    pub(super) fn oversee(&self, waker: &Waker) {
+    /// Who is to be woken when it has to make room; whether that is somebody else from now on.
+    pub(super) fn oversee(&self, waker: &Waker) -> bool {
         let mut overseer = self.overseer.lock().unwrap_or_else(PoisonError::into_inner);
-        if !overseer
+        let is_known = overseer
             .as_ref()
-            .is_some_and(|known| known.will_wake(waker))
-        {
+            .is_some_and(|known| known.will_wake(waker));
+        if !is_known {
             *overseer = Some(waker.clone());
         }
+        !is_known
     }
 
     fn since_opened(&self) -> u64 {
@@ -308,7 +309,7 @@ impl ConnectionInfo {
         self.active.fetch_add(1, Relaxed);
         self.begin_reply(0);
         self.shed.store(false, Relaxed);
-        add(&self.counters.requests_active);
+        self.counters.begin_request();
         let began = self.head_since.swap(NEVER, Relaxed);
         self.head_began.store(began, Relaxed);
         ActiveRequest(Arc::clone(self))
@@ -362,7 +363,7 @@ pub struct ActiveRequest(Arc<ConnectionInfo>);
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let info = &self.0;
-        info.counters.requests_active.fetch_sub(1, Relaxed);
+        info.counters.end_request();
         info.idle_since.store(info.since_opened(), Relaxed);
         info.head_since.store(NEVER, Relaxed);
         info.active.fetch_sub(1, Relaxed);

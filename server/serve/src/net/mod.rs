@@ -62,7 +62,7 @@ pub use by_address::{ByAddress, Held, Subscriber};
 pub use connection::{End, serve_connection};
 pub use context::ListenerContext;
 pub use counters::{ConnectionCounters, ConnectionCounts};
-pub(crate) use head::head_text;
+pub(crate) use head::{begin_head, head_text};
 pub use info::{ActiveRequest, ConnectionInfo};
 pub use kernel_tls::{KernelKeys, KernelTls, TlsKernel};
 pub use limits::Limits;

@@ -49,6 +49,15 @@ impl Shutdown {
         *self.0.borrow() == Phase::Draining || self.0.has_changed().is_err()
     }
 
+    /// Whether anything was signalled since the last call, by this one, that answered so.
+    pub(super) fn take_news(&mut self) -> bool {
+        let is_news = self.0.has_changed().unwrap_or(true);
+        if is_news {
+            self.0.mark_unchanged();
+        }
+        is_news
+    }
+
     /// Returns when the server begins to retire or to drain; at once if it already does.
     pub async fn retiring(&mut self) {
         self.at_least(Phase::Retiring).await;

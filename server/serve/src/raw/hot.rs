@@ -92,9 +92,6 @@ pub(crate) struct Hot {
     filling: Mutex<Filling>,
     /// Bytes that may be copied.
     credit: AtomicU64,
-    /// Of replies that the engine did not see.
-    unseen_requests: AtomicU64,
-    unseen_bytes: AtomicU64,
     #[cfg(test)]
     pub(super) skips_holes: std::sync::atomic::AtomicBool,
 }
@@ -162,8 +159,6 @@ impl Hot {
             table: Mutex::new(Table::new(length / piece_bytes, size.blocks)),
             filling: Mutex::default(),
             credit: AtomicU64::new(length as u64),
-            unseen_requests: AtomicU64::new(0),
-            unseen_bytes: AtomicU64::new(0),
             #[cfg(test)]
             skips_holes: std::sync::atomic::AtomicBool::new(false),
         })
@@ -198,7 +193,7 @@ impl Hot {
         &self,
         of: (StreamId, u32),
         (start, end): (u64, u64),
-    ) -> Option<impl Iterator<Item = (Kept, u32, u32)> + use<>> {
+    ) -> Option<impl ExactSizeIterator<Item = (Kept, u32, u32)> + use<>> {
         let piece = self.piece_bytes as u64;
         let last = end.checked_sub(1).filter(|last| *last >= start)? / piece;
         let first = start / piece;
@@ -208,8 +203,6 @@ impl Hot {
         let numbers = u32::try_from(first).ok()?..=u32::try_from(last).ok()?;
         let found = lock(&self.table).find(of, numbers, (start, end))?;
         self.earn(end - start);
-        self.unseen_requests.fetch_add(1, Ordering::Relaxed);
-        self.unseen_bytes.fetch_add(end - start, Ordering::Relaxed);
         let mut run_start = first * piece;
         let meant = move |Run { place, count, used }: Run| {
             let bytes = u64::from(count) * piece;
@@ -228,13 +221,16 @@ impl Hot {
 
     /// Requests, and bytes, that were answered without the engine.
     pub(super) fn unseen(&self) -> (u64, u64) {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        (of(&self.unseen_requests), of(&self.unseen_bytes))
+        lock(&self.table).unseen
     }
 
     /// So many bytes are sent that have a copy, or deserve one.
     pub(super) fn earn(&self, bytes: u64) {
         let more = bytes / SENT_FOR_COPIED;
+        // Where all has been copied, nobody writes here.
+        if self.credit.load(Ordering::Relaxed) >= self.length as u64 {
+            return;
+        }
         let before = self.credit.fetch_add(more, Ordering::Relaxed);
         if before + more > self.length as u64 {
             self.credit.store(self.length as u64, Ordering::Relaxed);

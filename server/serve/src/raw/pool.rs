@@ -96,21 +96,22 @@ impl Pool {
     /// The bytes `start..end` of a part of a stream, if they can be sent without asking the engine:
     /// what comes next is in memory too, and they are sent again and again.
     pub(crate) fn copies(
-        self: &Arc<Self>,
+        self: Arc<Self>,
         of: (StreamId, u32),
         range: (u64, u64),
     ) -> Option<impl Iterator<Item = View> + use<>> {
         let copies = self.hot.as_ref()?.look_at(of, range)?;
-        let pool = Arc::clone(self);
-        let view = move |(kept, start, end)| View {
-            pool: Arc::clone(&pool),
+        let view = move |((kept, start, end), pool)| View {
+            pool,
             slot: None,
             start,
             end,
             of: None,
             kept: Some(kept),
         };
-        Some(copies.map(view))
+        // Most are one, which takes this one.
+        let pools = std::iter::repeat_n(self, copies.len());
+        Some(copies.zip(pools).map(view))
     }
 
     /// The slots whose copies [`Pool::copies`] gave since the last call.

@@ -45,6 +45,8 @@ pub(super) struct Table {
     residents: usize,
     /// Places of which the engine has not been told yet that they were used.
     used: Vec<u32>,
+    /// Requests, and bytes, that the engine did not see.
+    pub(super) unseen: (u64, u64),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -264,6 +266,8 @@ impl Table {
                 _ => runs.push((place, 1)),
             }
         }
+        self.unseen.0 += 1;
+        self.unseen.1 += end - start;
         let look = |(place, count): (u32, u32)| {
             (place..place + count).for_each(|place| self.note_used(place));
             let used = self.block_of(place as usize).look(count);
