@@ -16,6 +16,8 @@ use crate::manner::Pages;
 
 /// The page that lists all settings.
 const MANUAL: &str = "docs/operate/mount-settings.md";
+/// What the kernel had above the mount a reader does not ask for; a prefetch is of some megabytes.
+const SKIP_BYTES: u64 = 4 * MIB;
 
 /// Everything that an operator may choose.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +103,7 @@ fn rows() -> Rows<Settings> {
     rows.add("small_files_ahead", flag(), |s| &mut s.small_files_ahead,
         "Whether a program that waits for one small file after another, as a copy, a search or diff does, has the next files of the folder read in one sweep of the disk.");
     rows.add("chunk_files_ahead", flag(), |s| &mut s.chunk_files_ahead,
-        "Whether files of one folder whose names differ in a number alone, of 32 MiB at most, are read as one title in the order of their numbers, as the chunk files of HLS and DASH are. Only files with the owner, group and rights of the one that a program reads are among them.");
+        "Whether files of one folder whose names differ in a number alone, of 32 MiB at most, are read as one title in the order of their numbers, as the chunk files of HLS and DASH are, if programs go on from one to the next. Only files with the owner, group and rights of the one that a program reads are among them.");
     rows.add("revalidate", time(), |s| &mut s.disks.revalidate,
         "How long names, attributes and the version of an open file are believed before they are looked at again: a change in the tree is seen that much later at most.");
     rows.add("log_level", named(LogLevel::ALL, LogLevel::name), |s| &mut s.disks.log.level,
@@ -203,6 +205,7 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Settings) {
     rows().read(&mut document, "", &mut settings);
     // The kernel has up to two windows of each open file, and may drop them unused.
     settings.disks.engine.reread_bytes = 2 * settings.read_ahead_bytes;
+    settings.disks.engine.skip_bytes = SKIP_BYTES;
     for name in document.children("device") {
         let mut device = DeviceOverride::default();
         device_rows().read(&mut document, &format!("device.{name}"), &mut device);

@@ -17,7 +17,7 @@ use headlong_units::{BitRate, ByteRange, Duration, Instant};
 use crate::age::{AgeQueue, Turn};
 use crate::id_map::IdMap;
 use crate::ids::{ChainId, ConnectionId, JobId, RequestId, StreamId, ViewerId};
-use crate::joining::{CHAINS_PER_VIEWER, REREAD_BYTES, Unnamed, Whereabouts};
+use crate::joining::{Between, CHAINS_PER_VIEWER, REREAD_BYTES, Unnamed, Whereabouts};
 use crate::learned::LearnedChain;
 use crate::once::{Once, Stay};
 use crate::pace::Pace;
@@ -332,7 +332,7 @@ impl Chains {
     pub(crate) fn find(
         &self,
         now: Instant,
-        (gap, reread_bytes): (Duration, u64),
+        (gap, between): (Duration, Between),
         (identity, stream): (Identity, StreamId),
         range: ByteRange,
     ) -> Option<(ChainId, Option<ChainId>)> {
@@ -345,7 +345,7 @@ impl Chains {
         if let Identity::Unnamed { connection, .. } = identity {
             let found = self
                 .unnamed
-                .find(reader, range, (connection, reread_bytes), whereabouts);
+                .find(reader, range, (connection, between), whereabouts);
             return found.map(|id| (id, None));
         }
         let ids = self.by_reader.get(&reader)?;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::joining::Between;
 
 const GAP: Duration = Duration::from_secs(40);
 const READER: (Identity, StreamId) = (Identity::Named(ViewerId(1)), StreamId(1));
@@ -10,7 +11,12 @@ fn begin(chains: &mut Chains, start: u64, end: u64) -> ChainId {
 }
 
 fn find(chains: &Chains, start: u64, end: u64) -> Option<(ChainId, Option<ChainId>)> {
-    chains.find(Instant::ZERO, (GAP, 0), READER, ByteRange::new(start, end))
+    chains.find(
+        Instant::ZERO,
+        (GAP, Between::default()),
+        READER,
+        ByteRange::new(start, end),
+    )
 }
 
 #[test]
@@ -53,12 +59,22 @@ fn a_chain_ends_forty_seconds_after_its_last_request() {
     assert_eq!(chains.poll_expired(at(41), GAP), None);
     assert!(
         chains
-            .find(at(70), (GAP, 0), READER, ByteRange::new(100, 200))
+            .find(
+                at(70),
+                (GAP, Between::default()),
+                READER,
+                ByteRange::new(100, 200)
+            )
             .is_some()
     );
     assert!(
         chains
-            .find(at(71), (GAP, 0), READER, ByteRange::new(100, 200))
+            .find(
+                at(71),
+                (GAP, Between::default()),
+                READER,
+                ByteRange::new(100, 200)
+            )
             .is_none()
     );
     assert_eq!(chains.poll_expired(at(71), GAP), Some(id));

@@ -41,6 +41,9 @@ pub struct EngineConfig {
     /// where requests are viewers' own. Above a mount the kernel reads ahead for each open file and
     /// may drop that unused, so that whoever goes on asks for it again.
     pub reread_bytes: u64,
+    /// And it may skip so many, if it has no name: what the kernel still had it was not asked for, and
+    /// of requests that it makes at once a later one may come first. Zero where nobody is in between.
+    pub skip_bytes: u64,
     /// What was sent stays in memory for so long at least, as far as it takes no more than a quarter
     /// of it. Zero where it was copied or is held by whoever sends it; not where a program is told
     /// that it is there, and reads it then.
@@ -290,6 +293,7 @@ impl Default for EngineConfig {
             read_bytes_max: 32 * MIB,
             chain_gap: Duration::from_secs(40),
             reread_bytes: 0,
+            skip_bytes: 0,
             sent_stays: Duration::ZERO,
             ahead_horizon: Duration::from_secs(8),
             sweep: Duration::from_secs(1),

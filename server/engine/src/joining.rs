@@ -12,6 +12,7 @@ use alloc::collections::BTreeSet;
 
 use headlong_units::{ByteRange, Instant};
 
+use crate::config::EngineConfig;
 use crate::ids::{ChainId, ConnectionId, StreamId, ViewerId};
 
 /// How far behind its end a chain may be read again and still be the same chain.
@@ -43,6 +44,24 @@ pub(crate) struct Whereabouts {
     pub(crate) last_seen: Instant,
 }
 
+/// What a kernel between a viewer and here may make of its requests.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Between {
+    /// It asks again for so many bytes before the end of what was asked for.
+    reread_bytes: u64,
+    /// It leaves out so many behind it.
+    skip_bytes: u64,
+}
+
+impl Between {
+    pub(crate) fn of(config: &EngineConfig) -> Self {
+        Self {
+            reread_bytes: config.reread_bytes,
+            skip_bytes: config.skip_bytes,
+        }
+    }
+}
+
 /// Why a request without a name belongs to a chain, the best reason first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reason {
@@ -58,6 +77,9 @@ enum Reason {
     Overtook,
     /// It begins so little before the chain's end that the kernel may have read that ahead in vain.
     Again,
+    /// It begins so many bytes behind the chain's end, where its reader is expected, that the kernel may
+    /// have had what is in between, or asked for the rest first.
+    Skipped(u64),
 }
 
 impl Whereabouts {
@@ -78,13 +100,14 @@ impl Whereabouts {
         &self,
         range: ByteRange,
         connection: Option<ConnectionId>,
-        reread_bytes: u64,
+        between: Between,
     ) -> Option<Reason> {
         let in_parallel = PARALLEL_MAX.saturating_mul(self.last_request_bytes);
         let is_young = self.end - self.start <= in_parallel;
         // Who asked for everything behind a place does not ask for more of it.
         let is_busy = !self.is_idle && !self.open_ended;
         let is_ahead = self.end..=self.end.saturating_add(in_parallel);
+        let skipped = range.start.saturating_sub(self.end);
         if range.start == self.end {
             Some(Reason::Next)
         } else if self.owed.contains(range.start) {
@@ -99,9 +122,13 @@ impl Whereabouts {
         } else if is_busy && range.start <= self.fetched_end && is_ahead.contains(&range.start) {
             Some(Reason::Overtook)
         } else if (self.start..self.end).contains(&range.start)
-            && self.end - range.start <= reread_bytes
+            && self.end - range.start <= between.reread_bytes
         {
             Some(Reason::Again)
+        } else if (1..=between.skip_bytes).contains(&skipped)
+            && (range.start <= self.fetched_end || is_ahead.contains(&range.start))
+        {
+            Some(Reason::Skipped(skipped))
         } else {
             None
         }
@@ -172,7 +199,7 @@ impl Unnamed {
         &self,
         (origin, stream): (ViewerId, StreamId),
         range: ByteRange,
-        (connection, reread_bytes): (Option<ConnectionId>, u64),
+        (connection, between): (Option<ConnectionId>, Between),
         whereabouts: impl Fn(ChainId) -> Option<Whereabouts>,
     ) -> Option<ChainId> {
         let is_own = |connection| self.on(connection).count() <= CHAINS_PER_VIEWER;
@@ -189,7 +216,7 @@ impl Unnamed {
             .range(at(range.start + 1, 0)..=at(furthest, u64::MAX));
         let fits = |(.., id): &(_, _, _, ChainId)| {
             let chain = whereabouts(*id)?;
-            let reason = chain.reason(range, connection, reread_bytes)?;
+            let reason = chain.reason(range, connection, between)?;
             let is_elsewhere = connection.is_none() || connection != chain.connection;
             Some(((reason, is_elsewhere, chain.last_seen), *id))
         };

@@ -243,3 +243,41 @@ fn who_is_served_may_skip_on_its_own_connection_although_new_viewers_are_refused
         "{comes:?}"
     );
 }
+
+/// The kernel asks in parts for a reader who opens the file anew each time, and the second part comes
+/// first.
+fn in_parts(skip_bytes: u64) -> Rig {
+    const PART: u64 = 64 << 10;
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(4 * MIB),
+        skip_bytes,
+        ..config(64 * MIB)
+    });
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    for number in 0..20 {
+        for part in [1, 0, 2, 3, 4, 5, 6, 7] {
+            let at = number * 8 * PART + part * PART;
+            rig.ask(from_address(range(0, title, at, PART), Some(number)))
+                .expect("taken on");
+            rig.run_for(Duration::from_millis(5));
+        }
+        rig.run_for(Duration::from_secs(2));
+    }
+    rig
+}
+
+#[test]
+fn parts_that_a_kernel_asks_for_in_any_order_are_one_chain() {
+    assert_eq!(in_parts(4 * MIB).shard.chain_count(), 1);
+    assert!(in_parts(0).shard.chain_count() > 10);
+    let stats = in_parts(4 * MIB).shard.stats();
+    assert_eq!(stats.jobs_late, 0, "{stats:?}");
+}
+
+#[test]
+fn who_begins_in_the_midst_of_what_was_read_for_another_is_another_where_no_kernel_is_between() {
+    let (mut rig, title) = setup();
+    let chain = chunk(&mut rig, title, 0, Some(1));
+    rig.run_for(Duration::from_secs(1));
+    assert_ne!(chunk(&mut rig, title, 2, Some(2)), chain);
+}

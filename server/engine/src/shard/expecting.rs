@@ -13,6 +13,7 @@ use super::state::Shard;
 use crate::command::Refusal;
 use crate::health::DeviceState;
 use crate::ids::{ChainId, StreamId};
+use crate::joining::Between;
 use crate::memory::PieceKey;
 use crate::queue::Job;
 use crate::request::{Expected, Identity};
@@ -91,7 +92,7 @@ impl Shard {
         let reader = (expected.viewer, expected.stream);
         let known = self.chains.find(
             self.now,
-            (self.config.chain_gap, self.config.reread_bytes),
+            (self.config.chain_gap, Between::of(&self.config)),
             reader,
             ByteRange::new(wanted.range.start, wanted.range.start),
         );

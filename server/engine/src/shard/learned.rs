@@ -7,6 +7,7 @@ use headlong_units::{ByteRange, Instant};
 use super::state::Shard;
 use crate::chain::Chain;
 use crate::ids::StreamId;
+use crate::joining::Between;
 use crate::learned::{Learned, LearnedChain};
 use crate::request::Identity;
 
@@ -96,7 +97,7 @@ impl Shard {
         let reader = (told.viewer, stream);
         let known = self.chains.find(
             self.now,
-            (self.config.chain_gap, self.config.reread_bytes),
+            (self.config.chain_gap, Between::of(&self.config)),
             reader,
             place,
         );

@@ -10,6 +10,7 @@ use crate::command::{Event, Failure, Refusal};
 use crate::config::Admission;
 use crate::health::DeviceState;
 use crate::ids::{ChainId, RequestId, Slot, StreamId};
+use crate::joining::Between;
 use crate::layout::Layout;
 use crate::memory::PieceKey;
 use crate::replies::{Reply, Waiting};
@@ -141,7 +142,7 @@ impl Shard {
         let reader = (request.viewer, request.stream);
         let found = self.chains.find(
             self.now,
-            (self.config.chain_gap, self.config.reread_bytes),
+            (self.config.chain_gap, Between::of(&self.config)),
             reader,
             asked,
         );
