@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use headlong_engine::{ConnectionId, StreamId};
 use headlong_library::{Identity, Places};
 use headlong_serve::disk::Device;
-use headlong_walk::{Chunks, SMALL_BYTES, run_name};
+use headlong_walk::{Chunks, Follows, SMALL_BYTES, run_name};
 use rustix::io::Result;
 
 use crate::attributes::attributes;
@@ -95,6 +95,8 @@ pub(crate) struct Opening {
     pub(crate) behind: Arc<Behind>,
     pub(crate) manners: Manners,
     pub(crate) titles: Titles,
+    /// What tells titles from films that are numbered.
+    pub(crate) follows: Follows,
     /// Whether files whose names differ in a number are read as one.
     pub(crate) chunks_ahead: bool,
     /// The tree, as the kernel calls it: no chunk file is looked for outside.
@@ -215,11 +217,11 @@ impl Opening {
         Arc::new(Title::new(device, source))
     }
 
-    /// A program begins to read a file by itself. If it may be a chunk of a title, that title is looked
-    /// for on another thread, and `found` is told which part of it the file is.
+    /// A program begins to read a file by itself, at `offset`. If it is a chunk of a title, as far as
+    /// can be told from what was read before, that title is looked for on another thread, and `found` is told which part of it the file is.
     pub(crate) fn look_around(
         self: &Arc<Self>,
-        open: &Arc<OpenFile>,
+        (open, offset): (&Arc<OpenFile>, u64),
         stream: &Stream,
         found: impl FnOnce(Stream) + Send + 'static,
     ) {
@@ -229,8 +231,14 @@ impl Opening {
         {
             return;
         }
-        let run = run_name(&open.path, stream.identity.size);
-        if !run.is_some_and(|run| self.titles.is_due(&run)) {
+        let Some((run, number)) = run_name(&open.path, stream.identity.size) else {
+            return;
+        };
+        let is_title = match offset {
+            0 => self.follows.begins(&run, number, Instant::now()),
+            _ => self.follows.is_title(&run),
+        };
+        if !is_title || !self.titles.is_due(&run) {
             return;
         }
         let (opening, asked) = (Arc::clone(self), Arc::clone(open));

@@ -114,7 +114,8 @@ impl Reading {
         let (open, reading) = (&asked.open, Arc::clone(self));
         let reader = open.reader;
         let found = move |part: Stream| reading.read_on(part, reader);
-        self.opening.look_around(open, &stream, found);
+        self.opening
+            .look_around((open, asked.offset), &stream, found);
         let request = request(&stream, reader, (asked.offset, length));
         let mut fetching = Box::pin(fetch(stream, request));
         let _runtime = self.runtime.enter();

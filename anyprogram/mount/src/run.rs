@@ -229,6 +229,7 @@ fn file_system(
         behind: Arc::clone(&behind),
         manners: Manners::new(settings.pages()),
         titles: Titles::default(),
+        follows: headlong_walk::Follows::default(),
         chunks_ahead: settings.chunk_files_ahead,
         beneath: disks.beneath.clone(),
         streams: AtomicU64::new(1),

@@ -7,10 +7,11 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use headlong_engine::{Extent, StreamId};
 use headlong_library::Places;
-use headlong_walk::Chunks;
+use headlong_walk::{Chunks, Follows, run_of_file};
 
 use crate::file::{Open, Version};
 
@@ -35,8 +36,8 @@ pub(crate) struct Part {
 /// What is to be found out.
 #[derive(Debug)]
 pub(crate) enum Question {
-    /// What is this file one of?
-    File(Arc<Open>),
+    /// What is this file one of? Whether it is read from its start.
+    File(Arc<Open>, bool),
     /// What follows in a stream?
     Rest(StreamId, Rest),
 }
@@ -52,11 +53,12 @@ pub(crate) enum Found {
 
 impl Question {
     /// Asks the file system, which waits for the disk.
-    pub(crate) fn answer(self, places: &Places, with_chunks: bool) -> Found {
+    pub(crate) fn answer(self, places: &Places, follows: Option<&Follows>) -> Found {
         match self {
-            Self::File(open) => {
+            Self::File(open, from_start) => {
                 let version = open.version;
-                let (parts, rest) = describe(places, open, with_chunks);
+                let is_chunk = follows.is_some_and(|follows| is_chunk(&open, from_start, follows));
+                let (parts, rest) = describe(places, open, is_chunk);
                 Found::File(version, parts, rest)
             }
             Self::Rest(stream, rest) => {
@@ -67,9 +69,18 @@ impl Question {
     }
 }
 
+/// Whether a file is a chunk of a title, as far as can be told from what was read before.
+fn is_chunk(open: &Open, from_start: bool, follows: &Follows) -> bool {
+    let run = open.file().ok().and_then(run_of_file);
+    run.is_some_and(|(run, number)| match from_start {
+        true => follows.begins(&run, number, Instant::now()),
+        false => follows.is_title(&run),
+    })
+}
+
 /// The file alone, or what follows it in its run, as far as that is looked at now.
-fn describe(places: &Places, open: Arc<Open>, with_chunks: bool) -> (Vec<Part>, Option<Rest>) {
-    let file = open.file().ok().filter(|_| with_chunks);
+fn describe(places: &Places, open: Arc<Open>, is_chunk: bool) -> (Vec<Part>, Option<Rest>) {
+    let file = open.file().ok().filter(|_| is_chunk);
     if let Some(chunks) = file.and_then(|file| Chunks::around(file, Path::new("/"))) {
         let chunks = Arc::new(chunks);
         let next = chunks.asked();

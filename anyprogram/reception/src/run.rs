@@ -392,15 +392,16 @@ impl Reception {
         let (files, asked) = channel::<Question>();
         let asked = Arc::new(Mutex::new(asked));
         let with_chunks = self.settings.mode == Mode::Full && self.settings.chunk_files_ahead;
+        let follows = with_chunks.then(|| Arc::new(headlong_walk::Follows::default()));
         for _ in 0..DESCRIBERS {
             let (places, device) = (Arc::clone(&self.places), device.clone());
-            let asked = Arc::clone(&asked);
+            let (asked, follows) = (Arc::clone(&asked), follows.clone());
             let next = move || asked.lock().unwrap_or_else(PoisonError::into_inner).recv();
             std::thread::Builder::new()
                 .name("describe".to_owned())
                 .spawn(move || {
                     while let Ok(question) = next() {
-                        let found = question.answer(&places, with_chunks);
+                        let found = question.answer(&places, follows.as_deref());
                         if device.send(Message::Found(found)).is_err() {
                             return;
                         }

@@ -99,7 +99,7 @@ fn rows() -> Rows<Settings> {
     rows.add("small_files_ahead", flag(), |s| &mut s.small_files_ahead,
         "Whether a program that waits for one small file after another, as a copy, a search or diff does, has the next files of the folder read in one sweep of the disk.");
     rows.add("chunk_files_ahead", flag(), |s| &mut s.chunk_files_ahead,
-        "Whether files of one folder whose names differ in a number alone, of 32 MiB at most, are read as one title in the order of their numbers, as the chunk files of HLS and DASH are. Only files with the owner, group and rights of the one that a program reads are among them.");
+        "Whether files of one folder whose names differ in a number alone, of 32 MiB at most, are read as one title in the order of their numbers, as the chunk files of HLS and DASH are, if programs go on from one to the next. Only files with the owner, group and rights of the one that a program reads are among them.");
     rows.add("time_scale", whole().at_least(1), |s| &mut s.time_scale,
         "For experiments on an emulated drive: the engine's clocks run this many times faster, so that every duration in this file is model time. Anything but 1 is wrong for real programs.");
     rows.include(knobs(), |s| &mut s.engine);

@@ -60,8 +60,7 @@ impl Origin {
     /// beneath that folder.
     pub(crate) fn of(file: &File, beneath: &Path) -> Option<Self> {
         let stat = fstat(file).ok()?;
-        let path = readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new()).ok()?;
-        let path = PathBuf::from(OsString::from_vec(path.into_bytes()));
+        let path = path_of(file)?;
         let folder = path.parent().filter(|_| path.starts_with(beneath))?;
         let opened = open_folder(folder).ok()?;
         let there = statat(&opened, path.file_name()?, AtFlags::SYMLINK_NOFOLLOW).ok()?;
@@ -91,6 +90,12 @@ impl Origin {
     pub(crate) fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
     }
+}
+
+/// The path of an open file, as the kernel says it now.
+pub(crate) fn path_of(file: &File) -> Option<PathBuf> {
+    let path = readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new()).ok()?;
+    Some(PathBuf::from(OsString::from_vec(path.into_bytes())))
 }
 
 /// What a program reads next, if it walks.

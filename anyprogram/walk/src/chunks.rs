@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use headlong_media::{numbered_run, run_of};
 use rustix::fs::{AtFlags, FileType, OFlags, Stat, statat};
 
-use crate::ahead::{Origin, has_rights_of, list, open_at};
+use crate::ahead::{Origin, has_rights_of, list, open_at, path_of};
 
 /// Larger files are no chunks: ten seconds at 25 Mbit/s.
 const CHUNK_BYTES_MAX: i64 = 32 << 20;
@@ -87,14 +87,19 @@ impl Chunks {
     }
 }
 
-/// What all paths of a run have in common and no other has, if a file of that path and size may be a
-/// chunk.
-pub fn run_name(path: &Path, bytes: u64) -> Option<PathBuf> {
-    let (before, behind) = run_of(path.file_name()?.as_bytes())?;
+/// What all paths of a run have in common and no other has, and the number of this one, if a file of
+/// that path and size may be a chunk.
+pub fn run_name(path: &Path, bytes: u64) -> Option<(PathBuf, u64)> {
+    let (before, number, behind) = run_of(path.file_name()?.as_bytes())?;
     // No name of a file has a slash.
     let name = std::ffi::OsString::from_vec([before, b"/", behind].concat());
     let may_be = bytes.cast_signed() <= CHUNK_BYTES_MAX;
-    may_be.then(|| path.with_file_name(name))
+    may_be.then(|| (path.with_file_name(name), number))
+}
+
+/// The same of an open file, by the path that it has now.
+pub fn run_of_file(file: &File) -> Option<(PathBuf, u64)> {
+    run_name(&path_of(file)?, file.metadata().ok()?.len())
 }
 
 fn is_chunk(stat: &Stat, like: &Stat) -> bool {
@@ -110,7 +115,7 @@ mod tests {
 
     #[test]
     fn renditions_of_a_folder_are_runs_of_their_own() {
-        let name = |path: &str| run_name(Path::new(path), 1000);
+        let name = |path: &str| run_name(Path::new(path), 1000).map(|(run, _)| run);
         assert_eq!(name("a/720p-1.ts"), name("a/720p-20.ts"));
         assert_ne!(name("a/720p-1.ts"), name("a/1080p-1.ts"));
         assert_ne!(name("a/720p-1.ts"), name("b/720p-1.ts"));

@@ -5,7 +5,8 @@
 //! the disk at some small files, each soon after another in the order of names or of the listing, is
 //! taken to walk, and what lies before it is read in one sweep of the disk. How much grows as long as
 //! it is used. A server whose viewers are here and there does not walk. Of larger
-//! files that are numbered, [`Chunks`] says which belong together; others read those.
+//! files that are numbered, [`Chunks`] says which belong together, and [`Follows`] whether they are
+//! read so; others read those.
 //!
 //! Invariants: bytes go to the kernel's page cache and to nobody; only files and folders with the
 //! owner, group and rights to read of what the program has open itself are looked at; no link is
@@ -14,6 +15,7 @@
 
 mod ahead;
 mod chunks;
+mod follows;
 mod sweep;
 mod window;
 
@@ -27,7 +29,8 @@ use rustix::fs::fstat;
 
 pub use ahead::{FILES_MAX, SMALL_BYTES};
 use ahead::{Order, Origin};
-pub use chunks::{Chunks, run_name};
+pub use chunks::{Chunks, run_name, run_of_file};
+pub use follows::Follows;
 pub use sweep::Swept;
 use window::{Next, Window};
 

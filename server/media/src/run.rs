@@ -14,11 +14,11 @@ const DIGITS_MAX: usize = 19;
 /// assert_eq!(headlong_media::numbered_run(b"s9.m4s", names), [b"s9.m4s" as &[u8], b"s10.m4s"]);
 /// ```
 pub fn numbered_run<'n>(name: &[u8], names: impl IntoIterator<Item = &'n [u8]>) -> Vec<&'n [u8]> {
-    let Some((before, _, behind)) = number(name) else {
+    let Some((before, _, behind)) = run_of(name) else {
         return Vec::new();
     };
     let numbered = names.into_iter().filter_map(|other| {
-        let (start, count, end) = number(other)?;
+        let (start, count, end) = run_of(other)?;
         (start == before && end == behind).then_some((count, other))
     });
     let mut run: Vec<(u64, &[u8])> = numbered.collect();
@@ -26,19 +26,14 @@ pub fn numbered_run<'n>(name: &[u8], names: impl IntoIterator<Item = &'n [u8]>) 
     run.into_iter().map(|(_, name)| name).collect()
 }
 
-/// What the names of a run have in common: what is before the number, and what is behind it. `None` if
-/// there is no number.
+/// What the names of a run have in common, what is before the number and what is behind it, and the
+/// number between them. `None` if there is none.
 ///
 /// ```
-/// let same: (&[u8], &[u8]) = (b"s", b".m4s");
-/// assert_eq!(headlong_media::run_of(b"s9.m4s"), Some(same));
+/// let parts: (&[u8], u64, &[u8]) = (b"s", 9, b".m4s");
+/// assert_eq!(headlong_media::run_of(b"s9.m4s"), Some(parts));
 /// ```
-pub fn run_of(name: &[u8]) -> Option<(&[u8], &[u8])> {
-    number(name).map(|(before, _, behind)| (before, behind))
-}
-
-/// What is before the number, the number, and what is behind it.
-fn number(name: &[u8]) -> Option<(&[u8], u64, &[u8])> {
+pub fn run_of(name: &[u8]) -> Option<(&[u8], u64, &[u8])> {
     let stem = match name.iter().rposition(|byte| *byte == b'.') {
         None | Some(0) => name.len(),
         Some(dot) => dot,

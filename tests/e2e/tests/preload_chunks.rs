@@ -88,12 +88,15 @@ fn the_next_chunks_are_read_before_a_program_asks_for_them_and_only_as_they_are(
     }
     let title = Title::new();
     let reception = title.reception(true);
-    assert!(title.read(1..=1) == bytes(&title.chunk(1)));
-    let third = title.chunk(3);
-    eventually("the third", || pages_in_memory(&third), |pages| *pages > 0);
-    let later = title.chunk(42);
-    assert!(title.read(2..=38).len() as u64 == 37 * CHUNK_BYTES);
-    eventually("the 42nd", || pages_in_memory(&later), |pages| *pages > 0);
+    // That they are chunks is told by their being read one after the other.
+    let read = title.read(1..=4);
+    let first = (1..=4).flat_map(|number| bytes(&title.chunk(number)));
+    assert!(read == first.collect::<Vec<u8>>());
+    let sixth = title.chunk(6);
+    eventually("the sixth", || pages_in_memory(&sixth), |pages| *pages > 0);
+    let later = title.chunk(44);
+    assert!(title.read(5..=41).len() as u64 == 37 * CHUNK_BYTES);
+    eventually("the 44th", || pages_in_memory(&later), |pages| *pages > 0);
     // The program's own libraries are open by now too, where they were not in memory.
     let open_before = files_open(&reception);
     // Another file takes the place of one that was read ahead, and one goes.
@@ -117,8 +120,27 @@ fn nothing_of_the_next_chunk_is_read_where_that_is_turned_off() {
     }
     let title = Title::new();
     let reception = title.reception(false);
-    assert!(title.read(1..=1) == bytes(&title.chunk(1)));
+    assert!(title.read(1..=4).len() as u64 == 4 * CHUNK_BYTES);
     let asked = || reception.calls("ready");
     eventually("it was helped", asked, |ready| *ready > 0);
-    assert_eq!(pages_in_memory(&title.chunk(2)), 0);
+    assert_eq!(pages_in_memory(&title.chunk(5)), 0);
+}
+
+#[test]
+fn films_that_are_numbered_are_read_by_themselves() {
+    if !have_or_skip("films under preload", "python3") {
+        return;
+    }
+    let title = Title::new();
+    let reception = title.reception(true);
+    let watched = [1, 7, 3, 11, 20, 5];
+    let read = title.read(watched.into_iter());
+    assert!(read.len() as u64 == watched.len() as u64 * CHUNK_BYTES);
+    let asked = || reception.calls("ready");
+    eventually("it was helped", asked, |ready| {
+        *ready >= watched.len() as u64
+    });
+    let others = (1..=CHUNKS).filter(|number| !watched.contains(number));
+    let in_memory = others.map(|number| pages_in_memory(&title.chunk(number)));
+    assert_eq!(in_memory.sum::<u64>(), 0, "{}", reception.status());
 }

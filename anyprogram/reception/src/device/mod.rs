@@ -222,11 +222,11 @@ impl DeviceThread {
             let waited = ask.answering.answer(Answer::LeaveAlone);
             return self.start.counters.answered(Answer::LeaveAlone, waited);
         };
-        let version = ask.version;
+        let (version, from_start) = (ask.version, ask.offset == 0);
         let open = Arc::new(Open::passed(file, version));
         self.describing
             .insert(version, (Arc::clone(&open), vec![ask]));
-        (self.start.describe)(Question::File(open));
+        (self.start.describe)(Question::File(open, from_start));
     }
 
     fn refuse(&mut self, asks: Vec<Ask>) {
