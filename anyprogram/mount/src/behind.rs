@@ -5,10 +5,15 @@
 //! sent: in a small control group it then looks at those pages again and again, and evicts what it
 //! read ahead a moment ago. So the oldest of what programs have gone past is taken out of the page
 //! cache before the kernel has to look for room; a socket's bytes go as soon as they are sent.
+//!
+//! What the kernel read ahead of a reader who then closed the file is not behind him: a player asks for
+//! it within seconds, by an opening of its own. It stays for as long as others need more room for such
+//! ends. If it does not, it is asked for again one by one, and where it has left the mount's memory each
+//! is a move of the disk's arm.
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a pipe holds that a socket did not take, twice.
 const PIPE_BYTES: u64 = 128 << 10;
@@ -16,6 +21,8 @@ const PIPE_BYTES: u64 = 128 << 10;
 const PART_BYTES: u64 = 1 << 20;
 /// Parts that are remembered; the oldest of more are left to the kernel.
 const PARTS_MAX: usize = 65_536;
+/// Of what may stay, one in so many bytes is for what was gone past, and the rest for ends.
+const PASSED_PART: u64 = 4;
 
 /// Bytes of a node's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,19 +35,23 @@ pub(crate) struct Part {
 #[derive(Debug, Default)]
 pub(crate) struct Handed(Mutex<Range<u64>>);
 
-/// What all have gone past, the oldest first.
+/// What all have gone past, and what was read ahead of those who closed their files.
 #[derive(Debug)]
 pub(crate) struct Behind {
-    bytes_max: u64,
     /// What a reader has just been handed it may still read, or ask for again.
     margin_bytes: u64,
-    passed: Mutex<Passed>,
+    /// What the kernel reads ahead of a reader.
+    ahead_bytes: u64,
+    passed: Mutex<Kept>,
+    ends: Mutex<Kept>,
 }
 
-#[derive(Debug, Default)]
-struct Passed {
+/// Parts, the oldest first.
+#[derive(Debug)]
+struct Kept {
     parts: VecDeque<Part>,
     bytes: u64,
+    bytes_max: u64,
 }
 
 impl Handed {
@@ -70,45 +81,65 @@ impl Handed {
 impl Behind {
     /// Of which so much may stay. The kernel reads so far ahead of each reader.
     pub(crate) fn new(bytes_max: u64, read_ahead_bytes: u64) -> Self {
+        let passed_bytes_max = bytes_max / PASSED_PART;
         Self {
-            bytes_max,
             margin_bytes: 2 * read_ahead_bytes + PIPE_BYTES,
-            passed: Mutex::default(),
+            ahead_bytes: 2 * read_ahead_bytes,
+            passed: Mutex::new(Kept::new(passed_bytes_max)),
+            ends: Mutex::new(Kept::new(bytes_max - passed_bytes_max)),
         }
     }
 
     /// A reader was handed bytes: what is to be dropped for it.
     pub(crate) fn handed(&self, node: u64, handed: &Handed, more: Range<u64>) -> Vec<Part> {
         let bytes = handed.more(more, self.margin_bytes);
-        self.pass(Part { node, bytes })
+        lock(&self.passed).keep(Part { node, bytes })
     }
 
-    /// A reader has closed its file.
+    /// A reader has closed its file: what is to be dropped for it.
     pub(crate) fn closed(&self, node: u64, handed: &Handed) -> Vec<Part> {
-        let bytes = handed.all();
-        self.pass(Part { node, bytes })
+        let all = handed.all();
+        let end = all.end.saturating_sub(self.ahead_bytes).max(all.start);
+        let (passed, ahead) = (all.start..end, end..all.end);
+        let part = |bytes| Part { node, bytes };
+        let mut gone = lock(&self.passed).keep(part(passed));
+        gone.extend(lock(&self.ends).keep(part(ahead)));
+        gone
     }
 
     /// How much stays, as far as the kernel did not evict it.
     pub(crate) fn bytes(&self) -> u64 {
-        let passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
-        passed.bytes
+        lock(&self.passed).bytes + lock(&self.ends).bytes
+    }
+}
+
+fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Kept {
+    fn new(bytes_max: u64) -> Self {
+        Self {
+            parts: VecDeque::new(),
+            bytes: 0,
+            bytes_max,
+        }
     }
 
-    fn pass(&self, part: Part) -> Vec<Part> {
+    /// One more; what is to be dropped for it.
+    fn keep(&mut self, part: Part) -> Vec<Part> {
         if part.bytes.is_empty() {
             return Vec::new();
         }
-        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
-        passed.bytes += part.bytes.end - part.bytes.start;
-        passed.parts.push_back(part);
+        self.bytes += part.bytes.end - part.bytes.start;
+        self.parts.push_back(part);
         let mut gone = Vec::new();
-        while passed.bytes > self.bytes_max || passed.parts.len() > PARTS_MAX {
-            let is_too_much = passed.bytes > self.bytes_max;
-            let Some(oldest) = passed.parts.pop_front() else {
+        while self.bytes > self.bytes_max || self.parts.len() > PARTS_MAX {
+            let is_too_much = self.bytes > self.bytes_max;
+            let Some(oldest) = self.parts.pop_front() else {
                 break;
             };
-            passed.bytes -= oldest.bytes.end - oldest.bytes.start;
+            self.bytes -= oldest.bytes.end - oldest.bytes.start;
             if is_too_much {
                 gone.push(oldest);
             }
@@ -149,14 +180,15 @@ mod tests {
             at = part.bytes.end;
         }
         let rest = behind.closed(7, &handed);
-        let bytes = at..4 * MIB;
-        assert_eq!(rest, [Part { node: 7, bytes }]);
+        let bytes = rest.iter().map(|part| part.bytes.clone());
+        let end = 4 * MIB - 128 * KIB;
+        assert_eq!(bytes.collect::<Vec<_>>(), [at..end, end..4 * MIB]);
         assert!(behind.closed(7, &handed).is_empty());
     }
 
     #[test]
     fn so_much_stays_as_may() {
-        let behind = behind(8 * MIB);
+        let behind = behind(32 * MIB);
         let readers: Vec<Handed> = (0..4).map(|_| Handed::default()).collect();
         let mut gone = Vec::new();
         for at in (0..8 * MIB).step_by(64 << 10) {
@@ -167,6 +199,30 @@ mod tests {
         }
         let first: Vec<u64> = gone.iter().take(4).map(|part| part.node).collect();
         assert_eq!(first, [0, 1, 2, 3], "the oldest of all");
+    }
+
+    #[test]
+    fn what_was_read_ahead_of_a_reader_who_closes_his_file_outlives_what_he_has_gone_past() {
+        let behind = behind(8 * MIB);
+        let mut gone = Vec::new();
+        let dropped = |gone: &[Part], node: u64| {
+            let parts = gone.iter().filter(|part| part.node == node);
+            parts.map(|part| part.bytes.end).max().unwrap_or(0)
+        };
+        // Players that open their file for each half of a mebibyte.
+        for node in 0..40 {
+            let handed = Handed::default();
+            gone.extend(read(&behind, node, &handed, 0..512 * KIB));
+            gone.extend(behind.closed(node, &handed));
+        }
+        assert_eq!(dropped(&gone, 0), 384 * KIB, "its end stays");
+        for node in 40..80 {
+            let handed = Handed::default();
+            gone.extend(read(&behind, node, &handed, 0..512 * KIB));
+            gone.extend(behind.closed(node, &handed));
+        }
+        assert_eq!(dropped(&gone, 0), 512 * KIB);
+        assert!(behind.bytes() <= 8 * MIB);
     }
 
     #[test]

@@ -16,6 +16,12 @@ use crate::manner::Pages;
 
 /// The page that lists all settings.
 const MANUAL: &str = "docs/operate/mount-settings.md";
+/// Where this much cannot be left to the page cache, half is.
+const PAGES_BYTES_MIN: u64 = 1024 * MIB;
+/// What was read is soon asked for once more: by who opens the file anew and begins in what the kernel
+/// dropped of it, and by who comes a little behind and found the last part in the page cache. Each
+/// piece that has gone is a move of the disk's arm for 64 KiB.
+const SENT_STAYS: Duration = Duration::from_secs(30);
 /// What the kernel had above the mount a reader does not ask for; a prefetch is of some megabytes.
 const SKIP_BYTES: u64 = 4 * MIB;
 
@@ -49,6 +55,7 @@ impl Default for Settings {
         disks.engine.admission = Admission::Accept;
         disks.engine.read_timeout = Duration::from_secs(60);
         disks.engine.wait_timeout = Duration::from_secs(120);
+        disks.engine.sent_stays = SENT_STAYS;
         // What a mount hands over goes to the kernel, and to no socket of its own.
         disks.copies = false;
         Self {
@@ -97,7 +104,7 @@ fn rows() -> Rows<Settings> {
     rows.add("page_cache", flag(), |s| &mut s.page_cache,
         "Whether the kernel may keep what programs read in its page cache, above the mount's own memory. Without it, each read of a program is a question to the mount. With it, large files are read past it by programs for which that costs less, unless `page_cache_max` is more than `memory`.");
     rows.add("page_cache_max", size().optional(), |s| &mut s.page_cache_max,
-        "How much of what programs have gone past in files of the engine stays in the page cache above the mount; the oldest of more is dropped there. Without it, half of what `memory` leaves of this machine's memory, or of the control group's.");
+        "How much of what programs have gone past in files of the engine stays in the page cache above the mount; the oldest of more is dropped there. Three quarters of it are for what was read ahead of programs that closed the file, for they mostly go on there. Without it, half of what `memory` leaves of this machine's memory, or of the control group's.");
     rows.add("read_ahead", size().at_most(64 * MIB), |s| &mut s.read_ahead_bytes,
         "How far the kernel reads ahead of a program that reads in sequence, above the mount. It takes bytes that the mount has in memory; the disk is read in the sizes of the engine. Each open file that is read in sequence has up to twice as much in the page cache. Only root may set it; else it is the kernel's own, 128KiB.");
     rows.add("small_files_ahead", flag(), |s| &mut s.small_files_ahead,
@@ -132,12 +139,12 @@ impl Settings {
             }
         };
         let (mut document, mut settings) = read(file.unwrap_or(Path::new("")), &text, flags);
-        // Where half of it would not be left, half of it is the default.
+        // Where too little of it would be left, the most that leaves enough is the default.
         if !document.is_written("memory")
             && let Some(there) = memory_available()
         {
             let memory = &mut settings.disks.engine.memory_bytes;
-            *memory = (*memory).min(there / 2);
+            *memory = (*memory).min(memory_most(there));
         }
         let mut ends = Ends {
             directory: settings.directory,
@@ -165,14 +172,15 @@ impl Settings {
         }
     }
 
-    /// A sentence if `memory` leaves less than three eighths of what there is.
+    /// A sentence if `memory` leaves too little of what there is, and less than three eighths.
     pub(crate) fn memory_warning(&self) -> Option<String> {
         let (memory, there) = (self.disks.engine.memory_bytes, memory_available()?);
-        (memory > there / 8 * 5).then(|| {
+        (memory > memory_most(there).max(there / 8 * 5)).then(|| {
             format!(
                 "memory: {} of {} leave too little to the kernel's page cache above the mount, \
                  where a web server's sockets hold a MiB or two for each viewer: what was read \
-                 ahead there is then read again; keep half of it free",
+                 ahead there is then read again; keep a quarter of it free, and 1GiB at least or \
+                 half of it",
                 Bytes(memory),
                 Bytes(there - there % MIB),
             )
@@ -187,6 +195,13 @@ impl Settings {
         let (document, settings) = read(Path::new(name), text, &Flags::default());
         document.finish(settings)
     }
+}
+
+/// How much of what there is a mount should have: what the page cache above it needs grows with what is
+/// sent, and is much of little.
+fn memory_most(there: u64) -> u64 {
+    let left = (there / 4).max(PAGES_BYTES_MIN);
+    there.saturating_sub(left).max(there / 2)
 }
 
 fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Settings) {
@@ -317,7 +332,7 @@ mod tests {
         assert_eq!(half.passed_bytes_max(), (there - there / 2) / 2);
         assert_eq!(half.pages(), Pages::ForSmallReads);
         assert_eq!(with(there / 8).pages(), Pages::Always);
-        let most = with(there / 4 * 3);
+        let most = with(there / 16 * 15);
         let warning = most.memory_warning().expect("a warning");
         assert!(warning.contains("page cache"), "{warning}");
         assert_eq!(with(u64::MAX).passed_bytes_max(), 0);
