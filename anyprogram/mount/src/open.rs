@@ -218,7 +218,8 @@ impl Opening {
     }
 
     /// A program begins to read a file by itself, at `offset`. If it is a chunk of a title, as far as
-    /// can be told from what was read before, that title is looked for on another thread, and `found` is told which part of it the file is.
+    /// can be told from what was read before, that title is looked for on another thread, and `found` is
+    /// told which part of it the file is.
     pub(crate) fn look_around(
         self: &Arc<Self>,
         (open, offset): (&Arc<OpenFile>, u64),
