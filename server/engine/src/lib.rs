@@ -17,6 +17,7 @@ extern crate std;
 
 mod age;
 mod chain;
+mod chains;
 mod command;
 mod config;
 mod control;

@@ -10,8 +10,8 @@
 //!
 //! Invariants: a slot that is Filling or Sending is never given away; an Unread one only by
 //! [`Memory::take_unread`], which the caller counts as a prefetch eviction; Read ones go in the
-//! order: left behind and never read, or still on flash, then least recently used, then those that a viewer behind
-//! will want, the last wanted first.
+//! order: left behind and never read, or still on flash, then least recently used, then those that a
+//! viewer behind will want, the last wanted first.
 //!
 //! The exception is a pool that works like a kernel's page cache ([`Memory::protect_unread`]): one
 //! list by last use, on which an Unread piece is worth no more than any other, and where reading it
@@ -21,111 +21,23 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use headlong_units::{Duration, Instant};
+use headlong_units::Instant;
 
 use crate::ids::{ChainId, Slot, StreamId};
 use crate::index::PieceIndex;
 use crate::lru::{LruLists, StreamSlots};
 use crate::stats::MemoryUse;
 
-/// One piece of one stream.
-pub(crate) type PieceKey = (StreamId, u32);
+mod leaving;
+mod slot;
 
-/// What became of a piece that had to go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Evicted {
-    pub(crate) key: PieceKey,
-    pub(crate) was_read: bool,
-    /// How long it had been in memory.
-    pub(crate) age: Duration,
-    /// The chain it was kept for, if it had to be taken from a live one.
-    pub(crate) owner: Option<ChainId>,
-}
-
-/// A piece that is in memory, and what for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Held {
-    pub(crate) key: PieceKey,
-    pub(crate) slot: Slot,
-    /// The chain it is kept for.
-    pub(crate) owner: Option<ChainId>,
-    /// When a viewer behind will want it.
-    pub(crate) wanted_at: Option<Instant>,
-    pub(crate) was_read: bool,
-    pub(crate) filled_at: Instant,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Free,
-    Filling,
-    Ready,
-}
-
-/// Where a Read slot stands in the order of eviction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rank {
-    /// Never read, and whom it was read for has left; or nobody is known to want it. In the list of
-    /// its kind, by last use.
-    InList(u8),
-    /// A viewer behind will want it, at this time; the latest goes first, of equals by last use.
-    Wanted(Reverse<Instant>, u64),
-}
-
-/// The chain that a piece is kept for, in no more room than its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Owner(u64);
-
-impl Owner {
-    const NOBODY: Self = Self(u64::MAX);
-
-    fn of(chain: Option<ChainId>) -> Self {
-        chain.map_or(Self::NOBODY, |chain| Self(chain.0))
-    }
-
-    fn chain(self) -> Option<ChainId> {
-        (self != Self::NOBODY).then_some(ChainId(self.0))
-    }
-}
+pub(crate) use slot::{Evicted, Held, PieceKey};
+use slot::{Owner, Rank, SlotState, State};
 
 /// The list of those that were never read, which go before all others.
 const ORPHANS: u8 = 0;
 /// The list of those that were.
 const READ: u8 = 1;
-
-/// All of a slot, in one line of the processor's cache: whoever comes to a slot comes from another
-/// one, so each line is a miss.
-#[derive(Debug, Clone, Copy)]
-#[repr(align(64))]
-struct SlotState {
-    stream: StreamId,
-    piece: u32,
-    sending: u32,
-    owner: Owner,
-    filled_at: Instant,
-    rank: Option<Rank>,
-    /// Where what was sent of it ends, in bytes from its start; what lies before counts as sent.
-    sent_to: u32,
-    state: State,
-    /// Flash has it too.
-    is_on_flash: bool,
-}
-
-const _: () = assert!(size_of::<SlotState>() == 64);
-
-impl SlotState {
-    fn key(&self) -> PieceKey {
-        (self.stream, self.piece)
-    }
-
-    fn is_owned(&self) -> bool {
-        self.owner != Owner::NOBODY
-    }
-
-    fn was_read(&self) -> bool {
-        self.sent_to > 0
-    }
-}
 
 /// The pool, as tokens.
 #[derive(Debug)]
@@ -156,19 +68,8 @@ struct Counts {
 
 impl Memory {
     pub(crate) fn new(slot_count: u32) -> Self {
-        let empty = SlotState {
-            stream: StreamId(0),
-            piece: 0,
-            sending: 0,
-            owner: Owner::NOBODY,
-            filled_at: Instant::ZERO,
-            rank: None,
-            state: State::Free,
-            sent_to: 0,
-            is_on_flash: false,
-        };
         Self {
-            slots: alloc::vec![empty; slot_count as usize],
+            slots: alloc::vec![SlotState::EMPTY; slot_count as usize],
             // Low slots are used first, so that an idle server touches little memory.
             free: (0..slot_count).rev().map(Slot).collect(),
             index: PieceIndex::new(slot_count),
@@ -181,36 +82,6 @@ impl Memory {
             used_end: 0,
             to_vacate: Vec::new(),
         }
-    }
-
-    /// From now on [`Memory::vacate`] gives all slots that were used and are free, too.
-    pub(crate) fn begin_vacating(&mut self) {
-        let used = |slot: &&Slot| slot.0 < self.used_end;
-        self.to_vacate = self.free.iter().filter(used).copied().collect();
-    }
-
-    /// No slot has to be vacated any more because it is free.
-    pub(crate) fn end_vacating(&mut self) {
-        self.to_vacate = Vec::new();
-    }
-
-    /// A slot whose memory nobody needs, which is free then, and what was in it.
-    pub(crate) fn vacate(&mut self, now: Instant) -> Option<(Slot, Option<Evicted>)> {
-        while let Some(slot) = self.to_vacate.pop() {
-            // It may have been taken meanwhile.
-            if self.slots[slot.0 as usize].state == State::Free {
-                return Some((slot, None));
-            }
-        }
-        let slot = self.first_evictable()?;
-        let evicted = self.evict(now, slot);
-        self.release(slot);
-        Some((slot, Some(evicted)))
-    }
-
-    /// Whether [`Memory::vacate`] has something to give.
-    pub(crate) fn has_to_vacate(&self) -> bool {
-        !self.to_vacate.is_empty() || self.evictable() > 0
     }
 
     /// Whether Unread pieces are kept, or go by last use like all others.
@@ -339,69 +210,6 @@ impl Memory {
         debug_assert!(self.is_filling(slot) && self.find(key).is_none());
         self.index.insert(key, slot);
         self.by_stream.join(key.0, slot);
-    }
-
-    /// All pieces that are there and that nobody is being sent.
-    pub(crate) fn held(&self) -> impl Iterator<Item = Held> + '_ {
-        let is_free_to_go = |slot: &Slot| {
-            let state = &self.slots[slot.0 as usize];
-            state.state == State::Ready && state.sending == 0
-        };
-        self.index.iter().filter(is_free_to_go).map(|slot| {
-            let state = &self.slots[slot.0 as usize];
-            let wanted_at = match state.rank {
-                Some(Rank::Wanted(Reverse(at), _)) => Some(at),
-                _ => None,
-            };
-            Held {
-                key: state.key(),
-                slot,
-                owner: state.owner.chain(),
-                wanted_at,
-                was_read: state.was_read(),
-                filled_at: state.filled_at,
-            }
-        })
-    }
-
-    /// Takes out a piece that [`Memory::held`] gave; its slot is reserved.
-    pub(crate) fn take_out(&mut self, now: Instant, slot: Slot) -> Evicted {
-        let gone = self.evict(now, slot);
-        let state = &mut self.slots[slot.0 as usize];
-        state.state = State::Filling;
-        state.owner = Owner::NOBODY;
-        self.counts.filling += 1;
-        gone
-    }
-
-    /// A free slot that is to be filled with nobody knows yet what.
-    pub(crate) fn reserve(&mut self) -> Option<Slot> {
-        let slot = self.free.pop()?;
-        self.used_end = self.used_end.max(slot.0 + 1);
-        let state = &mut self.slots[slot.0 as usize];
-        state.state = State::Filling;
-        state.sent_to = 0;
-        state.is_on_flash = false;
-        self.counts.filling += 1;
-        Some(slot)
-    }
-
-    /// A reserved slot has a piece that is not there yet; the first `sent_to` bytes of it were sent.
-    pub(crate) fn received(
-        &mut self,
-        now: Instant,
-        (slot, key): (Slot, PieceKey),
-        sent_to: u32,
-        wanted_at: Option<Instant>,
-    ) {
-        let state = &mut self.slots[slot.0 as usize];
-        (state.stream, state.piece) = key;
-        state.sent_to = sent_to;
-        self.name(slot, key);
-        self.filled(now, slot, None);
-        if wanted_at.is_some() {
-            self.rank(slot, wanted_at);
-        }
     }
 
     /// A Ready slot that nobody sends takes its place among those that may go, if it has one.
@@ -671,6 +479,8 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
+    use headlong_units::Duration;
+
     use super::*;
 
     const STREAM: StreamId = StreamId(1);

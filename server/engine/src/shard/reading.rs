@@ -1,4 +1,4 @@
-//! The device's turn: a job becomes a run of reads, and a read that ended becomes pieces.
+//! The device's turn: a job becomes a run of reads.
 //!
 //! A run is what one job, with the jobs that merged into it, makes the device do: one read, or
 //! several if it goes on in the next chunk file or past pieces that are there already. The parts
@@ -13,236 +13,18 @@ use headlong_units::{Instant, KIB};
 
 use super::state::Shard;
 use crate::chain::Chain;
-use crate::command::{Command, Failure, ReadCommand, ReadOutcome};
-use crate::health::{DeviceState, Region};
-use crate::ids::{ChainId, ReadId, RequestId, Slot, StreamId};
-use crate::memory::PieceKey;
+use crate::command::{Command, ReadCommand};
+use crate::health::DeviceState;
+use crate::ids::{ChainId, RequestId, Slot, StreamId};
 use crate::opening::Opening;
 use crate::queue::Job;
 use crate::runs::{Claim, OutstandingRead, RunId};
-
-/// After an error, a chain whose next so many reads succeed, of a piece each, is prefetched for as
-/// ever: a mebibyte of the usual pieces, more than what one bad spot spoils.
-const CAREFUL_READS: u8 = 16;
 
 /// A gap that the device passes rather than goes round: a file's last block is seldom full, so the next
 /// file does not begin where its bytes end. To pass as much takes a millisecond on the slowest disk.
 const PASSED_BYTES: u64 = 64 * KIB;
 
 impl Shard {
-    /// The lead of a read's [`Opening`] has come: the device is at the read, and the run that it
-    /// belongs to goes on in the next file. Who cannot tell need not.
-    pub fn handle_read_begun(&mut self, now: Instant, id: ReadId) {
-        self.begin(now);
-        self.runs.begun(id);
-        self.finish();
-    }
-
-    /// A read ended. Slots of a failed one may hold anything.
-    pub fn handle_read_done(&mut self, now: Instant, id: ReadId, outcome: ReadOutcome) {
-        self.begin(now);
-        if let Some((read, took)) = self.runs.done(self.now, id) {
-            self.stats.reads_done += 1;
-            self.load.record_service(took);
-            match outcome {
-                ReadOutcome::Done => self.measure_run(read.run),
-                _ => self.runs.failed(read.run),
-            }
-            match outcome {
-                _ if !self.streams.contains(read.stream) => self.discard(&read),
-                ReadOutcome::Done => self.read_done(&read),
-                ReadOutcome::Changed => self.read_of_another_version(&read),
-                ReadOutcome::Error => self.read_failed(&read),
-                ReadOutcome::NoResources => self.read_not_tried(&read),
-            }
-            self.close_run_if_over(read.run);
-        }
-        self.finish();
-    }
-
-    fn read_done(&mut self, read: &OutstandingRead) {
-        self.health.record_success();
-        self.trust_again(read);
-        for (index, slot) in read.slots.iter().enumerate() {
-            let key = (read.stream, read.first_piece + index as u32);
-            let owner = self.claimant(read, key);
-            self.memory.filled(self.now, *slot, owner);
-            if let Some(chain) = owner.and_then(|owner| self.chains.get_mut(owner)) {
-                chain.unread.insert(key.1);
-            }
-            self.wake_waiters(key, *slot);
-        }
-    }
-
-    /// Chains that are careful and have pieces read without an error become less so.
-    fn trust_again(&mut self, read: &OutstandingRead) {
-        let Some(run) = self.runs.get(read.run) else {
-            return;
-        };
-        for claim in &run.claims {
-            if let Some(chain) = self.chains.get_mut(claim.chain) {
-                chain.careful = chain.careful.saturating_sub(1);
-            }
-        }
-    }
-
-    /// The live chain that a piece was read for, if it has not passed it.
-    fn claimant(&self, read: &OutstandingRead, key: PieceKey) -> Option<ChainId> {
-        let layout = &self.streams.get(key.0)?.layout;
-        let place = layout.place(key.1);
-        let run = self.runs.get(read.run)?;
-        let claims = run
-            .claims
-            .iter()
-            .filter(|claim| (claim.from..claim.to).contains(&key.1));
-        let unread = |claim: &&Claim| {
-            let chain = self.chains.get(claim.chain);
-            chain.is_some_and(|chain| chain.position < place.logical + place.length)
-        };
-        let mut claims = claims.filter(unread);
-        claims.next().map(|claim| claim.chain)
-    }
-
-    fn read_failed(&mut self, read: &OutstandingRead) {
-        self.discard(read);
-        self.stats.read_errors += 1;
-        self.record_device_error((read.stream, read.first_piece));
-        if read.slots.len() == 1 {
-            self.fail_waiters((read.stream, read.first_piece), Failure::Device);
-        }
-        // Of a longer read, what a reply waits for is tried again by itself: the bad spot may be
-        // in what was only prefetched.
-        for left in self.runs.take_rests_of(read.run) {
-            self.be_careful(left.stream, left.from, left.to);
-        }
-        self.be_careful(read.stream, read.first_piece, read.end_piece());
-    }
-
-    /// A file of the stream is not the one that was asked for any more. Whoever reads it fails, and
-    /// the stream goes; but not while others read its other files, for whom this was only read ahead:
-    /// they would fail again each time that they come near it.
-    fn read_of_another_version(&mut self, read: &OutstandingRead) {
-        self.discard(read);
-        let Some(layout) = self.streams.layout(read.stream) else {
-            return;
-        };
-        let part = layout.place(read.first_piece).part;
-        let chains = self.chains.of_stream(read.stream);
-        let active = chains.iter().filter_map(|id| self.chains.get(*id));
-        let mut requests: Vec<RequestId> = active.flat_map(|c| &c.active).copied().collect();
-        requests.sort_unstable();
-        let is_running = |id: &RequestId| {
-            let reply = self.replies.get(*id);
-            reply.is_some_and(|reply| reply.next < reply.end && reply.part != part)
-        };
-        if !requests.iter().any(is_running) {
-            self.forget_on_flash(read.stream, Some(part));
-            return self.remove_stream(read.stream);
-        }
-        let of_part = |id: &RequestId| self.replies.get(*id).is_some_and(|of| of.part == part);
-        let of_part: Vec<RequestId> = requests.into_iter().filter(of_part).collect();
-        for id in of_part {
-            self.fail_request(id, Failure::Changed);
-        }
-        let rests = self.runs.take_rests_of(read.run);
-        let ends = rests.iter().map(|job| job.to);
-        let (from, to) = (read.first_piece, ends.fold(read.end_piece(), u32::max));
-        self.give_up_pieces(read.stream, from, to, |_| ());
-        self.demand_again(read.stream, from, to);
-    }
-
-    /// Who waits is told at once: to try again at once would only need the same once more.
-    fn read_not_tried(&mut self, read: &OutstandingRead) {
-        self.discard(read);
-        let rests = self.runs.take_rests_of(read.run);
-        let ends = rests.iter().map(|job| job.to);
-        let (from, to) = (read.first_piece, ends.fold(read.end_piece(), u32::max));
-        self.give_up_pieces(read.stream, from, to, |_| ());
-        let waiting = self.replies.waited((read.stream, from)..(read.stream, to));
-        let is_missing = |(stream, piece): &PieceKey| {
-            self.memory.find((*stream, *piece)).is_none()
-                && self.queue.covering(*stream, *piece).is_none()
-        };
-        let keys: Vec<PieceKey> = waiting.map(|(key, _)| key).filter(is_missing).collect();
-        for key in keys {
-            self.fail_waiters(key, Failure::NoResources);
-        }
-    }
-
-    fn be_careful(&mut self, stream: StreamId, from: u32, to: u32) {
-        self.give_up_pieces(stream, from, to, |chain| chain.careful = CAREFUL_READS);
-        self.demand_again(stream, from, to);
-    }
-
-    /// These pieces will not come: chains that counted on them have what they had before.
-    fn give_up_pieces(&mut self, id: StreamId, from: u32, to: u32, note: impl Fn(&mut Chain)) {
-        let Some(layout) = self.streams.layout(id) else {
-            return;
-        };
-        let (start, end) = (layout.logical_of_piece(from), layout.logical_of_piece(to));
-        for chain in self.chains.of_stream(id) {
-            if let Some(chain) = self.chains.get_mut(chain)
-                && chain.fetched_end > start
-                && chain.position < end
-            {
-                note(chain);
-                chain.fetched_end = chain.fetched_end.min(start.max(chain.position));
-            }
-        }
-    }
-
-    fn record_device_error(&mut self, place: PieceKey) {
-        let config = self.health_config();
-        let Some(layout) = self.streams.layout(place.0) else {
-            return;
-        };
-        let (logical, physical) = (
-            layout.logical_of_piece(place.1),
-            layout.physical_of_piece(place.1),
-        );
-        let region = Region::of(place.0, logical, physical);
-        if self.health.record_error(self.now, region, config) {
-            self.fail_all_waiting(Failure::Offline);
-        }
-    }
-
-    /// Nothing will be read any more: everybody who waits for the device fails.
-    fn fail_all_waiting(&mut self, failure: Failure) {
-        for job in self.queue.drain() {
-            self.unlink_job(&job);
-            self.give_up(&job);
-        }
-        for (run, job) in self.runs.take_all_rests() {
-            self.give_up(&job);
-            self.close_run_if_over(run);
-        }
-        let waiting: Vec<PieceKey> = self.replies.waited(..).map(|(key, _)| key).collect();
-        for key in waiting {
-            self.fail_waiters(key, failure);
-        }
-    }
-
-    fn discard(&mut self, read: &OutstandingRead) {
-        for slot in &read.slots {
-            self.memory.unfilled(*slot);
-        }
-    }
-
-    pub(super) fn close_run_if_over(&mut self, id: RunId) {
-        let Some(run) = self.runs.take_if_over(id) else {
-            return;
-        };
-        if run.bytes == 0 {
-            return;
-        }
-        let was_late = self.now > run.deadline;
-        self.stats.jobs += 1;
-        self.stats.job_bytes += run.bytes;
-        self.stats.job_bytes_wanted += run.wanted_bytes;
-        self.stats.jobs_late += u64::from(was_late);
-        self.load.record_job(self.now, !self.queue.is_empty());
-    }
-
     /// Gives the device work as long as it can take some.
     pub(super) fn issue_reads(&mut self) {
         while self.device_state() != DeviceState::Offline {
@@ -283,7 +65,7 @@ impl Shard {
 
     /// Whether one more run may begin. None may while the device keeps passing over a read, which
     /// is the only way to make it turn round.
-    fn has_room_for_a_run(&self) -> bool {
+    pub(super) fn has_room_for_a_run(&self) -> bool {
         let runs_max = self.reads_max();
         let under_way = match self.may_choose() {
             true => self.runs.count(),
@@ -565,48 +347,5 @@ impl Shard {
         for id in waiters {
             self.replies.set_issued(id, self.now);
         }
-    }
-
-    /// Reads that take too long count as errors, and nobody waits for them any more.
-    pub(super) fn abandon_late_reads(&mut self) {
-        let timeout = self.config.read_timeout;
-        while let Some((stream, first, end)) = self.runs.abandon_late(self.now, timeout) {
-            self.stats.read_errors += 1;
-            for piece in first..end {
-                self.fail_waiters((stream, piece), Failure::TimedOut);
-            }
-            self.record_device_error((stream, first));
-        }
-        if self.is_hung() {
-            self.fail_all_waiting(Failure::TimedOut);
-        }
-    }
-
-    /// When the device will count as hung unless a read ends before.
-    pub(super) fn hangs_at(&self) -> Option<Instant> {
-        let hung_at = self.runs.hung_at(self.config.read_timeout);
-        hung_at.filter(|at| *at > self.now)
-    }
-
-    /// Replies that have waited for too long, whatever for, are told so.
-    pub(super) fn fail_late_replies(&mut self) {
-        let wait_max = self.config.wait_timeout;
-        while let Some(id) = self.replies.waiting_for(self.now, wait_max) {
-            self.fail_request(id, Failure::TimedOut);
-        }
-    }
-
-    /// Whether every outstanding read takes too long, and none has ended for as long as one may take.
-    /// Not if others were held back until now for the one that it passed over: what they do is to be
-    /// seen first.
-    pub(super) fn is_hung(&self) -> bool {
-        let hung_at = self.runs.hung_at(self.config.read_timeout);
-        let is_silent = hung_at.is_some_and(|at| at <= self.now);
-        is_silent && (self.queue.is_empty() || !self.has_room_for_a_run())
-    }
-
-    /// Whether a piece is being brought by a read that nobody should wait for.
-    pub(super) fn is_abandoned(&self, key: PieceKey) -> bool {
-        self.runs.bringing(key).is_some_and(|read| read.abandoned)
     }
 }

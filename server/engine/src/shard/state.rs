@@ -1,9 +1,9 @@
 //! One device: its streams, chains, queue and share of memory, and the contract with the shell.
 //!
-//! The one idea: a request goes through in one direction. It joins a chain
-//! (`requests`), its pieces are looked for in memory, a missing one becomes a job
-//! (`planning`: how much, and needed by when), the device's turn makes a job a run of reads
-//! (`reading`), and each piece read goes to the replies that wait for it (`requests` again).
+//! The one idea: a request goes through in one direction. It joins a chain (`requests`), its pieces are
+//! looked for in memory (`replying`), a missing one becomes a job (`planning`: how much, and needed by
+//! when), the device's turn makes a job a run of reads (`reading`), and each piece that was read
+//! (`read_ended`) goes to the replies that wait for it.
 //!
 //! Invariants, which [`Shard::check_invariants`] looks for after every step of a test: memory is
 //! taken before a read is issued and never exceeds the budget; every reply that waits, waits for a
@@ -15,7 +15,7 @@ use alloc::collections::VecDeque;
 
 use headlong_units::{Duration, Instant};
 
-use crate::chain::Chains;
+use crate::chains::Chains;
 use crate::command::{Command, Event};
 use crate::config::{ConfigError, EngineConfig, Retention};
 use crate::control::Controller;

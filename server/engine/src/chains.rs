@@ -1,0 +1,448 @@
+//! All live chains of a device: which one a request belongs to, and which are idle, expected or left.
+//!
+//! The one idea (thesis 5.3): requests of one reader are at most 40 s apart. Off line one can look
+//! ahead; here a request joins the chain that it continues, precedes, reads again, or runs ahead of by
+//! no more than what has been prefetched for it ([`crate::joining`]); and two chains of a viewer with a
+//! name become one when a request bridges them.
+//!
+//! Invariants: a viewer with a name has at most [`CHAINS_PER_VIEWER`] chains without a request on
+//! one stream; a chain that ended is gone from every index.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use headlong_units::{ByteRange, Duration, Instant};
+
+use crate::age::AgeQueue;
+use crate::chain::Chain;
+use crate::id_map::IdMap;
+use crate::ids::{ChainId, ConnectionId, RequestId, StreamId, ViewerId};
+use crate::joining::{Between, CHAINS_PER_VIEWER, Unnamed};
+use crate::learned::LearnedChain;
+use crate::once::{Once, Stay};
+use crate::pace::Pace;
+use crate::readers::Readers;
+use crate::request::Identity;
+
+/// Whether a viewer may begin a chain on a device that cannot take on more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MayBegin {
+    /// It is not served here, or by as many chains as it may have.
+    Nothing,
+    /// One more: it seeks before its last request has ended, or takes up its sound.
+    Another,
+    /// One in place of another, which it has left: it seeks, or changes its rendition.
+    InsteadOf(ChainId),
+}
+
+/// Chains of one viewer among which one is looked for that it has left.
+const LOOKED_AT_MAX: usize = 16;
+
+/// All live chains of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Chains {
+    chains: IdMap<ChainId, Chain>,
+    /// Of viewers with a name.
+    by_reader: IdMap<(ViewerId, StreamId), Vec<ChainId>>,
+    unnamed: Unnamed,
+    /// The chains of each viewer, whatever they read.
+    by_viewer: BTreeSet<(ViewerId, ChainId)>,
+    readers: Readers,
+    /// Those whose request has not come yet, and the bytes that were read for each.
+    expected: BTreeMap<(ViewerId, ChainId), u64>,
+    expected_bytes: u64,
+    /// Chains without a request, by the time since when: when they were last seen.
+    idle: AgeQueue<ChainId>,
+    once: Once,
+    next_id: u64,
+}
+
+impl Chains {
+    pub(crate) fn len(&self) -> usize {
+        self.chains.len()
+    }
+
+    pub(crate) fn get(&self, id: ChainId) -> Option<&Chain> {
+        self.chains.get(&id)
+    }
+
+    /// At most `count` of them, by viewer and age.
+    pub(crate) fn at_most(&self, count: usize) -> impl Iterator<Item = (ChainId, &Chain)> {
+        let ids = self.by_viewer.iter().take(count);
+        ids.filter_map(|(_, id)| Some((*id, self.get(*id)?)))
+    }
+
+    /// For changes other than of `position` ([`Self::move_to`]) and `end` ([`Self::extend`]).
+    pub(crate) fn get_mut(&mut self, id: ChainId) -> Option<&mut Chain> {
+        self.chains.get_mut(&id)
+    }
+
+    /// All of them, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ChainId, &Chain)> + '_ {
+        self.chains.iter().map(|(id, chain)| (*id, chain))
+    }
+
+    /// What a viewer may do while new viewers are refused: [`MayBegin`]. Without a name it may do
+    /// so by the chains of its connection, else by those of where it comes from, if they are few
+    /// enough to be its own.
+    pub(crate) fn may_begin(&self, identity: Identity) -> MayBegin {
+        let viewer = identity.viewer();
+        let of_viewer = (viewer, ChainId(0))..=(viewer, ChainId(u64::MAX));
+        let of_viewer = self.by_viewer.range(of_viewer).map(|(_, id)| *id);
+        let of_viewer = of_viewer.take(LOOKED_AT_MAX);
+        let on_connection = identity.connection().map(|of| self.unnamed.on(of));
+        let mut first: Vec<ChainId> = on_connection.into_iter().flatten().collect();
+        if first.is_empty() {
+            first.extend(of_viewer);
+        }
+        let is_named = matches!(identity, Identity::Named(_));
+        if !is_named && first.len() > CHAINS_PER_VIEWER {
+            return MayBegin::Nothing;
+        }
+        let is_idle = |id: &&ChainId| self.chains[*id].is_idle();
+        match (first.len(), first.iter().find(is_idle)) {
+            (0, _) => MayBegin::Nothing,
+            (1, _) => MayBegin::Another,
+            (_, Some(idle)) => MayBegin::InsteadOf(*idle),
+            _ => MayBegin::Nothing,
+        }
+    }
+
+    /// The chain that a request for `range` belongs to, with the chain that the request turns out
+    /// to join it to.
+    pub(crate) fn find(
+        &self,
+        now: Instant,
+        (gap, between): (Duration, Between),
+        (identity, stream): (Identity, StreamId),
+        range: ByteRange,
+    ) -> Option<(ChainId, Option<ChainId>)> {
+        let whereabouts = |id: ChainId| {
+            let chain = &self.chains[&id];
+            let is_live = !chain.is_idle() || now.since(chain.last_seen) <= gap;
+            is_live.then(|| chain.whereabouts())
+        };
+        let reader = (identity.viewer(), stream);
+        if let Identity::Unnamed { connection, .. } = identity {
+            let found = self
+                .unnamed
+                .find(reader, range, (connection, between), whereabouts);
+            return found.map(|id| (id, None));
+        }
+        let ids = self.by_reader.get(&reader)?;
+        // Nearly always there is one, and one cannot be joined to another.
+        if let [id] = ids[..] {
+            let chain = whereabouts(id)?;
+            let is_it = chain.continues_with(range) || chain.is_preceded_by(range);
+            return is_it.then_some((id, None));
+        }
+        // Newest first: where the viewer is now, before where it jumped from.
+        let newest = || {
+            let newest = ids.iter().rev().copied();
+            newest.filter_map(|id| Some((id, whereabouts(id)?)))
+        };
+        let continued = newest().find(|(_, chain)| chain.continues_with(range));
+        let continued = continued.map(|(id, _)| id);
+        let preceded = newest()
+            .find(|(id, chain)| Some(*id) != continued && chain.is_preceded_by(range))
+            .map(|(id, _)| id);
+        match (continued, preceded) {
+            (Some(chain), bridged) => Some((chain, bridged)),
+            (None, Some(chain)) => Some((chain, None)),
+            (None, None) => None,
+        }
+    }
+
+    /// Begins a chain. Answers it, and the chain that has to end because its viewer has too many.
+    pub(crate) fn begin(
+        &mut self,
+        now: Instant,
+        (identity, stream): (Identity, StreamId),
+        start: u64,
+        open_ended: bool,
+    ) -> (ChainId, Option<ChainId>) {
+        let id = ChainId(self.next_id);
+        self.next_id += 1;
+        let chain = Chain::begin(now, (identity, stream), start, open_ended);
+        let reader = (chain.viewer, stream);
+        let surplus = match chain.is_named {
+            true => self.add_sibling(reader, id),
+            false => {
+                self.unnamed.add(reader, start, id);
+                None
+            }
+        };
+        self.by_viewer.insert((reader.0, id));
+        self.readers.add(reader.1, (start, id));
+        self.chains.insert(id, chain);
+        (id, surplus)
+    }
+
+    /// Begins a chain where an earlier process had it, with nothing of it in memory and no request.
+    /// Its first job is a start: many come back at once, and that they wait then does not say that
+    /// the device has too much to do.
+    /// Answers the chain that has to end because its viewer has too many.
+    pub(crate) fn resume(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        told: &LearnedChain,
+    ) -> Option<ChainId> {
+        let (id, surplus) = self.begin(now, (told.viewer, stream), told.start, told.open_ended);
+        self.extend(id, ByteRange::new(told.start, told.end));
+        self.move_to(id, told.position);
+        // What was on its way when the process ended may not have come.
+        self.cut_off(id, ByteRange::new(told.position, told.end));
+        let turn = self.idle.push(now, id);
+        if let Some(chain) = self.chains.get_mut(&id) {
+            chain.idle = Some(turn);
+            chain.resume(now, told);
+        }
+        surplus
+    }
+
+    /// Begins the chain of a request that will come, as its viewer says. Answers it, and the chain that
+    /// has to end because its viewer has too many.
+    pub(crate) fn expect(
+        &mut self,
+        now: Instant,
+        reader: (Identity, StreamId),
+        start: u64,
+    ) -> (ChainId, Option<ChainId>) {
+        let (id, surplus) = self.begin(now, reader, start, false);
+        let turn = self.idle.push(now, id);
+        if let Some(chain) = self.chains.get_mut(&id) {
+            chain.idle = Some(turn);
+            chain.is_expected = true;
+            self.expected.insert((chain.viewer, id), 0);
+        }
+        let turn_of = |id| self.chains.get(&id)?.idle;
+        self.idle.tidy(self.chains.len(), turn_of);
+        (id, surplus)
+    }
+
+    /// A request of a chain comes: of one that was expected it decides what it is. Whether it was.
+    pub(crate) fn meet(&mut self, now: Instant, id: ChainId, open_ended: bool) -> bool {
+        let chain = self.chains.get_mut(&id);
+        let Some(chain) = chain.filter(|chain| chain.is_expected) else {
+            return false;
+        };
+        chain.is_expected = false;
+        chain.open_ended = open_ended;
+        chain.pace = Pace::new(now);
+        let held = self.expected.remove(&(chain.viewer, id));
+        self.expected_bytes -= held.unwrap_or(0);
+        true
+    }
+
+    /// How many of a viewer's chains are expected, as far as `count_max`.
+    pub(crate) fn expected_of(&self, identity: Identity, count_max: usize) -> usize {
+        let viewer = identity.viewer();
+        let of_viewer = (viewer, ChainId(0))..=(viewer, ChainId(u64::MAX));
+        self.expected.range(of_viewer).take(count_max).count()
+    }
+
+    /// Bytes that were read for all that are expected.
+    pub(crate) fn expected_bytes(&self) -> u64 {
+        self.expected_bytes
+    }
+
+    /// So many more bytes are read for a chain; they count if it is expected.
+    pub(crate) fn hold_expected(&mut self, id: ChainId, more: u64) {
+        let Some(viewer) = self.chains.get(&id).map(|chain| chain.viewer) else {
+            return;
+        };
+        if let Some(held) = self.expected.get_mut(&(viewer, id)) {
+            *held += more;
+            self.expected_bytes += more;
+        }
+    }
+
+    /// Answers the chain that has to end because its viewer has too many on the stream.
+    fn add_sibling(&mut self, reader: (ViewerId, StreamId), id: ChainId) -> Option<ChainId> {
+        let siblings = self.by_reader.entry(reader).or_default();
+        let idle = |id: &&ChainId| self.chains[*id].is_idle();
+        let surplus = (siblings.len() >= CHAINS_PER_VIEWER)
+            .then(|| siblings.iter().find(idle).copied())
+            .flatten();
+        siblings.push(id);
+        surplus
+    }
+
+    /// A request of the chain begins.
+    pub(crate) fn begin_request(
+        &mut self,
+        now: Instant,
+        id: ChainId,
+        request: RequestId,
+        connection: Option<ConnectionId>,
+    ) {
+        if let Some(chain) = self.chains.get_mut(&id) {
+            self.once.asks(&mut chain.stay);
+            if let Some(before) = chain.begin_request(now, request, connection) {
+                self.unnamed.move_connection((before, connection), id);
+            }
+        }
+    }
+
+    /// Of the chain, `asked` was asked for or sent. Answers by how many bytes it is longer.
+    pub(crate) fn extend(&mut self, id: ChainId, asked: ByteRange) -> u64 {
+        let Some(chain) = self.chains.get_mut(&id) else {
+            return 0;
+        };
+        let (length_before, end) = (chain.length_bytes(), chain.end.max(asked.end));
+        if !chain.is_named {
+            chain.owe_before(asked);
+            if chain.end != end {
+                let reader = (chain.viewer, chain.stream);
+                self.unnamed.move_end(reader, (chain.end, end), id);
+            }
+        }
+        chain.start = chain.start.min(asked.start);
+        chain.end = end;
+        chain.length_bytes() - length_before
+    }
+
+    /// A reply was cut off before its end: its reader may ask for the rest, and for what was on its
+    /// way.
+    pub(crate) fn cut_off(&mut self, id: ChainId, rest: ByteRange) {
+        if let Some(chain) = self.chains.get_mut(&id) {
+            chain.cut_off(rest);
+        }
+    }
+
+    /// A request of the chain is over.
+    pub(crate) fn end_request(&mut self, now: Instant, id: ChainId, request: RequestId) {
+        let Some(chain) = self.chains.get_mut(&id) else {
+            return;
+        };
+        chain.active.retain(|active| *active != request);
+        chain.last_seen = now;
+        if chain.active.is_empty() {
+            chain.idle = Some(self.idle.push(now, id));
+            self.once.rests(now, id, &mut chain.stay);
+            let turn_of = |id| self.chains.get(&id)?.idle;
+            self.idle.tidy(self.chains.len(), turn_of);
+            let stay_of = |id| Some(self.chains.get(&id)?.stay);
+            self.once.tidy(self.chains.len(), stay_of);
+        }
+    }
+
+    /// Ends a chain.
+    pub(crate) fn end(&mut self, id: ChainId) -> Option<Chain> {
+        let chain = self.chains.remove(&id)?;
+        self.once.leave(chain.stay);
+        self.readers.remove(chain.stream, (chain.position, id));
+        let reader = (chain.viewer, chain.stream);
+        if !chain.is_named {
+            let last = (chain.end, chain.connection);
+            self.unnamed.remove(reader, last, id);
+        }
+        if let Some(siblings) = self.by_reader.get_mut(&reader) {
+            siblings.retain(|sibling| *sibling != id);
+            if siblings.is_empty() {
+                self.by_reader.remove(&reader);
+            }
+        }
+        self.by_viewer.remove(&(chain.viewer, id));
+        let held = self.expected.remove(&(chain.viewer, id));
+        self.expected_bytes -= held.unwrap_or(0);
+        Some(chain)
+    }
+
+    /// The reader is at `position` now.
+    pub(crate) fn move_to(&mut self, id: ChainId, position: u64) {
+        if let Some(chain) = self.chains.get_mut(&id)
+            && chain.position != position
+        {
+            self.readers
+                .move_to(chain.stream, (chain.position, id), position);
+            chain.position = position;
+        }
+    }
+
+    /// The nearest reader of the stream that has not passed `offset`.
+    pub(crate) fn nearest_behind(&self, stream: StreamId, offset: u64) -> Option<&Chain> {
+        let id = self.readers.nearest_behind(stream, offset)?;
+        self.chains.get(&id)
+    }
+
+    /// Chains of a stream.
+    pub(crate) fn of_stream(&self, stream: StreamId) -> Vec<ChainId> {
+        self.readers.of_stream(stream).collect()
+    }
+
+    /// A chain that has been idle for longer than `gap`, to be ended; call until `None`.
+    pub(crate) fn poll_expired(&mut self, now: Instant, gap: Duration) -> Option<ChainId> {
+        let longest = self.oldest_idle();
+        longest.and_then(|(since, id)| (now.since(since) > gap).then_some(id))
+    }
+
+    /// Readers who asked once and have left by now, it seems, are not counted any more.
+    pub(crate) fn note_left(&mut self, now: Instant, gap: Duration) {
+        let stay_of = |chains: &IdMap<ChainId, Chain>, id| Some(chains.get(&id)?.stay);
+        while let Some(left) = self.once.poll((now, gap), |id| stay_of(&self.chains, id)) {
+            if let Some(chain) = self.chains.get_mut(&left) {
+                chain.stay = Stay::Left;
+            }
+        }
+    }
+
+    /// Chains that are read: not those that were only announced, nor those whose reader has left.
+    pub(crate) fn reader_count(&self) -> usize {
+        self.chains.len() - self.expected.len() - self.once.left_count()
+    }
+
+    /// The chain that has been idle longest, if any is idle.
+    pub(crate) fn longest_idle(&mut self) -> Option<ChainId> {
+        self.oldest_idle().map(|(_, id)| id)
+    }
+
+    fn oldest_idle(&mut self) -> Option<(Instant, ChainId)> {
+        self.idle.oldest(|id| self.chains.get(&id)?.idle)
+    }
+
+    /// When [`Self::poll_expired`] or [`Self::note_left`] may have something to say.
+    pub(crate) fn poll_timeout(&self, gap: Duration) -> Option<Instant> {
+        let idle = self.idle.since().map(|since| since + gap + Duration(1));
+        idle.into_iter().chain(self.once.poll_timeout(gap)).min()
+    }
+
+    /// Panics if an invariant is broken.
+    pub(crate) fn check_invariants(&self) {
+        for (id, chain) in &self.chains {
+            assert_eq!(chain.idle.is_some(), chain.is_idle(), "{id:?}");
+            let is_known = |turn| self.idle.has(turn);
+            assert!(chain.idle.is_none_or(is_known), "{id:?} is in no queue");
+            assert!(chain.start <= chain.end, "{chain:?}");
+            assert!(self.by_viewer.contains(&(chain.viewer, *id)));
+            let is_expected = self.expected.contains_key(&(chain.viewer, *id));
+            assert_eq!(is_expected, chain.is_expected, "{chain:?}");
+            let reader = (chain.viewer, chain.stream);
+            let last = (chain.end, chain.connection);
+            let siblings = self.by_reader.get(&reader).into_iter().flatten();
+            let count = siblings.filter(|of| *of == id).count();
+            assert_eq!(count, usize::from(chain.is_named));
+            assert_eq!(self.unnamed.has(reader, last, *id), !chain.is_named);
+            assert!(self.readers.has(chain.stream, (chain.position, *id)));
+        }
+        let have_left = self
+            .chains
+            .values()
+            .filter(|chain| chain.stay == Stay::Left);
+        assert_eq!(have_left.count(), self.once.left_count());
+        assert_eq!(self.by_viewer.len(), self.chains.len());
+        assert_eq!(self.expected.values().sum::<u64>(), self.expected_bytes);
+        let is_live = |(_, id): &&(ViewerId, ChainId)| self.chains.get(id).is_some();
+        assert_eq!(
+            self.expected.keys().filter(is_live).count(),
+            self.expected.len()
+        );
+        let unnamed = self.chains.values().filter(|chain| !chain.is_named);
+        assert_eq!(self.unnamed.len(), unnamed.count());
+    }
+}
+
+#[cfg(test)]
+#[path = "chains_tests.rs"]
+mod tests;
