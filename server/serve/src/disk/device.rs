@@ -7,33 +7,24 @@ use std::thread::JoinHandle;
 
 use headlong_engine::{
     ConfigError, DeviceState, EngineConfig, Expected, MemoryUse, PartSpec, QueueUse, Refusal,
-    Request, RequestId, Shard, Stats, StreamId,
+    Request, RequestId, Stats, StreamId,
 };
-use headlong_units::{BitRate, Bytes};
+use headlong_units::BitRate;
 use tokio::sync::oneshot;
 
-use super::engine::{EngineParts, Identity};
-use super::files::Files;
-use super::io::{IoMode, Parts};
-use super::keeper::Keeper;
-use super::learned::Returning;
+use super::device_config::DeviceConfig;
+use super::engine::Identity;
 use super::link::Link;
-use super::mailbox::{Mailbox, Waker};
+use super::making::make;
 use super::message::{Expect, Message};
 use super::passing_on::{Arrived, Leaving};
 use super::reply::{Piece, Reply};
 use super::start_error::StartError;
-use super::start_io::start_io;
-use super::supervise::{Shared, Start, supervise};
-use super::thread::DeviceThread;
+use super::supervise::{Shared, supervise};
 use super::{DeviceLearned, DeviceSnapshot, StreamSource};
-use crate::flash::{FlashParts, FlashPort, FlashShare, TierPart};
-use crate::raw::{HotSize, Pool, QUIESCE_TIME};
+use crate::flash::{FlashShare, TierPart};
+use crate::raw::QUIESCE_TIME;
 use crate::thread_pool::ThreadPool;
-use crate::time_scale::TimeScale;
-
-/// Files that a device keeps open unless told otherwise.
-pub const OPEN_FILES_MAX_DEFAULT: usize = 1024;
 
 /// Threads for what is asked of a disk beside reads: where a stream lies, headers.
 const ASIDE_THREADS_MAX: usize = 8;
@@ -41,35 +32,6 @@ const ASIDE_THREADS_MAX: usize = 8;
 const ASIDES_MAX: usize = 1024;
 /// Longer than the patience of any client.
 const ASIDE_TIMEOUT_MAX: std::time::Duration = std::time::Duration::from_secs(60);
-
-/// What a device is started with.
-#[derive(Debug, Clone)]
-pub struct DeviceConfig {
-    /// Kernel name of the device, or the root's name where there is none.
-    pub name: String,
-    /// Roots that lie on it.
-    pub roots: Vec<PathBuf>,
-    /// Whether it is treated as rotating.
-    pub rotational: bool,
-    /// Capacity in bytes, zero if unknown.
-    pub capacity_bytes: u64,
-    /// Settings of its shard, with its share of memory.
-    pub engine: EngineConfig,
-    /// Memory beside the shard's for copies of what is sent again and again.
-    pub hot_bytes: u64,
-    /// How it is read.
-    pub io: IoMode,
-    /// Most files kept open ([`OPEN_FILES_MAX_DEFAULT`]); those being read come on top.
-    pub open_files_max: usize,
-    /// Whether all memory is taken from the system at once.
-    pub memory_prefault: bool,
-    /// How fast the device's clock goes.
-    pub time_scale: TimeScale,
-    /// Its part of the flash tier.
-    pub flash: FlashShare,
-    /// What the process before had learned of it.
-    pub learned: Option<Arc<DeviceLearned>>,
-}
 
 /// One device. Clones are handles to the same; the device stops when the last is dropped, or by
 /// [`Device::shutdown`].
@@ -436,96 +398,4 @@ impl Device {
             let _ = tokio::time::timeout(2 * QUIESCE_TIME, ended).await;
         }
     }
-}
-
-/// Everything that a device's thread owns, made anew.
-pub(super) fn make(
-    config: &DeviceConfig,
-    engine: EngineConfig,
-    is_offline: Arc<AtomicBool>,
-) -> Result<Start, StartError> {
-    let name = &config.name;
-    let wrong = |error| StartError::Config {
-        name: name.clone(),
-        error,
-    };
-    engine
-        .check()
-        .next()
-        .map_or(Ok(()), |error| Err(wrong(error)))?;
-    let short = |error| StartError::Threads {
-        name: name.clone(),
-        error,
-    };
-    let slot_count = u32::try_from(engine.slot_count()).map_err(|_| wrong(ConfigError::Memory))?;
-    let no_memory = |error| StartError::Memory {
-        name: name.clone(),
-        memory: Bytes(engine.memory_bytes),
-        error,
-    };
-    let hot = HotSize::of(config.hot_bytes);
-    let pool = Pool::with_hot(slot_count, engine.piece_bytes as usize, hot).map_err(no_memory)?;
-    if config.memory_prefault {
-        pool.prefault().map_err(no_memory)?;
-    }
-    // After the pool: the shard's tables are sized by memory that is known to be there.
-    let mut shard = Shard::new(engine).map_err(wrong)?;
-    let told = config.learned.as_deref();
-    if let Some(told) = told {
-        shard.handle_learned(headlong_units::Instant::ZERO, &told.learned);
-    }
-    let waker = Waker::new().map_err(short)?;
-    let mailbox = Mailbox::new(Arc::clone(&waker));
-    let completions = Mailbox::new(Arc::clone(&waker));
-    let files = Files::new(name, config.open_files_max).map_err(short)?;
-    let parts = Parts {
-        files: Arc::clone(&files),
-        waker,
-        completions: Arc::clone(&completions),
-    };
-    let io = start_io(config.io, engine.outstanding_reads_max, parts).map_err(|error| {
-        StartError::IoUring {
-            name: name.clone(),
-            error,
-        }
-    })?;
-    let identity = Identity {
-        name: name.clone(),
-        roots: config.roots.clone(),
-        rotational: config.rotational,
-        capacity_bytes: config.capacity_bytes,
-    };
-    let keeper = match pool.has_hot() {
-        true => Some(Keeper::start(name).map_err(short)?),
-        false => None,
-    };
-    let memory = Arc::downgrade(&pool);
-    let flash = config.flash.get().map(|part| {
-        let mailbox = Arc::clone(&mailbox);
-        FlashPort::new(FlashParts {
-            part,
-            pool: Arc::clone(&pool),
-            say: Arc::new(move |done| mailbox.post(Message::Flash(done))),
-        })
-    });
-    let parts = EngineParts {
-        identity,
-        flash,
-        config: engine,
-        time_scale: config.time_scale,
-        shard,
-        pool,
-        files,
-        io_mode: io.mode(),
-        completions,
-        is_offline: Arc::clone(&is_offline),
-        returning: Returning::new(told),
-    };
-    Ok(Start {
-        name: name.clone(),
-        config: engine,
-        is_offline,
-        memory,
-        thread: DeviceThread::new(Link::new(parts, mailbox, keeper), io),
-    })
 }

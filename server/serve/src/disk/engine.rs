@@ -12,35 +12,36 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant as Clock;
 
 use headlong_engine::{
-    Command, DeviceState, EngineConfig, Event, Failure, ReadCommand, ReadId, ReadOutcome, Refusal,
-    Request, RequestId, Shard, Slot, Stats, StreamId, StreamSpec,
+    Command, DeviceState, EngineConfig, Failure, ReadCommand, ReadId, ReadOutcome, Refusal,
+    Request, RequestId, Shard, Slot, StreamId, StreamSpec,
 };
-use headlong_flash::{Probed, SsdId, SsdState};
+use headlong_flash::Probed;
 use headlong_units::Instant;
 use tokio::sync::{mpsc, oneshot};
 
+use super::StreamSource;
 use super::files::Files;
 use super::io::IoMode;
 use super::learned::{self, Returning};
 use super::mailbox::Mailbox;
 use super::message::{Ask, Message};
 use super::passing_on::{self, Arrivals};
-use super::reply::{Piece, PieceInfo, Receiver, Reply};
+use super::reply::{Piece, Receiver, Reply};
 use super::transfer::{Completion, Plan, Read, Ticket};
-use super::{DeviceSnapshot, StreamSource};
 use crate::flash::{FlashDone, FlashParts, FlashPort};
-use crate::raw::{PieceOf, Pool};
+use crate::raw::Pool;
 use crate::time_scale::TimeScale;
 
-/// Most queue positions in a snapshot.
-const QUEUE_POSITIONS_MAX: usize = 64;
+mod announcing;
+mod replies;
+mod snapshot;
+mod waiting;
 
-/// Most chains in a snapshot.
-const CHAINS_MAX: usize = 200;
+use waiting::Waiting;
 
 /// What stays the same about a device as long as it runs.
 #[derive(Debug, Clone)]
@@ -49,17 +50,6 @@ pub(crate) struct Identity {
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) rotational: bool,
     pub(crate) capacity_bytes: u64,
-}
-
-/// A reply that has bytes to come.
-struct Waiting {
-    // What waits in it is bounded by the reply's send window. `None` while the reply is being made.
-    pieces: Option<mpsc::UnboundedSender<Result<Piece, Failure>>>,
-    bytes_left: u64,
-    stream: StreamId,
-    part: u32,
-    /// Where what comes next begins in its part.
-    next: u64,
 }
 
 /// What an engine is made of.
@@ -103,17 +93,6 @@ pub(crate) struct DeviceEngine {
     vacated: Option<oneshot::Sender<()>>,
     /// What the process before had in memory.
     arrivals: Arrivals,
-}
-
-impl Waiting {
-    /// Gives the reply what came for it; `ready` is for one that is being made.
-    fn give(&self, ready: &mut VecDeque<Result<Piece, Failure>>, next: Result<Piece, Failure>) {
-        match &self.pieces {
-            // A piece that comes back is dropped, and counts as sent.
-            Some(pieces) => drop(pieces.send(next)),
-            None => ready.push_back(next),
-        }
-    }
 }
 
 impl DeviceEngine {
@@ -399,36 +378,6 @@ impl DeviceEngine {
         reply
     }
 
-    fn begin_reply(&mut self, id: RequestId, request: &Request) {
-        let (stream, part) = (request.stream, request.part);
-        let waiting = Waiting {
-            pieces: None,
-            bytes_left: request.length,
-            stream,
-            part,
-            next: request.offset,
-        };
-        self.replies.insert(id, waiting);
-        *self.running.entry(stream).or_insert(0) += 1;
-        self.parts.files.pin(stream, part);
-    }
-
-    /// A reply has all its bytes, or gets no more.
-    fn end_reply(&mut self, now: Instant, request: RequestId) {
-        let Some(Waiting { stream, part, .. }) = self.replies.remove(&request) else {
-            return;
-        };
-        self.parts.files.unpin(stream, part);
-        let running = self.running.entry(stream).or_insert(1);
-        *running -= 1;
-        if *running == 0 {
-            self.running.remove(&stream);
-            if let Some(is_regrouped) = self.gone.remove(&stream) {
-                self.forget(now, stream, is_regrouped);
-            }
-        }
-    }
-
     /// No path leads to a stream any more.
     fn forget(&mut self, now: Instant, stream: StreamId, is_regrouped: bool) {
         match is_regrouped {
@@ -509,54 +458,6 @@ impl DeviceEngine {
         }
     }
 
-    /// Says what the controller of the prefetch size does, and why.
-    fn announce_sizes(&mut self) {
-        while let Some(change) = self.parts.shard.poll_size_change() {
-            let device = &self.parts.identity.name;
-            tracing::info!(device, reason = change.reason.name(), "{change}");
-        }
-    }
-
-    /// Says that an SSD is passed over, or is not any more.
-    fn announce_ssd(&self, ssd: SsdId, before: SsdState, state: SsdState) {
-        let paths = self.parts.flash.as_ref().map(FlashPort::paths);
-        let path = paths.and_then(|paths| paths.into_iter().nth(usize::from(ssd.0)));
-        let ssd = path.unwrap_or_default();
-        let (device, ssd, before) = (&self.parts.identity.name, ssd.display(), before.name());
-        match state {
-            SsdState::Online => tracing::info!(device, %ssd, before, "the SSD is online again"),
-            SsdState::ReadOnly => tracing::warn!(
-                device, %ssd, before, "writes to the SSD fail or hang: it is only read"
-            ),
-            SsdState::Slow => tracing::warn!(
-                device, %ssd, before, "the SSD answers too late: it is passed over"
-            ),
-            SsdState::Offline => tracing::error!(
-                device, %ssd, before, "the SSD fails: it is passed over; look into the kernel's log (dmesg)"
-            ),
-        }
-    }
-
-    /// Says that the health of the device changed.
-    fn announce(&mut self, state: DeviceState) {
-        let (device, before) = (&self.parts.identity.name, self.state.name());
-        let errors = self.parts.shard.stats().read_errors;
-        match state {
-            DeviceState::Online => tracing::info!(device, before, "the device is online again"),
-            DeviceState::Failing => tracing::warn!(device, before, errors, "the device is failing"),
-            DeviceState::Offline => tracing::error!(
-                device,
-                before,
-                errors,
-                "the device is offline: requests that need it are refused until it answers"
-            ),
-        }
-        self.state = state;
-        self.parts
-            .is_offline
-            .store(state == DeviceState::Offline, Ordering::Relaxed);
-    }
-
     fn read(&mut self, command: ReadCommand) {
         let ReadCommand {
             id,
@@ -594,120 +495,5 @@ impl DeviceEngine {
             ticket: Ticket::new(id, &self.parts.completions),
         };
         self.submits.push(Read { lease, plan });
-    }
-
-    fn pass_on(&mut self, now: Instant, event: Event) {
-        match event {
-            Event::Ready {
-                request,
-                slot,
-                start,
-                end,
-                from_ram,
-                from_flash,
-                queue_time,
-                disk_time,
-            } => {
-                let Some(waiting) = self.replies.get_mut(&request) else {
-                    // Nobody listens, which the shard should know; the slot must not be lost.
-                    return self.parts.shard.handle_sent(now, request, slot);
-                };
-                let Some(view) = self.parts.pool.view(slot, start, end) else {
-                    let device = &self.parts.identity.name;
-                    tracing::error!(device, ?request, ?slot, "piece is still being filled");
-                    waiting.give(&mut self.ready, Err(Failure::Device));
-                    self.parts.shard.handle_cancel(now, request);
-                    self.end_reply(now, request);
-                    return self.parts.shard.handle_sent(now, request, slot);
-                };
-                let info = PieceInfo {
-                    from_ram,
-                    from_flash,
-                    queue_time,
-                    disk_time,
-                };
-                let device = Arc::clone(&self.receiver);
-                self.parts.pool.note_stream(&[slot], waiting.stream);
-                let view = view.of(PieceOf {
-                    stream: waiting.stream,
-                    part: waiting.part,
-                    number: (waiting.next / self.parts.config.piece_bytes) as u32,
-                });
-                waiting.next += u64::from(end - start);
-                let piece = Piece::new(view, info, (request, slot), device);
-                waiting.bytes_left = waiting.bytes_left.saturating_sub(u64::from(end - start));
-                waiting.give(&mut self.ready, Ok(piece));
-                if waiting.bytes_left == 0 {
-                    self.end_reply(now, request);
-                }
-            }
-            Event::Failed { request, failure } => {
-                if let Some(waiting) = self.replies.get(&request) {
-                    waiting.give(&mut self.ready, Err(failure));
-                }
-                self.end_reply(now, request);
-            }
-        }
-    }
-
-    /// What the shard counted, and what it was not asked for.
-    fn stats(&self) -> Stats {
-        let (requests, bytes) = self.parts.pool.unseen();
-        let mut stats = self.parts.shard.stats();
-        stats.requests += requests;
-        stats.bytes_requested += bytes;
-        stats.bytes_sent += bytes;
-        stats.bytes_from_ram += bytes;
-        stats.bytes_reused += bytes;
-        stats
-    }
-
-    /// Everything there is to see.
-    fn snapshot(&self) -> DeviceSnapshot {
-        let Identity {
-            name,
-            roots,
-            rotational,
-            capacity_bytes,
-        } = self.parts.identity.clone();
-        let control = self.parts.shard.control_view();
-        let mut config = self.parts.config;
-        config.sizing.reference_bytes = control.bytes;
-        DeviceSnapshot {
-            name,
-            roots,
-            rotational,
-            io: io_name(self.parts.io_mode, self.parts.files.is_direct()),
-            capacity_bytes,
-            state: self.parts.shard.device_state(),
-            is_overloaded: self.parts.shard.is_overloaded(),
-            config,
-            control: Some(control),
-            stats: self.stats(),
-            stats_by_policy: self.parts.shard.stats_by_policy(),
-            memory: self.parts.shard.memory_use(),
-            copies: self.parts.pool.copies_use(),
-            queue: self.parts.shard.queue_use(),
-            queue_positions: self.parts.shard.queue_positions(QUEUE_POSITIONS_MAX),
-            chain_count: self.parts.shard.chain_count(),
-            chains: self.parts.shard.chain_views(CHAINS_MAX),
-            learned_age: self.parts.returning.age(),
-            flash: self.parts.shard.flash_view(),
-            ssd_paths: self
-                .parts
-                .flash
-                .as_ref()
-                .map_or_else(Vec::new, FlashPort::paths),
-        }
-    }
-}
-
-/// How a device is read, for people.
-fn io_name(mode: IoMode, direct: bool) -> &'static str {
-    match (mode, direct) {
-        (IoMode::Pread, true) => "pread, O_DIRECT",
-        (IoMode::Pread, false) => "pread, buffered",
-        (_, true) => "io_uring, O_DIRECT",
-        (_, false) => "io_uring, buffered",
     }
 }

@@ -233,7 +233,7 @@ impl Receiver for Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::device::make;
+    use crate::disk::making::make;
     use crate::disk::rig::{FileSource, Scratch, noise, small_device};
     use crate::disk::thread::DeviceThread;
     use headlong_engine::{Hints, Identity, ViewerId};

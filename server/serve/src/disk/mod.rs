@@ -15,6 +15,7 @@
 #[cfg(test)]
 mod copies_tests;
 mod device;
+mod device_config;
 mod engine;
 mod files;
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod learned;
 mod link;
 mod lock;
 mod mailbox;
+mod making;
 mod message;
 mod passing_on;
 mod pread;
@@ -42,7 +44,8 @@ mod transfer;
 mod uring;
 
 pub use crate::raw::CopiesUse;
-pub use device::{Device, DeviceConfig, OPEN_FILES_MAX_DEFAULT};
+pub use device::Device;
+pub use device_config::{DeviceConfig, OPEN_FILES_MAX_DEFAULT};
 pub use io::IoMode;
 pub use learned::DeviceLearned;
 pub(crate) use passing_on::{Arrived, Leaving};

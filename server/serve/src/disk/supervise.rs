@@ -184,8 +184,8 @@ fn restart(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::device::make;
     use crate::disk::io::{DiskIo, IoMode};
+    use crate::disk::making::make;
     use crate::disk::message::Message;
     use crate::disk::rig::small_device;
     use crate::disk::transfer::{Completion, Read};

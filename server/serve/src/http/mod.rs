@@ -13,6 +13,7 @@ mod answer;
 mod asked;
 mod asking;
 mod body;
+mod building;
 mod door;
 mod expecting;
 mod explain;

@@ -42,6 +42,7 @@ mod outlet;
 mod progress;
 mod records;
 mod remote;
+mod sending;
 mod shutdown;
 mod silence;
 mod sniff;

@@ -19,6 +19,7 @@ mod origin;
 mod pinned;
 mod pulls;
 mod s3;
+mod state;
 mod store;
 mod title;
 mod titles;

@@ -15,16 +15,15 @@ use tokio::sync::{Semaphore, watch};
 use super::counters::{Counters, PullCounts, Purged};
 use super::fills::Fills;
 use super::origin::Origin;
+use super::state::State;
 use super::store::{self, About, Left, Store};
-use super::title::{self, Title};
+use super::title;
 use super::version::{Outcome, Version};
 use crate::config::PullRule;
 use crate::disk::Device;
 use crate::log::RequestId;
 use crate::time_scale::TimeScale;
 
-/// Most titles remembered of which nothing is kept.
-const TITLES_MAX: usize = 65_536;
 /// Most titles remembered that are not there.
 const NEGATIVE_MAX: usize = 65_536;
 /// Questions about titles at a time.
@@ -51,16 +50,6 @@ pub struct Pull {
     pub(super) fills: Fills,
     pub(super) scale: TimeScale,
     started: std::time::Instant,
-}
-
-pub(super) struct State {
-    titles: HashMap<Arc<str>, Title>,
-    by_key: HashMap<u128, Arc<Version>>,
-    pub(super) space: Space,
-    /// Bytes of slices that are being written.
-    pub(super) coming_bytes: u64,
-    negative: Negative,
-    looked: usize,
 }
 
 /// A version to serve.
@@ -464,42 +453,6 @@ impl Pull {
             fills_running: self.fills.running(),
             ..self.counters.counts(&self.prefix)
         }
-    }
-}
-
-impl State {
-    /// Forgets titles of which nothing is kept, when there are many.
-    fn make_room(&mut self) {
-        self.looked += 1;
-        if self.looked < TITLES_MAX {
-            return;
-        }
-        self.looked = 0;
-        let by_key = &mut self.by_key;
-        self.titles.retain(|_, title| {
-            // The table of versions holds one more.
-            if let Some((version, _)) = &title.version
-                && !version.table().present.contains(&true)
-            {
-                by_key.remove(&version.key);
-            }
-            let is_idle = title.is_idle();
-            if let (false, Some((version, _))) = (is_idle, &title.version) {
-                by_key.insert(version.key, Arc::clone(version));
-            }
-            !is_idle
-        });
-    }
-
-    /// Whether a reply reads a slice.
-    pub(super) fn is_pinned(&self, key: SliceKey) -> bool {
-        let version = self.by_key.get(&key.version);
-        version.is_some_and(|version| version.table().pins.contains_key(&key.index))
-    }
-
-    /// The version of a key, if a path leads to it.
-    pub(super) fn version(&self, key: u128) -> Option<&Arc<Version>> {
-        self.by_key.get(&key)
     }
 }
 

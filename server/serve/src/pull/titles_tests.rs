@@ -1,4 +1,5 @@
 use super::*;
+use crate::pull::state::TITLES_MAX;
 
 fn version(path: &str) -> Arc<Version> {
     version_in(path, "")

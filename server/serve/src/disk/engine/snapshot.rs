@@ -1,0 +1,77 @@
+//! What there is to see of a device.
+
+use headlong_engine::Stats;
+
+use super::{DeviceEngine, Identity};
+use crate::disk::DeviceSnapshot;
+use crate::disk::io::IoMode;
+use crate::flash::FlashPort;
+
+/// Most queue positions in a snapshot.
+const QUEUE_POSITIONS_MAX: usize = 64;
+
+/// Most chains in a snapshot.
+const CHAINS_MAX: usize = 200;
+
+impl DeviceEngine {
+    /// What the shard counted, and what it was not asked for.
+    fn stats(&self) -> Stats {
+        let (requests, bytes) = self.parts.pool.unseen();
+        let mut stats = self.parts.shard.stats();
+        stats.requests += requests;
+        stats.bytes_requested += bytes;
+        stats.bytes_sent += bytes;
+        stats.bytes_from_ram += bytes;
+        stats.bytes_reused += bytes;
+        stats
+    }
+
+    /// Everything there is to see.
+    pub(super) fn snapshot(&self) -> DeviceSnapshot {
+        let Identity {
+            name,
+            roots,
+            rotational,
+            capacity_bytes,
+        } = self.parts.identity.clone();
+        let control = self.parts.shard.control_view();
+        let mut config = self.parts.config;
+        config.sizing.reference_bytes = control.bytes;
+        DeviceSnapshot {
+            name,
+            roots,
+            rotational,
+            io: io_name(self.parts.io_mode, self.parts.files.is_direct()),
+            capacity_bytes,
+            state: self.parts.shard.device_state(),
+            is_overloaded: self.parts.shard.is_overloaded(),
+            config,
+            control: Some(control),
+            stats: self.stats(),
+            stats_by_policy: self.parts.shard.stats_by_policy(),
+            memory: self.parts.shard.memory_use(),
+            copies: self.parts.pool.copies_use(),
+            queue: self.parts.shard.queue_use(),
+            queue_positions: self.parts.shard.queue_positions(QUEUE_POSITIONS_MAX),
+            chain_count: self.parts.shard.chain_count(),
+            chains: self.parts.shard.chain_views(CHAINS_MAX),
+            learned_age: self.parts.returning.age(),
+            flash: self.parts.shard.flash_view(),
+            ssd_paths: self
+                .parts
+                .flash
+                .as_ref()
+                .map_or_else(Vec::new, FlashPort::paths),
+        }
+    }
+}
+
+/// How a device is read, for people.
+fn io_name(mode: IoMode, direct: bool) -> &'static str {
+    match (mode, direct) {
+        (IoMode::Pread, true) => "pread, O_DIRECT",
+        (IoMode::Pread, false) => "pread, buffered",
+        (_, true) => "io_uring, O_DIRECT",
+        (_, false) => "io_uring, buffered",
+    }
+}

@@ -1,0 +1,115 @@
+//! All that a device's thread owns, made anew: at the start, and whenever a thread that ended is replaced.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use headlong_engine::{ConfigError, EngineConfig, Shard};
+use headlong_units::Bytes;
+
+use super::device_config::DeviceConfig;
+use super::engine::{EngineParts, Identity};
+use super::files::Files;
+use super::io::Parts;
+use super::keeper::Keeper;
+use super::learned::Returning;
+use super::link::Link;
+use super::mailbox::{Mailbox, Waker};
+use super::message::Message;
+use super::start_error::StartError;
+use super::start_io::start_io;
+use super::supervise::Start;
+use super::thread::DeviceThread;
+use crate::flash::{FlashParts, FlashPort};
+use crate::raw::{HotSize, Pool};
+
+/// Everything that a device's thread owns, made anew.
+pub(super) fn make(
+    config: &DeviceConfig,
+    engine: EngineConfig,
+    is_offline: Arc<AtomicBool>,
+) -> Result<Start, StartError> {
+    let name = &config.name;
+    let wrong = |error| StartError::Config {
+        name: name.clone(),
+        error,
+    };
+    engine
+        .check()
+        .next()
+        .map_or(Ok(()), |error| Err(wrong(error)))?;
+    let short = |error| StartError::Threads {
+        name: name.clone(),
+        error,
+    };
+    let slot_count = u32::try_from(engine.slot_count()).map_err(|_| wrong(ConfigError::Memory))?;
+    let no_memory = |error| StartError::Memory {
+        name: name.clone(),
+        memory: Bytes(engine.memory_bytes),
+        error,
+    };
+    let hot = HotSize::of(config.hot_bytes);
+    let pool = Pool::with_hot(slot_count, engine.piece_bytes as usize, hot).map_err(no_memory)?;
+    if config.memory_prefault {
+        pool.prefault().map_err(no_memory)?;
+    }
+    // After the pool: the shard's tables are sized by memory that is known to be there.
+    let mut shard = Shard::new(engine).map_err(wrong)?;
+    let told = config.learned.as_deref();
+    if let Some(told) = told {
+        shard.handle_learned(headlong_units::Instant::ZERO, &told.learned);
+    }
+    let waker = Waker::new().map_err(short)?;
+    let mailbox = Mailbox::new(Arc::clone(&waker));
+    let completions = Mailbox::new(Arc::clone(&waker));
+    let files = Files::new(name, config.open_files_max).map_err(short)?;
+    let parts = Parts {
+        files: Arc::clone(&files),
+        waker,
+        completions: Arc::clone(&completions),
+    };
+    let io = start_io(config.io, engine.outstanding_reads_max, parts).map_err(|error| {
+        StartError::IoUring {
+            name: name.clone(),
+            error,
+        }
+    })?;
+    let identity = Identity {
+        name: name.clone(),
+        roots: config.roots.clone(),
+        rotational: config.rotational,
+        capacity_bytes: config.capacity_bytes,
+    };
+    let keeper = match pool.has_hot() {
+        true => Some(Keeper::start(name).map_err(short)?),
+        false => None,
+    };
+    let memory = Arc::downgrade(&pool);
+    let flash = config.flash.get().map(|part| {
+        let mailbox = Arc::clone(&mailbox);
+        FlashPort::new(FlashParts {
+            part,
+            pool: Arc::clone(&pool),
+            say: Arc::new(move |done| mailbox.post(Message::Flash(done))),
+        })
+    });
+    let parts = EngineParts {
+        identity,
+        flash,
+        config: engine,
+        time_scale: config.time_scale,
+        shard,
+        pool,
+        files,
+        io_mode: io.mode(),
+        completions,
+        is_offline: Arc::clone(&is_offline),
+        returning: Returning::new(told),
+    };
+    Ok(Start {
+        name: name.clone(),
+        config: engine,
+        is_offline,
+        memory,
+        thread: DeviceThread::new(Link::new(parts, mailbox, keeper), io),
+    })
+}

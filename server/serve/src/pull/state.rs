@@ -1,0 +1,59 @@
+//! What is known of the titles of one path: their versions by name and by key, and what room they take.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use headlong_pull::{Negative, SliceKey, Space};
+
+use super::title::Title;
+use super::version::Version;
+
+/// Most titles remembered of which nothing is kept.
+pub(super) const TITLES_MAX: usize = 65_536;
+
+/// All of it, under one lock.
+pub(super) struct State {
+    pub(super) titles: HashMap<Arc<str>, Title>,
+    pub(super) by_key: HashMap<u128, Arc<Version>>,
+    pub(super) space: Space,
+    /// Bytes of slices that are being written.
+    pub(super) coming_bytes: u64,
+    pub(super) negative: Negative,
+    pub(super) looked: usize,
+}
+
+impl State {
+    /// Forgets titles of which nothing is kept, when there are many.
+    pub(super) fn make_room(&mut self) {
+        self.looked += 1;
+        if self.looked < TITLES_MAX {
+            return;
+        }
+        self.looked = 0;
+        let by_key = &mut self.by_key;
+        self.titles.retain(|_, title| {
+            // The table of versions holds one more.
+            if let Some((version, _)) = &title.version
+                && !version.table().present.contains(&true)
+            {
+                by_key.remove(&version.key);
+            }
+            let is_idle = title.is_idle();
+            if let (false, Some((version, _))) = (is_idle, &title.version) {
+                by_key.insert(version.key, Arc::clone(version));
+            }
+            !is_idle
+        });
+    }
+
+    /// Whether a reply reads a slice.
+    pub(super) fn is_pinned(&self, key: SliceKey) -> bool {
+        let version = self.by_key.get(&key.version);
+        version.is_some_and(|version| version.table().pins.contains_key(&key.index))
+    }
+
+    /// The version of a key, if a path leads to it.
+    pub(super) fn version(&self, key: u128) -> Option<&Arc<Version>> {
+        self.by_key.get(&key)
+    }
+}
