@@ -6,18 +6,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use headlong_engine::{
-    Command, DeviceState, EngineConfig, Event, Expected, Failure, ReadCommand, ReadId, ReadOutcome,
-    Refusal, Request, RequestId, Shard, Slot, StreamId, StreamSpec,
+    Command, DeviceState, EngineConfig, Event, Expected, Failure, ReadId, ReadOutcome, Refusal,
+    Request, RequestId, Shard, Slot, StreamId, StreamSpec,
 };
 use headlong_units::Instant;
 
-use crate::around::{Around, FlashTold};
+use crate::around::Around;
 use crate::check::Check;
-use crate::disk::Reading;
 use crate::files::{Identity, Inode};
 use crate::plant::Plant;
 use crate::pool::Pool;
 use crate::port::Port;
+
+mod flash;
+mod reading;
 
 /// One version of a stream: its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -282,61 +284,6 @@ impl Device {
         self.settle(around);
     }
 
-    /// The tier takes part from now on, or some more is known of what is there. Answers whether there
-    /// is more.
-    pub(crate) fn attach(&mut self, around: &mut Around<'_>) -> bool {
-        let Some(port) = &mut self.port else {
-            return false;
-        };
-        if !self.is_attached {
-            let spec = port.spec(around.ssds);
-            self.is_attached = true;
-            let attached = self.shard.attach_flash(around.now, &spec, Vec::new());
-            around
-                .oracle
-                .expect(attached.is_ok(), Check::Panic, around.now, || {
-                    format!("a tier that was formatted takes no part: {attached:?}")
-                });
-        } else if let Some(blocks) = port.recover(around) {
-            self.shard.handle_flash_recovered(around.now, blocks);
-        } else {
-            let (written, fresh) = (port.written_bytes, port.fresh.clone());
-            self.shard
-                .handle_flash_recovery_ended(around.now, written, &fresh);
-            self.is_recovered = true;
-            self.note_flash_budget();
-        }
-        self.settle(around);
-        !self.is_recovered
-    }
-
-    /// After a change of the budget the largest one counts.
-    fn note_flash_budget(&mut self) {
-        let port = self.port.as_ref().filter(|_| self.is_recovered);
-        if let Some((port, view)) = port.zip(self.shard.flash_view()) {
-            let left = view.budget_bytes.saturating_sub(port.written_bytes);
-            self.flash_bytes_max = self.flash_bytes_max.max(Some(left + port.first_fillings));
-        }
-    }
-
-    pub(crate) fn flash_told(&mut self, around: &mut Around<'_>, told: FlashTold) {
-        self.tell(around.now, told);
-        self.settle(around);
-    }
-
-    fn tell(&mut self, now: Instant, told: FlashTold) {
-        match told {
-            FlashTold::Written(block, to, ok) => {
-                self.shard.handle_flash_written(now, block, to, ok)
-            }
-            FlashTold::Sealed(block, ok) => self.shard.handle_flash_sealed(now, block, ok),
-            FlashTold::Read(id, outcomes) => {
-                self.shard.handle_flash_read_done(now, id, &outcomes, None);
-            }
-            FlashTold::Probed(ssd, probed) => self.shard.handle_flash_probed(now, ssd, probed),
-        }
-    }
-
     /// Does what the shard says until it has nothing to say.
     pub(crate) fn settle(&mut self, around: &mut Around<'_>) {
         loop {
@@ -387,177 +334,6 @@ impl Device {
                 }
             }
         }
-    }
-
-    fn note_flash(&mut self, around: &mut Around<'_>, command: &headlong_engine::FlashCommand) {
-        use headlong_engine::FlashCommand;
-        match command {
-            FlashCommand::Stage {
-                place,
-                length,
-                slot,
-                ..
-            } => {
-                let of = [
-                    u64::from(place.block.0),
-                    u64::from(*length),
-                    u64::from(slot.0),
-                ];
-                around.note("stage", of);
-            }
-            FlashCommand::Write { block, from, to } => {
-                self.flash_bytes += u64::from(to - from);
-                around.note(
-                    "flash write",
-                    [block.0.into(), (*from).into(), (*to).into()],
-                );
-            }
-            FlashCommand::Seal {
-                block,
-                from,
-                sequence,
-            } => {
-                let bytes = self
-                    .port
-                    .as_ref()
-                    .map_or(0, |port| port.bytes_of_seal(*from));
-                self.flash_bytes += u64::from(bytes);
-                around.note("seal", [block.0.into(), *sequence, 0]);
-            }
-            FlashCommand::Drop(block) => around.note("drop", [block.0.into(), 0, 0]),
-            FlashCommand::Read(read) => {
-                around.note("flash read", [read.id.0, read.records.len() as u64, 0])
-            }
-            FlashCommand::Probe(ssd) => around.note("probe", [ssd.0.into(), 0, 0]),
-        }
-    }
-
-    fn read(&mut self, around: &mut Around<'_>, command: ReadCommand) {
-        around.note("read", [command.id.0, command.offset, command.length]);
-        let piece = self.shard.config().piece_bytes;
-        let leased = self.pool.lease(&command.slots).is_some();
-        let fits = command.slots.len() as u64 * piece >= command.length && command.length > 0;
-        around
-            .oracle
-            .expect(leased && fits, Check::Budget, around.now, || {
-                format!("a read names memory that is in use or too little: {command:?}")
-            });
-        let identity = self
-            .sources
-            .get(&command.stream)
-            .and_then(|source| source.parts.get(command.part as usize));
-        let identity = identity.map(|(_, identity)| *identity);
-        let (true, Some(identity)) = (leased, identity) else {
-            around.oracle.fail(Check::Panic, around.now, || {
-                format!("a read of an unknown stream: {command:?}")
-            });
-            self.impossible.push(command.id);
-            return;
-        };
-        let inode = self.open_file(around, command.stream, command.part);
-        let now = around.now;
-        around.disk.submit(
-            now,
-            Reading {
-                command,
-                identity,
-                inode,
-                began: now,
-            },
-        );
-    }
-
-    /// A read ended: what it brought is judged as `Transfer::end` does.
-    pub(crate) fn read_done(&mut self, around: &mut Around<'_>, reading: &Reading) {
-        let outcome = self.carry_out(around, reading);
-        let code = match outcome {
-            ReadOutcome::Done => 0,
-            ReadOutcome::Error => 1,
-            ReadOutcome::Changed => 2,
-            ReadOutcome::NoResources => 3,
-        };
-        around.note("read done", [reading.command.id.0, code, 0]);
-        self.pool.release(&reading.command.slots);
-        self.shard
-            .handle_read_done(around.now, reading.command.id, outcome);
-        self.settle(around);
-    }
-
-    fn carry_out(&mut self, around: &mut Around<'_>, reading: &Reading) -> ReadOutcome {
-        let plant = around.plant;
-        let inode = match reading.inode {
-            Ok(inode) => inode,
-            Err(outcome) => return outcome,
-        };
-        let size = reading.identity.size;
-        let fails = around.disk.files.is_dead(inode) || around.disk.fails(reading, size);
-        if fails {
-            // They may hold anything.
-            for slot in &reading.command.slots {
-                self.pool.slot_mut(*slot).fill(0x5a);
-            }
-            return match plant {
-                Some(Plant::ErrorSwallowed) => ReadOutcome::Done,
-                _ => ReadOutcome::Error,
-            };
-        }
-        let available = self.fill(around, reading, inode);
-        let is_same = around.disk.files.identity(inode) == Some(reading.identity);
-        if available < reading.command.length && plant != Some(Plant::ShortReadTaken) {
-            let is_shorter = around
-                .disk
-                .files
-                .current(inode)
-                .is_none_or(|of| of.size < reading.command.offset + reading.command.length);
-            return match is_shorter || !is_same {
-                true => ReadOutcome::Changed,
-                false => ReadOutcome::Error,
-            };
-        }
-        let is_believed =
-            is_same || matches!(plant, Some(Plant::VersionUnchecked | Plant::ShortReadTaken));
-        match is_believed {
-            true => ReadOutcome::Done,
-            false => ReadOutcome::Changed,
-        }
-    }
-
-    /// Puts bytes into the slots: some as they were when the read began, some as they are. Answers
-    /// how many there were.
-    fn fill(&mut self, around: &mut Around<'_>, reading: &Reading, inode: Inode) -> u64 {
-        let ReadCommand {
-            offset,
-            length,
-            slots,
-            ..
-        } = &reading.command;
-        let piece = self.shard.config().piece_bytes;
-        let early = around.disk.chance.0.below(slots.len() as u64 + 1) as usize;
-        let mut available = *length;
-        let count = slots.len();
-        for index in 0..count {
-            let at = offset + index as u64 * piece;
-            let time = if index < early {
-                reading.began
-            } else {
-                around.now
-            };
-            let Some(version) = around.disk.files.at(inode, time) else {
-                return 0;
-            };
-            let wanted = piece.min(offset + length - at);
-            let there = version.size.saturating_sub(at).min(wanted);
-            let slot = match around.plant {
-                Some(Plant::SlotsReversed) => slots[count - 1 - index],
-                _ => slots[index],
-            };
-            let fits = (there as usize).min(self.pool.slot(slot).len());
-            version.key.fill(at, &mut self.pool.slot_mut(slot)[..fits]);
-            if there < wanted {
-                available = available.min(at + there - offset);
-            }
-        }
-        available
     }
 
     fn pass_on(&mut self, around: &mut Around<'_>, event: Event) {

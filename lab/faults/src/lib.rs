@@ -43,6 +43,7 @@ mod settings;
 mod shrink;
 mod ssd;
 mod step;
+mod taking;
 mod theme;
 mod trace;
 mod trouble;

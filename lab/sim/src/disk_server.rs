@@ -6,27 +6,22 @@
 //!
 //! Invariant: nothing of one disk is known to another; they meet in the SSDs of [`Shared`] alone.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use headlong_engine::{
-    Command, ConnectionId, Event, Expected, Extent, Failure, Hints, Identity as Who, PartSpec,
-    ReadOutcome, Refusal, Request, RequestId, Shard, Slot, Stats, StreamId, StreamSpec, ViewerId,
+    Command, Event, Expected, Failure, PartSpec, ReadOutcome, Refusal, Request, RequestId, Shard,
+    Slot, Stats, StreamId, StreamSpec,
 };
-use headlong_http::{Pace, Pacer};
-use headlong_player::ObjectId;
-use headlong_units::{BitRate, ByteRange, Instant};
-use headlong_workload::Identity;
+use headlong_http::Pacer;
+use headlong_units::Instant;
 
+use crate::asking::{Asking, Shared, parts_of};
 use crate::disk::Disk;
-use crate::flash_kept::key_of;
 use crate::flash_use::{FlashCounts, FlashUse};
-use crate::histogram::Histogram;
 use crate::layout::Place;
 use crate::origin::{Asker, Outcome, Piece, State};
 use crate::restart::Kept;
-use crate::setup::Setup;
 use crate::slab::Slab;
-use crate::tier::Tier;
 
 #[derive(Debug)]
 struct Reply {
@@ -37,20 +32,6 @@ struct Reply {
     /// Handed to the socket and not yet taken by it.
     sending: Vec<Slot>,
     pacer: Option<Pacer>,
-}
-
-/// What all disks of a server have in common.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) tier: Option<Tier>,
-    pub(crate) outcomes: VecDeque<Outcome>,
-    /// From asking until the first piece was there.
-    pub(crate) waits: Histogram,
-    pub(crate) pace: Pace,
-    identity: Identity,
-    bit_rates_known: bool,
-    bit_rates_told: Vec<(BitRate, BitRate)>,
-    checked: bool,
 }
 
 /// One disk of the server in virtual time.
@@ -70,17 +51,6 @@ pub(crate) struct DiskServer {
     flash_before: FlashCounts,
 }
 
-/// What a viewer asks of one file.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Asking<'p> {
-    pub(crate) object: ObjectId,
-    pub(crate) place: &'p Place,
-    /// All of it if `None`.
-    pub(crate) range: Option<ByteRange>,
-}
-
-/// Streams of titles in several files are numbered from here, others by the object.
-const TITLES_FROM: u64 = 1 << 40;
 /// Where the number of the disk begins in that of a request.
 const DISK_BITS: u32 = 48;
 
@@ -93,83 +63,6 @@ fn of_all(disk: u32, request: RequestId) -> RequestId {
 pub(crate) fn of_disk(request: RequestId) -> (u32, RequestId) {
     let own = request.0 & ((1 << DISK_BITS) - 1);
     ((request.0 >> DISK_BITS) as u32, RequestId(own))
-}
-
-/// The files of a stream: a file alone, or all of the title's, as its playlist says.
-fn parts_of(place: &Place) -> Vec<PartSpec> {
-    let part = |(physical, size_bytes)| PartSpec {
-        size_bytes,
-        extents: vec![Extent {
-            offset: 0,
-            physical,
-            length: size_bytes,
-        }],
-        flash_key: Some(key_of(physical)),
-        is_absent: false,
-    };
-    match &place.part {
-        Some(title) => title.all().map(part).collect(),
-        None => vec![part((place.physical, place.size_bytes))],
-    }
-}
-
-impl Shared {
-    pub(crate) fn new(tier: Option<Tier>, setup: &Setup) -> Self {
-        Self {
-            tier,
-            outcomes: VecDeque::new(),
-            waits: Histogram::default(),
-            pace: setup.pace,
-            identity: setup.identity,
-            bit_rates_known: setup.bit_rates_known,
-            bit_rates_told: setup.bit_rates_told.clone(),
-            checked: setup.checked,
-        }
-    }
-
-    /// What a shard sees of who asks; without a session id, all come from one address.
-    fn who(&self, asker: Asker) -> Who {
-        let number = u64::from(asker.session);
-        match self.identity {
-            Identity::Sid | Identity::Cmcd => Who::Named(ViewerId(number)),
-            Identity::Connection | Identity::None => Who::Unnamed {
-                origin: ViewerId(0),
-                connection: (self.identity == Identity::Connection).then_some(ConnectionId(number)),
-            },
-        }
-    }
-
-    /// What a player says of itself beside its name.
-    fn hints(&self, place: &Place) -> Hints {
-        let bit_rate = place.bit_rate;
-        Hints {
-            bit_rate: bit_rate.filter(|_| self.identity == Identity::Cmcd),
-            ..Hints::default()
-        }
-    }
-
-    /// What a shard is told of a title's bit rate.
-    fn bit_rate_told(&self, bit_rate: Option<BitRate>) -> Option<BitRate> {
-        let bit_rate = bit_rate.filter(|_| self.bit_rates_known)?;
-        let mut told = self.bit_rates_told.iter();
-        let told = told.find(|(true_rate, _)| *true_rate == bit_rate);
-        Some(told.map_or(bit_rate, |(_, told)| *told))
-    }
-}
-
-impl Asking<'_> {
-    fn wanted(&self) -> ByteRange {
-        let whole = ByteRange::new(0, self.place.size_bytes);
-        self.range.map_or(whole, |range| range.intersection(whole))
-    }
-
-    /// The stream of the file, and which of its parts it is.
-    fn stream(&self) -> (StreamId, u32) {
-        match &self.place.part {
-            Some(part) => (StreamId(TITLES_FROM + u64::from(part.title)), part.number),
-            None => (StreamId(u64::from(self.object.0)), 0),
-        }
-    }
 }
 
 impl DiskServer {

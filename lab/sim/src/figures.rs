@@ -52,3 +52,13 @@ pub(crate) fn round(value: f64, places: i32) -> f64 {
     let scale = 10_f64.powi(places);
     (value * scale).round() / scale
 }
+
+/// Whether a count need not be told.
+pub(crate) fn is_none(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Whether a figure need not be told.
+pub(crate) fn is_zero(number: &f64) -> bool {
+    *number == 0.0
+}

@@ -10,6 +10,7 @@
 //! know nothing of one another; no byte of payload exists.
 #![forbid(unsafe_code)]
 
+mod asking;
 mod bare;
 mod bound;
 mod dealing;
@@ -31,6 +32,9 @@ mod measure;
 mod origin;
 mod record;
 mod record_devices;
+mod record_flash;
+mod record_series;
+mod record_viewing;
 mod restart;
 mod series;
 mod server;
@@ -56,8 +60,11 @@ pub use histogram::Histogram;
 pub use layout::{File, Placement};
 pub use measure::{Calls, Measure, RampUp, Seen, Viewing, Window};
 pub use origin::CacheUse;
-pub use record::{FlashFigures, MemoryShares, Record, SCHEMA, Sample, Viewed};
+pub use record::{Record, SCHEMA};
 pub use record_devices::{DiskFigures, SsdFigures};
+pub use record_flash::FlashFigures;
+pub use record_series::{MemoryShares, Sample};
+pub use record_viewing::Viewed;
 pub use restart::Restart;
 pub use series::Look;
 pub use setup::{ServerKind, Setup, SetupError};

@@ -9,8 +9,9 @@ use headlong_engine::{RequestId, Slot};
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
+use crate::asking::{Asking, Shared};
 use crate::device::{DriveUse, Pattern};
-use crate::disk_server::{Asking, DiskServer, Shared, of_disk};
+use crate::disk_server::{DiskServer, of_disk};
 use crate::disk_use::DiskUse;
 use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;

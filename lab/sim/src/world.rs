@@ -9,26 +9,25 @@
 //! the run: viewers are drawn when they come and forgotten when they leave. The world never looks
 //! into a core to decide what happens.
 
-use headlong_drive::{Drive, SECTOR_BYTES};
-use headlong_engine::{EngineConfig, RequestId, Shard, Slot};
+use headlong_drive::Drive;
+use headlong_engine::{RequestId, Slot};
 use headlong_player::{CallId, Command, ObjectId, Plan, Player, SessionEnd, TransportEnd};
-use headlong_units::{ByteRange, Duration, Instant};
+use headlong_units::{ByteRange, Instant};
 use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 
-use crate::device::Device;
-use crate::disk::Disk;
-use crate::disk_server::DiskServer;
 use crate::event_queue::EventQueue;
-use crate::layout::{Disks, File, Ground, Layout};
+use crate::layout::{File, Ground, Layout};
 use crate::link::Link;
 use crate::measure::{Measure, is_failure};
-use crate::origin::{Asker, Origin, Outcome, Piece};
+use crate::origin::Origin;
 use crate::series::LOOK_INTERVAL;
-use crate::server::Server;
 use crate::setup::{ServerKind, Setup, SetupError};
 use crate::slab::Slab;
-use crate::tier::Tier;
-use crate::vanilla::Vanilla;
+
+mod carrying;
+mod making;
+
+use making::{disks_of, origin};
 
 /// Something that will happen.
 #[derive(Debug)]
@@ -488,137 +487,4 @@ impl<'a> World<'a> {
         }
         self.measure.end(self.now, &*self.server);
     }
-
-    fn request(
-        &mut self,
-        (session, call): (u32, CallId),
-        (object, range): (ObjectId, Option<ByteRange>),
-        next: Option<(ObjectId, Option<ByteRange>)>,
-    ) {
-        // Whoever has left in the meantime, or does not want this any more, has closed the connection
-        // before it was read.
-        let visit = self.visits.get_mut(u64::from(session));
-        let Some(visit) = visit.filter(|visit| visit.open.iter().any(|(open, _)| *open == call))
-        else {
-            return;
-        };
-        if self.is_down {
-            let refused = Coming::Broken { session, call };
-            self.events.plan(self.now + visit.link.delay(), refused);
-            return;
-        }
-        let asker = Asker {
-            session,
-            call,
-            is_whole: range.is_none(),
-        };
-        match self.server.ask(self.now, asker, object, range) {
-            Ok(request) => {
-                visit.asked.push((call, request));
-                if let Some((object, range)) = next {
-                    self.server.expect(self.now, asker, object, range);
-                }
-            }
-            Err(status) => {
-                let refused = Coming::Status {
-                    session,
-                    call,
-                    status,
-                };
-                self.events.plan(self.now + visit.link.delay(), refused);
-            }
-        }
-        self.pass_on();
-    }
-
-    /// Hands what the server has to the sockets.
-    fn pass_on(&mut self) {
-        while let Some(outcome) = self.server.poll_outcome() {
-            match outcome {
-                Outcome::Piece(piece) => self.send(piece),
-                Outcome::Failed(Asker { session, call, .. }) => {
-                    let visit = self.visits.get_mut(u64::from(session));
-                    let delay = visit.map_or(Duration::ZERO, |visit| visit.link.delay());
-                    let broken = Coming::Broken { session, call };
-                    self.events.plan(self.now + delay, broken);
-                }
-            }
-        }
-    }
-
-    fn send(&mut self, piece: Piece) {
-        let Asker { session, call, .. } = piece.asker;
-        let Some(visit) = self.visits.get_mut(u64::from(session)) else {
-            // The viewer is gone, and the server will hear of it.
-            return;
-        };
-        let leaves_at = self.server.leaves_at(self.now, &piece);
-        let journey = visit.link.give(leaves_at, piece.bytes);
-        let link = &visit.link;
-        let told_at = self.server.handed(self.now, &piece, link, journey.taken);
-        let taken = Coming::Taken(piece.request, piece.slot);
-        self.events.plan(told_at, taken);
-        let bytes = Coming::Bytes {
-            session,
-            call,
-            bytes: piece.bytes,
-            head: piece.head.map(|length| (piece.asker.status(), length)),
-            is_last: piece.is_last,
-        };
-        self.events.plan(journey.arrived, bytes);
-    }
-}
-
-/// What files come to lie on. One that is smaller than the others decides for all.
-fn disks_of(drives: &[Box<dyn Drive>], setup: &Setup) -> Disks {
-    let sectors = drives.iter().map(|drive| drive.capacity_sectors()).min();
-    Disks {
-        count: drives.len() as u32,
-        capacity_bytes: sectors.unwrap_or(0) * SECTOR_BYTES,
-        placement: setup.placement,
-    }
-}
-
-fn origin(
-    setup: &Setup,
-    layout: Layout,
-    drives: Vec<Box<dyn Drive>>,
-) -> Result<Box<dyn Origin>, SetupError> {
-    let count = drives.len() as u64;
-    let device = |drive| Device::new(drive, setup.queue_depth, setup.turnaround);
-    let mut devices = drives.into_iter().map(device);
-    Ok(match &setup.server {
-        ServerKind::Headlong if count == 0 => return Err(SetupError::NoDisk),
-        ServerKind::Headlong => {
-            let config = EngineConfig {
-                request_bytes_max: setup.request_bytes_max,
-                // As the server shares it out.
-                memory_bytes: setup.engine.memory_bytes / count,
-                ..setup.engine
-            };
-            let mut shards = Vec::new();
-            for _ in 0..count {
-                shards.push(Shard::new(config)?);
-            }
-            let flash = setup.flash.as_ref();
-            let is_restarted = setup.restart.is_some();
-            let tier = flash.map(|flash| Tier::attach(&mut shards, flash, is_restarted));
-            let disks = (0..).zip(shards.into_iter().zip(devices));
-            let disks = disks.map(|(number, (shard, device))| {
-                let disk = Disk::new(device, setup.request_bytes_max);
-                DiskServer::new(number, shard, disk)
-            });
-            Box::new(Server::new(
-                disks.collect(),
-                tier.transpose()?,
-                layout,
-                setup,
-            ))
-        }
-        ServerKind::Vanilla(vanilla) => match (devices.next(), devices.next()) {
-            (Some(device), None) => Box::new(Vanilla::new(vanilla, layout, device)),
-            (None, _) => return Err(SetupError::NoDisk),
-            _ => return Err(SetupError::OneDisk("a vanilla server")),
-        },
-    })
 }

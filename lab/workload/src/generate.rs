@@ -7,12 +7,11 @@
 //! storage methods").
 
 mod adaptive;
+mod objects;
 mod pieces;
 mod resumed;
+mod warming;
 
-use alloc::collections::BTreeMap;
-use alloc::string::String;
-use alloc::sync::Weak;
 use alloc::vec::Vec;
 use core::iter::Peekable;
 
@@ -25,9 +24,11 @@ use crate::ideal;
 use crate::specification::{
     Arrivals, Extent, PlayerKind, Rate, SESSIONS_MAX, Specification, Start,
 };
-use crate::trace::{About, Session, Trace, Warming};
+use crate::trace::{About, Session, Trace};
+use objects::Objects;
 use pieces::Pieces;
 use resumed::{Resumed, resumed};
+use warming::warming;
 
 /// So many sessions tell how much one asks for on average, which turns a rate in bytes into one in
 /// sessions: always the same ones, however many are played.
@@ -483,60 +484,6 @@ impl<'a> Director<'a> {
 
 fn happens(generator: &mut Generator, chance: f64) -> bool {
     chance > 0.0 && generator.unit() < chance
-}
-
-/// Names of what is asked for, in order of first use.
-#[derive(Default)]
-struct Objects {
-    paths: Vec<String>,
-    /// What each name stands for.
-    keys: Vec<(u32, u64)>,
-    /// By title and place of the file in it.
-    ids: BTreeMap<(u32, u64), ObjectId>,
-    /// Works that somebody watches with an adaptive player, by their first title's number.
-    watched: BTreeMap<u32, Weak<headlong_player::Title>>,
-}
-
-impl Objects {
-    fn id(&mut self, key: (u32, u64), path: String) -> ObjectId {
-        *self.ids.entry(key).or_insert_with(|| {
-            self.paths.push(path);
-            self.keys.push(key);
-            ObjectId(self.paths.len() as u32 - 1)
-        })
-    }
-}
-
-/// The `count` most often asked ranges; of equally many, those asked for first. Of players that adapt,
-/// those that they would ask a server for that takes no time.
-fn warming(trace: &Trace, count: u64) -> Vec<Warming> {
-    if count == 0 {
-        return Vec::new();
-    }
-    let mut asked: BTreeMap<Warming, (u64, usize)> = BTreeMap::new();
-    let mut index = 0;
-    let mut note = |object, range| {
-        asked
-            .entry(Warming { object, range })
-            .or_insert((0, index))
-            .0 += 1;
-        index += 1;
-    };
-    for session in &trace.sessions {
-        for call in session.calls() {
-            note(call.object, call.range);
-        }
-        if let Plan::Adaptive(_) = session.plan {
-            let class = &trace.classes[session.class as usize];
-            ideal::watch(&session.plan, class, &mut |sent| {
-                note(sent.object, sent.range);
-            });
-        }
-    }
-    let mut asked: Vec<_> = asked.into_iter().collect();
-    asked.sort_by_key(|(_, (times, first))| (core::cmp::Reverse(*times), *first));
-    let count = usize::try_from(count).unwrap_or(usize::MAX);
-    asked.into_iter().take(count).map(|(key, _)| key).collect()
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
-use std::string::ToString as _;
+use std::string::{String, ToString as _};
 
 use headlong_random::Empirical;
 
 use super::*;
 use crate::Dialect;
+use crate::trace::Warming;
 
 fn with(name: &str, overrides: &[(&str, &str)]) -> Specification {
     let overrides: Vec<(String, String)> = overrides

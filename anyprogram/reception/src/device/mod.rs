@@ -11,31 +11,31 @@
 //! What a program reads without waiting is told by notes: a request that nobody waits for, so that
 //! the engine knows how far the program is.
 
+mod message;
 mod streams;
 
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration as Wall, Instant as Clock};
 
 use headlong_engine::{
-    Command, Event, Identity, ReadCommand, ReadId, ReadOutcome, Request, RequestId, Shard, Slot,
+    Command, Event, Identity, ReadCommand, ReadId, ReadOutcome, Request, RequestId, Slot,
     StreamId, ViewerId,
 };
 use headlong_protocol::{Answer, FileKey};
 use headlong_units::{Duration, Instant};
 use serde_json::{Value, json};
 
-use crate::answering::Answering;
 use crate::describe::{Found, Question};
 use crate::file::{Open, Version, reopen};
 use crate::hold::Held;
-use crate::readers::{Done, Job, Readers, Run};
+use crate::readers::{Done, Job, Run};
 use crate::settings::Mode;
-use crate::status::Counters;
 use crate::stream::{InStream, Stream};
 use crate::waiting::AllWaiting;
+
+pub(crate) use message::{Ask, Describe, Message, Note, Start};
 
 /// How often files are looked at: whether they changed, went, or are read no more.
 const LOOK_INTERVAL: Wall = Wall::from_secs(1);
@@ -43,38 +43,6 @@ const LOOK_INTERVAL: Wall = Wall::from_secs(1);
 /// So far behind what was dropped, what is not locked is taken to be dropped, too. What is there
 /// all the same costs nothing to read.
 const LOST_BYTES: u64 = 8 << 20;
-
-/// What a program is about to read.
-#[derive(Debug)]
-pub(crate) struct Ask {
-    pub(crate) passed: OwnedFd,
-    pub(crate) version: Version,
-    pub(crate) uid: u32,
-    pub(crate) offset: u64,
-    pub(crate) length: u64,
-    pub(crate) answering: Answering,
-}
-
-/// What a program has read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Note {
-    pub(crate) file: FileKey,
-    pub(crate) uid: u32,
-    pub(crate) offset: u64,
-    pub(crate) length: u64,
-}
-
-/// What the thread is told.
-#[derive(Debug)]
-pub(crate) enum Message {
-    Ask(Box<Ask>),
-    Note(Note),
-    /// What files are one of, and where they lie.
-    Found(Found),
-    Done(Done),
-    /// How is it?
-    Show(Sender<Value>),
-}
 
 /// What a slot of the engine's memory stands for.
 #[derive(Debug)]
@@ -91,21 +59,6 @@ struct Outstanding {
     file: InStream,
     slots: Vec<Slot>,
     run: Run,
-}
-
-/// Whoever finds out about files.
-pub(crate) type Describe = Box<dyn Fn(Question) + Send>;
-
-/// What a thread is started with.
-pub(crate) struct Start {
-    pub(crate) name: String,
-    pub(crate) mode: Mode,
-    pub(crate) keep_open: Duration,
-    pub(crate) time_scale: u32,
-    pub(crate) shard: Shard,
-    pub(crate) readers: Readers,
-    pub(crate) describe: Describe,
-    pub(crate) counters: Arc<Counters>,
 }
 
 /// Everything that the thread owns.

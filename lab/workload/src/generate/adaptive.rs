@@ -7,7 +7,8 @@ use headlong_player::{Act, AdaptivePlan, Make, ObjectId, Place, Rendition, Segme
 use headlong_random::Generator;
 use headlong_units::{ByteRange, Duration};
 
-use super::{Director, Objects, happens};
+use super::objects::Objects;
+use super::{Director, happens};
 use crate::Form;
 use crate::catalogue::{Catalogue, Title};
 use crate::specification::{Start, bit_rate};

@@ -5,30 +5,29 @@
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
-use headlong_random::Empirical;
-use headlong_settings::{
-    Document, Kind, Mistakes, Place, Value, Wrong, choice, number, quote, seconds, size, text,
-    toml_line, whole,
-};
+use headlong_settings::{Document, Mistakes, Place};
 use headlong_units::nearest;
 
-use super::specification::{
-    Device, Form, Network, Rates, Rendition, Specification, Titles, Viewing, Visits,
-};
-use crate::specification::{
-    SESSIONS_MAX, TITLES_MAX, curve, document, is_of_phases, no_new_tables, read_only,
-};
-use crate::{Curve, preset};
+use super::specification::{Device, Network, Specification, Titles, Viewing, Visits};
+use crate::preset;
+use crate::specification::{SESSIONS_MAX, TITLES_MAX, document, is_of_phases, no_new_tables};
+
+mod empty;
+mod reading;
+mod visitor;
+mod writing;
+
+use empty::{empty, unknown_device};
+use visitor::Keys;
+use writing::Writer;
 
 /// What `model` says in a specification of this kind.
 pub const MODEL: &str = preset::PHASED_MODEL;
-/// Most files of a kind that a title may have.
-const RENDITIONS_MAX: usize = 64;
 /// Most types of devices; a log has a number for each.
 const DEVICES_MAX: usize = 1000;
 
@@ -72,10 +71,7 @@ impl Specification {
 
     /// The specification as TOML, which reads back as it was.
     pub fn to_toml(&self) -> String {
-        let mut writer = Writer {
-            text: String::new(),
-            section: String::new(),
-        };
+        let mut writer = Writer::default();
         let _ = writeln!(writer.text, "model = \"{MODEL}\"");
         visit(&mut self.clone(), &mut writer);
         writer.text
@@ -178,21 +174,6 @@ fn check(specification: &Specification, table: &mut Document) {
             }
         }
     }
-}
-
-/// Where values come from, or go to.
-trait Keys {
-    fn text(&mut self, key: &str, value: &mut String);
-    fn number(&mut self, key: &str, value: &mut f64, from: f64, to: f64);
-    fn whole(&mut self, key: &str, value: &mut u64, from: u64, to: u64);
-    fn bytes(&mut self, key: &str, value: &mut u64, from: u64, to: u64);
-    fn seconds(&mut self, key: &str, value: &mut f64, from: f64, to: f64);
-    fn curve(&mut self, key: &str, value: &mut Empirical, from: f64, to: f64);
-    fn form(&mut self, key: &str, value: &mut Form);
-    fn content(&mut self, key: &str, is_separate: &mut bool);
-    fn rates(&mut self, key: &str, value: &mut Rates);
-    fn weights(&mut self, key: &str, value: &mut Vec<f64>);
-    fn renditions(&mut self, key: &str, value: &mut Vec<Rendition>);
 }
 
 /// All keys, in the order of the manual.
@@ -324,265 +305,4 @@ fn visit_device(device: &mut Device, keys: &mut impl Keys) {
     keys.seconds(&key("probe_time"), probe_s, 0.1, 3600.0);
     keys.number(&key("audio_probes"), audio_probes, 0.0, 100.0);
     keys.number(&key("resume_share"), resume_share, 0.0, 1.0);
-}
-
-const FORMS: [(&str, Form); 2] = [("chunk", Form::Chunk), ("open", Form::Open)];
-const CONTENTS: [(&str, bool); 2] = [("separate", true), ("combined", false)];
-const RATES: [(&str, Rates); 2] = [("several", Rates::Several), ("one", Rates::One)];
-
-/// Takes what is written, and rightly, to `value`.
-fn take<V: 'static>(document: &mut Document, key: &str, kind: &Kind<V>, value: &mut V) {
-    if let Some(read) = document.get(key, kind) {
-        *value = read;
-    }
-}
-
-impl Keys for Document {
-    fn text(&mut self, key: &str, value: &mut String) {
-        take(self, key, &text(), value);
-    }
-
-    fn number(&mut self, key: &str, value: &mut f64, from: f64, to: f64) {
-        take(self, key, &number().between(from, to), value);
-    }
-
-    fn whole(&mut self, key: &str, value: &mut u64, from: u64, to: u64) {
-        take(self, key, &whole().between(from, to), value);
-    }
-
-    fn bytes(&mut self, key: &str, value: &mut u64, from: u64, to: u64) {
-        take(self, key, &size().between(from, to), value);
-    }
-
-    fn seconds(&mut self, key: &str, value: &mut f64, from: f64, to: f64) {
-        take(self, key, &seconds().between(from, to), value);
-    }
-
-    fn curve(&mut self, key: &str, value: &mut Empirical, from: f64, to: f64) {
-        let law = curve(true).check(move |curve, _| {
-            let (least, most) = (curve.law.quantile(0.0), curve.law.quantile(1.0));
-            match least < from || most > to {
-                true => Err(format!(
-                    "goes from {least} to {most}; values lie from {from} to {to}"
-                )),
-                false => Ok(()),
-            }
-        });
-        if let Some(curve) = self.get(key, &law) {
-            *value = curve.law;
-        }
-    }
-
-    fn form(&mut self, key: &str, value: &mut Form) {
-        take(self, key, &choice(&FORMS), value);
-    }
-
-    fn content(&mut self, key: &str, is_separate: &mut bool) {
-        take(self, key, &choice(&CONTENTS), is_separate);
-    }
-
-    fn rates(&mut self, key: &str, value: &mut Rates) {
-        take(self, key, &choice(&RATES), value);
-    }
-
-    fn weights(&mut self, key: &str, value: &mut Vec<f64>) {
-        let form = "weights like [1, 0.5, 2], one for each part";
-        let weights = read_only(form, |value| {
-            let items = value.items().ok_or(Wrong::Unfit)?;
-            let weights = items.iter().map(|item| number().read(item));
-            let weights: Vec<f64> = weights.collect::<Result<_, _>>()?;
-            let sum: f64 = weights.iter().sum();
-            let is_good = sum > 0.0 && sum.is_finite() && weights.iter().all(|w| *w >= 0.0);
-            match is_good && weights.len() <= 100_000 {
-                true => Ok(weights),
-                false => Err(Wrong::Unfit),
-            }
-        });
-        take(self, key, &weights, value);
-    }
-
-    fn renditions(&mut self, key: &str, value: &mut Vec<Rendition>) {
-        let form = "[[kbps, share of titles that have it, weight], ...], bit rates ascending";
-        take(self, key, &read_only(form, renditions), value);
-    }
-}
-
-/// `[[kbps, share of titles, weight], ...]`.
-fn renditions(value: &Value) -> Result<Vec<Rendition>, Wrong> {
-    let items = value.items().ok_or(Wrong::Unfit)?;
-    if items.len() > RENDITIONS_MAX {
-        let count = items.len();
-        return Err(format!("has {count} bit rates; at most {RENDITIONS_MAX}").into());
-    }
-    let one = |item: &Value| {
-        let Some([kbps, share, weight]) = item.items() else {
-            return Err(Wrong::Unfit);
-        };
-        Ok(Rendition {
-            kbps: number().between(1.0, 1e7).read(kbps)? as u32,
-            titles_share: number().between(0.0, 1.0).read(share)?,
-            weight: number().between(0.0, 1e9).read(weight)?,
-        })
-    };
-    let all: Vec<Rendition> = items.iter().map(one).collect::<Result<_, _>>()?;
-    let is_ascending = all.windows(2).all(|pair| pair[0].kbps < pair[1].kbps);
-    is_ascending.then_some(all).ok_or(Wrong::Unfit)
-}
-
-/// Writes TOML.
-struct Writer {
-    text: String,
-    section: String,
-}
-
-impl Writer {
-    fn put(&mut self, key: &str, value: &str) {
-        toml_line(&mut self.text, &mut self.section, key, value);
-    }
-
-    fn list<T>(&mut self, key: &str, items: &[T], one: impl Fn(&T) -> String) {
-        let items: Vec<String> = items.iter().map(one).collect();
-        let joined = items.join(", ");
-        if joined.len() < 80 {
-            self.put(key, &format!("[{joined}]"));
-        } else {
-            self.put(key, &format!("[\n    {}\n]", items.join(",\n    ")));
-        }
-    }
-}
-
-impl Keys for Writer {
-    fn text(&mut self, key: &str, value: &mut String) {
-        self.put(key, &quote(value));
-    }
-
-    fn number(&mut self, key: &str, value: &mut f64, _: f64, _: f64) {
-        self.put(key, &value.to_string());
-    }
-
-    fn whole(&mut self, key: &str, value: &mut u64, _: u64, _: u64) {
-        self.put(key, &value.to_string());
-    }
-
-    fn bytes(&mut self, key: &str, value: &mut u64, _: u64, _: u64) {
-        self.put(key, &quote(&format!("{value}B")));
-    }
-
-    fn seconds(&mut self, key: &str, value: &mut f64, _: f64, _: f64) {
-        self.put(
-            key,
-            &quote(&format!("{}s", libm::round(*value * 1e6) / 1e6)),
-        );
-    }
-
-    fn curve(&mut self, key: &str, value: &mut Empirical, _: f64, _: f64) {
-        self.list(key, value.points(), |(value, share)| {
-            format!("[{value}, {share}]")
-        });
-    }
-
-    fn form(&mut self, key: &str, value: &mut Form) {
-        let name = FORMS.iter().find(|(_, form)| form == value);
-        self.put(key, &quote(name.map_or("chunk", |(name, _)| name)));
-    }
-
-    fn content(&mut self, key: &str, is_separate: &mut bool) {
-        let name = CONTENTS.iter().find(|(_, content)| content == is_separate);
-        self.put(key, &quote(name.map_or("separate", |(name, _)| name)));
-    }
-
-    fn rates(&mut self, key: &str, value: &mut Rates) {
-        let name = RATES.iter().find(|(_, rates)| rates == value);
-        self.put(key, &quote(name.map_or("several", |(name, _)| name)));
-    }
-
-    fn weights(&mut self, key: &str, value: &mut Vec<f64>) {
-        self.list(key, value, ToString::to_string);
-    }
-
-    fn renditions(&mut self, key: &str, value: &mut Vec<Rendition>) {
-        self.list(key, value, |one| {
-            format!("[{}, {}, {}]", one.kbps, one.titles_share, one.weight)
-        });
-    }
-}
-
-/// A curve of one value, which a constant always is.
-fn constant(value: f64) -> Empirical {
-    Curve::constant(value).law
-}
-
-/// What a specification is before the first text was read: every value is in its bounds.
-fn empty() -> Specification {
-    Specification {
-        name: "unnamed".to_owned(),
-        catalogue: Titles {
-            seed: 1,
-            count: 1,
-            zipf_alpha: 0.0,
-            head_titles: 0,
-            head_factor: 1.0,
-            durations: constant(3600.0),
-            duration_weights: vec![1.0],
-            drives: 1,
-            segment_s: 2.0,
-            segment_variation: 0.0,
-            rate_variation: 0.0,
-            table_entry_bytes: 0.0,
-            rates: Rates::Several,
-            renditions: [Vec::new(), Vec::new(), Vec::new()],
-        },
-        sessions: Visits {
-            count: 1,
-            length_s: 86_400.0,
-            arrivals: vec![1.0],
-        },
-        viewing: Viewing {
-            start: constant(0.0),
-            glance_share: 0.0,
-            glance_s: constant(10.0),
-            stay: constant(1.0),
-            skips_per_hour: 0.0,
-            skip_s: constant(60.0),
-            pauses_per_hour: 0.0,
-            pause_at_start: 0.0,
-            pause_s: constant(60.0),
-            changes_per_hour: 0.0,
-            up_share: 0.0,
-            down_share: 0.0,
-            cautious_share: 0.0,
-        },
-        network: Network {
-            headroom: constant(4.0),
-            delay_s: 0.05,
-            transient_share: 1.0,
-        },
-        devices: Vec::new(),
-    }
-}
-
-fn unknown_device() -> Device {
-    Device {
-        name: String::new(),
-        share: 1.0,
-        is_separate: true,
-        form: Form::Chunk,
-        audio_form: Form::Chunk,
-        both_share: 0.0,
-        kbps_max: 10_000_000,
-        request_s: 2.0,
-        part_bytes_max: 512 * 1024,
-        connections: 1,
-        audio_request_s: 16.0,
-        buffer_s: 120.0,
-        audio_buffer_s: 120.0,
-        spacing_s: 4.0,
-        audio_spacing_s: 16.0,
-        table_bytes: 0,
-        probes_first: 4.0,
-        probes_next: 2.0,
-        probe_s: 6.0,
-        audio_probes: 0.0,
-        resume_share: 0.0,
-    }
 }

@@ -7,9 +7,10 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::arrivals::Arrivals;
 use super::asking::Request;
 use super::catalogue::Catalogue;
-use super::session::{Arrivals, Director, Session};
+use super::session::{Director, Session};
 use super::specification::Specification;
 
 /// One line of a request log.

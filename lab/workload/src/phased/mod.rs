@@ -10,8 +10,10 @@
 //! and the seed alone; memory grows with the sessions under way, not with the length of the log;
 //! requests come in the order of their completion, as in a log.
 
+mod arrivals;
 mod asking;
 mod catalogue;
+mod correcting;
 mod fit;
 mod keys;
 mod log;
@@ -19,6 +21,7 @@ mod measure;
 mod play;
 mod session;
 mod specification;
+mod visit;
 
 pub use headlong_chains::Kind;
 

@@ -1,0 +1,121 @@
+//! What a viewer asks of a disk, and what its shard is told of who asks: [`Shared`] is what all disks of a
+//! server have in common.
+
+use std::collections::VecDeque;
+
+use headlong_engine::{ConnectionId, Extent, Hints, Identity as Who, PartSpec, StreamId, ViewerId};
+use headlong_http::Pace;
+use headlong_player::ObjectId;
+use headlong_units::{BitRate, ByteRange};
+use headlong_workload::Identity;
+
+use crate::flash_kept::key_of;
+use crate::histogram::Histogram;
+use crate::layout::Place;
+use crate::origin::{Asker, Outcome};
+use crate::setup::Setup;
+use crate::tier::Tier;
+
+/// What all disks of a server have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) tier: Option<Tier>,
+    pub(crate) outcomes: VecDeque<Outcome>,
+    /// From asking until the first piece was there.
+    pub(crate) waits: Histogram,
+    pub(crate) pace: Pace,
+    pub(crate) identity: Identity,
+    pub(crate) bit_rates_known: bool,
+    pub(crate) bit_rates_told: Vec<(BitRate, BitRate)>,
+    pub(crate) checked: bool,
+}
+
+/// What a viewer asks of one file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asking<'p> {
+    pub(crate) object: ObjectId,
+    pub(crate) place: &'p Place,
+    /// All of it if `None`.
+    pub(crate) range: Option<ByteRange>,
+}
+
+/// Streams of titles in several files are numbered from here, others by the object.
+const TITLES_FROM: u64 = 1 << 40;
+
+/// The files of a stream: a file alone, or all of the title's, as its playlist says.
+pub(crate) fn parts_of(place: &Place) -> Vec<PartSpec> {
+    let part = |(physical, size_bytes)| PartSpec {
+        size_bytes,
+        extents: vec![Extent {
+            offset: 0,
+            physical,
+            length: size_bytes,
+        }],
+        flash_key: Some(key_of(physical)),
+        is_absent: false,
+    };
+    match &place.part {
+        Some(title) => title.all().map(part).collect(),
+        None => vec![part((place.physical, place.size_bytes))],
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(tier: Option<Tier>, setup: &Setup) -> Self {
+        Self {
+            tier,
+            outcomes: VecDeque::new(),
+            waits: Histogram::default(),
+            pace: setup.pace,
+            identity: setup.identity,
+            bit_rates_known: setup.bit_rates_known,
+            bit_rates_told: setup.bit_rates_told.clone(),
+            checked: setup.checked,
+        }
+    }
+
+    /// What a shard sees of who asks; without a session id, all come from one address.
+    pub(crate) fn who(&self, asker: Asker) -> Who {
+        let number = u64::from(asker.session);
+        match self.identity {
+            Identity::Sid | Identity::Cmcd => Who::Named(ViewerId(number)),
+            Identity::Connection | Identity::None => Who::Unnamed {
+                origin: ViewerId(0),
+                connection: (self.identity == Identity::Connection).then_some(ConnectionId(number)),
+            },
+        }
+    }
+
+    /// What a player says of itself beside its name.
+    pub(crate) fn hints(&self, place: &Place) -> Hints {
+        let bit_rate = place.bit_rate;
+        Hints {
+            bit_rate: bit_rate.filter(|_| self.identity == Identity::Cmcd),
+            ..Hints::default()
+        }
+    }
+
+    /// What a shard is told of a title's bit rate.
+    pub(crate) fn bit_rate_told(&self, bit_rate: Option<BitRate>) -> Option<BitRate> {
+        let bit_rate = bit_rate.filter(|_| self.bit_rates_known)?;
+        let mut told = self.bit_rates_told.iter();
+        let told = told.find(|(true_rate, _)| *true_rate == bit_rate);
+        Some(told.map_or(bit_rate, |(_, told)| *told))
+    }
+}
+
+impl Asking<'_> {
+    /// The bytes that are there of those.
+    pub(crate) fn wanted(&self) -> ByteRange {
+        let whole = ByteRange::new(0, self.place.size_bytes);
+        self.range.map_or(whole, |range| range.intersection(whole))
+    }
+
+    /// The stream of the file, and which of its parts it is.
+    pub(crate) fn stream(&self) -> (StreamId, u32) {
+        match &self.place.part {
+            Some(part) => (StreamId(TITLES_FROM + u64::from(part.title)), part.number),
+            None => (StreamId(u64::from(self.object.0)), 0),
+        }
+    }
+}

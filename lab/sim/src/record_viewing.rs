@@ -1,0 +1,69 @@
+//! What viewers saw, as it stands in the record of a run.
+
+use serde::{Deserialize, Serialize};
+
+use crate::figures::{Spread, ratio, round};
+use crate::measure::Viewing;
+
+/// What viewers of one network class saw.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Viewed {
+    /// Name of the class.
+    pub class: String,
+    /// Sessions.
+    pub sessions: u64,
+    /// Of those, sessions whose viewers did not wait any longer for the picture.
+    pub gave_up: u64,
+    /// From arrival until the picture moved.
+    pub startup_ms: Spread,
+    /// Sessions in which the picture stood still.
+    pub stalled: u64,
+    /// How often it did.
+    pub stalls: u64,
+    /// Time for which it did, by that and the time that was played.
+    pub stall_ratio: f64,
+    /// Mean over sessions of the mean bit rate of what came; nothing if it is known of none.
+    pub kbps_mean: Option<f64>,
+    /// Changes of bit rate in a session, on average.
+    pub switches_mean: f64,
+}
+
+impl Viewed {
+    pub(crate) fn of(seen: &Viewing) -> Self {
+        let stalled_s = seen.stall_time.as_secs_f64();
+        let (rated, sum) = seen.bit_rates;
+        Self {
+            class: seen.class.clone(),
+            sessions: seen.sessions,
+            gave_up: seen.gave_up,
+            startup_ms: Spread::of(&seen.startup),
+            stalled: seen.stalled,
+            stalls: seen.stalls,
+            stall_ratio: ratio(stalled_s, stalled_s + seen.played.as_secs_f64()),
+            kbps_mean: (rated > 0).then(|| round(sum as f64 / rated as f64 / 1e3, 1)),
+            switches_mean: ratio(seen.switches as f64, seen.sessions as f64),
+        }
+    }
+
+    /// Names of what [`Self::line`] shows, above it.
+    pub fn heading() -> &'static str {
+        "  class         sessions gave_up startup_p50/p99_ms stalled stalls of_time     kbps switches"
+    }
+
+    /// One line for a person.
+    pub fn line(&self) -> String {
+        let startup = format!("{:.0}/{:.0}", self.startup_ms.p50, self.startup_ms.p99);
+        let kbps = self.kbps_mean;
+        let kbps = kbps.map_or("-".to_owned(), |kbps| format!("{kbps:.1}"));
+        format!(
+            "  {:<13} {:8} {:7} {startup:>18} {:7} {:6} {:6.2}% {kbps:>8} {:8.2}",
+            self.class,
+            self.sessions,
+            self.gave_up,
+            self.stalled,
+            self.stalls,
+            self.stall_ratio * 100.0,
+            self.switches_mean,
+        )
+    }
+}

@@ -1,0 +1,69 @@
+//! The server of a world and what its files lie on, made from the setup.
+
+use headlong_drive::{Drive, SECTOR_BYTES};
+use headlong_engine::{EngineConfig, Shard};
+
+use crate::device::Device;
+use crate::disk::Disk;
+use crate::disk_server::DiskServer;
+use crate::layout::{Disks, Layout};
+use crate::origin::Origin;
+use crate::server::Server;
+use crate::setup::{ServerKind, Setup, SetupError};
+use crate::tier::Tier;
+use crate::vanilla::Vanilla;
+
+/// What files come to lie on. One that is smaller than the others decides for all.
+pub(super) fn disks_of(drives: &[Box<dyn Drive>], setup: &Setup) -> Disks {
+    let sectors = drives.iter().map(|drive| drive.capacity_sectors()).min();
+    Disks {
+        count: drives.len() as u32,
+        capacity_bytes: sectors.unwrap_or(0) * SECTOR_BYTES,
+        placement: setup.placement,
+    }
+}
+
+/// The server, with its disks.
+pub(super) fn origin(
+    setup: &Setup,
+    layout: Layout,
+    drives: Vec<Box<dyn Drive>>,
+) -> Result<Box<dyn Origin>, SetupError> {
+    let count = drives.len() as u64;
+    let device = |drive| Device::new(drive, setup.queue_depth, setup.turnaround);
+    let mut devices = drives.into_iter().map(device);
+    Ok(match &setup.server {
+        ServerKind::Headlong if count == 0 => return Err(SetupError::NoDisk),
+        ServerKind::Headlong => {
+            let config = EngineConfig {
+                request_bytes_max: setup.request_bytes_max,
+                // As the server shares it out.
+                memory_bytes: setup.engine.memory_bytes / count,
+                ..setup.engine
+            };
+            let mut shards = Vec::new();
+            for _ in 0..count {
+                shards.push(Shard::new(config)?);
+            }
+            let flash = setup.flash.as_ref();
+            let is_restarted = setup.restart.is_some();
+            let tier = flash.map(|flash| Tier::attach(&mut shards, flash, is_restarted));
+            let disks = (0..).zip(shards.into_iter().zip(devices));
+            let disks = disks.map(|(number, (shard, device))| {
+                let disk = Disk::new(device, setup.request_bytes_max);
+                DiskServer::new(number, shard, disk)
+            });
+            Box::new(Server::new(
+                disks.collect(),
+                tier.transpose()?,
+                layout,
+                setup,
+            ))
+        }
+        ServerKind::Vanilla(vanilla) => match (devices.next(), devices.next()) {
+            (Some(device), None) => Box::new(Vanilla::new(vanilla, layout, device)),
+            (None, _) => return Err(SetupError::NoDisk),
+            _ => return Err(SetupError::OneDisk("a vanilla server")),
+        },
+    })
+}

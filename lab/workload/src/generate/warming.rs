@@ -1,0 +1,41 @@
+//! What a cache is filled with before anything counts.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use headlong_player::Plan;
+
+use crate::ideal;
+use crate::trace::{Trace, Warming};
+
+/// The `count` most often asked ranges; of equally many, those asked for first. Of players that adapt,
+/// those that they would ask a server for that takes no time.
+pub(super) fn warming(trace: &Trace, count: u64) -> Vec<Warming> {
+    if count == 0 {
+        return Vec::new();
+    }
+    let mut asked: BTreeMap<Warming, (u64, usize)> = BTreeMap::new();
+    let mut index = 0;
+    let mut note = |object, range| {
+        asked
+            .entry(Warming { object, range })
+            .or_insert((0, index))
+            .0 += 1;
+        index += 1;
+    };
+    for session in &trace.sessions {
+        for call in session.calls() {
+            note(call.object, call.range);
+        }
+        if let Plan::Adaptive(_) = session.plan {
+            let class = &trace.classes[session.class as usize];
+            ideal::watch(&session.plan, class, &mut |sent| {
+                note(sent.object, sent.range);
+            });
+        }
+    }
+    let mut asked: Vec<_> = asked.into_iter().collect();
+    asked.sort_by_key(|(_, (times, first))| (core::cmp::Reverse(*times), *first));
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    asked.into_iter().take(count).map(|(key, _)| key).collect()
+}

@@ -1,0 +1,54 @@
+//! When sessions of a log begin.
+
+use alloc::vec::Vec;
+
+use headlong_random::{Empirical, Generator};
+
+use super::specification::Specification;
+
+/// Arrivals in order: order statistics of a density that is even within each part.
+pub(super) struct Arrivals {
+    generator: Generator,
+    left: u64,
+    sum: f64,
+    total: f64,
+    law: Option<Empirical>,
+}
+
+impl Arrivals {
+    pub(super) fn new(specification: &Specification, seed: u64) -> Self {
+        let visits = &specification.sessions;
+        let generator = Generator::new(seed).fork("phased arrivals");
+        let weight: f64 = visits.arrivals.iter().sum();
+        let part = visits.length_s / visits.arrivals.len().max(1) as f64;
+        let (mut points, mut sum) = (Vec::from([(0.0, 0.0)]), 0.0);
+        for (index, share) in visits.arrivals.iter().enumerate() {
+            sum += share / weight;
+            points.push(((index + 1) as f64 * part, libm::fmin(sum, 1.0)));
+        }
+        if let Some(last) = points.last_mut() {
+            last.1 = 1.0;
+        }
+        // The gaps of a Poisson process, divided by their sum, are those of sorted even draws.
+        let mut all = generator.clone();
+        let total = (0..=visits.count).map(|_| all.exponential(1.0)).sum();
+        Self {
+            generator,
+            left: visits.count,
+            sum: 0.0,
+            total,
+            law: Empirical::new(points).ok(),
+        }
+    }
+}
+
+impl Iterator for Arrivals {
+    type Item = f64;
+
+    fn next(&mut self) -> Option<f64> {
+        self.left = self.left.checked_sub(1)?;
+        self.sum += self.generator.exponential(1.0);
+        let share = self.sum / self.total;
+        Some(self.law.as_ref().map_or(0.0, |law| law.quantile(share)))
+    }
+}

@@ -1,0 +1,94 @@
+//! What a specification is before anything was read.
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use headlong_random::Empirical;
+
+use crate::Curve;
+use crate::phased::specification::{
+    Device, Form, Network, Rates, Specification, Titles, Viewing, Visits,
+};
+
+/// A curve of one value, which a constant always is.
+fn constant(value: f64) -> Empirical {
+    Curve::constant(value).law
+}
+
+/// What a specification is before the first text was read: every value is in its bounds.
+pub(super) fn empty() -> Specification {
+    Specification {
+        name: "unnamed".to_owned(),
+        catalogue: Titles {
+            seed: 1,
+            count: 1,
+            zipf_alpha: 0.0,
+            head_titles: 0,
+            head_factor: 1.0,
+            durations: constant(3600.0),
+            duration_weights: vec![1.0],
+            drives: 1,
+            segment_s: 2.0,
+            segment_variation: 0.0,
+            rate_variation: 0.0,
+            table_entry_bytes: 0.0,
+            rates: Rates::Several,
+            renditions: [Vec::new(), Vec::new(), Vec::new()],
+        },
+        sessions: Visits {
+            count: 1,
+            length_s: 86_400.0,
+            arrivals: vec![1.0],
+        },
+        viewing: Viewing {
+            start: constant(0.0),
+            glance_share: 0.0,
+            glance_s: constant(10.0),
+            stay: constant(1.0),
+            skips_per_hour: 0.0,
+            skip_s: constant(60.0),
+            pauses_per_hour: 0.0,
+            pause_at_start: 0.0,
+            pause_s: constant(60.0),
+            changes_per_hour: 0.0,
+            up_share: 0.0,
+            down_share: 0.0,
+            cautious_share: 0.0,
+        },
+        network: Network {
+            headroom: constant(4.0),
+            delay_s: 0.05,
+            transient_share: 1.0,
+        },
+        devices: Vec::new(),
+    }
+}
+
+/// A device of which nothing was read yet.
+pub(super) fn unknown_device() -> Device {
+    Device {
+        name: String::new(),
+        share: 1.0,
+        is_separate: true,
+        form: Form::Chunk,
+        audio_form: Form::Chunk,
+        both_share: 0.0,
+        kbps_max: 10_000_000,
+        request_s: 2.0,
+        part_bytes_max: 512 * 1024,
+        connections: 1,
+        audio_request_s: 16.0,
+        buffer_s: 120.0,
+        audio_buffer_s: 120.0,
+        spacing_s: 4.0,
+        audio_spacing_s: 16.0,
+        table_bytes: 0,
+        probes_first: 4.0,
+        probes_next: 2.0,
+        probe_s: 6.0,
+        audio_probes: 0.0,
+        resume_share: 0.0,
+    }
+}

@@ -1,0 +1,27 @@
+//! What goes through all keys, and the names of values that have one.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use headlong_random::Empirical;
+
+use crate::phased::specification::{Form, Rates, Rendition};
+
+/// Where values come from, or go to.
+pub(super) trait Keys {
+    fn text(&mut self, key: &str, value: &mut String);
+    fn number(&mut self, key: &str, value: &mut f64, from: f64, to: f64);
+    fn whole(&mut self, key: &str, value: &mut u64, from: u64, to: u64);
+    fn bytes(&mut self, key: &str, value: &mut u64, from: u64, to: u64);
+    fn seconds(&mut self, key: &str, value: &mut f64, from: f64, to: f64);
+    fn curve(&mut self, key: &str, value: &mut Empirical, from: f64, to: f64);
+    fn form(&mut self, key: &str, value: &mut Form);
+    fn content(&mut self, key: &str, is_separate: &mut bool);
+    fn rates(&mut self, key: &str, value: &mut Rates);
+    fn weights(&mut self, key: &str, value: &mut Vec<f64>);
+    fn renditions(&mut self, key: &str, value: &mut Vec<Rendition>);
+}
+
+pub(super) const FORMS: [(&str, Form); 2] = [("chunk", Form::Chunk), ("open", Form::Open)];
+pub(super) const CONTENTS: [(&str, bool); 2] = [("separate", true), ("combined", false)];
+pub(super) const RATES: [(&str, Rates); 2] = [("several", Rates::Several), ("one", Rates::One)];
