@@ -13,8 +13,10 @@
 
 mod admin;
 mod agree;
+mod attempt;
 mod climb;
 pub mod command;
+mod command_lines;
 mod compare;
 mod diffs;
 mod disk_trace;
@@ -36,6 +38,7 @@ mod same_run;
 mod search;
 mod search_driver;
 mod servers;
+mod verdict;
 mod virtual_command;
 mod virtual_run;
 mod words;

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use crate::command_lines::{ADMIN_PORT, PORT, SSD_POINT, generate_words, load_words, stretches};
 use crate::experiment::{Cell, Experiment};
 use crate::rig::{Disk, DiskSetup, Holds, SsdSetup, missing};
-use crate::run::{ADMIN_PORT, PORT, SSD_POINT, generate_words, load_words, stretches};
 use crate::servers::{self, CacheSpace, Place, Pool, pool_launch};
 
 /// Stands for the folder of the bench, whose name is not known before it is made.

@@ -169,8 +169,9 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
     pub fn search(&mut self, cell: &Cell, start: f64, repeat: u32) -> Result<Limit, RigError> {
         self.progress.begin(cell);
         let first_seed = self.experiment.seed + u64::from(repeat) * SEEDS_PER_REPEAT;
-        if let Some(climb) = self.experiment.climb {
-            return self.climb(cell, climb.from, (repeat, first_seed));
+        if self.experiment.climb.is_some() {
+            let from = self.experiment.first_rate(cell);
+            return self.climb(cell, from, (repeat, first_seed));
         }
         let rules = self.experiment.search;
         let make = |probes: &[Probe]| {
@@ -240,6 +241,7 @@ struct Progress {
     begun: usize,
     made: u32,
     run_guess: Duration,
+    runs_guess: f64,
 }
 
 impl Progress {
@@ -252,6 +254,7 @@ impl Progress {
             begun: 0,
             made: 0,
             run_guess: run_guess + RUN_OVERHEAD,
+            runs_guess: experiment.climb.map_or(PROBES_GUESS, |_| 1.0),
         }
     }
 
@@ -269,7 +272,7 @@ impl Progress {
     fn left(&self) -> Duration {
         let done = self.begun.saturating_sub(1);
         let (per_search, per_run) = match (done, self.made) {
-            (0, _) | (_, 0) => (PROBES_GUESS, self.run_guess),
+            (0, _) | (_, 0) => (self.runs_guess, self.run_guess),
             (done, made) => {
                 let made = f64::from(made);
                 (made / done as f64, self.started.elapsed().div_f64(made))

@@ -11,9 +11,9 @@ pub struct Climb {
     /// How long caches are filled before anything counts.
     #[serde(rename = "fill_s", serialize_with = "as_seconds")]
     pub fill: Duration,
-    /// What viewers ask for meanwhile, in bytes of a second.
+    /// What viewers ask for meanwhile, in bytes of a second; less where the first step is lower.
     pub fill_rate: f64,
-    /// The first step.
+    /// The first step, unless the server's `rate_start` says another.
     pub from: f64,
     /// How much higher each next step is, as a share.
     pub step: f64,
@@ -48,6 +48,16 @@ impl Climb {
     /// What is offered in a step, from 0, in bytes of a second.
     pub fn rate(&self, step: u32) -> f64 {
         self.from * (1.0 + self.step).powi(step as i32)
+    }
+
+    /// The same with another first step; one that is lower comes with a lower rate of filling, so that
+    /// a slow server is not behind before anything counts.
+    pub fn starting_at(self, from: f64) -> Self {
+        Self {
+            fill_rate: self.fill_rate * (from / self.from).min(1.0),
+            from,
+            ..self
+        }
     }
 
     /// The filling and then all steps: what is offered, for how long.

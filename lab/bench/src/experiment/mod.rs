@@ -458,10 +458,11 @@ impl Default for Apache {
 }
 
 impl Experiment {
-    /// What the first run of a pair offers, in bytes of a second.
+    /// What the first run of a pair offers, in bytes of a second; with a climb, its first step.
     pub fn first_rate(&self, cell: &Cell) -> f64 {
-        self.climb
-            .map_or_else(|| cell.rate_start(), |climb| climb.from)
+        let said = cell.server.rate_start.get(&cell.workload_name).copied();
+        let climb = self.climb.map(|climb| said.unwrap_or(climb.from));
+        climb.unwrap_or_else(|| cell.rate_start())
     }
 
     /// The named server under the named workload.

@@ -106,6 +106,21 @@ fn a_rate_that_rises_says_how_long_a_run_is() {
     assert_eq!(phases(true).measured, Duration::from_secs(40));
     let climb = load(false).expect("right").climb.expect("it is there");
     assert_eq!(climb.rate(2), 22.5 * 1_048_576.0);
+    let own = "[server.slow]\nkind = \"nginx\"\nrate_start = { sd = \"4MiB/s\" }\n";
+    let with_own = read(&format!("{text}{own}")).expect("right");
+    let first = |server| {
+        let cell = with_own
+            .cell(Some(server), Some("sd"))
+            .expect("it is there");
+        with_own.first_rate(&cell) / 1_048_576.0
+    };
+    assert_eq!((first("nginx"), first("slow")), (10.0, 4.0));
+    let filled = climb.starting_at(first("slow") * 1_048_576.0).stretches()[0].0;
+    assert_eq!(
+        filled,
+        2.0 * 1_048_576.0,
+        "two fifths, as the first step is"
+    );
     let both = format!("{text}[phases]\nramp_up = \"5s\"\n");
     let mistakes = read(&both).expect_err("wrong").to_string();
     assert!(mistakes.contains("phases"), "{mistakes}");

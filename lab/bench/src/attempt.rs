@@ -1,0 +1,310 @@
+//! One run on its way: the server is started with what is beside it, the viewers come and go, and what
+//! they, the drives and the processors did is gathered.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration as WallDuration, Instant};
+
+use crate::admin;
+use crate::climb::{Climbed, Look, Sums};
+use crate::command_lines::{ADMIN_PORT, PORT, load_words};
+use crate::disk_trace::DiskPattern;
+use crate::experiment::{Cell, Experiment};
+use crate::facts::{CpuUse, CpuWatch, Watched};
+use crate::load_result::LoadResult;
+use crate::record::{DiskFacts, ServerFacts};
+use crate::rig::{
+    Disk, Group, Guard, Output, PrivateNetwork, Process, RigError, Ssd, Start, is_mounted,
+    make_folder, with_path,
+};
+use crate::servers::{self, Launch, Listens, Place, Status};
+
+/// A server scans 28,000 files before it listens.
+const START_PATIENCE: WallDuration = WallDuration::from_secs(120);
+/// Beyond the time a run must take.
+const END_PATIENCE: WallDuration = WallDuration::from_secs(300);
+const LOOK_INTERVAL: WallDuration = WallDuration::from_millis(500);
+const POLL: WallDuration = WallDuration::from_millis(25);
+
+/// What was seen in a run.
+pub(crate) struct Seen {
+    pub(crate) load: LoadResult,
+    pub(crate) load_died: Option<String>,
+    pub(crate) server: ServerFacts,
+    pub(crate) disk: DiskFacts,
+    pub(crate) climbed: Option<Climbed>,
+    pub(crate) cpu: CpuUse,
+}
+
+/// A server, and what is beside it.
+struct Serving {
+    server: Process,
+    reader: Option<Process>,
+    cache: Option<Process>,
+    front: Option<Process>,
+    status: Status,
+}
+
+impl Serving {
+    /// How one of them ended, if it has.
+    fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        let beside = [&mut self.reader, &mut self.cache, &mut self.front];
+        let mut beside = beside.into_iter().map(Option::as_mut);
+        let beside = beside.find_map(|process| process.and_then(Process::ended));
+        self.server.ended().or(beside)
+    }
+}
+
+/// One run on its way.
+pub(crate) struct Attempt<'a> {
+    pub(crate) experiment: &'a Experiment,
+    pub(crate) guard: &'a Guard,
+    pub(crate) network: &'a PrivateNetwork,
+    pub(crate) disk: &'a mut Disk,
+    pub(crate) ssd: Option<Ssd>,
+    pub(crate) headlong: &'a Path,
+    pub(crate) folder: &'a Path,
+    pub(crate) commands: Vec<String>,
+    pub(crate) files: BTreeMap<String, String>,
+}
+
+impl Attempt<'_> {
+    /// Starts the server, then the viewers, and waits until they have left.
+    ///
+    /// # Errors
+    /// If the machine failed.
+    pub(crate) fn make(
+        &mut self,
+        cell: &Cell,
+        group_name: &str,
+        (rate, trace): (f64, &Path),
+        ends_at_failure: bool,
+    ) -> Result<Seen, RigError> {
+        let group = Group::make(self.guard, group_name, self.experiment.memory)?;
+        let mut serving = self.start_server(cell, &group)?;
+        let disk_trace = self.folder.join("disk-trace");
+        self.disk.begin(&disk_trace)?;
+        if let Some(ssd) = &mut self.ssd {
+            ssd.begin()?;
+        }
+        let result = self.folder.join("load.json");
+        let words = load_words(
+            self.experiment,
+            self.headlong,
+            trace,
+            &result,
+            ends_at_failure,
+        );
+        self.commands.push(words.join(" "));
+        let start = Start {
+            network: Some(self.network.process()),
+            ..Start::PLAIN
+        };
+        let mut load = Process::start(self.guard, start, &words, Output::Kept)?;
+        load.drain();
+        let (cpu, died, looks) = self.watch(&mut load, &mut serving, &group)?;
+        let memory = group.memory();
+        let told = match (&serving.status, &died) {
+            (Status::Nowhere, _) | (_, Some(_)) => None,
+            (Status::Http(path), None) => {
+                Some(admin::status(self.network.process(), ADMIN_PORT, path))
+            }
+            (Status::Reception(socket), None) => Some(admin::reception_status(socket)),
+            (Status::Mount(point), None) => Some(admin::mount_status(point)),
+        };
+        let counters = self.disk.end()?;
+        let ssd_counters = self.ssd.as_mut().map(Ssd::end).transpose()?;
+        // A cache is what viewers ask, so its words tell why they failed.
+        let cache_words = serving.cache.as_mut().map(|cache| {
+            cache.stop();
+            cache.last_words()
+        });
+        // Before the server, so that nobody is told of one that is gone.
+        if let Some(front) = &mut serving.front {
+            front.stop();
+        }
+        let mut server = serving.server;
+        server.stop();
+        let reader_words = serving.reader.as_mut().map(|reader| {
+            reader.stop();
+            reader.last_words()
+        });
+        let phases = &self.experiment.phases;
+        let until = headlong_units::Duration(phases.ramp_up.0 + phases.measured.0);
+        let pattern = DiskPattern::read(&disk_trace, phases.ramp_up, until);
+        let load_died = load
+            .ended()
+            .filter(|status| !matches!(status.code(), Some(0 | 3 | 4)));
+        let load_result = LoadResult::read(&result);
+        let climbed = self.experiment.climb.map(|climb| {
+            let climb = climb.starting_at(rate);
+            let ssd_bytes = cell.flash.as_ref().and_then(|tier| tier.size_bytes);
+            Climbed::of(&climb, ssd_bytes, &looks, &load_result.whole)
+        });
+        Ok(Seen {
+            load: load_result,
+            load_died: load_died.map(|status| format!("{status}: {}", load.last_words())),
+            server: ServerFacts {
+                memory,
+                died,
+                last_words: (cache_words.into_iter())
+                    .chain(reader_words)
+                    .fold(server.last_words(), |all, more| all + &more),
+                status: told.unwrap_or_default(),
+            },
+            disk: DiskFacts {
+                counters,
+                pattern: pattern.map_err(|error| RigError::Failed {
+                    what: "reading the drive's trace".into(),
+                    words: error.to_string(),
+                })?,
+                ssd_counters,
+            },
+            climbed,
+            cpu,
+        })
+    }
+
+    fn start_server(&mut self, cell: &Cell, group: &Group) -> Result<Serving, RigError> {
+        let space = self.ssd.as_ref().map(Ssd::space).transpose()?.flatten();
+        let place = Place {
+            root: self.disk.root().to_path_buf(),
+            folder: self.folder.to_path_buf(),
+            port: PORT,
+            admin_port: ADMIN_PORT,
+            memory: self.experiment.memory,
+            time_scale: self.experiment.time_scale,
+            headlong: self.headlong.to_path_buf(),
+            front: cell.server.front,
+            preload: cell.server.preload,
+            mount: cell.server.mount,
+            reader: cell.server.reader.clone(),
+            flash: (self.ssd.as_ref())
+                .zip(cell.flash.clone())
+                .filter(|_| cell.server.cache.is_none())
+                .map(|(ssd, tier)| (ssd.device().to_path_buf(), tier)),
+            pool: self.disk.pool_of(self.ssd.as_ref().map(Ssd::device)),
+            cache: cell.server.cache.zip(space),
+        };
+        let launches = servers::launches(&cell.server.kind, &place);
+        let mut status = launches.server.status.clone();
+        let mut reader = None;
+        if let Some(launch) = launches.reader {
+            status = launch.status.clone();
+            reader = Some(self.start(launch, Some(group))?);
+        }
+        let server = self.start(launches.server, Some(group))?;
+        let cache = launches.cache.map(|launch| self.start(launch, Some(group)));
+        let cache = cache.transpose()?;
+        // A proxy has memory of its own.
+        let front = launches.front.map(|launch| self.start(launch, None));
+        Ok(Serving {
+            server,
+            reader,
+            cache,
+            front: front.transpose()?,
+            status,
+        })
+    }
+
+    /// Starts a program and waits until it serves.
+    fn start(&mut self, launch: Launch, group: Option<&Group>) -> Result<Process, RigError> {
+        for (path, text) in launch.files {
+            if let Some(around) = path.parent() {
+                make_folder(around)?;
+            }
+            std::fs::write(&path, &text).map_err(|error| RigError::io(path.display(), error))?;
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            self.files.insert(name.into_owned(), text);
+        }
+        if let Listens::Mount(point) = &launch.listens {
+            make_folder(point)?;
+        }
+        let mut words = with_path(launch.under);
+        words.extend(with_path(launch.command));
+        self.commands.push(words.join(" "));
+        let start = Start {
+            group: group.map(Group::folder),
+            network: Some(self.network.process()),
+            ..Start::PLAIN
+        };
+        let mut program = Process::start(self.guard, start, &words, Output::Kept)?;
+        program.drain();
+        let is_listening = || match &launch.listens {
+            Listens::Port(port) => {
+                self.network.is_listening(*port) && admin::answers(self.network.process(), *port)
+            }
+            Listens::Socket(path) => path.exists(),
+            Listens::Mount(point) => is_mounted(point),
+        };
+        program.wait_until(&words.join(" "), START_PATIENCE, is_listening)?;
+        Ok(program)
+    }
+
+    /// Until the viewers have left; what the CPU did, how the server died if it did, and what the
+    /// drives did meanwhile if the rate rises.
+    fn watch(
+        &mut self,
+        load: &mut Process,
+        serving: &mut Serving,
+        group: &Group,
+    ) -> Result<(CpuUse, Option<String>, Vec<Look>), RigError> {
+        let wall = |model: headlong_units::Duration| {
+            WallDuration::from_secs_f64(model.as_secs_f64() / f64::from(self.experiment.time_scale))
+        };
+        let phases = &self.experiment.phases;
+        let deadline = Instant::now() + 2 * wall(phases.whole()) + END_PATIENCE;
+        let mut cpu = CpuWatch::start();
+        let (began, mut looks) = (Instant::now(), Vec::new());
+        let mut next_look = Instant::now();
+        // Who comes in the ramp does not count, nor does what the drive did to him.
+        let mut ramp_end = Some(Instant::now() + wall(phases.ramp_up));
+        let mut died = None;
+        while load.ended().is_none() {
+            if let Some(status) = serving.ended() {
+                load.stop();
+                died = Some(status.to_string());
+                break;
+            }
+            if Instant::now() > deadline {
+                load.wait(WallDuration::ZERO)?;
+            }
+            if ramp_end.take_if(|end| Instant::now() >= *end).is_some() {
+                self.disk.forget_lateness()?;
+                if let Some(ssd) = &mut self.ssd {
+                    ssd.forget_lateness()?;
+                }
+            }
+            if Instant::now() >= next_look {
+                next_look += LOOK_INTERVAL;
+                if self.experiment.climb.is_some() {
+                    looks.push(self.look(began)?);
+                }
+                cpu.look(&Watched {
+                    server: group.processes(),
+                    load: load.id(),
+                    drive: self.disk.process(),
+                });
+            }
+            std::thread::sleep(POLL);
+        }
+        if self.experiment.climb.is_some() {
+            looks.push(self.look(began)?);
+        }
+        let from = wall(phases.ramp_up);
+        let cpu = cpu.between(from, from + wall(phases.measured));
+        Ok((cpu, died, looks))
+    }
+
+    /// What both drives have done since the viewers began.
+    fn look(&mut self, began: Instant) -> Result<Look, RigError> {
+        let disk = self.disk.counters()?;
+        let ssd = self.ssd.as_mut().map(Ssd::counters).transpose()?;
+        let wall = headlong_units::Duration(began.elapsed().as_nanos() as u64);
+        Ok(Look {
+            at: wall.times(u64::from(self.experiment.time_scale)),
+            disk: Sums::of(&disk),
+            ssd: ssd.as_ref().map(Sums::of),
+        })
+    }
+}

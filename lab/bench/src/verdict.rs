@@ -1,0 +1,84 @@
+//! Whether a run passed, failed, or says nothing because the machine was the limit.
+
+use crate::attempt::Seen;
+use crate::climb::Climbed;
+use crate::experiment::Experiment;
+use crate::punctual::Punctuality;
+use crate::record::{OutcomeName, Verdict};
+use crate::rig::QueueSettings;
+
+/// A machine busier than this may have held anything back.
+const MACHINE_SHARE_MAX: f64 = 0.9;
+
+/// Of what was seen, and of the drive's queue before and after.
+pub(crate) fn verdict(
+    experiment: &Experiment,
+    seen: &Seen,
+    before: &QueueSettings,
+    after: &QueueSettings,
+) -> Verdict {
+    let mut refused_because = seen.load.refused_because.clone();
+    let mut limit = None;
+    if let Some(how) = &seen.server.died {
+        refused_because.push(format!(
+            "the server ended during the run ({how}); its last words: {}",
+            seen.server.last_words
+        ));
+    }
+    if let Some(how) = &seen.load_died {
+        refused_because.push(format!("the load generator failed: {how}"));
+    }
+    if before != after {
+        refused_because.push(format!("the queue was changed during the run: {after:?}"));
+    }
+    let busy = seen.cpu.machine_share;
+    // Where rates rise until a drive can do no more, that it had no pause says what the limit was.
+    let was_drive = seen
+        .climbed
+        .as_ref()
+        .is_some_and(Climbed::was_limited_by_drive);
+    if busy > MACHINE_SHARE_MAX && !was_drive {
+        let text = format!("the machine's processors were {:.0} % busy", busy * 100.0);
+        limit = Some(text);
+    }
+    let punctuality = Punctuality::of(&seen.disk.counters);
+    let resolution = experiment.search.resolution;
+    let of_ssd = seen.disk.ssd_counters.as_ref().map(Punctuality::of);
+    let of_ssd = of_ssd.and_then(|ssd| ssd.complaint("SSD", resolution));
+    let of_drive = punctuality.complaint("drive", resolution);
+    limit = of_drive.or(of_ssd).or(limit);
+    let rules = &experiment.search;
+    let short = rules.quality.shortfall(&seen.load.viewed);
+    let has_failed = match &seen.climbed {
+        Some(climbed) => climbed.failed().is_some(),
+        None => seen.load.failure_share > rules.failures_max || !short.missed.is_empty(),
+    };
+    refused_because.extend(short.unknown);
+    // With a busy machine a pass is still a pass; a failure may not be the server's.
+    if has_failed && let Some(limit) = &limit {
+        refused_because.push(format!("{limit}; choose a smaller time scale"));
+    }
+    if !refused_because.is_empty() && limit.is_none() {
+        limit = Some(refused_because.join("; "));
+    }
+    let is_lost = match &seen.climbed {
+        // Its end is a failure; what counts is how far it came.
+        Some(climbed) => climbed.passed().is_none(),
+        None => has_failed,
+    };
+    let outcome = match (refused_because.is_empty(), is_lost) {
+        (false, _) => OutcomeName::Refused,
+        (true, true) => OutcomeName::Failed,
+        (true, false) => OutcomeName::Passed,
+    };
+    Verdict {
+        outcome,
+        refused_because,
+        limit,
+        failure_share: seen.load.failure_share,
+        ramp_failures: seen.load.ramp_failures,
+        missed: short.missed,
+        asked_for: seen.load.asked_for,
+        delivered: seen.load.delivered,
+    }
+}
