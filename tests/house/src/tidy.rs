@@ -4,6 +4,8 @@ use crate::source::{Source, lines_with, tokens};
 
 /// Longest file of code, in lines.
 pub const LINES_MAX: usize = 800;
+/// Longest file of Rust without its tests, in lines.
+pub const LINES_MAX_UNTESTED: usize = 500;
 
 /// Files that may hold unsafe code: one folder, or one file, for each reason.
 pub const UNSAFE_PLACES: &[&str] = &[
@@ -30,14 +32,27 @@ pub fn too_long(sources: &[Source]) -> Vec<String> {
     let long = sources.iter().filter(|source| is_code(source));
     long.filter_map(|source| {
         let lines = source.text.lines().count();
-        (lines > LINES_MAX).then(|| {
+        let before_tests = lines_before_tests(source).filter(|lines| *lines > LINES_MAX_UNTESTED);
+        let (lines, most, of) = match before_tests {
+            Some(lines) => (lines, LINES_MAX_UNTESTED, " before its tests"),
+            None => (lines, LINES_MAX, ""),
+        };
+        (lines > most).then(|| {
             format!(
-                "{}: {lines} lines, more than {LINES_MAX}; split it by a noun of its own",
+                "{}: {lines} lines{of}, more than {most}; split it by a noun of its own",
                 source.path
             )
         })
     })
     .collect()
+}
+
+/// Of Rust that is no test itself.
+fn lines_before_tests(source: &Source) -> Option<usize> {
+    let is_test = source.path.contains("tests/") || source.path.ends_with("tests.rs");
+    let is_rust = source.extension() == "rs" && !is_test;
+    let before = source.text.lines();
+    is_rust.then(|| before.take_while(|line| *line != "#[cfg(test)]").count())
 }
 
 /// Signs of unfinished work.
@@ -122,17 +137,22 @@ mod tests {
     }
 
     #[test]
-    fn a_file_may_have_eight_hundred_lines_and_not_one_more() {
+    fn a_file_may_have_eight_hundred_lines_and_rust_five_hundred_before_its_tests() {
+        let (whole, untested) = ("x\n".repeat(LINES_MAX), "x\n".repeat(LINES_MAX_UNTESTED));
         let files = [
-            source("a.rs", &"x\n".repeat(LINES_MAX)),
-            source("b.ts", &"x\n".repeat(LINES_MAX + 1)),
-            source("golden.txt", &"x\n".repeat(LINES_MAX + 1)),
+            source("a.ts", &whole),
+            source("b.ts", &format!("{whole}x\n")),
+            source("golden.txt", &format!("{whole}x\n")),
+            source("a.rs", &format!("{untested}#[cfg(test)]\nx\nx\n")),
+            source("b.rs", &format!("{untested}x\n#[cfg(test)]\n")),
+            source("b_tests.rs", &whole),
         ];
-        let wrong = too_long(&files);
-        assert_eq!(
-            wrong,
-            ["b.ts: 801 lines, more than 800; split it by a noun of its own"]
-        );
+        let remedy = "split it by a noun of its own";
+        let wrong = [
+            format!("b.ts: 801 lines, more than 800; {remedy}"),
+            format!("b.rs: 501 lines before its tests, more than 500; {remedy}"),
+        ];
+        assert_eq!(too_long(&files), wrong);
     }
 
     #[test]
