@@ -58,7 +58,7 @@ pub fn knobs() -> Rows<EngineConfig> {
     rows.add("chain_gap", time(), |c| &mut c.chain_gap,
         "Two requests of one viewer for one file belong to one chain if at most this far apart.");
     rows.add("patience", time(), |c| &mut c.patience,
-        "How long a viewer who is already playing may wait for bytes that are not in memory. A device that cannot keep to it refuses new viewers, if `admission` is `refuse`.");
+        "How long a viewer who is already playing may wait for bytes that are not in memory. A device that cannot keep to it refuses new viewers, if `admission` is `refuse`; as long as replies are taken quickly and nobody leaves while waiting, only beyond up to twice as long.");
     rows.add("startup_patience", time(), |c| &mut c.startup_patience,
         "The same for a viewer who starts, seeks, or says that it is about to run dry.");
     rows.add("pace_default", some_rate(), |c| &mut c.pace_default,

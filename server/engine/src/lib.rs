@@ -16,6 +16,7 @@ extern crate alloc;
 extern crate std;
 
 mod age;
+mod bearing;
 mod chain;
 mod chains;
 mod command;

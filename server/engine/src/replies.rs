@@ -32,6 +32,10 @@ pub(crate) struct Reply {
     /// Pieces handed out and not yet returned.
     pub(crate) sending: SmallVec<[Slot; SENT_AT_ONCE]>,
     waiting: Option<Waiting>,
+    /// When it was asked for.
+    begun: Instant,
+    /// How long it waited for pieces that are there now.
+    waited: Duration,
     /// Failed or cancelled: it only waits for its slots to come back.
     ended: bool,
 }
@@ -49,6 +53,7 @@ pub(crate) struct Waiting {
 impl Reply {
     /// A reply of `next..end` of a part.
     pub(crate) fn new(
+        now: Instant,
         chain: ChainId,
         (stream, part): (StreamId, u32),
         open_ended: bool,
@@ -63,8 +68,21 @@ impl Reply {
             end,
             sending: SmallVec::new(),
             waiting: None,
+            begun: now,
+            waited: Duration::ZERO,
             ended: false,
         }
+    }
+
+    /// How long it has waited for the device by now, in all.
+    pub(crate) fn waited(&self, now: Instant) -> Duration {
+        let waiting = self.waiting.map(|waiting| now.since(waiting.since));
+        self.waited + waiting.unwrap_or(Duration::ZERO)
+    }
+
+    /// How long it has been on its way by now, without waiting for the device.
+    pub(crate) fn took(&self, now: Instant) -> Duration {
+        now.since(self.begun) - self.waited(now)
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -152,9 +170,13 @@ impl Replies {
     }
 
     /// A piece is there: those who waited for it, in order of arrival, wait no more.
-    pub(crate) fn wake(&mut self, key: PieceKey) -> Vec<(RequestId, Waiting)> {
+    pub(crate) fn wake(&mut self, now: Instant, key: PieceKey) -> Vec<(RequestId, Waiting)> {
         let ids = self.waiters.remove(&key).unwrap_or_default();
-        let waited = |id: RequestId| Some((id, self.by_id.get_mut(&id)?.waiting.take()?));
+        let waited = |id: RequestId| {
+            let reply = self.by_id.get_mut(&id)?;
+            reply.waited = reply.waited(now);
+            Some((id, reply.waiting.take()?))
+        };
         ids.into_iter().filter_map(waited).collect()
     }
 
@@ -234,12 +256,12 @@ mod tests {
             for (now, (id, piece, what)) in (0..).zip(steps) {
                 let id = RequestId(id);
                 if replies.get(id).is_none() {
-                    replies.add(id, Reply::new(ChainId(0), (STREAM, 0), false, (0, 9)));
+                    replies.add(id, Reply::new(Instant(now), ChainId(0), (STREAM, 0), false, (0, 9)));
                 }
                 let waits = model.iter().any(|(_, of)| *of == id);
                 match what {
                     0 => {
-                        let woken = replies.wake((STREAM, piece));
+                        let woken = replies.wake(Instant(now), (STREAM, piece));
                         let woken: Vec<RequestId> = woken.into_iter().map(|(id, _)| id).collect();
                         let of_piece = model.iter().filter(|(of, _)| *of == piece);
                         let expected: Vec<RequestId> = of_piece.map(|(_, id)| *id).collect();

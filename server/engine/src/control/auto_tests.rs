@@ -141,8 +141,27 @@ fn evictions_shrink_the_pool_and_their_absence_restores_it() {
     let cautious = cut(&bench);
     assert!(cautious < before / 3 * 2, "{before} {cautious}");
     bench.evicted_percent = 0;
+    bench.unread_bytes = MEMORY / 5 * 4;
     bench.seconds(1_800);
     assert!(cut(&bench) > cautious * 3 / 2);
+}
+
+#[test]
+fn what_a_rush_had_evicted_is_forgotten_within_a_minute_where_memory_has_room() {
+    let cut_a_minute_after = |unread_bytes| {
+        let mut bench = Bench::new();
+        bench.chains = 2_000;
+        bench.unread_bytes = unread_bytes;
+        bench.seconds(60);
+        bench.evicted_percent = 5;
+        bench.seconds(30);
+        bench.evicted_percent = 0;
+        bench.seconds(60);
+        bench.controller.cut(8 * MIB, 2_000).expect("it looks")
+    };
+    let (full, roomy) = (MEMORY / 5 * 4, MEMORY / 10 * 7);
+    let (full, roomy) = (cut_a_minute_after(full), cut_a_minute_after(roomy));
+    assert!(roomy > full * 2, "{roomy} {full}");
 }
 
 /// 300 viewers of 2,000 kbps above a page cache, half of which is unread; they stay for long.

@@ -101,7 +101,7 @@ impl Shard {
 
     /// The piece that some replies wait for is there.
     pub(super) fn wake_waiters(&mut self, key: PieceKey, slot: Slot) {
-        for (id, waited) in self.replies.wake(key) {
+        for (id, waited) in self.replies.wake(self.now, key) {
             self.hand_out(id, slot, Some(waited));
             self.advance(id);
         }
@@ -235,6 +235,11 @@ impl Shard {
     /// [`Self::handle_sent`] as ever.
     pub fn handle_cancel(&mut self, now: Instant, id: RequestId) {
         self.begin(now);
+        if let Some(reply) = self.replies.get(id).filter(|reply| !reply.has_ended()) {
+            let waited = reply.waited(self.now);
+            let patience = self.config.patience;
+            self.bearing.record_left(self.now, waited, patience);
+        }
         self.end_request(id);
         self.finish();
     }
@@ -286,6 +291,9 @@ impl Shard {
         let Some(reply) = self.replies.remove(id) else {
             return;
         };
+        if !reply.has_ended() {
+            self.bearing.record_sent(reply.took(self.now));
+        }
         self.chains.end_request(self.now, reply.chain, id);
         let Some(chain) = self.chains.get(reply.chain) else {
             return;

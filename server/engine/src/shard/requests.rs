@@ -94,7 +94,7 @@ impl Shard {
             self.stats.bytes_requested += request.length;
         }
         let from = (request.stream, request.part);
-        let reply = Reply::new(chain, from, open_ended, (request.offset, end));
+        let reply = Reply::new(self.now, chain, from, open_ended, (request.offset, end));
         self.replies.add(id, reply);
         self.note_request(id, chain, &request, asked);
         self.advance(id);
@@ -166,7 +166,8 @@ impl Shard {
             return Ok(());
         }
         let waiting = self.queue.pressing();
-        let is_refused = self.load.refuses(self.now, waiting, self.config.patience);
+        let wait_max = self.bearing.wait_max(self.now, self.config.patience);
+        let is_refused = self.load.refuses(self.now, waiting, wait_max);
         if !is_refused || self.needs_no_device(request.stream) {
             return Ok(());
         }

@@ -15,6 +15,7 @@ use alloc::collections::VecDeque;
 
 use headlong_units::{Duration, Instant};
 
+use crate::bearing::Bearing;
 use crate::chains::Chains;
 use crate::command::{Command, Event};
 use crate::config::{ConfigError, EngineConfig, Retention};
@@ -64,6 +65,7 @@ pub struct Shard {
     pub(super) flash: Option<Flash>,
     pub(super) health: Health,
     pub(super) load: Load,
+    pub(super) bearing: Bearing,
     /// How many reads the device gets at once, within the settings.
     pub(super) interleaving: Interleaving,
     pub(super) control: Controller,
@@ -104,6 +106,7 @@ impl Shard {
             flash: None,
             health: Health::default(),
             load: Load::default(),
+            bearing: Bearing::default(),
             interleaving: Interleaving::default(),
             control: Controller::new(&config),
             depth: Depth::default(),

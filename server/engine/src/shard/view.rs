@@ -84,7 +84,8 @@ impl Shard {
     /// Whether new viewers are being refused.
     pub fn is_overloaded(&self) -> bool {
         let waiting = self.queue.pressing();
-        self.load.is_overloaded(waiting, self.config.patience)
+        let wait_max = self.bearing.wait_max(self.now, self.config.patience);
+        self.load.is_overloaded(waiting, wait_max)
     }
 
     /// Number of live chains.
