@@ -29,7 +29,10 @@ const LOADS: [f64; 6] = [1.0, 1.1, 1.25, 1.5, 2.0, 3.0];
 const WORKLOADS: [(&str, &str, f64); 2] = [("SD", "youtube-sd", 92.0), ("HD", "youtube-hd", 104.0)];
 const ADMISSIONS: [&str; 2] = ["refuse", "accept"];
 /// How viewers are told from one another: a name, and keys of the workload's specification.
-const IDENTITIES: [(&str, &[(&str, &str)]); 1] = [("session ids", &[])];
+const IDENTITIES: [(&str, &[(&str, &str)]); 2] = [
+    ("session ids", &[]),
+    ("what they read", &[("requests.identity", "none")]),
+];
 const DRIVE: &str = "wd-red-wd10efrx";
 /// Of a server with 4 GiB in all.
 const MEMORY_BYTES: u64 = 7 * GIB / 2;
@@ -205,19 +208,26 @@ fn axis<const N: usize>(name: &str, values: [&str; N]) -> Axis {
 /// The world of a preset with an identity and a rule of admission, by their names.
 fn point(preset: &str, identity: &str, admission: &str, effort: Effort) -> Point {
     let world = world(preset, identity, admission, effort);
-    let replay = format!("headlong simulate run {preset} --spread --engine admission={admission}");
+    let mut replay =
+        format!("headlong simulate run {preset} --spread --engine admission={admission}");
+    for (key, value) in keys(identity) {
+        replay += &format!(" --set {key}={value}");
+    }
     Point {
         values: [preset, identity, admission].map(str::to_owned).to_vec(),
         cell: VirtualCell::of_options(world, preset, &replay),
     }
 }
 
+/// Keys of the workload's specification by the name of an identity.
+fn keys(identity: &str) -> &'static [(&'static str, &'static str)] {
+    let known = IDENTITIES.iter().find(|(name, _)| *name == identity);
+    known.map_or(&[], |(_, keys)| keys)
+}
+
 fn world(workload: &str, identity: &str, admission: &str, effort: Effort) -> Experiment {
-    let keys = IDENTITIES.iter().find(|(name, _)| *name == identity);
-    let keys = keys.map_or(&[][..], |(_, keys)| keys);
-    let keys = keys
-        .iter()
-        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    let keys = keys(identity).iter();
+    let keys = keys.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     let keys: Vec<(String, String)> = keys.collect();
     let from = Instant::ZERO + effort.ramp;
     let mut setup = Setup {

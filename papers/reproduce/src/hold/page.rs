@@ -25,7 +25,7 @@ pub(super) fn tell(held: &Held, options: &Options) -> Result<Ending, BenchError>
 fn text(held: &Held) -> String {
     let seeds: Vec<String> = held.seeds.iter().map(ToString::to_string).collect();
     let seeds = seeds.join(", ");
-    let tables = [goodput(held), shares(held), failures(held)];
+    let tables = [goodput(held), shares(held), kept(held), failures(held)];
     let tables = tables.map(|table| table.to_markdown()).join("\n");
     format!("Sets of viewers, by seed: {seeds}\n\n{tables}")
 }
@@ -65,6 +65,14 @@ fn shares(held: &Held) -> Table {
     })
 }
 
+fn kept(held: &Held) -> Table {
+    let caption = "Share of the most that was delivered to as many viewers or fewer, %, least of all \
+                   sets: whether more viewers cost those who are served";
+    table(held, caption, |series, load| {
+        Cell::number(series.kept(load) * 100.0, 1)
+    })
+}
+
 fn failures(held: &Held) -> Table {
     let share = |set: &Set| {
         let let_in = set.calls.saturating_sub(set.refused).max(1);
@@ -93,6 +101,7 @@ fn page(held: &Held, options: &Options) -> Page {
     let section = section
         .table(goodput(held))
         .table(shares(held))
+        .table(kept(held))
         .table(failures(held))
         .command(options.command_line.as_str());
     let seeds = held.seeds.len();
@@ -115,8 +124,16 @@ mod tests {
         let row = |cells: &str| {
             format!("| SD      | session ids   | accept    |            90 | {cells} |")
         };
-        for cells in ["88.0 | 100.0", "88.0 | 100.0", "0.40 | 0.90"] {
-            assert!(text.contains(&row(cells)), "{cells} is missing in:\n{text}");
+        for (cells, count) in [
+            ("88.0 | 100.0", 2),
+            ("100.0 | 100.0", 1),
+            ("0.40 | 0.90", 1),
+        ] {
+            let found = text
+                .replace("  ", " ")
+                .matches(&row(cells).replace("  ", " "))
+                .count();
+            assert_eq!(found, count, "{cells} in:\n{text}");
         }
     }
 }

@@ -93,6 +93,21 @@ impl Series {
         self.shares(load).fold(1.0, f64::min)
     }
 
+    /// What the set that kept least of it has at a load, by the most that it had with as many viewers
+    /// or fewer.
+    pub(super) fn kept(&self, load: &Load) -> f64 {
+        let shares = load.sets.iter().enumerate().map(|(index, set)| {
+            let fewer = self.loads.iter().filter(|other| other.load <= load.load);
+            let same = fewer.filter_map(|other| other.sets.get(index));
+            let most = same.map(|set| set.goodput_mib_s).fold(0.0, f64::max);
+            match most > 0.0 {
+                true => set.goodput_mib_s / most,
+                false => 1.0,
+            }
+        });
+        shares.fold(1.0, f64::min)
+    }
+
     /// The least share of any set at any load.
     pub(super) fn worst(&self) -> f64 {
         let least = self.loads.iter().map(|load| self.least(load));
@@ -156,6 +171,14 @@ pub(super) mod tests {
         let least: Vec<f64> = series.loads.iter().map(|load| series.least(load)).collect();
         assert_eq!(least, [0.88, 1.0, 0.975]);
         assert!(!held.holds());
+    }
+
+    #[test]
+    fn what_is_kept_is_judged_by_fewer_viewers_and_not_by_more() {
+        let held = held(&[(88.0, 4), (100.0, 9), (97.5, 9)]);
+        let series = &held.series[0];
+        let kept: Vec<f64> = series.loads.iter().map(|load| series.kept(load)).collect();
+        assert_eq!(kept, [1.0, 1.0, 0.975]);
     }
 
     #[test]
