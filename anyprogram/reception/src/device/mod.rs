@@ -20,8 +20,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration as Wall, Instant as Clock};
 
 use headlong_engine::{
-    Command, Event, Identity, ReadCommand, ReadId, ReadOutcome, Request, RequestId, Slot,
-    StreamId, ViewerId,
+    Command, Event, Identity, ReadCommand, ReadId, ReadOutcome, Request, RequestId, Slot, StreamId,
+    ViewerId,
 };
 use headlong_protocol::{Answer, FileKey};
 use headlong_units::{Duration, Instant};

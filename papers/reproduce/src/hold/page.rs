@@ -66,8 +66,7 @@ fn shares(held: &Held) -> Table {
 }
 
 fn kept(held: &Held) -> Table {
-    let caption = "Share of the most that was delivered to as many viewers or fewer, %, least of all \
-                   sets: whether more viewers cost those who are served";
+    let caption = "Share of the most that as many viewers or fewer got, %, least of all sets";
     table(held, caption, |series, load| {
         Cell::number(series.kept(load) * 100.0, 1)
     })
