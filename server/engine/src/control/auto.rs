@@ -88,10 +88,12 @@ const HELD_CHAINS_MIN: u64 = 8;
 /// half of what was taken in 70 s. Quick, for each eviction is a read for nothing; slow, for memory
 /// just below the edge costs next to nothing.
 const CAUTION: (f64, f64) = (0.85, 1.005);
-/// How it comes back where a quarter of memory is free of what is unread, nearly as quickly as it went.
+/// How it comes back where there is room ([`ROOMY`]), nearly as quickly as it went.
 /// When many begin at once those before hold what was their share among fewer, and some of that has to
 /// go; a minute later there is room. Sizes that stayed small would keep the device from ever filling it.
 const CAUTION_OVER: f64 = 1.1;
+/// With less of memory unread than this part there is room.
+const ROOMY: f64 = 0.75;
 /// The part is never smaller.
 const CAUTION_MIN: f64 = 0.25;
 /// By so much at most one look changes the time that prefetches stay in a page cache, of 1.
@@ -247,7 +249,7 @@ impl Auto {
         if evicted {
             self.caution = (self.caution * CAUTION.0).max(CAUTION_MIN);
         } else {
-            let is_roomy = seen.unread_bytes < seen.memory_bytes / 4 * 3;
+            let is_roomy = (seen.unread_bytes as f64) < seen.memory_bytes as f64 * ROOMY;
             let back = if is_roomy { CAUTION_OVER } else { CAUTION.1 };
             self.caution = (self.caution * back).min(1.0);
         }
