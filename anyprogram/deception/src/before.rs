@@ -201,7 +201,7 @@ fn look(fd: i32, entry: &Entry, (at, length): (At, u64), out: Option<i32>) -> Op
     memory.count(is_there);
     if is_there {
         if by_daemon {
-            progress(entry, start, end, now);
+            progress(entry, start, end);
         }
         return None;
     }
@@ -231,6 +231,7 @@ fn look(fd: i32, entry: &Entry, (at, length): (At, u64), out: Option<i32>) -> Op
                     if is_untold() {
                         memory.remember_resident(entry.file(), (start, end), (answered, until));
                     }
+                    memory.remember_told(entry.file(), (start, end), answered);
                     entry.tell(end);
                 }
                 Some(Answer::LeaveAlone) => entry.leave_alone(),
@@ -289,7 +290,7 @@ fn finds(
 }
 
 /// Tells the reception how far a reader is of a file that it reads for the program.
-fn progress(entry: &Entry, start: u64, end: u64, now: u64) {
+fn progress(entry: &Entry, start: u64, end: u64) {
     let from = match entry.told_end() {
         Some(told) if told >= end && told - end <= ASK_BYTES_MAX => return,
         // It goes on, and not yet by much.
@@ -297,12 +298,7 @@ fn progress(entry: &Entry, start: u64, end: u64, now: u64) {
         Some(told) if told < end && start.saturating_sub(told) <= NOTE_BYTES => told,
         _ => start,
     };
-    let memory = raw::memory();
-    // Of a file that many read whole, one of them is enough: the next file is read ahead for all.
-    let is_told = end >= entry.size() && memory.told_lately(entry.file(), now);
-    if !is_told && memory.knows_file(entry.file(), now) {
-        note(entry, from, end);
-    }
+    note(entry, from, end);
     // Asked once for each descriptor and stretch, whatever the answer.
     entry.tell(end);
 }
@@ -310,11 +306,16 @@ fn progress(entry: &Entry, start: u64, end: u64, now: u64) {
 fn note(entry: &Entry, from: u64, end: u64) {
     let now = sys::now_ms();
     let (memory, file) = (raw::memory(), entry.file());
-    if memory.is_paused(now) || !memory.knows_file(file, now) {
+    let length = end.saturating_sub(from).min(ASK_BYTES_MAX);
+    let start = end - length;
+    if memory.is_paused(now)
+        || !memory.knows_file(file, now)
+        || memory.is_told(file, (start, end), now)
+    {
         return;
     }
-    let length = end.saturating_sub(from).min(ASK_BYTES_MAX);
-    client::tell(Kind::Note, file, (end - length, length));
+    client::tell(Kind::Note, file, (start, length));
+    memory.remember_told(file, (start, end), now);
     memory.remember_file(file, now);
 }
 

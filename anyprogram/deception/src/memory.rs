@@ -17,11 +17,15 @@ const FILES: usize = 4096;
 /// than it waits for the next request of a viewer.
 const FILE_SECONDS: u64 = 60;
 
+/// Bytes that one reader told the reception of need not be told by others for so long,
+/// milliseconds: they are so close behind that what is read ahead for it is there for them.
+const TOLD_MS: u64 = 1000;
+
 /// The mapping; all zero at first.
 #[derive(Debug)]
 pub(crate) struct Memory {
     looked_at: AtomicU32,
-    resident: AtomicU32,
+    found: AtomicU32,
     given_up: AtomicU32,
     latencies: [AtomicU32; BUCKETS],
     paused_until_ms: AtomicU64,
@@ -30,12 +34,16 @@ pub(crate) struct Memory {
     found_small: AtomicU32,
     /// For each hash of a file: other bits of it, and the second of its last wait.
     files: [AtomicU64; FILES],
-    /// For each hash of a file: bytes of it that were in memory.
-    resident_ranges: [Range; FILES],
+    /// For each hash of a file: bytes of it that were in memory, as one call found them. Whoever
+    /// opens the file a moment later need not ask.
+    resident: [Range; FILES],
+    /// For each hash of a file: bytes of it that the reception was told of. Of what many read at
+    /// once, one of them is enough: what follows is read ahead for all.
+    told: [Range; FILES],
 }
 
-/// Bytes of a file that were in memory, as one call found them: whoever opens the file a moment
-/// later need not ask. Written by several at once it may be of no file, and is then a wrong hint.
+/// Bytes of a file of which something is true for a moment. Written by several at once it may be
+/// of no file, and is then a wrong hint.
 #[derive(Debug)]
 struct Range {
     tag: AtomicU64,
@@ -53,6 +61,38 @@ impl Range {
             until_ms: AtomicU64::new(0),
         }
     }
+
+    /// With what is known already these bytes are one range if they touch it, for as long as the
+    /// older of both is believed.
+    fn remember(
+        &self,
+        tag: u64,
+        (mut start, mut end): (u64, u64),
+        (now_ms, mut until_ms): (u64, u64),
+    ) {
+        let (known_start, known_end) = (self.start.load(Relaxed), self.end.load(Relaxed));
+        let known_until_ms = self.until_ms.load(Relaxed);
+        let is_same = self.tag.load(Relaxed) == tag && now_ms < known_until_ms;
+        if is_same && start <= known_end && known_start <= end {
+            (start, end) = (start.min(known_start), end.max(known_end));
+            until_ms = until_ms.min(known_until_ms);
+        }
+        self.until_ms.store(0, Relaxed);
+        self.tag.store(tag, Relaxed);
+        self.start.store(start, Relaxed);
+        self.end.store(end, Relaxed);
+        self.until_ms.store(until_ms, Relaxed);
+    }
+
+    /// Until when it is true of these bytes; `None` if nobody knows.
+    fn until(&self, tag: u64, (start, end): (u64, u64), now_ms: u64) -> Option<u64> {
+        let until_ms = self.until_ms.load(Relaxed);
+        let is_known = now_ms < until_ms
+            && self.tag.load(Relaxed) == tag
+            && self.start.load(Relaxed) <= start
+            && end <= self.end.load(Relaxed);
+        is_known.then_some(until_ms)
+    }
 }
 
 impl Memory {
@@ -60,14 +100,15 @@ impl Memory {
     pub(crate) const fn new() -> Self {
         Self {
             looked_at: AtomicU32::new(0),
-            resident: AtomicU32::new(0),
+            found: AtomicU32::new(0),
             given_up: AtomicU32::new(0),
             latencies: [const { AtomicU32::new(0) }; BUCKETS],
             paused_until_ms: AtomicU64::new(0),
             walk_paused_until_ms: AtomicU64::new(0),
             found_small: AtomicU32::new(0),
             files: [const { AtomicU64::new(0) }; FILES],
-            resident_ranges: [const { Range::new() }; FILES],
+            resident: [const { Range::new() }; FILES],
+            told: [const { Range::new() }; FILES],
         }
     }
 
@@ -75,7 +116,7 @@ impl Memory {
     pub(crate) fn count(&self, was_resident: bool) {
         self.looked_at.fetch_add(1, Relaxed);
         if was_resident {
-            self.resident.fetch_add(1, Relaxed);
+            self.found.fetch_add(1, Relaxed);
         }
     }
 
@@ -94,7 +135,7 @@ impl Memory {
     /// Moves the counters to a message.
     pub(crate) fn take_counters(&self, message: &mut Message) {
         message.looked_at = self.looked_at.swap(0, Relaxed);
-        message.resident = self.resident.swap(0, Relaxed);
+        message.resident = self.found.swap(0, Relaxed);
         message.given_up = self.given_up.swap(0, Relaxed);
         for (count, own) in message.latencies.iter_mut().zip(&self.latencies) {
             // Most are zero, and reading is cheaper than writing.
@@ -107,7 +148,7 @@ impl Memory {
     /// Takes the counters of a message back that was not sent.
     pub(crate) fn put_back(&self, message: &Message) {
         self.looked_at.fetch_add(message.looked_at, Relaxed);
-        self.resident.fetch_add(message.resident, Relaxed);
+        self.found.fetch_add(message.resident, Relaxed);
         self.given_up.fetch_add(message.given_up, Relaxed);
         for (count, own) in message.latencies.iter().zip(&self.latencies) {
             own.fetch_add(*count, Relaxed);
@@ -166,54 +207,38 @@ impl Memory {
         slot & !SECONDS == tag && since < FILE_SECONDS
     }
 
-    /// Whether the reception was told of this file within the same second, by anybody.
-    pub(crate) fn told_lately(&self, file: FileKey, now_ms: u64) -> bool {
+    /// These bytes of a file are in memory, and will be for a moment.
+    pub(crate) fn remember_resident(&self, file: FileKey, bytes: (u64, u64), times: (u64, u64)) {
         let (index, tag) = place(file);
-        let slot = self.files.get(index).map_or(0, |slot| slot.load(Relaxed));
-        slot == tag | seconds(now_ms)
-    }
-
-    /// These bytes of a file are in memory, and will be for a moment. With what is known already
-    /// they are one range if they touch it, for as long as the older of both is believed.
-    pub(crate) fn remember_resident(
-        &self,
-        file: FileKey,
-        (mut start, mut end): (u64, u64),
-        (now_ms, mut until_ms): (u64, u64),
-    ) {
-        let (index, tag) = place(file);
-        let Some(range) = self.resident_ranges.get(index) else {
-            return;
-        };
-        let (known_start, known_end) = (range.start.load(Relaxed), range.end.load(Relaxed));
-        let known_until_ms = range.until_ms.load(Relaxed);
-        let is_same = range.tag.load(Relaxed) == tag && now_ms < known_until_ms;
-        if is_same && start <= known_end && known_start <= end {
-            (start, end) = (start.min(known_start), end.max(known_end));
-            until_ms = until_ms.min(known_until_ms);
+        if let Some(range) = self.resident.get(index) {
+            range.remember(tag, bytes, times);
         }
-        range.until_ms.store(0, Relaxed);
-        range.tag.store(tag, Relaxed);
-        range.start.store(start, Relaxed);
-        range.end.store(end, Relaxed);
-        range.until_ms.store(until_ms, Relaxed);
     }
 
     /// Until when these bytes of a file are taken to be in memory; `None` if nobody knows.
     pub(crate) fn resident_until(
         &self,
         file: FileKey,
-        (start, end): (u64, u64),
+        bytes: (u64, u64),
         now_ms: u64,
     ) -> Option<u64> {
         let (index, tag) = place(file);
-        let range = self.resident_ranges.get(index)?;
-        let until_ms = range.until_ms.load(Relaxed);
-        let is_known = now_ms < until_ms
-            && range.tag.load(Relaxed) == tag
-            && range.start.load(Relaxed) <= start
-            && end <= range.end.load(Relaxed);
-        is_known.then_some(until_ms)
+        self.resident.get(index)?.until(tag, bytes, now_ms)
+    }
+
+    /// The reception was told that these bytes of a file were read.
+    pub(crate) fn remember_told(&self, file: FileKey, bytes: (u64, u64), now_ms: u64) {
+        let (index, tag) = place(file);
+        if let Some(range) = self.told.get(index) {
+            range.remember(tag, bytes, (now_ms, now_ms.saturating_add(TOLD_MS)));
+        }
+    }
+
+    /// Whether it was a moment ago, by anybody.
+    pub(crate) fn is_told(&self, file: FileKey, bytes: (u64, u64), now_ms: u64) -> bool {
+        let (index, tag) = place(file);
+        let range = self.told.get(index);
+        range.is_some_and(|range| range.until(tag, bytes, now_ms).is_some())
     }
 }
 
@@ -245,9 +270,6 @@ mod tests {
         let file = |ino| FileKey { dev: 1, ino };
         memory.remember_file(file(2), 5_000_000);
         assert!(memory.knows_file(file(2), 5_030_000));
-        assert!(memory.told_lately(file(2), 5_000_999));
-        assert!(!memory.told_lately(file(2), 5_001_000));
-        assert!(!memory.told_lately(file(3), 5_000_000));
         assert!(!memory.knows_file(file(2), 5_060_000));
         assert!((3..1000).all(|ino| !memory.knows_file(file(ino), 5_000_000)));
     }
@@ -291,6 +313,18 @@ mod tests {
         );
         let others = (3..20_000).filter_map(|ino| memory.resident_until(file(ino), (300, 400), 92));
         assert_eq!(others.count(), 0);
+    }
+
+    #[test]
+    fn what_one_reader_told_of_others_need_not_tell_for_a_second() {
+        let memory = Memory::new();
+        let file = |ino| FileKey { dev: 1, ino };
+        memory.remember_told(file(2), (0, 100), 0);
+        memory.remember_told(file(2), (100, 200), 900);
+        assert!(memory.is_told(file(2), (50, 200), TOLD_MS - 1));
+        assert!(!memory.is_told(file(2), (50, 201), TOLD_MS - 1), "further");
+        assert!(!memory.is_told(file(3), (50, 200), TOLD_MS - 1));
+        assert!(!memory.is_told(file(2), (50, 200), TOLD_MS), "too old");
     }
 
     #[test]
