@@ -4,7 +4,7 @@ use headlong_bench::{BenchError, DiffRun, Diffing, Ending, How, MB, Options, dif
 use headlong_report::{Cell, Page, Section, Table};
 use serde::Serialize;
 
-const FILES: u32 = 40_000;
+const FILES: u32 = 15_000;
 const FILES_QUICK: u32 = 2_000;
 const SCHEDULERS: [&str; 3] = ["none", "mq-deadline", "bfq"];
 const SCHEDULERS_QUICK: [&str; 1] = ["mq-deadline"];

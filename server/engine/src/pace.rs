@@ -77,10 +77,11 @@ impl Pace {
 
     /// The rate since the beginning, once two spans have passed: what a title whose bit rate is
     /// unknown is taken to have. The first fill of the buffer still weighs in, and is forgotten
-    /// slowly; a size by the square root of the rate forgives that.
+    /// slowly; a size by the square root of the rate forgives that. Who was given nothing yet has
+    /// shown nothing, however long it has waited.
     pub(crate) fn long_run(&self, now: Instant) -> Option<BitRate> {
         let seen = now.since(self.first_at);
-        if seen < SPAN.times(2) {
+        if seen < SPAN.times(2) || self.total_bytes == 0 {
             return None;
         }
         BitRate::from_transfer(self.total_bytes, seen)
@@ -100,6 +101,15 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_was_given_nothing_has_shown_no_rate() {
+        let mut pace = Pace::new(Instant::ZERO);
+        let later = Instant::ZERO + SPAN.times(3);
+        assert_eq!(pace.long_run(later), None);
+        pace.record(later, 3_750_000);
+        assert_eq!(pace.long_run(later), Some(BitRate::from_kbps(1_000)));
+    }
 
     #[test]
     fn a_steady_viewer_shows_its_rate() {

@@ -89,7 +89,8 @@ impl Past {
     }
 
     fn add(&mut self, ended: Ended) {
-        if ended.read_bytes == 0 || ended.rule_bytes_per_mib == 0 {
+        // Who reads nothing in a second reads no prefetch before it has gone.
+        if ended.read_bytes == 0 || ended.rule_bytes_per_mib == 0 || ended.pace.0 == 0 {
             return;
         }
         if self.chains.len() >= CHAINS_MAX {
@@ -247,6 +248,15 @@ mod tests {
         let small = past(&[chain(8 * MIB, 100 * MIB)]).replay(MIB, 1.0, stays, 0);
         assert_eq!((small.reads, small.bytes_read), (9.0, 9.0 * MIB as f64));
         assert_eq!(small.gone(), 0.0);
+    }
+
+    #[test]
+    fn a_chain_that_shows_no_pace_is_no_picture_of_any() {
+        let stalled = Ended {
+            pace: BitRate(0),
+            ..chain(MIB, 100 * MIB)
+        };
+        assert_eq!(past(&[stalled]).len(), 0);
     }
 
     #[test]
