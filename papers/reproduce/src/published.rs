@@ -16,6 +16,8 @@ pub enum Paper {
     Asap,
     /// The same, 6.5.
     ReadAhead,
+    /// The same, 6.7: Table 3, its rows for Linux.
+    Servers,
     /// Automated prefetching, SYSTOR 2014, Figure 1; all of it is made again in virtual time.
     Sizes,
 }
@@ -123,7 +125,13 @@ static SAID: LazyLock<BTreeMap<String, Said>> = LazyLock::new(|| {
 
 impl Paper {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::ToChunk, Self::Asap, Self::ReadAhead, Self::Sizes];
+    pub const ALL: [Self; 5] = [
+        Self::ToChunk,
+        Self::Asap,
+        Self::ReadAhead,
+        Self::Servers,
+        Self::Sizes,
+    ];
 
     /// Its experiment: name, which is also that of its table in `published.toml`, and text.
     pub fn experiment(self) -> (&'static str, &'static str) {
@@ -139,6 +147,10 @@ impl Paper {
             Self::ReadAhead => (
                 "libception-readahead",
                 include_str!("../../../experiments/libception-readahead.toml"),
+            ),
+            Self::Servers => (
+                "libception-servers",
+                include_str!("../../../experiments/libception-servers.toml"),
             ),
             Self::Sizes => (
                 "automated-prefetching",

@@ -29,12 +29,14 @@ pub(crate) enum Reproduce {
     ///
     ///   headlong reproduce libception --part asap --quick
     ///   headlong reproduce libception --part readahead --quick
+    ///   headlong reproduce libception --part servers --quick
     ///   headlong reproduce libception --part diff --quick
     #[command(verbatim_doc_comment)]
     Libception {
-        /// asap is section 5 (Table 2, Figures 2 to 6); readahead is 6.5 (Figures 14 and 15); diff is
-        /// section 8 (Figure 18, Table 4), on a drive as fast as life, with nothing else to do here
-        #[arg(long, value_name = "NAME", value_parser = ["asap", "readahead", "diff"])]
+        /// asap is section 5 (Table 2, Figures 2 to 6); readahead is 6.5 (Figures 14 and 15); servers
+        /// is 6.7 (Table 3, Linux); diff is section 8 (Figure 18, Table 4), on a drive as fast as
+        /// life, with nothing else to do here
+        #[arg(long, value_name = "NAME", value_parser = ["asap", "readahead", "servers", "diff"])]
         part: String,
         #[command(flatten)]
         again: EitherWay,
@@ -301,9 +303,16 @@ pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<()> {
             };
             return judge(diff_again(&again, &options)?);
         }
+        Reproduce::Libception { part, again: way } if part == "servers" && way.is_virtual => {
+            return Err(anyhow!(
+                "--part servers runs servers under preload, which is not imitated: leave out \
+                 --virtual"
+            ));
+        }
         Reproduce::ToChunk(way) => (Paper::ToChunk, &way.again, way.is_virtual),
         Reproduce::Libception { part, again: way } => match part.as_str() {
             "asap" => (Paper::Asap, &way.again, way.is_virtual),
+            "servers" => (Paper::Servers, &way.again, way.is_virtual),
             _ => (Paper::ReadAhead, &way.again, way.is_virtual),
         },
     };
