@@ -89,7 +89,7 @@ impl Past {
     }
 
     fn add(&mut self, ended: Ended) {
-        // Who reads nothing in a second reads no prefetch before it has gone.
+        // At a pace of zero each byte would be a read of its own.
         if ended.read_bytes == 0 || ended.rule_bytes_per_mib == 0 || ended.pace.0 == 0 {
             return;
         }
