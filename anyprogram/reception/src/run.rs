@@ -164,7 +164,20 @@ fn open_socket(path: &Path) -> Result<OwnedFd, RunError> {
     Ok(socket)
 }
 
-type Devices = BTreeMap<usize, SyncSender<Message>>;
+type Devices = BTreeMap<usize, Running>;
+
+/// The thread of a device; it ends when this is dropped, and what it holds is let go.
+#[derive(Debug)]
+struct Running {
+    messages: SyncSender<Message>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
 
 struct Reception {
     settings: Settings,
@@ -243,7 +256,7 @@ impl Reception {
                 };
                 // Whoever does not know the file does nothing.
                 for device in self.lock().values() {
-                    let _ = device.try_send(Message::Note(note));
+                    let _ = device.messages.try_send(Message::Note(note));
                 }
             }
             (Kind::Waited, Some(passed)) => {
@@ -321,31 +334,39 @@ impl Reception {
         }
     }
 
-    /// The thread of a device, started if it is new.
+    /// The thread of a device, started if it is new. Memory is for all together: when one more comes,
+    /// those that are there begin again with less. It costs what was prefetched for them, once.
     fn device(&self, index: usize) -> Option<SyncSender<Message>> {
         let mut devices = self.lock();
         if let Some(device) = devices.get(&index) {
-            return Some(device.clone());
+            return Some(device.messages.clone());
         }
         if devices.len() >= DEVICES_MAX {
             return None;
         }
-        match self.start(index) {
-            Ok(device) => {
-                devices.insert(index, device.clone());
-                Some(device)
-            }
-            Err(error) => {
+        let share = self.settings.engine.memory_bytes / (devices.len() as u64 + 1);
+        let start = |index: usize| {
+            let started = self.start(index, share);
+            if let Err(error) = &started {
                 say!("headlong: no help for files on device {index}: {error}");
-                None
             }
-        }
+            started.ok()
+        };
+        let device = start(index)?;
+        let messages = device.messages.clone();
+        let others: Vec<usize> = devices.keys().copied().collect();
+        devices.clear();
+        let others = others.into_iter().map(|other| (other, start(other)));
+        devices.extend(others.filter_map(|(other, device)| Some((other, device?))));
+        devices.insert(index, device);
+        Some(messages)
     }
 
-    fn start(&self, index: usize) -> io::Result<SyncSender<Message>> {
+    fn start(&self, index: usize, memory_bytes: u64) -> io::Result<Running> {
         let info = self.places.devices().into_iter().nth(index);
         let info = info.ok_or(io::ErrorKind::NotFound)?;
         let mut engine = self.settings.engine.for_device(info.rotates());
+        engine.memory_bytes = memory_bytes;
         // Programs count by the clock on the wall.
         let stays = Duration::from_millis(ANSWERED_MS) + COMES_WITHIN;
         engine.sent_stays = stays.times(self.settings.time_scale.into());
@@ -369,7 +390,9 @@ impl Reception {
             let _ = done.send(Message::Done(what));
         })?;
         let describe = self.describer(&sender)?;
+        let is_over = Arc::new(AtomicBool::new(false));
         let start = Start {
+            is_over: Arc::clone(&is_over),
             name: info.name.clone(),
             mode: self.settings.mode,
             keep_open: self.settings.keep_open,
@@ -383,7 +406,10 @@ impl Reception {
         std::thread::Builder::new()
             .name(format!("disk-{}", info.name))
             .spawn(move || thread.run(&messages))?;
-        Ok(sender)
+        Ok(Running {
+            messages: sender,
+            is_over,
+        })
     }
 
     /// Threads that ask the file system what files are one of and where they lie, which waits for the
@@ -418,7 +444,9 @@ impl Reception {
         if self.is_showing.swap(true, Ordering::Relaxed) {
             return;
         }
-        let devices: Vec<SyncSender<Message>> = self.lock().values().cloned().collect();
+        let devices: Vec<SyncSender<Message>> = (self.lock().values())
+            .map(|device| device.messages.clone())
+            .collect();
         let (counters, clients) = (Arc::clone(&self.counters), self.clients.clone());
         let (settings, started) = (self.settings.clone(), self.started);
         let is_showing = Arc::clone(&self.is_showing);

@@ -38,7 +38,7 @@ pub struct Settings {
     pub chunk_files_ahead: bool,
     /// How many times faster than the machine's the engine's clocks run.
     pub time_scale: u32,
-    /// Settings of each device; each has the whole memory for itself.
+    /// Settings of each device; `memory_bytes` is for all of them, in equal parts.
     pub engine: EngineConfig,
 }
 
@@ -163,8 +163,9 @@ headlong-reception manual` renews it), so it names every key there is, with the 
 `headlong reception --config FILE` reads one TOML file. Flags override the file. Sizes are written
 as `\"2MiB\"`, times as `\"5s\"`. All mistakes are reported at once, before anything is started. The
 keys from `memory` on are the engine's, as in [configuration.md](configuration.md), some with
-other defaults, and `memory` is what each device may take for itself. Those about replies and admission change nothing here: a program is never refused,
-it goes on by itself.
+other defaults; devices come to share `memory` as programs ask for files on them, and those that are
+there then begin again with less. Those about replies and admission change nothing here: a program is
+never refused, it goes on by itself.
 
 ## At the top
 ";

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 
 use headlong_engine::Shard;
@@ -53,6 +54,8 @@ pub(crate) type Describe = Box<dyn Fn(Question) + Send>;
 
 /// What a thread is started with.
 pub(crate) struct Start {
+    /// Whether nobody asks it any more: it is to end.
+    pub(crate) is_over: Arc<AtomicBool>,
     pub(crate) name: String,
     pub(crate) mode: Mode,
     pub(crate) keep_open: Duration,

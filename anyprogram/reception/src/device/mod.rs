@@ -16,6 +16,7 @@ mod streams;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration as Wall, Instant as Clock};
 
@@ -102,9 +103,10 @@ impl DeviceThread {
         }
     }
 
-    /// Works until the process ends.
+    /// Works until it is over, which is seen within [`LOOK_INTERVAL`]. Who waits then goes on by
+    /// himself.
     pub(crate) fn run(mut self, messages: &Receiver<Message>) {
-        loop {
+        while !self.start.is_over.load(Ordering::Relaxed) {
             let now = self.now();
             let due = self.start.shard.poll_timeout();
             let due = due.map_or(LOOK_INTERVAL, |due| self.wall(due.since(now)));
