@@ -14,7 +14,7 @@ use crate::facts::{CpuUse, CpuWatch, Watched};
 use crate::load_result::LoadResult;
 use crate::record::{DiskFacts, ServerFacts};
 use crate::rig::{
-    Disk, Group, Guard, Output, PrivateNetwork, Process, RigError, Ssd, Start, is_mounted,
+    Disks, Group, Guard, Output, PrivateNetwork, Process, RigError, Ssd, Start, is_mounted,
     make_folder, with_path,
 };
 use crate::servers::{self, Launch, Listens, Place, Status};
@@ -60,7 +60,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) experiment: &'a Experiment,
     pub(crate) guard: &'a Guard,
     pub(crate) network: &'a PrivateNetwork,
-    pub(crate) disk: &'a mut Disk,
+    pub(crate) disks: &'a mut Disks,
     pub(crate) ssd: Option<Ssd>,
     pub(crate) headlong: &'a Path,
     pub(crate) folder: &'a Path,
@@ -83,7 +83,7 @@ impl Attempt<'_> {
         let group = Group::make(self.guard, group_name, self.experiment.memory)?;
         let mut serving = self.start_server(cell, &group)?;
         let disk_trace = self.folder.join("disk-trace");
-        self.disk.begin(&disk_trace)?;
+        self.disks.begin(&disk_trace)?;
         if let Some(ssd) = &mut self.ssd {
             ssd.begin()?;
         }
@@ -112,7 +112,7 @@ impl Attempt<'_> {
             (Status::Reception(socket), None) => Some(admin::reception_status(socket)),
             (Status::Mount(point), None) => Some(admin::mount_status(point)),
         };
-        let counters = self.disk.end()?;
+        let mut counters = self.disks.end()?.into_iter();
         let ssd_counters = self.ssd.as_mut().map(Ssd::end).transpose()?;
         // A cache is what viewers ask, so its words tell why they failed.
         let cache_words = serving.cache.as_mut().map(|cache| {
@@ -153,7 +153,8 @@ impl Attempt<'_> {
                 status: told.unwrap_or_default(),
             },
             disk: DiskFacts {
-                counters,
+                counters: counters.next().unwrap_or_default(),
+                others: counters.collect(),
                 pattern: pattern.map_err(|error| RigError::Failed {
                     what: "reading the drive's trace".into(),
                     words: error.to_string(),
@@ -168,7 +169,7 @@ impl Attempt<'_> {
     fn start_server(&mut self, cell: &Cell, group: &Group) -> Result<Serving, RigError> {
         let space = self.ssd.as_ref().map(Ssd::space).transpose()?.flatten();
         let place = Place {
-            root: self.disk.root().to_path_buf(),
+            root: self.disks.root().to_path_buf(),
             folder: self.folder.to_path_buf(),
             port: PORT,
             admin_port: ADMIN_PORT,
@@ -183,7 +184,7 @@ impl Attempt<'_> {
                 .zip(cell.flash.clone())
                 .filter(|_| cell.server.cache.is_none())
                 .map(|(ssd, tier)| (ssd.device().to_path_buf(), tier)),
-            pool: self.disk.pool_of(self.ssd.as_ref().map(Ssd::device)),
+            pool: self.disks.pool_of(self.ssd.as_ref().map(Ssd::device)),
             cache: cell.server.cache.zip(space),
         };
         let launches = servers::launches(&cell.server.kind, &place);
@@ -270,7 +271,7 @@ impl Attempt<'_> {
                 load.wait(WallDuration::ZERO)?;
             }
             if ramp_end.take_if(|end| Instant::now() >= *end).is_some() {
-                self.disk.forget_lateness()?;
+                self.disks.forget_lateness()?;
                 if let Some(ssd) = &mut self.ssd {
                     ssd.forget_lateness()?;
                 }
@@ -283,7 +284,7 @@ impl Attempt<'_> {
                 cpu.look(&Watched {
                     server: group.processes(),
                     load: load.id(),
-                    drive: self.disk.process(),
+                    drives: self.disks.processes(),
                 });
             }
             std::thread::sleep(POLL);
@@ -296,14 +297,14 @@ impl Attempt<'_> {
         Ok((cpu, died, looks))
     }
 
-    /// What both drives have done since the viewers began.
+    /// What all drives have done since the viewers began.
     fn look(&mut self, began: Instant) -> Result<Look, RigError> {
-        let disk = self.disk.counters()?;
+        let disks = self.disks.counters()?;
         let ssd = self.ssd.as_mut().map(Ssd::counters).transpose()?;
         let wall = headlong_units::Duration(began.elapsed().as_nanos() as u64);
         Ok(Look {
             at: wall.times(u64::from(self.experiment.time_scale)),
-            disk: Sums::of(&disk),
+            disk: Sums::of_all(&disks),
             ssd: ssd.as_ref().map(Sums::of),
         })
     }

@@ -91,6 +91,17 @@ impl Sums {
         }
     }
 
+    /// Of several drives together, which are busy as much as each is in the mean.
+    pub(crate) fn of_all(counters: &[Value]) -> Self {
+        let mut sums = Self::default();
+        for one in counters.iter().map(Self::of) {
+            sums.read_bytes += one.read_bytes;
+            sums.written_bytes += one.written_bytes;
+            sums.busy_ns += one.busy_ns / counters.len() as f64;
+        }
+        sums
+    }
+
     /// What was done in so many seconds before, since `earlier`.
     fn since(self, earlier: Self, seconds: f64) -> Work {
         let of_a_second = |from: f64, to: f64| (to - from) / seconds.max(1e-9);
@@ -283,6 +294,14 @@ mod tests {
         );
         let none = Climbed::of(&climb(), None, &looks, &load(&[(101.0, 1)]));
         assert_eq!((none.found().rate, none.found().failed), (None, Some(10.0)));
+    }
+
+    #[test]
+    fn several_drives_read_together_and_are_busy_in_the_mean() {
+        let one = |bytes: u64, busy_ns: u64| serde_json::json!({"counters": {"reads": {"bytes": bytes}, "busy_ns": busy_ns}});
+        let sums = Sums::of_all(&[one(10, 4), one(30, 2)]);
+        assert_eq!((sums.read_bytes, sums.busy_ns), (40.0, 3.0));
+        assert_eq!(Sums::of_all(&[]), Sums::default());
     }
 
     #[test]

@@ -53,6 +53,16 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// The worse of two: what does not count is worse than what misses.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let worst_first = [Self::Refused, Self::Unsettled, Self::Missed];
+        let found = worst_first
+            .into_iter()
+            .find(|ending| [self, other].contains(ending));
+        found.unwrap_or(Self::Done)
+    }
+
     /// Of searches alone.
     fn of_searches(limits: &[Limit]) -> Self {
         let has_result = |found: &Found| found.rate.is_some() || found.failed.is_some();

@@ -26,7 +26,7 @@ pub struct CpuUse {
     pub server_cores: f64,
     /// The load generator.
     pub load_cores: f64,
-    /// The emulated drive.
+    /// The emulated drives.
     pub drive_cores: f64,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct CpuWatch {
 pub(crate) struct Watched {
     pub(crate) server: Vec<u32>,
     pub(crate) load: u32,
-    pub(crate) drive: u32,
+    pub(crate) drives: Vec<u32>,
 }
 
 impl CpuWatch {
@@ -62,7 +62,7 @@ impl CpuWatch {
             machine_all,
             server: watched.server.iter().map(|pid| process_ticks(*pid)).sum(),
             load: process_ticks(watched.load),
-            drive: process_ticks(watched.drive),
+            drive: watched.drives.iter().map(|pid| process_ticks(*pid)).sum(),
         };
         self.samples.push((self.started.elapsed(), ticks));
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::command_lines::{ADMIN_PORT, PORT, SSD_POINT, generate_words, load_words, stretches};
 use crate::experiment::{Cell, Experiment};
-use crate::rig::{Disk, DiskSetup, Holds, SsdSetup, missing};
+use crate::rig::{Disk, DiskSetup, Holds, LINKED, SsdSetup, missing};
 use crate::servers::{self, CacheSpace, Place, Pool, pool_launch};
 
 /// Stands for the folder of the bench, whose name is not known before it is made.
@@ -42,18 +42,41 @@ pub fn plan(
         text,
         "# about {runs:.0} runs of {run_s:.0} s, {minutes:.0} min; filling a drive comes on top, once"
     );
-    let mut files = None;
+    let mut there = None;
     for cell in cells {
-        if files != Some(&cell.files) {
-            files = Some(&cell.files);
-            disk(&mut text, experiment, cell, headlong, store);
+        let wanted = Some((&cell.workload.drive, &cell.files));
+        if there != wanted {
+            there = wanted;
+            disks(&mut text, experiment, cell, headlong, store);
         }
         one(&mut text, experiment, cell, headlong);
     }
     text
 }
 
-fn disk(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path, store: &Path) {
+fn disks(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path, store: &Path) {
+    let folder = Path::new(FOLDER);
+    let drives = cell.workload.drive.drives();
+    for number in 0..drives {
+        disk(text, experiment, cell, headlong, (store, number));
+    }
+    if drives > 1 {
+        let root = folder.join(LINKED);
+        let _ = writeln!(
+            text,
+            "# in {}: a link for each file, which leads to one of the {drives} drives",
+            root.display()
+        );
+    }
+}
+
+fn disk(
+    text: &mut String,
+    experiment: &Experiment,
+    cell: &Cell,
+    headlong: &Path,
+    (store, number): (&Path, u32),
+) {
     let folder = Path::new(FOLDER);
     let setup = DiskSetup {
         headlong,
@@ -61,10 +84,12 @@ fn disk(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path
         files: &cell.files,
         store_root: store,
         time_scale: experiment.time_scale,
+        number,
     };
-    let place = store.join("NAME");
-    let words = setup.words(&place, &folder.join("titles"), &folder.join("drive.sock"));
-    let fill = Disk::fill_command(headlong, &cell.files, &folder.join("titles"));
+    let place = store.join(setup.named("NAME", ""));
+    let (point, socket) = setup.places(folder);
+    let words = setup.words(&place, &point, &socket);
+    let fill = Disk::fill_command(headlong, &cell.files, &point);
     let _ = writeln!(text, "\n$ {}", words.join(" "));
     if cell.files.is_pool() {
         let pool = Pool {

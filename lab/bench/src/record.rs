@@ -129,7 +129,10 @@ pub struct ServerFacts {
 pub struct DiskFacts {
     /// The emulator's own counters.
     pub counters: Value,
-    /// In what order it was read.
+    /// The counters of further drives, if there are any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Value>,
+    /// In what order it was read; of several drives, the first.
     pub pattern: DiskPattern,
     /// The emulator's counters of the flash tier's SSD, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,7 @@ use crate::experiment::{Cell, DriveSpec, Experiment, FileSet};
 use crate::facts::Machine;
 use crate::record::{Load, RunRecord, SCHEMA, Setup};
 use crate::rig::{
-    Disk, DiskSetup, Guard, Holds, Output, PrivateNetwork, Process, RigError, Ssd, SsdSetup,
+    DiskSetup, Disks, Guard, Holds, Output, PrivateNetwork, Process, RigError, Ssd, SsdSetup,
     make_folder,
 };
 use crate::same_run::settings;
@@ -28,8 +28,8 @@ pub struct Bench {
     store: PathBuf,
     version: String,
     machine: Machine,
-    /// The drive that is there, with what it holds and how many times faster than life it is.
-    disk: Option<((DriveSpec, FileSet, u32), Disk)>,
+    /// The drives that are there, with what they hold and how many times faster than life they are.
+    disks: Option<((DriveSpec, FileSet, u32), Disks)>,
     network: PrivateNetwork,
     traces: BTreeMap<String, PathBuf>,
     runs: u32,
@@ -52,7 +52,7 @@ impl Bench {
             store: store.to_path_buf(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             machine: Machine::this(),
-            disk: None,
+            disks: None,
             network,
             traces: BTreeMap::new(),
             runs: 0,
@@ -71,10 +71,10 @@ impl Bench {
         let started_unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         self.runs += 1;
         let trace = self.trace(cell, rate, seed)?;
-        self.start_disk(cell, self.experiment.time_scale)?;
-        let disk = self.disk.as_mut().map(|(_, disk)| disk);
-        let disk = disk.ok_or(RigError::Stopping)?;
-        let queue = disk.prepare(&cell.kernel, self.experiment.warm_metadata)?;
+        self.start_disks(cell, self.experiment.time_scale)?;
+        let disks = self.disks.as_mut().map(|(_, disks)| disks);
+        let disks = disks.ok_or(RigError::Stopping)?;
+        let queues = disks.prepare(&cell.kernel, self.experiment.warm_metadata)?;
         let folder = self.guard.folder().join(format!("run-{}", self.runs));
         make_folder(&folder)?;
         let piece = cell.server.kind.piece();
@@ -97,14 +97,14 @@ impl Bench {
             experiment: &self.experiment,
             guard: &self.guard,
             network: &self.network,
-            disk,
+            disks,
             ssd: ssd.transpose()?,
             headlong: &self.headlong,
             folder: &folder,
             commands: vec![],
             files: BTreeMap::new(),
         };
-        attempt.commands.push(attempt.disk.command.join(" "));
+        attempt.commands.extend(attempt.disks.commands());
         let of_ssd = attempt.ssd.as_ref().map(|ssd| ssd.commands.clone());
         attempt.commands.extend(of_ssd.into_iter().flatten());
         for (number, stretch) in (0..).zip(stretches(&self.experiment, rate)) {
@@ -113,7 +113,7 @@ impl Bench {
         }
         let group_name = format!("headlong-bench-{}-{}", std::process::id(), self.runs);
         let seen = attempt.make(cell, &group_name, (rate, &trace), ends_at_failure)?;
-        let verdict = verdict(&self.experiment, &seen, &queue, &attempt.disk.queue()?);
+        let verdict = verdict(&self.experiment, &seen, &queues, &attempt.disks.queues()?);
         let record = RunRecord {
             schema: SCHEMA.to_owned(),
             experiment: self.experiment.name.clone(),
@@ -134,7 +134,7 @@ impl Bench {
                 version: self.version.clone(),
                 machine: self.machine.clone(),
                 experiment: settings(&self.experiment, cell),
-                queue,
+                queue: queues.into_iter().next().ok_or(RigError::Stopping)?,
                 commands: attempt.commands,
                 files: attempt.files,
             },
@@ -156,37 +156,38 @@ impl Bench {
         cell: &Cell,
         read: impl FnOnce(&Path) -> std::io::Result<f64>,
     ) -> Result<f64, RigError> {
-        self.start_disk(cell, 1)?;
-        let disk = self.disk.as_mut().map(|(_, disk)| disk);
-        let disk = disk.ok_or(RigError::Stopping)?;
-        disk.prepare(&cell.kernel, self.experiment.warm_metadata)?;
-        disk.begin(&self.guard.folder().join("reading-trace"))?;
-        let rate = read(disk.root());
+        self.start_disks(cell, 1)?;
+        let disks = self.disks.as_mut().map(|(_, disks)| disks);
+        let disks = disks.ok_or(RigError::Stopping)?;
+        disks.prepare(&cell.kernel, self.experiment.warm_metadata)?;
+        disks.begin(&self.guard.folder().join("reading-trace"))?;
+        let rate = read(disks.root());
         self.guard.hold_if_stopping();
-        disk.end()?;
-        rate.map_err(|error| RigError::io(disk.root().display(), error))
+        disks.end()?;
+        rate.map_err(|error| RigError::io(disks.root().display(), error))
     }
 
-    fn start_disk(&mut self, cell: &Cell, time_scale: u32) -> Result<(), RigError> {
+    fn start_disks(&mut self, cell: &Cell, time_scale: u32) -> Result<(), RigError> {
         let (drive, files) = (&cell.workload.drive, &cell.files);
         let wanted = (drive.clone(), files.clone(), time_scale);
         if self
-            .disk
+            .disks
             .as_ref()
             .is_some_and(|(there, _)| *there == wanted)
         {
             return Ok(());
         }
-        // The old one must be gone before the new one takes its place.
-        self.disk = None;
+        // The old ones must be gone before the new ones take their place.
+        self.disks = None;
         let setup = DiskSetup {
             headlong: &self.headlong,
             drive,
             files,
             store_root: &self.store,
             time_scale,
+            number: 0,
         };
-        self.disk = Some((wanted, Disk::start(&self.guard, &setup)?));
+        self.disks = Some((wanted, Disks::start(&self.guard, &setup)?));
         Ok(())
     }
 

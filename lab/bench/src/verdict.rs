@@ -10,12 +10,12 @@ use crate::rig::QueueSettings;
 /// A machine busier than this may have held anything back.
 const MACHINE_SHARE_MAX: f64 = 0.9;
 
-/// Of what was seen, and of the drive's queue before and after.
+/// Of what was seen, and of the drives' queues before and after.
 pub(crate) fn verdict(
     experiment: &Experiment,
     seen: &Seen,
-    before: &QueueSettings,
-    after: &QueueSettings,
+    before: &[QueueSettings],
+    after: &[QueueSettings],
 ) -> Verdict {
     let mut refused_because = seen.load.refused_because.clone();
     let mut limit = None;
@@ -41,11 +41,13 @@ pub(crate) fn verdict(
         let text = format!("the machine's processors were {:.0} % busy", busy * 100.0);
         limit = Some(text);
     }
-    let punctuality = Punctuality::of(&seen.disk.counters);
+    let drives = std::iter::once(&seen.disk.counters).chain(&seen.disk.others);
     let resolution = experiment.search.resolution;
     let of_ssd = seen.disk.ssd_counters.as_ref().map(Punctuality::of);
     let of_ssd = of_ssd.and_then(|ssd| ssd.complaint("SSD", resolution));
-    let of_drive = punctuality.complaint("drive", resolution);
+    let of_drive = drives
+        .map(Punctuality::of)
+        .find_map(|drive| drive.complaint("drive", resolution));
     limit = of_drive.or(of_ssd).or(limit);
     let rules = &experiment.search;
     let short = rules.quality.shortfall(&seen.load.viewed);

@@ -348,6 +348,18 @@ impl Common {
 }
 
 impl Output {
+    /// An option that names the one file or folder of one result.
+    pub(crate) fn one_page(&self) -> Option<&'static str> {
+        let given = [
+            ("--results", self.results.is_some()),
+            ("--report", self.report.is_some()),
+            ("--markdown", self.markdown.is_some()),
+            ("--json", self.json),
+        ];
+        let given = given.into_iter().find(|(_, is_given)| *is_given);
+        given.map(|(option, _)| option)
+    }
+
     /// How the bench is to be used for an experiment of this name.
     pub(crate) fn options(&self, name: &str, is_quick: bool) -> anyhow::Result<Options> {
         let own = std::env::current_exe()

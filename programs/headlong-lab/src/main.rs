@@ -11,6 +11,7 @@
 // Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
+mod again;
 mod args;
 mod bench;
 mod characterise;
@@ -18,6 +19,7 @@ mod describe;
 mod disk;
 mod drive_args;
 mod fill;
+mod libception;
 mod load;
 #[cfg(test)]
 mod manual_tests;

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::builder::PossibleValuesParser;
-use headlong_bench::Virtual;
 use headlong_chain_sim::Settings;
 use headlong_reproduce::{
-    Choice, DiffAgain, FlashPart, Flashing, Holding, Paper, diff_again, experiment, flashstream,
-    hold, netflix, reproduce, reproduce_imitated, reproduce_virtual, scenario_names,
+    Choice, FlashPart, Flashing, Holding, Paper, flashstream, hold, netflix, reproduce_virtual,
+    scenario_names,
 };
-use headlong_units::Duration;
 
-use crate::bench::{Output, judge, show_plan, threads};
+use crate::again::{Again, EitherWay, of_paper};
+use crate::bench::judge;
+use crate::libception::LibceptionAgain;
 use crate::output::print_line;
 
 /// Make published experiments again, with our figures beside the published ones.
@@ -25,22 +25,7 @@ pub(crate) enum Reproduce {
     ///   headlong reproduce to-chunk --virtual
     #[command(verbatim_doc_comment)]
     ToChunk(EitherWay),
-    /// Serialized and large reads, the kernel's read-ahead, and small files (TOMPECS 2018)
-    ///
-    ///   headlong reproduce libception --part asap --quick
-    ///   headlong reproduce libception --part readahead --quick
-    ///   headlong reproduce libception --part servers --quick
-    ///   headlong reproduce libception --part diff --quick
-    #[command(verbatim_doc_comment)]
-    Libception {
-        /// asap is section 5 (Table 2, Figures 2 to 6); readahead is 6.5 (Figures 14 and 15); servers
-        /// is 6.7 (Table 3, Linux); diff is section 8 (Figure 18, Table 4), on a drive as fast as
-        /// life, with nothing else to do here
-        #[arg(long, value_name = "NAME", value_parser = ["asap", "readahead", "servers", "diff"])]
-        part: String,
-        #[command(flatten)]
-        again: EitherWay,
-    },
+    Libception(LibceptionAgain),
     Netflix(NetflixAgain),
     Hold(HoldAgain),
     Flashstream(FlashstreamAgain),
@@ -186,26 +171,6 @@ impl FlashstreamAgain {
     }
 }
 
-/// In which world it is to be done again.
-#[derive(Debug, clap::Args)]
-pub(crate) struct EitherWay {
-    /// In virtual time: minutes, without root. What cannot be imitated is left out
-    #[arg(long = "virtual", conflicts_with = "plan")]
-    is_virtual: bool,
-    #[command(flatten)]
-    again: Again,
-}
-
-/// How it is to be done again.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Again {
-    /// In minutes: fewer configurations, one run at each rate, coarser steps
-    #[arg(long)]
-    quick: bool,
-    #[command(flatten)]
-    output: Output,
-}
-
 /// What Netflix' logs are like, and prefetching on their chains (thesis chapter 5)
 ///
 /// Generates the shipped specification netflix-2014-catalog, session by session, measures it beside
@@ -287,55 +252,8 @@ pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<()> {
             return judge(reproduce_virtual(&choice, &options)?);
         }
         Reproduce::AutomatedPrefetching { again, .. } => (Paper::Sizes, again, false),
-        Reproduce::Libception { part, again: way } if part == "diff" => {
-            if way.is_virtual || way.again.output.plan {
-                return Err(anyhow!(
-                    "--part diff runs real programs: it takes neither --virtual nor --plan"
-                ));
-            }
-            let options = way
-                .again
-                .output
-                .options("libception-diff", way.again.quick)?;
-            let again = DiffAgain {
-                is_quick: way.again.quick,
-                seed: 1,
-            };
-            return judge(diff_again(&again, &options)?);
-        }
-        Reproduce::Libception { part, again: way } if part == "servers" && way.is_virtual => {
-            return Err(anyhow!(
-                "--part servers runs servers under preload, which is not imitated: leave out \
-                 --virtual"
-            ));
-        }
+        Reproduce::Libception(again) => return again.run(),
         Reproduce::ToChunk(way) => (Paper::ToChunk, &way.again, way.is_virtual),
-        Reproduce::Libception { part, again: way } => match part.as_str() {
-            "asap" => (Paper::Asap, &way.again, way.is_virtual),
-            "servers" => (Paper::Servers, &way.again, way.is_virtual),
-            _ => (Paper::ReadAhead, &way.again, way.is_virtual),
-        },
     };
-    let experiment = experiment(paper, again.quick).map_err(|mistakes| anyhow!("{mistakes}"))?;
-    let name = match is_virtual {
-        true => format!("{}-virtual", experiment.name),
-        false => experiment.name.clone(),
-    };
-    let options = again.output.options(&name, again.quick)?;
-    if again.output.plan {
-        return judge(show_plan(&experiment, &experiment.cells(), true, &options)?);
-    }
-    if is_virtual {
-        let quick = if again.quick { " --quick" } else { "" };
-        let how = Virtual {
-            turnaround: Duration::ZERO,
-            replay: format!(
-                "headlong simulate experiments/{}.toml{quick}",
-                experiment.name
-            ),
-            threads: threads(None),
-        };
-        return judge(reproduce_imitated(paper, &experiment, &how, &options)?);
-    }
-    judge(reproduce(paper, &experiment, again.quick, &options)?)
+    judge(of_paper(paper, again, is_virtual)?)
 }

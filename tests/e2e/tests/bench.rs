@@ -117,6 +117,31 @@ kind = "nginx"
 cache = { kind = "varnish" }
 "#;
 
+/// Titles on two drives, each on one of them.
+const WITH_TWO_DRIVES: &str = r#"
+name = "with-two-drives"
+time_scale = 20
+memory = "256MiB"
+[drive]
+preset = "wd-red-wd10efrx"
+size = "1GB"
+count = 2
+[files]
+catalogue = "youtube-sd"
+set.title.sd.count = 20
+set.title.hd.count = 1
+[phases]
+ramp_up = "20s"
+measured = "30s"
+ramp_down = "10s"
+[workload.sd]
+preset = "youtube-sd"
+rate = "3MiB/s"
+[server.nginx]
+kind = "nginx"
+preload = true
+"#;
+
 /// Whether this machine can do it; says why not.
 fn can(test: &str) -> bool {
     let has_memory = ["memory.limit_in_bytes", "../cgroup.controllers"]
@@ -291,6 +316,33 @@ fn a_server_with_an_ssd_serves_from_it_and_one_without_has_none() {
             "{counters:#}"
         );
     }
+    place.expect_nothing_left(&[]);
+}
+
+#[test]
+fn titles_on_two_drives_are_read_from_both_and_nothing_is_left() {
+    let test = "titles_on_two_drives_are_read_from_both_and_nothing_is_left";
+    if !can(test) {
+        return;
+    }
+    let place = Place::of(WITH_TWO_DRIVES);
+    let output = place.bench("nginx").output().expect("the binary starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{stderr}");
+    let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(record["load"]["wrong_bytes"], 0);
+    let drives = [&record["disk"]["counters"], &record["disk"]["others"][0]];
+    let read = drives.map(|drive| drive["counters"]["reads"]["bytes"].as_u64().unwrap_or(0));
+    assert!(read.iter().all(|bytes| *bytes > 0), "{read:?}: {stderr}");
+    // Each has a device of its own, by which reads are serialized.
+    let devices = &record["server_facts"]["status"]["devices"];
+    let devices = devices.as_array().cloned().unwrap_or_default();
+    let budgets: Vec<u64> = devices
+        .iter()
+        .filter_map(|device| device["memory"]["budget_bytes"].as_u64())
+        .collect();
+    // Three quarters of the experiment's memory, for both together.
+    assert_eq!(budgets, [96 << 20, 96 << 20], "{stderr}");
     place.expect_nothing_left(&[]);
 }
 

@@ -7,6 +7,9 @@ use headlong_settings::{Rows, choice, size, text, whole};
 use headlong_units::KIB;
 use serde::Serialize;
 
+/// More, and the processors of one machine are the limit.
+const COUNT_MAX: u32 = 8;
+
 const ORDERS: [(&str, QueueOrder); 3] = [
     ("fcfs", QueueOrder::Fcfs),
     ("nearest", QueueOrder::Nearest),
@@ -20,6 +23,9 @@ pub struct DriveSpec {
     pub preset: String,
     /// Capacity.
     pub size_bytes: Option<u64>,
+    /// How many of them; one if `None`. Each has all titles, and each title is read from one of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
     /// Requests in its own queue, the one being worked on included.
     pub queue_depth: Option<u32>,
     /// Which of them is next.
@@ -45,6 +51,7 @@ pub(super) fn drive_rows() -> Rows<DriveSpec> {
     let mut rows = Rows::<DriveSpec>::default();
     rows.add("preset", text(), |d| &mut d.preset, "");
     rows.add("size", size().optional(), |d| &mut d.size_bytes, "");
+    rows.add("count", whole().between(1, COUNT_MAX).optional(), |d| &mut d.count, "");
     let depth = whole().at_least(1).optional();
     rows.add("queue_depth", depth, |d| &mut d.queue_depth, "");
     rows.add("queue", choice(&ORDERS).optional(), |d| &mut d.queue, "");
@@ -67,6 +74,11 @@ impl DriveSpec {
             cache_segments: self.cache_segments,
             cache_segment_bytes: self.cache_segment_bytes,
         }
+    }
+
+    /// How many there are.
+    pub(crate) fn drives(&self) -> u32 {
+        self.count.unwrap_or(1)
     }
 
     /// The drive as it is modelled.

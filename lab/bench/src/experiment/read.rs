@@ -16,7 +16,8 @@ use super::flash::flash;
 use super::parts::{by_name, kernel_rows, known, one_of, some};
 use super::servers::servers;
 use super::{
-    Baseline, CacheKind, Experiment, Kernel, KernelChange, Phases, SearchRules, Server, Workload,
+    Baseline, Cache, CacheKind, Experiment, Kernel, KernelChange, Phases, SearchRules, Server,
+    ServerKind, Workload,
 };
 
 /// The page that lists all settings.
@@ -203,6 +204,7 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
     ] {
         check_pools(document, key, scale, &experiment);
     }
+    check_drives(document, &experiment);
     match is_quick {
         true => quick,
         false => experiment,
@@ -219,6 +221,32 @@ fn check_pools(document: &mut Document, key: &str, time_scale: u32, experiment: 
     if time_scale != 1 && experiment.servers.values().any(|server| is_pool(&server)) {
         let text = "must be 1 with a cache of kind zfs, which works once a second of the clock";
         document.wrong_too(key, text);
+    }
+}
+
+/// A server that follows no links reads from one drive.
+fn check_drives(document: &mut Document, experiment: &Experiment) {
+    let reads_one = |server: &Server| {
+        let is_headlong = matches!(server.kind, ServerKind::Headlong { .. });
+        let is_zfs = |cache: Cache| cache.kind == CacheKind::Zfs;
+        is_headlong || server.mount || server.cache.is_some_and(is_zfs)
+    };
+    let mut one = experiment.servers.iter().filter(|(_, s)| reads_one(s));
+    let Some((server, _)) = one.next() else {
+        return;
+    };
+    let text = format!(
+        "cannot be with [server.{server}]: each title is a link to one of several drives, which \
+         headlong, a mount and a pool do not follow; leave out that server"
+    );
+    if experiment.drive.drives() > 1 {
+        document.wrong_too("drive.count", text);
+        return;
+    }
+    for (name, workload) in &experiment.workloads {
+        if workload.drive.drives() > 1 {
+            document.wrong_too(&format!("workload.{name}.drive.count"), text.clone());
+        }
     }
 }
 

@@ -327,6 +327,35 @@ fn a_mistake_of_a_specification_does_not_wait_until_others_are_mended() {
     }
 }
 
+#[test]
+fn titles_on_several_drives_are_for_servers_that_follow_links() {
+    let with = |drive: &str, server: &str| {
+        read(&format!(
+            "{SMALL}{server}[workload.two]\npreset = \"youtube-sd\"\n{drive}"
+        ))
+    };
+    let two = "drive = { count = 2 }\n";
+    let experiment = with(two, "").expect("right");
+    let count = |name: &str| experiment.workloads[name].drive.drives();
+    assert_eq!((count("sd"), count("two")), (1, 2));
+    for (drive, server, wrong) in [
+        (
+            two,
+            "mount = true\n",
+            "workload.two.drive.count: cannot be with [server.nginx]",
+        ),
+        (
+            two,
+            "[server.own]\nkind = \"headlong\"\n",
+            "with [server.own]",
+        ),
+        ("drive = { count = 0 }\n", "", "workload.two.drive.count"),
+    ] {
+        let mistakes = with(drive, server).expect_err("wrong").to_string();
+        assert!(mistakes.contains(wrong), "{mistakes}");
+    }
+}
+
 /// `UPDATE=1 cargo test -p headlong-bench` renews the file.
 #[test]
 fn all_mistakes_are_told_at_once_with_line_and_remedy() {

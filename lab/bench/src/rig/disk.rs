@@ -42,9 +42,27 @@ pub(crate) struct DiskSetup<'a> {
     pub(crate) files: &'a FileSet,
     pub(crate) store_root: &'a Path,
     pub(crate) time_scale: u32,
+    /// Which of several alike, from 0.
+    pub(crate) number: u32,
 }
 
 impl DiskSetup<'_> {
+    /// A name of its own for what a drive has, beside those of others.
+    pub(crate) fn named(&self, name: &str, ending: &str) -> String {
+        match self.number {
+            0 => format!("{name}{ending}"),
+            number => format!("{name}-{}{ending}", number + 1),
+        }
+    }
+
+    /// Where its file system is, and its control.
+    pub(crate) fn places(&self, folder: &Path) -> (PathBuf, PathBuf) {
+        (
+            folder.join(self.named("titles", "")),
+            folder.join(self.named("drive", ".sock")),
+        )
+    }
+
     /// The command that starts the drive.
     pub(crate) fn words(&self, store: &Path, point: &Path, socket: &Path) -> Vec<String> {
         let words = Words::of(self.headlong, "disk emulate")
@@ -75,9 +93,8 @@ fn described(socket: &Path) -> String {
 impl Disk {
     /// Starts the drive, and fills it if its store is empty.
     pub(crate) fn start(guard: &Guard, setup: &DiskSetup<'_>) -> Result<Self, RigError> {
-        let store = Store::open(setup.store_root, setup.drive, setup.files)?;
-        let point = guard.folder().join("titles");
-        let socket = guard.folder().join("drive.sock");
+        let store = Store::open(setup.store_root, setup.drive, setup.files, setup.number)?;
+        let (point, socket) = setup.places(guard.folder());
         make_folder(&point)?;
         if let Some(text) = setup.drive.description() {
             let written = text

@@ -8,6 +8,7 @@
 
 mod control;
 mod disk;
+mod disks;
 mod emulated;
 mod error;
 mod group;
@@ -22,6 +23,7 @@ mod ssd;
 mod store;
 
 pub(crate) use disk::{Disk, DiskSetup};
+pub(crate) use disks::{Disks, LINKED};
 pub(crate) use emulated::Emulated;
 pub use error::RigError;
 pub(crate) use group::Group;

@@ -41,8 +41,14 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// The folder below `root` for this drive with these files.
-    pub(crate) fn open(root: &Path, drive: &DriveSpec, files: &FileSet) -> Result<Self, RigError> {
+    /// The folder below `root` for this drive with these files: that of the first of several alike, or
+    /// of another.
+    pub(crate) fn open(
+        root: &Path,
+        drive: &DriveSpec,
+        files: &FileSet,
+        number: u32,
+    ) -> Result<Self, RigError> {
         let specification = fs::read_to_string(&files.catalogue).unwrap_or_default();
         let label = Label {
             drive: drive.preset.clone(),
@@ -57,8 +63,12 @@ impl Store {
         let text = serde_json::to_string(&label).unwrap_or_default();
         let catalogue = Path::new(&files.catalogue).file_stem().unwrap_or_default();
         let catalogue = catalogue.to_string_lossy();
+        let which = match number {
+            0 => String::new(),
+            number => format!("-{}", number + 1),
+        };
         let name = format!(
-            "{}-{catalogue}-{:08x}",
+            "{}-{catalogue}-{:08x}{which}",
             drive.preset,
             hash(text.as_bytes()) as u32
         );
@@ -141,27 +151,29 @@ mod tests {
     #[test]
     fn a_fill_that_was_cut_short_is_begun_anew() {
         let root = tempfile::tempdir().expect("a folder");
-        let store = Store::open(root.path(), &drive(), &files(1)).expect("a store");
+        let store = Store::open(root.path(), &drive(), &files(1), 0).expect("a store");
         fs::create_dir(store.disk()).expect("a folder");
         fs::write(store.disk().join("half"), "x").expect("a file");
         assert!(!store.is_filled());
         drop(store);
-        let store = Store::open(root.path(), &drive(), &files(1)).expect("a store");
+        let store = Store::open(root.path(), &drive(), &files(1), 0).expect("a store");
         assert!(!store.disk().exists());
         fs::create_dir(store.disk()).expect("a folder");
         store.set_filled().expect("a label");
         drop(store);
-        let store = Store::open(root.path(), &drive(), &files(1)).expect("a store");
+        let store = Store::open(root.path(), &drive(), &files(1), 0).expect("a store");
         assert!(store.is_filled() && store.disk().exists());
     }
 
     #[test]
     fn other_files_have_another_folder_and_one_bench_has_it_at_a_time() {
         let root = tempfile::tempdir().expect("a folder");
-        let store = Store::open(root.path(), &drive(), &files(1)).expect("a store");
-        let other = Store::open(root.path(), &drive(), &files(2)).expect("a store");
+        let store = Store::open(root.path(), &drive(), &files(1), 0).expect("a store");
+        let other = Store::open(root.path(), &drive(), &files(2), 0).expect("a store");
         assert_ne!(store.disk(), other.disk());
-        let again = Store::open(root.path(), &drive(), &files(1));
+        let again = Store::open(root.path(), &drive(), &files(1), 0);
         assert!(matches!(again, Err(RigError::StoreInUse(_))));
+        let second = Store::open(root.path(), &drive(), &files(1), 1).expect("a second alike");
+        assert_ne!(store.disk(), second.disk());
     }
 }

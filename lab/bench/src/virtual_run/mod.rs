@@ -316,6 +316,7 @@ impl VirtualCell {
             load: Load::Virtual(Box::new(figures)),
             server_facts: server_facts(setup, seen),
             disk: DiskFacts {
+                others: Vec::new(),
                 counters: counters(seen),
                 pattern: pattern(seen),
                 ssd_counters: None,

@@ -57,6 +57,9 @@ impl VirtualBench {
         if let Some(link) = self.experiment.network.link {
             return Err(format!("a link of {link} that all share is not imitated"));
         }
+        if cell.workload.drive.drives() > 1 {
+            return Err("several drives are not imitated".to_owned());
+        }
         if cell.server.preload {
             return Err("preloading is not imitated".to_owned());
         }

@@ -1,0 +1,180 @@
+//! The drives of an experiment, all alike, and the folder that a server gives out.
+//!
+//! The one idea: of several drives each has all titles, and the folder that is given out has a link for
+//! each file, which leads to one of them: no title is read from two drives, nor in memory twice
+//! (libception section 7).
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use headlong_workload::Catalogue;
+use serde_json::Value;
+
+use super::RigError;
+use super::disk::{Disk, DiskSetup};
+use super::guard::Guard;
+use super::queue::QueueSettings;
+use crate::experiment::Kernel;
+use crate::servers::Pool;
+
+/// The folder of links, below the bench's own.
+pub(crate) const LINKED: &str = "linked";
+
+/// Running drives; never none.
+#[derive(Debug)]
+pub(crate) struct Disks {
+    first: Disk,
+    others: Vec<Disk>,
+    /// What a server gives out.
+    root: PathBuf,
+}
+
+impl Disks {
+    /// Starts as many as the setup's drive says, and fills those whose stores are empty.
+    pub(crate) fn start(guard: &Guard, setup: &DiskSetup<'_>) -> Result<Self, RigError> {
+        let start = |number| Disk::start(guard, &DiskSetup { number, ..*setup });
+        let first = start(0)?;
+        let others: Vec<Disk> = (1..setup.drive.drives())
+            .map(start)
+            .collect::<Result<_, _>>()?;
+        let mut root = first.root().to_path_buf();
+        if !others.is_empty() {
+            let catalogue = setup.files.catalogue().map_err(|errors| RigError::Failed {
+                what: "reading the catalogue".into(),
+                words: errors.join("; "),
+            })?;
+            root = guard.folder().join(LINKED);
+            let drives = std::iter::once(&first).chain(&others);
+            let drives: Vec<&Path> = drives.map(Disk::root).collect();
+            let linked = link(&root, &drives, &catalogue);
+            linked.map_err(|error| RigError::io(root.display(), error))?;
+        }
+        Ok(Self {
+            first,
+            others,
+            root,
+        })
+    }
+
+    /// Where a server finds the titles.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Disk> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    fn each<T>(
+        &mut self,
+        does: impl FnMut(&mut Disk) -> Result<T, RigError>,
+    ) -> Result<Vec<T>, RigError> {
+        let all = std::iter::once(&mut self.first).chain(&mut self.others);
+        all.map(does).collect()
+    }
+
+    /// The commands that started them.
+    pub(crate) fn commands(&self) -> Vec<String> {
+        self.all().map(|disk| disk.command.join(" ")).collect()
+    }
+
+    /// See [`Disk::pool_of`].
+    pub(crate) fn pool_of(&self, ssd: Option<&Path>) -> Option<Pool> {
+        self.first.pool_of(ssd)
+    }
+
+    /// Those that emulate them.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        self.all().map(Disk::process).collect()
+    }
+
+    /// See [`Disk::prepare`].
+    pub(crate) fn prepare(
+        &mut self,
+        kernel: &Kernel,
+        warm_metadata: bool,
+    ) -> Result<Vec<QueueSettings>, RigError> {
+        self.each(|disk| disk.prepare(kernel, warm_metadata))
+    }
+
+    /// See [`Disk::begin`]; each has a trace of its own, the first the one that is named.
+    pub(crate) fn begin(&mut self, trace: &Path) -> Result<(), RigError> {
+        let mut number = 0;
+        let begin = |disk: &mut Disk| {
+            number += 1;
+            match number {
+                1 => disk.begin(trace),
+                _ => disk.begin(&trace.with_extension(number.to_string())),
+            }
+        };
+        self.each(begin).map(drop)
+    }
+
+    /// Their counters so far.
+    pub(crate) fn counters(&mut self) -> Result<Vec<Value>, RigError> {
+        self.each(Disk::counters)
+    }
+
+    /// How late they answer is counted from here on.
+    pub(crate) fn forget_lateness(&mut self) -> Result<(), RigError> {
+        self.each(Disk::forget_lateness).map(drop)
+    }
+
+    /// Ends what [`Disks::begin`] began; their counters.
+    pub(crate) fn end(&mut self) -> Result<Vec<Value>, RigError> {
+        self.each(Disk::end)
+    }
+
+    /// See [`Disk::queue`].
+    pub(crate) fn queues(&self) -> Result<Vec<QueueSettings>, RigError> {
+        self.all().map(Disk::queue).collect()
+    }
+}
+
+/// A link for each file of the titles, which go to the drives in turn: popular ones and long ones are
+/// on each as many.
+fn link(root: &Path, drives: &[&Path], catalogue: &Catalogue) -> std::io::Result<()> {
+    if root.exists() {
+        std::fs::remove_dir_all(root)?;
+    }
+    for (title, drive) in catalogue.titles.iter().zip(drives.iter().cycle()) {
+        for file in catalogue.files(title) {
+            let path = root.join(&file.path);
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            symlink(drive.join(&file.path), path)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use headlong_workload::Specification;
+
+    use super::*;
+
+    #[test]
+    fn titles_go_to_drives_in_turn_and_no_file_is_left_out() {
+        let few = [
+            ("title.sd.count".to_owned(), "5".to_owned()),
+            ("catalogue.chunk".to_owned(), "4MiB".to_owned()),
+        ];
+        let specification = Specification::preset("youtube-2011", &few).expect("right");
+        let catalogue = Catalogue::of(&specification);
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join(LINKED);
+        std::fs::create_dir(&root).expect("left by somebody");
+        std::fs::write(root.join("old"), "x").expect("written");
+        let drives = [Path::new("/a"), Path::new("/b")];
+        link(&root, &drives, &catalogue).expect("linked");
+        assert!(!root.join("old").exists());
+        for (number, title) in catalogue.titles.iter().enumerate() {
+            for file in catalogue.files(title) {
+                let target = std::fs::read_link(root.join(&file.path)).expect("a link");
+                assert_eq!(target, drives[number % 2].join(&file.path));
+            }
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! How long calls take that read files (libception 6.6): Figure 17 again.
+
+use headlong_bench::{BenchError, Ending, Experiment, Options, OutcomeName, RunRecord, run_page};
+use headlong_published::Beside;
+use headlong_report::{Axis, Cell, Chart, Section, Series, Table};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::published::{Of, Paper};
+
+/// Calls below it are short: the paper's millisecond, up to the end of a bucket.
+const SHORT_US: u64 = 1024;
+
+/// Makes one run of each server at the rate that the experiment gives it, and puts its calls beside
+/// what was published.
+///
+/// # Errors
+/// If the machine failed, or a result cannot be written.
+pub fn latencies(experiment: &Experiment, options: &Options) -> Result<Ending, BenchError> {
+    let cells = experiment.cells();
+    let mut driver = options.driver(experiment, &cells, cells.len())?;
+    let mut runs = Vec::new();
+    for cell in &cells {
+        let rate = experiment.first_rate(cell);
+        runs.push(driver.run(cell, rate, experiment.seed, false)?);
+    }
+    drop(driver);
+    let timed = Timed {
+        calls: runs.iter().map(Calls::of).collect(),
+        runs,
+    };
+    timed.write(options)
+}
+
+/// Runs, and the calls of each.
+struct Timed {
+    runs: Vec<RunRecord>,
+    calls: Vec<Calls>,
+}
+
+/// The calls of one run, by how long they took.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Calls {
+    workload: String,
+    server: String,
+    /// Those that were looked at: for a part of a file that is read in order, or for much of it.
+    all: u64,
+    /// Those of them that were for bytes in memory, and are not timed.
+    in_memory: u64,
+    /// The others: less than so many microseconds of model time (none for the longest), how many.
+    timed: Vec<(Option<u64>, u64)>,
+}
+
+impl Calls {
+    /// From what the reception told in the end.
+    fn of(run: &RunRecord) -> Self {
+        let told = &run.server_facts.status["calls"];
+        let scale = u64::from(run.time_scale);
+        let buckets = told["latencies"].as_array().into_iter().flatten();
+        let timed = buckets.map(|bucket| {
+            let below = bucket["below_us"].as_u64();
+            let count = bucket["count"].as_u64().unwrap_or(0);
+            (below.map(|us| us.saturating_mul(scale)), count)
+        });
+        let timed: Vec<_> = timed.collect();
+        let number = |name: &str| told.get(name).and_then(Value::as_u64).unwrap_or(0);
+        // Some are not timed although they wait: mappings.
+        let in_memory = number("resident");
+        let counted: u64 = timed.iter().map(|(_, count)| count).sum();
+        Self {
+            workload: run.workload.clone(),
+            server: run.server.clone(),
+            all: in_memory + counted,
+            in_memory,
+            timed,
+        }
+    }
+
+    /// How many took less than so many microseconds, as far as buckets tell.
+    fn below(&self, us: u64) -> u64 {
+        let is_below = |(below, _): &&(Option<u64>, u64)| below.is_some_and(|below| below <= us);
+        let timed = self.timed.iter().filter(is_below);
+        self.in_memory + timed.map(|(_, count)| count).sum::<u64>()
+    }
+
+    /// A number of calls as a part of all.
+    fn share(&self, calls: u64) -> Option<f64> {
+        (self.all > 0).then(|| calls as f64 / self.all as f64)
+    }
+
+    /// Share of those that are short.
+    fn short(&self) -> Option<f64> {
+        self.share(self.below(SHORT_US))
+    }
+
+    /// So large a part of all took less than so many milliseconds.
+    fn quantile_ms(&self, part: f64) -> Option<f64> {
+        let ends = self.timed.iter().filter_map(|(below, _)| *below);
+        let reached = |us: &u64| {
+            self.share(self.below(*us))
+                .is_some_and(|share| share >= part)
+        };
+        ends.into_iter().find(reached).map(|us| us as f64 / 1e3)
+    }
+
+    /// Milliseconds and per cent: the distribution.
+    fn points(&self) -> Vec<(f64, f64)> {
+        let ends = self.timed.iter().filter_map(|(below, _)| *below);
+        let points = ends.filter_map(|us| {
+            let share = self.share(self.below(us))?;
+            Some((us as f64 / 1e3, share * 100.0))
+        });
+        points.collect()
+    }
+}
+
+impl Timed {
+    fn calls(&self, (workload, server): &Of) -> Option<&Calls> {
+        let is_it = |calls: &&Calls| calls.workload == *workload && calls.server == *server;
+        self.calls.iter().find(is_it)
+    }
+
+    fn short(&self, of: &Of) -> Option<f64> {
+        self.calls(of)?.short()
+    }
+
+    fn ending(&self) -> Ending {
+        let is_refused = |run: &RunRecord| run.verdict.outcome == OutcomeName::Refused;
+        match self.runs.iter().any(is_refused) || self.calls.iter().any(|calls| calls.all == 0) {
+            true => Ending::Refused,
+            false => Ending::Done,
+        }
+    }
+
+    fn table(&self) -> Table {
+        let heads = "Configuration | Rate (MiB/s) | Failed | Calls | In memory (%) | \
+            Below 1 ms (%) | Published (%) | 95 % below (ms) | 99 % below (ms)";
+        let caption = "Calls that read (libception Figure 17)";
+        let mut table = Table::headed(heads).caption(caption);
+        for figure in &Paper::Latencies.said().figures {
+            let calls = self.calls(&figure.of);
+            let (workload, server) = &figure.of;
+            let mut runs = self.runs.iter();
+            let run = runs.find(|run| run.workload == *workload && run.server == *server);
+            let percent = |share: Option<f64>| share.map(|share| share * 100.0);
+            table.push([
+                figure.name.as_str().into(),
+                Cell::maybe(run.map(|run| run.rate / 1_048_576.0), 1),
+                Cell::maybe(percent(run.map(|run| run.verdict.failure_share)), 2),
+                Cell::maybe(calls.map(|calls| calls.all as f64), 0),
+                Cell::maybe(
+                    percent(calls.and_then(|calls| calls.share(calls.in_memory))),
+                    1,
+                ),
+                Cell::maybe(percent(self.short(&figure.of)), 1),
+                Cell::maybe(figure.short_calls, 0),
+                Cell::maybe(calls.and_then(|calls| calls.quantile_ms(0.95)), 1),
+                Cell::maybe(calls.and_then(|calls| calls.quantile_ms(0.99)), 1),
+            ]);
+        }
+        table
+    }
+
+    fn shapes_table(&self) -> Table {
+        let mut table = Table::new(["Published", "Here", "Comes out again"]);
+        for shape in &Paper::Latencies.said().shapes {
+            let shares = self.short(&shape.this).zip(self.short(&shape.that));
+            let ratio = shares.map(|(this, that)| this / that);
+            let words = format!("{} ({})", shape.name, shape.ratio.source);
+            let row = Beside::new(words, ratio, shape.ratio.clone());
+            table.push([
+                row.name.as_str().into(),
+                ratio.map(|ratio| format!("{ratio:.2} times")).into(),
+                row.judgement().words().into(),
+            ]);
+        }
+        table
+    }
+
+    fn chart(&self) -> Chart {
+        let x = Axis::new("Time of a call", "ms").log();
+        let mut chart = Chart::steps("How long calls take", x, "calls").line_at_x(1.0, "1 ms");
+        for figure in &Paper::Latencies.said().figures {
+            let points = self.calls(&figure.of).map(Calls::points);
+            let points = points.unwrap_or_default();
+            chart = chart.series(Series::new(figure.name.as_str(), points));
+        }
+        chart
+    }
+
+    fn text(&self) -> String {
+        let tables = [self.table(), self.shapes_table()];
+        tables.map(|table| table.to_markdown()).join("\n")
+    }
+
+    fn write(&self, options: &Options) -> Result<Ending, BenchError> {
+        let section = Section::new("Beside what was published")
+            .text(Paper::Latencies.said().mapping.as_str())
+            .figure(self.chart())
+            .table(self.table())
+            .table(self.shapes_table());
+        let page = run_page(&self.runs, &options.command_line).section(section);
+        let text = self.text();
+        let json = serde_json::json!({
+            "schema": "headlong-latencies-1",
+            "calls": self.calls,
+            "ending": format!("{:?}", self.ending()).to_lowercase(),
+        });
+        options.tell(page, ("latencies", &text), (&json, &text))?;
+        Ok(self.ending())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calls() -> Calls {
+        Calls {
+            workload: "sd".to_owned(),
+            server: "nginx".to_owned(),
+            all: 100,
+            in_memory: 50,
+            timed: vec![
+                (Some(512), 10),
+                (Some(1024), 20),
+                (Some(65_536), 18),
+                (None, 2),
+            ],
+        }
+    }
+
+    #[test]
+    fn calls_in_memory_are_the_shortest_and_the_longest_have_no_end() {
+        let calls = calls();
+        assert_eq!(calls.short(), Some(0.8));
+        assert_eq!(calls.quantile_ms(0.5), Some(0.512));
+        assert_eq!(calls.quantile_ms(0.95), Some(65.536));
+        assert_eq!(calls.quantile_ms(0.99), None);
+        assert_eq!(
+            calls.points(),
+            [(0.512, 60.0), (1.024, 80.0), (65.536, 98.0)]
+        );
+    }
+
+    #[test]
+    fn theirs_stand_beside_ours_and_what_was_not_measured_is_refused() {
+        let timed = Timed {
+            runs: Vec::new(),
+            calls: vec![
+                calls(),
+                Calls {
+                    server: "nginx-libception".to_owned(),
+                    in_memory: 70,
+                    ..calls()
+                },
+            ],
+        };
+        let text = timed.text();
+        assert!(
+            text.contains("1.25 times") && text.contains(" 49 |"),
+            "{text}"
+        );
+        assert_eq!(timed.ending(), Ending::Done);
+        let none = Calls {
+            all: 0,
+            in_memory: 0,
+            timed: Vec::new(),
+            ..calls()
+        };
+        assert_eq!(none.short(), None);
+        let timed = Timed {
+            runs: Vec::new(),
+            calls: vec![none],
+        };
+        assert_eq!(timed.ending(), Ending::Refused);
+    }
+}

@@ -1,0 +1,58 @@
+//! A paper's experiment again, as options say, in one of both worlds.
+
+use anyhow::anyhow;
+use headlong_bench::{Ending, Virtual};
+use headlong_reproduce::{Paper, experiment, latencies, reproduce, reproduce_imitated};
+use headlong_units::Duration;
+
+use crate::bench::{Output, show_plan, threads};
+
+/// In which world it is to be done again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EitherWay {
+    /// In virtual time: minutes, without root. What cannot be imitated is left out
+    #[arg(long = "virtual", conflicts_with = "plan")]
+    pub(crate) is_virtual: bool,
+    #[command(flatten)]
+    pub(crate) again: Again,
+}
+
+/// How it is to be done again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Again {
+    /// In minutes: fewer configurations, one run at each rate, coarser steps
+    #[arg(long)]
+    pub(crate) quick: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// The experiment of a paper, in one of both worlds.
+pub(crate) fn of_paper(paper: Paper, again: &Again, is_virtual: bool) -> anyhow::Result<Ending> {
+    let experiment = experiment(paper, again.quick).map_err(|mistakes| anyhow!("{mistakes}"))?;
+    let name = match is_virtual {
+        true => format!("{}-virtual", experiment.name),
+        false => experiment.name.clone(),
+    };
+    let options = again.output.options(&name, again.quick)?;
+    if again.output.plan {
+        let are_searches = paper != Paper::Latencies;
+        return show_plan(&experiment, &experiment.cells(), are_searches, &options);
+    }
+    if paper == Paper::Latencies {
+        return Ok(latencies(&experiment, &options)?);
+    }
+    if is_virtual {
+        let quick = if again.quick { " --quick" } else { "" };
+        let how = Virtual {
+            turnaround: Duration::ZERO,
+            replay: format!(
+                "headlong simulate experiments/{}.toml{quick}",
+                experiment.name
+            ),
+            threads: threads(None),
+        };
+        return Ok(reproduce_imitated(paper, &experiment, &how, &options)?);
+    }
+    Ok(reproduce(paper, &experiment, again.quick, &options)?)
+}

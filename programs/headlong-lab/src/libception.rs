@@ -1,0 +1,159 @@
+//! `headlong reproduce libception`: its parts, one or all of them after another.
+
+use anyhow::anyhow;
+use clap::ValueEnum;
+use headlong_bench::{BenchError, Ending};
+use headlong_report::say;
+use headlong_reproduce::{DiffAgain, Paper, diff_again};
+
+use crate::again::{EitherWay, of_paper};
+use crate::bench::judge;
+
+/// A part of the paper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Section 5: Table 2, Figures 2 to 6
+    Asap,
+    /// 6.5: Figures 14 and 15
+    Readahead,
+    /// 6.6: Figure 17
+    Latencies,
+    /// 6.7: Table 3, Linux
+    Servers,
+    /// Section 7: two drives
+    Disks,
+    /// Section 8: Figure 18 and Table 4, on a drive as fast as life, with nothing else to do here
+    Diff,
+    /// All of these, each with a page of its own
+    All,
+}
+
+/// Parts in the order of the paper.
+const PARTS: [Part; 6] = [
+    Part::Asap,
+    Part::Readahead,
+    Part::Latencies,
+    Part::Servers,
+    Part::Disks,
+    Part::Diff,
+];
+
+/// Serialized and large reads, the kernel's read-ahead, and small files (TOMPECS 2018)
+///
+///   headlong reproduce libception --part all --quick
+///   headlong reproduce libception --part servers --quick
+///   headlong reproduce libception --part asap --virtual
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct LibceptionAgain {
+    #[arg(long, value_name = "NAME")]
+    part: Part,
+    #[command(flatten)]
+    way: EitherWay,
+}
+
+impl Part {
+    fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// What is an experiment of its own.
+    fn paper(self) -> Option<Paper> {
+        match self {
+            Self::Asap => Some(Paper::Asap),
+            Self::Readahead => Some(Paper::ReadAhead),
+            Self::Latencies => Some(Paper::Latencies),
+            Self::Servers => Some(Paper::Servers),
+            Self::Disks => Some(Paper::Disks),
+            Self::Diff | Self::All => None,
+        }
+    }
+
+    /// Why it cannot be made in this way.
+    fn lack(self, way: &EitherWay) -> Option<&'static str> {
+        match self {
+            Self::Latencies | Self::Servers if way.is_virtual => {
+                Some("it runs servers under preload, which is not imitated: leave out --virtual")
+            }
+            Self::Disks if way.is_virtual => {
+                Some("several drives are not imitated: leave out --virtual")
+            }
+            Self::Diff if way.is_virtual || way.again.output.plan => {
+                Some("it runs real programs: it takes neither --virtual nor --plan")
+            }
+            _ => None,
+        }
+    }
+
+    fn make(self, way: &EitherWay) -> anyhow::Result<Ending> {
+        if let Some(paper) = self.paper() {
+            return of_paper(paper, &way.again, way.is_virtual);
+        }
+        let is_quick = way.again.quick;
+        let options = way.again.output.options("libception-diff", is_quick)?;
+        Ok(diff_again(&DiffAgain { is_quick, seed: 1 }, &options)?)
+    }
+}
+
+impl LibceptionAgain {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let name = self.part.name();
+        if self.part != Part::All {
+            return match self.part.lack(&self.way) {
+                Some(why) => Err(anyhow!("--part {name}: {why}")),
+                None => judge(self.part.make(&self.way)?),
+            };
+        }
+        let output = &self.way.again.output;
+        if let Some(option) = output.one_page() {
+            return Err(anyhow!(
+                "{option} is for one part: leave it out with --part all; each part writes its own"
+            ));
+        }
+        self.all()
+    }
+
+    /// A part that misses or cannot be measured does not keep the next ones from being made.
+    fn all(&self) -> anyhow::Result<()> {
+        let mut worst = Ending::Done;
+        for part in PARTS {
+            let name = part.name();
+            if let Some(why) = part.lack(&self.way) {
+                say!("{name}: left out: {why}");
+                continue;
+            }
+            say!("{name}: begins");
+            let ending = match part.make(&self.way) {
+                Ok(ending) => ending,
+                Err(error) if is_refusal(&error) => {
+                    say!("{name}: {error:#}");
+                    Ending::Refused
+                }
+                Err(error) => return Err(error.context(format!("--part {name}"))),
+            };
+            worst = worst.and(ending);
+        }
+        judge(worst)
+    }
+}
+
+/// Something that one part needs is not on this machine; others may not need it.
+fn is_refusal(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(BenchError::Missing(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_parts_are_among_all_and_each_is_an_experiment_but_diffs() {
+        let known = Part::value_variants().iter();
+        let known: Vec<_> = known.filter(|part| **part != Part::All).collect();
+        assert_eq!(known.len(), PARTS.len());
+        assert!(known.iter().all(|part| PARTS.contains(part)));
+        let without = PARTS.iter().filter(|part| part.paper().is_none());
+        assert_eq!(without.collect::<Vec<_>>(), [&Part::Diff]);
+    }
+}
