@@ -1,8 +1,8 @@
 //! How long calls take that read files (libception 6.6): Figure 17 again.
 
-use headlong_bench::{BenchError, Ending, Experiment, Options, OutcomeName, RunRecord, run_page};
+use headlong_bench::{BenchError, Ending, Experiment, Options, OutcomeName, RunRecord, runs_table};
 use headlong_published::Beside;
-use headlong_report::{Axis, Cell, Chart, Section, Series, Table};
+use headlong_report::{Axis, Cell, Chart, Page, Section, Series, Table};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -10,6 +10,8 @@ use crate::published::{Of, Paper};
 
 /// Calls below it are short: the paper's millisecond, up to the end of a bucket.
 const SHORT_US: u64 = 1024;
+/// What is in memory is there in less.
+const IN_MEMORY_US: u64 = 100;
 
 /// Makes one run of each server at the rate that the experiment gives it, and puts its calls beside
 /// what was published.
@@ -29,7 +31,7 @@ pub fn latencies(experiment: &Experiment, options: &Options) -> Result<Ending, B
         calls: runs.iter().map(Calls::of).collect(),
         runs,
     };
-    timed.write(options)
+    timed.write(experiment, options)
 }
 
 /// Runs, and the calls of each.
@@ -93,20 +95,24 @@ impl Calls {
         self.share(self.below(SHORT_US))
     }
 
+    /// Times that calls are told to be below, in microseconds.
+    fn ends(&self) -> impl Iterator<Item = u64> {
+        let timed = self.timed.iter().filter_map(|(below, _)| *below);
+        std::iter::once(IN_MEMORY_US).chain(timed.filter(|us| *us > IN_MEMORY_US))
+    }
+
     /// So large a part of all took less than so many milliseconds.
     fn quantile_ms(&self, part: f64) -> Option<f64> {
-        let ends = self.timed.iter().filter_map(|(below, _)| *below);
         let reached = |us: &u64| {
             self.share(self.below(*us))
                 .is_some_and(|share| share >= part)
         };
-        ends.into_iter().find(reached).map(|us| us as f64 / 1e3)
+        self.ends().find(reached).map(|us| us as f64 / 1e3)
     }
 
     /// Milliseconds and per cent: the distribution.
     fn points(&self) -> Vec<(f64, f64)> {
-        let ends = self.timed.iter().filter_map(|(below, _)| *below);
-        let points = ends.filter_map(|us| {
+        let points = self.ends().filter_map(|us| {
             let share = self.share(self.below(us))?;
             Some((us as f64 / 1e3, share * 100.0))
         });
@@ -133,7 +139,7 @@ impl Timed {
     }
 
     fn table(&self) -> Table {
-        let heads = "Configuration | Rate (MiB/s) | Failed | Calls | In memory (%) | \
+        let heads = "Configuration | Rate (MiB/s) | Failed (%) | Calls | In memory (%) | \
             Below 1 ms (%) | Published (%) | 95 % below (ms) | 99 % below (ms)";
         let caption = "Calls that read (libception Figure 17)";
         let mut table = Table::headed(heads).caption(caption);
@@ -193,16 +199,24 @@ impl Timed {
         tables.map(|table| table.to_markdown()).join("\n")
     }
 
-    fn write(&self, options: &Options) -> Result<Ending, BenchError> {
+    fn write(&self, experiment: &Experiment, options: &Options) -> Result<Ending, BenchError> {
         let section = Section::new("Beside what was published")
             .text(Paper::Latencies.said().mapping.as_str())
             .figure(self.chart())
             .table(self.table())
             .table(self.shapes_table());
-        let page = run_page(&self.runs, &options.command_line).section(section);
+        let runs = Section::new("Runs")
+            .command(options.command_line.as_str())
+            .table(runs_table(&self.runs));
+        let page = Page::new("How long calls take that read files")
+            .lead(experiment.about.as_str())
+            .section(section)
+            .section(runs)
+            .footer(concat!("headlong ", env!("CARGO_PKG_VERSION")));
         let text = self.text();
         let json = serde_json::json!({
             "schema": "headlong-latencies-1",
+            "experiment": experiment.name,
             "calls": self.calls,
             "ending": format!("{:?}", self.ending()).to_lowercase(),
         });
@@ -234,12 +248,13 @@ mod tests {
     fn calls_in_memory_are_the_shortest_and_the_longest_have_no_end() {
         let calls = calls();
         assert_eq!(calls.short(), Some(0.8));
-        assert_eq!(calls.quantile_ms(0.5), Some(0.512));
+        assert_eq!(calls.quantile_ms(0.5), Some(0.1));
+        assert_eq!(calls.quantile_ms(0.6), Some(0.512));
         assert_eq!(calls.quantile_ms(0.95), Some(65.536));
         assert_eq!(calls.quantile_ms(0.99), None);
         assert_eq!(
             calls.points(),
-            [(0.512, 60.0), (1.024, 80.0), (65.536, 98.0)]
+            [(0.1, 50.0), (0.512, 60.0), (1.024, 80.0), (65.536, 98.0)]
         );
     }
 
