@@ -8,12 +8,12 @@ use headlong_bench::{
     BenchError, Compared, Ending, Experiment, MB, Mistakes, Options, RunRecord, Virtual, compare,
     comparison_page, limits,
 };
-use headlong_published::Beside;
 use headlong_report::{Bar, Cell, Page, Section, Table, maximum_rates};
 use headlong_units::Duration;
 
 use crate::published::{Of, Paper};
 use crate::reading::{self, Reading};
+use crate::shapes::shapes_table;
 
 /// Time of one measurement of plain reading, whose drive is as fast as life.
 const READING_TIME: Duration = Duration::from_secs(30);
@@ -153,21 +153,8 @@ impl Reproduced<'_> {
         (!is_empty).then_some(table)
     }
 
-    /// What must come out again whatever the numbers.
     fn shapes_table(&self) -> Table {
-        let mut table = Table::new(["Published", "Here", "Comes out again"]);
-        for shape in &self.paper.said().shapes {
-            let rates = self.rate(&shape.this).zip(self.rate(&shape.that));
-            let ratio = rates.map(|(this, that)| this / that);
-            let words = format!("{} ({})", shape.name, shape.ratio.source);
-            let row = Beside::new(words, ratio, shape.ratio.clone());
-            table.push([
-                row.name.as_str().into(),
-                ratio.map(|ratio| format!("{ratio:.2} times")).into(),
-                row.judgement().words().into(),
-            ]);
-        }
-        table
+        shapes_table(self.paper, |of| self.rate(of))
     }
 
     fn page(&self, options: &Options) -> Page {

@@ -1,12 +1,12 @@
 //! How long calls take that read files (libception 6.6): Figure 17 again.
 
 use headlong_bench::{BenchError, Ending, Experiment, Options, OutcomeName, RunRecord, runs_table};
-use headlong_published::Beside;
 use headlong_report::{Axis, Cell, Chart, Page, Section, Series, Table};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::published::{Of, Paper};
+use crate::shapes::shapes_table;
 
 /// Calls below it are short: the paper's millisecond, up to the end of a bucket.
 const SHORT_US: u64 = 1024;
@@ -168,19 +168,7 @@ impl Timed {
     }
 
     fn shapes_table(&self) -> Table {
-        let mut table = Table::new(["Published", "Here", "Comes out again"]);
-        for shape in &Paper::Latencies.said().shapes {
-            let shares = self.short(&shape.this).zip(self.short(&shape.that));
-            let ratio = shares.map(|(this, that)| this / that);
-            let words = format!("{} ({})", shape.name, shape.ratio.source);
-            let row = Beside::new(words, ratio, shape.ratio.clone());
-            table.push([
-                row.name.as_str().into(),
-                ratio.map(|ratio| format!("{ratio:.2} times")).into(),
-                row.judgement().words().into(),
-            ]);
-        }
-        table
+        shapes_table(Paper::Latencies, |of| self.short(of))
     }
 
     fn chart(&self) -> Chart {

@@ -17,6 +17,7 @@ mod latencies;
 pub mod netflix;
 mod published;
 mod reading;
+mod shapes;
 
 pub use automated::{Choice, reproduce_virtual, scenario_names};
 pub use diffs::{DiffAgain, diff_again};
