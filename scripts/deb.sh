@@ -25,6 +25,10 @@ for file in headlong headlong-lab libheadlong.so; do
         exit 1
     }
 done
+command -v dpkg-shlibdeps >/dev/null || {
+    echo "deb: dpkg-shlibdeps is missing; apt-get install dpkg-dev" >&2
+    exit 1
+}
 version=$("$bin/headlong" --version | cut -d' ' -f2)
 architecture=$(dpkg --print-architecture)
 # The same sources give the same package.
@@ -88,6 +92,8 @@ put 644 packaging/logrotate etc/logrotate.d/headlong
 put 644 packaging/debian/lintian-overrides usr/share/lintian/overrides/headlong
 for page in docs/operate/*; do
     put 644 "$page" "$doc/${page##*/}"
+    # What is not in the package is named without a link.
+    sed -i 's#\[\([^]]*\)\](\.\./[^)]*)#\1#g' "$root/$doc/${page##*/}"
 done
 put 644 CHANGELOG.md "$doc/CHANGELOG.md"
 put 644 packaging/prometheus/alerts.yml "$doc/prometheus/alerts.yml"
@@ -105,7 +111,7 @@ for script in postinst prerm postrm; do
     install -m 755 "packaging/debian/$script" "$root/DEBIAN/$script"
 done
 end_package httpd "Depends: @NEEDS@, systemd | systemd-standalone-sysusers | systemd-sysusers
-Recommends: logrotate
+Recommends: ca-certificates, logrotate
 Suggests: headlong-lab, prometheus
 Provides: httpd" "server of long-tail HTTP streaming video on hard disks" \
     " Serves large video libraries from hard disks: it reads far ahead for each

@@ -23,7 +23,7 @@ pub(crate) struct Receiving {
     /// What is done for them: full, serialize, track
     #[arg(long, value_name = "NAME")]
     mode: Option<String>,
-    /// Memory for what is prefetched, for each disk, such as 1GiB
+    /// Memory for what is prefetched, of all disks together, such as 1GiB
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
     /// Rule for the size of a prefetch, as for serve
@@ -56,7 +56,7 @@ pub(crate) struct Running {
     /// not helped by reads past its queue
     #[arg(long, value_name = "TIME", default_value = "10s")]
     wait: UnitsDuration,
-    /// Smaller files are left alone
+    /// Of smaller files only the first call is looked at
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
     file_min: Bytes,
     /// The library, if it is neither beside this program nor in ../lib

@@ -117,7 +117,7 @@ impl Config {
             .collect()
     }
 
-    /// Why the word of the certificate's authority is not sent.
+    /// Why the OCSP response is not sent.
     fn ocsp_warning(&self) -> Option<String> {
         let (certificate, ocsp) = self
             .tls

@@ -105,7 +105,7 @@ pub(super) fn rows() -> Rows<Config> {
     rows.add("tls.key", path().optional(), |c| &mut c.tls.key,
         "Its private key in PEM.").restart();
     rows.add("tls.ocsp", path().optional(), |c| &mut c.tls.ocsp,
-        "The word of its authority that the certificate is good (an OCSP response in DER), sent with it. Read again on SIGHUP. What is of another certificate, not good or too old is not sent, and `headlong check` says so.").restart();
+        "A file with the OCSP response (DER) of the certificate's authority, sent with the certificate. Read again on SIGHUP. What is of another certificate, not good or too old is not sent, and `headlong check` says so.").restart();
     rows.add("tls.listen", address().list(), |c| &mut c.tls.listen,
         "Addresses and ports, or unix sockets, that speak TLS, so that those of `listen` and `proxies.listen` do not. If there are none, those do.").restart();
     rows.add("tls.kernel", named(TlsKernel::ALL, TlsKernel::name), |c| &mut c.tls.kernel,

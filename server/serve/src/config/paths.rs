@@ -62,7 +62,7 @@ pub(super) fn path_rows() -> Rows<PathRule> {
     rows.add("expires", time().optional(), |p| &mut p.expires,
         "How long caches may keep files below this path: sent as Expires, and as `max-age` where there is no Cache-Control. As nginx's `expires`.");
     rows.add("referers", site().list(), |p| &mut p.referers,
-        "Sites whose pages may use files below this path, by the field Referer: hosts, `*.example.org` for all below one, `none` for requests without the field and `blocked` for those in which it was blotted out; others get 403. An empty list for all. As nginx's `valid_referers`.");
+        "Sites whose pages may use files below this path, by the field Referer: hosts, `*.example.org` for all below one, `none` for requests without the field and `blocked` for those in which it was removed or masked; others get 403. An empty list for all. As nginx's `valid_referers`.");
     rows.add("cors_origins", origin().list(), |p| &mut p.cors_origins,
         "Origins whose pages may read files below this path, instead of `cors.origins`.");
     rows.add("pace_percent", whole().optional(), |p| &mut p.pace_percent,

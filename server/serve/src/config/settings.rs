@@ -217,7 +217,7 @@ pub struct Tls {
     pub certificate: Option<PathBuf>,
     /// Its private key, PEM.
     pub key: Option<PathBuf>,
-    /// The word of the certificate's authority that it is good (OCSP), DER.
+    /// The OCSP response of the certificate's authority, DER.
     pub ocsp: Option<PathBuf>,
     /// Addresses that speak TLS, beside others that do not; if there are none, all do.
     pub listen: Vec<ListenAddress>,
