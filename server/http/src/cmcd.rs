@@ -16,7 +16,7 @@ use crate::query::query_value;
 
 /// The longest text that is looked at, in bytes; players send a few hundred.
 const TEXT_BYTES_MAX: usize = 8192;
-/// The longest session or content id, in characters (CTA-5004, `sid` and `cid`).
+/// The longest session id, in characters (CTA-5004, `sid`).
 const ID_CHARS_MAX: usize = 64;
 /// The longest path in `nor`, in characters.
 const NEXT_OBJECT_CHARS_MAX: usize = 2048;
@@ -35,7 +35,7 @@ const TIME_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 const QUERY_KEY: &str = "CMCD";
 const FIELDS: [&str; 4] = ["cmcd-request", "cmcd-object", "cmcd-status", "cmcd-session"];
 
-/// What one request said. A rate of zero is how players say "unknown", and is left out.
+/// What one request said of what is of use here. A rate of zero is how players say "unknown", and is left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cmcd {
     /// `br`: encoded bit rate of the object.
@@ -50,73 +50,14 @@ pub struct Cmcd {
     pub throughput: Option<BitRate>,
     /// `rtp`: the most throughput that is of use to the player.
     pub throughput_max: Option<BitRate>,
-    /// `tb`: highest bit rate that the player may choose.
-    pub top_bit_rate: Option<BitRate>,
     /// `bs`: playback stalled since the last request.
     pub starved: bool,
-    /// `d`: playing time of the object.
-    pub object_duration: Option<Duration>,
     /// `sid`: id of the session.
     pub session_id: Option<String>,
-    /// `cid`: id of the title.
-    pub content_id: Option<String>,
     /// `nor`: path of the next object, relative to this one, percent-encoded.
     pub next_object: Option<String>,
     /// `nrr`: the range that will be wanted of it, as `first-last`.
     pub next_range: Option<String>,
-    /// `st`: stored or live.
-    pub stream_type: Option<StreamType>,
-    /// `sf`: kind of manifest.
-    pub streaming_format: Option<StreamingFormat>,
-    /// `ot`: kind of object.
-    pub object_type: Option<ObjectType>,
-    /// `pr`: playing speed in thousandths; 1000 is real time, 0 is paused.
-    pub playback_rate_thousandths: Option<u32>,
-}
-
-/// `st` of CMCD.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum StreamType {
-    /// `v`: all segments exist.
-    OnDemand,
-    /// `l` (`ll` in version 2): segments appear.
-    Live,
-}
-
-/// `sf` of CMCD.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum StreamingFormat {
-    /// `d`
-    Dash,
-    /// `h`
-    Hls,
-    /// `s`
-    Smooth,
-    /// `o`
-    Other,
-}
-
-/// `ot` of CMCD.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ObjectType {
-    /// `m`: manifest or playlist.
-    Manifest,
-    /// `a`: audio only.
-    Audio,
-    /// `v`: video only.
-    Video,
-    /// `av`: both.
-    Muxed,
-    /// `i`: initialisation segment.
-    Init,
-    /// `c`: caption or subtitle.
-    Caption,
-    /// `tt`: timed text in ISO media.
-    TimedText,
-    /// `k`: key, licence or certificate.
-    Key,
-    /// `o`
-    Other,
 }
 
 impl Cmcd {
@@ -169,18 +110,11 @@ impl Cmcd {
             "br" => keep(&mut self.bit_rate, rate(value)),
             "mtp" => keep(&mut self.throughput, rate(value)),
             "rtp" => keep(&mut self.throughput_max, rate(value)),
-            "tb" => keep(&mut self.top_bit_rate, rate(value)),
             "bl" => keep(&mut self.buffer, milliseconds(value)),
             "dl" => keep(&mut self.deadline, milliseconds(value)),
-            "d" => keep(&mut self.object_duration, milliseconds(value)),
             "sid" => keep(&mut self.session_id, quoted(value, ID_CHARS_MAX)),
-            "cid" => keep(&mut self.content_id, quoted(value, ID_CHARS_MAX)),
             "nor" => keep(&mut self.next_object, quoted(value, NEXT_OBJECT_CHARS_MAX)),
             "nrr" => keep(&mut self.next_range, quoted(value, NEXT_RANGE_CHARS_MAX)),
-            "st" => keep(&mut self.stream_type, stream_type(value)),
-            "sf" => keep(&mut self.streaming_format, streaming_format(value)),
-            "ot" => keep(&mut self.object_type, object_type(value)),
-            "pr" => keep(&mut self.playback_rate_thousandths, thousandths(value)),
             _ => match value {
                 "true" | "?1" => self.absorb_flag(key, true),
                 "false" | "?0" => self.absorb_flag(key, false),
@@ -276,18 +210,6 @@ fn milliseconds(value: &str) -> Option<Duration> {
         .map(Duration::from_millis)
 }
 
-/// `1`, `1.5`, `0.25`: at most six digits before the point and three after it.
-fn thousandths(value: &str) -> Option<u32> {
-    let (whole, fraction) = value.split_once('.').unwrap_or((value, "0"));
-    let (whole_length, fraction_length) = (whole.len(), fraction.len());
-    if whole_length > 6 || !(1..=3).contains(&fraction_length) {
-        return None;
-    }
-    let scale = 10_u64.pow(3_u32.checked_sub(u32::try_from(fraction_length).ok()?)?);
-    let sum = integer(whole)? * 1000 + integer(fraction)? * scale;
-    u32::try_from(sum).ok()
-}
-
 /// Text in quotes, without them and with its escapes undone (RFC 8941 3.3.3), except that
 /// characters beyond ASCII are let pass, as players send them.
 fn quoted(value: &str, chars_max: usize) -> Option<String> {
@@ -306,39 +228,6 @@ fn quoted(value: &str, chars_max: usize) -> Option<String> {
         }
     }
     None
-}
-
-fn stream_type(value: &str) -> Option<StreamType> {
-    match value {
-        "v" => Some(StreamType::OnDemand),
-        "l" | "ll" => Some(StreamType::Live),
-        _ => None,
-    }
-}
-
-fn streaming_format(value: &str) -> Option<StreamingFormat> {
-    match value {
-        "d" => Some(StreamingFormat::Dash),
-        "h" => Some(StreamingFormat::Hls),
-        "s" => Some(StreamingFormat::Smooth),
-        "o" => Some(StreamingFormat::Other),
-        _ => None,
-    }
-}
-
-fn object_type(value: &str) -> Option<ObjectType> {
-    match value {
-        "m" => Some(ObjectType::Manifest),
-        "a" => Some(ObjectType::Audio),
-        "v" => Some(ObjectType::Video),
-        "av" => Some(ObjectType::Muxed),
-        "i" => Some(ObjectType::Init),
-        "c" => Some(ObjectType::Caption),
-        "tt" => Some(ObjectType::TimedText),
-        "k" => Some(ObjectType::Key),
-        "o" => Some(ObjectType::Other),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ fn parsed(text: &str) -> Cmcd {
 }
 
 #[test]
-fn every_key_of_the_standard_has_its_place() {
+fn every_key_that_is_of_use_has_its_place_among_the_others() {
     let said = parsed(
         "bl=21300,br=3200,bs,cid=\"faec5fc2\",d=4004,dl=18500,mtp=48100,\
          nor=\"..%2F300kbps%2Fsegment35.m4v\",nrr=\"12323-48763\",ot=v,pr=1.08,rtp=12000,sf=d,\
@@ -20,17 +20,10 @@ fn every_key_of_the_standard_has_its_place() {
         startup: true,
         throughput: Some(BitRate::from_kbps(48_100)),
         throughput_max: Some(BitRate::from_kbps(12_000)),
-        top_bit_rate: Some(BitRate::from_kbps(6000)),
         starved: true,
-        object_duration: Some(Duration::from_millis(4004)),
         session_id: Some("6e2fb550-c457-11e9-bb97-0800200c9a66".into()),
-        content_id: Some("faec5fc2".into()),
         next_object: Some("..%2F300kbps%2Fsegment35.m4v".into()),
         next_range: Some("12323-48763".into()),
-        stream_type: Some(StreamType::OnDemand),
-        streaming_format: Some(StreamingFormat::Dash),
-        object_type: Some(ObjectType::Video),
-        playback_rate_thousandths: Some(1080),
     };
     assert_eq!(said, expected);
 }
@@ -124,7 +117,6 @@ fn of_the_lists_of_version_2_the_first_member_counts() {
     assert_eq!(said.buffer, Some(Duration::from_millis(2000)));
     assert_eq!(said.next_object.as_deref(), Some("a,b.m4s"));
     assert_eq!(said.next_range.as_deref(), Some("0-99"));
-    assert_eq!(said.stream_type, Some(StreamType::Live));
 }
 
 #[test]
@@ -142,16 +134,4 @@ fn flags_may_be_spelt_out() {
     assert!(parsed("su=true,bs=?1").startup);
     assert!(!parsed("su,su=false").startup);
     assert!(!parsed("bs=?0").starved);
-}
-
-#[test]
-fn speeds_are_kept_in_thousandths() {
-    for (text, expected) in [
-        ("pr=0", 0),
-        ("pr=1", 1000),
-        ("pr=1.5", 1500),
-        ("pr=0.025", 25),
-    ] {
-        assert_eq!(parsed(text).playback_rate_thousandths, Some(expected));
-    }
 }

@@ -48,12 +48,10 @@ const fn usual_detail(status: Status) -> &'static str {
         Status::Gone => "this URL has ended; ask the site for a new one",
         Status::NotFound => "there is no such file",
         Status::MethodNotAllowed => "files can be read with GET and HEAD only",
-        Status::RequestTimeout => "the request did not arrive in time; send it again",
         Status::PreconditionFailed => "the file is not the version that was asked for",
         Status::RangeNotSatisfiable => {
             "no range lies within the file; content-range gives its size"
         }
-        Status::FieldsTooLarge => "the header is too large; send fewer or shorter fields",
         Status::Unavailable => "the file cannot be sent now; try again later",
         Status::GatewayTimeout => "the disk did not answer in time; try again later",
         _ => "the file could not be read; the server's log says why",
@@ -72,10 +70,8 @@ mod tests {
             Status::Forbidden,
             Status::NotFound,
             Status::Gone,
-            Status::RequestTimeout,
             Status::PreconditionFailed,
             Status::RangeNotSatisfiable,
-            Status::FieldsTooLarge,
             Status::InternalError,
             Status::Unavailable,
             Status::GatewayTimeout,

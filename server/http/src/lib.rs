@@ -80,7 +80,7 @@ mod signed;
 mod status;
 
 pub use asker::{Asker, Refused};
-pub use cmcd::{Cmcd, ObjectType, StreamType, StreamingFormat};
+pub use cmcd::Cmcd;
 pub use cmsd::{Object, cmsd_dynamic};
 pub use coding::{accepts_gzip, gzip_tag, is_text};
 pub use conditional::{Preconditions, Validators, Verdict, evaluate};

@@ -54,16 +54,12 @@ pub enum Status {
     NotFound,
     /// 405.
     MethodNotAllowed,
-    /// 408.
-    RequestTimeout,
     /// 410.
     Gone,
     /// 412.
     PreconditionFailed,
     /// 416.
     RangeNotSatisfiable,
-    /// 431.
-    FieldsTooLarge,
     /// 500.
     InternalError,
     /// 502.
@@ -87,11 +83,9 @@ impl Status {
             Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
-            Self::RequestTimeout => 408,
             Self::Gone => 410,
             Self::PreconditionFailed => 412,
             Self::RangeNotSatisfiable => 416,
-            Self::FieldsTooLarge => 431,
             Self::InternalError => 500,
             Self::BadGateway => 502,
             Self::Unavailable => 503,
@@ -111,11 +105,9 @@ impl Status {
             Self::Forbidden => "Forbidden",
             Self::NotFound => "Not Found",
             Self::MethodNotAllowed => "Method Not Allowed",
-            Self::RequestTimeout => "Request Timeout",
             Self::Gone => "Gone",
             Self::PreconditionFailed => "Precondition Failed",
             Self::RangeNotSatisfiable => "Range Not Satisfiable",
-            Self::FieldsTooLarge => "Request Header Fields Too Large",
             Self::InternalError => "Internal Server Error",
             Self::BadGateway => "Bad Gateway",
             Self::Unavailable => "Service Unavailable",
