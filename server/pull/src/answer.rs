@@ -11,10 +11,24 @@ use headlong_units::ByteRange;
 /// How an origin names a version, besides by its length.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Validators {
-    /// Its entity tag, if it is a strong one, with its quotes.
+    /// Its entity tag, strong or weak, as the origin writes it.
     pub entity_tag: Option<String>,
     /// When it was changed, as the origin writes it.
     pub last_modified: Option<String>,
+}
+
+impl Validators {
+    /// Its entity tag, if it is a strong one, with its quotes: the only kind by which a range may be
+    /// asked for (RFC 9110, 13.1.5).
+    pub fn strong_tag(&self) -> Option<&str> {
+        let is_strong = |tag: &&str| tag.starts_with('"');
+        self.entity_tag.as_deref().filter(is_strong)
+    }
+
+    /// Whether there is any. Where there is none, the same length is no sign of the same version.
+    pub fn are_any(&self) -> bool {
+        self.entity_tag.is_some() || self.last_modified.is_some()
+    }
 }
 
 /// One version of a title at its origin.
@@ -157,9 +171,12 @@ impl AnswerHead<'_> {
     }
 
     fn validators(&self) -> Validators {
-        let is_strong = |tag: &&str| tag.len() >= 2 && tag.starts_with('"') && tag.ends_with('"');
+        let is_tag = |tag: &&str| {
+            let quoted = tag.strip_prefix("W/").unwrap_or(tag);
+            quoted.len() >= 2 && quoted.starts_with('"') && quoted.ends_with('"')
+        };
         Validators {
-            entity_tag: self.entity_tag.filter(is_strong).map(ToString::to_string),
+            entity_tag: self.entity_tag.filter(is_tag).map(ToString::to_string),
             last_modified: self.last_modified.map(ToString::to_string),
         }
     }
@@ -386,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_has_a_length_and_only_a_strong_tag() {
+    fn a_version_has_a_length_and_a_range_is_asked_for_by_a_strong_tag_only() {
         let head = AnswerHead {
             status: 200,
             content_range: None,
@@ -396,10 +413,20 @@ mod tests {
             entity_tag: Some("W/\"a\""),
             ..head
         };
-        assert_eq!(
-            weak.version().expect("a version").validators.entity_tag,
-            None
-        );
+        let of = |head: AnswerHead<'_>| head.version().expect("a version");
+        let other = AnswerHead {
+            entity_tag: Some("W/\"b\""),
+            ..head
+        };
+        assert_ne!(of(weak), of(other), "a weak tag tells versions apart");
+        assert_eq!(of(weak).validators.strong_tag(), None);
+        assert_eq!(of(head).validators.strong_tag(), Some("\"a\""));
+        let none = AnswerHead {
+            entity_tag: Some("a"),
+            last_modified: None,
+            ..head
+        };
+        assert!(of(weak).validators.are_any() && !of(none).validators.are_any());
         for wrong in [
             None,
             Some(""),

@@ -30,6 +30,8 @@ pub enum Mode {
     Whole,
     /// The titles are others under another tag.
     Changed,
+    /// It says this tag or none, and the titles' numbers are so much higher.
+    Tagged(Option<&'static str>, u64),
     /// It redirects to itself.
     Loop,
     /// It redirects to this URL.
@@ -188,10 +190,13 @@ impl Shared {
         mode: &Mode,
     ) -> std::io::Result<bool> {
         let (tag, title) = match mode {
-            Mode::Changed => ("\"other\"", wanted.title + 1000),
-            _ => ("\"first\"", wanted.title),
+            Mode::Changed => (Some("\"other\""), wanted.title + 1000),
+            Mode::Tagged(tag, more) => (*tag, wanted.title + more),
+            _ => (Some("\"first\""), wanted.title),
         };
-        let is_same = wanted.condition.as_deref().is_none_or(|known| known == tag);
+        let condition = wanted.condition.as_deref();
+        let is_same = condition.is_none_or(|known| Some(known) == tag);
+        let tag = tag.map_or(String::new(), |tag| format!("ETag: {tag}\r\n"));
         let range = wanted.range.filter(|_| is_same && *mode != Mode::Whole);
         let total = wanted.size + u64::from(*mode == Mode::WrongTotal);
         let shift = u64::from(*mode == Mode::WrongRange);
@@ -204,8 +209,7 @@ impl Shared {
             }
         };
         let length = end - first;
-        let head =
-            format!("HTTP/1.1 {status}\r\nETag: {tag}\r\nContent-Length: {length}\r\n{more}\r\n");
+        let head = format!("HTTP/1.1 {status}\r\n{tag}Content-Length: {length}\r\n{more}\r\n");
         stream.write_all(head.as_bytes())?;
         if wanted.is_head {
             return Ok(true);

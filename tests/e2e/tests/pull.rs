@@ -325,6 +325,24 @@ fn a_title_that_changes_at_its_origin_is_never_mixed_with_what_it_was() {
 }
 
 #[test]
+fn a_title_rewritten_at_the_same_length_is_another_one_without_a_strong_tag_too() {
+    let weak = (Some("W/\"a\""), Some("W/\"b\""));
+    for (before, after) in [(None, None), weak] {
+        let (origin, cache) = ground();
+        let edge = edge(&origin, cache.path(), "fresh = \"0s\"");
+        let path = "/vod/1-50000";
+        let mut tags = Vec::new();
+        for (tag, more) in [(before, 0), (after, 1000)] {
+            origin.be(Mode::Tagged(tag, more));
+            let reply = range(&edge, path, 0, 1000).expect("a reply");
+            assert_right(&reply, 1 + more, 0, 1000);
+            tags.push(reply.head.field("etag").map(str::to_owned));
+        }
+        assert_ne!(tags[0], tags[1], "{before:?}");
+    }
+}
+
+#[test]
 fn who_has_begun_watches_on_what_is_there_while_the_origin_is_down() {
     let (origin, cache) = ground();
     let edge = edge(

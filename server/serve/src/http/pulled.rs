@@ -27,6 +27,12 @@ pub(super) async fn answer(
         let detail = "the query is too long to be a part of a name".to_owned();
         NoAnswer::Status(Status::BadRequest, Some(detail))
     })?;
+    // Before the origin is asked, which may take long.
+    if let Some((device, _)) = pull.device() {
+        let client = asked.account.record.remote;
+        let held = state.hold(&asked.settings, device, client);
+        asked.account.held = held.ok_or(NoAnswer::TooMany)?;
+    }
     let mut tried = 1;
     loop {
         asked.account.turn(Stage::Origin);
@@ -82,14 +88,10 @@ async fn begin(
             ..Answer::without_bytes(plan)
         });
     };
-    let Some((index, device)) = pull.device() else {
+    let Some((_, device)) = pull.device() else {
         return Err(NoAnswer::Refused(Refusal::Full));
     };
     asked.account.record.device = Some(Arc::clone(device.name()));
-    asked.account.held = None;
-    let client = asked.account.record.remote;
-    let held = state.hold(&asked.settings, index, client);
-    asked.account.held = held.ok_or(NoAnswer::TooMany)?;
     let asking = Asking {
         device: device.clone(),
         source: Arc::new(SliceSource {

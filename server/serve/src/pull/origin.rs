@@ -122,11 +122,10 @@ impl Origin {
         let span = format!("bytes={}-{}", left.start, left.end - 1);
         let validators = &version.validators;
         let condition = validators
-            .entity_tag
-            .as_ref()
-            .or(validators.last_modified.as_ref());
+            .strong_tag()
+            .or(validators.last_modified.as_deref());
         let mut fields = vec![(header::RANGE, span.as_str())];
-        fields.extend(condition.map(|value| (header::IF_RANGE, value.as_str())));
+        fields.extend(condition.map(|value| (header::IF_RANGE, value)));
         let response = self.ask(&Method::GET, name, (&fields, by)).await?;
         head_of(&response).check_range(version, left)?;
         let mut body = response.into_body();

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use headlong_pull::{Negative, SliceKey, Space};
+use tokio::sync::watch;
 
 use super::title::Title;
-use super::version::Version;
+use super::version::{Outcome, Version};
 
 /// Most titles remembered of which nothing is kept.
 pub(super) const TITLES_MAX: usize = 65_536;
@@ -44,6 +45,19 @@ impl State {
             }
             !is_idle
         });
+    }
+
+    /// Forgets a title of which nothing is known if nobody waits for the origin's answer any more;
+    /// whether that is so, and the origin need not be asked. The table holds one of those who would
+    /// be told.
+    pub(super) fn gives_up(&mut self, path: &str, say: &watch::Sender<Outcome>) -> bool {
+        let title = self.titles.get(path);
+        let is_known = title.is_some_and(|title| title.version.is_some());
+        let gives_up = !is_known && say.receiver_count() <= 1;
+        if gives_up {
+            self.titles.remove(path);
+        }
+        gives_up
     }
 
     /// Whether a reply reads a slice.

@@ -33,6 +33,9 @@ pub(super) struct About {
     pub(super) slice_bytes: u64,
     pub(super) entity_tag: Option<String>,
     pub(super) last_modified: Option<String>,
+    /// When the origin was asked, of a version of which it tells nothing but the length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) asked_unix_ns: Option<u64>,
 }
 
 impl About {

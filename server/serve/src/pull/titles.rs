@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use headlong_library::Library;
 use headlong_pull::{Fault, Freshness, Judgement, Negative, Rules, SliceKey, Slices, Space};
@@ -300,6 +300,9 @@ impl Pull {
         let (pull, by) = (Arc::clone(self), by.cloned());
         tokio::spawn(async move {
             let _turn = pull.looks.acquire().await;
+            if pull.state().gives_up(&path, &say) {
+                return;
+            }
             let told = pull.origin.look(&path, by.as_ref()).await;
             let outcome = pull.take_in(&path, told);
             if let Err(fault) = outcome {
@@ -338,19 +341,26 @@ impl Pull {
             .titles
             .get_mut(path)
             .and_then(|title| title.version.as_mut());
-        if let Some((version, fresh)) = known.filter(|(version, _)| version.told == told) {
+        let is_the_same = |version: &Version| version.told == told && told.validators.are_any();
+        if let Some((version, fresh)) = known.filter(|(version, _)| is_the_same(version)) {
             *fresh = Freshness::new(now, fresh_for);
             let folder = version.folder.clone();
             self.store.begin(move || store::note_confirmed(&folder));
             return Ok(());
         }
         let slices = Slices::new(told.size_bytes, self.rule.slice_bytes).ok_or(Fault::TooLarge)?;
+        // Nothing but its length tells it from the one before, so it has a name by the time.
+        let asked_unix_ns = match told.validators.are_any() {
+            true => None,
+            false => Some(unix_ns()),
+        };
         let about = About {
             path: path.to_string(),
             size_bytes: told.size_bytes,
             slice_bytes: self.rule.slice_bytes,
             entity_tag: told.validators.entity_tag,
             last_modified: told.validators.last_modified,
+            asked_unix_ns,
         };
         let folder = self.store.new_folder(about.key());
         let version = self.version(about, slices, folder);
@@ -458,6 +468,11 @@ impl Pull {
 
 /// Before the start of the process, for what was confirmed earlier.
 const EPOCH: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
+}
 
 fn key_of(path: &str) -> u128 {
     xxhash_rust::xxh3::xxh3_128(path.as_bytes())

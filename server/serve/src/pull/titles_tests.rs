@@ -1,5 +1,6 @@
 use super::*;
 use crate::pull::state::TITLES_MAX;
+use crate::pull::title::Title;
 
 fn version(path: &str) -> Arc<Version> {
     version_in(path, "")
@@ -12,6 +13,7 @@ fn version_in(path: &str, folder: &str) -> Arc<Version> {
         slice_bytes: 50,
         entity_tag: None,
         last_modified: None,
+        asked_unix_ns: None,
     };
     let slices = Slices::new(100, 50).expect("few enough");
     Arc::new(Version::new(about, slices, PathBuf::from(folder), 1))
@@ -49,6 +51,28 @@ fn add(state: &mut State, path: &str) -> Arc<Version> {
     let fresh = Freshness::new(Instant(0), Duration::from_secs(1));
     title.version = Some((Arc::clone(&version), fresh));
     version
+}
+
+#[test]
+fn an_origin_is_not_asked_for_a_title_that_nobody_waits_for_any_more() {
+    let mut state = state();
+    let (say, waits) = watch::channel(None);
+    let title = Title {
+        version: None,
+        asking: Some(waits.clone()),
+    };
+    state.titles.insert(Arc::from("new"), title);
+    assert!(!state.gives_up("new", &say), "somebody waits");
+    drop(waits);
+    assert!(state.gives_up("new", &say));
+    assert!(!state.titles.contains_key("new"), "who comes asks anew");
+    add(&mut state, "known");
+    let (say, waits) = watch::channel(None);
+    state.titles.get_mut("known").expect("known").asking = Some(waits);
+    assert!(
+        !state.gives_up("known", &say),
+        "it is served, so it is kept up to date"
+    );
 }
 
 #[test]

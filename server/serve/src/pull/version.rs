@@ -75,7 +75,7 @@ impl Version {
 
     /// Its strong entity tag: the origin's, or one of our own.
     pub fn entity_tag(&self) -> String {
-        let of_origin = self.told.validators.entity_tag.clone();
+        let of_origin = self.told.validators.strong_tag().map(str::to_owned);
         of_origin.unwrap_or_else(|| format!("\"{:032x}\"", self.key))
     }
 
