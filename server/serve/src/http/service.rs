@@ -8,7 +8,7 @@ use std::sync::Arc;
 use headlong_engine::{Failure, Refusal, Request as EngineRequest, StreamId};
 use headlong_http::{Cmcd, Method, PathToken, RelativePath, Status, gzip_tag};
 use headlong_library::{FileEntry, ResolveError};
-use http::{HeaderValue, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
 use hyper::service::Service;
 use rustix::io::Errno;
 
@@ -74,7 +74,8 @@ async fn respond(
     known: &KnownReplies,
     request: Request<NoBody>,
 ) -> Response<ReplyBody> {
-    let (head, _) = request.into_parts();
+    let (mut head, _) = request.into_parts();
+    join_cookies(&mut head.headers);
     let mut asked = Asked::new(&state, &head);
     let origin = head
         .headers
@@ -156,6 +157,18 @@ async fn respond(
         known::keep(known, (&head, &settings), made, &response);
     }
     response
+}
+
+/// HTTP/2 lets a client split its cookies into several fields, which are one (RFC 9113, 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    let fields = headers.get_all(header::COOKIE);
+    if fields.iter().nth(1).is_none() {
+        return;
+    }
+    let fields: Vec<&[u8]> = fields.iter().map(HeaderValue::as_bytes).collect();
+    if let Ok(joined) = HeaderValue::from_bytes(&fields.join(b"; ".as_slice())) {
+        headers.insert(header::COOKIE, joined);
+    }
 }
 
 /// HTTP/1.1 demands one `Host` field (RFC 9112 3.2).
