@@ -256,6 +256,27 @@ fn a_client_that_speaks_no_tls_is_turned_away_and_harms_nobody() {
     assert_eq!(shown.expect("still serving"), certificate.der);
 }
 
+#[test]
+fn connections_that_say_nothing_make_room_before_their_handshake_is_given_up() {
+    let library = Library::new(1, MIB).expect("a library");
+    let folder = Scratch::new("tls").expect("a folder");
+    let certificate = Certificate::new();
+    let (chain, key) = certificate.write(folder.path());
+    let server = ServerBuilder::new([library.root()])
+        .config(&format!(
+            "[limits]\nconnections_max = 8\nheader_timeout = \"10m\"\n\
+             [tls]\ncertificate = {chain:?}\nkey = {key:?}"
+        ))
+        .start()
+        .expect("a server");
+    let connect = |_| std::net::TcpStream::connect(server.address()).expect("a connection");
+    let silent: Vec<_> = (0..8).map(connect).collect();
+    let client = SecureClient::new(&certificate.der, Version::Http2).expect("a client");
+    let shown = bounded(LIMIT, client.certificate(server.address()));
+    assert_eq!(shown.expect("room for it"), certificate.der);
+    drop(silent);
+}
+
 /// An authority of its own, made by openssl in a folder: it issues one certificate and says by OCSP
 /// whether that is good.
 struct Authority {

@@ -209,7 +209,7 @@ where
     let head = head(known)?;
     let pieces = device.copies(of, (known.bytes.start, known.bytes.end))?;
     info.note_at_hand();
-    let active = (!is_http2).then(|| info.begin_request(wanted.version));
+    let active = (!is_http2).then(|| info.begin_request());
     let mut account = plain_account(state, &settings, wanted, info);
     account.record.status = known.status.as_u16();
     if account.record.session.is_some() {

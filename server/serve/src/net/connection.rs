@@ -77,7 +77,7 @@ where
     let _open = Gauged::new(OpenGauge(Arc::clone(&context.counters)));
     let (limits, counters) = (Arc::clone(&context.limits), Arc::clone(&context.counters));
     let number = context.open.number();
-    let info = ConnectionInfo::new(number, remote, tls.is_some(), limits, counters);
+    let info = ConnectionInfo::new(number, remote, limits, counters);
     let info = Arc::new(info);
     let _listed = context.open.add(&info);
     let timed = TimedStream::new(stream, Arc::clone(&info));
@@ -91,7 +91,20 @@ where
             .await?;
         to_kernel(here, kernel, &info).await
     });
-    match timeout(info.limits().header_timeout, handshake).await {
+    let handshake = timeout(info.limits().header_timeout, handshake);
+    let shaken = {
+        // All of it is gone when the connection goes on.
+        let mut handshake = pin!(handshake);
+        let mut ends = shutdown.clone();
+        let draining = pin!(async move { ends.draining().await });
+        let poll = |cx: &mut Context<'_>| handshake.as_mut().poll(cx);
+        Overseer::new(&info).before_requests(draining, poll).await
+    };
+    let shaken = match shaken {
+        Ok(shaken) => shaken,
+        Err(end) => return end,
+    };
+    match shaken {
         Ok(Ok(Encrypted::Here(here))) => Box::pin(drive(here, service, &info, shutdown)).await,
         Ok(Ok(Encrypted::ByKernel(plain))) => {
             add(&info.counters().kernel_tls);
@@ -150,21 +163,8 @@ where
     let mut draining = pin!(async move { shutdown.draining().await });
     let mut overseer = Overseer::new(info);
     let mut stream = Sniffed::new(stream);
-    let sniffed = poll_fn(|cx| {
-        overseer.info.oversee(cx.waker());
-        if draining.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Err(End::Closed));
-        }
-        if let Poll::Ready(speaks) = stream.poll_sniff(cx) {
-            return Poll::Ready(Ok(speaks));
-        }
-        overseer.poll_action(cx).map(|action| match action {
-            Action::Cut(end) => Err(end),
-            // Nothing was asked for, so there is nothing to finish.
-            Action::AskToClose => Err(overseer.natural_end()),
-        })
-    });
-    let speaks = sniffed.await;
+    let sniff = |cx: &mut Context<'_>| stream.poll_sniff(cx);
+    let speaks = overseer.before_requests(draining.as_mut(), sniff).await;
     let watch = Watch {
         overseer,
         signal,
@@ -185,6 +185,7 @@ where
             watch.over(poll).await
         }
         Ok(Speaks::Http2) => {
+            info.note_http2();
             let info = Arc::clone(info);
             let tracked = Tracked { service, info };
             let builder = http2(watch.info.limits());
@@ -285,6 +286,29 @@ impl<'a> Overseer<'a> {
             is_draining: false,
             is_retired: false,
         }
+    }
+
+    /// Polls what comes before any request, unless the connection has to end first.
+    async fn before_requests<T>(
+        &mut self,
+        mut draining: Pin<&mut impl Future<Output = ()>>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Result<T, End> {
+        poll_fn(|cx| {
+            self.info.oversee(cx.waker());
+            if draining.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(End::Closed));
+            }
+            if let Poll::Ready(done) = poll(cx) {
+                return Poll::Ready(Ok(done));
+            }
+            self.poll_action(cx).map(|action| match action {
+                Action::Cut(end) => Err(end),
+                // Nothing was asked for, so there is nothing to finish.
+                Action::AskToClose => Err(self.natural_end()),
+            })
+        })
+        .await
     }
 
     fn begin_drain(&mut self) {

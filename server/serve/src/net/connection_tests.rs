@@ -131,6 +131,24 @@ async fn half_a_head_that_came_with_a_request_is_cut_off_as_soon_as_one_that_cam
     assert!((10..=12).contains(&begun.elapsed().as_secs()));
 }
 
+/// What a client says first over HTTP/2, with settings and no request.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+#[tokio::test(start_paused = true)]
+async fn an_http_2_connection_without_a_request_is_idle_and_no_late_head() {
+    // This client answers no pings.
+    let mut server = serve(Limits {
+        keep_alive_interval: Duration::from_secs(600),
+        ..Limits::default()
+    });
+    let begun = Instant::now();
+    server.client.write_all(PREFACE).await.expect("open");
+    let mut heard = Vec::new();
+    server.client.read_to_end(&mut heard).await.expect("an end");
+    assert!(begun.elapsed() >= Limits::default().idle_timeout);
+    assert_eq!(server.task.await.expect("ends"), End::IdleTimeout);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reply_that_takes_longer_than_the_idle_timeout_is_not_idle() {
     let limits = Limits {
@@ -244,9 +262,9 @@ async fn a_drain_ends_even_if_a_request_does_not() {
 async fn a_drain_does_not_wait_for_a_reply_that_will_not_be_whole_by_its_end() {
     let remote = SocketAddr::from(([127, 0, 0, 1], 1));
     let (limits, counters) = (Arc::<Limits>::default(), Arc::default());
-    let info = ConnectionInfo::new(0, remote.into(), false, limits, counters);
+    let info = ConnectionInfo::new(0, remote.into(), limits, counters);
     let info = Arc::new(info);
-    let _active = info.begin_request(http::Version::HTTP_11);
+    let _active = info.begin_request();
     let within = info.limits().drain_timeout;
     let is_too_long = || info.is_too_long_for(Instant::now(), within);
     info.begin_reply(1000);

@@ -221,7 +221,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
             has_body,
         } = head;
         let (version, is_head) = (request.version(), request.method() == http::Method::HEAD);
-        let _active = self.info.begin_request(version);
+        let _active = self.info.begin_request();
         request.extensions_mut().insert(Arc::clone(self.info));
         let mut reply = pin!(service.call(request));
         let all_opening = opening(version);

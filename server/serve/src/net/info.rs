@@ -23,7 +23,6 @@ const SHOWS_PACE_AFTER: Duration = Duration::from_secs(1);
 pub struct ConnectionInfo {
     number: u64,
     remote: Remote,
-    tls: bool,
     opened: Instant,
     limits: Arc<Limits>,
     counters: Arc<ConnectionCounters>,
@@ -70,14 +69,12 @@ impl ConnectionInfo {
     pub(super) fn new(
         number: u64,
         remote: Remote,
-        tls: bool,
         limits: Arc<Limits>,
         counters: Arc<ConnectionCounters>,
     ) -> Self {
         Self {
             number,
             remote,
-            tls,
             opened: Instant::now(),
             limits,
             counters,
@@ -111,11 +108,6 @@ impl ConnectionInfo {
     /// The other end.
     pub fn remote(&self) -> Remote {
         self.remote
-    }
-
-    /// Whether it is encrypted.
-    pub fn is_tls(&self) -> bool {
-        self.tls
     }
 
     /// Requests begun on it, the present one included.
@@ -181,15 +173,17 @@ impl ConnectionInfo {
     /// Since when nothing is asked for; `None` while something is, or begins to be, or if it was
     /// asked to go already.
     pub(super) fn idle_since(&self) -> Option<Instant> {
-        let is_idle = self.active_count() == 0
-            && self.head_since.load(Relaxed) == NEVER
-            && !self.shed.load(Relaxed);
+        let is_idle = self.is_idle() && !self.shed.load(Relaxed);
         is_idle.then(|| self.at(self.idle_since.load(Relaxed)))
     }
 
-    /// Whether it was asked to make room, and is on its way.
+    fn is_idle(&self) -> bool {
+        self.active_count() == 0 && self.head_since.load(Relaxed) == NEVER
+    }
+
+    /// Whether it was asked to make room, and will: what has begun to ask since stays.
     pub(super) fn is_shed(&self) -> bool {
-        self.shed.load(Relaxed)
+        self.shed.load(Relaxed) && self.is_idle()
     }
 
     /// Makes room for others, if it is still idle when its task gets to it.
@@ -221,9 +215,16 @@ impl ConnectionInfo {
         self.opened + Duration::from_nanos(since_opened)
     }
 
-    /// Bytes came in; without a request in progress they begin a head.
+    /// It speaks HTTP/2, where bytes come in for other reasons than a request, too: pings, settings,
+    /// windows.
+    pub(super) fn note_http2(&self) {
+        self.http2.store(true, Relaxed);
+        self.head_since.store(NEVER, Relaxed);
+    }
+
+    /// Bytes came in; over HTTP/1.1, without a request in progress, they begin a head.
     pub(super) fn note_read(&self) {
-        if self.active_count() == 0 && self.head_since.load(Relaxed) == NEVER {
+        if self.is_idle() && !self.is_http2() {
             self.head_since.store(self.since_opened(), Relaxed);
         }
     }
@@ -303,8 +304,7 @@ impl ConnectionInfo {
     }
 
     /// A head is complete. The guard belongs to the reply and its bytes.
-    pub(crate) fn begin_request(self: &Arc<Self>, version: http::Version) -> ActiveRequest {
-        self.http2.store(version == http::Version::HTTP_2, Relaxed);
+    pub(crate) fn begin_request(self: &Arc<Self>) -> ActiveRequest {
         self.requests.fetch_add(1, Relaxed);
         self.active.fetch_add(1, Relaxed);
         self.begin_reply(0);
@@ -343,9 +343,8 @@ impl ConnectionInfo {
         }
         let idle_until = self.at(self.idle_since.load(Relaxed)) + self.limits.idle_timeout;
         let head_since = self.head_since.load(Relaxed);
-        // Over HTTP/2 bytes also come in for other reasons: pings, settings, windows.
-        let is_head = head_since != NEVER && !self.is_http2();
-        let head_until = is_head.then(|| self.at(head_since) + self.limits.header_timeout);
+        let head_until =
+            (head_since != NEVER).then(|| self.at(head_since) + self.limits.header_timeout);
         match head_until {
             Some(until) if until <= now => Verdict::HeaderTimeout,
             _ if idle_until <= now => Verdict::IdleTimeout,

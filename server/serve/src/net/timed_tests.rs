@@ -17,7 +17,7 @@ fn pair(
     let counters = Arc::new(ConnectionCounters::default());
     let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
     let limits = Arc::new(Limits::default());
-    let info = ConnectionInfo::new(0, remote.into(), false, limits, Arc::clone(&counters));
+    let info = ConnectionInfo::new(0, remote.into(), limits, Arc::clone(&counters));
     (TimedStream::new(server, Arc::new(info)), client, counters)
 }
 
@@ -180,7 +180,7 @@ async fn a_fast_reader_may_have_more_waiting_and_is_cut_off_only_if_that_stands_
     let state = Arc::new((AtomicU32::new(USUAL), AtomicU64::new(0)));
     let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
     let counters = Arc::new(ConnectionCounters::default());
-    let info = ConnectionInfo::new(0, remote.into(), false, Arc::default(), counters);
+    let info = ConnectionInfo::new(0, remote.into(), Arc::default(), counters);
     let mut server = TimedStream::new(Socket(wire, Arc::clone(&state)), Arc::new(info));
     // No time passes: nobody is faster.
     server.write_all(&vec![0; 2 << 20]).await.expect("room");
@@ -212,7 +212,7 @@ async fn a_slow_reader_is_judged_by_what_it_takes_and_not_by_what_the_socket_tak
     let state = Arc::new((AtomicU32::new(0), AtomicU64::new(0)));
     let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
     let counters = Arc::new(ConnectionCounters::default());
-    let info = ConnectionInfo::new(0, remote.into(), false, Arc::default(), counters);
+    let info = ConnectionInfo::new(0, remote.into(), Arc::default(), counters);
     let mut server = TimedStream::new(Socket(wire, Arc::clone(&state)), Arc::new(info));
     server.write_all(&[0; 100 << 10]).await.expect("room");
     state.1.store(100 << 10, Ordering::Relaxed);

@@ -156,7 +156,7 @@ async fn handed(ends: &Ends, part_bytes: usize, takes: bool) -> (Encrypted<Takin
     let here = ends.acceptor.accept(Records::new(far, true)).await;
     let remote = SocketAddr::from(([127, 0, 0, 1], 1));
     let limits = Arc::new(Limits::default());
-    let info = ConnectionInfo::new(1, remote.into(), true, limits, Arc::default());
+    let info = ConnectionInfo::new(1, remote.into(), limits, Arc::default());
     let kernel = Some(KernelTls::of_all());
     let outcome = to_kernel(here.expect("agreed"), kernel, &Arc::new(info)).await;
     (outcome.expect("handed"), (client, pump))

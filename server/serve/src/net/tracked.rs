@@ -39,8 +39,7 @@ where
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         // Nothing that can be asked for needs a body.
         let mut request = request.map(|_| NoBody::new());
-        let version = request.version();
-        let active = self.info.begin_request(version);
+        let active = self.info.begin_request();
         let info = Arc::clone(&self.info);
         request.extensions_mut().insert(Arc::clone(&info));
         let answer = self.service.call(request);
