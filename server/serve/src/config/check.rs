@@ -1,5 +1,7 @@
 //! What can be wrong although every single value is right: settings that contradict each other.
 
+use std::net::SocketAddr;
+
 use headlong_engine::{ConfigError as EngineError, Prefetch};
 use headlong_settings::Document;
 use headlong_units::Bytes;
@@ -147,7 +149,10 @@ fn addresses(document: &mut Document, config: &Config) {
         .flat_map(|(key, all)| all.iter().map(move |a| (*key, a)))
     {
         if seen.iter().any(|other| collide(other, address)) {
-            let text = format!("{address} is taken by another address of the list; remove one");
+            let text = format!(
+                "{address} is taken by another address of the list ([::] and 0.0.0.0 are all \
+                 addresses, and [::] is IPv4, too); remove one"
+            );
             document.wrong(key, text);
         }
         seen.push(address);
@@ -171,8 +176,10 @@ fn collide(one: &ListenAddress, other: &ListenAddress) -> bool {
     let (ListenAddress::Ip(one), ListenAddress::Ip(other)) = (one, other) else {
         return one == other;
     };
-    let same_address = one.ip() == other.ip()
-        || one.is_ipv4() == other.is_ipv4()
-            && (one.ip().is_unspecified() || other.ip().is_unspecified());
+    // `[::]` takes IPv4, too.
+    let takes = |one: &SocketAddr, other: &SocketAddr| {
+        one.ip().is_unspecified() && (one.is_ipv6() || other.is_ipv4())
+    };
+    let same_address = one.ip() == other.ip() || takes(one, other) || takes(other, one);
     one.port() != 0 && one.port() == other.port() && same_address
 }

@@ -648,6 +648,22 @@ proptest! {
 }
 
 #[test]
+fn two_addresses_that_cannot_both_be_bound_are_refused_before_a_port_is_touched() {
+    for (listen, admin, is_right) in [
+        (r#"["0.0.0.0:80", "[::]:80"]"#, "127.0.0.1:81", false),
+        (r#"["[::]:80", "10.0.0.1:80"]"#, "127.0.0.1:81", false),
+        (r#"["[::]:80"]"#, "127.0.0.1:80", false),
+        (r#"["[::]:80"]"#, "127.0.0.1:81", true),
+        (r#"["0.0.0.0:80", "[::1]:80"]"#, "127.0.0.1:81", true),
+        (r#"["0.0.0.0:0", "[::]:0"]"#, "127.0.0.1:0", true),
+    ] {
+        let text = format!("roots = [\"/srv\"]\nlisten = {listen}\nadmin = \"{admin}\"\n");
+        let config = Config::from_text(Path::new("/x.toml"), &text, &Flags::default());
+        assert_eq!(config.is_ok(), is_right, "{listen} {admin}");
+    }
+}
+
+#[test]
 fn all_addresses_speak_tls_or_those_that_are_named() {
     let on = |tls: &str| {
         let text = format!(

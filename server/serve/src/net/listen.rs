@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
+use rustix::net::sockopt::set_ipv6_v6only;
 use tokio::net::TcpSocket;
 
 use super::address::ListenAddress;
@@ -89,14 +90,16 @@ pub fn bind(
     }
 }
 
-/// A port in TIME_WAIT is no obstacle, so that a restart works at once. `[::]` also takes IPv4
-/// connections where the system does so by default.
+/// A port in TIME_WAIT is no obstacle, so that a restart works at once. `[::]` takes IPv4 connections,
+/// too, whatever `net.ipv6.bindv6only` says.
 fn bind_ip(address: SocketAddr) -> Result<Listener, BindError> {
     let listen = || {
         let socket = if address.is_ipv4() {
             TcpSocket::new_v4()?
         } else {
-            TcpSocket::new_v6()?
+            let socket = TcpSocket::new_v6()?;
+            set_ipv6_v6only(&socket, false)?;
+            socket
         };
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
