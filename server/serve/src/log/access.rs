@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use headlong_units::Instant as EngineInstant;
@@ -24,6 +24,8 @@ const BATCH_BYTES: usize = 64 * 1024;
 const TICK: Duration = Duration::from_secs(1);
 /// How long the last lines may take when the server stops.
 const FINISH_TIME: Duration = Duration::from_secs(5);
+/// Lost ends that are remembered one by one.
+const LOST_ENDS_MAX: usize = 4096;
 const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What to log, and where.
@@ -80,6 +82,34 @@ struct Shared {
     write_errors: AtomicU64,
     reopen: AtomicBool,
     finish: AtomicBool,
+    lost_ends: Mutex<LostEnds>,
+}
+
+/// Sessions of requests that have ended, but whose records were lost: the writer is told that they
+/// are over, or a session would never end.
+#[derive(Debug, Default)]
+struct LostEnds {
+    keys: Vec<SessionKey>,
+    /// There were too many of them to keep.
+    are_many: bool,
+}
+
+impl LostEnds {
+    fn add(&mut self, key: SessionKey) {
+        self.are_many |= self.keys.len() >= LOST_ENDS_MAX;
+        if !self.are_many {
+            self.keys.push(key);
+        }
+    }
+}
+
+impl Shared {
+    fn lost_ends(&self) -> MutexGuard<'_, LostEnds> {
+        // Nothing under the lock panics half-way through a change.
+        self.lost_ends
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The near end of the logs; share it behind an `Arc`.
@@ -124,6 +154,7 @@ impl AccessLog {
             time_scale: config.time_scale,
             warned: None,
             is_drained: true,
+            lost_ends: LostEnds::default(),
         };
         let thread = std::thread::Builder::new()
             .name("access-log".to_owned())
@@ -158,11 +189,13 @@ impl AccessLog {
     pub fn record(&self, record: RequestRecord) {
         let Some(sender) = &self.sender else { return };
         let sent = sender.try_send(Message::Record(Box::new(record)));
-        if matches!(
-            sent,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_))
-        ) {
+        if let Err(TrySendError::Full(lost) | TrySendError::Disconnected(lost)) = sent {
             self.shared.dropped.fetch_add(1, Relaxed);
+            if let Message::Record(record) = lost
+                && let Some(key) = record.session
+            {
+                self.shared.lost_ends().add(key);
+            }
         }
     }
 
@@ -269,11 +302,15 @@ struct Writer {
     warned: Option<Instant>,
     /// Whether the last look found no more messages.
     is_drained: bool,
+    lost_ends: LostEnds,
 }
 
 impl Writer {
     fn run(mut self, receiver: &Receiver<Message>) {
         loop {
+            if self.is_drained {
+                self.lost_ends = std::mem::take(&mut *self.shared.lost_ends());
+            }
             let message = match receiver.recv_timeout(TICK) {
                 Ok(message) => Some(message),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -281,6 +318,14 @@ impl Writer {
             };
             let is_last = self.shared.finish.load(Relaxed);
             self.take(message, receiver);
+            // Whatever was begun before they were lost has been taken by then.
+            if self.is_drained {
+                let lost = std::mem::take(&mut self.lost_ends);
+                match lost.are_many {
+                    true => self.session_log.forget_running(),
+                    false => lost.keys.iter().for_each(|key| self.session_log.end(key)),
+                }
+            }
             while let Some(summary) = self.session_log.expire(self.now()) {
                 self.put_session(&summary);
             }

@@ -104,6 +104,47 @@ fn a_full_disk_loses_lines_but_stops_nothing() {
 }
 
 #[test]
+fn a_session_whose_record_was_lost_ends_all_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pipe");
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, 0o600.into(), 0).expect("a pipe");
+    let mut both = std::fs::OpenOptions::new();
+    let mut reader = both.read(true).write(true).open(&path).expect("opened");
+    let config = LogConfig {
+        access: LogTarget::File(path),
+        queue_max: 100,
+        session_limits: SessionLimits {
+            idle: headlong_units::Duration::from_millis(1),
+            ..SessionLimits::default()
+        },
+        ..to_files(folder.path())
+    };
+    let log = AccessLog::open(&config).expect("opened");
+    let mut other = sample();
+    other.session.as_mut().expect("named").id = "other".to_owned();
+    log.begun(&other.session);
+    log.begun(&other.session);
+    log.record(other.clone());
+    // The writer waits for who reads the pipe, and its queue fills up.
+    let is_full = || {
+        (0..100).for_each(|_| log.record(sample()));
+        log.counts().dropped > 0
+    };
+    wait_until(is_full);
+    let before = log.counts().dropped;
+    log.record(other);
+    assert_eq!(log.counts().dropped, before + 1, "its end is lost");
+    std::thread::spawn(move || {
+        let mut bytes = [0; 65536];
+        while io::Read::read(&mut reader, &mut bytes).is_ok_and(|count| count > 0) {}
+    });
+    let sessions = folder.path().join("sessions.log");
+    let has_ended = |line: &String| line.contains("\"other\"") && line.contains("\"idle\"");
+    wait_until(|| lines(&sessions).iter().any(has_ended));
+}
+
+#[test]
 fn a_log_that_nobody_reads_does_not_keep_the_server_from_stopping() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pipe");

@@ -140,12 +140,7 @@ impl SessionLog {
     /// without a session name are not counted.
     pub fn record(&mut self, now: Instant, record: &RequestRecord) -> Option<SessionSummary> {
         let key = record.session.as_ref()?;
-        if let Some(count) = self.running.get_mut(key) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                self.running.remove(key);
-            }
-        }
+        self.end(key);
         self.sequence += 1;
         let age = (now, self.sequence);
         let is_full = self.open.len() >= self.limits.sessions_max.max(1);
@@ -166,6 +161,21 @@ impl SessionLog {
         open.add(record);
         self.by_age.insert(age, key.clone());
         evicted
+    }
+
+    /// A request has ended, of which nothing else is known.
+    pub fn end(&mut self, key: &SessionKey) {
+        if let Some(count) = self.running.get_mut(key) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.running.remove(key);
+            }
+        }
+    }
+
+    /// It is not known any more what is in progress: a session may be split for it.
+    pub fn forget_running(&mut self) {
+        self.running.clear();
     }
 
     /// The next session that has been quiet for `idle`; call until `None`.
