@@ -1,5 +1,7 @@
 //! `headlong serve`: everything is checked before anything is started.
 
+use std::sync::Arc;
+
 use crate::args::Serving;
 
 /// Serves until it is told to stop, or until another process has its place. A reload reads what these arguments mean by then.
@@ -9,6 +11,6 @@ pub(crate) fn serve(serving: &Serving) -> anyhow::Result<()> {
         return Ok(());
     }
     let again = serving.clone();
-    headlong_serve::run::run(config, Box::new(move || again.config()))?;
+    headlong_serve::run::run(config, Arc::new(move || again.config()))?;
     Ok(())
 }

@@ -4,6 +4,10 @@
 //! says which settings were taken, and which were not and why.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::config::{Changes, Config, Mistakes};
 use crate::devices;
@@ -14,7 +18,10 @@ use crate::service_manager::{self, NotifyState};
 use crate::start;
 
 /// Reads the configuration again, as the start did; errors name file, line, key and remedy.
-pub type ReadConfig = Box<dyn Fn() -> Result<Config, Mistakes> + Send + Sync>;
+pub type ReadConfig = Arc<dyn Fn() -> Result<Config, Mistakes> + Send + Sync>;
+
+/// How long reading it may take: it looks at folders and files, and their disk may hang.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// All that a reload touches.
 pub(crate) struct Reloader {
@@ -32,20 +39,34 @@ impl Reloader {
     /// Reads the configuration and takes it into force, or says why not.
     pub(crate) async fn reload(&self) {
         service_manager::notify(&[NotifyState::Reloading]);
-        let status = match (self.read_config)() {
-            Ok(config) => {
+        let status = self.take_in().await;
+        service_manager::notify(&[NotifyState::Ready, NotifyState::Status(status)]);
+    }
+
+    /// As a reload, without a word to the service manager; answers what the status is then.
+    pub(crate) async fn take_in(&self) -> &'static str {
+        let read = Arc::clone(&self.read_config);
+        let read = timeout(READ_TIMEOUT, spawn_blocking(move || read())).await;
+        match read {
+            Ok(Ok(Ok(config))) => {
                 self.apply(&config).await;
                 "serving; the journal says what the last reload changed"
             }
-            Err(errors) => {
+            Ok(Ok(Err(errors))) => {
                 for error in errors.iter() {
                     tracing::error!("reload: {error}");
                 }
                 tracing::error!("the configuration is wrong, so the old one stays in force");
                 "serving by the old configuration: the new one is wrong, as the journal says"
             }
-        };
-        service_manager::notify(&[NotifyState::Ready, NotifyState::Status(status)]);
+            Ok(Err(_)) | Err(_) => {
+                tracing::error!(
+                    "reload: a folder or file of the configuration cannot be looked at: does a disk \
+                     hang? The old configuration stays in force"
+                );
+                "serving by the old configuration: the new one could not be looked at"
+            }
+        }
     }
 
     async fn apply(&self, config: &Config) {

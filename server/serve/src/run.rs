@@ -130,6 +130,8 @@ async fn serve(
     )?;
     pulls.attach(&devices);
     let lookups = Lookups::start(&library)?;
+    // Whatever may fail does so before the place of another process is taken.
+    let threads = start::connection_threads()?;
     let settings = start::http_settings(&config);
     let state = Arc::new(MediaState::new(
         library,
@@ -175,7 +177,6 @@ async fn serve(
     };
     let mut context =
         ListenerContext::new(limits, start::tcp_options(&config), Arc::clone(&counters));
-    let threads = start::connection_threads()?;
     let alive = tokio::spawn(tasks::keep_alive(threads.pulse()));
     context.threads = Some(Arc::new(threads));
     let addresses = listeners.iter().filter_map(|(on, listener)| {
@@ -255,7 +256,7 @@ async fn serve(
         folder: folder.clone(),
         memory_prefault: config.memory_prefault,
     };
-    let end = signals.serve(&reloader, &heir).await;
+    let end = signals.serve(&reloader, &heir, predecessor.is_some()).await;
     // What is left of the listening sockets is closed with those that accept.
     drop(heir);
     ready.abort();

@@ -41,11 +41,25 @@ impl Signals {
         })
     }
 
-    /// Acts on them until the server is to stop, or another process has its place.
-    pub(crate) async fn serve(&mut self, reloader: &Reloader, heir: &HandOver) -> End {
+    /// Acts on them until the server is to stop, or another process has its place. One that has taken
+    /// the place of another itself, as `has_taken_over` says, begins with a reload: what that one was
+    /// told meanwhile was meant for both.
+    pub(crate) async fn serve(
+        &mut self,
+        reloader: &Reloader,
+        heir: &HandOver,
+        has_taken_over: bool,
+    ) -> End {
+        if has_taken_over && self.is_stopped_during(reloader.take_in()).await {
+            return End::Stop;
+        }
         loop {
             tokio::select! {
-                _ = self.hangup.recv() => reloader.reload().await,
+                _ = self.hangup.recv() => {
+                    if self.is_stopped_during(reloader.reload()).await {
+                        return End::Stop;
+                    }
+                }
                 _ = self.user1.recv() => reloader.state.log.reopen(),
                 _ = self.user2.recv() => {
                     // One that asks for a stop meanwhile is heard.
@@ -61,6 +75,15 @@ impl Signals {
                 _ = self.terminate.recv() => return End::Stop,
                 _ = self.interrupt.recv() => return End::Stop,
             }
+        }
+    }
+
+    /// Waits for something that may wait for a disk that hangs; whether the server is to stop first.
+    async fn is_stopped_during<T>(&mut self, what: impl Future<Output = T>) -> bool {
+        tokio::select! {
+            _ = what => false,
+            _ = self.terminate.recv() => true,
+            _ = self.interrupt.recv() => true,
         }
     }
 
