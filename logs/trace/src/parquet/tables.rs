@@ -39,7 +39,7 @@ impl TableRow for RequestRow<'_> {
         cells.text(names.session_names.get(request.session));
         cells.text(names.devices.get(u32::from(request.device)));
         cells.text(names.file_names.get(request.file));
-        cells.int(request.offset);
+        cells.maybe_int(request.is_placed().then_some(request.offset));
         cells.maybe_int(request.asked_bytes);
         cells.int(request.sent_bytes);
         cells.int(request.disk);

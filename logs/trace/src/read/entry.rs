@@ -2,7 +2,7 @@
 //!
 //! Which bytes a request was for: offset and size if the log has them; else the `Range` header;
 //! else the `Content-Range` of the reply; else a reply of 200 is the file from its first byte, and
-//! a 206 cannot be placed unless it carried the whole file.
+//! a 206, or an offset that is left empty, cannot be placed unless the whole file was sent.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) completed_ms: i64,
     pub(crate) who: Who<'a>,
     pub(crate) file: Cow<'a, [u8]>,
-    /// `None`: a reply of 206 from nobody knows where; it can be placed if it is the whole file.
+    /// `None`: from nobody knows where; it can be placed if it is the whole file.
     pub(crate) offset: Option<u64>,
     pub(crate) asked_bytes: Option<u64>,
     pub(crate) sent_bytes: u64,
@@ -406,8 +406,10 @@ fn span(row: &Row<'_>, status: Option<u64>) -> Result<Span, Reason> {
             file_bytes: None,
         });
     }
+    // A column for the first byte that is empty is of somebody who does not know it.
+    let is_at_start = is_whole || (status != Some(206) && !row.has(Field::Offset));
     Ok(Span {
-        offset: (status != Some(206)).then_some(0),
+        offset: is_at_start.then_some(0),
         asked_bytes: None,
         file_bytes: None,
     })

@@ -82,6 +82,9 @@ fn offset_and_size_go_before_everything() {
         (Field::Range, "bytes=1-2"),
     ];
     assert_eq!(place(&fields), Ok((Some(7), None, 10)));
+    assert_eq!(place(&[(Field::Offset, "")]), Ok((None, None, 10)));
+    let whole = [(Field::Offset, ""), (Field::Status, "200")];
+    assert_eq!(place(&whole), Ok((Some(0), None, 10)));
     let fields = [(Field::Offset, "7"), (Field::Size, "20")];
     assert_eq!(place(&fields), Ok((Some(7), Some(20), 10)));
     assert_eq!(place(&[(Field::Offset, "-7")]), Err(Reason::Negative));
