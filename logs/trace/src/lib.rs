@@ -31,7 +31,7 @@ pub use characterise::{
     characterise_bytes_max,
 };
 pub use dropped::{Dropped, DroppedLines, Sample};
-pub use files::FilesError;
+pub use files::{FileTold, FilesError};
 pub use intake::{
     Intake, IntakeError, LogError, LogTold, MemoryBound, Progress, SessionsBy, Silent, TakenIn,
     take_in,

@@ -79,7 +79,8 @@ pub(super) fn finish(
     parts.maps.bases = session_names.bases().map(<[u32]>::to_vec);
     let files = files::infos(&file_names, &facts, &settled.files, &titles, &file_disks);
     let files_estimated = files.iter().filter(|file| file.is_estimated).count() as u32;
-    let files_unsized = files::without_size(&facts, files.len());
+    let files_told = files::told(&facts);
+    let files_unsized = files_told.iter().filter(|told| !told.size).count() as u32;
     let mut unused: Vec<String> = logs
         .logs
         .iter()
@@ -112,6 +113,7 @@ pub(super) fn finish(
         dropped: told.dropped,
         parts,
         files,
+        files_told,
         files_estimated,
         file_names,
         session_names,

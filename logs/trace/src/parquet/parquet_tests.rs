@@ -214,7 +214,7 @@ fn the_other_tables_can_be_written() {
         .expect("a row");
     let text = row.expect("a row").to_string();
     assert!(
-        text.contains("file: \"1\"") && text.contains("open: false"),
+        text.contains("file: \"1\"") && text.contains("open: false") && text.contains("kbps: null"),
         "{text}"
     );
 }
