@@ -185,12 +185,13 @@ fn times(row: &Row<'_>) -> Result<(i64, i64, bool), Reason> {
 }
 
 fn service(row: &Row<'_>) -> Result<Option<u64>, Reason> {
+    // The finest first: Apache's `%T` is whole seconds, `%D` beside it is not.
     const UNITS: [(Field, i32); 5] = [
         (Field::Timers, 0),
+        (Field::ServiceNs, -6),
+        (Field::ServiceUs, -3),
         (Field::ServiceMs, 0),
         (Field::ServiceS, 3),
-        (Field::ServiceUs, -3),
-        (Field::ServiceNs, -6),
     ];
     for (field, places) in UNITS {
         if row.has(field) {
@@ -205,7 +206,9 @@ fn service(row: &Row<'_>) -> Result<Option<u64>, Reason> {
             };
             // Google writes "0.123s".
             let text = text.strip_suffix(b"s").unwrap_or(text);
-            return service_ms(text, places);
+            if let Some(took) = service_ms(text, places)? {
+                return Ok(Some(took));
+            }
         }
     }
     Ok(None)
