@@ -278,11 +278,19 @@ fn who<'a>(
         let target = target?;
         memchr::memchr(b'?', target).map(|mark| &target[mark + 1..])
     });
+    // What parts its keys may be escaped: programs in Go write `\u0026` for `&`.
+    let query = query.map(|query| unescape(query, row.escape));
     if let Some(key) = session_key {
-        let cookie = row.known(Field::Cookie);
-        let in_query = query.and_then(|query| value_of(query, key, b'&'));
-        if let Some(name) = in_query.or_else(|| value_of(cookie?, key, b';')) {
-            return Ok(Who::Session(unescape(name, row.escape)));
+        let in_query = query.as_ref().and_then(|query| match query {
+            Cow::Borrowed(query) => value_of(query, key, b'&').map(Cow::Borrowed),
+            Cow::Owned(query) => value_of(query, key, b'&').map(|name| name.to_vec().into()),
+        });
+        let in_cookie = || {
+            let name = value_of(row.known(Field::Cookie)?, key, b';')?;
+            Some(unescape(name, row.escape))
+        };
+        if let Some(name) = in_query.or_else(in_cookie) {
+            return Ok(Who::Session(name));
         }
     }
     if let Some(name) = row.known(Field::Session) {
@@ -292,7 +300,7 @@ fn who<'a>(
     if let Some(name) = header.and_then(|text| cmcd_session(&unescape(text, row.escape))) {
         return Ok(Who::Session(name.into()));
     }
-    if let Some(name) = query.and_then(cmcd_in_query) {
+    if let Some(name) = query.as_deref().and_then(cmcd_in_query) {
         return Ok(Who::Session(name.into()));
     }
     let address = match row.known(Field::Client) {
