@@ -293,6 +293,20 @@ fn an_empty_log_is_said_to_be_and_leaves_an_empty_report() {
 }
 
 #[test]
+fn a_log_of_decades_is_told_to_have_a_wrong_date() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let note = |last: u32| {
+        let text = format!("{HEADER}0,0,1,1,1,0,10,10,1\n{last},0,1,1,1,10,10,10,1\n");
+        let taken = taken(&[put(folder.path(), "a.csv", text)]);
+        let mut notes = taken.notes.into_iter();
+        notes.find(|note| note.contains("wrong date"))
+    };
+    assert_eq!(note(100_000_000), None);
+    let found = note(1_700_000_000).expect("a note");
+    assert!(found.starts_with("53 years are between"), "{found}");
+}
+
+#[test]
 fn what_cannot_be_read_is_told_all_at_once_before_anything_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let logs = [
