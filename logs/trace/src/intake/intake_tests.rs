@@ -228,6 +228,30 @@ fn copies_are_read_once_also_if_packed_or_grown() {
 }
 
 #[test]
+fn a_packed_log_is_a_copy_only_if_all_that_is_in_it_is_in_the_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines = |range: std::ops::Range<u32>| -> String {
+        let line = |i: u32| format!("{},0,{},1,1,{},10,10,1\n", 100 + i, i % 7, i * 10);
+        range.map(line).collect()
+    };
+    let packed = |text: &str| {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(text.as_bytes()).expect("packed");
+        packed.finish().expect("packed")
+    };
+    let first = format!("{HEADER}{}", lines(0..6000));
+    // Of two members, as of a log that goes on packed: it ends with the size of the second.
+    let more = [packed(&first), packed(&lines(6000..6010))].concat();
+    let logs = [
+        put(folder.path(), "more.csv.gz", more),
+        put(folder.path(), "first.csv", &first),
+    ];
+    let taken = taken(&logs);
+    assert_eq!(taken.requests, 6010);
+    assert!(taken.logs[0].note.is_none(), "{:?}", taken.logs);
+}
+
+#[test]
 fn a_request_that_two_overlapping_logs_tell_counts_once_and_a_retry_twice() {
     let folder = tempfile::tempdir().expect("a folder");
     let line = |second: u32| format!("{second},0,s,1,f,0,10,10,1\n");
