@@ -214,13 +214,17 @@ fn service(row: &Row<'_>) -> Result<Option<u64>, Reason> {
     Ok(None)
 }
 
+/// A moment in seconds since 1970, ms.
+fn since_1970(text: &[u8]) -> Result<i64, Reason> {
+    moment(thousandths(text, 3).filter(|ms| *ms > EPOCH_MS_MIN))
+}
+
 fn end(row: &Row<'_>) -> Result<Option<i64>, Reason> {
     if row.has(Field::EndS) {
         return moment(thousandths(row.get(Field::EndS), 3)).map(Some);
     }
     if row.has(Field::EpochS) {
-        let end = thousandths(row.get(Field::EpochS), 3);
-        return moment(end.filter(|ms| *ms > EPOCH_MS_MIN)).map(Some);
+        return since_1970(row.get(Field::EpochS)).map(Some);
     }
     if row.has(Field::EndMs) {
         return moment(thousandths(row.get(Field::EndMs), 0)).map(Some);
@@ -236,6 +240,9 @@ fn end(row: &Row<'_>) -> Result<Option<i64>, Reason> {
 }
 
 fn start(row: &Row<'_>) -> Result<Option<i64>, Reason> {
+    if row.has(Field::EpochStartS) {
+        return since_1970(row.get(Field::EpochStartS)).map(Some);
+    }
     if let Some(text) = row.known(Field::StartMs) {
         return moment(thousandths(text, 0)).map(Some);
     }

@@ -10,7 +10,7 @@ use super::row::{Escape, Field, Row};
 
 /// Formats that are known by a name, as patterns of our own names. More may follow behind each of
 /// them; a piece that nobody needs is `$x`.
-pub(crate) const KNOWN: [(&str, &str); 5] = [
+pub(crate) const KNOWN: [(&str, &str); 6] = [
     // nginx, Apache, lighttpd, Varnish, Traefik.
     (
         "combined",
@@ -21,10 +21,15 @@ pub(crate) const KNOWN: [(&str, &str); 5] = [
         "common",
         "$address $x $x [$time] \"$request\" $status $bytes",
     ),
-    // Squid, Traffic Server.
+    // Squid.
     (
         "squid",
         "$epoch $service_ms $address $status $bytes_all $method $target",
+    ),
+    // Traffic Server's `squid`: its time is that of the arrival.
+    (
+        "ats",
+        "$epoch_start $service_ms $address $status $bytes_all $method $target",
     ),
     // HAProxy's `option httplog`.
     (
@@ -144,6 +149,7 @@ impl Template {
             "timers" => Some(Field::Timers),
             "client" => Some(Field::Client),
             "epoch" => Some(Field::EpochS),
+            "epoch_start" => Some(Field::EpochStartS),
             name => alias::usual(name),
         };
         let (pieces, after) = pieces(text, field).ok()?;
@@ -280,6 +286,10 @@ fn explain<'a>(value: &'a [u8], row: &mut Row<'a>) -> bool {
         && digits.iter().all(u8::is_ascii_digit)
     {
         row.set(Field::ServiceMs, digits);
+        // Only Traefik writes it so, and its date is that of the arrival.
+        if row.has(Field::End) && !row.has(Field::Start) {
+            row.set(Field::Start, row.get(Field::End));
+        }
     } else if !row.has(Field::RequestLine) && memchr::memmem::find(value, b" HTTP/").is_some() {
         row.set(Field::RequestLine, value);
     } else {

@@ -56,6 +56,14 @@ fn fields_behind_combined_that_explain_themselves_are_read_and_others_passed_ove
 }
 
 #[test]
+fn a_time_of_service_as_traefik_writes_it_makes_the_date_that_of_the_arrival() {
+    let line = format!("{LINE} 1 \"files@docker\" \"http://172.18.0.3:80\" 1250ms");
+    let entry = entry(&combined(), &line).expect("a request");
+    assert_eq!(entry.received_ms, 1_431_849_932_000);
+    assert_eq!(entry.completed_ms, 1_431_849_933_250);
+}
+
+#[test]
 fn of_the_headers_that_haproxy_captures_one_is_the_agent() {
     let haproxy = Template::known("haproxy", None).expect("known");
     let agent = |groups: &str| {
