@@ -146,7 +146,7 @@ fn taken(text: &[u8]) -> TakenIn {
 
 /// Offset, bytes asked for and sent of each request, in order.
 fn told(taken: &TakenIn) -> Vec<(u64, Option<u64>, u64)> {
-    let parts = taken.parts.each(1, |_, requests| requests.clone());
+    let parts = taken.parts.each_unsorted(1, |_, requests| requests.clone());
     let all = parts.expect("parts").concat();
     let mut told: Vec<_> = all
         .iter()

@@ -21,7 +21,7 @@ fn taken(log: PathBuf) -> TakenIn {
 }
 
 fn requests(taken: &TakenIn) -> Vec<headlong_chains::Request> {
-    let parts = taken.parts.each(1, |_, requests| requests.clone());
+    let parts = taken.parts.each_unsorted(1, |_, requests| requests.clone());
     let mut requests = parts.expect("parts").concat();
     requests.sort_by_key(|request| (request.completed_ms, request.session, request.offset));
     requests
