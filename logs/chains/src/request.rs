@@ -124,6 +124,6 @@ pub struct FileInfo {
     pub disk: u16,
     /// How long it plays, s.
     pub duration_s: f64,
-    /// Whether kind and bit rate were estimated because no table named the file.
+    /// Whether kind or bit rate were estimated because no table told them.
     pub is_estimated: bool,
 }

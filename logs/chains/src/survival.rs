@@ -65,13 +65,6 @@ impl Survival {
         self.longer.iter().map(share)
     }
 
-    /// Eq. 5.2, left: of the chains longer than `length`, the share that is longer than
-    /// `length + more` bytes; none if no chain is.
-    pub fn surviving(&self, length: u64, more: u64) -> Option<f64> {
-        let reached = self.at(length);
-        (reached > 0.0).then(|| self.at(length.saturating_add(more)) / reached)
-    }
-
     /// Least squares of ln S on ln x in each segment (A14).
     pub fn fit(&self, points: FitPoints) -> Fit {
         let mut segments = [None; SEGMENT_STARTS.len()];
@@ -136,19 +129,6 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// The law for chains of this length.
-    pub fn law_of(&self, length: u64) -> Option<PowerLaw> {
-        let after = SEGMENT_STARTS.partition_point(|&start| start <= length);
-        self.segments[after - 1]
-    }
-
-    /// Eq. 5.3: how many bytes more a chain that has reached `length` has the chance `survival` of
-    /// reading, by the law for its present length; none if that has no law.
-    pub fn survival_distance(&self, length: u64, survival: f64) -> Option<f64> {
-        let law = self.law_of(length)?;
-        Some(law.multiplier(survival) * length as f64)
-    }
-
     /// What prefetches that grow multiply the chain's length by: the multiplier of the middle
     /// segment, 1 MB to 200 MB. 3.35 for the published log at a survival of 0.45 (thesis 5.3.3).
     pub fn growth(&self, survival: f64) -> Option<f64> {
@@ -196,12 +176,6 @@ impl PowerLaw {
     /// Eq. 5.1, right: the share of chains longer than `length` bytes.
     pub fn at(&self, length: f64) -> f64 {
         self.a * pow(length, -self.c)
-    }
-
-    /// Eq. 5.2, right: the chance that a chain longer than `length` is longer than
-    /// `length + more`.
-    pub fn surviving(&self, length: f64, more: f64) -> f64 {
-        pow((length + more) / length, -self.c)
     }
 
     /// Eq. 5.3 divided by x: what the length is multiplied by to give the distance that a chain

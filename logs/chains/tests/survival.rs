@@ -119,24 +119,15 @@ fn the_published_law_multiplies_by_3_35() {
         r_squared: 1.0,
     };
     assert!(close(law.multiplier(0.45), 3.35, 0.001));
-    assert!(close(law.surviving(5e6, 3.35 * 5e6), 0.45, 0.001));
     let fit = Fit {
         segments: [None, Some(law), None],
     };
     assert_eq!(fit.growth(0.45), Some(law.multiplier(0.45)));
-    let distance = fit
-        .survival_distance(2_000_000, 0.45)
-        .expect("it has a law");
-    assert!(close(distance, 6.7e6, 0.001));
-    assert_eq!(fit.survival_distance(999_999, 0.45), None);
-    assert_eq!(fit.survival_distance(200_000_000, 0.45), None);
 }
 
 #[test]
-fn what_survives_is_counted_among_those_that_came_so_far() {
+fn a_point_is_a_length_and_the_share_that_is_longer() {
     let found = survival([10, 20, 20, 30, 40]);
-    assert_eq!(found.surviving(10, 10), Some(0.5));
-    assert_eq!(found.surviving(40, 1), None);
     let points: Vec<_> = found.points().collect();
     assert_eq!(points, [(10, 0.8), (20, 0.4), (30, 0.2), (40, 0.0)]);
 }

@@ -16,7 +16,7 @@ use crate::phase_shares::PhaseShares;
 use crate::requests::RequestKinds;
 use crate::survival::segments;
 use crate::view::Log;
-use crate::volume::Volume;
+use crate::volume::{BINS_MAX, Volume};
 
 /// The accumulators that it is put together from.
 #[derive(Debug, Clone, Copy)]
@@ -59,13 +59,14 @@ impl Observed {
     }
 }
 
-/// Sessions by hour, or by sixteenths of a log of less than four hours.
+/// Sessions by hour, or by sixteenths of a log of less than four hours; by parts longer than an hour
+/// if a log has more than two years of them.
 fn arrivals(starts: &[u64], width_ms: i64, log: &Log) -> Vec<u64> {
     let span = (log.span_ms.1 - log.span_ms.0).max(1);
     let parts = if span < 4 * 3_600_000 {
         16
     } else {
-        (span + 1_799_999) / 3_600_000
+        ((span + 1_799_999) / 3_600_000).min(BINS_MAX)
     };
     let mut sums = vec![0; parts as usize];
     for (bin, count) in starts.iter().enumerate() {
@@ -155,5 +156,21 @@ fn chains(chaining: &Chaining, requests: &RequestKinds) -> ChainsSeen {
         chunk_zero_below: [zero[3], zero[4]],
         later_below: zero[5],
         parallel: requests.connection_shares(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrivals_of_a_log_with_a_wrong_date_are_in_as_many_parts_as_those_of_two_years() {
+        let of = |hours: i64| {
+            let log = Log::new(Vec::new(), (0, hours * 3_600_000));
+            arrivals(&[1, 2, 3], 300_000, &log)
+        };
+        assert_eq!((of(1).len(), of(48).len()), (16, 48));
+        let ages = of(8000 * 365 * 24);
+        assert_eq!((ages.len(), ages[0]), (BINS_MAX as usize, 6));
     }
 }

@@ -14,6 +14,9 @@ use crate::view::{Log, SessionView};
 const WIDTHS_MS: [i64; 7] = [1000, 5000, 10_000, 30_000, 60_000, 120_000, 300_000];
 /// Bins that are enough to see a day by.
 const BINS_WANTED: i64 = 288;
+/// Bins that there are at most: two months of five minutes. Bins of a longer log are wider, so that a
+/// line with a wrong date, which makes centuries of a day, costs no memory.
+pub(crate) const BINS_MAX: i64 = 20_000;
 
 /// Requests, sessions and bytes, over the time of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +39,8 @@ impl Volume {
     pub(crate) fn new(log: &Log) -> Self {
         let span = (log.span_ms.1 - log.span_ms.0).max(1);
         let fits = |width: &i64| span / width < BINS_WANTED;
-        let width_ms = WIDTHS_MS.into_iter().find(fits).unwrap_or(WIDTHS_MS[6]);
-        // A log of many weeks still has some ten thousand bins.
+        let width_ms = WIDTHS_MS.into_iter().find(fits);
+        let width_ms = width_ms.unwrap_or_else(|| WIDTHS_MS[6].max(span / BINS_MAX + 1));
         let bins = (span / width_ms + 1) as usize;
         Self {
             width_ms,
@@ -137,5 +140,23 @@ impl Volume {
         let used = self.bytes.iter().rposition(|bytes| *bytes > 0);
         let started = self.starts.iter().rposition(|starts| *starts > 0);
         points.take(used.max(started).map_or(0, |last| last + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY_MS: i64 = 86_400_000;
+
+    #[test]
+    fn a_line_with_a_wrong_date_does_not_make_millions_of_bins() {
+        let of = |days: i64| Volume::new(&Log::new(Vec::new(), (0, days * DAY_MS)));
+        let (width_ms, bins) = (|of: &Volume| of.width_ms, |of: &Volume| of.starts.len());
+        let (day, weeks, ages) = (of(1), of(60), of(8000 * 365));
+        assert_eq!((width_ms(&day), width_ms(&weeks)), (300_000, 300_000));
+        assert_eq!(bins(&weeks), 60 * 288 + 2);
+        assert!(bins(&ages) as i64 <= BINS_MAX + 2, "{}", bins(&ages));
+        assert!(width_ms(&ages) * bins(&ages) as i64 > 8000 * 365 * DAY_MS);
     }
 }

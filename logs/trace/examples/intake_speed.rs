@@ -143,7 +143,7 @@ fn measure(name: &str, path: PathBuf, threads: usize) -> Result<(), Box<dyn std:
     let read = cpu_seconds()? - start_cpu;
     let counts = taken
         .parts
-        .each(threads, |_, requests| requests.len() as u64)?;
+        .each_unsorted(threads, |_, requests| requests.len() as u64)?;
     let all = cpu_seconds()? - start_cpu;
     assert_eq!(counts.iter().sum::<u64>(), taken.requests);
     let lines = (taken.requests + taken.dropped.count()) as f64;
@@ -212,7 +212,7 @@ fn to_parquet(log: &Path, table: &Path) -> Result<(), Box<dyn std::error::Error>
     };
     let names = take_in(&intake, &Silent)?;
     let writer = std::sync::Mutex::new(TableWriter::create(table)?);
-    let outcomes = names.parts.each(1, |_, requests| {
+    let outcomes = names.parts.each_unsorted(1, |_, requests| {
         let mut writer = writer
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -275,13 +275,22 @@ pub(crate) fn infos(
         .collect()
 }
 
-/// Of so many files, those whose size nothing tells but the highest byte that was sent.
-pub(crate) fn without_size(facts: &[FileFacts], files: usize) -> u32 {
-    let is_unknown = |place: &usize| {
-        let facts = facts.get(*place).copied().unwrap_or_default();
-        facts.row.is_none_or(|row| row.size_bytes == 0) && facts.hint.size_bytes == 0
+/// What of a file was told and not estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FileTold {
+    /// Its bit rate, by a files table.
+    pub kbps: bool,
+    /// Its size, by a files table or a reply.
+    pub size: bool,
+}
+
+/// What of each file was told.
+pub(crate) fn told(facts: &[FileFacts]) -> Vec<FileTold> {
+    let told = |facts: &FileFacts| FileTold {
+        kbps: facts.row.is_some_and(|row| row.kbps > 0),
+        size: facts.row.is_some_and(|row| row.size_bytes > 0) || facts.hint.size_bytes > 0,
     };
-    (0..files).filter(is_unknown).count() as u32
+    facts.iter().map(told).collect()
 }
 
 fn info(name: &[u8], facts: &FileFacts, used: FileUse, title: u32, disk: u16) -> FileInfo {

@@ -18,6 +18,7 @@ mod names;
 mod page;
 mod parquet;
 mod parts;
+mod quoted;
 mod read;
 mod spill;
 mod summary;
@@ -31,7 +32,7 @@ pub use characterise::{
     characterise_bytes_max,
 };
 pub use dropped::{Dropped, DroppedLines, Sample};
-pub use files::FilesError;
+pub use files::{FileTold, FilesError};
 pub use intake::{
     Intake, IntakeError, LogError, LogTold, MemoryBound, Progress, SessionsBy, Silent, TakenIn,
     take_in,

@@ -55,24 +55,27 @@ pub fn chains_of(
 }
 
 fn row(log: &TakenIn, chain: &Chain, zero_ms: i64) -> ChainRow {
-    let file = log.files.get(chain.file as usize);
-    // Whose bit rate was only estimated counts as unknown: half a rule for sizes is made of it.
-    let kbps = file.filter(|file| !file.is_estimated && file.kbps > 0);
-    let bit_rate = kbps.map(|file| BitRate::from_kbps(u64::from(file.kbps)));
     ChainRow {
         start_ms: chain.start_ms - zero_ms,
         end_ms: chain.end_ms - zero_ms,
-        ..ChainRow::of(chain, bit_rate)
+        ..ChainRow::of(chain, bit_rate(log, chain.file as usize))
     }
+}
+
+/// A file's bit rate. One that was only estimated counts as unknown: half a rule for sizes is made
+/// of it.
+fn bit_rate(log: &TakenIn, file: usize) -> Option<BitRate> {
+    let is_told = log.files_told.get(file)?.kbps;
+    is_told.then(|| BitRate::from_kbps(u64::from(log.files[file].kbps)))
 }
 
 fn files_table(log: &TakenIn) -> FilesTable {
     let facts = log.files.iter().enumerate().map(|(number, file)| {
-        let is_known = !file.is_estimated;
+        let is_sized = log.files_told.get(number).is_some_and(|told| told.size);
         let facts = FileFacts {
-            bit_rate: is_known.then(|| BitRate::from_kbps(u64::from(file.kbps))),
+            bit_rate: bit_rate(log, number),
             disk: Some(file.disk),
-            size_bytes: (is_known && file.size_bytes > 0).then_some(file.size_bytes),
+            size_bytes: is_sized.then_some(file.size_bytes),
         };
         (log.file_names.get(number as u32).to_string(), facts)
     });
@@ -90,5 +93,44 @@ fn dropped(log: &TakenIn) -> Dropped {
     Dropped {
         lines: log.dropped.count(),
         samples: samples.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headlong_trace::{Intake, Silent, take_in};
+
+    #[test]
+    fn what_a_files_table_says_counts_also_where_it_does_not_say_all() {
+        let folder = std::env::temp_dir().join(format!("chains-of-a-log-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let [log, files] = ["log.csv", "files.csv"].map(|name| folder.join(name));
+        let header = "ts,service_ms,session,device,file,offset,size,bytes,disk\n";
+        let line = |file: &str| format!("100,0,1,1,{file},0,,1000,1\n");
+        let lines = ["rate", "size", "neither"].map(line).concat();
+        std::fs::write(&log, format!("{header}{lines}")).expect("written");
+        std::fs::write(&files, "file,kbps,size\nrate,3000,\nsize,,5000\n").expect("written");
+        let intake = Intake {
+            logs: vec![log],
+            files: Some(files),
+            threads: 1,
+            memory_bytes_max: 128 << 20,
+            ..Intake::default()
+        };
+        let taken = take_in(&intake, &Silent).expect("taken in");
+        std::fs::remove_dir_all(&folder).expect("removed");
+        let (read, listed) = chains_of(&taken, Duration(0), 1).expect("chains");
+        let facts = |name: &str| {
+            let file = &listed.files[name];
+            (file.bit_rate, file.size_bytes)
+        };
+        let rate = BitRate::from_kbps(3000);
+        assert_eq!(facts("rate"), (Some(rate), None));
+        assert_eq!(facts("size"), (None, Some(5000)));
+        assert_eq!(facts("neither"), (None, None));
+        let shapes = read.table.shapes.iter();
+        let rates: Vec<_> = shapes.filter_map(|shape| shape.bit_rate).collect();
+        assert_eq!(rates, [rate]);
     }
 }

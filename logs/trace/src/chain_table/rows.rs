@@ -6,6 +6,7 @@ use headlong_chains::Chain;
 
 use super::order::Order;
 use crate::names::Name;
+use crate::quoted::quote;
 
 /// Appends the rows of one session.
 pub(super) fn append(
@@ -47,19 +48,7 @@ pub(super) fn put_name(rows: &mut Vec<u8>, name: Name<'_>) {
     }
     let from = rows.len();
     write!(rows, "{name}").expect("memory takes whatever is written to it");
-    let is_special = |byte: &u8| matches!(byte, b',' | b'"' | b'\n' | b'\r');
-    if rows[from..].iter().any(is_special) {
-        let name = rows.split_off(from);
-        rows.push(b'"');
-        for byte in name {
-            rows.extend_from_slice(if byte == b'"' {
-                b"\"\""
-            } else {
-                std::slice::from_ref(&byte)
-            });
-        }
-        rows.push(b'"');
-    }
+    quote(rows, from);
 }
 
 fn put_number(rows: &mut Vec<u8>, mut number: u64) {

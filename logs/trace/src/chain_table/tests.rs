@@ -183,7 +183,7 @@ fn threads_and_memory_change_nothing() {
 
 fn sums(log: &TakenIn, rules: Rules) -> ChainSums {
     let mut sums = ChainSums::default();
-    let chains = log.parts.each(1, |_, requests| {
+    let chains = log.parts.each_unsorted(1, |_, requests| {
         let mut chains = Vec::new();
         headlong_chains::chains(requests, &rules, &mut chains);
         chains

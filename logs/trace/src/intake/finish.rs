@@ -79,7 +79,8 @@ pub(super) fn finish(
     parts.maps.bases = session_names.bases().map(<[u32]>::to_vec);
     let files = files::infos(&file_names, &facts, &settled.files, &titles, &file_disks);
     let files_estimated = files.iter().filter(|file| file.is_estimated).count() as u32;
-    let files_unsized = files::without_size(&facts, files.len());
+    let files_told = files::told(&facts);
+    let files_unsized = files_told.iter().filter(|told| !told.size).count() as u32;
     let mut unused: Vec<String> = logs
         .logs
         .iter()
@@ -112,6 +113,7 @@ pub(super) fn finish(
         dropped: told.dropped,
         parts,
         files,
+        files_told,
         files_estimated,
         file_names,
         session_names,
@@ -246,6 +248,10 @@ fn span(told: &Told) -> (i64, i64) {
     (first.unwrap_or(0), last.unwrap_or(0))
 }
 
+/// A log of so many years is none.
+const YEARS_MAX: i64 = 10;
+const YEAR_MS: i64 = 365 * 86_400_000;
+
 fn notes(
     told: &Told,
     parts: &Parts,
@@ -278,6 +284,14 @@ fn notes(
     ];
     for (count, what) in counted.into_iter().filter(|(count, _)| *count > 0) {
         notes.push(format!("{count} {what}"));
+    }
+    let (first_ms, last_ms) = span(told);
+    let years = last_ms.saturating_sub(first_ms) / YEAR_MS;
+    if years >= YEARS_MAX {
+        notes.push(format!(
+            "{years} years are between the first request and the last, so some line has a wrong date; \
+             what is told over time is coarse until it is taken out"
+        ));
     }
     for log in logs {
         if let Some(note) = &log.note {

@@ -31,7 +31,7 @@ fn taken(logs: &[PathBuf]) -> TakenIn {
 }
 
 fn all(taken: &TakenIn) -> Vec<Request> {
-    let parts = taken.parts.each(2, |_, requests| requests.clone());
+    let parts = taken.parts.each_unsorted(2, |_, requests| requests.clone());
     let mut requests = parts.expect("parts").concat();
     requests.sort_by_key(|request| (request.session, request.line));
     requests
@@ -228,6 +228,30 @@ fn copies_are_read_once_also_if_packed_or_grown() {
 }
 
 #[test]
+fn a_packed_log_is_a_copy_only_if_all_that_is_in_it_is_in_the_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines = |range: std::ops::Range<u32>| -> String {
+        let line = |i: u32| format!("{},0,{},1,1,{},10,10,1\n", 100 + i, i % 7, i * 10);
+        range.map(line).collect()
+    };
+    let packed = |text: &str| {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(text.as_bytes()).expect("packed");
+        packed.finish().expect("packed")
+    };
+    let first = format!("{HEADER}{}", lines(0..6000));
+    // Of two members, as of a log that goes on packed: it ends with the size of the second.
+    let more = [packed(&first), packed(&lines(6000..6010))].concat();
+    let logs = [
+        put(folder.path(), "more.csv.gz", more),
+        put(folder.path(), "first.csv", &first),
+    ];
+    let taken = taken(&logs);
+    assert_eq!(taken.requests, 6010);
+    assert!(taken.logs[0].note.is_none(), "{:?}", taken.logs);
+}
+
+#[test]
 fn a_request_that_two_overlapping_logs_tell_counts_once_and_a_retry_twice() {
     let folder = tempfile::tempdir().expect("a folder");
     let line = |second: u32| format!("{second},0,s,1,f,0,10,10,1\n");
@@ -290,6 +314,20 @@ fn an_empty_log_is_said_to_be_and_leaves_an_empty_report() {
             .iter()
             .any(|note| note.ends_with("a.csv: it is empty"))
     );
+}
+
+#[test]
+fn a_log_of_decades_is_told_to_have_a_wrong_date() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let note = |last: u32| {
+        let text = format!("{HEADER}0,0,1,1,1,0,10,10,1\n{last},0,1,1,1,10,10,10,1\n");
+        let taken = taken(&[put(folder.path(), "a.csv", text)]);
+        let mut notes = taken.notes.into_iter();
+        notes.find(|note| note.contains("wrong date"))
+    };
+    assert_eq!(note(100_000_000), None);
+    let found = note(1_700_000_000).expect("a note");
+    assert!(found.starts_with("53 years are between"), "{found}");
 }
 
 #[test]
@@ -390,15 +428,13 @@ fn neither_threads_nor_memory_change_what_comes_out() {
     let (one, four) = (one.expect("taken in"), four.expect("taken in"));
     assert_eq!(all(&one), all(&four));
     let parts = |taken: &TakenIn, threads| {
-        let parts = taken
-            .parts
-            .each(threads, |part, requests| (part, requests.clone()));
+        let parts = taken.parts.each_unsorted(threads, |part, requests| {
+            requests.sort_unstable_by_key(|request| request.line);
+            (part, requests.clone())
+        });
         parts.expect("parts")
     };
     assert_eq!(parts(&one, 1), parts(&four, 3));
-    for (_, requests) in parts(&one, 1) {
-        assert!(requests.is_sorted_by_key(|request| (request.session, request.line)));
-    }
 }
 
 #[test]
@@ -418,8 +454,9 @@ fn what_does_not_fit_in_memory_waits_in_a_file_and_large_parts_are_divided() {
     assert!(spilled.parts.spilled_bytes() > 0);
     assert!(spilled.parts.len() > whole.parts.len());
     assert_eq!(all(&spilled), all(&whole));
-    let sessions = spilled.parts.each(2, |_, requests| {
+    let sessions = spilled.parts.each_unsorted(2, |_, requests| {
         let mut sessions: Vec<u32> = requests.iter().map(|request| request.session).collect();
+        sessions.sort_unstable();
         sessions.dedup();
         sessions
     });

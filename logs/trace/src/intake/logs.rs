@@ -15,7 +15,7 @@ use crate::names::hash;
 use crate::parquet::read::Table;
 use crate::read::Reader;
 use crate::read::recognise::{NotFound, outcomes, recognise};
-use crate::read::source::{Blocks, HEAD_BYTES, Head, Packing, look};
+use crate::read::source::{Blocks, HEAD_BYTES, Head, Packing, is_beginning, look};
 
 /// A log that will be read.
 pub(super) struct Log {
@@ -74,48 +74,50 @@ impl Logs {
 /// Opens and recognises all logs; tells of all that is wrong at once.
 pub(super) fn open(intake: &Intake) -> Result<Logs, IntakeError> {
     let read_bytes = Arc::new(AtomicU64::new(0));
-    let (mut heads, mut wrong) = (Vec::new(), Vec::new());
-    for (number, path) in intake.logs.iter().enumerate() {
-        match look(path, &read_bytes) {
-            Ok(head) => heads.push((number as u32, path.clone(), head)),
+    let (mut logs, mut left_out) = (Vec::new(), Vec::new());
+    let (mut unreadable, mut wrong) = (Vec::new(), Vec::new());
+    // A head is let go once its log is recognised: those of thousands would not fit in memory.
+    for (number, path) in (0..).zip(&intake.logs) {
+        let name = told(path);
+        let head = match look(path, &read_bytes) {
+            Ok(head) => head,
             Err(error) => {
-                let log = told(path);
-                wrong.push(LogError(format!("{log} cannot be read: {error}")));
+                unreadable.push(LogError(format!("{name} cannot be read: {error}")));
+                continue;
             }
-        }
-    }
-    let left_out = leave_out_copies(&mut heads);
-    let mut logs = Logs {
-        logs: Vec::new(),
-        left_out,
-        read_bytes,
-    };
-    for (number, path, head) in heads {
-        let name = told(&path);
-        match contents(intake, &path, head) {
-            Ok(Some((head, format, unused, contents))) => logs.logs.push(Log {
-                name,
-                path,
-                number,
-                packing: head.packing,
-                bytes: head.packed_bytes,
-                format,
-                unused,
-                contents,
-                is_done: AtomicBool::new(false),
-            }),
-            Ok(None) => logs
-                .left_out
-                .push((number, left(&name, "it is empty".to_owned()))),
+        };
+        let seen = Seen::of(&head);
+        let (packing, bytes) = (head.packing, head.packed_bytes);
+        match contents(intake, path, head) {
+            Ok(Some((format, unused, contents))) => {
+                let log = Log {
+                    name,
+                    path: path.clone(),
+                    number,
+                    packing,
+                    bytes,
+                    format,
+                    unused,
+                    contents,
+                    is_done: AtomicBool::new(false),
+                };
+                logs.push((log, seen));
+            }
+            Ok(None) => left_out.push((number, left(&name, "it is empty".to_owned()))),
             Err(NotRead::Format(error)) => return Err(error.into()),
             Err(NotRead::Log(error)) => wrong.push(*error),
         }
     }
-    if wrong.is_empty() {
-        Ok(logs)
-    } else {
-        Err(IntakeError::Logs(wrong))
+    unreadable.append(&mut wrong);
+    if !unreadable.is_empty() {
+        return Err(IntakeError::Logs(unreadable));
     }
+    left_out.append(&mut leave_out_copies(&mut logs));
+    Ok(Logs {
+        logs: logs.into_iter().map(|(log, _)| log).collect(),
+        left_out,
+        read_bytes,
+    })
 }
 
 enum NotRead {
@@ -129,8 +131,8 @@ impl From<LogError> for NotRead {
     }
 }
 
-/// A log that was recognised: its head, its format, names in it that nobody needs, and what is in it.
-type Recognised = (Head, String, Vec<String>, Contents);
+/// A log that was recognised: its format, names in it that nobody needs, and what is in it.
+type Recognised = (String, Vec<String>, Contents);
 
 /// What is in a log; `None` if nothing.
 fn contents(
@@ -163,7 +165,7 @@ fn contents(
                 table,
                 group_next: AtomicUsize::new(0),
             };
-            return Ok(Some((head, "parquet".to_owned(), Vec::new(), contents)));
+            return Ok(Some(("parquet".to_owned(), Vec::new(), contents)));
         }
         Packing::Plain | Packing::Gzip | Packing::Zstd => {}
     }
@@ -174,7 +176,7 @@ fn contents(
                 reader: found.reader,
                 state: Mutex::new(State::Waiting(head.input.take())),
             };
-            Ok(Some((head, found.name, found.unused, contents)))
+            Ok(Some((found.name, found.unused, contents)))
         }
         Err(NotFound::Empty) => Ok(None),
         Err(NotFound::Format(error)) => Err(NotRead::Format(error)),
@@ -218,68 +220,76 @@ fn left(name: &str, note: String) -> LogTold {
     }
 }
 
-type Looked = (u32, PathBuf, Head);
+/// By what copies of a log are found.
+struct Seen {
+    /// Hash and length of its head, which copies have in common; `None` of what is read once only.
+    head: Option<(u64, usize)>,
+    /// Its size unpacked, as far as it is known.
+    bytes: Option<u64>,
+}
+
+impl Seen {
+    fn of(head: &Head) -> Self {
+        let is_known = head.input.is_none() && !head.bytes.is_empty() && head.bytes_total.is_some();
+        Self {
+            head: is_known.then(|| (hash(&head.bytes), head.bytes.len())),
+            bytes: head.bytes_total,
+        }
+    }
+}
 
 /// Takes out logs whose contents are in another one: the same once more (also packed), or the
 /// beginning of one that has grown since.
-fn leave_out_copies(heads: &mut Vec<Looked>) -> Vec<(u32, LogTold)> {
-    let keys: Vec<Option<(u64, usize)>> = heads.iter().map(|(_, _, head)| key(head)).collect();
-    let mut is_copy: Vec<Option<usize>> = vec![None; heads.len()];
-    for (place, own_key) in keys.iter().enumerate() {
-        if own_key.is_none() {
+fn leave_out_copies(logs: &mut Vec<(Log, Seen)>) -> Vec<(u32, LogTold)> {
+    let mut is_copy: Vec<Option<usize>> = vec![None; logs.len()];
+    for (place, (small, seen)) in logs.iter().enumerate() {
+        if seen.head.is_none() {
             continue;
         }
-        for (other, other_key) in keys.iter().enumerate() {
-            if place == other || own_key != other_key || is_copy[other].is_some() {
+        for (other, (large, others)) in logs.iter().enumerate() {
+            if place == other || seen.head != others.head || is_copy[other].is_some() {
                 continue;
             }
-            let (small, large) = (&heads[place], &heads[other]);
-            let sizes = small.2.bytes_total.zip(large.2.bytes_total);
-            let is_within = match sizes {
-                Some((own, others)) if own == others => other < place,
-                Some((own, others)) if own < others => true,
+            let is_within = match (seen.bytes, others.bytes) {
+                (Some(own), Some(others)) if own == others => other < place,
+                (Some(own), Some(others)) => own < others,
                 _ => false,
             };
-            if is_within && has_end_of(small, large) {
+            if is_within && is_all_in(small, seen.bytes.unwrap_or_default(), large) {
                 is_copy[place] = Some(other);
                 break;
             }
         }
     }
     let mut left_out = Vec::new();
-    for (place, (number, path, _)) in heads.iter().enumerate() {
-        if let Some(other) = is_copy[place] {
-            let of = told(&heads[other].1);
+    for ((log, _), other) in logs.iter().zip(&is_copy) {
+        if let Some(other) = other {
+            let of = &logs[*other].0.name;
             let note = format!("all of it is in {of} too, so it was read once only");
-            left_out.push((*number, left(&told(path), note)));
+            left_out.push((log.number, left(&log.name, note)));
         }
     }
-    let mut place = 0;
-    heads.retain(|_| {
-        place += 1;
-        is_copy[place - 1].is_none()
-    });
+    let mut is_copy = is_copy.into_iter();
+    logs.retain(|_| is_copy.next().flatten().is_none());
     left_out
 }
 
-/// What two logs have in common if one is within the other; short logs are compared whole.
-fn key(head: &Head) -> Option<(u64, usize)> {
-    let is_known = head.input.is_none() && !head.bytes.is_empty() && head.bytes_total.is_some();
-    is_known.then(|| (hash(&head.bytes), head.bytes.len()))
-}
-
-/// Whether the end of the smaller is at the same place of the larger. What is packed, or not larger
-/// than its head, has been compared as far as it can be.
-fn has_end_of(small: &Looked, large: &Looked) -> bool {
-    let is_plain = |looked: &Looked| looked.2.packing == Packing::Plain;
-    let size = small.2.bytes_total.unwrap_or_default();
-    if !is_plain(small) || !is_plain(large) || size <= HEAD_BYTES as u64 {
+/// Whether all of the smaller log, of so many bytes, is what the larger begins with. Their heads are
+/// the same; of plain files the end is compared too, and what is packed, whose size is not certain, to
+/// its end, which takes less time than to read it.
+fn is_all_in(small: &Log, bytes: u64, large: &Log) -> bool {
+    let is_plain = |log: &Log| log.packing == Packing::Plain;
+    if !is_plain(small) || !is_plain(large) {
+        let is_in = is_beginning((&small.path, small.packing), (&large.path, large.packing));
+        return is_in.unwrap_or(false);
+    }
+    if bytes <= HEAD_BYTES as u64 {
         return true;
     }
-    let tail = |path: &PathBuf| -> std::io::Result<Vec<u8>> {
-        let mut bytes = vec![0; HEAD_BYTES];
-        File::open(path)?.read_exact_at(&mut bytes, size - HEAD_BYTES as u64)?;
-        Ok(bytes)
+    let tail = |log: &Log| -> std::io::Result<Vec<u8>> {
+        let mut end = vec![0; HEAD_BYTES];
+        File::open(&log.path)?.read_exact_at(&mut end, bytes - HEAD_BYTES as u64)?;
+        Ok(end)
     };
-    matches!((tail(&small.1), tail(&large.1)), (Ok(a), Ok(b)) if a == b)
+    matches!((tail(small), tail(large)), (Ok(a), Ok(b)) if a == b)
 }

@@ -7,6 +7,7 @@ use headlong_chains::FileInfo;
 
 use super::options::MemoryBound;
 use crate::dropped::Dropped;
+use crate::files::FileTold;
 use crate::names::Names;
 use crate::parts::Parts;
 use crate::titles::TitlesBy;
@@ -90,6 +91,8 @@ pub struct TakenIn {
     pub sessions: u32,
     /// By file number; files of the table that nobody asked for too.
     pub files: Vec<FileInfo>,
+    /// By file number: what of it was told and not estimated.
+    pub files_told: Vec<FileTold>,
     /// Files that were asked for but are in no table, or not with kind and bit rate; these were
     /// estimated, if that was wanted.
     pub files_estimated: u32,

@@ -12,6 +12,7 @@ use ::parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::cells::{Column, moment_places};
 use super::read::open;
+use crate::quoted::quote;
 
 /// Rows that are decoded at once.
 const BATCH: u64 = 4096;
@@ -149,16 +150,5 @@ fn put_end(text: &mut Vec<u8>, is_first: bool) {
 fn put_cell(text: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     let from = text.len();
     put(text);
-    let is_special = |byte: &u8| matches!(byte, b',' | b'"' | b'\n' | b'\r');
-    if text[from..].iter().any(is_special) {
-        let cell = text.split_off(from);
-        text.push(b'"');
-        for byte in cell {
-            if byte == b'"' {
-                text.push(b'"');
-            }
-            text.push(byte);
-        }
-        text.push(b'"');
-    }
+    quote(text, from);
 }

@@ -21,7 +21,7 @@ fn taken(log: PathBuf) -> TakenIn {
 }
 
 fn requests(taken: &TakenIn) -> Vec<headlong_chains::Request> {
-    let parts = taken.parts.each(1, |_, requests| requests.clone());
+    let parts = taken.parts.each_unsorted(1, |_, requests| requests.clone());
     let mut requests = parts.expect("parts").concat();
     requests.sort_by_key(|request| (request.completed_ms, request.session, request.offset));
     requests
@@ -79,6 +79,38 @@ fn a_table_of_requests_is_a_log_that_reads_as_the_one_it_came_from() {
         all
     };
     assert_eq!(plain(&again), plain(&first));
+}
+
+#[test]
+fn requests_that_nothing_places_are_still_so_in_the_table_that_is_made_of_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = folder.path().join("access.log");
+    let line = |status: u32, bytes: u32| {
+        format!(
+            "192.0.2.1 - - [17/May/2015:08:05:32 +0000] \"GET /a.mp4 HTTP/1.1\" {status} {bytes} \
+             \"-\" \"x\"\n"
+        )
+    };
+    std::fs::write(&text, [line(200, 4096), line(206, 512)].concat()).expect("written");
+    let taken = |log: PathBuf| {
+        let intake = Intake {
+            keep_unplaced: true,
+            ..intake(log)
+        };
+        take_in(&intake, &Silent).expect("taken in")
+    };
+    let first = taken(text);
+    let path = folder.path().join("requests.parquet");
+    write_requests(&first, &path);
+    let again = taken(path);
+    assert_eq!((again.requests, again.dropped.count()), (2, 0));
+    assert_eq!((first.unplaced, again.unplaced), (1, 1));
+    let places = |taken: &TakenIn| {
+        let all = requests(taken).into_iter();
+        all.map(|one| (one.offset, one.sent_bytes))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(places(&again), places(&first));
 }
 
 #[test]
@@ -182,7 +214,7 @@ fn the_other_tables_can_be_written() {
         .expect("a row");
     let text = row.expect("a row").to_string();
     assert!(
-        text.contains("file: \"1\"") && text.contains("open: false"),
+        text.contains("file: \"1\"") && text.contains("open: false") && text.contains("kbps: null"),
         "{text}"
     );
 }

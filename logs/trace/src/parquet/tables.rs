@@ -2,7 +2,7 @@
 //!
 //! Sessions, files and titles are named as in the log, so that tables can be joined with it.
 
-use headlong_chains::{Chain, Kind, Request};
+use headlong_chains::{Chain, Request};
 
 use super::write::{Cells, Column, ColumnType, TableRow};
 use crate::intake::TakenIn;
@@ -39,7 +39,7 @@ impl TableRow for RequestRow<'_> {
         cells.text(names.session_names.get(request.session));
         cells.text(names.devices.get(u32::from(request.device)));
         cells.text(names.file_names.get(request.file));
-        cells.int(request.offset);
+        cells.maybe_int(request.is_placed().then_some(request.offset));
         cells.maybe_int(request.asked_bytes);
         cells.int(request.sent_bytes);
         cells.int(request.disk);
@@ -75,14 +75,17 @@ impl TableRow for ChainRow<'_> {
     fn write(&self, cells: &mut Cells<'_>) {
         let Self { names, chain } = self;
         let file = names.files.get(chain.file as usize);
+        let told = names.files_told.get(chain.file as usize);
         cells.text(names.session_names.get(chain.session));
         cells.text(names.file_names.get(chain.file));
         match file {
             Some(file) => cells.text(names.title_names.get(file.title)),
             None => cells.empty(),
         }
-        cells.maybe_int(file.map(|file| kind_number(file.kind)));
-        cells.maybe_int(file.map(|file| file.kbps));
+        cells.maybe_int(file.map(|file| file.kind.number()));
+        // Whoever reads it takes it for what a files table said.
+        let is_told = told.is_some_and(|told| told.kbps);
+        cells.maybe_int(file.filter(|_| is_told).map(|file| file.kbps));
         cells.int(chain.start);
         cells.int(chain.length);
         cells.int(chain.start_ms);
@@ -91,15 +94,6 @@ impl TableRow for ChainRow<'_> {
         cells.flag(chain.is_mixed);
         cells.int(chain.requests);
         cells.int(chain.disk);
-    }
-}
-
-/// A file's kind as tables of files write it.
-const fn kind_number(kind: Kind) -> i64 {
-    match kind {
-        Kind::Audio => 0,
-        Kind::Video => 1,
-        Kind::Combined => 2,
     }
 }
 

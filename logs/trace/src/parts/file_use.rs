@@ -37,8 +37,11 @@ pub(super) fn file_uses(requests: &[Request]) -> QuickMap<u32, FileUse> {
     let mut readings: QuickMap<(u32, u32), Reading> = QuickMap::default();
     let mut files: QuickMap<u32, FileUse> = QuickMap::default();
     for request in requests {
-        let end = &mut files.entry(request.file).or_default().end;
-        *end = (*end).max(request.end());
+        let used = files.entry(request.file).or_default();
+        // What nothing places, or sent no byte, ends nowhere.
+        if request.takes_part() {
+            used.end = used.end.max(request.end());
+        }
         let reading = readings
             .entry((request.session, request.file))
             .or_insert(Reading {
@@ -61,4 +64,35 @@ pub(super) fn file_uses(requests: &[Request]) -> QuickMap<u32, FileUse> {
         }
     }
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headlong_chains::UNPLACED;
+
+    #[test]
+    fn a_file_ends_at_the_highest_byte_that_was_sent_from_a_known_place() {
+        let request = |line, offset, sent_bytes| Request {
+            line,
+            session: 1,
+            file: 7,
+            received_ms: 0,
+            completed_ms: LONG_MS,
+            offset,
+            asked_bytes: None,
+            sent_bytes,
+            disk: 0,
+            device: 0,
+        };
+        let unplaced = request(1, UNPLACED, 512);
+        let used = file_uses(&[unplaced, request(2, 1000, 24), request(3, 5000, 0)]);
+        let expected = FileUse {
+            end: 1024,
+            long_bytes: 536,
+            long_ms: LONG_MS as u64,
+        };
+        assert_eq!(used.get(&7), Some(&expected));
+        assert_eq!(file_uses(&[unplaced]).get(&7).map(|used| used.end), Some(0));
+    }
 }

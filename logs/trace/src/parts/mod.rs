@@ -4,9 +4,9 @@
 //! wants to know something goes over the parts, several at a time, and each time has all requests
 //! of some sessions before them.
 //!
-//! Invariants: which requests are in which part, and their order there (session, then place in the
-//! log), depends on the logs alone, not on threads nor on memory; a part that would be too large to
-//! load is divided by session, and read once for each division.
+//! Invariants: which requests are in which part depends on the logs alone, not on threads nor on
+//! memory, but their order there does; a part that would be too large to load is divided by session,
+//! and read once for each division.
 
 pub(crate) mod file_use;
 pub(crate) mod maps;
@@ -100,29 +100,17 @@ impl Parts {
         self.chunks.spilled_bytes()
     }
 
-    /// Calls `f` with the number of each part and all requests of its sessions, sorted by session
-    /// and then by place in the log; `f` may do with the requests what it likes. Several parts at
-    /// once, on up to so many threads, as memory allows. What `f` returns comes in order of parts.
-    pub fn each<T: Send>(
-        &self,
-        threads: usize,
-        f: impl Fn(usize, &mut Vec<Request>) -> T + Sync,
-    ) -> Result<Vec<T>, PartsError> {
-        self.each_loaded(threads, |number, loader, unit| {
-            loader.load(unit)?;
-            Ok(f(number, &mut loader.requests))
-        })
-    }
-
-    /// As [`each`](Self::each), for an `f` that does not care in which order the requests of a
-    /// part are: they come as they happen to lie there, which depends on threads.
+    /// Calls `f` with the number of each part and all requests of its sessions, in no particular
+    /// order: they come as they happen to lie there, which depends on threads. `f` may do with them
+    /// what it likes. Several parts at once, on up to so many threads, as memory allows. What `f`
+    /// returns comes in order of parts.
     pub fn each_unsorted<T: Send>(
         &self,
         threads: usize,
         f: impl Fn(usize, &mut Vec<Request>) -> T + Sync,
     ) -> Result<Vec<T>, PartsError> {
         self.each_loaded(threads, |number, loader, unit| {
-            loader.load_unsorted(unit)?;
+            loader.load(unit)?;
             Ok(f(number, &mut loader.requests))
         })
     }
@@ -185,15 +173,8 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Loads a unit: final numbers, sessions divided, repetitions gone, sorted.
+    /// Loads a unit: final numbers, sessions divided, repetitions gone.
     fn load(&mut self, unit: Unit) -> Result<(), PartsError> {
-        self.load_unsorted(unit)?;
-        self.requests
-            .sort_unstable_by_key(|request| (request.session, request.line));
-        Ok(())
-    }
-
-    fn load_unsorted(&mut self, unit: Unit) -> Result<(), PartsError> {
         self.decode(unit)?;
         let maps = &self.parts.maps;
         if maps.drop_repeated {

@@ -2,7 +2,7 @@
 //!
 //! Which bytes a request was for: offset and size if the log has them; else the `Range` header;
 //! else the `Content-Range` of the reply; else a reply of 200 is the file from its first byte, and
-//! a 206 cannot be placed unless it carried the whole file.
+//! a 206, or an offset that is left empty, cannot be placed unless the whole file was sent.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) completed_ms: i64,
     pub(crate) who: Who<'a>,
     pub(crate) file: Cow<'a, [u8]>,
-    /// `None`: a reply of 206 from nobody knows where; it can be placed if it is the whole file.
+    /// `None`: from nobody knows where; it can be placed if it is the whole file.
     pub(crate) offset: Option<u64>,
     pub(crate) asked_bytes: Option<u64>,
     pub(crate) sent_bytes: u64,
@@ -185,12 +185,13 @@ fn times(row: &Row<'_>) -> Result<(i64, i64, bool), Reason> {
 }
 
 fn service(row: &Row<'_>) -> Result<Option<u64>, Reason> {
+    // The finest first: Apache's `%T` is whole seconds, `%D` beside it is not.
     const UNITS: [(Field, i32); 5] = [
         (Field::Timers, 0),
+        (Field::ServiceNs, -6),
+        (Field::ServiceUs, -3),
         (Field::ServiceMs, 0),
         (Field::ServiceS, 3),
-        (Field::ServiceUs, -3),
-        (Field::ServiceNs, -6),
     ];
     for (field, places) in UNITS {
         if row.has(field) {
@@ -205,10 +206,17 @@ fn service(row: &Row<'_>) -> Result<Option<u64>, Reason> {
             };
             // Google writes "0.123s".
             let text = text.strip_suffix(b"s").unwrap_or(text);
-            return service_ms(text, places);
+            if let Some(took) = service_ms(text, places)? {
+                return Ok(Some(took));
+            }
         }
     }
     Ok(None)
+}
+
+/// A moment in seconds since 1970, ms.
+fn since_1970(text: &[u8]) -> Result<i64, Reason> {
+    moment(thousandths(text, 3).filter(|ms| *ms > EPOCH_MS_MIN))
 }
 
 fn end(row: &Row<'_>) -> Result<Option<i64>, Reason> {
@@ -216,8 +224,7 @@ fn end(row: &Row<'_>) -> Result<Option<i64>, Reason> {
         return moment(thousandths(row.get(Field::EndS), 3)).map(Some);
     }
     if row.has(Field::EpochS) {
-        let end = thousandths(row.get(Field::EpochS), 3);
-        return moment(end.filter(|ms| *ms > EPOCH_MS_MIN)).map(Some);
+        return since_1970(row.get(Field::EpochS)).map(Some);
     }
     if row.has(Field::EndMs) {
         return moment(thousandths(row.get(Field::EndMs), 0)).map(Some);
@@ -233,6 +240,9 @@ fn end(row: &Row<'_>) -> Result<Option<i64>, Reason> {
 }
 
 fn start(row: &Row<'_>) -> Result<Option<i64>, Reason> {
+    if row.has(Field::EpochStartS) {
+        return since_1970(row.get(Field::EpochStartS)).map(Some);
+    }
     if let Some(text) = row.known(Field::StartMs) {
         return moment(thousandths(text, 0)).map(Some);
     }
@@ -275,11 +285,19 @@ fn who<'a>(
         let target = target?;
         memchr::memchr(b'?', target).map(|mark| &target[mark + 1..])
     });
+    // What parts its keys may be escaped: programs in Go write `\u0026` for `&`.
+    let query = query.map(|query| unescape(query, row.escape));
     if let Some(key) = session_key {
-        let cookie = row.known(Field::Cookie);
-        let in_query = query.and_then(|query| value_of(query, key, b'&'));
-        if let Some(name) = in_query.or_else(|| value_of(cookie?, key, b';')) {
-            return Ok(Who::Session(unescape(name, row.escape)));
+        let in_query = query.as_ref().and_then(|query| match query {
+            Cow::Borrowed(query) => value_of(query, key, b'&').map(Cow::Borrowed),
+            Cow::Owned(query) => value_of(query, key, b'&').map(|name| name.to_vec().into()),
+        });
+        let in_cookie = || {
+            let name = value_of(row.known(Field::Cookie)?, key, b';')?;
+            Some(unescape(name, row.escape))
+        };
+        if let Some(name) = in_query.or_else(in_cookie) {
+            return Ok(Who::Session(name));
         }
     }
     if let Some(name) = row.known(Field::Session) {
@@ -289,7 +307,7 @@ fn who<'a>(
     if let Some(name) = header.and_then(|text| cmcd_session(&unescape(text, row.escape))) {
         return Ok(Who::Session(name.into()));
     }
-    if let Some(name) = query.and_then(cmcd_in_query) {
+    if let Some(name) = query.as_deref().and_then(cmcd_in_query) {
         return Ok(Who::Session(name.into()));
     }
     let address = match row.known(Field::Client) {
@@ -406,8 +424,10 @@ fn span(row: &Row<'_>, status: Option<u64>) -> Result<Span, Reason> {
             file_bytes: None,
         });
     }
+    // A column for the first byte that is empty is of somebody who does not know it.
+    let is_at_start = is_whole || (status != Some(206) && !row.has(Field::Offset));
     Ok(Span {
-        offset: (status != Some(206)).then_some(0),
+        offset: is_at_start.then_some(0),
         asked_bytes: None,
         file_bytes: None,
     })

@@ -42,6 +42,17 @@ fn received_is_completed_less_service() {
 }
 
 #[test]
+fn of_several_times_of_service_the_finest_that_says_something_counts() {
+    let took = |more: &[(Field, &str)]| {
+        let entry = with(more).expect("a request");
+        entry.completed_ms - entry.received_ms
+    };
+    let (whole, fine) = ((Field::ServiceS, "3"), (Field::ServiceUs, "2750000"));
+    assert_eq!(took(&[whole, fine]), 2750, "Apache's %T and %D");
+    assert_eq!(took(&[whole, (Field::ServiceUs, "-")]), 3000);
+}
+
+#[test]
 fn the_range_header_says_which_bytes() {
     let of = |range, status| place(&[(Field::Range, range), (Field::Status, status)]);
     assert_eq!(of("bytes=100-199", "206"), Ok((Some(100), Some(100), 10)));
@@ -82,6 +93,9 @@ fn offset_and_size_go_before_everything() {
         (Field::Range, "bytes=1-2"),
     ];
     assert_eq!(place(&fields), Ok((Some(7), None, 10)));
+    assert_eq!(place(&[(Field::Offset, "")]), Ok((None, None, 10)));
+    let whole = [(Field::Offset, ""), (Field::Status, "200")];
+    assert_eq!(place(&whole), Ok((Some(0), None, 10)));
     let fields = [(Field::Offset, "7"), (Field::Size, "20")];
     assert_eq!(place(&fields), Ok((Some(7), Some(20), 10)));
     assert_eq!(place(&[(Field::Offset, "-7")]), Err(Reason::Negative));

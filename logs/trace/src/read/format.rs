@@ -61,12 +61,11 @@ fn known() -> impl Iterator<Item = &'static str> {
 }
 
 /// Other names of formats.
-const ALIASES: [(&str, &str); 8] = [
+const ALIASES: [(&str, &str); 7] = [
     ("plain", "csv"),
     ("nginx:combined", "combined"),
     ("cloudfront", "w3c"),
     ("iis", "w3c"),
-    ("ats", "squid"),
     ("lighttpd", "combined"),
     ("varnish", "combined"),
     ("traefik", "combined"),
@@ -140,9 +139,11 @@ impl Format {
         format!("{name}:{pattern}").parse()
     }
 
-    /// All that are tried on a log in an unknown format, the more particular first.
+    /// All that are tried on a log in an unknown format, the more particular first. `ats` explains
+    /// the lines of `squid` and is told apart from it later.
     pub(crate) fn all() -> Vec<Self> {
-        let mut all: Vec<Self> = known().map(Self::Known).collect();
+        let tried = known().filter(|name| *name != "ats");
+        let mut all: Vec<Self> = tried.map(Self::Known).collect();
         all.extend([
             Self::Csv(FieldMap::default()),
             Self::W3c,
@@ -211,6 +212,7 @@ mod tests {
             "apache:common",
             "w3c",
             "squid",
+            "ats",
             "haproxy",
             "envoy-json",
             "json",

@@ -117,6 +117,28 @@ fn lines_of_content_delivery_networks_need_no_map() {
 }
 
 #[test]
+fn keys_of_a_query_are_found_behind_escapes_of_json() {
+    let who = |line: &str, key: Option<&[u8]>| {
+        let mut row = Row::new();
+        usual().read(line.as_bytes(), &mut row).expect("a line");
+        let who = interpret(&row, key).expect("a request").who;
+        match who {
+            Who::Session(name) => String::from_utf8_lossy(&name).into_owned(),
+            Who::Address(_) => "an address".to_owned(),
+        }
+    };
+    let line = |query: &str| {
+        format!(r#"{{"time":"2023-11-14T22:16:12Z","client_ip":"192.0.2.1","bytes":9,{query}}}"#)
+    };
+    let target = line(r#""url":"/a.mp4?token=1\u0026vid=x7\u0026b""#);
+    assert_eq!(who(&target, Some(b"vid")), "x7");
+    let query = line(r#""url":"/a.mp4","args":"a=1\u0026vid=x\/7""#);
+    assert_eq!(who(&query, Some(b"vid")), "x/7");
+    let cmcd = line(r#""url":"/a.mp4?a=1\u0026CMCD=sid%3D%22x8%22\u0026b""#);
+    assert_eq!(who(&cmcd, None), "x8");
+}
+
+#[test]
 fn broken_json_has_no_shape() {
     for line in [
         "",

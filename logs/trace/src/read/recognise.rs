@@ -149,6 +149,12 @@ pub(crate) fn recognise(
             false => NotFound::Tried(tried),
         });
     };
+    if found.name == "squid" && given.is_none() && are_of_traffic_server(&lines) {
+        let format = Format::Known("ats");
+        if let Some(reader) = reader(&format, &lines, session_field).map_err(NotFound::Format)? {
+            (found.name, found.reader) = (format.to_string(), reader);
+        }
+    }
     let names = found.reader.names(lines.iter().map(|(_, line)| *line));
     if let Some(wanted) = session_field
         && !is_there(wanted, &names, &found.reader, &lines)
@@ -161,6 +167,16 @@ pub(crate) fn recognise(
     }
     found.unused = unused(names);
     Ok(found)
+}
+
+/// Whether lines in Squid's format are Traffic Server's. Squid writes the time of service six
+/// characters wide and, since 3.2, `HIER_` before what it says of the server behind it; Traffic
+/// Server does neither.
+fn are_of_traffic_server(lines: &[(u64, &[u8])]) -> bool {
+    let is_padded = |line: &[u8]| memchr::memmem::find(line, b"  ").is_some();
+    let has_prefix = |line: &[u8]| memchr::memmem::find(line, b" HIER_").is_some();
+    let mut lines = lines.iter();
+    lines.all(|(_, line)| !is_padded(line) && !has_prefix(line))
 }
 
 /// So much of a file is looked at to see whether it is text.
@@ -372,8 +388,14 @@ mod tests {
         let w3c =
             "#Version: 1.0\n#Fields: date time c-ip cs-method cs-uri-stem sc-status sc-bytes\n";
         assert_eq!(name(w3c).as_deref(), Ok("w3c"));
-        let squid = "1286536308.779 180 192.0.2.1 TCP_MISS/200 411 GET http://a/b - DIRECT/- -\n";
-        assert_eq!(name(squid).as_deref(), Ok("squid"));
+        let ats = "1286536308.779 180 192.0.2.1 TCP_MISS/200 411 GET http://a/b - DIRECT/- -\n";
+        assert_eq!(name(ats).as_deref(), Ok("ats"));
+        for squid in [
+            ats.replace(" 180 ", "    180 "),
+            ats.replace("DIRECT", "HIER_DIRECT"),
+        ] {
+            assert_eq!(name(&squid).as_deref(), Ok("squid"), "{squid}");
+        }
         let ours = concat!(
             r#"{"start_unix_ms":1,"service_seconds":1.2,"target":"/a","status":200,"#,
             r#""bytes_sent":1,"session":"s"}"#

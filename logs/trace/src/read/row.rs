@@ -15,7 +15,9 @@ pub(crate) enum Field {
     EndMs,
     /// End, in any writing.
     End,
-    /// Start of the request, ms.
+    /// Start of the request, seconds since 1970.
+    EpochStartS,
+    /// Start, ms.
     StartMs,
     /// Start, in any writing.
     Start,

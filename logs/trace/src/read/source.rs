@@ -49,7 +49,7 @@ pub(crate) struct Head {
     pub(crate) packing: Packing,
     /// Size as it lies there; `None` for standard input and what else has none.
     pub(crate) packed_bytes: Option<u64>,
-    /// Size unpacked, if it can be known beforehand.
+    /// Size unpacked, if it can be known beforehand; of gzip it is a guess.
     pub(crate) bytes_total: Option<u64>,
     /// Standard input: what has been taken from it already goes in front.
     pub(crate) input: Option<Box<dyn Read + Send>>,
@@ -132,7 +132,37 @@ fn unpack(input: Box<dyn Read + Send>, packing: Packing) -> io::Result<Box<dyn R
     })
 }
 
-/// The size that the end of a gzip file tells, if it is one stream of less than 4 GiB.
+/// Whether the contents of a file are those that another begins with, all of both unpacked.
+pub(crate) fn is_beginning(
+    (small, small_packing): (&Path, Packing),
+    (large, large_packing): (&Path, Packing),
+) -> io::Result<bool> {
+    let open = |path: &Path, packing| unpack(Box::new(File::open(path)?), packing);
+    let mut small = open(small, small_packing)?;
+    let mut large = open(large, large_packing)?;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    loop {
+        ours.clear();
+        theirs.clear();
+        small
+            .as_mut()
+            .take(HEAD_BYTES as u64)
+            .read_to_end(&mut ours)?;
+        large
+            .as_mut()
+            .take(ours.len() as u64)
+            .read_to_end(&mut theirs)?;
+        if ours != theirs {
+            return Ok(false);
+        }
+        if ours.is_empty() {
+            return Ok(true);
+        }
+    }
+}
+
+/// The size that the end of a gzip file tells: that of its last member, so of all if it has one and is
+/// less than 4 GiB.
 fn gzip_size(file: &mut File, packed_bytes: u64) -> Option<u64> {
     if !(20..1 << 31).contains(&packed_bytes) {
         return None;

@@ -10,7 +10,7 @@ use super::row::{Escape, Field, Row};
 
 /// Formats that are known by a name, as patterns of our own names. More may follow behind each of
 /// them; a piece that nobody needs is `$x`.
-pub(crate) const KNOWN: [(&str, &str); 5] = [
+pub(crate) const KNOWN: [(&str, &str); 6] = [
     // nginx, Apache, lighttpd, Varnish, Traefik.
     (
         "combined",
@@ -21,10 +21,15 @@ pub(crate) const KNOWN: [(&str, &str); 5] = [
         "common",
         "$address $x $x [$time] \"$request\" $status $bytes",
     ),
-    // Squid, Traffic Server.
+    // Squid.
     (
         "squid",
         "$epoch $service_ms $address $status $bytes_all $method $target",
+    ),
+    // Traffic Server's `squid`: its time is that of the arrival.
+    (
+        "ats",
+        "$epoch_start $service_ms $address $status $bytes_all $method $target",
     ),
     // HAProxy's `option httplog`.
     (
@@ -144,6 +149,7 @@ impl Template {
             "timers" => Some(Field::Timers),
             "client" => Some(Field::Client),
             "epoch" => Some(Field::EpochS),
+            "epoch_start" => Some(Field::EpochStartS),
             name => alias::usual(name),
         };
         let (pieces, after) = pieces(text, field).ok()?;
@@ -252,10 +258,16 @@ impl Template {
                         row.set(field, value);
                     }
                 }
-                None if rest[0] == b'{' => value
-                    .split(|byte| *byte == b'|')
-                    .for_each(|piece| explain(piece, row)),
-                None => explain(value, row),
+                None if rest[0] == b'{' => {
+                    for piece in value.split(|byte| *byte == b'|') {
+                        if !explain(piece, row) && !row.has(Field::Agent) && is_agent(piece) {
+                            row.set(Field::Agent, piece);
+                        }
+                    }
+                }
+                None => {
+                    explain(value, row);
+                }
             }
             rest = after.strip_prefix(b" ").unwrap_or(after);
         }
@@ -263,8 +275,8 @@ impl Template {
     }
 }
 
-/// Takes a value without a name, if it looks like nothing else.
-fn explain<'a>(value: &'a [u8], row: &mut Row<'a>) {
+/// Takes a value without a name, if it looks like nothing else; whether it did.
+fn explain<'a>(value: &'a [u8], row: &mut Row<'a>) -> bool {
     if value.starts_with(b"bytes=") {
         row.set(Field::Range, value);
     } else if value.starts_with(b"bytes ") {
@@ -274,9 +286,40 @@ fn explain<'a>(value: &'a [u8], row: &mut Row<'a>) {
         && digits.iter().all(u8::is_ascii_digit)
     {
         row.set(Field::ServiceMs, digits);
+        // Only Traefik writes it so, and its date is that of the arrival.
+        if row.has(Field::End) && !row.has(Field::Start) {
+            row.set(Field::Start, row.get(Field::End));
+        }
     } else if !row.has(Field::RequestLine) && memchr::memmem::find(value, b" HTTP/").is_some() {
         row.set(Field::RequestLine, value);
+    } else {
+        return false;
     }
+    true
+}
+
+/// What media types begin with (RFC 6838).
+const MEDIA_TYPES: [&[u8]; 6] = [
+    b"application",
+    b"audio",
+    b"font",
+    b"image",
+    b"text",
+    b"video",
+];
+
+/// Whether a header is a user agent: it begins with the name of a product, and has a version behind
+/// a stroke (RFC 9110, section 10.1.5); neither an address, an `ETag`, a cookie nor a media type.
+fn is_agent(header: &[u8]) -> bool {
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    let mut words = header.split(|byte| matches!(byte, b' ' | b'/'));
+    let product = words.next().unwrap_or_default();
+    let stroke = memchr::memchr(b'/', header);
+    let version = stroke.and_then(|stroke| header.get(stroke + 1));
+    product.first().is_some_and(u8::is_ascii_alphanumeric)
+        && product.iter().all(is_token)
+        && version.is_some_and(is_token)
+        && !MEDIA_TYPES.contains(&product)
 }
 
 /// What follows the prefix of syslog, `... name[pid]: `; it has no bracket of its own before.

@@ -56,6 +56,35 @@ fn fields_behind_combined_that_explain_themselves_are_read_and_others_passed_ove
 }
 
 #[test]
+fn a_time_of_service_as_traefik_writes_it_makes_the_date_that_of_the_arrival() {
+    let line = format!("{LINE} 1 \"files@docker\" \"http://172.18.0.3:80\" 1250ms");
+    let entry = entry(&combined(), &line).expect("a request");
+    assert_eq!(entry.received_ms, 1_431_849_932_000);
+    assert_eq!(entry.completed_ms, 1_431_849_933_250);
+}
+
+#[test]
+fn of_the_headers_that_haproxy_captures_one_is_the_agent() {
+    let haproxy = Template::known("haproxy", None).expect("known");
+    let agent = |groups: &str| {
+        let line = format!(
+            "192.0.2.7:35870 [24/Nov/2026:11:19:48.484] video files/one 0/0/0/0/9 206 739 - - ---- \
+             1/1/0/0/0 0/0 {groups} \"GET /film.mp4 HTTP/1.1\""
+        );
+        let entry = entry(&haproxy, &line).expect("a request");
+        String::from_utf8_lossy(entry.agent).into_owned()
+    };
+    assert_eq!(
+        agent("{bytes=0-511|Player/1.0 (x; y)}"),
+        "Player/1.0 (x; y)"
+    );
+    assert_eq!(agent("{example.org||Roku/DVP-9.10}"), "Roku/DVP-9.10");
+    let others = "{https://example.org/a|sid=a/b|*/*|/x} {bytes 0-9/99|video/3gpp|W/\"1\"}";
+    assert_eq!(agent(others), "");
+    assert_eq!(agent("{Player/1.0} {nginx/1.22}"), "Player/1.0");
+}
+
+#[test]
 fn any_pattern_of_nginx_is_a_pattern_to_read_by() {
     let pattern = "$remote_addr|${msec}|$request_method $request_uri|$status|$bytes_sent|\
                    $request_time|$http_range|$cookie_uid;";
