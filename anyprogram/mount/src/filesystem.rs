@@ -153,6 +153,9 @@ impl Filesystem for Mounted {
         for flag in wanted {
             if config.add_capabilities(flag).is_err() {
                 tracing::info!(?flag, "the kernel is too old for this, and goes without it");
+                if flag == InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP {
+                    self.opening.manners.maps_need_pages();
+                }
             }
         }
         // Each of these answers with the nearest value allowed, which is then as good.
