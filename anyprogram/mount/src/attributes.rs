@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, FileType, INodeNo};
 use headlong_library::Identity;
-use rustix::fs::{AtFlags, Statx, StatxFlags, StatxTimestamp, makedev, statx};
+use rustix::fs::{AtFlags, FileType as Kind, Statx, StatxFlags, StatxTimestamp, makedev, statx};
 use rustix::io::Result;
 
 /// Which file: its number is another's once it is deleted, but then it was made at another time.
@@ -57,7 +57,7 @@ impl Attributes {
                 mtime: time(mtime),
                 ctime: time(statx.stx_ctime),
                 crtime: UNIX_EPOCH,
-                kind: kind(statx.stx_mode),
+                kind: kind_shown(Kind::from_raw_mode(statx.stx_mode.into())),
                 perm: statx.stx_mode & 0o7777,
                 nlink: statx.stx_nlink,
                 uid: statx.stx_uid,
@@ -118,10 +118,9 @@ fn time(stamp: StatxTimestamp) -> SystemTime {
     time.unwrap_or(UNIX_EPOCH)
 }
 
-/// What the bits of a mode mean (inode(7)).
-fn kind(mode: u16) -> FileType {
-    use rustix::fs::FileType as Kind;
-    match Kind::from_raw_mode(mode.into()) {
+/// A kind as the mount shows it; one that is not known is a file.
+pub(crate) fn kind_shown(kind: Kind) -> FileType {
+    match kind {
         Kind::Directory => FileType::Directory,
         Kind::Symlink => FileType::Symlink,
         Kind::Fifo => FileType::NamedPipe,

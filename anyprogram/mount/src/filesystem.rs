@@ -22,7 +22,7 @@ use crate::disks::{Disk, Disks};
 use crate::extended;
 use crate::folder::{Entry, OpenFolder};
 use crate::handles::Handles;
-use crate::late::Late;
+use crate::late::{Late, errno};
 use crate::nodes::{Nodes, ROOT, Told};
 use crate::open::{OpenFile, Opening};
 use crate::reading::Reading;
@@ -480,10 +480,6 @@ const SEEK_HOLE: i32 = 4;
 const LISTED_BYTES: usize = 4096;
 /// As of files (`open.rs`), and a second for the kernel's own clock.
 const FOLDER_SETTLE: Duration = Duration::from_secs(3);
-
-fn errno(error: rustix::io::Errno) -> Errno {
-    Errno::from_i32(error.raw_os_error())
-}
 
 /// A name that leads nowhere any more is stale; other errors are what they are.
 fn gone_or(error: rustix::io::Errno) -> Errno {

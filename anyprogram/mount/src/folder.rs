@@ -11,7 +11,7 @@ use fuser::{FileAttr, FileType, INodeNo};
 use rustix::fs::{FileType as Kind, RawDir, SeekFrom, seek};
 use rustix::io::{Errno, Result};
 
-use crate::attributes::{Attributes, attributes_at};
+use crate::attributes::{Attributes, attributes_at, kind_shown};
 use crate::nodes::{Nodes, Told};
 
 /// An entry's head in a reply, without its name (`fuse_dirent`, `fuse_direntplus`).
@@ -79,7 +79,7 @@ impl OpenFolder {
             let mut listed = Entry {
                 name: name.to_owned(),
                 next,
-                kind: kind(entry.file_type()),
+                kind: kind_shown(entry.file_type()),
                 number,
                 found: None,
             };
@@ -139,18 +139,6 @@ impl Entry {
             flags: 0,
         };
         self.found = Some((nothing, None));
-    }
-}
-
-fn kind(kind: Kind) -> FileType {
-    match kind {
-        Kind::Directory => FileType::Directory,
-        Kind::Symlink => FileType::Symlink,
-        Kind::Fifo => FileType::NamedPipe,
-        Kind::Socket => FileType::Socket,
-        Kind::CharacterDevice => FileType::CharDevice,
-        Kind::BlockDevice => FileType::BlockDevice,
-        Kind::RegularFile | Kind::Unknown => FileType::RegularFile,
     }
 }
 
