@@ -28,6 +28,8 @@ pub(crate) enum At {
     Position,
     /// At this byte.
     Offset(u64),
+    /// At the byte whose number is at this address, if it is one.
+    Pointed(usize),
 }
 
 /// A call that took so long waited for a disk, nanoseconds: what is in memory is there in less.
@@ -164,6 +166,8 @@ fn look(fd: i32, entry: &Entry, (at, length): (At, u64), out: Option<i32>) -> Op
     }
     let start = match at {
         At::Offset(offset) => offset,
+        // What is no offset's address is for the kernel to refuse, and so is a negative one.
+        At::Pointed(address) => u64::try_from(sys::pointed_at(address)?).ok()?,
         At::Position => match sys::position(fd) {
             Some(position) => position,
             None => {

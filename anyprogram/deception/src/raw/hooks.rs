@@ -101,19 +101,12 @@ fn offset_at(offset: off_t) -> At {
     }
 }
 
-/// Where a call reads that points to its offset. What can be no offset's address is for the kernel
-/// to refuse.
+/// Where a call reads that points to its offset.
 fn pointed_at(offset: *const off_t) -> At {
-    const LOWEST: usize = 4096;
-    const HIGHEST: usize = 1 << 47;
-    if offset.is_null() {
-        return At::Position;
+    match offset.is_null() {
+        true => At::Position,
+        false => At::Pointed(offset.expose_provenance()),
     }
-    if !offset.is_aligned() || !(LOWEST..HIGHEST).contains(&offset.addr()) {
-        return At::Offset(u64::MAX);
-    }
-    // SAFETY: the caller says that its offset is there; the original call would read it, too.
-    offset_at(unsafe { offset.read_volatile() })
 }
 
 /// A call that must not wait is let through.
