@@ -10,7 +10,10 @@ use libc::{c_char, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t, size_t, 
 
 use super::original::{Symbol, address, is_unknown};
 use super::sys::set_errno;
-use crate::before::{self, At, after, before, before_close, before_mapping, before_sending};
+use crate::before::{
+    self, At, after, before, before_close, before_closing_all, before_mapping, before_replacing,
+    before_sending, not_replaced,
+};
 use crate::table;
 
 /// Of calls with a list of buffers: as much as is read at a time, for the list is the program's.
@@ -193,27 +196,36 @@ opens! {
 
 hook! {
     close(fd: c_int) -> c_int, else -1;
-    before before_close(fd); after |_nothing, result| {}
+    before before_close(fd); after |_is_lost, result| {}
 }
 
 hook! {
     dup2(from: c_int, to: c_int) -> c_int, else -1;
-    before before_close(to); after |_nothing, result| {}
+    before before_replacing(from, to); after |is_lost, result| {
+        if is_lost && result < 0 { not_replaced(to) }
+    }
 }
 
 hook! {
     dup3(from: c_int, to: c_int, flags: c_int) -> c_int, else -1;
-    before before_close(to); after |_nothing, result| {}
+    before before_replacing(from, to); after |is_lost, result| {
+        if is_lost && result < 0 { not_replaced(to) }
+    }
 }
 
 hook! {
     close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int, else -1;
-    before table::forget_range(first, last); after |_nothing, result| {}
+    before match flags {
+        0 => before_closing_all(first, last),
+        // Those that are closed with the next program, or of this thread alone, are calls' still.
+        _ => table::forget_range(first, last),
+    };
+    after |_nothing, result| {}
 }
 
 hook! {
     closefrom(first: c_int) -> (), else Default::default();
-    before table::forget_range(u32::try_from(first).unwrap_or(0), u32::MAX); after |_nothing, _result| {}
+    before before_closing_all(u32::try_from(first).unwrap_or(0), u32::MAX); after |_nothing, _result| {}
 }
 
 hook! {

@@ -166,6 +166,12 @@ pub(crate) fn pointed_at(address: usize) -> Option<i64> {
     Some(unsafe { number.read_unaligned() })
 }
 
+/// The number of this process; of a child of a vfork, its own.
+pub(crate) fn process() -> c_int {
+    // SAFETY: no memory is named.
+    unsafe { libc::syscall(libc::SYS_getpid) as c_int }
+}
+
 /// Pages of a range that are in memory.
 ///
 /// # Errors
