@@ -107,15 +107,20 @@ pub(crate) fn ask(
     let begun = sys::now_ms();
     let limit = settings::wait_ms();
     while place.has(socket) {
-        let waited = sys::now_ms().saturating_sub(begun);
+        let now = sys::now_ms();
+        let waited = now.saturating_sub(begun);
         if waited >= limit {
-            raw::memory().count_given_up();
+            raw::memory().give_up(begun, now);
             return None;
         }
         match sys::wait_readable(socket, limit - waited) {
             // The program's handler ran; the disk goes on, as it would with a plain read.
             sys::Wait::Interrupted | sys::Wait::TimedOut => {}
-            sys::Wait::Readable if place.has(socket) => return sys::receive(socket),
+            sys::Wait::Readable if place.has(socket) => {
+                let answer = sys::receive(socket)?;
+                raw::memory().answered(sys::now_ms());
+                return Some(answer);
+            }
             sys::Wait::Readable | sys::Wait::Failed => return None,
         }
     }
