@@ -47,6 +47,11 @@ const STOP_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 200_000_000,
 };
+/// While there is no descriptor for a connection, the next try is after so long.
+const REST_INTERVAL: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
 /// How long a status waits for each device.
 const SHOW_WAIT: Wall = Wall::from_secs(1);
 
@@ -181,15 +186,21 @@ impl Reception {
     fn listen(self: &Arc<Self>, listener: &OwnedFd, stop: &AtomicBool) -> Result<(), RunError> {
         let mut silent: HashMap<u64, (OwnedFd, Clock)> = HashMap::new();
         let mut next_id = 0;
+        let mut has_descriptors = true;
         // Not the devices' threads: a disk that hangs is no reason to end what others are read for.
         let mut heartbeat = Heartbeat::asked_for();
         while !stop.load(Ordering::Relaxed) {
             heartbeat.beat();
             let ids: Vec<u64> = silent.keys().copied().collect();
-            let mut polled = vec![PollFd::new(listener, PollFlags::IN)];
+            let (events, interval) = match has_descriptors {
+                true => (PollFlags::IN, STOP_INTERVAL),
+                // Who wants to come in would wake it at once, and could not.
+                false => (PollFlags::empty(), REST_INTERVAL),
+            };
+            let mut polled = vec![PollFd::new(listener, events)];
             let connections = ids.iter().map(|id| silent[id].0.as_fd());
             polled.extend(connections.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-            match poll(&mut polled, Some(&STOP_INTERVAL)) {
+            match poll(&mut polled, Some(&interval)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(RunError::Poll(error.into())),
             }
@@ -207,7 +218,11 @@ impl Reception {
                 }
             }
             silent.retain(|_, (_, since)| since.elapsed() < SILENT_TIME);
-            while let Ok(connection) = accept_with(listener, SocketFlags::CLOEXEC) {
+            let refused = loop {
+                let connection = match accept_with(listener, SocketFlags::CLOEXEC) {
+                    Ok(connection) => connection,
+                    Err(error) => break error,
+                };
                 // Nearly always its message is there already.
                 if let Some(connection) = self.hear(connection)
                     && silent.len() < SILENT_MAX
@@ -215,7 +230,9 @@ impl Reception {
                     next_id += 1;
                     silent.insert(next_id, (connection, Clock::now()));
                 }
-            }
+            };
+            let is_short = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+            has_descriptors = !is_short.contains(&refused);
         }
         Ok(())
     }
