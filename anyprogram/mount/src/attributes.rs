@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, FileType, INodeNo};
 use headlong_library::Identity;
-use rustix::fs::{AtFlags, FileType as Kind, Statx, StatxFlags, StatxTimestamp, makedev, statx};
+use rustix::fs::{
+    AtFlags, FileType as Kind, Statx, StatxAttributes, StatxFlags, StatxTimestamp, makedev, statx,
+};
 use rustix::io::Result;
 
 /// Which file: its number is another's once it is deleted, but then it was made at another time.
@@ -97,10 +99,31 @@ pub(crate) fn attributes(open: impl AsFd) -> Result<Attributes> {
     statx(open, "", flags, wanted()).map(|statx| Attributes::of(&statx))
 }
 
-/// Attributes of what has this name in an open folder; of a link, its own.
-pub(crate) fn attributes_at(folder: impl AsFd, name: &Path) -> Result<Attributes> {
+/// The file system of what is open. It is not asked, so nobody waits for one that hangs.
+pub(crate) fn file_system(open: impl AsFd) -> Result<u64> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let found = statx(open, "", flags, StatxFlags::empty())?;
+    Ok(makedev(found.stx_dev_major, found.stx_dev_minor))
+}
+
+/// Attributes of what has this name in an open folder of the file system `dev`; of a link, its own.
+/// And whether they are those of now: what is mounted there is not asked, so that nobody waits for
+/// one that hangs, and they are what the kernel last knew.
+pub(crate) fn attributes_at(
+    folder: impl AsFd,
+    name: &Path,
+    dev: u64,
+) -> Result<(Attributes, bool)> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    statx(folder, name, flags, wanted()).map(|statx| Attributes::of(&statx))
+    let known = statx(&folder, name, flags | AtFlags::STATX_DONT_SYNC, wanted())?;
+    let found = Attributes::of(&known);
+    if found.key.dev != dev {
+        // Subvolumes and some overlays have other numbers, too.
+        let is_mounted = known.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+        return Ok((found, !is_mounted));
+    }
+    let now = statx(folder, name, flags, wanted())?;
+    Ok((Attributes::of(&now), true))
 }
 
 fn wanted() -> StatxFlags {
@@ -159,8 +182,22 @@ mod tests {
         assert_eq!(known.identity.modified(), shown.mtime);
         assert_eq!(known.key.ino, metadata.ino());
         assert_eq!(known.key.dev, metadata.dev());
-        let named = attributes_at(File::open(folder.path()).expect("there"), Path::new("a"));
-        assert_eq!(named.expect("asked").key, known.key);
+        let open = File::open(folder.path()).expect("there");
+        let named = attributes_at(&open, Path::new("a"), metadata.dev());
+        assert_eq!(named.expect("asked").0.key, known.key);
+        assert_eq!(file_system(&open).expect("asked"), metadata.dev());
+    }
+
+    #[test]
+    fn what_is_mounted_in_a_folder_is_shown_as_the_kernel_knows_it_and_all_else_as_it_is_now() {
+        let root = File::open("/").expect("there");
+        let dev = file_system(&root).expect("asked");
+        let at = |name: &str| attributes_at(&root, Path::new(name), dev).expect("asked");
+        let (found, is_of_now) = at("proc");
+        assert!(found.key.dev != dev && !is_of_now);
+        assert_eq!(found.kind(), FileType::Directory);
+        let (found, is_of_now) = at(".");
+        assert!(found.key.dev == dev && is_of_now);
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(crate) struct Entry {
     pub(crate) number: u64,
     /// What it is, and that the kernel is told; only if that was asked for.
     pub(crate) found: Option<(FileAttr, Option<Told>)>,
+    /// Whether that may be believed for a while; if not, it is looked up when it is needed.
+    pub(crate) is_sure: bool,
 }
 
 impl OpenFolder {
@@ -82,11 +84,15 @@ impl OpenFolder {
                 kind: kind_shown(entry.file_type()),
                 number,
                 found: None,
+                is_sure: true,
             };
             let is_unknown = entry.file_type() == Kind::Unknown;
             if plus || is_unknown {
-                match attributes_at(&*file, Path::new(name)) {
-                    Ok(found) => listed.is(nodes, self.node, &found, plus),
+                match attributes_at(&*file, Path::new(name), self.dev) {
+                    Ok((found, is_sure)) => {
+                        listed.is_sure = is_sure;
+                        listed.is(nodes, self.node, &found, plus);
+                    }
                     // It went while it was listed.
                     Err(Errno::NOENT) => continue,
                     Err(_) if plus => listed.is_unknown(),

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use headlong_e2e_tests::loop_fs::LoopFs;
 use headlong_e2e_tests::{Mount, eventually, have_or_skip};
 use headlong_testkit::{Scratch, pattern};
-use rustix::fs::{XattrFlags, getxattr, setxattr};
+use rustix::fs::{Mode, OFlags, XattrFlags, getxattr, openat, setxattr};
 use rustix::io::Errno;
 
 const SIZE: u64 = 3_000_017;
@@ -397,4 +397,31 @@ fn rights_hold_where_the_file_system_has_no_lists_of_access_rights() {
         assert_eq!(in_tree, may, "{user} {name} in the tree");
         assert_eq!(may_read(user, &mount.path(name)), may, "{user} {name}");
     }
+}
+
+#[test]
+fn a_name_in_a_folder_that_was_moved_is_not_looked_for_in_the_one_that_took_its_place() {
+    let Some(case) = Case::new("a mount: a folder is moved") else {
+        return;
+    };
+    let make = |text: &str| {
+        fs::create_dir(case.tree("folder")).expect("made");
+        fs::write(case.tree("folder/name"), text).expect("written");
+    };
+    make("first");
+    let folder = File::open(case.seen("folder")).expect("there");
+    fs::rename(case.tree("folder"), case.tree("moved")).expect("moved");
+    make("second");
+    let read = || {
+        let file = openat(&folder, "name", OFlags::RDONLY, Mode::empty())?;
+        std::io::read_to_string(File::from(file))
+    };
+    let error = read().expect_err("nobody knows where the folder is");
+    assert_eq!(Errno::from_io_error(&error), Some(Errno::STALE));
+    assert!(case.seen("moved").is_dir());
+    assert_eq!(read().expect("it is found again"), "first");
+    let other = || fs::read_to_string(case.seen("folder/name")).ok();
+    eventually("the other folder", other, |text| {
+        text.as_deref() == Some("second")
+    });
 }
