@@ -22,6 +22,16 @@ pub(crate) struct Key {
     pub(crate) born: Option<(i64, u32)>,
 }
 
+/// When no file was made.
+const NEVER: (i64, u32) = (i64::MIN, u32::MAX);
+
+impl Key {
+    /// Whether there is a file of which it is the key, and not just a name ([`Attributes::unknown`]).
+    pub(crate) fn is_known(&self) -> bool {
+        self.born != Some(NEVER)
+    }
+}
+
 /// What is known of a file at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attributes {
@@ -66,6 +76,42 @@ impl Attributes {
                 gid: statx.stx_gid,
                 rdev: device_number(statx.stx_rdev_major, statx.stx_rdev_minor),
                 blksize: statx.stx_blksize,
+                flags: 0,
+            },
+        }
+    }
+
+    /// Of a name, where the kernel says this and no more. It is none of the files that there are, so
+    /// whoever uses it has it looked at.
+    pub(crate) fn unknown(dev: u64, ino: u64, kind: FileType) -> Self {
+        Self {
+            key: Key {
+                dev,
+                ino,
+                born: Some(NEVER),
+            },
+            identity: Identity {
+                dev,
+                ino,
+                size: 0,
+                mtime_ns: 0,
+                is_settled: false,
+            },
+            shown: FileAttr {
+                ino: INodeNo(ino),
+                size: 0,
+                blocks: 0,
+                atime: UNIX_EPOCH,
+                mtime: UNIX_EPOCH,
+                ctime: UNIX_EPOCH,
+                crtime: UNIX_EPOCH,
+                kind,
+                perm: 0,
+                nlink: 1,
+                uid: 0,
+                gid: 0,
+                rdev: 0,
+                blksize: 0,
                 flags: 0,
             },
         }

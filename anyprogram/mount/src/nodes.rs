@@ -23,7 +23,8 @@ use crate::stream::Stream;
 /// The node of the tree itself.
 pub(crate) const ROOT: u64 = 1;
 /// Numbers from here on are given to nodes whose inode has no number that could be shown: it is on
-/// another file system than the tree, or the number is still another file's.
+/// another file system than the tree, or the number is still another file's, or not known to be this
+/// one's.
 const OWN_NUMBERS: u64 = 1 << 63;
 /// Most names kept of one node. It is looked for under the last ones.
 const PLACES_MAX: usize = 8;
@@ -249,7 +250,8 @@ impl Table {
     /// The number of a new node: its inode's where that is free, so that it is the same after the
     /// kernel has forgotten it; else one that no file had, since a program may remember those.
     fn number(&mut self, key: Key, dev: u64) -> u64 {
-        let may_be_shown = key.dev == dev && key.ino > ROOT && key.ino < OWN_NUMBERS;
+        let is_of_tree = key.dev == dev && key.is_known();
+        let may_be_shown = is_of_tree && key.ino > ROOT && key.ino < OWN_NUMBERS;
         if may_be_shown && !self.by_number.contains_key(&key.ino) {
             return key.ino;
         }
