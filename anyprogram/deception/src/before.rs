@@ -28,6 +28,8 @@ pub(crate) enum At {
     Position,
     /// At this byte.
     Offset(u64),
+    /// At the byte whose number is at this address, if it is one.
+    Pointed(usize),
 }
 
 /// A call that took so long waited for a disk, nanoseconds: what is in memory is there in less.
@@ -116,11 +118,37 @@ pub(crate) fn before_mapping(fd: i32, offset: u64, length: u64) -> Option<Timed>
     timed.filter(|timed| matches!(timed, Timed::Waited(_)))
 }
 
-/// The descriptor is closed, or becomes another.
-pub(crate) fn before_close(fd: i32) {
+/// The descriptor is closed, or becomes another. Whether that takes a call its socket.
+pub(crate) fn before_close(fd: i32) -> bool {
     if settings::mode() == Mode::Off {
-        return;
+        return false;
     }
+    forget(fd);
+    u32::try_from(fd).is_ok_and(|number| client::lose(number, number))
+}
+
+/// A copy of one descriptor takes the number of another, which is closed. Whether that takes a call
+/// its socket.
+pub(crate) fn before_replacing(from: i32, to: i32) -> bool {
+    from != to && before_close(to)
+}
+
+/// It was not closed, because there is nothing to copy: the call whose socket it was is past closing
+/// it.
+pub(crate) fn not_replaced(socket: i32) {
+    let _errno = sys::SavedErrno::save();
+    sys::close(socket);
+}
+
+/// The descriptors from `first` to `last` are closed.
+pub(crate) fn before_closing_all(first: u32, last: u32) {
+    table::forget_range(first, last);
+    if settings::mode() != Mode::Off {
+        client::lose(first, last);
+    }
+}
+
+fn forget(fd: i32) {
     let Some(entry) = table::entry(fd) else {
         return;
     };
@@ -164,6 +192,8 @@ fn look(fd: i32, entry: &Entry, (at, length): (At, u64), out: Option<i32>) -> Op
     }
     let start = match at {
         At::Offset(offset) => offset,
+        // What is no offset's address is for the kernel to refuse, and so is a negative one.
+        At::Pointed(address) => u64::try_from(sys::pointed_at(address)?).ok()?,
         At::Position => match sys::position(fd) {
             Some(position) => position,
             None => {

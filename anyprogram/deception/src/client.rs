@@ -3,7 +3,7 @@
 //! One connection for each message, closed before the call returns: nothing is open in the
 //! program between its calls, whatever it closes or forks.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 use headlong_protocol::{Answer, FileKey, Kind, Message};
 
@@ -15,37 +15,72 @@ const SPEAKING_MAX: usize = 256;
 
 const FREE: i32 = -1;
 const CLAIMED: i32 = -2;
+/// The program has closed the socket, or has put something else in its place.
+const LOST: i32 = -3;
 
 /// Sockets of calls that are speaking now, so that a fork can close them.
 static SPEAKING: [AtomicI32; SPEAKING_MAX] = [const { AtomicI32::new(FREE) }; SPEAKING_MAX];
+/// Only so many of those places were ever taken: who closes something looks at no more.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+/// Whose descriptors the sockets are.
+static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// A claim of one of those places; its socket is closed with it.
 struct Place(&'static AtomicI32);
 
 impl Place {
     fn claim() -> Option<Self> {
-        let free = SPEAKING.iter().find(|place| {
+        let free = SPEAKING.iter().enumerate().find(|(_, place)| {
             let claimed =
                 place.compare_exchange(FREE, CLAIMED, Ordering::Relaxed, Ordering::Relaxed);
             claimed.is_ok()
         });
-        free.map(Self)
+        free.map(|(index, place)| {
+            TAKEN.fetch_max(index + 1, Ordering::Relaxed);
+            Self(place)
+        })
     }
 
     fn connect(&self) -> Option<i32> {
         let socket = sys::socket()?;
-        self.0.store(socket, Ordering::Relaxed);
+        PROCESS.store(sys::process(), Ordering::Relaxed);
+        self.0.store(socket, Ordering::Release);
         Some(socket)
+    }
+
+    /// Whether the socket still is this call's own. Once it is not, its number may be something of
+    /// the program's.
+    fn has(&self, socket: i32) -> bool {
+        self.0.load(Ordering::Acquire) == socket
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let socket = self.0.swap(FREE, Ordering::Relaxed);
+        // What is lost is not this call's to close.
+        let socket = self.0.swap(FREE, Ordering::AcqRel);
         if socket >= 0 {
             sys::close(socket);
         }
     }
+}
+
+/// The program is about to close these descriptors, or to put something in the place of one. Sockets
+/// of calls among them are theirs no longer. Whether there was one.
+pub(crate) fn lose(first: u32, last: u32) -> bool {
+    let taken = TAKEN.load(Ordering::Relaxed);
+    let mut is_lost = false;
+    for place in SPEAKING.iter().take(taken) {
+        let socket = place.load(Ordering::Relaxed);
+        // The child of a vfork has this memory, and descriptors of its own.
+        if u32::try_from(socket).is_ok_and(|number| (first..=last).contains(&number))
+            && PROCESS.load(Ordering::Relaxed) == sys::process()
+        {
+            let lost = place.compare_exchange(socket, LOST, Ordering::AcqRel, Ordering::Relaxed);
+            is_lost |= lost.is_ok();
+        }
+    }
+    is_lost
 }
 
 /// In the child of a fork: what other threads of the parent were speaking through is closed.
@@ -71,19 +106,25 @@ pub(crate) fn ask(
     let socket = send(&place, message, Some(fd))?;
     let begun = sys::now_ms();
     let limit = settings::wait_ms();
-    loop {
-        let waited = sys::now_ms().saturating_sub(begun);
+    while place.has(socket) {
+        let now = sys::now_ms();
+        let waited = now.saturating_sub(begun);
         if waited >= limit {
-            raw::memory().count_given_up();
+            raw::memory().give_up(begun, now);
             return None;
         }
         match sys::wait_readable(socket, limit - waited) {
             // The program's handler ran; the disk goes on, as it would with a plain read.
             sys::Wait::Interrupted | sys::Wait::TimedOut => {}
-            sys::Wait::Readable => return sys::receive(socket),
-            sys::Wait::Failed => return None,
+            sys::Wait::Readable if place.has(socket) => {
+                let answer = sys::receive(socket)?;
+                raw::memory().answered(sys::now_ms());
+                return Some(answer);
+            }
+            sys::Wait::Readable | sys::Wait::Failed => return None,
         }
     }
+    None
 }
 
 /// Says something that nobody waits for.
@@ -105,10 +146,68 @@ fn send(place: &Place, mut message: Message, fd: Option<i32>) -> Option<i32> {
             return None;
         }
     }
+    if !place.has(socket) {
+        return None;
+    }
     memory.take_counters(&mut message);
     if sys::send(socket, &message.encode(), fd) {
         return Some(socket);
     }
     memory.put_back(&message);
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Places are of all tests of this process, so these take their turns.
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+    fn speaking() -> (Place, i32) {
+        let place = Place::claim().expect("there is room");
+        let socket = place.connect().expect("a socket");
+        (place, socket)
+    }
+
+    fn number(socket: i32) -> u32 {
+        socket.try_into().expect("a descriptor")
+    }
+
+    #[test]
+    fn a_socket_that_the_program_closes_is_left_to_what_comes_in_its_place() {
+        let _alone = ALONE.lock();
+        let (place, socket) = speaking();
+        assert!(place.has(socket));
+        assert!(lose(number(socket), u32::MAX));
+        assert!(!place.has(socket));
+        assert!(!lose(number(socket), u32::MAX), "once");
+        let link = || std::fs::read_link(format!("/proc/self/fd/{socket}")).ok();
+        let before = link();
+        drop(place);
+        assert!(
+            before.is_some() && link() == before,
+            "not this call's to close"
+        );
+        sys::close(socket);
+    }
+
+    #[test]
+    fn a_socket_that_nobody_closes_is_closed_with_its_place() {
+        let _alone = ALONE.lock();
+        let (place, socket) = speaking();
+        assert!(!lose(number(socket) + 1, u32::MAX) && !lose(0, number(socket) - 1));
+        assert!(place.has(socket));
+        PROCESS.fetch_add(1, Ordering::Relaxed);
+        assert!(
+            !lose(number(socket), number(socket)),
+            "in a child of a vfork"
+        );
+        assert!(place.has(socket));
+        let path = format!("/proc/self/fd/{socket}");
+        let link = std::fs::read_link(&path).expect("open");
+        drop(place);
+        // Another test may have the number by now.
+        assert_ne!(std::fs::read_link(&path).ok(), Some(link));
+    }
 }

@@ -9,7 +9,8 @@
 //!
 //! Invariants: what is remembered of a descriptor is a hint, and wrong hints cost time only. No
 //! lock, no allocation and no open descriptor outlives a call, so signals, threads and forks need no
-//! care. A program whose reception is absent pays for one look in [`memory::PAUSE_MS`].
+//! care. A program whose reception is absent pays for one look in [`memory::PAUSE_MS`]; one whose
+//! reception takes and answers nothing, for waits that are further and further apart.
 //!
 //! Absent on purpose: an engine. What to read is the reception's to decide.
 #![cfg_attr(

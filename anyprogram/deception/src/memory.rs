@@ -10,6 +10,8 @@ use headlong_protocol::{BUCKETS, FileKey, Message, bucket};
 
 /// A reception that is not there is looked for again after this time.
 pub(crate) const PAUSE_MS: u64 = 1000;
+/// One that answers nobody is, too, and each time after twice as long, up to this.
+const PAUSE_MS_MAX: u64 = 64_000;
 
 /// Files remembered; of two with the same hash the later one is.
 const FILES: usize = 4096;
@@ -29,6 +31,10 @@ pub(crate) struct Memory {
     given_up: AtomicU32,
     latencies: [AtomicU32; BUCKETS],
     paused_until_ms: AtomicU64,
+    /// When the reception answered last, and how long the next pause is of one that does not; zero
+    /// for the shortest.
+    answered_ms: AtomicU64,
+    silent_pause_ms: AtomicU64,
     walk_paused_until_ms: AtomicU64,
     /// Small files that were in memory since the reception was told of one that was not.
     found_small: AtomicU32,
@@ -104,6 +110,8 @@ impl Memory {
             given_up: AtomicU32::new(0),
             latencies: [const { AtomicU32::new(0) }; BUCKETS],
             paused_until_ms: AtomicU64::new(0),
+            answered_ms: AtomicU64::new(0),
+            silent_pause_ms: AtomicU64::new(0),
             walk_paused_until_ms: AtomicU64::new(0),
             found_small: AtomicU32::new(0),
             files: [const { AtomicU64::new(0) }; FILES],
@@ -120,9 +128,24 @@ impl Memory {
         }
     }
 
-    /// A wait was given up at its limit.
-    pub(crate) fn count_given_up(&self) {
+    /// A wait that began then is given up at its limit. If the reception has answered nobody since,
+    /// nobody asks it for a while.
+    pub(crate) fn give_up(&self, begun_ms: u64, now_ms: u64) {
         self.given_up.fetch_add(1, Relaxed);
+        // All who waited with this one give up about now.
+        if self.answered_ms.load(Relaxed) >= begun_ms || self.is_paused(now_ms) {
+            return;
+        }
+        let pause_ms = self.silent_pause_ms.load(Relaxed).max(PAUSE_MS);
+        let next_ms = pause_ms.saturating_mul(2).min(PAUSE_MS_MAX);
+        self.silent_pause_ms.store(next_ms, Relaxed);
+        self.pause_for(now_ms, pause_ms);
+    }
+
+    /// The reception has answered.
+    pub(crate) fn answered(&self, now_ms: u64) {
+        self.answered_ms.store(now_ms, Relaxed);
+        self.silent_pause_ms.store(0, Relaxed);
     }
 
     /// A call that was not for bytes in memory took so long, with its wait.
@@ -162,11 +185,15 @@ impl Memory {
 
     /// The reception is not there.
     pub(crate) fn pause(&self, now_ms: u64) {
-        self.paused_until_ms
-            .store(now_ms.saturating_add(PAUSE_MS), Relaxed);
+        self.pause_for(now_ms, PAUSE_MS);
     }
 
-    /// Whether the reception was not there a moment ago.
+    fn pause_for(&self, now_ms: u64, pause_ms: u64) {
+        self.paused_until_ms
+            .store(now_ms.saturating_add(pause_ms), Relaxed);
+    }
+
+    /// Whether the reception was not there, or answered nobody, a moment ago.
     pub(crate) fn is_paused(&self, now_ms: u64) -> bool {
         now_ms < self.paused_until_ms.load(Relaxed)
     }
@@ -325,6 +352,39 @@ mod tests {
         assert!(!memory.is_told(file(2), (50, 201), TOLD_MS - 1), "further");
         assert!(!memory.is_told(file(3), (50, 200), TOLD_MS - 1));
         assert!(!memory.is_told(file(2), (50, 200), TOLD_MS), "too old");
+    }
+
+    #[test]
+    fn a_reception_that_answers_nobody_is_asked_less_and_less_until_it_answers() {
+        let memory = Memory::new();
+        let mut now = 5000;
+        // Who waited is there again as soon as the pause ends.
+        let mut pause = || {
+            let begun = now;
+            now += 10_000;
+            // So do all others, at about the same time.
+            (0..50).for_each(|waited| memory.give_up(begun + waited, now + waited));
+            let ends = (now..).step_by(1000).find(|at| !memory.is_paused(*at));
+            let pause = ends.expect("it ends") - now;
+            now += pause;
+            pause
+        };
+        let pauses = [(); 8].map(|()| pause() / 1000);
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 64]);
+        memory.answered(now);
+        let begun = now + 1;
+        memory.give_up(begun, begun + 10_000);
+        assert!(memory.is_paused(begun + 10_999) && !memory.is_paused(begun + 11_000));
+    }
+
+    #[test]
+    fn a_reception_that_answers_others_is_asked_again_at_once() {
+        let memory = Memory::new();
+        memory.answered(7000);
+        memory.give_up(6000, 16_000);
+        assert!(!memory.is_paused(16_000), "only this disk is slow");
+        memory.give_up(7001, 17_001);
+        assert!(memory.is_paused(17_001), "it has fallen silent");
     }
 
     #[test]

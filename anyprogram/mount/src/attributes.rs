@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, FileType, INodeNo};
 use headlong_library::Identity;
-use rustix::fs::{AtFlags, Statx, StatxFlags, StatxTimestamp, makedev, statx};
+use rustix::fs::{
+    AtFlags, FileType as Kind, Statx, StatxAttributes, StatxFlags, StatxTimestamp, makedev, statx,
+};
 use rustix::io::Result;
 
 /// Which file: its number is another's once it is deleted, but then it was made at another time.
@@ -18,6 +20,16 @@ pub(crate) struct Key {
     pub(crate) ino: u64,
     /// When it was made, if the file system says so, seconds and nanoseconds since 1970.
     pub(crate) born: Option<(i64, u32)>,
+}
+
+/// When no file was made.
+const NEVER: (i64, u32) = (i64::MIN, u32::MAX);
+
+impl Key {
+    /// Whether there is a file of which it is the key, and not just a name ([`Attributes::unknown`]).
+    pub(crate) fn is_known(&self) -> bool {
+        self.born != Some(NEVER)
+    }
 }
 
 /// What is known of a file at one moment.
@@ -57,13 +69,49 @@ impl Attributes {
                 mtime: time(mtime),
                 ctime: time(statx.stx_ctime),
                 crtime: UNIX_EPOCH,
-                kind: kind(statx.stx_mode),
+                kind: kind_shown(Kind::from_raw_mode(statx.stx_mode.into())),
                 perm: statx.stx_mode & 0o7777,
                 nlink: statx.stx_nlink,
                 uid: statx.stx_uid,
                 gid: statx.stx_gid,
                 rdev: device_number(statx.stx_rdev_major, statx.stx_rdev_minor),
                 blksize: statx.stx_blksize,
+                flags: 0,
+            },
+        }
+    }
+
+    /// Of a name, where the kernel says this and no more. It is none of the files that there are, so
+    /// whoever uses it has it looked at.
+    pub(crate) fn unknown(dev: u64, ino: u64, kind: FileType) -> Self {
+        Self {
+            key: Key {
+                dev,
+                ino,
+                born: Some(NEVER),
+            },
+            identity: Identity {
+                dev,
+                ino,
+                size: 0,
+                mtime_ns: 0,
+                is_settled: false,
+            },
+            shown: FileAttr {
+                ino: INodeNo(ino),
+                size: 0,
+                blocks: 0,
+                atime: UNIX_EPOCH,
+                mtime: UNIX_EPOCH,
+                ctime: UNIX_EPOCH,
+                crtime: UNIX_EPOCH,
+                kind,
+                perm: 0,
+                nlink: 1,
+                uid: 0,
+                gid: 0,
+                rdev: 0,
+                blksize: 0,
                 flags: 0,
             },
         }
@@ -97,10 +145,31 @@ pub(crate) fn attributes(open: impl AsFd) -> Result<Attributes> {
     statx(open, "", flags, wanted()).map(|statx| Attributes::of(&statx))
 }
 
-/// Attributes of what has this name in an open folder; of a link, its own.
-pub(crate) fn attributes_at(folder: impl AsFd, name: &Path) -> Result<Attributes> {
+/// The file system of what is open. It is not asked, so nobody waits for one that hangs.
+pub(crate) fn file_system(open: impl AsFd) -> Result<u64> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let found = statx(open, "", flags, StatxFlags::empty())?;
+    Ok(makedev(found.stx_dev_major, found.stx_dev_minor))
+}
+
+/// Attributes of what has this name in an open folder of the file system `dev`; of a link, its own.
+/// And whether they are those of now: what is mounted there is not asked, so that nobody waits for
+/// one that hangs, and they are what the kernel last knew.
+pub(crate) fn attributes_at(
+    folder: impl AsFd,
+    name: &Path,
+    dev: u64,
+) -> Result<(Attributes, bool)> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    statx(folder, name, flags, wanted()).map(|statx| Attributes::of(&statx))
+    let known = statx(&folder, name, flags | AtFlags::STATX_DONT_SYNC, wanted())?;
+    let found = Attributes::of(&known);
+    if found.key.dev != dev {
+        // Subvolumes and some overlays have other numbers, too.
+        let is_mounted = known.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+        return Ok((found, !is_mounted));
+    }
+    let now = statx(folder, name, flags, wanted())?;
+    Ok((Attributes::of(&now), true))
 }
 
 fn wanted() -> StatxFlags {
@@ -118,10 +187,9 @@ fn time(stamp: StatxTimestamp) -> SystemTime {
     time.unwrap_or(UNIX_EPOCH)
 }
 
-/// What the bits of a mode mean (inode(7)).
-fn kind(mode: u16) -> FileType {
-    use rustix::fs::FileType as Kind;
-    match Kind::from_raw_mode(mode.into()) {
+/// A kind as the mount shows it; one that is not known is a file.
+pub(crate) fn kind_shown(kind: Kind) -> FileType {
+    match kind {
         Kind::Directory => FileType::Directory,
         Kind::Symlink => FileType::Symlink,
         Kind::Fifo => FileType::NamedPipe,
@@ -160,8 +228,22 @@ mod tests {
         assert_eq!(known.identity.modified(), shown.mtime);
         assert_eq!(known.key.ino, metadata.ino());
         assert_eq!(known.key.dev, metadata.dev());
-        let named = attributes_at(File::open(folder.path()).expect("there"), Path::new("a"));
-        assert_eq!(named.expect("asked").key, known.key);
+        let open = File::open(folder.path()).expect("there");
+        let named = attributes_at(&open, Path::new("a"), metadata.dev());
+        assert_eq!(named.expect("asked").0.key, known.key);
+        assert_eq!(file_system(&open).expect("asked"), metadata.dev());
+    }
+
+    #[test]
+    fn what_is_mounted_in_a_folder_is_shown_as_the_kernel_knows_it_and_all_else_as_it_is_now() {
+        let root = File::open("/").expect("there");
+        let dev = file_system(&root).expect("asked");
+        let at = |name: &str| attributes_at(&root, Path::new(name), dev).expect("asked");
+        let (found, is_of_now) = at("proc");
+        assert!(found.key.dev != dev && !is_of_now);
+        assert_eq!(found.kind(), FileType::Directory);
+        let (found, is_of_now) = at(".");
+        assert!(found.key.dev == dev && is_of_now);
     }
 
     #[test]

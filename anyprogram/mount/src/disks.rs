@@ -24,7 +24,8 @@ use crate::tree::path_of;
 const THREADS_MAX: usize = 32;
 /// Most of each that wait for a thread; more are refused. The kernel has no more in its own queues.
 const WAITING_MAX: usize = 16_384;
-/// File systems with threads of their own; those beyond share those of the tree's.
+/// File systems with threads of their own; those beyond share those of strangers for names, and of
+/// the tree's for reads.
 const DISKS_MAX: usize = 64;
 
 /// A file system: what reads its files, and what waits for it.
@@ -54,6 +55,8 @@ pub(crate) struct Disks {
     devices: Vec<Device>,
     /// Of the tree itself.
     first: Arc<Disk>,
+    /// Those that nobody has met: each may hang, and the tree's threads are not to wait for it.
+    strangers: Arc<Disk>,
     met: RwLock<HashMap<u64, Arc<Disk>>>,
     /// Held by whoever starts the threads of a new one.
     meeting: Mutex<()>,
@@ -77,6 +80,7 @@ impl Disks {
         let beneath = PathBuf::from(OsString::from_vec(beneath.into_bytes()));
         let walker = small_files_ahead.then(|| Walker::new(Arc::clone(&places), &beneath));
         let first = Arc::new(disk(device, dev, Walk::new(walker))?);
+        let strangers = Arc::new(threads("new", None, Walk::new(None))?);
         Ok(Self {
             places,
             beneath,
@@ -84,6 +88,7 @@ impl Disks {
             devices,
             met: RwLock::new(HashMap::from([(dev, Arc::clone(&first))])),
             first,
+            strangers,
             meeting: Mutex::default(),
         })
     }
@@ -106,10 +111,10 @@ impl Disks {
         all
     }
 
-    /// The file system of that number. One that nobody has met has the threads of the tree's.
+    /// The file system of that number. Those that nobody has met have threads together.
     pub(crate) fn known(&self, dev: u64) -> Arc<Disk> {
         let met = self.met.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(met.get(&dev).unwrap_or(&self.first))
+        Arc::clone(met.get(&dev).unwrap_or(&self.strangers))
     }
 
     /// The file system that a file lies on, with threads of its own from now on. May wait for it.
@@ -150,6 +155,10 @@ fn disk(device: Option<Device>, dev: u64, walk: Walk) -> io::Result<Disk> {
              files are read as they are asked for; start again to have them read ahead"
         );
     }
+    threads(name, device.clone(), walk)
+}
+
+fn threads(name: &str, device: Option<Device>, walk: Walk) -> io::Result<Disk> {
     Ok(Disk {
         names: ThreadPool::new(&format!("names-{name}"), THREADS_MAX, WAITING_MAX)?,
         reads: ThreadPool::new(&format!("reads-{name}"), THREADS_MAX, WAITING_MAX)?,
@@ -171,21 +180,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_system_without_an_engine_has_threads_all_the_same_and_others_share() {
+    fn a_file_system_without_an_engine_has_threads_all_the_same_and_those_beyond_share() {
         let folder = tempfile::tempdir().expect("a folder");
         let tree = File::open(folder.path()).expect("there");
         let disks = Disks::new(Vec::new(), folder.path(), &tree, 1, true).expect("threads");
         assert!(disks.known(1).device.is_none());
-        assert!(
-            Arc::ptr_eq(&disks.known(2), &disks.known(1)),
-            "nobody met it"
-        );
+        let stranger = disks.known(2);
+        assert!(!Arc::ptr_eq(&stranger, &disks.known(1)));
+        assert!(Arc::ptr_eq(&stranger, &disks.known(3)));
         let second = disks.meet(&tree, 2);
         assert!(!Arc::ptr_eq(&second, &disks.known(1)));
         assert!(Arc::ptr_eq(&second, &disks.known(2)));
         for dev in 3..100 {
             disks.meet(&tree, dev);
         }
-        assert!(Arc::ptr_eq(&disks.known(99), &disks.known(1)));
+        assert!(Arc::ptr_eq(&disks.meet(&tree, 99), &disks.known(1)));
+        assert!(Arc::ptr_eq(&disks.known(99), &stranger));
     }
 }

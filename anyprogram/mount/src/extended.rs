@@ -5,7 +5,7 @@ use std::fs::File;
 
 use fuser::{Errno, ReplyXattr};
 use rustix::fs::{getxattr, listxattr};
-use rustix::io::Result;
+use rustix::io::{Errno as Kernel, Result};
 
 use crate::tree::path_of;
 
@@ -15,12 +15,21 @@ const BYTES_MAX: usize = 64 << 10;
 /// The value of one, of what is open in any way.
 ///
 /// # Errors
-/// `ENODATA` if there is none of that name; else what the kernel says.
+/// `ENODATA` if there is none of that name, also where there can be no lists of access rights; else
+/// what the kernel says.
 pub(crate) fn value(open: &File, name: &OsStr) -> Result<Vec<u8>> {
     let mut value = vec![0; BYTES_MAX];
-    let length = getxattr(path_of(open), name, &mut value[..])?;
+    let length = match getxattr(path_of(open), name, &mut value[..]) {
+        // The kernel asks for it to find out who may do what, and to it this is no answer.
+        Err(Kernel::OPNOTSUPP) if is_access_list(name) => return Err(Kernel::NODATA),
+        read => read?,
+    };
     value.truncate(length);
     Ok(value)
+}
+
+fn is_access_list(name: &OsStr) -> bool {
+    name == "system.posix_acl_access" || name == "system.posix_acl_default"
 }
 
 /// The names of all, each with a zero behind it. Those that only the system's administrator may see
@@ -66,5 +75,14 @@ mod tests {
         let missing = value(&file, OsStr::new("user.b"));
         assert_eq!(missing.expect_err("absent"), Errno::NODATA);
         assert_eq!(names(&file, false).expect("listed"), b"user.a\0");
+    }
+
+    #[test]
+    fn where_there_are_no_lists_of_access_rights_no_file_has_one() {
+        let file = File::open("/proc/self/status").expect("there");
+        let error = |name: &str| value(&file, OsStr::new(name)).expect_err("it has none");
+        assert_eq!(error("system.posix_acl_access"), Errno::NODATA);
+        assert_eq!(error("system.posix_acl_default"), Errno::NODATA);
+        assert_eq!(error("user.a"), Errno::OPNOTSUPP);
     }
 }

@@ -4,9 +4,7 @@
 //! of the disk that it needs (`late.rs`).
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,9 +20,10 @@ use crate::disks::{Disk, Disks};
 use crate::extended;
 use crate::folder::{Entry, OpenFolder};
 use crate::handles::Handles;
-use crate::late::Late;
+use crate::late::{Late, errno};
 use crate::nodes::{Nodes, ROOT, Told};
 use crate::open::{OpenFile, Opening};
+use crate::reach::Reach;
 use crate::reading::Reading;
 use crate::status::Status;
 use crate::tree::Tree;
@@ -56,55 +55,6 @@ pub(crate) struct Mounted {
 }
 
 type Result<T> = std::result::Result<T, Errno>;
-
-/// How to get at a node's file, for a thread that may wait for its disk.
-struct Reach {
-    tree: Arc<Tree>,
-    nodes: Arc<Nodes>,
-    number: u64,
-}
-
-impl Reach {
-    /// Opens what the node is, in that way; `ESTALE` if it is not where it was met, which has the
-    /// kernel look the name up again.
-    fn open(
-        &self,
-        open: impl Fn(&Tree, &Path) -> rustix::io::Result<File>,
-    ) -> Result<(File, Attributes, PathBuf)> {
-        let known = self.nodes.find(self.number).ok_or(Errno::ESTALE)?;
-        let mut trouble = Errno::ESTALE;
-        for path in known.paths {
-            match open(&self.tree, &path) {
-                Ok(file) => {
-                    let found = attributes(&file).map_err(errno)?;
-                    if found.key == known.key && found.kind() == known.kind {
-                        return Ok((file, found, path));
-                    }
-                }
-                Err(error) => trouble = gone_or(error),
-            }
-        }
-        Err(trouble)
-    }
-
-    /// What it is now, also without a name if a program has it open.
-    fn attributes(&self) -> Result<Attributes> {
-        let known = self.nodes.find(self.number).ok_or(Errno::ESTALE)?;
-        match known.open {
-            Some(open) => attributes(&*open).map_err(errno),
-            None => self.open(Tree::look).map(|(_, found, _)| found),
-        }
-    }
-
-    /// It, however it can be had without opening it for reading.
-    fn look(&self) -> Result<Arc<File>> {
-        let known = self.nodes.find(self.number).ok_or(Errno::ESTALE)?;
-        match known.open {
-            Some(open) => Ok(open),
-            None => self.open(Tree::look).map(|(file, ..)| Arc::new(file)),
-        }
-    }
-}
 
 impl Mounted {
     fn reach(&self, node: INodeNo) -> Reach {
@@ -153,6 +103,9 @@ impl Filesystem for Mounted {
         for flag in wanted {
             if config.add_capabilities(flag).is_err() {
                 tracing::info!(?flag, "the kernel is too old for this, and goes without it");
+                if flag == InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP {
+                    self.opening.manners.maps_need_pages();
+                }
             }
         }
         // Each of these answers with the nearest value allowed, which is then as good.
@@ -164,21 +117,32 @@ impl Filesystem for Mounted {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let (nodes, disks) = (Arc::clone(&self.nodes), Arc::clone(&self.disks));
+        let (nodes, late) = (Arc::clone(&self.nodes), Arc::clone(&self.late));
+        let (disks, others) = (Arc::clone(&self.disks), Arc::clone(&self.disks));
         let (name, ttl) = (name.to_owned(), self.caching.revalidate);
+        let asked = name.clone();
         let look = move |reach: Reach| {
-            let known = reach.nodes.find(parent.0).ok_or(Errno::ESTALE)?;
-            let folder = known.paths.first().ok_or(Errno::ESTALE)?;
-            let file = reach.tree.look(&folder.join(&name)).map_err(errno)?;
-            let found = attributes(&file).map_err(errno)?;
-            if found.key.dev != known.key.dev {
-                disks.meet(&file, found.key.dev);
+            let named = reach.named(&asked)?;
+            if named.found.is_some() {
+                disks.meet(&named.file, named.dev);
             }
-            Ok((Told::of(&nodes, parent.0, &name, &found), found))
+            Ok(named)
         };
-        self.about(parent, reply, look, move |reply, (told, found)| {
-            reply.entry(&ttl, &found.shown(told.number), Generation(0));
-            told.told();
+        let say = move |reply: ReplyEntry, found: Attributes| {
+            let number = nodes.met(parent.0, &name, &found);
+            reply.entry(&ttl, &found.shown(number), Generation(0));
+        };
+        self.about(parent, reply, look, move |reply, named| {
+            if let Some(found) = named.found {
+                return say(reply, found);
+            }
+            // It is asked by threads of its own.
+            let threads = others.known(named.dev);
+            let ask = move || {
+                others.meet(&named.file, named.dev);
+                attributes(&named.file).map_err(errno)
+            };
+            late.run(&threads.names, reply, ask, say);
         });
     }
 
@@ -384,6 +348,7 @@ impl Filesystem for Mounted {
                     continue;
                 };
                 let number = INodeNo(entry.number);
+                let ttl = if entry.is_sure { ttl } else { Duration::ZERO };
                 let is_full =
                     reply.add(number, entry.next, &entry.name, &ttl, &found, Generation(0));
                 if is_full {
@@ -477,18 +442,3 @@ const SEEK_HOLE: i32 = 4;
 const LISTED_BYTES: usize = 4096;
 /// As of files (`open.rs`), and a second for the kernel's own clock.
 const FOLDER_SETTLE: Duration = Duration::from_secs(3);
-
-fn errno(error: rustix::io::Errno) -> Errno {
-    Errno::from_i32(error.raw_os_error())
-}
-
-/// A name that leads nowhere any more is stale; other errors are what they are.
-fn gone_or(error: rustix::io::Errno) -> Errno {
-    use rustix::io::Errno as Kernel;
-    match error {
-        Kernel::NOENT | Kernel::NOTDIR | Kernel::LOOP | Kernel::XDEV | Kernel::NXIO => {
-            Errno::ESTALE
-        }
-        other => errno(other),
-    }
-}

@@ -7,11 +7,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fuser::{FileAttr, FileType, INodeNo};
+use fuser::{FileAttr, FileType};
 use rustix::fs::{FileType as Kind, RawDir, SeekFrom, seek};
 use rustix::io::{Errno, Result};
 
-use crate::attributes::{Attributes, attributes_at};
+use crate::attributes::{Attributes, attributes_at, kind_shown};
 use crate::nodes::{Nodes, Told};
 
 /// An entry's head in a reply, without its name (`fuse_dirent`, `fuse_direntplus`).
@@ -40,6 +40,8 @@ pub(crate) struct Entry {
     pub(crate) number: u64,
     /// What it is, and that the kernel is told; only if that was asked for.
     pub(crate) found: Option<(FileAttr, Option<Told>)>,
+    /// Whether that may be believed for a while; if not, it is looked up when it is needed.
+    pub(crate) is_sure: bool,
 }
 
 impl OpenFolder {
@@ -79,19 +81,25 @@ impl OpenFolder {
             let mut listed = Entry {
                 name: name.to_owned(),
                 next,
-                kind: kind(entry.file_type()),
+                kind: kind_shown(entry.file_type()),
                 number,
                 found: None,
+                is_sure: true,
             };
             let is_unknown = entry.file_type() == Kind::Unknown;
             if plus || is_unknown {
-                match attributes_at(&*file, Path::new(name)) {
-                    Ok(found) => listed.is(nodes, self.node, &found, plus),
+                let (found, is_sure) = match attributes_at(&*file, Path::new(name), self.dev) {
+                    Ok(looked_at) => looked_at,
                     // It went while it was listed.
                     Err(Errno::NOENT) => continue,
-                    Err(_) if plus => listed.is_unknown(),
-                    Err(_) => {}
-                }
+                    // There is a name, whatever keeps the mount from looking at it.
+                    Err(_) => {
+                        let nothing = Attributes::unknown(self.dev, entry.ino(), listed.kind);
+                        (nothing, false)
+                    }
+                };
+                listed.is_sure = is_sure;
+                listed.is(nodes, self.node, &found, plus);
             }
             entries.push(listed);
             if filled >= bytes {
@@ -117,41 +125,6 @@ impl Entry {
             }
         });
     }
-
-    /// There is a name, and no more: number zero tells the kernel to look it up when it is needed.
-    fn is_unknown(&mut self) {
-        let now = std::time::UNIX_EPOCH;
-        let nothing = FileAttr {
-            ino: INodeNo(0),
-            size: 0,
-            blocks: 0,
-            atime: now,
-            mtime: now,
-            ctime: now,
-            crtime: now,
-            kind: self.kind,
-            perm: 0,
-            nlink: 0,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            blksize: 0,
-            flags: 0,
-        };
-        self.found = Some((nothing, None));
-    }
-}
-
-fn kind(kind: Kind) -> FileType {
-    match kind {
-        Kind::Directory => FileType::Directory,
-        Kind::Symlink => FileType::Symlink,
-        Kind::Fifo => FileType::NamedPipe,
-        Kind::Socket => FileType::Socket,
-        Kind::CharacterDevice => FileType::CharDevice,
-        Kind::BlockDevice => FileType::BlockDevice,
-        Kind::RegularFile | Kind::Unknown => FileType::RegularFile,
-    }
 }
 
 #[cfg(test)]
@@ -159,7 +132,9 @@ mod tests {
     use super::*;
     use crate::nodes::ROOT;
     use crate::tree::Tree;
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     use std::collections::BTreeSet;
+    use std::os::unix::fs::PermissionsExt as _;
 
     fn all(folder: &OpenFolder, nodes: &Arc<Nodes>, bytes: usize, plus: bool) -> Vec<Entry> {
         let (mut all, mut from) = (Vec::new(), 0);
@@ -205,5 +180,66 @@ mod tests {
             // Nobody told the kernel.
             assert_eq!(nodes.count(), 1);
         }
+    }
+
+    #[test]
+    fn a_name_of_which_no_more_is_known_is_listed_with_a_number_and_believed_for_no_time() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir_all(scratch.path().join("closed/folder")).expect("made");
+        std::fs::write(scratch.path().join("closed/file"), "x").expect("written");
+        let closed = std::fs::Permissions::from_mode(0o400);
+        std::fs::set_permissions(scratch.path().join("closed"), closed).expect("set");
+        let tree = Tree::open(scratch.path()).expect("opened");
+        let nodes = Arc::new(Nodes::new(&tree.attributes(Path::new(".")).expect("there")));
+        let found = tree.attributes(Path::new("closed")).expect("there");
+        let file = tree.open_folder(Path::new("closed")).expect("opened");
+        let node = nodes.met(ROOT, OsStr::new("closed"), &found);
+        let folder = OpenFolder::new(node, found.key.dev, file);
+        // Rights are those of a thread, and this one ends.
+        let listing = || {
+            let mut sets = capabilities(None).expect("asked");
+            sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+            set_capabilities(None, sets).expect("set");
+            [
+                all(&folder, &nodes, 4096, true),
+                all(&folder, &nodes, 4096, true),
+            ]
+        };
+        let listed = std::thread::scope(|scope| scope.spawn(listing).join().expect("no panic"));
+        let shown = |entries: &[Entry]| -> Vec<(OsString, FileType, u64)> {
+            let unsure = entries.iter().filter(|entry| !entry.is_sure);
+            let shown = unsure.filter_map(|entry| Some((entry, &entry.found.as_ref()?.0)));
+            let mut shown: Vec<_> = shown
+                .map(|(entry, shown)| (entry.name.clone(), shown.kind, shown.ino.0))
+                .collect();
+            shown.sort_by(|one, other| one.0.cmp(&other.0));
+            shown
+        };
+        let [first, second] = listed.each_ref().map(|entries| shown(entries));
+        let kinds: Vec<(&OsStr, FileType)> = first
+            .iter()
+            .map(|(name, kind, _)| (name.as_os_str(), *kind))
+            .collect();
+        let expected = [
+            (".", FileType::Directory),
+            ("..", FileType::Directory),
+            ("file", FileType::RegularFile),
+            ("folder", FileType::Directory),
+        ];
+        assert_eq!(kinds, expected.map(|(name, kind)| (OsStr::new(name), kind)));
+        assert!(first.iter().all(|(_, _, number)| *number != 0));
+        assert_eq!(
+            first, second,
+            "the kernel keeps what it knows under the name"
+        );
+        let open = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(scratch.path().join("closed"), open).expect("set");
+        let known = all(&folder, &nodes, 4096, true);
+        for entry in &known {
+            let (shown, _) = entry.found.as_ref().expect("asked for");
+            assert!(entry.is_sure && shown.ino.0 == entry.number, "{entry:?}");
+        }
+        drop((listed, known));
+        assert_eq!(nodes.count(), 2, "nobody told the kernel");
     }
 }

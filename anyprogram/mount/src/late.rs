@@ -43,6 +43,11 @@ refusable!(
     ReplyXattr
 );
 
+/// What the kernel says of a disk, as it is said on.
+pub(crate) fn errno(error: rustix::io::Errno) -> Errno {
+    Errno::from_i32(error.raw_os_error())
+}
+
 /// A reply that nobody has said yet.
 struct Unsaid<R>(Mutex<Option<R>>);
 

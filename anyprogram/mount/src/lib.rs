@@ -24,6 +24,7 @@ mod manner;
 mod nodes;
 mod open;
 mod point;
+mod reach;
 mod reading;
 mod run;
 mod settings;

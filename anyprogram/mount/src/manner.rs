@@ -51,6 +51,7 @@ pub(crate) struct Manner {
 #[derive(Debug)]
 pub(crate) struct Manners {
     pages: Pages,
+    maps_need_pages: AtomicBool,
     opened_without: AtomicU64,
     programs: Mutex<HashMap<CString, Known>>,
 }
@@ -65,14 +66,21 @@ impl Manners {
     pub(crate) fn new(pages: Pages) -> Self {
         Self {
             pages,
+            maps_need_pages: AtomicBool::new(false),
             opened_without: AtomicU64::new(0),
             programs: Mutex::default(),
         }
     }
 
+    /// The kernel cannot map a file that is open without pages: none is opened so unless all are.
+    pub(crate) fn maps_need_pages(&self) {
+        self.maps_need_pages.store(true, Ordering::Relaxed);
+    }
+
     /// A thread opens a file, of which the engine reads or not.
     pub(crate) fn opened(&self, thread: u32, by_engine: bool) -> Manner {
-        let is_asked = self.pages == Pages::ForSmallReads && by_engine;
+        let is_chosen = !self.maps_need_pages.load(Ordering::Relaxed);
+        let is_asked = self.pages == Pages::ForSmallReads && by_engine && is_chosen;
         // A name and no file: nothing of the program's file system is waited for.
         let program = is_asked.then(|| readlink(format!("/proc/{thread}/exe"), Vec::new()).ok());
         self.opened_by(program.flatten())
@@ -232,6 +240,19 @@ mod tests {
             let without = if is_direct { 3 } else { 0 };
             assert_eq!(manners.opened_without(), without);
             assert!(manners.programs.lock().expect("whole").is_empty());
+        }
+    }
+
+    #[test]
+    fn where_maps_need_pages_all_files_have_them_unless_none_is_to() {
+        for (pages, is_direct) in [(Pages::ForSmallReads, false), (Pages::Never, true)] {
+            let manners = Manners::new(pages);
+            manners.maps_need_pages();
+            for _ in 0..3 {
+                let file = manners.opened(std::process::id(), true);
+                assert_eq!(file.is_direct, is_direct);
+                manners.asked(&file, true, 64 << 10);
+            }
         }
     }
 

@@ -23,7 +23,8 @@ use crate::stream::Stream;
 /// The node of the tree itself.
 pub(crate) const ROOT: u64 = 1;
 /// Numbers from here on are given to nodes whose inode has no number that could be shown: it is on
-/// another file system than the tree, or the number is still another file's.
+/// another file system than the tree, or the number is still another file's, or not known to be this
+/// one's.
 const OWN_NUMBERS: u64 = 1 << 63;
 /// Most names kept of one node. It is looked for under the last ones.
 const PLACES_MAX: usize = 8;
@@ -74,7 +75,7 @@ impl Nodes {
             next: OWN_NUMBERS,
             ..Table::default()
         };
-        table.add(ROOT, root, None);
+        table.add(ROOT, root);
         Self {
             dev: root.key.dev,
             table: Mutex::new(table),
@@ -92,7 +93,7 @@ impl Nodes {
             known.filter(|number| !table.by_number[number].may_be_another(folder, name, found));
         let number = known.unwrap_or_else(|| {
             let number = table.number(found.key, self.dev);
-            table.add(number, found, None);
+            table.add(number, found);
             number
         });
         if let Some(node) = table.by_number.get_mut(&number) {
@@ -232,14 +233,14 @@ impl Node {
 }
 
 impl Table {
-    fn add(&mut self, number: u64, found: &Attributes, stream: Option<Arc<Stream>>) {
+    fn add(&mut self, number: u64, found: &Attributes) {
         let node = Node {
             key: found.key,
             kind: found.kind(),
             places: Vec::new(),
             lookups: 0,
             open: Vec::new(),
-            stream,
+            stream: None,
             cached: None,
         };
         self.by_number.insert(number, node);
@@ -247,16 +248,20 @@ impl Table {
     }
 
     /// The number of a new node: its inode's where that is free, so that it is the same after the
-    /// kernel has forgotten it.
+    /// kernel has forgotten it; else one that no file had, since a program may remember those.
     fn number(&mut self, key: Key, dev: u64) -> u64 {
-        let may_be_shown = key.dev == dev && key.ino > ROOT && key.ino < OWN_NUMBERS;
+        let is_of_tree = key.dev == dev && key.is_known();
+        let may_be_shown = is_of_tree && key.ino > ROOT && key.ino < OWN_NUMBERS;
         if may_be_shown && !self.by_number.contains_key(&key.ino) {
             return key.ino;
         }
-        while self.by_number.contains_key(&self.next) {
-            self.next = self.next.checked_add(1).unwrap_or(OWN_NUMBERS);
+        loop {
+            let number = self.next;
+            self.next = number.checked_add(1).unwrap_or(OWN_NUMBERS);
+            if !self.by_number.contains_key(&number) {
+                return number;
+            }
         }
-        self.next
     }
 
     /// The paths of a node, the one met last first.

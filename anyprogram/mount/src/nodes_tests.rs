@@ -113,6 +113,11 @@ fn a_number_never_means_two_files() {
     far.key.dev += 1;
     let third = case.nodes.met(ROOT, OsStr::new("far"), &far);
     assert!(third >= OWN_NUMBERS && third != second);
+    // Programs tell files that have several names by their numbers.
+    case.nodes.forget(third, 1);
+    far.key.ino += 1;
+    let fourth = case.nodes.met(ROOT, OsStr::new("far too"), &far);
+    assert!(fourth >= OWN_NUMBERS && fourth != third && fourth != second);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use headlong_engine::{
 use headlong_serve::disk::Piece;
 use tokio::runtime::Handle;
 
-use crate::late::Late;
+use crate::late::{Late, errno};
 use crate::open::{OpenFile, Opening};
 use crate::small::read_now;
 use crate::stream::Stream;
@@ -273,10 +273,6 @@ fn read_at(file: &File, offset: u64, size: usize) -> std::io::Result<Vec<u8>> {
     }
     bytes.truncate(length);
     Ok(bytes)
-}
-
-fn errno(error: rustix::io::Errno) -> Errno {
-    Errno::from_i32(error.raw_os_error())
 }
 
 #[cfg(test)]

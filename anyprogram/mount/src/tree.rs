@@ -3,6 +3,7 @@
 //! The one idea: the kernel is told on each call that nothing outside may be reached and no link
 //! followed (`openat2(2)`), so no check here can be raced.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _};
@@ -42,6 +43,13 @@ impl Tree {
     /// What lies at a path, not opened for reading. A link is that itself.
     pub(crate) fn look(&self, path: &Path) -> Result<File> {
         self.openat2(path, OFlags::PATH | OFlags::NOFOLLOW)
+    }
+
+    /// What has a name in a folder of the tree that is open, looked at in the same way. With
+    /// [`ResolveFlags::NO_XDEV`] it is [`Errno::XDEV`] if something is mounted there.
+    pub(crate) fn look_in(folder: &File, name: &OsStr, resolve: ResolveFlags) -> Result<File> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat2(folder, name, flags, Mode::empty(), BENEATH | resolve).map(File::from)
     }
 
     /// Attributes of what lies at a path.

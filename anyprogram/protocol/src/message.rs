@@ -139,8 +139,8 @@ pub enum Answer {
     Ready,
     /// It does not help now: it is busy, or only counts.
     GoOn,
-    /// It will not help with this descriptor: it is of no regular file that is open for reading, or
-    /// of one that the reception may not open.
+    /// It will not help with this descriptor: it is of no regular file that is open for reading, of
+    /// one that lies on no disk, or of one that the reception may not open.
     LeaveAlone,
 }
 

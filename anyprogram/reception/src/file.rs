@@ -1,14 +1,20 @@
 //! A file that a program reads, as the reception has it open; and the chunk files beside it, which are
 //! opened when they are first read.
+//!
+//! Of a descriptor that a program passed, attributes are those that the kernel knows: to ask its file
+//! system is not for the thread that listens. If they are old ones, reads of the file find that out.
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 use headlong_protocol::FileKey;
 use headlong_walk::Chunks;
-use rustix::fs::{FileType, Mode, OFlags, Stat, fcntl_getfl, fstat, open};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, Stat, Statx, StatxFlags, fcntl_getfl, fstat, makedev, open,
+    statx,
+};
 
 /// Which version of which file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -94,8 +100,31 @@ pub(crate) fn version(passed: &OwnedFd) -> Option<Version> {
     if !is_read || flags.intersects(OFlags::PATH | OFlags::DIRECT) {
         return None;
     }
-    let stat = fstat(passed).ok()?;
-    (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| Version::of(&stat))
+    let stat = known(passed).ok()?;
+    let is_regular = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile;
+    is_regular.then(|| Version {
+        key: FileKey {
+            dev: dev(&stat),
+            ino: stat.stx_ino,
+        },
+        size: stat.stx_size,
+        mtime: (stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec.into()),
+    })
+}
+
+/// The file system of a passed descriptor, as `st_dev`; zero if it has none.
+pub(crate) fn file_system(passed: &OwnedFd) -> u64 {
+    known(passed).map_or(0, |stat| dev(&stat))
+}
+
+/// Attributes without asking the file system, which may be far away, or another program.
+fn known(passed: impl AsFd) -> rustix::io::Result<Statx> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    statx(passed, "", flags, StatxFlags::BASIC_STATS)
+}
+
+fn dev(stat: &Statx) -> u64 {
+    makedev(stat.stx_dev_major, stat.stx_dev_minor)
 }
 
 /// Opens the file of a passed descriptor again. Locks, leases and the position of the program's own
@@ -147,6 +176,8 @@ mod tests {
         std::fs::write(&path, b"12").expect("written");
         let passed = open(&path, OFlags::RDONLY, Mode::empty()).expect("opened");
         let version = version(&passed).expect("a file");
+        assert_eq!(version, Version::of(&fstat(&passed).expect("asked")));
+        assert_eq!(file_system(&passed), version.key.dev);
         let file = reopen(&passed).expect("opened again");
         assert!(is_unchanged(&file, &version));
         let writer = File::options().write(true).open(&path).expect("opened");

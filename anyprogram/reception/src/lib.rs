@@ -10,7 +10,8 @@
 //!
 //! Invariants: nothing is opened by a name that a program says (a walk goes by what folders list);
 //! the passed descriptor is closed before the program is answered, because locks and leases of files
-//! live as long as one is open;
+//! live as long as one is open; the thread that listens asks no file system for anything, not even to
+//! close what was passed, as one may never answer;
 //! memory that is mapped is never looked at, so that a file that shrinks harms nobody; memory that
 //! is locked stays within the budget; whoever is full says so, and the program goes on.
 
@@ -21,6 +22,9 @@ mod answering;
 mod clients;
 mod describe;
 mod device;
+mod disks;
+mod engines;
+mod errands;
 mod file;
 mod hold;
 mod limits;

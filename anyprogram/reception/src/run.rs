@@ -1,21 +1,20 @@
 //! The daemon: a socket, a thread that listens, and a thread for each device.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{SyncSender, TrySendError, channel};
 use std::time::{Duration as Wall, Instant as Clock};
 
-use headlong_engine::{ConfigError, Shard};
 use headlong_library::Places;
-use headlong_protocol::{ANSWERED_MS, ASK_BYTES_MAX, Answer, Kind};
-use headlong_units::{Duration, MIB};
+use headlong_protocol::{ASK_BYTES_MAX, Answer, Kind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, UCred, accept_with, bind, connect,
     listen, socket_with,
@@ -24,11 +23,12 @@ use serde_json::json;
 
 use crate::answering::{Answering, say};
 use crate::clients::Clients;
-use crate::describe::Question;
-use crate::device::{Ask, DeviceThread, Message, Note, Start};
+use crate::device::{Ask, Message, Note};
+use crate::disks::Disks;
+use crate::engines::Engines;
+use crate::errands::{ERRANDS_MAX, Errands};
 use crate::file::version;
 use crate::limits::raise_limits;
-use crate::readers::{How, Readers};
 use crate::receive::{Received, receive};
 use crate::settings::{Mode, Settings};
 use crate::status::{Counters, STATUS_BYTES_MAX};
@@ -47,15 +47,11 @@ const STOP_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 200_000_000,
 };
-/// Messages that wait for the thread of one device.
-const MESSAGES_MAX: usize = 8192;
-/// Threads that find out about files of a device.
-const DESCRIBERS: usize = 8;
-/// Devices with a thread; files on others are left alone.
-const DEVICES_MAX: usize = 64;
-/// What a program asks for comes piece by piece, and it reads once all of it is there: on a disk that
-/// is full that takes seconds.
-const COMES_WITHIN: Duration = Duration::from_secs(8);
+/// While there is no descriptor for a connection, the next try is after so long.
+const REST_INTERVAL: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
 /// How long a status waits for each device.
 const SHOW_WAIT: Wall = Wall::from_secs(1);
 
@@ -82,6 +78,9 @@ pub enum RunError {
     /// Signals cannot be caught.
     #[error("cannot catch signals: {0}")]
     Signals(io::Error),
+    /// The system gives no thread.
+    #[error("cannot start a thread: {0}; raise TasksMax, or `ulimit -u`")]
+    Thread(io::Error),
     /// Waiting for connections failed.
     #[error("cannot wait for connections: {0}")]
     Poll(io::Error),
@@ -112,18 +111,23 @@ pub fn run(settings: &Settings) -> Result<(), RunError> {
         true => headlong_walk::FILES_MAX as u64,
         false => 0,
     };
-    let files = settings.engine.streams_max as u64 + BACKLOG as u64 * 2 + of_walk;
+    // An errand has a descriptor, and the connection of who waits for it.
+    let of_errands = ERRANDS_MAX as u64 * 2;
+    let files = settings.engine.streams_max as u64 + BACKLOG as u64 * 2 + of_walk + of_errands;
     raise_limits(settings, files);
-    let reception = Reception {
+    let (counters, places) = (Arc::default(), Arc::new(Places::beneath(Path::new("/"))));
+    let reception = Arc::new(Reception {
         settings: settings.clone(),
-        counters: Arc::default(),
+        engines: Engines::new(settings, &counters, &places),
+        disks: Disks::new(Arc::clone(&places)),
+        errands: Errands::new().map_err(RunError::Thread)?,
+        counters,
         clients: Clients::default(),
-        places: Arc::new(Places::beneath(Path::new("/"))),
-        devices: Arc::default(),
+        places,
         walks: Walks::default(),
         started: Clock::now(),
         is_showing: Arc::default(),
-    };
+    });
     say!(
         "headlong: reception listens on {} in mode {}",
         path.display(),
@@ -152,9 +156,9 @@ fn open_socket(path: &Path) -> Result<OwnedFd, RunError> {
         return Err(RunError::NoSocket(path.to_path_buf()));
     }
     match new().and_then(|socket| connect(&socket, &address)) {
-        Ok(()) | Err(rustix::io::Errno::AGAIN) => return Err(RunError::Taken(path.to_path_buf())),
+        Ok(()) | Err(Errno::AGAIN) => return Err(RunError::Taken(path.to_path_buf())),
         // What one that was killed has left.
-        Err(rustix::io::Errno::CONNREFUSED) => fs::remove_file(path).map_err(wrong)?,
+        Err(Errno::CONNREFUSED) => fs::remove_file(path).map_err(wrong)?,
         Err(_) => {}
     }
     let socket = new().map_err(|error| wrong(error.into()))?;
@@ -164,46 +168,40 @@ fn open_socket(path: &Path) -> Result<OwnedFd, RunError> {
     Ok(socket)
 }
 
-type Devices = BTreeMap<usize, Running>;
-
-/// The thread of a device; it ends when this is dropped, and what it holds is let go.
-#[derive(Debug)]
-struct Running {
-    messages: SyncSender<Message>,
-    is_over: Arc<AtomicBool>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
-    }
-}
-
 struct Reception {
     settings: Settings,
     counters: Arc<Counters>,
     clients: Clients,
     places: Arc<Places>,
-    devices: Arc<Mutex<Devices>>,
+    disks: Disks,
+    engines: Engines,
+    errands: Errands,
     walks: Walks,
     started: Clock,
     is_showing: Arc<AtomicBool>,
 }
 
 impl Reception {
-    fn listen(&self, listener: &OwnedFd, stop: &AtomicBool) -> Result<(), RunError> {
+    /// The one thread for all programs: it waits for no file system and for no disk.
+    fn listen(self: &Arc<Self>, listener: &OwnedFd, stop: &AtomicBool) -> Result<(), RunError> {
         let mut silent: HashMap<u64, (OwnedFd, Clock)> = HashMap::new();
         let mut next_id = 0;
+        let mut has_descriptors = true;
         // Not the devices' threads: a disk that hangs is no reason to end what others are read for.
         let mut heartbeat = Heartbeat::asked_for();
         while !stop.load(Ordering::Relaxed) {
             heartbeat.beat();
             let ids: Vec<u64> = silent.keys().copied().collect();
-            let mut polled = vec![PollFd::new(listener, PollFlags::IN)];
+            let (events, interval) = match has_descriptors {
+                true => (PollFlags::IN, STOP_INTERVAL),
+                // Who wants to come in would wake it at once, and could not.
+                false => (PollFlags::empty(), REST_INTERVAL),
+            };
+            let mut polled = vec![PollFd::new(listener, events)];
             let connections = ids.iter().map(|id| silent[id].0.as_fd());
             polled.extend(connections.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-            match poll(&mut polled, Some(&STOP_INTERVAL)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            match poll(&mut polled, Some(&interval)) {
+                Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(RunError::Poll(error.into())),
             }
             let has_spoken: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
@@ -220,7 +218,11 @@ impl Reception {
                 }
             }
             silent.retain(|_, (_, since)| since.elapsed() < SILENT_TIME);
-            while let Ok(connection) = accept_with(listener, SocketFlags::CLOEXEC) {
+            let refused = loop {
+                let connection = match accept_with(listener, SocketFlags::CLOEXEC) {
+                    Ok(connection) => connection,
+                    Err(error) => break error,
+                };
                 // Nearly always its message is there already.
                 if let Some(connection) = self.hear(connection)
                     && silent.len() < SILENT_MAX
@@ -228,24 +230,31 @@ impl Reception {
                     next_id += 1;
                     silent.insert(next_id, (connection, Clock::now()));
                 }
-            }
+            };
+            let is_short = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+            has_descriptors = !is_short.contains(&refused);
         }
         Ok(())
     }
 
     /// Takes the message of a connection; gives it back if there is none yet.
-    fn hear(&self, connection: OwnedFd) -> Option<OwnedFd> {
-        let (message, passed, sender) = match receive(&connection) {
+    fn hear(self: &Arc<Self>, connection: OwnedFd) -> Option<OwnedFd> {
+        let (message, mut passed, sender) = match receive(&connection, self.errands.has_room()) {
             Received::Nothing => return Some(connection),
-            Received::Wrong => {
+            Received::Wrong(passed) => {
                 self.counters.misheard();
+                self.close(passed);
                 return None;
             }
             Received::Message(message, passed, sender) => (message, passed, sender),
         };
         self.counters.heard(&message);
         let range = (message.offset, message.length.min(ASK_BYTES_MAX));
-        match (message.kind, passed) {
+        let is_asked = matches!(message.kind, Kind::Ask | Kind::Waited);
+        let is_wanted = is_asked && passed.all.len() == 1;
+        let only = passed.all.pop_if(|_| is_wanted);
+        self.close(passed.all);
+        match (message.kind, only) {
             (Kind::Ask, Some(passed)) => self.hear_ask(connection, passed, sender, range),
             (Kind::Note, _) => {
                 let note = Note {
@@ -254,73 +263,114 @@ impl Reception {
                     offset: range.0,
                     length: range.1,
                 };
-                // Whoever does not know the file does nothing.
-                for device in self.lock().values() {
-                    let _ = device.messages.try_send(Message::Note(note));
-                }
+                self.engines.note(note);
             }
             (Kind::Waited, Some(passed)) => {
                 self.hear_waited(connection, passed, sender, message.length);
             }
             (Kind::Status, _) => self.show(connection),
+            // There was no room for its descriptor, and may be the next time.
+            (Kind::Ask | Kind::Waited, None) if passed.is_cut => say(&connection, Answer::GoOn),
             (Kind::Ask | Kind::Waited, None) => say(&connection, Answer::LeaveAlone),
             (Kind::Count, _) => {}
         }
         None
     }
 
+    /// Closes what nobody wants.
+    fn close(&self, passed: Vec<OwnedFd>) {
+        for passed in passed {
+            self.errands.close(passed, || ());
+        }
+    }
+
     fn hear_ask(
-        &self,
+        self: &Arc<Self>,
         connection: OwnedFd,
         passed: OwnedFd,
         sender: UCred,
         (offset, length): (u64, u64),
     ) {
-        let counters = &self.counters;
+        let refuse = |passed, connection: OwnedFd, answer| {
+            self.counters.answered(answer, 0);
+            self.errands.close(passed, move || say(&connection, answer));
+        };
         let Some(version) = version(&passed) else {
-            say(&connection, Answer::LeaveAlone);
-            return counters.answered(Answer::LeaveAlone, 0);
+            return refuse(passed, connection, Answer::LeaveAlone);
         };
         let length = length.min(version.size.saturating_sub(offset));
+        let is_helped = self.settings.mode != Mode::Track && length > 0;
         let seat = self.clients.seat(sender.pid.as_raw_nonzero().get());
-        let (Some(seat), true) = (
-            seat.filter(|_| self.settings.mode != Mode::Track),
-            length > 0,
-        ) else {
-            drop(passed);
-            say(&connection, Answer::GoOn);
-            return counters.answered(Answer::GoOn, 0);
+        let Some(seat) = seat.filter(|_| is_helped) else {
+            return refuse(passed, connection, Answer::GoOn);
         };
-        let answering = Answering::new(connection, seat);
-        let file = fs::File::from(passed);
-        let device = self.places.device_of(&file).ok();
         let ask = Ask {
-            passed: file.into(),
+            passed,
             version,
             uid: sender.uid.as_raw(),
             offset,
             length,
-            answering,
+            answering: Answering::new(connection, seat),
         };
-        let Some(device) = device.and_then(|device| self.device(device)) else {
-            return go_on(ask, counters);
-        };
-        let unsent = device.try_send(Message::Ask(Box::new(ask)));
-        if let Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) = unsent
-            && let Message::Ask(ask) = message
-        {
-            go_on(*ask, counters);
+        let file_system = version.key.dev;
+        let device = self.disks.known(file_system);
+        match device.and_then(|device| self.engines.running(device)) {
+            Some(engine) => self.pass_on(ask, &engine),
+            None => {
+                let reception = Arc::clone(self);
+                self.errands.add(file_system, move || reception.meet(ask));
+            }
         }
     }
 
+    /// Finds out where a file lies, and has the engine of its device help. Waits for its file system.
+    fn meet(&self, mut ask: Ask) {
+        let file = fs::File::from(ask.passed);
+        let device = self.disks.find(&file, ask.version.key.dev);
+        ask.passed = file.into();
+        match device.map(|device| self.engines.of(device)) {
+            Some(Some(engine)) => self.pass_on(ask, &engine),
+            Some(None) => self.refuse(ask, Answer::GoOn),
+            None => self.refuse(ask, Answer::LeaveAlone),
+        }
+    }
+
+    fn pass_on(&self, ask: Ask, engine: &SyncSender<Message>) {
+        let unsent = engine.try_send(Message::Ask(Box::new(ask)));
+        if let Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) = unsent
+            && let Message::Ask(ask) = message
+        {
+            self.refuse(*ask, Answer::GoOn);
+        }
+    }
+
+    /// Nothing is done for a call. It is told so once what it passed is closed.
+    fn refuse(&self, ask: Ask, answer: Answer) {
+        let Ask {
+            passed, answering, ..
+        } = ask;
+        let counters = Arc::clone(&self.counters);
+        self.errands.close(passed, move || {
+            let waited = answering.answer(answer);
+            counters.answered(answer, waited);
+        });
+    }
+
     /// A program waited for the disk at a small file. Who is not answered goes on.
-    fn hear_waited(&self, connection: OwnedFd, passed: OwnedFd, sender: UCred, found: u64) {
+    fn hear_waited(
+        self: &Arc<Self>,
+        connection: OwnedFd,
+        passed: OwnedFd,
+        sender: UCred,
+        found: u64,
+    ) {
         let pid = sender.pid.as_raw_nonzero().get();
         let is_on = self.settings.mode == Mode::Full && self.settings.small_files_ahead;
-        let is_wanted = is_on && version(&passed).is_some();
-        let Some(seat) = self.clients.seat(pid).filter(|_| is_wanted) else {
-            drop(passed);
-            return say(&connection, Answer::GoOn);
+        let version = version(&passed).filter(|_| is_on);
+        let seat = version.and_then(|version| Some((version.key.dev, self.clients.seat(pid)?)));
+        let Some((file_system, seat)) = seat else {
+            let go_on = move || say(&connection, Answer::GoOn);
+            return self.errands.close(passed, go_on);
         };
         let waited = Waited {
             answering: Answering::new(connection, seat),
@@ -328,115 +378,27 @@ impl Reception {
             found: u32::try_from(found).unwrap_or(u32::MAX),
             passed: passed.into(),
         };
-        if let Ok(device) = self.places.device_of(&waited.passed) {
-            self.walks
-                .hear(device, &self.places, &self.counters, waited);
+        if let Some(device) = self.disks.known(file_system) {
+            return self.walk(device, waited);
         }
-    }
-
-    /// The thread of a device, started if it is new. Memory is for all together: when one more comes,
-    /// those that are there begin again with less. It costs what was prefetched for them, once.
-    fn device(&self, index: usize) -> Option<SyncSender<Message>> {
-        let mut devices = self.lock();
-        if let Some(device) = devices.get(&index) {
-            return Some(device.messages.clone());
-        }
-        if devices.len() >= DEVICES_MAX {
-            return None;
-        }
-        let share = self.settings.engine.memory_bytes / (devices.len() as u64 + 1);
-        let start = |index: usize| {
-            let started = self.start(index, share);
-            if let Err(error) = &started {
-                say!("headlong: no help for files on device {index}: {error}");
+        let reception = Arc::clone(self);
+        self.errands.add(file_system, move || {
+            if let Some(device) = reception.disks.find(&waited.passed, file_system) {
+                reception.walk(device, waited);
             }
-            started.ok()
-        };
-        let device = start(index)?;
-        let messages = device.messages.clone();
-        let others: Vec<usize> = devices.keys().copied().collect();
-        devices.clear();
-        let others = others.into_iter().map(|other| (other, start(other)));
-        devices.extend(others.filter_map(|(other, device)| Some((other, device?))));
-        devices.insert(index, device);
-        Some(messages)
+        });
     }
 
-    fn start(&self, index: usize, memory_bytes: u64) -> io::Result<Running> {
-        let info = self.places.devices().into_iter().nth(index);
-        let info = info.ok_or(io::ErrorKind::NotFound)?;
-        let mut engine = self.settings.engine.for_device(info.rotates());
-        engine.memory_bytes = memory_bytes;
-        // Programs count by the clock on the wall.
-        let stays = Duration::from_millis(ANSWERED_MS) + COMES_WITHIN;
-        engine.sent_stays = stays.times(self.settings.time_scale.into());
-        let request_bytes = info.request_bytes_max.unwrap_or(engine.request_bytes_max);
-        let how = How {
-            piece_bytes: engine.piece_bytes,
-            request_bytes: request_bytes.clamp(engine.piece_bytes, 16 * MIB),
-        };
-        // Pages of the cache lie anywhere, so that each may be a segment of its own.
-        let segments = info.request_segments_max.unwrap_or(u64::MAX);
-        let of_pages = segments.saturating_mul(rustix::param::page_size() as u64);
-        engine.request_bytes_max = request_bytes.min(of_pages);
-        let count = match self.settings.mode {
-            Mode::Serialize => 1,
-            Mode::Full | Mode::Track => engine.outstanding_reads_max,
-        };
-        let (sender, messages) = sync_channel(MESSAGES_MAX);
-        let shard = Shard::new(engine).map_err(|error: ConfigError| io::Error::other(error))?;
-        let done = sender.clone();
-        let readers = Readers::start(&info.name, count, how, move |what| {
-            let _ = done.send(Message::Done(what));
-        })?;
-        let describe = self.describer(&sender)?;
-        let is_over = Arc::new(AtomicBool::new(false));
-        let start = Start {
-            is_over: Arc::clone(&is_over),
-            name: info.name.clone(),
-            mode: self.settings.mode,
-            keep_open: self.settings.keep_open,
-            time_scale: self.settings.time_scale,
-            shard,
-            readers,
-            describe,
-            counters: Arc::clone(&self.counters),
-        };
-        let thread = DeviceThread::new(start);
-        std::thread::Builder::new()
-            .name(format!("disk-{}", info.name))
-            .spawn(move || thread.run(&messages))?;
-        Ok(Running {
-            messages: sender,
-            is_over,
-        })
-    }
-
-    /// Threads that ask the file system what files are one of and where they lie, which waits for the
-    /// disk: where hundreds of titles are begun at once, each waits for a few blocks.
-    fn describer(&self, device: &SyncSender<Message>) -> io::Result<crate::device::Describe> {
-        let (files, asked) = channel::<Question>();
-        let asked = Arc::new(Mutex::new(asked));
-        let with_chunks = self.settings.mode == Mode::Full && self.settings.chunk_files_ahead;
-        let follows = with_chunks.then(|| Arc::new(headlong_walk::Follows::default()));
-        for _ in 0..DESCRIBERS {
-            let (places, device) = (Arc::clone(&self.places), device.clone());
-            let (asked, follows) = (Arc::clone(&asked), follows.clone());
-            let next = move || asked.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            std::thread::Builder::new()
-                .name("describe".to_owned())
-                .spawn(move || {
-                    while let Ok(question) = next() {
-                        let found = question.answer(&places, follows.as_deref());
-                        if device.send(Message::Found(found)).is_err() {
-                            return;
-                        }
-                    }
-                })?;
+    /// Has the thread of a device read ahead of a program, if it is not too busy.
+    fn walk(&self, device: usize, waited: Waited) {
+        let (places, counters) = (&self.places, &self.counters);
+        let untaken = self.walks.hear(device, places, counters, waited);
+        if let Some(Waited {
+            passed, answering, ..
+        }) = untaken
+        {
+            self.errands.close(passed.into(), || drop(answering));
         }
-        Ok(Box::new(move |question| {
-            let _ = files.send(question);
-        }))
     }
 
     /// Answers with the status, from a thread of its own: a device may take its time.
@@ -444,9 +406,7 @@ impl Reception {
         if self.is_showing.swap(true, Ordering::Relaxed) {
             return;
         }
-        let devices: Vec<SyncSender<Message>> = (self.lock().values())
-            .map(|device| device.messages.clone())
-            .collect();
+        let devices = self.engines.all();
         let (counters, clients) = (Arc::clone(&self.counters), self.clients.clone());
         let (settings, started) = (self.settings.clone(), self.started);
         let is_showing = Arc::clone(&self.is_showing);
@@ -480,17 +440,6 @@ impl Reception {
             self.is_showing.store(false, Ordering::Relaxed);
         }
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Devices> {
-        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Nothing is done for a call.
-fn go_on(ask: Ask, counters: &Counters) {
-    drop(ask.passed);
-    let waited = ask.answering.answer(Answer::GoOn);
-    counters.answered(Answer::GoOn, waited);
 }
 
 #[cfg(test)]

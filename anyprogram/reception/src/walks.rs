@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use headlong_library::Places;
@@ -35,33 +35,39 @@ pub(crate) struct Waited {
 pub(crate) struct Walks(Mutex<BTreeMap<usize, SyncSender<Waited>>>);
 
 impl Walks {
-    /// Has the thread of a device read ahead, started if it is new. Who is not taken goes on.
+    /// Has the thread of a device read ahead, started if it is new. Gives back who is not taken.
     pub(crate) fn hear(
         &self,
         device: usize,
         places: &Arc<Places>,
         counters: &Arc<Counters>,
         waited: Waited,
-    ) {
+    ) -> Option<Waited> {
         let mut walks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(walk) = walks.get(&device) {
-            let _ = walk.try_send(waited);
-            return;
+            return untaken(walk.try_send(waited));
         }
         if walks.len() >= DEVICES_MAX {
-            return;
+            return Some(waited);
         }
         let (sender, waits) = sync_channel(WAITING_MAX);
         let walker = Walker::new(Arc::clone(places), Path::new("/"));
         let counters = Arc::clone(counters);
         let thread = std::thread::Builder::new().name(format!("walk-{device}"));
-        if thread
-            .spawn(move || walk(walker, &waits, &counters))
-            .is_ok()
-        {
-            let _ = sender.try_send(waited);
-            walks.insert(device, sender);
+        let started = thread.spawn(move || walk(walker, &waits, &counters));
+        if started.is_err() {
+            return Some(waited);
         }
+        let untaken = untaken(sender.try_send(waited));
+        walks.insert(device, sender);
+        untaken
+    }
+}
+
+fn untaken(sent: Result<(), TrySendError<Waited>>) -> Option<Waited> {
+    match sent {
+        Ok(()) => None,
+        Err(TrySendError::Full(waited) | TrySendError::Disconnected(waited)) => Some(waited),
     }
 }
 

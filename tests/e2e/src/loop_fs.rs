@@ -17,8 +17,8 @@ pub struct LoopFs {
 }
 
 impl LoopFs {
-    /// Makes one with `mkfs.KIND` and these options, or mounts a `tmpfs`. `None`, and the test is noted
-    /// as skipped, where that cannot be done.
+    /// Makes one with `mkfs.KIND` and these options, or mounts a `tmpfs` or `ramfs`. `None`, and the
+    /// test is noted as skipped, where that cannot be done.
     ///
     /// # Panics
     /// If a program that is there fails.
@@ -28,18 +28,19 @@ impl LoopFs {
             return None;
         }
         let program = format!("mkfs.{kind}");
-        if kind != "tmpfs" && !have_or_skip(test, &program) {
+        let in_memory = ["tmpfs", "ramfs"].contains(&kind);
+        if !in_memory && !have_or_skip(test, &program) {
             return None;
         }
-        if kind != "tmpfs" && !Path::new("/dev/loop-control").exists() {
+        if !in_memory && !Path::new("/dev/loop-control").exists() {
             headlong_testkit::skip(test, "no loop devices");
             return None;
         }
         let scratch = Scratch::new("file-system").expect("a folder");
         let root = scratch.directory("root").expect("a folder");
         let mut mount = Command::new("mount");
-        if kind == "tmpfs" {
-            mount.args(["-t", "tmpfs", "-o", "size=64m", "headlong-test"]);
+        if in_memory {
+            mount.args(["-t", kind, "-o", "size=64m", "headlong-test"]);
         } else {
             let image = scratch.path().join("image");
             let file = File::create(&image).expect("made");

@@ -4,14 +4,15 @@
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use headlong_e2e_tests::loop_fs::LoopFs;
 use headlong_e2e_tests::{Mount, eventually, have_or_skip};
 use headlong_testkit::{Scratch, pattern};
-use rustix::fs::{XattrFlags, getxattr, setxattr};
+use rustix::fs::{Mode, OFlags, XattrFlags, getxattr, openat, setxattr};
 use rustix::io::Errno;
 
 const SIZE: u64 = 3_000_017;
@@ -45,7 +46,7 @@ impl Case {
     }
 }
 
-fn make_old(path: &std::path::Path) {
+fn make_old(path: &Path) {
     let long_ago = SystemTime::now() - Duration::from_secs(3600);
     let file = File::options().write(true).open(path).expect("there");
     file.set_modified(long_ago).expect("set");
@@ -339,17 +340,6 @@ fn rights_attributes_and_lists_of_access_rights_hold_on_the_mount() {
         value(case.seen("shared"), name),
         value(case.tree("shared"), name)
     );
-    let may_read = |user: u32, path: PathBuf| {
-        let mut command = Command::new("setpriv");
-        let user = user.to_string();
-        command.args(["--reuid", &user, "--regid", &user, "--clear-groups", "cat"]);
-        command
-            .arg(path)
-            .output()
-            .expect("started")
-            .status
-            .success()
-    };
     for (user, name, may) in [
         (4711, "file", true),
         (4711, "mine", false),
@@ -358,10 +348,80 @@ fn rights_attributes_and_lists_of_access_rights_hold_on_the_mount() {
         (0, "mine", true),
     ] {
         assert_eq!(
-            may_read(user, case.tree(name)),
+            may_read(user, &case.tree(name)),
             may,
             "{user} {name} in the tree"
         );
-        assert_eq!(may_read(user, case.seen(name)), may, "{user} {name}");
+        assert_eq!(may_read(user, &case.seen(name)), may, "{user} {name}");
     }
+}
+
+fn may_read(user: u32, path: &Path) -> bool {
+    let user = user.to_string();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", &user, "--regid", &user, "--clear-groups", "cat"]);
+    let output = command.arg(path).output().expect("started");
+    output.status.success()
+}
+
+#[test]
+fn rights_hold_where_the_file_system_has_no_lists_of_access_rights() {
+    let test = "a mount: rights without lists";
+    if !have_or_skip(test, "setpriv") || !Mount::available_or_skip(test) {
+        return;
+    }
+    let Some(memory) = LoopFs::new_or_skip(test, "ramfs", &[]) else {
+        return;
+    };
+    let scratch = Scratch::new("mount-changes").expect("a folder");
+    let around = memory.root().parent().expect("a folder");
+    for folder in [scratch.path(), around, memory.root()] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("set");
+    }
+    let tree = |name: &str| memory.root().join(name);
+    for (name, mode) in [("all", 0o644), ("group", 0o640), ("mine", 0o600)] {
+        fs::write(tree(name), "x").expect("written");
+        fs::set_permissions(tree(name), fs::Permissions::from_mode(mode)).expect("set");
+        std::os::unix::fs::chown(tree(name), None, Some(4711)).expect("set");
+    }
+    let mount = Mount::start(memory.root(), &scratch.path().join("point"));
+    for (user, name, may) in [
+        (4711, "all", true),
+        (4711, "group", true),
+        (4711, "mine", false),
+        (4712, "all", true),
+        (4712, "group", false),
+        (0, "mine", true),
+    ] {
+        let in_tree = may_read(user, &tree(name));
+        assert_eq!(in_tree, may, "{user} {name} in the tree");
+        assert_eq!(may_read(user, &mount.path(name)), may, "{user} {name}");
+    }
+}
+
+#[test]
+fn a_name_in_a_folder_that_was_moved_is_not_looked_for_in_the_one_that_took_its_place() {
+    let Some(case) = Case::new("a mount: a folder is moved") else {
+        return;
+    };
+    let make = |text: &str| {
+        fs::create_dir(case.tree("folder")).expect("made");
+        fs::write(case.tree("folder/name"), text).expect("written");
+    };
+    make("first");
+    let folder = File::open(case.seen("folder")).expect("there");
+    fs::rename(case.tree("folder"), case.tree("moved")).expect("moved");
+    make("second");
+    let read = || {
+        let file = openat(&folder, "name", OFlags::RDONLY, Mode::empty())?;
+        std::io::read_to_string(File::from(file))
+    };
+    let error = read().expect_err("nobody knows where the folder is");
+    assert_eq!(Errno::from_io_error(&error), Some(Errno::STALE));
+    assert!(case.seen("moved").is_dir());
+    assert_eq!(read().expect("it is found again"), "first");
+    let other = || fs::read_to_string(case.seen("folder/name")).ok();
+    eventually("the other folder", other, |text| {
+        text.as_deref() == Some("second")
+    });
 }

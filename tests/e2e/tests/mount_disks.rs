@@ -14,6 +14,7 @@ use headlong_testkit::slow_disk::DriveModel;
 use headlong_testkit::{BlockDevice, Scratch, SlowDisk, pattern};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
+use rustix::process::Signal;
 
 const MIB: u64 = 1 << 20;
 
@@ -180,6 +181,63 @@ fn a_disk_that_hangs_fails_its_own_readers_in_time_and_nobody_else_waits() {
     };
     let bytes = eventually("the disk is back", again, Option::is_some).expect("read");
     pattern::verify(1, 5 * MIB, &bytes).expect("its own bytes");
+}
+
+/// More than a file system has threads for names.
+const LOOKERS: usize = 40;
+
+#[test]
+fn a_file_system_that_hangs_where_it_is_mounted_holds_up_nobody_in_the_folder_around_it() {
+    if !Mount::available_or_skip("a mount below a mount that hangs") {
+        return;
+    }
+    let scratch = Scratch::new("mount-disks").expect("a folder");
+    let [tree, far] = ["tree", "far"].map(|name| scratch.directory(name).expect("a folder"));
+    let good = Title::create(&tree, "good.bin", 7, MIB).expect("written");
+    fs::write(far.join("file"), "far").expect("written");
+    // Nothing is believed for a while, so each look asks.
+    let config = scratch.path().join("far.toml");
+    fs::write(&config, "memory = \"64MiB\"\nrevalidate = \"0s\"\n").expect("written");
+    let config = config.to_str().expect("a text");
+    let inner = Mount::start_with(&far, &tree.join("inner"), &["--config", config]);
+    let settings = "memory = \"64MiB\"\nread_timeout = \"1s\"\nwait_timeout = \"2s\"\n\
+                    revalidate = \"0s\"\n";
+    let mount = mounted(&scratch, &tree, settings);
+    // Ends first, also if the test fails: nobody else can end who waits for it.
+    let inner = inner;
+    let read_far = || fs::read(mount.path("inner/file")).ok();
+    assert_eq!(read_far().as_deref(), Some(&b"far"[..]));
+
+    inner.signal(Signal::STOP);
+    let listed = fs::read_dir(mount.point()).expect("the folder is of the other disk");
+    let names: Vec<_> = listed
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    for name in ["good.bin", "inner"] {
+        assert!(names.contains(&name.into()), "{name}: {names:?}");
+    }
+    std::thread::scope(|scope| {
+        let look = || fs::metadata(mount.path("inner"));
+        let lookers: Vec<_> = (0..LOOKERS).map(|_| scope.spawn(look)).collect();
+        loop {
+            let bytes = fs::read(mount.path("good.bin")).expect("the other disk is well");
+            pattern::verify(good.number, 0, &bytes).expect("its own bytes");
+            if lookers.iter().any(|looker| looker.is_finished()) {
+                break;
+            }
+        }
+        // The kernel has those who look wait for one another, so not all of them have failed.
+        inner.signal(Signal::CONT);
+        let ends = lookers
+            .into_iter()
+            .map(|looker| looker.join().expect("no panic"));
+        let errors: Vec<_> = ends.filter_map(Result::err).collect();
+        assert!(!errors.is_empty(), "it hung");
+        for error in errors {
+            assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
+        }
+    });
+    eventually("the file system is back", read_far, Option::is_some);
 }
 
 #[test]

@@ -10,7 +10,10 @@ use libc::{c_char, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t, size_t, 
 
 use super::original::{Symbol, address, is_unknown};
 use super::sys::set_errno;
-use crate::before::{self, At, after, before, before_close, before_mapping, before_sending};
+use crate::before::{
+    self, At, after, before, before_close, before_closing_all, before_mapping, before_replacing,
+    before_sending, not_replaced,
+};
 use crate::table;
 
 /// Of calls with a list of buffers: as much as is read at a time, for the list is the program's.
@@ -101,19 +104,12 @@ fn offset_at(offset: off_t) -> At {
     }
 }
 
-/// Where a call reads that points to its offset. What can be no offset's address is for the kernel
-/// to refuse.
+/// Where a call reads that points to its offset.
 fn pointed_at(offset: *const off_t) -> At {
-    const LOWEST: usize = 4096;
-    const HIGHEST: usize = 1 << 47;
-    if offset.is_null() {
-        return At::Position;
+    match offset.is_null() {
+        true => At::Position,
+        false => At::Pointed(offset.expose_provenance()),
     }
-    if !offset.is_aligned() || !(LOWEST..HIGHEST).contains(&offset.addr()) {
-        return At::Offset(u64::MAX);
-    }
-    // SAFETY: the caller says that its offset is there; the original call would read it, too.
-    offset_at(unsafe { offset.read_volatile() })
 }
 
 /// A call that must not wait is let through.
@@ -200,27 +196,36 @@ opens! {
 
 hook! {
     close(fd: c_int) -> c_int, else -1;
-    before before_close(fd); after |_nothing, result| {}
+    before before_close(fd); after |_is_lost, result| {}
 }
 
 hook! {
     dup2(from: c_int, to: c_int) -> c_int, else -1;
-    before before_close(to); after |_nothing, result| {}
+    before before_replacing(from, to); after |is_lost, result| {
+        if is_lost && result < 0 { not_replaced(to) }
+    }
 }
 
 hook! {
     dup3(from: c_int, to: c_int, flags: c_int) -> c_int, else -1;
-    before before_close(to); after |_nothing, result| {}
+    before before_replacing(from, to); after |is_lost, result| {
+        if is_lost && result < 0 { not_replaced(to) }
+    }
 }
 
 hook! {
     close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int, else -1;
-    before table::forget_range(first, last); after |_nothing, result| {}
+    before match flags {
+        0 => before_closing_all(first, last),
+        // Those that are closed with the next program, or of this thread alone, are calls' still.
+        _ => table::forget_range(first, last),
+    };
+    after |_nothing, result| {}
 }
 
 hook! {
     closefrom(first: c_int) -> (), else Default::default();
-    before table::forget_range(u32::try_from(first).unwrap_or(0), u32::MAX); after |_nothing, _result| {}
+    before before_closing_all(u32::try_from(first).unwrap_or(0), u32::MAX); after |_nothing, _result| {}
 }
 
 hook! {

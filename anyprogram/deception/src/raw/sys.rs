@@ -140,6 +140,38 @@ pub(crate) fn position(fd: c_int) -> Option<u64> {
     u64::try_from(at).ok()
 }
 
+/// The number that the program says is at this address, if it is there. The program itself may give
+/// any address, and gets an error of the kernel's for it.
+pub(crate) fn pointed_at(address: usize) -> Option<i64> {
+    const NO_CHANGE: c_int = -1;
+    let number: *const i64 = ptr::with_exposed_provenance(address);
+    // The kernel copies a set of signals, of this size, before it sees that nothing is to be done
+    // with it. Every filter of system calls knows this one.
+    // SAFETY: the kernel answers an error for what it cannot read, and changes nothing.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            NO_CHANGE,
+            number,
+            ptr::null_mut::<c_void>(),
+            size_of::<i64>(),
+        )
+    };
+    // No set at all is no error.
+    if result != -1 || errno() != libc::EINVAL {
+        return None;
+    }
+    // SAFETY: it could be read just now. Who takes it away meanwhile takes it from the program's own
+    // call, too.
+    Some(unsafe { number.read_unaligned() })
+}
+
+/// The number of this process; of a child of a vfork, its own.
+pub(crate) fn process() -> c_int {
+    // SAFETY: no memory is named.
+    unsafe { libc::syscall(libc::SYS_getpid) as c_int }
+}
+
 /// Pages of a range that are in memory.
 ///
 /// # Errors
@@ -476,6 +508,20 @@ mod tests {
         assert_ne!(cached_pages(fd, 0, 4096), Ok(1));
         assert!(cached_pages(-1, 0, 4096).is_err());
         assert_eq!(mapped_resident(fd, 0, 4096), None);
+    }
+
+    #[test]
+    fn a_number_is_read_only_where_there_is_one() {
+        let numbers = [7i64, -9];
+        let address = numbers.as_ptr().expose_provenance();
+        assert_eq!(pointed_at(address + 8), Some(-9));
+        let inside = address + 5;
+        let bytes = [numbers[0].to_ne_bytes(), numbers[1].to_ne_bytes()].concat();
+        let unaligned = bytes[5..13].try_into().expect("eight");
+        assert_eq!(pointed_at(inside), Some(i64::from_ne_bytes(unaligned)));
+        for nowhere in [0, 1, 64, usize::MAX, usize::MAX - 7, 1 << 62] {
+            assert_eq!(pointed_at(nowhere), None, "{nowhere:#x}");
+        }
     }
 
     #[test]

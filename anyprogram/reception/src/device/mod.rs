@@ -26,6 +26,7 @@ use headlong_engine::{
 };
 use headlong_protocol::{Answer, FileKey};
 use headlong_units::{Duration, Instant};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use crate::describe::{Found, Question};
@@ -173,9 +174,15 @@ impl DeviceThread {
         if let Some((_, asks)) = self.describing.get_mut(&ask.version) {
             return asks.push(ask);
         }
-        let Ok(file) = reopen(&ask.passed) else {
-            let waited = ask.answering.answer(Answer::LeaveAlone);
-            return self.start.counters.answered(Answer::LeaveAlone, waited);
+        let file = match reopen(&ask.passed) {
+            Ok(file) => file,
+            // It will have some again.
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => return self.refuse(vec![ask]),
+            Err(_) => {
+                drop(ask.passed);
+                let waited = ask.answering.answer(Answer::LeaveAlone);
+                return self.start.counters.answered(Answer::LeaveAlone, waited);
+            }
         };
         let (version, from_start) = (ask.version, ask.offset == 0);
         let open = Arc::new(Open::passed(file, version));

@@ -1,6 +1,7 @@
 //! Programs under `headlong run`, with a reception, without one, and with one that is killed all
 //! the time.
 
+pub mod asking;
 mod crowd;
 mod peer;
 mod reception;

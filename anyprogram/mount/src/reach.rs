@@ -1,0 +1,179 @@
+//! How to get at a node's file, for a thread that may wait for its disk.
+//!
+//! The one idea: what is found under the names of a node counts only if it is the same file. So a
+//! name is looked up in its folder held open, and not at a path that is another folder's by now.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fuser::Errno;
+use rustix::fs::ResolveFlags;
+use rustix::io::Errno as Kernel;
+
+use crate::attributes::{Attributes, attributes, file_system};
+use crate::late::errno;
+use crate::nodes::Nodes;
+use crate::tree::Tree;
+
+type Result<T> = std::result::Result<T, Errno>;
+
+/// A node, and where it is looked for.
+pub(crate) struct Reach {
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) number: u64,
+}
+
+/// What has a name in a folder.
+#[derive(Debug)]
+pub(crate) struct Named {
+    pub(crate) file: File,
+    /// Its file system.
+    pub(crate) dev: u64,
+    /// `None` if it is mounted there: it was not asked, as it may hang, and has threads of its own.
+    pub(crate) found: Option<Attributes>,
+}
+
+impl Reach {
+    /// Opens what the node is, in that way; `ESTALE` if it is not where it was met, which has the
+    /// kernel look the name up again.
+    pub(crate) fn open(
+        &self,
+        open: impl Fn(&Tree, &Path) -> rustix::io::Result<File>,
+    ) -> Result<(File, Attributes, PathBuf)> {
+        let known = self.nodes.find(self.number).ok_or(Errno::ESTALE)?;
+        let mut trouble = Errno::ESTALE;
+        for path in known.paths {
+            match open(&self.tree, &path) {
+                Ok(file) => {
+                    let found = attributes(&file).map_err(errno)?;
+                    if found.key == known.key && found.kind() == known.kind {
+                        return Ok((file, found, path));
+                    }
+                }
+                Err(error) => trouble = gone_or(error),
+            }
+        }
+        Err(trouble)
+    }
+
+    /// What it is now, also without a name if a program has it open.
+    pub(crate) fn attributes(&self) -> Result<Attributes> {
+        let known = self.nodes.find(self.number).ok_or(Errno::ESTALE)?;
+        match known.open {
+            Some(open) => attributes(&*open).map_err(errno),
+            None => self.open(Tree::look).map(|(_, found, _)| found),
+        }
+    }
+
+    /// It, however it can be had without opening it for reading.
+    pub(crate) fn look(&self) -> Result<Arc<File>> {
+        let known = self.nodes.find(self.number).ok_or(Errno::ESTALE)?;
+        match known.open {
+            Some(open) => Ok(open),
+            None => self.open(Tree::look).map(|(file, ..)| Arc::new(file)),
+        }
+    }
+
+    /// What has that name in it; `ESTALE` if it is not where it was met itself.
+    pub(crate) fn named(&self, name: &OsStr) -> Result<Named> {
+        let (folder, ..) = self.open(Tree::look)?;
+        let look = |resolve| Tree::look_in(&folder, name, resolve);
+        match look(ResolveFlags::NO_XDEV) {
+            Ok(file) => {
+                let found = attributes(&file).map_err(errno)?;
+                let (dev, found) = (found.key.dev, Some(found));
+                Ok(Named { file, dev, found })
+            }
+            Err(Kernel::XDEV) => {
+                let file = look(ResolveFlags::empty()).map_err(errno)?;
+                let (dev, found) = (file_system(&file).map_err(errno)?, None);
+                Ok(Named { file, dev, found })
+            }
+            Err(error) => Err(errno(error)),
+        }
+    }
+}
+
+/// A name that leads nowhere any more is stale; other errors are what they are.
+fn gone_or(error: Kernel) -> Errno {
+    match error {
+        Kernel::NOENT | Kernel::NOTDIR | Kernel::LOOP | Kernel::XDEV | Kernel::NXIO => {
+            Errno::ESTALE
+        }
+        other => errno(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::ROOT;
+
+    struct Case {
+        tree: Arc<Tree>,
+        nodes: Arc<Nodes>,
+    }
+
+    impl Case {
+        fn new(folder: &Path) -> Self {
+            let tree = Tree::open(folder).expect("opened");
+            let nodes = Nodes::new(&tree.attributes(Path::new(".")).expect("there"));
+            Self {
+                tree: Arc::new(tree),
+                nodes: Arc::new(nodes),
+            }
+        }
+
+        fn named(&self, number: u64, name: &str) -> Result<Named> {
+            let reach = Reach {
+                tree: Arc::clone(&self.tree),
+                nodes: Arc::clone(&self.nodes),
+                number,
+            };
+            reach.named(OsStr::new(name))
+        }
+
+        /// The kernel is told of a name in the tree itself.
+        fn meet(&self, name: &str) -> u64 {
+            let found = self.tree.attributes(Path::new(name)).expect("there");
+            self.nodes.met(ROOT, OsStr::new(name), &found)
+        }
+    }
+
+    fn size(named: Result<Named>) -> u64 {
+        let found = named.expect("it is there").found;
+        found.expect("nothing is mounted there").shown(2).size
+    }
+
+    #[test]
+    fn a_name_is_looked_up_in_its_folder_and_not_in_one_that_took_the_path_of_it() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| scratch.path().join(name);
+        std::fs::create_dir(path("a")).expect("made");
+        std::fs::write(path("a/file"), "of the first").expect("written");
+        let case = Case::new(scratch.path());
+        let first = case.meet("a");
+        assert_eq!(size(case.named(first, "file")), 12);
+        std::fs::rename(path("a"), path("b")).expect("moved");
+        std::fs::create_dir(path("a")).expect("made");
+        std::fs::write(path("a/file"), "other").expect("written");
+        let stale = case.named(first, "file").expect_err("it is not there");
+        assert_eq!(stale, Errno::ESTALE);
+        assert_eq!(case.meet("b"), first);
+        assert_eq!(size(case.named(first, "file")), 12);
+        assert_eq!(size(case.named(case.meet("a"), "file")), 5);
+        let none = case.named(first, "none").expect_err("it is nowhere");
+        assert_eq!(none, Errno::ENOENT);
+    }
+
+    #[test]
+    fn what_is_mounted_in_a_folder_is_told_apart_from_what_lies_there() {
+        let case = Case::new(Path::new("/"));
+        let proc = case.named(ROOT, "proc").expect("it is there");
+        assert!(proc.found.is_none());
+        assert_eq!(attributes(&proc.file).expect("asked").key.dev, proc.dev);
+    }
+}

@@ -1,0 +1,195 @@
+//! The engines: a thread for each device, started when a program asks for a file that lies there.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use headlong_engine::{ConfigError, Shard};
+use headlong_library::Places;
+use headlong_protocol::ANSWERED_MS;
+use headlong_report::say;
+use headlong_units::{Duration, MIB};
+
+use crate::describe::Question;
+use crate::device::{Describe, DeviceThread, Message, Note, Start};
+use crate::readers::{How, Readers};
+use crate::settings::{Mode, Settings};
+use crate::status::Counters;
+
+/// Messages that wait for the thread of one device.
+const MESSAGES_MAX: usize = 8192;
+/// Threads that find out about files of a device.
+const DESCRIBERS: usize = 8;
+/// Devices with a thread; files on others are left alone.
+const DEVICES_MAX: usize = 64;
+/// What a program asks for comes piece by piece, and it reads once all of it is there: on a disk that
+/// is full that takes seconds.
+const COMES_WITHIN: Duration = Duration::from_secs(8);
+
+type Devices = BTreeMap<usize, Running>;
+
+/// The thread of a device; it ends when this is dropped, and what it holds is let go.
+#[derive(Debug)]
+struct Running {
+    messages: SyncSender<Message>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// All of them.
+pub(crate) struct Engines {
+    settings: Settings,
+    counters: Arc<Counters>,
+    places: Arc<Places>,
+    devices: Mutex<Devices>,
+}
+
+impl Engines {
+    /// None is started yet.
+    pub(crate) fn new(settings: &Settings, counters: &Arc<Counters>, places: &Arc<Places>) -> Self {
+        Self {
+            settings: settings.clone(),
+            counters: Arc::clone(counters),
+            places: Arc::clone(places),
+            devices: Mutex::default(),
+        }
+    }
+
+    /// Where messages to the thread of a device go, if it has one.
+    pub(crate) fn running(&self, index: usize) -> Option<SyncSender<Message>> {
+        let devices = self.lock();
+        devices.get(&index).map(|device| device.messages.clone())
+    }
+
+    /// Where messages to all of them go.
+    pub(crate) fn all(&self) -> Vec<SyncSender<Message>> {
+        let devices = self.lock();
+        devices
+            .values()
+            .map(|device| device.messages.clone())
+            .collect()
+    }
+
+    /// Tells all of them what a program has read. Whoever does not know the file does nothing.
+    pub(crate) fn note(&self, note: Note) {
+        for device in self.lock().values() {
+            let _ = device.messages.try_send(Message::Note(note));
+        }
+    }
+
+    /// The thread of a device, started if it is new. Memory is for all together: when one more comes,
+    /// those that are there begin again with less. It costs what was prefetched for them, once.
+    pub(crate) fn of(&self, index: usize) -> Option<SyncSender<Message>> {
+        let mut devices = self.lock();
+        if let Some(device) = devices.get(&index) {
+            return Some(device.messages.clone());
+        }
+        if devices.len() >= DEVICES_MAX {
+            return None;
+        }
+        let share = self.settings.engine.memory_bytes / (devices.len() as u64 + 1);
+        let start = |index: usize| {
+            let started = self.start(index, share);
+            if let Err(error) = &started {
+                say!("headlong: no help for files on device {index}: {error}");
+            }
+            started.ok()
+        };
+        let device = start(index)?;
+        let messages = device.messages.clone();
+        let others: Vec<usize> = devices.keys().copied().collect();
+        devices.clear();
+        let others = others.into_iter().map(|other| (other, start(other)));
+        devices.extend(others.filter_map(|(other, device)| Some((other, device?))));
+        devices.insert(index, device);
+        Some(messages)
+    }
+
+    fn start(&self, index: usize, memory_bytes: u64) -> io::Result<Running> {
+        let info = self.places.devices().into_iter().nth(index);
+        let info = info.ok_or(io::ErrorKind::NotFound)?;
+        let mut engine = self.settings.engine.for_device(info.rotates());
+        engine.memory_bytes = memory_bytes;
+        // Programs count by the clock on the wall.
+        let stays = Duration::from_millis(ANSWERED_MS) + COMES_WITHIN;
+        engine.sent_stays = stays.times(self.settings.time_scale.into());
+        let request_bytes = info.request_bytes_max.unwrap_or(engine.request_bytes_max);
+        let how = How {
+            piece_bytes: engine.piece_bytes,
+            request_bytes: request_bytes.clamp(engine.piece_bytes, 16 * MIB),
+        };
+        // Pages of the cache lie anywhere, so that each may be a segment of its own.
+        let segments = info.request_segments_max.unwrap_or(u64::MAX);
+        let of_pages = segments.saturating_mul(rustix::param::page_size() as u64);
+        engine.request_bytes_max = request_bytes.min(of_pages);
+        let count = match self.settings.mode {
+            Mode::Serialize => 1,
+            Mode::Full | Mode::Track => engine.outstanding_reads_max,
+        };
+        let (sender, messages) = sync_channel(MESSAGES_MAX);
+        let shard = Shard::new(engine).map_err(|error: ConfigError| io::Error::other(error))?;
+        let done = sender.clone();
+        let readers = Readers::start(&info.name, count, how, move |what| {
+            let _ = done.send(Message::Done(what));
+        })?;
+        let describe = self.describer(&sender)?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let start = Start {
+            is_over: Arc::clone(&is_over),
+            name: info.name.clone(),
+            mode: self.settings.mode,
+            keep_open: self.settings.keep_open,
+            time_scale: self.settings.time_scale,
+            shard,
+            readers,
+            describe,
+            counters: Arc::clone(&self.counters),
+        };
+        let thread = DeviceThread::new(start);
+        std::thread::Builder::new()
+            .name(format!("disk-{}", info.name))
+            .spawn(move || thread.run(&messages))?;
+        Ok(Running {
+            messages: sender,
+            is_over,
+        })
+    }
+
+    /// Threads that ask the file system what files are one of and where they lie, which waits for the
+    /// disk: where hundreds of titles are begun at once, each waits for a few blocks.
+    fn describer(&self, device: &SyncSender<Message>) -> io::Result<Describe> {
+        let (files, asked) = channel::<Question>();
+        let asked = Arc::new(Mutex::new(asked));
+        let with_chunks = self.settings.mode == Mode::Full && self.settings.chunk_files_ahead;
+        let follows = with_chunks.then(|| Arc::new(headlong_walk::Follows::default()));
+        for _ in 0..DESCRIBERS {
+            let (places, device) = (Arc::clone(&self.places), device.clone());
+            let (asked, follows) = (Arc::clone(&asked), follows.clone());
+            let next = move || asked.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            std::thread::Builder::new()
+                .name("describe".to_owned())
+                .spawn(move || {
+                    while let Ok(question) = next() {
+                        let found = question.answer(&places, follows.as_deref());
+                        if device.send(Message::Found(found)).is_err() {
+                            return;
+                        }
+                    }
+                })?;
+        }
+        Ok(Box::new(move |question| {
+            let _ = files.send(question);
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Devices> {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

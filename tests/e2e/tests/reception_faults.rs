@@ -1,0 +1,77 @@
+//! A reception that is asked about files on no disk, or that may open no more: what it says, and what
+//! others notice.
+
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use headlong_e2e_tests::eventually;
+use headlong_e2e_tests::preload::asking::{
+    ASK, GO_ON, LEAVE_ALONE, READY, answer, asked, connected, say,
+};
+use headlong_e2e_tests::preload::{Reception, cool};
+use headlong_testkit::{Scratch, pattern};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+const SIZE: u64 = 1_000_001;
+
+#[test]
+fn files_without_a_disk_are_left_alone_and_take_no_memory_from_disks() {
+    let scratch = Scratch::new("reception-faults").expect("a folder");
+    let socket = scratch.path().join("socket");
+    let reception = Reception::start(&socket);
+    let memory = memfd_create("test", MemfdFlags::CLOEXEC).expect("made");
+    ftruncate(&memory, SIZE).expect("grown");
+    assert_eq!(asked(&socket, &memory), Some(LEAVE_ALONE));
+    let status = reception.status();
+    assert_eq!(status["devices"], serde_json::json!([]), "{status}");
+}
+
+#[test]
+fn a_reception_that_may_open_no_more_lets_programs_go_on_and_does_not_spin() {
+    const DESCRIPTORS: u64 = 64;
+    let scratch = Scratch::new("reception-faults").expect("a folder");
+    let (socket, film) = (scratch.path().join("socket"), scratch.path().join("film"));
+    let reception = Reception::start(&socket);
+    pattern::write_file(&film, 1, SIZE).expect("written");
+    let id = i32::try_from(reception.id()).ok().and_then(Pid::from_raw);
+    let id = id.expect("an id");
+    let limit = Rlimit {
+        current: Some(DESCRIPTORS),
+        maximum: Some(DESCRIPTORS),
+    };
+    prlimit(Some(id), Resource::Nofile, limit).expect("limited");
+    let file = File::open(&film).expect("there");
+    let without_room = || {
+        let first = connected(&socket);
+        // More than it may have open; it keeps them for a second.
+        let silent: Vec<_> = (0..3 * DESCRIPTORS).map(|_| connected(&socket)).collect();
+        std::thread::sleep(Duration::from_millis(50));
+        say(&first, ASK, &file);
+        let answer = answer(&first);
+        assert_ne!(answer, Some(LEAVE_ALONE), "it would never be asked again");
+        (answer, silent)
+    };
+    let is_full = |(answer, _): &(Option<u16>, _)| *answer == Some(GO_ON);
+    let (_, silent) = eventually("no room", without_room, is_full);
+    let (begun, worked) = (Instant::now(), cpu_time(reception.id()));
+    std::thread::sleep(Duration::from_millis(800));
+    let worked = cpu_time(reception.id()).saturating_sub(worked);
+    assert!(worked * 2 < begun.elapsed(), "{worked:?}");
+    drop(silent);
+    cool(&film);
+    let helped = || asked(&socket, &file);
+    eventually("help", helped, |answer| *answer == Some(READY));
+}
+
+/// How long a process has kept processors.
+fn cpu_time(id: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("it is there");
+    let (_, fields) = stat.rsplit_once(") ").expect("a name");
+    let ticks = fields.split(' ').skip(11).take(2);
+    let ticks: u64 = ticks
+        .map(|ticks| ticks.parse::<u64>().expect("a number"))
+        .sum();
+    // A tick is a hundredth of a second on all machines.
+    Duration::from_millis(ticks * 10)
+}
