@@ -114,7 +114,7 @@ fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path)
         kernel.scheduler,
         kernel
             .max_sectors_kb
-            .map_or("as it is".to_owned(), |kb| kb.to_string()),
+            .map_or("the most".to_owned(), |kb| kb.to_string()),
         kernel.read_ahead_kb,
         experiment
             .memory

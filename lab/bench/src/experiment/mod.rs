@@ -114,7 +114,7 @@ pub struct Kernel {
     pub scheduler: String,
     /// `read_ahead_kb`: how far the page cache reads ahead.
     pub read_ahead_kb: u32,
-    /// `max_sectors_kb`: the largest request; as it is if `None`.
+    /// `max_sectors_kb`: the largest request; what the device takes if `None`.
     pub max_sectors_kb: Option<u32>,
 }
 
