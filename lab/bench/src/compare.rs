@@ -122,13 +122,49 @@ impl Compared {
             .collect()
     }
 
+    /// What has to be reached and has no ratio, so that nothing says whether it is: baselines and
+    /// workloads.
+    pub(crate) fn without_ratio<'e>(
+        &self,
+        experiment: &'e Experiment,
+    ) -> Vec<(&'e Baseline, &'e str)> {
+        let demands = |baseline: &'e Baseline| {
+            let workloads = baseline.at_least.keys();
+            workloads.map(move |workload| (baseline, workload.as_str()))
+        };
+        let demands = experiment.baselines.iter().flat_map(demands);
+        demands
+            .filter(|(baseline, workload)| self.ratio(baseline, workload).is_none())
+            .collect()
+    }
+
+    /// Whether rates of both sides were looked for, found or not.
+    pub(crate) fn were_looked_for(&self, baseline: &Baseline, workload: &str) -> bool {
+        let was = |server: &String| self.of(workload, server).next().is_some();
+        was(&baseline.subject) && baseline.servers.iter().any(was)
+    }
+
+    /// Rates of two servers in the repeats in which both have one. Runs of one repeat have the same
+    /// seeds on both sides.
+    fn pairs(&self, workload: &str, first: &str, second: &str) -> (Vec<f64>, Vec<f64>) {
+        let found = |server| {
+            let limits = self.of(workload, server);
+            limits.filter_map(|limit| Some((limit.repeat, limit.found.rate?)))
+        };
+        let pair = |(repeat, rate)| {
+            let other = found(second).find(|(other, _)| *other == repeat);
+            other.map(|(_, other)| (rate, other))
+        };
+        found(first).filter_map(pair).unzip()
+    }
+
     fn ratio(&self, baseline: &Baseline, workload: &str) -> Option<Ratio> {
         let subject = self.rates(workload, &baseline.subject)?;
         let measured = baseline.servers.iter();
         let measured = measured.filter_map(|name| Some((name, self.rates(workload, name)?)));
         let (best, rates) = measured.max_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean))?;
-        // Runs of one repeat have the same seeds on both sides.
-        let compared = Comparison::of_pairs(&subject.rates, &rates.rates, USUAL_CONFIDENCE).ok();
+        let (ours, theirs) = self.pairs(workload, &baseline.subject, best);
+        let compared = Comparison::of_pairs(&ours, &theirs, USUAL_CONFIDENCE).ok();
         let is_bound = baseline.servers.iter().any(|server| {
             self.of(workload, server)
                 .any(|limit| limit.found.is_machine_limited())
@@ -154,6 +190,7 @@ mod tests {
     use super::*;
     use crate::experiment::Cell;
     use crate::record::{OutcomeName, Records, RunRecord};
+    use crate::search::Found;
 
     const MIB: f64 = 1_048_576.0;
     const TEXT: &str = r#"
@@ -276,6 +313,68 @@ at_least = { sd = 2.4 }
             compared
                 .of("sd", "fast")
                 .all(|limit| limit.machine.is_some())
+        );
+    }
+
+    /// What a server's searches found, repeat by repeat.
+    fn limits(server: &str, rates: &[Option<f64>]) -> Vec<Limit> {
+        let limit = |(repeat, rate): (u32, &Option<f64>)| Limit {
+            workload: "sd".into(),
+            server: server.into(),
+            repeat,
+            found: Found {
+                rate: *rate,
+                failed: Some(100.0),
+                refused: None,
+                is_settled: rate.is_some(),
+                probes: 3,
+            },
+            best: None,
+            failed: None,
+            machine: None,
+        };
+        (0..).zip(rates).map(limit).collect()
+    }
+
+    #[test]
+    fn rates_are_paired_by_their_repeat_and_not_by_their_place() {
+        let ratio = |fast: &[Option<f64>], slow: &[Option<f64>]| {
+            let limits = [limits("fast", fast), limits("slow", slow)].concat();
+            Compared { limits }.ratios(&experiment()).remove(0)
+        };
+        // Of three repeats each side lacks another one: one pair is none.
+        let one = ratio(
+            &[Some(70.0), None, Some(90.0)],
+            &[None, Some(20.0), Some(30.0)],
+        );
+        assert_eq!((one.ratio, one.interval), (3.2, None), "of the means");
+        let two = ratio(
+            &[Some(60.0), Some(80.0), Some(90.0)],
+            &[None, Some(20.0), Some(30.0)],
+        );
+        assert!((two.ratio - 12.0_f64.sqrt()).abs() < 1e-9, "{two:?}");
+        assert!(two.interval.is_some());
+    }
+
+    #[test]
+    fn what_must_be_reached_and_has_no_ratio_is_known() {
+        let experiment = experiment();
+        let lacking = |limits: Vec<Limit>| {
+            let compared = Compared { limits };
+            let lacking = compared.without_ratio(&experiment).into_iter();
+            let lacking = lacking.map(|(baseline, workload)| {
+                let looked_for = compared.were_looked_for(baseline, workload);
+                (baseline.name.as_str(), workload, looked_for)
+            });
+            lacking.collect::<Vec<_>>()
+        };
+        let fast = || limits("fast", &[Some(70.0)]);
+        let nothing = [fast(), limits("slow", &[None])].concat();
+        assert_eq!(lacking(nothing), [("best", "sd", true)]);
+        assert_eq!(lacking(fast()), [("best", "sd", false)]);
+        assert_eq!(
+            lacking([fast(), limits("slow", &[Some(20.0)])].concat()),
+            []
         );
     }
 
