@@ -164,8 +164,13 @@ pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
     let overrides = command.playing.overrides(&mut mistakes);
     let thresholds = command.output.thresholds(&mut mistakes);
     let target = Target::new(url);
-    if let Err(error @ TargetError::Url { .. }) = &target {
-        mistakes.push(error.to_string());
+    match &target {
+        Ok(target) => {
+            let misfit = settings.sources.misfit(target.address());
+            mistakes.extend(misfit.map(|misfit| format!("--source: {misfit}")));
+        }
+        Err(error @ TargetError::Url { .. }) => mistakes.push(error.to_string()),
+        Err(_) => {}
     }
     let trace = read_trace(file).map_err(|wrong| mistakes.extend(wrong));
     let trace = trace.ok().and_then(|trace| {

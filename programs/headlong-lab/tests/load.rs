@@ -214,6 +214,16 @@ fn all_mistakes_are_told_at_once_and_nothing_is_sent() {
 }
 
 #[test]
+fn viewers_have_no_addresses_of_ipv4_for_a_server_with_one_of_ipv6() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = trace(folder.path(), "/a", 1);
+    let output = load(&[&file, "http://[::1]:9/", "--source", "127.0.0.2"]);
+    assert_eq!(output.status.code(), Some(64));
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("--source: nothing gets"), "{stderr}");
+}
+
+#[test]
 fn a_server_that_is_not_there_ends_with_2() {
     let folder = tempfile::tempdir().expect("a folder");
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");

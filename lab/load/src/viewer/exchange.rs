@@ -201,8 +201,13 @@ impl Viewer {
                     self.arm(world, index, now);
                     false
                 }
-                Ok(Some(0)) | Err(_) => {
+                Ok(Some(0)) => {
                     self.closed(world, index, available);
+                    true
+                }
+                // A connection that was reset ends no reply, not even one without a length.
+                Err(_) => {
+                    self.broken(world, index, available);
                     true
                 }
                 Ok(Some(bytes)) => {
