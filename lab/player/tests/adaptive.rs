@@ -646,6 +646,28 @@ fn one_failure_too_many_ends_the_session() {
 }
 
 #[test]
+fn failures_far_apart_do_not_end_a_session_of_open_ended_requests() {
+    let open = Make {
+        shape: Shape::OpenEnded,
+        rule: Rule::Fixed(1),
+        start_rendition: 1,
+        retries: 2,
+        ..make()
+    };
+    // Little faster than the picture: one request would last, and none is whole before the last.
+    let mut net = Net::new(&[(0, 1_200)]);
+    let mut rig = Rig::new(plan(title(60), &[Act::Watch(seconds(120))], open));
+    for nth in 1..=5 {
+        net.play(&mut rig, at(nth * 15_000));
+        net.cut(&mut rig);
+    }
+    net.play(&mut rig, at(3_600_000));
+    assert_eq!(rig.end().end, CallEnd::Whole);
+    let ends = rig.ends();
+    assert_eq!(ends[..5], [CallEnd::Broken; 5], "{ends:?}");
+}
+
+#[test]
 fn a_viewer_whose_patience_ends_leaves() {
     let impatient = Make {
         patience: Some(seconds(5)),
