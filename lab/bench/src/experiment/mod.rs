@@ -22,6 +22,7 @@ pub use climb::Climb;
 pub use drive::DriveSpec;
 pub use flash::FlashTier;
 pub use headlong_settings::Mistakes;
+pub(crate) use workloads::specification;
 
 use std::collections::BTreeMap;
 
