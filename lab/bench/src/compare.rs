@@ -190,6 +190,7 @@ mod tests {
     use super::*;
     use crate::experiment::Cell;
     use crate::record::{OutcomeName, Records, RunRecord};
+    use crate::same_run::{of_run, settings};
     use crate::search::Found;
 
     const MIB: f64 = 1_048_576.0;
@@ -218,18 +219,23 @@ at_least = { sd = 2.4 }
 
     /// Servers whose limits are known.
     struct StandIn {
+        build: &'static str,
         runs: Vec<(String, f64, u64)>,
         refuse_above: f64,
         refused: u32,
     }
 
     impl Runner for &mut StandIn {
+        fn build(&self) -> &str {
+            self.build
+        }
+
         fn run(
             &mut self,
             cell: &Cell,
             rate: f64,
             seed: u64,
-            _: bool,
+            ends_at_failure: bool,
         ) -> Result<RunRecord, RigError> {
             self.runs.push((cell.server_name.clone(), rate, seed));
             let limit = match cell.server_name.as_str() {
@@ -244,13 +250,15 @@ at_least = { sd = 2.4 }
             };
             self.refused += u32::from(outcome == OutcomeName::Refused);
             let mut record = crate::record::tests::record(cell, rate, seed, outcome);
-            record.setup.experiment = crate::same_run::settings(&experiment(), cell);
+            let settings = settings(&experiment(), cell, self.build);
+            record.setup.experiment = of_run(settings, ends_at_failure);
             Ok(record)
         }
     }
 
     fn stand_in() -> StandIn {
         StandIn {
+            build: "1.0",
             runs: Vec::new(),
             refuse_above: 1e6,
             refused: 0,
@@ -390,5 +398,27 @@ at_least = { sd = 2.4 }
         for (one, other) in whole.limits.iter().zip(&again.limits) {
             assert_eq!(one.found, other.found);
         }
+        // Another build may serve more.
+        let mut newer = StandIn {
+            build: "1.1",
+            ..stand_in()
+        };
+        compared(&mut newer, Some(folder.path()));
+        assert_eq!(newer.runs, first.runs);
+        // A search ends a run that is lost; one that is made for its own sake goes on.
+        let (experiment, records) = (experiment(), Records::open(folder.path()));
+        let mut third = StandIn {
+            build: "1.1",
+            ..stand_in()
+        };
+        let records = Some(records.expect("a folder"));
+        let mut driver = SearchDriver::new(&experiment, &mut third, records, true, 1);
+        let (_, rate, seed) = newer.runs.first().expect("some").clone();
+        let cell = experiment.cell(Some("fast"), None).expect("there is one");
+        for ends_at_failure in [true, false] {
+            let made = driver.run(&cell, rate, seed, ends_at_failure);
+            made.expect("a stand-in does not fail");
+        }
+        assert_eq!(third.runs.len(), 1);
     }
 }

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::climb::Climbed;
 use crate::experiment::{Cell, Experiment};
-use crate::record::{OutcomeName, Records, RunRecord};
+use crate::record::{Key, OutcomeName, Records, RunRecord};
 use crate::rig::RigError;
-use crate::same_run::key;
+use crate::same_run::{key, of_run, settings};
 use crate::search::{Found, Probe, Search};
 use headlong_report::say;
 
@@ -23,6 +23,9 @@ const MIB: f64 = 1_048_576.0;
 
 /// Who makes runs: the bench, or a stand-in for it.
 pub trait Runner {
+    /// Names the build that makes them: a record of another one's run says nothing of this one's.
+    fn build(&self) -> &str;
+
     /// Makes one run at so many bytes of a second; with `ends_at_failure` it may end as soon as it
     /// is lost.
     ///
@@ -131,7 +134,7 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
         seed: u64,
         ends_at_failure: bool,
     ) -> Result<RunRecord, RigError> {
-        let key = key(self.experiment, cell, rate, seed);
+        let key = self.key(cell, rate, seed, ends_at_failure);
         let kept = self.records.as_ref().filter(|_| self.resumes);
         if let Some(record) = kept.and_then(|records| records.find(&key)) {
             self.progress.tell(&record, "from its record");
@@ -142,6 +145,11 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
             record = self.made(cell, rate, seed, ends_at_failure)?;
         }
         Ok(record)
+    }
+
+    fn key(&self, cell: &Cell, rate: f64, seed: u64, ends_at_failure: bool) -> Key {
+        let settings = settings(self.experiment, cell, self.runner.build());
+        key(cell, rate, seed, of_run(settings, ends_at_failure))
     }
 
     fn made(
@@ -156,7 +164,7 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
         self.progress.made += 1;
         self.progress.tell(&record, &seconds);
         if let Some(records) = &self.records {
-            let kept = records.keep(&key(self.experiment, cell, rate, seed), &record);
+            let kept = records.keep(&self.key(cell, rate, seed, ends_at_failure), &record);
             kept.map_err(|error| RigError::io(records.folder().display(), error))?;
         }
         Ok(record)

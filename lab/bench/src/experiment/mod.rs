@@ -22,7 +22,7 @@ pub use climb::Climb;
 pub use drive::DriveSpec;
 pub use flash::FlashTier;
 pub use headlong_settings::Mistakes;
-pub(crate) use workloads::specification;
+pub(crate) use workloads::{is_file, specification};
 
 use std::collections::BTreeMap;
 
