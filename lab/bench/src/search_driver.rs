@@ -15,8 +15,8 @@ use headlong_report::say;
 const SEEDS_PER_REPEAT: u64 = 1000;
 /// Of a run, besides the time its phases take: cold caches, starting, stopping.
 const RUN_OVERHEAD: Duration = Duration::from_secs(8);
-/// Runs of a search with a fair first guess, before any was made.
-const PROBES_GUESS: f64 = 5.0;
+/// Runs of a search with a fair first guess.
+const PROBES: f64 = 5.0;
 /// A run in virtual time, about.
 const VIRTUAL_RUN: Duration = Duration::from_secs(3);
 const MIB: f64 = 1_048_576.0;
@@ -241,6 +241,17 @@ impl<R: Runner> SearchDriver<'_, R> {
     }
 }
 
+/// How long a run takes, about.
+pub(crate) fn run_guess(experiment: &Experiment) -> Duration {
+    let phases = experiment.phases.whole().as_secs_f64();
+    Duration::from_secs_f64(phases / f64::from(experiment.time_scale)) + RUN_OVERHEAD
+}
+
+/// How many runs a search takes, about.
+pub(crate) fn runs_guess(experiment: &Experiment) -> f64 {
+    experiment.climb.map_or(PROBES, |_| 1.0)
+}
+
 /// What a person sees while it goes on.
 #[derive(Debug)]
 struct Progress {
@@ -254,15 +265,13 @@ struct Progress {
 
 impl Progress {
     fn new(experiment: &Experiment, searches: usize) -> Self {
-        let phases = experiment.phases.whole().as_secs_f64();
-        let run_guess = Duration::from_secs_f64(phases / f64::from(experiment.time_scale));
         Self {
             started: Instant::now(),
             searches,
             begun: 0,
             made: 0,
-            run_guess: run_guess + RUN_OVERHEAD,
-            runs_guess: experiment.climb.map_or(PROBES_GUESS, |_| 1.0),
+            run_guess: run_guess(experiment),
+            runs_guess: runs_guess(experiment),
         }
     }
 
