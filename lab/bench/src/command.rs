@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::slice;
 
-use headlong_report::Page;
+use headlong_report::{Page, say};
 use serde_json::json;
 
 use crate::compare::{Compared, compare};
@@ -61,6 +61,29 @@ impl Ending {
             .into_iter()
             .find(|ending| [self, other].contains(ending));
         found.unwrap_or(Self::Done)
+    }
+
+    /// Of searches and the ratios of what they found.
+    fn of_ratios(experiment: &Experiment, compared: &Compared, scope: Scope) -> Self {
+        let ratios = compared.ratios(experiment);
+        let mut ending = match ratios.iter().all(|ratio| ratio.holds()) {
+            true => Self::of_searches(&compared.limits),
+            false => Self::Missed,
+        };
+        for (baseline, workload) in compared.without_ratio(experiment) {
+            if scope == Scope::Part && !compared.were_looked_for(baseline, workload) {
+                continue;
+            }
+            // A ratio that is not there does not hold.
+            ending = ending.and(Self::Refused);
+            say!(
+                "under {workload}, no rate of {} or none of {} was found: what their ratio must be \
+                 is not known to hold",
+                baseline.subject,
+                baseline.name
+            );
+        }
+        ending
     }
 
     /// Of searches alone.
@@ -221,7 +244,7 @@ pub fn search(
     let limit = driver.search(cell, start, 0)?;
     let limits = vec![limit];
     let ending = Ending::of_searches(&limits);
-    finish(experiment, &Compared { limits }, options)?;
+    finish(experiment, &Compared { limits }, options, Scope::Part)?;
     Ok(ending)
 }
 
@@ -234,7 +257,16 @@ pub fn compare_all(experiment: &Experiment, options: &Options) -> Result<Ending,
     let searches = cells.len() * experiment.repeats as usize;
     let mut driver = options.driver(experiment, &cells, searches)?;
     let compared = compare(experiment, &mut driver)?;
-    finish(experiment, &compared, options)
+    finish(experiment, &compared, options, Scope::Whole)
+}
+
+/// How much of an experiment was to be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All that it compares.
+    Whole,
+    /// Some of it: nobody misses a ratio of which one side was left out.
+    Part,
 }
 
 /// Writes what was found everywhere it belongs, and says whether all ratios hold.
@@ -242,6 +274,7 @@ pub(crate) fn finish(
     experiment: &Experiment,
     compared: &Compared,
     options: &Options,
+    scope: Scope,
 ) -> Result<Ending, BenchError> {
     let page = comparison_page(experiment, compared, &options.command_line);
     page.write(&options.report())?;
@@ -252,11 +285,7 @@ pub(crate) fn finish(
         let page = options.report();
         tables(experiment, compared) + &format!("The page: {}\n", page.display())
     });
-    let ratios = compared.ratios(experiment);
-    Ok(match ratios.iter().all(|ratio| ratio.holds()) {
-        true => Ending::of_searches(&compared.limits),
-        false => Ending::Missed,
-    })
+    Ok(Ending::of_ratios(experiment, compared, scope))
 }
 
 /// What was found, as JSON.
@@ -324,6 +353,34 @@ mod tests {
             best: None,
             failed: None,
             machine: None,
+        }
+    }
+
+    #[test]
+    fn a_ratio_that_must_be_reached_and_is_not_there_is_not_reached() {
+        let text = "name = \"x\"\n[drive]\npreset = \"wd-red-wd10efrx\"\n\
+                    [files]\ncatalogue = \"youtube-sd\"\n[workload.sd]\npreset = \"youtube-sd\"\n\
+                    [server.a]\nkind = \"headlong\"\n[server.b]\nkind = \"nginx\"\n\
+                    [baseline.best]\nsubject = \"a\"\nservers = [\"b\"]\nat_least = { sd = 2 }\n";
+        let experiment = Experiment::from_text(Path::new("x.toml"), text, false).expect("right");
+        let of = |server: &str, rate| Limit {
+            server: server.into(),
+            ..limit(rate, None, true)
+        };
+        let both = |a, b| vec![of("a", a), of("b", b)];
+        let (whole, part) = (Scope::Whole, Scope::Part);
+        let cases = [
+            (both(Some(5.0), Some(2.0)), whole, Ending::Done),
+            (both(Some(3.0), Some(2.0)), whole, Ending::Missed),
+            (both(Some(5.0), None), whole, Ending::Refused),
+            (both(None, Some(2.0)), part, Ending::Refused),
+            (vec![of("a", Some(5.0))], whole, Ending::Refused),
+            (vec![of("a", Some(5.0))], part, Ending::Done),
+        ];
+        for (limits, scope, ending) in cases {
+            let compared = Compared { limits };
+            let found = Ending::of_ratios(&experiment, &compared, scope);
+            assert_eq!(found, ending, "{scope:?} {compared:?}");
         }
     }
 

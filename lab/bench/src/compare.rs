@@ -122,13 +122,49 @@ impl Compared {
             .collect()
     }
 
+    /// What has to be reached and has no ratio, so that nothing says whether it is: baselines and
+    /// workloads.
+    pub(crate) fn without_ratio<'e>(
+        &self,
+        experiment: &'e Experiment,
+    ) -> Vec<(&'e Baseline, &'e str)> {
+        let demands = |baseline: &'e Baseline| {
+            let workloads = baseline.at_least.keys();
+            workloads.map(move |workload| (baseline, workload.as_str()))
+        };
+        let demands = experiment.baselines.iter().flat_map(demands);
+        demands
+            .filter(|(baseline, workload)| self.ratio(baseline, workload).is_none())
+            .collect()
+    }
+
+    /// Whether rates of both sides were looked for, found or not.
+    pub(crate) fn were_looked_for(&self, baseline: &Baseline, workload: &str) -> bool {
+        let was = |server: &String| self.of(workload, server).next().is_some();
+        was(&baseline.subject) && baseline.servers.iter().any(was)
+    }
+
+    /// Rates of two servers in the repeats in which both have one. Runs of one repeat have the same
+    /// seeds on both sides.
+    fn pairs(&self, workload: &str, first: &str, second: &str) -> (Vec<f64>, Vec<f64>) {
+        let found = |server| {
+            let limits = self.of(workload, server);
+            limits.filter_map(|limit| Some((limit.repeat, limit.found.rate?)))
+        };
+        let pair = |(repeat, rate)| {
+            let other = found(second).find(|(other, _)| *other == repeat);
+            other.map(|(_, other)| (rate, other))
+        };
+        found(first).filter_map(pair).unzip()
+    }
+
     fn ratio(&self, baseline: &Baseline, workload: &str) -> Option<Ratio> {
         let subject = self.rates(workload, &baseline.subject)?;
         let measured = baseline.servers.iter();
         let measured = measured.filter_map(|name| Some((name, self.rates(workload, name)?)));
         let (best, rates) = measured.max_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean))?;
-        // Runs of one repeat have the same seeds on both sides.
-        let compared = Comparison::of_pairs(&subject.rates, &rates.rates, USUAL_CONFIDENCE).ok();
+        let (ours, theirs) = self.pairs(workload, &baseline.subject, best);
+        let compared = Comparison::of_pairs(&ours, &theirs, USUAL_CONFIDENCE).ok();
         let is_bound = baseline.servers.iter().any(|server| {
             self.of(workload, server)
                 .any(|limit| limit.found.is_machine_limited())
@@ -154,6 +190,8 @@ mod tests {
     use super::*;
     use crate::experiment::Cell;
     use crate::record::{OutcomeName, Records, RunRecord};
+    use crate::same_run::{of_run, settings};
+    use crate::search::Found;
 
     const MIB: f64 = 1_048_576.0;
     const TEXT: &str = r#"
@@ -181,18 +219,23 @@ at_least = { sd = 2.4 }
 
     /// Servers whose limits are known.
     struct StandIn {
+        build: &'static str,
         runs: Vec<(String, f64, u64)>,
         refuse_above: f64,
         refused: u32,
     }
 
     impl Runner for &mut StandIn {
+        fn build(&self) -> &str {
+            self.build
+        }
+
         fn run(
             &mut self,
             cell: &Cell,
             rate: f64,
             seed: u64,
-            _: bool,
+            ends_at_failure: bool,
         ) -> Result<RunRecord, RigError> {
             self.runs.push((cell.server_name.clone(), rate, seed));
             let limit = match cell.server_name.as_str() {
@@ -207,13 +250,15 @@ at_least = { sd = 2.4 }
             };
             self.refused += u32::from(outcome == OutcomeName::Refused);
             let mut record = crate::record::tests::record(cell, rate, seed, outcome);
-            record.setup.experiment = crate::same_run::settings(&experiment(), cell);
+            let settings = settings(&experiment(), cell, self.build);
+            record.setup.experiment = of_run(settings, ends_at_failure);
             Ok(record)
         }
     }
 
     fn stand_in() -> StandIn {
         StandIn {
+            build: "1.0",
             runs: Vec::new(),
             refuse_above: 1e6,
             refused: 0,
@@ -279,6 +324,68 @@ at_least = { sd = 2.4 }
         );
     }
 
+    /// What a server's searches found, repeat by repeat.
+    fn limits(server: &str, rates: &[Option<f64>]) -> Vec<Limit> {
+        let limit = |(repeat, rate): (u32, &Option<f64>)| Limit {
+            workload: "sd".into(),
+            server: server.into(),
+            repeat,
+            found: Found {
+                rate: *rate,
+                failed: Some(100.0),
+                refused: None,
+                is_settled: rate.is_some(),
+                probes: 3,
+            },
+            best: None,
+            failed: None,
+            machine: None,
+        };
+        (0..).zip(rates).map(limit).collect()
+    }
+
+    #[test]
+    fn rates_are_paired_by_their_repeat_and_not_by_their_place() {
+        let ratio = |fast: &[Option<f64>], slow: &[Option<f64>]| {
+            let limits = [limits("fast", fast), limits("slow", slow)].concat();
+            Compared { limits }.ratios(&experiment()).remove(0)
+        };
+        // Of three repeats each side lacks another one: one pair is none.
+        let one = ratio(
+            &[Some(70.0), None, Some(90.0)],
+            &[None, Some(20.0), Some(30.0)],
+        );
+        assert_eq!((one.ratio, one.interval), (3.2, None), "of the means");
+        let two = ratio(
+            &[Some(60.0), Some(80.0), Some(90.0)],
+            &[None, Some(20.0), Some(30.0)],
+        );
+        assert!((two.ratio - 12.0_f64.sqrt()).abs() < 1e-9, "{two:?}");
+        assert!(two.interval.is_some());
+    }
+
+    #[test]
+    fn what_must_be_reached_and_has_no_ratio_is_known() {
+        let experiment = experiment();
+        let lacking = |limits: Vec<Limit>| {
+            let compared = Compared { limits };
+            let lacking = compared.without_ratio(&experiment).into_iter();
+            let lacking = lacking.map(|(baseline, workload)| {
+                let looked_for = compared.were_looked_for(baseline, workload);
+                (baseline.name.as_str(), workload, looked_for)
+            });
+            lacking.collect::<Vec<_>>()
+        };
+        let fast = || limits("fast", &[Some(70.0)]);
+        let nothing = [fast(), limits("slow", &[None])].concat();
+        assert_eq!(lacking(nothing), [("best", "sd", true)]);
+        assert_eq!(lacking(fast()), [("best", "sd", false)]);
+        assert_eq!(
+            lacking([fast(), limits("slow", &[Some(20.0)])].concat()),
+            []
+        );
+    }
+
     #[test]
     fn what_was_measured_before_is_not_measured_again() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -291,5 +398,27 @@ at_least = { sd = 2.4 }
         for (one, other) in whole.limits.iter().zip(&again.limits) {
             assert_eq!(one.found, other.found);
         }
+        // Another build may serve more.
+        let mut newer = StandIn {
+            build: "1.1",
+            ..stand_in()
+        };
+        compared(&mut newer, Some(folder.path()));
+        assert_eq!(newer.runs, first.runs);
+        // A search ends a run that is lost; one that is made for its own sake goes on.
+        let (experiment, records) = (experiment(), Records::open(folder.path()));
+        let mut third = StandIn {
+            build: "1.1",
+            ..stand_in()
+        };
+        let records = Some(records.expect("a folder"));
+        let mut driver = SearchDriver::new(&experiment, &mut third, records, true, 1);
+        let (_, rate, seed) = newer.runs.first().expect("some").clone();
+        let cell = experiment.cell(Some("fast"), None).expect("there is one");
+        for ends_at_failure in [true, false] {
+            let made = driver.run(&cell, rate, seed, ends_at_failure);
+            made.expect("a stand-in does not fail");
+        }
+        assert_eq!(third.runs.len(), 1);
     }
 }

@@ -6,15 +6,12 @@ use std::path::Path;
 use crate::command_lines::{ADMIN_PORT, PORT, SSD_POINT, generate_words, load_words, stretches};
 use crate::experiment::{Cell, Experiment};
 use crate::rig::{Disk, DiskSetup, Holds, LINKED, SsdSetup, missing};
+use crate::search_driver::{run_guess, runs_guess};
 use crate::servers::{self, CacheSpace, Place, Pool, pool_launch};
 
 /// Stands for the folder of the bench, whose name is not known before it is made.
 const FOLDER: &str = "RUN";
 const MIB: f64 = 1_048_576.0;
-/// Runs of one search, about.
-const PROBES: f64 = 5.0;
-/// Seconds that a run takes besides its phases.
-const OVERHEAD_S: f64 = 8.0;
 
 /// Commands and files for each of these, and how long it would take; `searches` tells whether each
 /// is a search or one run.
@@ -33,11 +30,10 @@ pub fn plan(
     }
     let run_s = experiment.phases.whole().as_secs_f64() / f64::from(experiment.time_scale);
     let runs = match searches {
-        true if experiment.climb.is_some() => cells.len() as f64 * f64::from(experiment.repeats),
-        true => PROBES * cells.len() as f64 * f64::from(experiment.repeats),
+        true => runs_guess(experiment) * cells.len() as f64 * f64::from(experiment.repeats),
         false => cells.len() as f64,
     };
-    let minutes = runs * (run_s + OVERHEAD_S) / 60.0;
+    let minutes = runs * run_guess(experiment).as_secs_f64() / 60.0;
     let _ = writeln!(
         text,
         "# about {runs:.0} runs of {run_s:.0} s, {minutes:.0} min; filling a drive comes on top, once"
@@ -114,7 +110,7 @@ fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path)
         kernel.scheduler,
         kernel
             .max_sectors_kb
-            .map_or("as it is".to_owned(), |kb| kb.to_string()),
+            .map_or("the most".to_owned(), |kb| kb.to_string()),
         kernel.read_ahead_kb,
         experiment
             .memory

@@ -14,7 +14,7 @@ use crate::rig::{
     DiskSetup, Disks, Guard, Holds, Output, PrivateNetwork, Process, RigError, Ssd, SsdSetup,
     make_folder,
 };
-use crate::same_run::settings;
+use crate::same_run::{build, of_run, settings};
 use crate::search_driver::Runner;
 use crate::verdict::verdict;
 
@@ -27,6 +27,7 @@ pub struct Bench {
     headlong: PathBuf,
     store: PathBuf,
     version: String,
+    build: String,
     machine: Machine,
     /// The drives that are there, with what they hold and how many times faster than life they are.
     disks: Option<((DriveSpec, FileSet, u32), Disks)>,
@@ -51,6 +52,7 @@ impl Bench {
             headlong: headlong.to_path_buf(),
             store: store.to_path_buf(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            build: build(headlong).map_err(|error| RigError::io(headlong.display(), error))?,
             machine: Machine::this(),
             disks: None,
             network,
@@ -133,7 +135,10 @@ impl Bench {
             setup: Setup {
                 version: self.version.clone(),
                 machine: self.machine.clone(),
-                experiment: settings(&self.experiment, cell),
+                experiment: of_run(
+                    settings(&self.experiment, cell, &self.build),
+                    ends_at_failure,
+                ),
                 queue: queues.into_iter().next().ok_or(RigError::Stopping)?,
                 commands: attempt.commands,
                 files: attempt.files,
@@ -233,6 +238,10 @@ impl Bench {
 }
 
 impl Runner for Bench {
+    fn build(&self) -> &str {
+        &self.build
+    }
+
     /// A server that dies or a generator that lags is a run that is refused.
     fn run(
         &mut self,

@@ -1,24 +1,70 @@
 //! What makes two runs the same one, so that a record is taken for the run that would be made.
 
-use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::OnceLock;
 
-use crate::experiment::{Cell, Experiment};
+use serde_json::{Value, json};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::experiment::{Cell, Experiment, is_file};
 use crate::quality::Quality;
 use crate::record::Key;
 
-/// What makes two runs of an experiment the same one.
-pub(crate) fn key(experiment: &Experiment, cell: &Cell, rate: f64, seed: u64) -> Key {
+/// This program, even if its file was replaced since it was started.
+const OWN: &str = "/proc/self/exe";
+
+/// What makes two runs of an experiment the same one; `settings` is what [`of_run`] says.
+pub(crate) fn key(cell: &Cell, rate: f64, seed: u64, settings: Value) -> Key {
     Key {
         server: cell.server_name.clone(),
         workload: cell.workload_name.clone(),
         rate,
         seed,
-        experiment: settings(experiment, cell),
+        experiment: settings,
     }
 }
 
-/// Everything that decides a run but its rate and seed, as it stands in records.
-pub(crate) fn settings(experiment: &Experiment, cell: &Cell) -> Value {
+/// Names the build that makes real runs: this program, and the one that it starts. Two builds of
+/// one version may be as different as two versions.
+pub(crate) fn build(headlong: &Path) -> io::Result<String> {
+    let started = hash_of(headlong)?;
+    Ok(format!("{} {started}", own_build()))
+}
+
+/// Names the build that makes virtual runs.
+pub(crate) fn own_build() -> &'static str {
+    static BUILD: OnceLock<String> = OnceLock::new();
+    BUILD.get_or_init(|| {
+        // Linux always lets a process read its own program.
+        let hash = hash_of(Path::new(OWN)).unwrap_or_default();
+        format!("{} {hash}", env!("CARGO_PKG_VERSION"))
+    })
+}
+
+/// A name for what a file holds.
+fn hash_of(file: &Path) -> io::Result<String> {
+    let mut file = File::open(file)?;
+    let mut hash = Xxh3::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(format!("{:016x}", hash.digest())),
+            count => hash.update(&buffer[..count]),
+        }
+    }
+}
+
+/// What decides a run besides its rate and seed: those settings, and whether it may end as soon as
+/// it is lost. A run that did says nothing of what would have come after.
+pub(crate) fn of_run(mut settings: Value, ends_at_failure: bool) -> Value {
+    settings["ends_at_failure"] = json!(ends_at_failure);
+    settings
+}
+
+/// Everything that decides all runs of a pair by this build, as it stands in records.
+pub(crate) fn settings(experiment: &Experiment, cell: &Cell, build: &str) -> Value {
     let mut settings = json!({
         "drive": cell.workload.drive,
         "files": cell.files,
@@ -31,10 +77,22 @@ pub(crate) fn settings(experiment: &Experiment, cell: &Cell) -> Value {
         "measured_s": experiment.phases.measured.as_secs_f64(),
         "ramp_down_s": experiment.phases.ramp_down.as_secs_f64(),
         "failures_max": experiment.search.failures_max,
+        // A drive may be so late that a rate is off by half of this.
+        "resolution": experiment.search.resolution,
+        "build": build,
         "workload": cell.workload.preset,
         "set": cell.workload.set,
         "server": format!("{:?}", cell.server.kind),
     });
+    // Presets are part of the build; files may be edited.
+    for (key, name) in [
+        ("workload_hash", &cell.workload.preset),
+        ("catalogue_hash", &cell.files.catalogue),
+    ] {
+        if is_file(name) {
+            settings[key] = json!(hash_of(Path::new(name)).ok());
+        }
+    }
     if experiment.search.quality != Quality::default() {
         settings["quality"] = json!(experiment.search.quality);
     }
@@ -60,4 +118,50 @@ pub(crate) fn settings(experiment: &Experiment, cell: &Cell) -> Value {
         settings["reader"] = json!(cell.server.reader);
     }
     settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_other_texts_builds_and_resolutions_are_other_runs() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("own.toml");
+        std::fs::write(&file, "first").expect("written");
+        let text = format!(
+            "name = \"x\"\n[drive]\npreset = \"wd-red-wd10efrx\"\n[files]\ncatalogue = \"{0}\"\n\
+             [workload.own]\npreset = \"{0}\"\n[server.a]\nkind = \"nginx\"\n",
+            file.display()
+        );
+        let experiment = Experiment::from_text(Path::new("x.toml"), &text, false);
+        let mut experiment = experiment.expect("right");
+        let cell = experiment.cell(None, None).expect("one");
+        let first = settings(&experiment, &cell, "1.0 a");
+        assert_eq!(first, settings(&experiment, &cell, "1.0 a"));
+        assert_ne!(first, settings(&experiment, &cell, "1.0 b"));
+        assert_ne!(of_run(first.clone(), true), of_run(first.clone(), false));
+        std::fs::write(&file, "second").expect("written");
+        let second = settings(&experiment, &cell, "1.0 a");
+        for key in ["workload_hash", "catalogue_hash"] {
+            assert!(first[key].is_string() && first[key] != second[key], "{key}");
+        }
+        experiment.search.resolution *= 2.0;
+        assert_ne!(second, settings(&experiment, &cell, "1.0 a"));
+    }
+
+    #[test]
+    fn a_build_is_named_by_what_its_programs_hold() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join("headlong");
+        let named = |content: &[u8]| {
+            std::fs::write(&program, content).expect("written");
+            build(&program).expect("it is there")
+        };
+        let (one, two) = (named(b"one"), named(b"two"));
+        assert_ne!(one, two);
+        assert_eq!(one, named(b"one"));
+        assert!(one.starts_with(own_build()), "{one}");
+        assert!(build(&folder.path().join("nobody")).is_err());
+    }
 }

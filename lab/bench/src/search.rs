@@ -132,10 +132,14 @@ impl Search {
             failed: None,
             refused: None,
         };
+        // A confirmation that fails makes a rate the highest again that passed before.
+        let mut passed: Vec<(f64, R)> = Vec::new();
         loop {
             let probes = self.ahead(at_once);
             if probes.is_empty() {
                 searched.found = self.found();
+                passed.retain(|(rate, _)| searched.found.rate == Some(*rate));
+                searched.passed = passed.into_iter().map(|(_, run)| run).collect();
                 return Ok(searched);
             }
             for (probe, run) in probes.iter().zip(make(&probes)?) {
@@ -143,20 +147,13 @@ impl Search {
                     break;
                 }
                 let outcome = outcome(&run);
-                let before = self.bracket().rate;
                 self.record(*probe, outcome);
-                let now = self.bracket();
-                // A higher rate, or a confirmation that failed, takes those at the old rate away.
-                if now.rate != before {
-                    searched.passed.clear();
-                }
+                let lowest = self.bracket().failed;
                 match outcome {
-                    Outcome::Passed if now.rate == Some(probe.rate) => searched.passed.push(run),
-                    Outcome::Failed if now.failed == Some(probe.rate) => {
-                        searched.failed = Some(run);
-                    }
+                    Outcome::Passed => passed.push((probe.rate, run)),
+                    Outcome::Failed if lowest == Some(probe.rate) => searched.failed = Some(run),
+                    Outcome::Failed => {}
                     Outcome::Refused => searched.refused = Some(run),
-                    _ => {}
                 }
             }
         }
@@ -458,6 +455,32 @@ mod tests {
         let rates = one.passed.iter().map(|probe| Some(probe.rate));
         assert!(rates.into_iter().all(|rate| rate == one.found.rate));
         assert_eq!(one.failed.map(|probe| probe.rate), one.found.failed);
+    }
+
+    #[test]
+    fn a_rate_that_a_failed_confirmation_brings_back_shows_its_first_run_too() {
+        let rules = SearchRules {
+            resolution: 0.25,
+            confirm: 3,
+            ..rules()
+        };
+        // 10 and 12 pass; 12 does not a second time.
+        let outcome = |probe: &Probe| match (probe.rate / MIB, probe.seed_index) {
+            (rate, _) if rate > 12.1 => Outcome::Failed,
+            (rate, 1..) if rate > 11.0 => Outcome::Failed,
+            _ => Outcome::Passed,
+        };
+        let search = Search::new(10.0 * MIB, rules);
+        let made = search.run(1, |probes| Ok::<_, ()>(probes.to_vec()), outcome);
+        let made = made.expect("nothing fails");
+        let shown = made
+            .passed
+            .iter()
+            .map(|probe| (Some(probe.rate), probe.seed_index));
+        let rate = made.found.rate;
+        assert_eq!((rate.expect("a rate") / MIB).round(), 10.0);
+        assert_eq!(shown.collect::<Vec<_>>(), [(rate, 0), (rate, 1), (rate, 2)]);
+        assert_eq!(made.failed.map(|probe| probe.rate), made.found.failed);
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::climb::Climbed;
 use crate::experiment::{Cell, Experiment};
-use crate::record::{OutcomeName, Records, RunRecord};
+use crate::record::{Key, OutcomeName, Records, RunRecord};
 use crate::rig::RigError;
-use crate::same_run::key;
+use crate::same_run::{key, of_run, settings};
 use crate::search::{Found, Probe, Search};
 use headlong_report::say;
 
@@ -15,14 +15,17 @@ use headlong_report::say;
 const SEEDS_PER_REPEAT: u64 = 1000;
 /// Of a run, besides the time its phases take: cold caches, starting, stopping.
 const RUN_OVERHEAD: Duration = Duration::from_secs(8);
-/// Runs of a search with a fair first guess, before any was made.
-const PROBES_GUESS: f64 = 5.0;
+/// Runs of a search with a fair first guess.
+const PROBES: f64 = 5.0;
 /// A run in virtual time, about.
 const VIRTUAL_RUN: Duration = Duration::from_secs(3);
 const MIB: f64 = 1_048_576.0;
 
 /// Who makes runs: the bench, or a stand-in for it.
 pub trait Runner {
+    /// Names the build that makes them: a record of another one's run says nothing of this one's.
+    fn build(&self) -> &str;
+
     /// Makes one run at so many bytes of a second; with `ends_at_failure` it may end as soon as it
     /// is lost.
     ///
@@ -131,7 +134,7 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
         seed: u64,
         ends_at_failure: bool,
     ) -> Result<RunRecord, RigError> {
-        let key = key(self.experiment, cell, rate, seed);
+        let key = self.key(cell, rate, seed, ends_at_failure);
         let kept = self.records.as_ref().filter(|_| self.resumes);
         if let Some(record) = kept.and_then(|records| records.find(&key)) {
             self.progress.tell(&record, "from its record");
@@ -142,6 +145,11 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
             record = self.made(cell, rate, seed, ends_at_failure)?;
         }
         Ok(record)
+    }
+
+    fn key(&self, cell: &Cell, rate: f64, seed: u64, ends_at_failure: bool) -> Key {
+        let settings = settings(self.experiment, cell, self.runner.build());
+        key(cell, rate, seed, of_run(settings, ends_at_failure))
     }
 
     fn made(
@@ -156,7 +164,7 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
         self.progress.made += 1;
         self.progress.tell(&record, &seconds);
         if let Some(records) = &self.records {
-            let kept = records.keep(&key(self.experiment, cell, rate, seed), &record);
+            let kept = records.keep(&self.key(cell, rate, seed, ends_at_failure), &record);
             kept.map_err(|error| RigError::io(records.folder().display(), error))?;
         }
         Ok(record)
@@ -233,6 +241,17 @@ impl<R: Runner> SearchDriver<'_, R> {
     }
 }
 
+/// How long a run takes, about.
+pub(crate) fn run_guess(experiment: &Experiment) -> Duration {
+    let phases = experiment.phases.whole().as_secs_f64();
+    Duration::from_secs_f64(phases / f64::from(experiment.time_scale)) + RUN_OVERHEAD
+}
+
+/// How many runs a search takes, about.
+pub(crate) fn runs_guess(experiment: &Experiment) -> f64 {
+    experiment.climb.map_or(PROBES, |_| 1.0)
+}
+
 /// What a person sees while it goes on.
 #[derive(Debug)]
 struct Progress {
@@ -246,15 +265,13 @@ struct Progress {
 
 impl Progress {
     fn new(experiment: &Experiment, searches: usize) -> Self {
-        let phases = experiment.phases.whole().as_secs_f64();
-        let run_guess = Duration::from_secs_f64(phases / f64::from(experiment.time_scale));
         Self {
             started: Instant::now(),
             searches,
             begun: 0,
             made: 0,
-            run_guess: run_guess + RUN_OVERHEAD,
-            runs_guess: experiment.climb.map_or(PROBES_GUESS, |_| 1.0),
+            run_guess: run_guess(experiment),
+            runs_guess: runs_guess(experiment),
         }
     }
 

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 
 use headlong_units::Duration;
 
-use crate::command::{BenchError, Ending, Options, finish, tell_run};
+use crate::command::{BenchError, Ending, Options, Scope, finish, tell_run};
 use crate::compare::Compared;
 use crate::experiment::{Cell, Experiment};
 use crate::parallel::in_parallel;
@@ -80,7 +80,7 @@ pub fn simulate(
     options: &Options,
 ) -> Result<Ending, BenchError> {
     let compared = limits(experiment, cells, how, options)?;
-    finish(experiment, &compared, options)
+    finish(experiment, &compared, options, Scope::Part)
 }
 
 /// The limits of those that have a virtual form; the others are told of.

@@ -115,9 +115,10 @@ impl Run {
             Identity::Connection | Identity::None => settings.sources.shared(),
         };
         check_limits(sessions, target, &sources)?;
-        let ends = sessions
-            .iter()
-            .map(|session| session.arrival + schedule::longest(&session.plan));
+        let ends = sessions.iter().map(|session| {
+            let class = &trace.classes[session.class as usize];
+            session.arrival + schedule::longest(&session.plan, class)
+        });
         let latest_end = ends.max().unwrap_or_default() + settings.overtime;
         let arrival = |session: &Session| Instant(session.arrival.0);
         let last_arrival = sessions.last().map(arrival).unwrap_or_default();

@@ -56,11 +56,6 @@ impl Calls {
     }
 }
 
-/// Whether a session that ended like this has failed. A viewer who leaves of their own will has not.
-pub(crate) fn is_failure(end: CallEnd) -> bool {
-    !matches!(end, CallEnd::Whole | CallEnd::Abandoned)
-}
-
 /// What was seen of one network class, of sessions in the steady state alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ClassTally {
@@ -146,7 +141,7 @@ impl ClassTally {
 
     fn count_session(&mut self, end: &SessionEnd) {
         self.sessions += 1;
-        self.failed += u64::from(is_failure(end.end));
+        self.failed += u64::from(end.end.is_failure());
         if let Some(delay) = end.startup_delay {
             self.startup.record(delay);
         }
@@ -351,7 +346,7 @@ impl Recording {
 
     /// Counts a session of this class that has ended by itself.
     pub fn count_session(&mut self, class: usize, steady: bool, end: &SessionEnd) {
-        self.failed += u64::from(is_failure(end.end));
+        self.failed += u64::from(end.end.is_failure());
         if steady && let Some(class) = self.classes.get_mut(class) {
             class.count_session(end);
         }

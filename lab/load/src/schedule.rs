@@ -3,10 +3,9 @@
 
 use std::ops::Add;
 
-use headlong_player::{Act, Plan};
-use headlong_units::{Duration, Instant};
-use headlong_workload::Ramp;
-use headlong_workload::{Session, Trace};
+use headlong_player::{Act, Call, Plan};
+use headlong_units::{ByteRange, Duration, Instant};
+use headlong_workload::{NetworkClass, Ramp, Session, Trace};
 
 use crate::play_error::PlayError;
 use crate::settings::Settings;
@@ -69,14 +68,18 @@ pub(crate) fn shortest(plan: &Plan) -> Duration {
 }
 
 /// The longest that it should last: every call of a script takes as long as it may (those without a
-/// timeout no time), and an adaptive viewer waits three times as long as it watches.
-pub(crate) fn longest(plan: &Plan) -> Duration {
+/// timeout as long as their bytes take on the viewer's line), and an adaptive viewer waits three
+/// times as long as it watches.
+pub(crate) fn longest(plan: &Plan, class: &NetworkClass) -> Duration {
     let sum = |lengths: &mut dyn Iterator<Item = Duration>| lengths.fold(Duration::ZERO, Add::add);
     match plan {
         Plan::Script(script) => {
             let calls = script.calls.iter();
-            let timeouts = sum(&mut calls.clone().filter_map(|call| call.timeout));
-            shortest(plan) + timeouts + sum(&mut calls.filter_map(|call| call.think))
+            let lengths = calls.clone().map(|call| match call.timeout {
+                Some(timeout) => timeout,
+                None => on_the_line(call, class),
+            });
+            shortest(plan) + sum(&mut { lengths }) + sum(&mut calls.filter_map(|call| call.think))
         }
         Plan::Adaptive(plan) => {
             let acts = plan.acts.iter().map(|act| match act {
@@ -87,6 +90,18 @@ pub(crate) fn longest(plan: &Plan) -> Duration {
             sum(&mut { acts }).times(4)
         }
     }
+}
+
+/// How long a call takes on its viewer's line alone: its bytes, as far as they are known, and the
+/// way there and back, twice for a new connection.
+fn on_the_line(call: &Call, class: &NetworkClass) -> Duration {
+    let range = call.range.filter(|range| range.end < u64::MAX);
+    let bytes = call.expected_bytes.or(range.map(ByteRange::len));
+    // At a rate of 0 nothing gets through, and nobody is to wait for it.
+    let rate = class.bandwidth.filter(|rate| rate.0 > 0);
+    let transfer = rate.zip(bytes);
+    let transfer = transfer.map_or(Duration::ZERO, |(rate, bytes)| rate.time_for(bytes));
+    transfer + class.delay.times(4)
 }
 
 /// The most connections that a plan needs at once.
@@ -174,7 +189,8 @@ pub(crate) fn connections_min(sessions: &[Session]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headlong_player::{Call, ObjectId, Script};
+    use headlong_player::{ObjectId, Script};
+    use headlong_units::BitRate;
 
     /// One session every ten seconds, with two calls `pace` seconds apart.
     fn sessions(count: u64, pace: u64) -> Vec<Session> {
@@ -283,6 +299,36 @@ mod tests {
     fn a_session_lasts_at_least_its_paces_and_at_most_its_timeouts_too() {
         let session = &sessions(1, 15)[0];
         assert_eq!(shortest(&session.plan), Duration::from_secs(15));
-        assert_eq!(longest(&session.plan), Duration::from_secs(45));
+        let class = NetworkClass::unlimited();
+        assert_eq!(longest(&session.plan, &class), Duration::from_secs(45));
+    }
+
+    #[test]
+    fn a_call_without_a_timeout_lasts_as_long_as_its_bytes_on_the_line() {
+        let gigabyte = |expected_bytes, range| Call {
+            object: ObjectId(0),
+            range,
+            expected_bytes,
+            timeout: None,
+            pace: None,
+            think: None,
+            with_previous: false,
+        };
+        let slow = NetworkClass {
+            bandwidth: Some(BitRate::from_kbps(8_000)),
+            delay: Duration::from_millis(50),
+            ..NetworkClass::unlimited()
+        };
+        let range = ByteRange::new(0, 1_000_000_000);
+        let open = ByteRange::new(0, u64::MAX);
+        for (call, millis) in [
+            (gigabyte(Some(1_000_000_000), None), 1_000_200),
+            (gigabyte(None, Some(range)), 1_000_200),
+            (gigabyte(Some(1_000_000_000), Some(open)), 1_000_200),
+            (gigabyte(None, Some(open)), 200),
+        ] {
+            let plan = Plan::Script(Script::new(vec![call]));
+            assert_eq!(longest(&plan, &slow), Duration::from_millis(millis));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! How a trace is to be played.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use headlong_units::Duration;
 use headlong_workload::Ramp;
@@ -124,6 +124,18 @@ impl Sources {
         }
     }
 
+    /// What is wrong with them for a server at this address, if something is: no connection would
+    /// come about, and each would count as the server's failure.
+    pub fn misfit(&self, server: SocketAddr) -> Option<String> {
+        let are_named = matches!(self, Self::These(addresses) if !addresses.is_empty());
+        (are_named && server.is_ipv6()).then(|| {
+            format!(
+                "nothing gets from an address of IPv4 to {server}; write `kernel`, or a URL whose \
+                 host has an address of IPv4"
+            )
+        })
+    }
+
     /// How many different ones there are.
     pub(crate) fn count(&self, server_is_loopback: bool) -> u64 {
         match self {
@@ -154,6 +166,22 @@ mod tests {
         for text in ["300", "many sessions", "-1s", ""] {
             let error = parse_ramp(text).expect_err(text);
             assert!(error.contains("500sessions"), "{error}");
+        }
+    }
+
+    #[test]
+    fn named_addresses_are_no_good_for_a_server_with_one_of_ipv6() {
+        let named = Sources::These(vec![Ipv4Addr::LOCALHOST]);
+        let misfit = |sources: &Sources, server: &str| {
+            let server = server.parse().expect("an address");
+            sources.misfit(server)
+        };
+        let told = misfit(&named, "[::1]:80").expect("a mistake");
+        assert!(told.contains("[::1]:80"), "{told}");
+        assert!(misfit(&named, "[::ffff:127.0.0.1]:80").is_some());
+        assert_eq!(misfit(&named, "127.0.0.1:80"), None);
+        for sources in [Sources::PerSession, Sources::Kernel] {
+            assert_eq!(misfit(&sources, "[::1]:80"), None);
         }
     }
 

@@ -12,7 +12,7 @@ use rustix::fd::OwnedFd;
 use crate::clock::Clock;
 use crate::connection::Asked;
 use crate::line::{LineKind, SLICE_BYTES_MAX};
-use crate::recording::{FailureTold, Interval, Recording, is_failure};
+use crate::recording::{FailureTold, Interval, Recording};
 use crate::settings::Sources;
 use crate::target::{Target, Told};
 use crate::timers::Timers;
@@ -160,7 +160,7 @@ impl World {
     /// Counts a session that has ended by itself.
     pub(crate) fn count_session(&mut self, class: u32, steady: bool, end: &SessionEnd) {
         self.recording.count_session(class as usize, steady, end);
-        self.interval.failures += u64::from(is_failure(end.end));
+        self.interval.failures += u64::from(end.end.is_failure());
     }
 
     /// Keeps a failed call to be told.

@@ -162,6 +162,14 @@ fn every_bad_reply_has_its_name() {
     };
     assert_eq!(ended("ok/000001.bin", larger).0, "wrong");
     assert_eq!(ended("until-close/000001.bin", call(0)).0, "whole");
+    // A reply without a length is over when the connection is, unless that was reset.
+    let unknown = Call {
+        expected_bytes: None,
+        ..range(0, 0, 1000)
+    };
+    let end = |object| ended(object, unknown.clone()).0;
+    assert_eq!(end("until-close/000001.bin"), "whole");
+    assert_eq!(end("reset/000001.bin"), "broken");
 }
 
 #[test]

@@ -65,6 +65,12 @@ pub enum CallEnd {
 }
 
 impl CallEnd {
+    /// Whether a viewer did not get what it asked for. One who leaves of its own will has not
+    /// failed.
+    pub const fn is_failure(self) -> bool {
+        !matches!(self, Self::Whole | Self::Abandoned)
+    }
+
     /// Its name in results.
     pub const fn name(self) -> &'static str {
         match self {

@@ -312,7 +312,7 @@ impl Measure {
             return;
         }
         self.sessions_steady += 1;
-        self.sessions_steady_failed += u64::from(is_failure(end.end));
+        self.sessions_steady_failed += u64::from(end.end.is_failure());
         self.viewing[class as usize].count(end);
     }
 
@@ -343,7 +343,7 @@ impl Measure {
         }
         if record.ended < self.window.from {
             self.ramp_up.calls.count(record);
-            if is_failure(record.end) {
+            if record.end.is_failure() {
                 self.ramp_up.failed_last = Some(record.ended);
             }
         }
@@ -359,7 +359,7 @@ impl Measure {
         if record.end == CallEnd::Whole {
             let took = record.ended.since(record.sent);
             self.response_times[class as usize].add(took);
-        } else if is_failure(record.end) {
+        } else if record.end.is_failure() {
             self.failures_by_class[class as usize] += 1;
         }
     }
@@ -420,9 +420,4 @@ impl Measure {
         });
         self.waits = server.take_waits();
     }
-}
-
-/// Whether a viewer did not get what it asked for.
-pub(crate) fn is_failure(end: CallEnd) -> bool {
-    !matches!(end, CallEnd::Whole | CallEnd::Abandoned)
 }

@@ -18,7 +18,7 @@ use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 use crate::event_queue::EventQueue;
 use crate::layout::{File, Ground, Layout};
 use crate::link::Link;
-use crate::measure::{Measure, is_failure};
+use crate::measure::Measure;
 use crate::origin::Origin;
 use crate::series::LOOK_INTERVAL;
 use crate::setup::{ServerKind, Setup, SetupError};
@@ -454,7 +454,7 @@ impl<'a> World<'a> {
             let place = visit.open.iter().position(|(call, _)| *call == record.call);
             let disk = place.map_or(0, |place| visit.open.remove(place).1);
             visit.asked.retain(|(call, _)| *call != record.call);
-            failed |= is_failure(record.end);
+            failed |= record.end.is_failure();
             self.measure.call_ended(number, class, disk, &record);
         }
         if is_over {
@@ -477,7 +477,7 @@ impl<'a> World<'a> {
     fn session_ended(&mut self, class: u32, arrived: Instant, end: &SessionEnd) {
         let is_steady = self.setup.window.contains(arrived);
         self.measure.session_ended(class, is_steady, end);
-        self.stopped |= is_steady && is_failure(end.end) && self.setup.stops_at_failed_session;
+        self.stopped |= is_steady && end.end.is_failure() && self.setup.stops_at_failed_session;
     }
 
     /// The measured part is over.

@@ -224,7 +224,11 @@ impl Actuator {
     pub(crate) fn switch_timing(&self, is_timed: bool) {
         self.change(|state, now| {
             state.is_timed = is_timed;
-            state.queue.handle_timeout(now);
+            match is_timed {
+                // What a hang held meanwhile is the drive's from now on.
+                true => state.queue.admit(now),
+                false => state.queue.handle_timeout(now),
+            }
         });
     }
 

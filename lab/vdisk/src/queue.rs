@@ -74,13 +74,25 @@ impl<J> DriveQueue<J> {
     pub(crate) fn handle_request(&mut self, now: Instant, request: Request, job: J) {
         self.handle_timeout(now);
         self.waiting.push_back((request, job));
-        self.told = self.pace.drive(now).max(self.told);
-        self.settle(self.told);
+        self.enter(now);
     }
 
-    /// A request that waits although the drive may have room, until [`Self::release`].
+    /// A request that waits although the drive may have room, until [`Self::admit`] or
+    /// [`Self::release`].
     pub(crate) fn hold(&mut self, request: Request, job: J) {
         self.waiting.push_back((request, job));
+    }
+
+    /// What was held goes to the drive: nothing else may come that would take it along.
+    pub(crate) fn admit(&mut self, now: Instant) {
+        self.handle_timeout(now);
+        self.enter(now);
+    }
+
+    /// The drive gets what it has room for.
+    fn enter(&mut self, now: Instant) {
+        self.told = self.pace.drive(now).max(self.told);
+        self.settle(self.told);
     }
 
     /// Time passed.
@@ -345,6 +357,22 @@ mod tests {
         assert_eq!(queue.poll_timeout(), Some(Instant(410 * MS)));
         queue.handle_timeout(Instant(500 * MS));
         assert_eq!(ends(&mut queue), [(1, 410)]);
+    }
+
+    #[test]
+    fn what_was_held_goes_to_the_drive_once_it_is_admitted_even_into_a_hang() {
+        let mut queue = queue(None);
+        queue.change_pace(Instant(0), 1.0, true);
+        queue.hold(request(0), 1);
+        queue.admit(Instant(4 * MS));
+        queue.handle_timeout(Instant(100 * MS));
+        assert_eq!(ends(&mut queue), []);
+        queue.change_pace(Instant(100 * MS), 1.0, false);
+        assert_eq!(queue.poll_timeout(), Some(Instant(110 * MS)));
+        queue.hold(request(0), 2);
+        queue.admit(Instant(104 * MS));
+        queue.handle_timeout(Instant(500 * MS));
+        assert_eq!(ends(&mut queue), [(1, 110), (2, 120)]);
     }
 
     #[test]

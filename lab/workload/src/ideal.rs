@@ -9,7 +9,7 @@
 
 use alloc::collections::VecDeque;
 
-use headlong_player::{CallEnd, CallId, Command, ObjectId, Plan, Player, SessionEnd, TransportEnd};
+use headlong_player::{CallId, Command, ObjectId, Plan, Player, SessionEnd, TransportEnd};
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use crate::NetworkClass;
@@ -83,8 +83,7 @@ pub(crate) fn watch(plan: &Plan, class: &NetworkClass, sent: &mut dyn FnMut(Sent
             line.obey(now, command, sent);
         }
         while let Some(record) = player.poll_record() {
-            let has_failed = !matches!(record.end, CallEnd::Whole | CallEnd::Abandoned);
-            calls_failed += u64::from(has_failed);
+            calls_failed += u64::from(record.end.is_failure());
         }
         if player.end().is_some() {
             break;

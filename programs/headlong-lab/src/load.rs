@@ -3,8 +3,6 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::Sender;
-use std::thread::JoinHandle;
 
 use headlong_load::{
     Glance, Live, PlayError, Recording, Settings, Sources, Target, TargetError, Threshold,
@@ -19,7 +17,7 @@ use headlong_workload::trace::with_arrivals;
 
 use crate::mistake::{Mistakes, inputs_are_kept};
 use crate::output::print;
-use crate::records::Records;
+use crate::records::{Records, RecordsThread};
 use crate::stop::stop_on_signals;
 use crate::trace_file::read_trace;
 use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
@@ -164,8 +162,13 @@ pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
     let overrides = command.playing.overrides(&mut mistakes);
     let thresholds = command.output.thresholds(&mut mistakes);
     let target = Target::new(url);
-    if let Err(error @ TargetError::Url { .. }) = &target {
-        mistakes.push(error.to_string());
+    match &target {
+        Ok(target) => {
+            let misfit = settings.sources.misfit(target.address());
+            mistakes.extend(misfit.map(|misfit| format!("--source: {misfit}")));
+        }
+        Err(error @ TargetError::Url { .. }) => mistakes.push(error.to_string()),
+        Err(_) => {}
     }
     let trace = read_trace(file).map_err(|wrong| mistakes.extend(wrong));
     let trace = trace.ok().and_then(|trace| {
@@ -197,10 +200,13 @@ pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
         true => Mistakes(vec![format!("{}: {error}", file.display())]).into(),
         false => anyhow::Error::from(error),
     })?;
-    if let Some(records) = watching.records {
-        records.finish()?;
+    // First of all: what it took hours to measure is not to be lost with a file of records.
+    let mut lost = files.write(&recording);
+    if let (Some(path), Some(records)) = (&command.records, watching.records) {
+        let error = records.finish().err();
+        lost.extend(error.map(|error| format!("{}: {error}", path.display())));
     }
-    files.write(&recording)?;
+    all_kept(&lost)?;
     judge(&recording, &thresholds)
 }
 
@@ -219,33 +225,7 @@ impl Watch for Watching {
 
     fn calls(&mut self, calls: Vec<CallSeen>) {
         if let Some(records) = &self.records {
-            // A thread that failed tells why when it is waited for.
-            let _ = records.calls.send(calls);
-        }
-    }
-}
-
-/// Writes records on a thread of its own, so that no viewer waits for a disk.
-struct RecordsThread {
-    calls: Sender<Vec<CallSeen>>,
-    thread: JoinHandle<anyhow::Result<()>>,
-}
-
-impl RecordsThread {
-    fn start(mut records: Records) -> Self {
-        let (calls, seen) = std::sync::mpsc::channel::<Vec<CallSeen>>();
-        let thread = std::thread::spawn(move || {
-            seen.iter().try_for_each(|calls| records.add(&calls))?;
-            records.finish()
-        });
-        Self { calls, thread }
-    }
-
-    fn finish(self) -> anyhow::Result<()> {
-        drop(self.calls);
-        match self.thread.join() {
-            Ok(outcome) => outcome,
-            Err(panic) => std::panic::resume_unwind(panic),
+            records.add(calls);
         }
     }
 }
@@ -281,7 +261,7 @@ fn merge_recordings(merge: &Merge) -> anyhow::Result<()> {
     };
     let classes: Vec<String> = sum.classes.iter().map(|class| class.name.clone()).collect();
     check_thresholds(&thresholds, &classes)?;
-    merge.output.create()?.write(&sum)?;
+    all_kept(&merge.output.create()?.write(&sum))?;
     judge(&sum, &thresholds)
 }
 
@@ -394,11 +374,14 @@ fn read_sources(text: &str) -> Result<Sources, String> {
     }
 }
 
+/// An open file and its name.
+type Named = (PathBuf, File);
+
 /// Where results go, opened before anything is sent: an hour's run must not end in a folder that is
 /// not there.
 struct Files {
-    json: Option<File>,
-    histograms: Option<File>,
+    json: Option<Named>,
+    histograms: Option<Named>,
     /// Whether standard output gets JSON.
     json_out: bool,
 }
@@ -414,13 +397,13 @@ impl Output {
     }
 
     fn create(&self) -> anyhow::Result<Files> {
-        let create = |file: &Option<PathBuf>| -> anyhow::Result<Option<File>> {
+        let create = |file: &Option<PathBuf>| -> anyhow::Result<Option<Named>> {
             let Some(file) = file.as_ref().filter(|file| file.as_os_str() != "-") else {
                 return Ok(None);
             };
             let created = File::create(file);
             let reason = |error| Mistakes(vec![format!("{}: {error}", file.display())]);
-            Ok(Some(created.map_err(reason)?))
+            Ok(Some((file.clone(), created.map_err(reason)?)))
         };
         Ok(Files {
             json: create(&self.json)?,
@@ -431,19 +414,37 @@ impl Output {
 }
 
 impl Files {
-    fn write(&mut self, recording: &Recording) -> anyhow::Result<()> {
+    /// Writes the result to each file and prints it, whatever becomes of the others; what could not
+    /// be kept, and why.
+    fn write(&mut self, recording: &Recording) -> Vec<String> {
         let report = recording.report();
+        let mut lost = Vec::new();
+        let mut keep = |(path, file): &mut Named, text: String| {
+            if let Err(error) = file.write_all(text.as_bytes()) {
+                lost.push(format!("{}: {error}", path.display()));
+            }
+        };
         if let Some(file) = &mut self.histograms {
-            file.write_all(recording.to_json().as_bytes())?;
+            keep(file, recording.to_json());
         }
         if let Some(file) = &mut self.json {
-            writeln!(file, "{}", report.to_json())?;
+            keep(file, report.to_json() + "\n");
         }
         let page = match self.json_out {
             true => report.to_json() + "\n",
             false => report.to_string(),
         };
-        print(&page)
+        let printed = print(&page).err();
+        lost.extend(printed.map(|error| format!("standard output: {error}")));
+        lost
+    }
+}
+
+/// An error, if something of a result could not be kept.
+fn all_kept(lost: &[String]) -> anyhow::Result<()> {
+    match lost.is_empty() {
+        true => Ok(()),
+        false => Err(anyhow::anyhow!("{}", lost.join("; "))),
     }
 }
 

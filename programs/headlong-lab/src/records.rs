@@ -4,6 +4,8 @@
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
 
 use headlong_player::CallSeen;
 use headlong_trace::{Cells, Column, ColumnType, TableForm, TableRow, TableWriter};
@@ -121,5 +123,35 @@ impl Records {
         }
         say!("headlong: the records are {}", self.path.display());
         Ok(())
+    }
+}
+
+/// Writes records on a thread of its own, so that no viewer waits for a disk.
+pub(crate) struct RecordsThread {
+    calls: Sender<Vec<CallSeen>>,
+    thread: JoinHandle<anyhow::Result<()>>,
+}
+
+impl RecordsThread {
+    pub(crate) fn start(mut records: Records) -> Self {
+        let (calls, seen) = std::sync::mpsc::channel::<Vec<CallSeen>>();
+        let thread = std::thread::spawn(move || {
+            seen.iter().try_for_each(|calls| records.add(&calls))?;
+            records.finish()
+        });
+        Self { calls, thread }
+    }
+
+    pub(crate) fn add(&self, calls: Vec<CallSeen>) {
+        // A thread that failed tells why when it is waited for.
+        let _ = self.calls.send(calls);
+    }
+
+    pub(crate) fn finish(self) -> anyhow::Result<()> {
+        drop(self.calls);
+        match self.thread.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
     }
 }

@@ -214,6 +214,37 @@ fn all_mistakes_are_told_at_once_and_nothing_is_sent() {
 }
 
 #[test]
+fn viewers_have_no_addresses_of_ipv4_for_a_server_with_one_of_ipv6() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = trace(folder.path(), "/a", 1);
+    let output = load(&[&file, "http://[::1]:9/", "--source", "127.0.0.2"]);
+    assert_eq!(output.status.code(), Some(64));
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("--source: nothing gets"), "{stderr}");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_costs_nothing_but_itself() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = Server::start().url();
+    let file = trace(folder.path(), "/sd/000007.bin", 3);
+    let kept = folder.path().join("kept.json").display().to_string();
+    // As on a disk without any room left.
+    for lost in ["--records", "--histograms"] {
+        let mut args = vec![file.as_str(), &url, "--json", &kept, lost, "/dev/full"];
+        args.extend(PATIENT);
+        let output = load(&args);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{lost}: {stderr}");
+        assert!(stderr.contains("/dev/full: "), "{lost}: {stderr}");
+        assert!(text(&output.stdout).contains("3 whole"), "{lost}");
+        let result = json(&fs::read_to_string(&kept).expect("it was written"));
+        assert_eq!(result["requests"]["whole"], 3, "{lost}");
+        fs::remove_file(&kept).expect("it is there");
+    }
+}
+
+#[test]
 fn a_server_that_is_not_there_ends_with_2() {
     let folder = tempfile::tempdir().expect("a folder");
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");

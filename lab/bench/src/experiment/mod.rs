@@ -22,6 +22,7 @@ pub use climb::Climb;
 pub use drive::DriveSpec;
 pub use flash::FlashTier;
 pub use headlong_settings::Mistakes;
+pub(crate) use workloads::{is_file, specification};
 
 use std::collections::BTreeMap;
 
@@ -114,7 +115,7 @@ pub struct Kernel {
     pub scheduler: String,
     /// `read_ahead_kb`: how far the page cache reads ahead.
     pub read_ahead_kb: u32,
-    /// `max_sectors_kb`: the largest request; as it is if `None`.
+    /// `max_sectors_kb`: the largest request; what the device takes if `None`.
     pub max_sectors_kb: Option<u32>,
 }
 

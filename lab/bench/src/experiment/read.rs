@@ -15,6 +15,7 @@ use super::drive::drive_rows;
 use super::flash::flash;
 use super::parts::{by_name, kernel_rows, known, one_of, some};
 use super::servers::servers;
+use super::workloads::is_file;
 use super::{
     Baseline, Cache, CacheKind, Experiment, Kernel, KernelChange, Phases, SearchRules, Server,
     ServerKind, Workload,
@@ -280,7 +281,7 @@ fn check_workload(document: &mut Document, key: &str, name: &str) {
     if name.is_empty() {
         let text = "is missing; write the name of a workload, or the path of a .toml file";
         document.wrong_too(key, text);
-    } else if !name.contains(['/', '.']) && !preset::names().any(|known| known == name) {
+    } else if !is_file(name) && !preset::names().any(|known| known == name) {
         let hint = suggestion(name, preset::names());
         let text = format!("`{name}` is no workload; {hint}, or write the path of a .toml file");
         document.wrong(key, text);

@@ -131,6 +131,28 @@ fn a_rate_that_rises_says_how_long_a_run_is() {
 }
 
 #[test]
+fn players_that_adapt_do_not_climb() {
+    let climb = "[climb]\nfill_rate = \"5MiB/s\"\nfrom = \"10MiB/s\"\n";
+    let adapting = SMALL.replace("youtube-sd", "dash-vod");
+    let told =
+        "workload.sd.preset: `dash-vod` has players that adapt, which cannot be with [climb]";
+    let file = Path::new("x.toml");
+    let mistakes = |text: &str| {
+        let checked = read(text).expect("well formed").check_workloads(file);
+        checked.err().map(|mistakes| mistakes.to_string())
+    };
+    assert_eq!(mistakes(&adapting), None);
+    assert_eq!(mistakes(&format!("{SMALL}{climb}")), None);
+    let refused = mistakes(&format!("{adapting}{climb}")).expect("a mistake");
+    assert!(refused.contains(told), "{refused}");
+    assert_eq!(refused.lines().count(), 1, "{refused}");
+    // Together with a mistake of another kind.
+    let both = read(&format!("nmae = \"x\"\n{adapting}{climb}")).expect_err("two slips");
+    let both = both.to_string();
+    assert!(both.contains("nmae") && both.contains(told), "{both}");
+}
+
+#[test]
 fn headlong_has_the_flash_tier_unless_it_says_otherwise_and_others_never() {
     let tier = "[flash]\npreset = \"ssd-sata-low-end\"\nsize = \"100GB\"\nwarm = true\n\
                 policy = \"lru\"\nwrite_per_day = \"30GB\"\n";

@@ -5,7 +5,7 @@ use std::path::Path;
 use headlong_settings::{Mistakes, Place};
 use headlong_workload::{Catalogue, Specification};
 
-use super::{Experiment, FileSet};
+use super::{Experiment, FileSet, Workload};
 
 impl Experiment {
     /// Reads the specifications that are named, and checks that every workload asks for titles that
@@ -47,6 +47,7 @@ impl Experiment {
                 _ => {}
             }
         }
+        wrong.extend(self.wrong_under_climb());
         wrong.dedup();
         match wrong.is_empty() {
             true => Ok(()),
@@ -73,10 +74,36 @@ impl Experiment {
                 wrong.extend(read.err().unwrap_or_default());
             }
         }
+        wrong.extend(self.wrong_under_climb());
         // Both are often of one specification.
         wrong.sort_unstable();
         wrong.dedup();
         wrong
+    }
+
+    /// Workloads that cannot be joined to one trace of rates that rise: each part says anew which
+    /// players and titles its sessions have, with the same numbers for others.
+    fn wrong_under_climb(&self) -> Vec<String> {
+        let adapts = |workload: &Workload| {
+            let files = FileSet {
+                form: workload.form.unwrap_or(self.files.form),
+                ..self.files.clone()
+            };
+            let changes = [files.changes(), workload.set.clone()].concat();
+            // What is wrong with a specification itself is told elsewhere.
+            let read = specification(&workload.preset, &changes);
+            read.is_ok_and(|specification| specification.has_adaptive_players())
+        };
+        let workloads = self.workloads.iter().filter(|_| self.climb.is_some());
+        let adapting = workloads.filter(|(_, workload)| adapts(workload));
+        let told = adapting.map(|(name, workload)| {
+            format!(
+                "workload.{name}.preset: `{}` has players that adapt, which cannot be with [climb]; \
+                 write another workload, or leave [climb] out",
+                workload.preset
+            )
+        });
+        told.collect()
     }
 }
 
@@ -100,8 +127,20 @@ impl FileSet {
 }
 
 fn catalogue(name: &str, changes: &[(String, String)]) -> Result<Catalogue, Vec<String>> {
-    let is_file = name.contains(['/', '.']);
-    let read = match is_file {
+    specification(name, changes).map(|specification| Catalogue::of(&specification))
+}
+
+/// Whether a workload of this name is a file, and not a preset.
+pub(crate) fn is_file(name: &str) -> bool {
+    name.contains(['/', '.'])
+}
+
+/// A preset, or a file, with these changes; the error says everything that is wrong with it.
+pub(crate) fn specification(
+    name: &str,
+    changes: &[(String, String)],
+) -> Result<Specification, Vec<String>> {
+    let read = match is_file(name) {
         false => Specification::preset(name, changes),
         true => {
             let text = std::fs::read_to_string(name)
@@ -110,6 +149,5 @@ fn catalogue(name: &str, changes: &[(String, String)]) -> Result<Catalogue, Vec<
         }
     };
     let lines = |text: String| text.lines().map(str::to_owned).collect();
-    read.map(|specification| Catalogue::of(&specification))
-        .map_err(|errors| lines(errors.to_string()))
+    read.map_err(|errors| lines(errors.to_string()))
 }

@@ -23,17 +23,15 @@ pub struct QueueSettings {
     pub is_rotational: bool,
 }
 
-/// Sets the queue of `device` (such as `loop0`), and reads it back.
+/// Sets the queue of `device` (such as `loop0`), and reads it back. What `kernel` does not say is
+/// put back: another server may have had the drive before, with settings of its own.
 ///
 /// `read_ahead_kb` comes last: the kernel sets it anew whenever another limit of the queue is written.
 pub(crate) fn set(device: &str, kernel: &Kernel) -> Result<QueueSettings, RigError> {
     write(device, "scheduler", &kernel.scheduler)?;
-    if let Some(kb) = kernel.max_sectors_kb {
-        // Loop devices take less than the papers' 16 MB; the record shows what is in force.
-        let most = read(device, "max_hw_sectors_kb")?;
-        let most: u32 = most.parse().unwrap_or(u32::MAX);
-        write(device, "max_sectors_kb", &kb.min(most).to_string())?;
-    }
+    let most = look(device)?.max_hw_sectors_kb;
+    let largest = largest_kb(kernel, most);
+    write(device, "max_sectors_kb", &largest.to_string())?;
     write(device, "read_ahead_kb", &kernel.read_ahead_kb.to_string())?;
     let in_force = look(device)?;
     if in_force.read_ahead_kb != kernel.read_ahead_kb || in_force.scheduler != kernel.scheduler {
@@ -41,6 +39,12 @@ pub(crate) fn set(device: &str, kernel: &Kernel) -> Result<QueueSettings, RigErr
         return Err(RigError::Machine(text));
     }
     Ok(in_force)
+}
+
+/// The largest request of a loop device that takes `most`: that much, unless it is told less. The
+/// papers' 16 MB are more than it takes; the record shows what is in force.
+fn largest_kb(kernel: &Kernel, most: u32) -> u32 {
+    kernel.max_sectors_kb.map_or(most, |kb| kb.min(most))
 }
 
 /// Sets the scheduler alone.
@@ -86,7 +90,19 @@ fn write(device: &str, file: &str, value: &str) -> Result<(), RigError> {
 
 #[cfg(test)]
 mod tests {
-    use super::chosen;
+    use super::*;
+
+    #[test]
+    fn a_server_without_a_largest_request_does_not_have_that_of_the_one_before() {
+        let kernel = |max_sectors_kb| Kernel {
+            max_sectors_kb,
+            ..Kernel::default()
+        };
+        let largest = |kb| largest_kb(&kernel(kb), 1280);
+        assert_eq!(largest(Some(512)), 512);
+        assert_eq!(largest(None), 1280);
+        assert_eq!(largest(Some(16_384)), 1280);
+    }
 
     #[test]
     fn the_scheduler_in_force_is_the_one_in_brackets() {

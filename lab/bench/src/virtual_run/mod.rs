@@ -31,7 +31,7 @@ use crate::parallel::in_parallel;
 use crate::quality::{Quality, Shortfall, Viewed};
 use crate::record::{DiskFacts, Load, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
 use crate::rig::{MemoryUse, QueueSettings, RigError};
-use crate::same_run::settings;
+use crate::same_run::{of_run, own_build, settings};
 use crate::search::{Probe, Search, Searched};
 use crate::search_driver::Runner;
 
@@ -46,6 +46,8 @@ const LOOP_REQUEST_KB: u32 = 1280;
 pub struct VirtualBench {
     experiment: Experiment,
     turnaround: Duration,
+    /// See [`Runner::build`].
+    build: String,
     /// How the experiment is named in replay lines.
     replay: String,
 }
@@ -68,6 +70,8 @@ impl VirtualBench {
         Self {
             experiment: experiment.clone(),
             turnaround,
+            // No experiment says it, and it decides all runs.
+            build: format!("{}, {VIRTUAL}, turnaround {turnaround}", own_build()),
             replay: replay.to_owned(),
         }
     }
@@ -104,7 +108,7 @@ impl VirtualBench {
             world: self.world(cell)?,
             rules: Some(self.experiment.search),
             time_scale: self.experiment.time_scale,
-            settings: settings(&self.experiment, cell),
+            settings: settings(&self.experiment, cell, &self.build),
             kernel: cell.kernel.clone(),
             replay: self.replay_words(cell),
         })
@@ -227,7 +231,11 @@ impl VirtualCell {
             words: error.to_string(),
         })?;
         let calls = std::mem::take(&mut seen.each_call);
-        Ok((self.record(rate, seed, &world.setup, &seen), calls))
+        let settings = of_run(self.settings.clone(), ends_at_failure);
+        Ok((
+            self.record(rate, seed, settings, &world.setup, &seen),
+            calls,
+        ))
     }
 
     /// Looks for the highest rate at which no seed fails, in whole steps of `resolution` bytes of a
@@ -264,7 +272,14 @@ impl VirtualCell {
         })
     }
 
-    fn record(&self, rate: f64, seed: u64, setup: &Made, seen: &Measure) -> RunRecord {
+    fn record(
+        &self,
+        rate: f64,
+        seed: u64,
+        settings: Value,
+        setup: &Made,
+        seen: &Measure,
+    ) -> RunRecord {
         let figures = Record::new(rate / MIB, seed, seen);
         let (part, whole, most, short) = match self.rules {
             None => (
@@ -329,7 +344,7 @@ impl VirtualCell {
                     kernel: VIRTUAL.to_owned(),
                     ..Machine::default()
                 },
-                experiment: self.settings.clone(),
+                experiment: settings,
                 queue: QueueSettings {
                     scheduler: self.kernel.scheduler.clone(),
                     read_ahead_kb: self.kernel.read_ahead_kb,
@@ -364,6 +379,10 @@ pub struct WantedRate {
 }
 
 impl Runner for VirtualBench {
+    fn build(&self) -> &str {
+        &self.build
+    }
+
     fn run(
         &mut self,
         cell: &Cell,

@@ -102,6 +102,17 @@ fn what_decides_a_real_run_decides_a_virtual_one() {
 }
 
 #[test]
+fn runs_with_another_turnaround_are_other_runs() {
+    let build = |micros| {
+        let turnaround = Duration::from_micros(micros);
+        let bench = VirtualBench::new(&experiment(), turnaround, "again");
+        Runner::build(&bench).to_owned()
+    };
+    assert_eq!(build(100), build(100));
+    assert_ne!(build(100), build(200));
+}
+
+#[test]
 fn what_cannot_be_imitated_is_named_with_the_reason() {
     let lacks = bench().lacks(&experiment().cells());
     let told: Vec<String> = lacks.iter().map(ToString::to_string).collect();

@@ -8,10 +8,9 @@ use headlong_sim::{
     Setup as Made, VanillaSetup, WarmContent, Window,
 };
 use headlong_units::{Duration, Instant, KIB};
-use headlong_workload::Specification;
 
 use super::{LOOP_REQUEST_KB, NotVirtual, VirtualBench};
-use crate::experiment::{Apache, Cell, FlashTier, Nginx, ServerKind};
+use crate::experiment::{Apache, Cell, FlashTier, Nginx, ServerKind, specification};
 use crate::servers::pool_memory;
 
 /// Requests that a loop device takes at once.
@@ -28,24 +27,12 @@ impl VirtualBench {
             why,
         };
         Ok(World {
-            workload: self.workload(cell).map_err(lack)?,
+            workload: specification(&cell.workload.preset, &cell.changes())
+                .map_err(|mistakes| lack(mistakes.join("\n")))?,
             drive: cell.workload.drive.model().map_err(lack)?,
             setup: self.setup(cell).map_err(lack)?,
             steps: Vec::new(),
         })
-    }
-
-    fn workload(&self, cell: &Cell) -> Result<Specification, String> {
-        let (name, changes) = (&cell.workload.preset, cell.changes());
-        let read = match name.contains(['/', '.']) {
-            false => Specification::preset(name, &changes),
-            true => {
-                let text = std::fs::read_to_string(name)
-                    .map_err(|error| format!("{name}: cannot be read: {error}"))?;
-                Specification::read(name, &text, &changes)
-            }
-        };
-        read.map_err(|errors| errors.to_string())
     }
 
     /// A time on the wall, in the model's time.

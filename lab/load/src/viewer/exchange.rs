@@ -9,7 +9,6 @@ use headlong_workload::Identity;
 use super::{CONNECTIONS_MAX, Held, Viewer};
 use crate::connection::{Asked, Connection, Opening, Stage};
 use crate::line::PACKET_BYTES;
-use crate::recording::is_failure;
 use crate::reply::{Head, Part};
 use crate::world::World;
 
@@ -77,7 +76,7 @@ impl Viewer {
             record: *record,
         };
         world.count_call(call, late);
-        if let Some(asked) = asked.filter(|_| is_failure(record.end)) {
+        if let Some(asked) = asked.filter(|_| record.end.is_failure()) {
             let wrong = self.wrong.take();
             world.tell(self.session, asked.object, at, record, wrong);
         }
@@ -201,8 +200,13 @@ impl Viewer {
                     self.arm(world, index, now);
                     false
                 }
-                Ok(Some(0)) | Err(_) => {
+                Ok(Some(0)) => {
                     self.closed(world, index, available);
+                    true
+                }
+                // A connection that was reset ends no reply, not even one without a length.
+                Err(_) => {
+                    self.broken(world, index, available);
                     true
                 }
                 Ok(Some(bytes)) => {

@@ -13,7 +13,6 @@ use headlong_workload::Session;
 
 use crate::connection::{Connection, Stage};
 use crate::line::{Line, LineKind};
-use crate::recording::is_failure;
 use crate::world::World;
 
 /// Most reads in one go; then others get their turn.
@@ -86,7 +85,7 @@ impl Viewer {
 
     /// How it ended, once it has.
     pub(crate) fn has_failed(&self) -> Option<bool> {
-        self.player.end().map(|end| is_failure(end.end))
+        self.player.end().map(|end| end.end.is_failure())
     }
 
     /// Begins, at its arrival.

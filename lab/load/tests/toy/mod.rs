@@ -57,6 +57,8 @@ enum Behaviour {
     Hang,
     /// With no length; the end of the connection is the end.
     UntilClose,
+    /// The same, but the connection is reset in place of ended.
+    Reset,
     /// Closes after each reply without having said so.
     Stale,
     /// Answers with another range.
@@ -74,6 +76,7 @@ impl Behaviour {
             Some("refuse") => Self::Refuse,
             Some("hang") => Self::Hang,
             Some("until-close") => Self::UntilClose,
+            Some("reset") => Self::Reset,
             Some("stale") => Self::Stale,
             Some("other-range") => Self::OtherRange,
             Some("noise") => Self::Noise,
@@ -334,7 +337,7 @@ fn answer(connection: &mut Connection) -> io::Result<()> {
     match behaviour {
         _ if no_body => {}
         Behaviour::Chunked => head.push_str("Transfer-Encoding: chunked\r\n\r\n"),
-        Behaviour::UntilClose => head.push_str("Connection: close\r\n\r\n"),
+        Behaviour::UntilClose | Behaviour::Reset => head.push_str("Connection: close\r\n\r\n"),
         _ => head.push_str(&format!("Content-Length: {}\r\n\r\n", end - start)),
     }
     connection.reply = Some(Reply {
@@ -386,13 +389,22 @@ fn send(connection: &mut Connection, buffer: &mut [u8]) -> io::Result<bool> {
         }
         let closes = matches!(
             reply.behaviour,
-            Behaviour::UntilClose | Behaviour::Stale | Behaviour::Short | Behaviour::Noise
+            Behaviour::UntilClose
+                | Behaviour::Reset
+                | Behaviour::Stale
+                | Behaviour::Short
+                | Behaviour::Noise
         );
+        let resets = reply.behaviour == Behaviour::Reset;
         connection.reply = None;
         if closes {
             // What is left goes out as it can; these replies are short.
             connection.stream.set_nonblocking(false)?;
             connection.stream.write_all(&connection.unsent)?;
+            if resets {
+                // Closed so, a socket resets its connection.
+                rustix::net::sockopt::set_socket_linger(&connection.stream, Some(Duration::ZERO))?;
+            }
             return Err(ErrorKind::ConnectionAborted.into());
         }
     }

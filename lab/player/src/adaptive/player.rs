@@ -212,6 +212,10 @@ impl AdaptivePlayer {
         if run.next == before {
             return None;
         }
+        if run.open_ended {
+            // Such a call is abandoned in the end, and not whole: what it brought is what counts.
+            self.failures = 0;
+        }
         self.meter.sample(turn.at, false);
         self.roll_if_possible(turn.at, turn.plan);
         if run.open_ended && self.is_enough(turn.at, run, turn.plan) {

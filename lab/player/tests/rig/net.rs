@@ -48,6 +48,13 @@ impl Net {
         }
     }
 
+    /// Every connection that carries something breaks.
+    pub(crate) fn cut(&mut self, rig: &mut Rig) {
+        for reply in core::mem::take(&mut self.replies) {
+            rig.ended(reply.call.0, TransportEnd::Broken);
+        }
+    }
+
     fn obey(&mut self, rig: &Rig) {
         for given in &rig.given[self.seen..] {
             match &given.command {
