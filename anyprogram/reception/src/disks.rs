@@ -9,9 +9,8 @@ use rustix::fs::{fstatfs, major};
 
 /// File systems that are remembered; files on others are left alone.
 const FILE_SYSTEMS_MAX: usize = 1024;
-/// Magic numbers of file systems without a disk of their own (`linux/magic.h`). To most an engine is
-/// of no use, and of some any user may mount as many as he likes, in a namespace of his own.
-const WITHOUT_DISK: [u32; 11] = [
+/// Magic numbers of file systems without any disk (`linux/magic.h`): an engine is of no use there.
+const WITHOUT_DISK: [u32; 9] = [
     0x0102_1994, // tmpfs, devtmpfs, memfd
     0x8584_58f6, // ramfs
     0x9584_58f6, // hugetlbfs
@@ -21,15 +20,43 @@ const WITHOUT_DISK: [u32; 11] = [
     0x6367_7270, // cgroup2
     0x6462_6720, // debugfs
     0x7472_6163, // tracefs
+];
+/// File systems over others: pools of disks, network folders, layers of containers. Any user may mount
+/// as many as he likes, in a namespace of his own, and each has its part of the memory.
+const OVER_OTHERS: [u32; 2] = [
     0x6573_5546, // FUSE without a block device
     0x794c_7630, // overlay
 ];
+/// So many of those get one.
+const OVER_OTHERS_MAX: usize = 4;
 
 /// The disks that files of programs lie on.
 pub(crate) struct Disks {
     places: Arc<Places>,
     /// Index of the device by file system, where there is one.
-    met: Mutex<HashMap<u64, usize>>,
+    met: Mutex<Met>,
+}
+
+#[derive(Default)]
+struct Met {
+    devices: HashMap<u64, usize>,
+    over_others: usize,
+}
+
+impl Met {
+    fn has_room(&self, below: Below) -> bool {
+        let has_room = match below {
+            Below::Disk => true,
+            Below::Others => self.over_others < OVER_OTHERS_MAX,
+            Below::Nothing => false,
+        };
+        has_room && self.devices.len() < FILE_SYSTEMS_MAX
+    }
+
+    fn add(&mut self, file_system: u64, device: usize, below: Below) {
+        let is_new = self.devices.insert(file_system, device).is_none();
+        self.over_others += usize::from(is_new && below == Below::Others);
+    }
 }
 
 impl Disks {
@@ -41,7 +68,7 @@ impl Disks {
 
     /// The device of a file system that was met before. Nobody is asked.
     pub(crate) fn known(&self, file_system: u64) -> Option<usize> {
-        self.lock().get(&file_system).copied()
+        self.lock().devices.get(&file_system).copied()
     }
 
     /// The device that a file lies on, if it lies on any. Asks the file system, which may never answer.
@@ -49,23 +76,39 @@ impl Disks {
         if let Some(device) = self.known(file_system) {
             return Some(device);
         }
-        if self.lock().len() >= FILE_SYSTEMS_MAX || !has_disk(file, file_system) {
+        let below = below(file, file_system);
+        if !self.lock().has_room(below) {
             return None;
         }
         let device = self.places.device_of(file).ok()?;
-        self.lock().insert(file_system, device);
+        self.lock().add(file_system, device, below);
         Some(device)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, usize>> {
+    fn lock(&self) -> MutexGuard<'_, Met> {
         self.met.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether there is a block device below, or a network, or what is not known to be neither.
-fn has_disk(file: &File, file_system: u64) -> bool {
-    let is_without = |kind| WITHOUT_DISK.contains(&kind);
-    major(file_system) != 0 || fstatfs(file).is_ok_and(|found| !is_without(found.f_type as u32))
+/// What a file system lies on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Below {
+    /// A block device, a network, or what is not known to be neither.
+    Disk,
+    /// Other file systems, or a program.
+    Others,
+    Nothing,
+}
+
+fn below(file: &File, file_system: u64) -> Below {
+    if major(file_system) != 0 {
+        return Below::Disk;
+    }
+    match fstatfs(file).map(|found| found.f_type as u32) {
+        Ok(kind) if OVER_OTHERS.contains(&kind) => Below::Others,
+        Ok(kind) if !WITHOUT_DISK.contains(&kind) => Below::Disk,
+        _ => Below::Nothing,
+    }
 }
 
 #[cfg(test)]
@@ -90,6 +133,18 @@ mod tests {
     }
 
     #[test]
+    fn of_file_systems_over_others_a_few_have_a_device_and_disks_always() {
+        let mut met = Met::default();
+        for file_system in 0..OVER_OTHERS_MAX as u64 {
+            assert!(met.has_room(Below::Others));
+            met.add(file_system, 0, Below::Others);
+            met.add(file_system, 0, Below::Others);
+        }
+        assert!(!met.has_room(Below::Others) && met.has_room(Below::Disk));
+        assert!(!met.has_room(Below::Nothing));
+    }
+
+    #[test]
     fn a_disk_that_was_met_is_known() {
         let places = Arc::new(Places::beneath(Path::new("/")));
         let disks = Disks::new(places);
@@ -98,7 +153,7 @@ mod tests {
         assert_eq!(disks.known(dev), None);
         let found = disks.find(&file, dev);
         // Temporary files may lie in memory.
-        assert_eq!(found.is_some(), has_disk(&file, dev));
+        assert_eq!(found.is_some(), below(&file, dev) != Below::Nothing);
         assert_eq!(disks.known(dev), found);
     }
 }
