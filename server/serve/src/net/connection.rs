@@ -246,13 +246,18 @@ impl<D: Future<Output = ()>, R: Future<Output = ()>> Watch<'_, D, R> {
         .await
     }
 
-    /// How far the end of this server is; whether this connection is to end now.
+    /// How far the end of this server is; whether this connection is to end now. The two that wait
+    /// wake this task, and each may be told a moment later than the other: what is signalled is what
+    /// counts, as it is looked at once for each news.
     fn poll_signal(&mut self, cx: &mut Context<'_>) -> bool {
-        if !self.is_retiring && self.retiring.as_mut().poll(cx).is_ready() {
+        if !self.is_retiring
+            && (self.retiring.as_mut().poll(cx).is_ready() || self.signal.is_retiring())
+        {
             self.is_retiring = true;
             self.info.retire();
         }
-        let drains = !self.overseer.is_draining && self.draining.as_mut().poll(cx).is_ready();
+        let drains = !self.overseer.is_draining
+            && (self.draining.as_mut().poll(cx).is_ready() || self.signal.is_draining());
         if drains {
             self.overseer.begin_drain();
         }

@@ -259,6 +259,39 @@ async fn a_drain_ends_even_if_a_request_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_drain_is_noticed_before_those_who_wait_for_it_are_told() {
+    let remote = SocketAddr::from(([127, 0, 0, 1], 1));
+    let info = Arc::new(ConnectionInfo::new(
+        0,
+        remote.into(),
+        Arc::default(),
+        Arc::default(),
+    ));
+    let (trigger, signal) = shutdown();
+    let (draining, retiring) = (pin!(std::future::pending()), pin!(std::future::pending()));
+    let watch = Watch {
+        overseer: Overseer::new(&info),
+        signal,
+        is_signal_new: true,
+        draining,
+        retiring,
+        is_retiring: false,
+        info: &info,
+    };
+    trigger.drain();
+    let mut asked = false;
+    let close = |_: &mut Context<'_>, ask: bool| {
+        asked |= ask;
+        match ask {
+            true => Poll::Ready(Ok(())),
+            false => Poll::Pending,
+        }
+    };
+    assert_eq!(watch.over(close).await, End::Closed);
+    assert!(asked && info.is_used_up());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_drain_does_not_wait_for_a_reply_that_will_not_be_whole_by_its_end() {
     let remote = SocketAddr::from(([127, 0, 0, 1], 1));
     let (limits, counters) = (Arc::<Limits>::default(), Arc::default());

@@ -49,6 +49,11 @@ impl Shutdown {
         *self.0.borrow() == Phase::Draining || self.0.has_changed().is_err()
     }
 
+    /// Whether another process accepts connections, or the server drains.
+    pub(super) fn is_retiring(&self) -> bool {
+        *self.0.borrow() >= Phase::Retiring || self.0.has_changed().is_err()
+    }
+
     /// Whether anything was signalled since the last call, by this one, that answered so.
     pub(super) fn take_news(&mut self) -> bool {
         let is_news = self.0.has_changed().unwrap_or(true);
