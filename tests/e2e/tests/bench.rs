@@ -117,30 +117,16 @@ kind = "nginx"
 cache = { kind = "varnish" }
 "#;
 
-/// Titles on two drives, each on one of them.
-const WITH_TWO_DRIVES: &str = r#"
-name = "with-two-drives"
-time_scale = 20
-memory = "256MiB"
-[drive]
-preset = "wd-red-wd10efrx"
-size = "1GB"
-count = 2
-[files]
-catalogue = "youtube-sd"
-set.title.sd.count = 20
-set.title.hd.count = 1
-[phases]
-ramp_up = "20s"
-measured = "30s"
-ramp_down = "10s"
-[workload.sd]
-preset = "youtube-sd"
-rate = "3MiB/s"
-[server.nginx]
-kind = "nginx"
-preload = true
-"#;
+/// The same titles on two drives, each on one of them, and one server.
+fn with_two_drives() -> String {
+    let (small, _) = EXPERIMENT
+        .split_once("[server.")
+        .expect("servers come last");
+    let small = small.replace("name = \"small\"", "name = \"with-two-drives\"");
+    let small = small.replace("\"64MiB\"", "\"256MiB\"");
+    let small = small.replace("size = \"1GB\"", "size = \"1GB\"\ncount = 2");
+    format!("{small}[server.nginx]\nkind = \"nginx\"\npreload = true\n")
+}
 
 /// Whether this machine can do it; says why not.
 fn can(test: &str) -> bool {
@@ -325,7 +311,7 @@ fn titles_on_two_drives_are_read_from_both_and_nothing_is_left() {
     if !can(test) {
         return;
     }
-    let place = Place::of(WITH_TWO_DRIVES);
+    let place = Place::of(&with_two_drives());
     let output = place.bench("nginx").output().expect("the binary starts");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(0 | 3)), "{stderr}");
