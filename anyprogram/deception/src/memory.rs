@@ -13,8 +13,9 @@ pub(crate) const PAUSE_MS: u64 = 1000;
 /// One that answers nobody is, too, and each time after twice as long, up to this.
 const PAUSE_MS_MAX: u64 = 64_000;
 
-/// Files remembered; of two with the same hash the later one is.
-const FILES: usize = 4096;
+/// Places for files; of two with the same hash the later one is remembered. With thousands of viewers
+/// hardly any two share a place: of whoever loses his, the reception hears nothing until he waits.
+const FILES: usize = 1 << 16;
 /// So long after its last wait a file is taken to be of interest to the reception, seconds: longer
 /// than it waits for the next request of a viewer.
 const FILE_SECONDS: u64 = 60;
@@ -293,7 +294,8 @@ mod tests {
 
     #[test]
     fn a_file_is_known_for_a_while_and_others_are_not() {
-        let memory = Memory::new();
+        static MEMORY: Memory = Memory::new();
+        let memory = &MEMORY;
         let file = |ino| FileKey { dev: 1, ino };
         memory.remember_file(file(2), 5_000_000);
         assert!(memory.knows_file(file(2), 5_030_000));
@@ -302,8 +304,19 @@ mod tests {
     }
 
     #[test]
+    fn files_of_thousands_of_viewers_are_known_at_a_time() {
+        static MEMORY: Memory = Memory::new();
+        let files = || (0..3000).map(|ino| FileKey { dev: 1, ino });
+        files().for_each(|file| MEMORY.remember_file(file, 5000));
+        let known = files().filter(|file| MEMORY.knows_file(*file, 6000));
+        let known = known.count();
+        assert!(known > 2850, "{known}");
+    }
+
+    #[test]
     fn counters_are_told_once_and_come_back_if_nobody_heard() {
-        let memory = Memory::new();
+        static MEMORY: Memory = Memory::new();
+        let memory = &MEMORY;
         memory.count(true);
         memory.count(false);
         memory.record(3_000);
@@ -320,7 +333,8 @@ mod tests {
 
     #[test]
     fn bytes_in_memory_are_known_to_all_who_open_the_file_and_for_a_moment() {
-        let memory = Memory::new();
+        static MEMORY: Memory = Memory::new();
+        let memory = &MEMORY;
         let file = |ino| FileKey { dev: 1, ino };
         assert_eq!(memory.resident_until(file(0), (0, 0), 0), None);
         memory.remember_resident(file(2), (100, 200), (0, 50));
@@ -344,7 +358,8 @@ mod tests {
 
     #[test]
     fn what_one_reader_told_of_others_need_not_tell_for_a_second() {
-        let memory = Memory::new();
+        static MEMORY: Memory = Memory::new();
+        let memory = &MEMORY;
         let file = |ino| FileKey { dev: 1, ino };
         memory.remember_told(file(2), (0, 100), 0);
         memory.remember_told(file(2), (100, 200), 900);
@@ -356,7 +371,8 @@ mod tests {
 
     #[test]
     fn a_reception_that_answers_nobody_is_asked_less_and_less_until_it_answers() {
-        let memory = Memory::new();
+        static MEMORY: Memory = Memory::new();
+        let memory = &MEMORY;
         let mut now = 5000;
         // Who waited is there again as soon as the pause ends.
         let mut pause = || {
@@ -379,7 +395,8 @@ mod tests {
 
     #[test]
     fn a_reception_that_answers_others_is_asked_again_at_once() {
-        let memory = Memory::new();
+        static MEMORY: Memory = Memory::new();
+        let memory = &MEMORY;
         memory.answered(7000);
         memory.give_up(6000, 16_000);
         assert!(!memory.is_paused(16_000), "only this disk is slow");
@@ -389,7 +406,8 @@ mod tests {
 
     #[test]
     fn a_pause_ends() {
-        let memory = Memory::new();
+        static MEMORY: Memory = Memory::new();
+        let memory = &MEMORY;
         assert!(!memory.is_paused(10));
         memory.pause(10);
         assert!(memory.is_paused(10 + PAUSE_MS - 1) && !memory.is_paused(10 + PAUSE_MS));

@@ -43,4 +43,4 @@ pub const ASK_BYTES_MAX: u64 = 4 << 20;
 
 /// What a reception has answered for stays in memory for so long at least, and is taken to be there
 /// where nobody else can be asked, milliseconds.
-pub const ANSWERED_MS: u64 = 2000;
+pub const ANSWERED_MS: u64 = 500;

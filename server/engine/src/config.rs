@@ -44,9 +44,9 @@ pub struct EngineConfig {
     /// And it may skip so many, if it has no name: what the kernel still had it was not asked for, and
     /// of requests that it makes at once a later one may come first. Zero where nobody is in between.
     pub skip_bytes: u64,
-    /// What was sent stays in memory for so long at least, as far as it takes no more than a quarter
-    /// of it. Zero where it was copied or is held by whoever sends it; not where a program is told
-    /// that it is there, and reads it then.
+    /// What was sent stays in memory for so long at least after the last of its reply, as far as it
+    /// takes no more than a quarter of it. Zero where it was copied or is held by whoever sends it;
+    /// not where a program is told that it is there, and reads it then.
     pub sent_stays: Duration,
     /// A chain's next job is queued when what it has left lasts no longer than this, and few jobs
     /// wait. Otherwise, and always with zero, it is queued when something is missing and not before,

@@ -89,6 +89,11 @@ impl Reply {
         self.ended
     }
 
+    /// Whether nothing of it is still to be handed out.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.ended || self.next >= self.end
+    }
+
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
     }

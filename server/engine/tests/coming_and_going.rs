@@ -2,7 +2,9 @@
 
 mod rig;
 
-use headlong_engine::{EngineConfig, PartSpec, ReadCommand, Refusal, Request, Slot, StreamId};
+use headlong_engine::{
+    Admission, EngineConfig, PartSpec, ReadCommand, Refusal, Request, Slot, StreamId,
+};
 use headlong_units::{Duration, MIB};
 use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range};
 
@@ -169,4 +171,40 @@ fn what_was_sent_stays_for_as_long_as_it_is_to_stay_and_in_a_quarter_of_memory()
         }
         assert_eq!(read_again(&mut rig), 1, "a quarter is two of them");
     }
+}
+
+#[test]
+fn what_was_sent_stays_until_the_rest_of_its_reply_has_come() {
+    let engine = EngineConfig {
+        sizing: fixed(MIB),
+        sent_stays: Duration::from_secs(1),
+        outstanding_reads_max: 64,
+        admission: Admission::Accept,
+        ..config(16 * MIB)
+    };
+    let mut rig = Rig::new(engine);
+    let titles = [1, 2].map(|id| rig.title(id, HOUR_BYTES, 2_000));
+    let first = |rig: &Rig| {
+        let reads = rig.reads.iter();
+        let first = |read: &&ReadCommand| read.stream == titles[0] && read.offset < MIB;
+        reads.filter(first).count()
+    };
+    let begin = range(1, titles[0], 0, MIB);
+    rig.ask(begin).expect("taken on");
+    rig.run_for(Duration::from_millis(500));
+    rig.device.hangs = true;
+    let whole = rig.ask(range(1, titles[0], 0, 2 * MIB)).expect("taken on");
+    rig.run_for(Duration::from_secs(3));
+    // For others as much is to be read ahead as memory holds.
+    for viewer in 2..18 {
+        let other = range(viewer, titles[1], viewer * 5 * MIB, 4096);
+        rig.ask(other).expect("taken on");
+    }
+    rig.device.hangs = false;
+    while !rig.replies[&whole].done {
+        rig.run_for(Duration::from_millis(10));
+    }
+    rig.ask(begin).expect("taken on");
+    rig.run_for(Duration::from_millis(500));
+    assert_eq!(first(&rig), 1, "it was there all the time");
 }

@@ -206,7 +206,7 @@ impl Shard {
         {
             request.sending.swap_remove(index);
             let is_over = request.has_ended() && request.sending.is_empty();
-            self.rest(slot);
+            self.rest(slot, id);
             if is_over {
                 self.remove_request(id);
             } else {

@@ -15,6 +15,7 @@ use alloc::collections::VecDeque;
 
 use headlong_units::{Duration, Instant};
 
+use super::resting::Resting;
 use crate::bearing::Bearing;
 use crate::chains::Chains;
 use crate::command::{Command, Event};
@@ -23,7 +24,6 @@ use crate::control::Controller;
 use crate::depth::Depth;
 use crate::flash::Flash;
 use crate::health::{Health, HealthConfig};
-use crate::ids::Slot;
 use crate::interleaving::Interleaving;
 use crate::load::Load;
 use crate::memory::{Memory, PieceKey};
@@ -75,7 +75,7 @@ pub struct Shard {
     pub(super) stats: Stats,
     pub(super) stats_by_policy: StatsByPolicy,
     /// Slots that were sent and stay for a while, the oldest first: to `memory` they are being sent.
-    pub(super) resting: VecDeque<(Instant, Slot)>,
+    pub(super) resting: VecDeque<Resting>,
     /// If memory goes back to the system as replies end: when some may go next.
     pub(super) retiring: Option<Instant>,
     /// Another process serves; this one sends its last replies.
