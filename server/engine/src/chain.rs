@@ -156,6 +156,11 @@ impl Chain {
         self.is_expected
     }
 
+    /// Whether it is read: not one that was only announced, nor one whose reader has left.
+    pub(crate) fn is_reader(&self) -> bool {
+        !self.is_expected && self.stay != Stay::Left
+    }
+
     /// Whether no request of it is in progress.
     pub(crate) fn is_idle(&self) -> bool {
         self.active.is_empty()

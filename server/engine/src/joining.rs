@@ -104,11 +104,13 @@ impl Whereabouts {
     ) -> Option<Reason> {
         let in_parallel = PARALLEL_MAX.saturating_mul(self.last_request_bytes);
         let is_young = self.end - self.start <= in_parallel;
-        // Who asked for everything behind a place does not ask for more of it.
+        // Who asked for everything behind a place does not ask for more of it: who begins there too,
+        // before anything has come, is another.
         let is_busy = !self.is_idle && !self.open_ended;
         let is_ahead = self.end..=self.end.saturating_add(in_parallel);
         let skipped = range.start.saturating_sub(self.end);
-        if range.start == self.end {
+        let is_asking = !self.is_idle && self.open_ended;
+        if range.start == self.end && !is_asking {
             Some(Reason::Next)
         } else if self.owed.contains(range.start) {
             Some(Reason::Owed)

@@ -21,7 +21,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use headlong_units::Instant;
+use headlong_units::{Duration, Instant};
 
 use crate::ids::{ChainId, Slot, StreamId};
 use crate::index::PieceIndex;
@@ -38,6 +38,9 @@ use slot::{Owner, Rank, SlotState, State};
 const ORPHANS: u8 = 0;
 /// The list of those that were.
 const READ: u8 = 1;
+
+/// Who is to want a piece is waited for so long beyond that time: as long as a viewer may pause.
+const WANTED_LATE: Duration = Duration::from_secs(40);
 
 /// The pool, as tokens.
 #[derive(Debug)]
@@ -125,6 +128,22 @@ impl Memory {
         let first = |list: u8| self.lru.first(usize::from(list));
         let in_list = first(ORPHANS).or_else(|| first(READ));
         in_list.or_else(|| self.wanted.first().map(|(_, _, slot)| *slot))
+    }
+
+    /// A piece whose time has passed and that nobody came for: who was to come is slower than thought,
+    /// or has left.
+    pub(crate) fn unclaimed(&self, now: Instant) -> Option<Slot> {
+        let (Reverse(at), _, slot) = self.wanted.last()?;
+        (*at + WANTED_LATE < now).then_some(*slot)
+    }
+
+    /// A piece that was to be wanted is so at another time, or by nobody.
+    pub(crate) fn want(&mut self, slot: Slot, wanted_at: Option<Instant>) {
+        debug_assert!(matches!(
+            self.slots[slot.0 as usize].rank,
+            Some(Rank::Wanted(..))
+        ));
+        self.rank(slot, wanted_at);
     }
 
     /// The slot of a piece that is there or on its way.
@@ -479,8 +498,6 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
-    use headlong_units::Duration;
-
     use super::*;
 
     const STREAM: StreamId = StreamId(1);

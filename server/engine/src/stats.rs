@@ -58,7 +58,8 @@ pub struct Stats {
     pub busy_time: Duration,
     /// Queued jobs, integrated over time (job-nanoseconds): its rate is the mean queue length.
     pub queue_time: Duration,
-    /// Sum of the distances between the end of one read and the start of the next, bytes.
+    /// Sum of the distances between the end of one read and the start of the next, bytes. On a large
+    /// disk it begins again at zero each day or two.
     pub seek_bytes: u64,
     /// Reads that did not start where the one before ended.
     pub seeks: u64,

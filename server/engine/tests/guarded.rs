@@ -128,6 +128,49 @@ fn four_bad_mebibytes_are_no_reason_to_refuse_other_titles() {
 }
 
 #[test]
+fn who_waits_on_a_bad_spot_fails_at_once_and_who_waits_beside_it_is_served() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(CHUNK),
+        ..config(64 * MIB)
+    });
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    rig.device.bad.push((title, 0, 1));
+    let piece = 128 * KIB;
+    let on_it = rig.ask(range(1, title, 0, piece)).expect("taken on");
+    let beside = rig.ask(range(2, title, piece, piece)).expect("taken on");
+    rig.run_for(Duration::from_secs(2));
+    assert_eq!(rig.replies[&on_it].failure, Some(Failure::Device));
+    assert!(rig.replies[&beside].done);
+    assert_eq!(rig.shard.stats().read_errors, 2, "together, and by itself");
+}
+
+#[test]
+fn who_comes_for_what_others_left_waits_no_longer_than_who_comes_after_it() {
+    let mut rig = Rig::new(EngineConfig {
+        admission: Admission::Accept,
+        read_timeout: Duration::from_secs(600),
+        sizing: fixed(CHUNK),
+        ..config(64 * MIB)
+    });
+    let titles = [1, 2, 3, 4].map(|id| rig.title(id, HOUR_BYTES, 2_000));
+    rig.device.hangs = true;
+    for (viewer, title) in (1..).zip(&titles[..2]) {
+        rig.ask(range(viewer, *title, 0, CHUNK)).expect("taken on");
+    }
+    // Somebody waits for the second title, which is not being read, all the time.
+    rig.run_for(Duration::from_secs(20));
+    rig.ask(range(10, titles[1], 0, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_millis(500));
+    for (viewer, title) in (11..).zip(&titles[2..]) {
+        rig.ask(range(viewer, *title, 0, CHUNK)).expect("taken on");
+    }
+    rig.device.hangs = false;
+    rig.run_for(Duration::from_secs(2));
+    let at = |title| rig.reads.iter().position(|read| read.stream == title);
+    assert!(at(titles[1]) < at(titles[3]), "{:?}", titles.map(at));
+}
+
+#[test]
 fn a_viewer_without_memory_is_answered_however_long_others_hold_it() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(128 * KIB),

@@ -288,3 +288,37 @@ fn a_page_cache_evicts_what_was_prefetched_where_kept_pieces_stay_until_they_are
     assert!(cached.bytes_read > kept.bytes_read);
     assert_eq!(cached.bytes_sent, kept.bytes_sent, "everybody is served");
 }
+
+#[test]
+fn what_a_viewer_was_to_want_who_left_goes_before_what_others_want() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(MIB),
+        ..config(16 * MIB)
+    });
+    let titles = [1, 2].map(|id| rig.title(id, HOUR_BYTES, 2_000));
+    let follow = |rig: &mut Rig, title: usize, bytes: u64| {
+        let (ahead, behind) = (title as u64 * 2 + 1, title as u64 * 2 + 2);
+        rig.ask(range(behind, titles[title], 0, CHUNK))
+            .expect("taken on");
+        for at in (0..bytes).step_by(CHUNK as usize) {
+            rig.ask(range(ahead, titles[title], at, CHUNK))
+                .expect("taken on");
+            rig.run_for(Duration::from_millis(500));
+        }
+    };
+    follow(&mut rig, 0, 8 * MIB);
+    rig.run_for(Duration::from_secs(200));
+    assert_eq!(rig.shard.chain_count(), 0, "all have left");
+    follow(&mut rig, 1, 12 * MIB);
+    // Whoever is behind finds what the one ahead has read.
+    let before = rig.reads.len();
+    for at in (CHUNK..11 * MIB).step_by(CHUNK as usize) {
+        rig.ask(range(4, titles[1], at, CHUNK)).expect("taken on");
+        rig.run_for(Duration::from_millis(500));
+    }
+    let again = rig.reads[before..].iter();
+    assert!(
+        again.clone().all(|read| read.offset >= 11 * MIB),
+        "{again:?}"
+    );
+}

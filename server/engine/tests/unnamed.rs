@@ -229,6 +229,22 @@ fn every_viewer_behind_one_address_is_asked_whether_it_may_come_in() {
 }
 
 #[test]
+fn who_asks_for_a_whole_file_before_anything_of_it_has_come_is_a_viewer_of_its_own() {
+    for connection in [Some, |_| None] {
+        let (mut rig, title) = setup();
+        let whole = Request {
+            open_ended: true,
+            ..range(0, title, 0, HOUR_BYTES)
+        };
+        for viewer in 0..8 {
+            let asked = rig.ask(from_address(whole, connection(viewer)));
+            asked.expect("taken on");
+        }
+        assert_eq!(rig.shard.chain_count(), 8);
+    }
+}
+
+#[test]
 fn who_is_served_may_skip_on_its_own_connection_although_new_viewers_are_refused() {
     let mut rig = small();
     let (admitted, refused) = crowd(&mut rig, Some);

@@ -78,7 +78,7 @@ impl Shard {
     fn seen(&self) -> Seen {
         let (mut sizes, mut paces, mut rates, mut rated) = (0_u128, 0_u128, 0_u128, 0_u128);
         let chains = self.chains.iter();
-        for (_, chain) in chains.filter(|(_, chain)| !chain.is_expected()) {
+        for (_, chain) in chains.filter(|(_, chain)| chain.is_reader()) {
             // No prefetch is larger, whatever its viewer says of its bit rate.
             let size = self
                 .prefetch_bytes(chain, 0)

@@ -44,9 +44,15 @@ impl Shard {
         };
         let deadline = self.demand_deadline(chain);
         if let Some(job) = self.queue.covering(stream, piece) {
+            let (_, _, grace) = self.config.queueing();
+            let lost_before = Instant(self.now.0.saturating_sub(grace.0));
             self.queue.update(job, |job| {
                 job.demanded = true;
-                job.deadline = job.deadline.min(deadline);
+                // One that is lost was for somebody else, who has left: this one has just come.
+                job.deadline = match job.deadline < lost_before {
+                    true => deadline,
+                    false => job.deadline.min(deadline),
+                };
             });
             return;
         }

@@ -133,7 +133,8 @@ impl Shard {
         Job { to, ..job }
     }
 
-    /// Jobs of other chains that overlap this one, or go on where it ends, become part of it.
+    /// Jobs of other chains that overlap this one, or go on where it ends, become part of it; not where
+    /// a read has failed: what is read there by itself is to fail, or to come, by itself.
     fn merge_jobs(&mut self, mut job: Job, claims: &mut Vec<Claim>) -> Job {
         let pieces_max = (self.config.read_bytes_max / self.config.piece_bytes) as u32;
         // What others give up for a job is not within it: of one that is wider it may be nothing.
@@ -145,7 +146,7 @@ impl Shard {
                 return job;
             };
             let (from, to) = (job.from.min(other.from), job.to.max(other.to));
-            if to - from > pieces_max {
+            if to - from > pieces_max || self.is_careful(&job) || self.is_careful(&other) {
                 return job;
             }
             self.queue.remove(id);
@@ -169,6 +170,11 @@ impl Shard {
             };
         }
         job
+    }
+
+    fn is_careful(&self, job: &Job) -> bool {
+        let chain = self.chains.get(job.chain);
+        chain.is_some_and(|chain| chain.careful > 0)
     }
 
     /// Issues the first read of what is left of a job. Answers whether it did.
@@ -228,6 +234,7 @@ impl Shard {
 
     /// Memory for `count` pieces from `from` on; fewer if not even live chains have any to give.
     pub(super) fn take_memory(&mut self, job: &Job, from: u32, count: usize) -> Vec<Slot> {
+        self.ask_again_who_wants();
         let mut slots = Vec::with_capacity(count);
         for piece in from..from + count as u32 {
             let key = (job.stream, piece);
@@ -299,7 +306,8 @@ impl Shard {
             .physical(last.part, last.offset)
             .map_or(physical, |at| at + last.length);
         let is_elsewhere = !(head..=head.saturating_add(PASSED_BYTES)).contains(&physical);
-        self.stats.seek_bytes += physical.abs_diff(head);
+        let distance = physical.abs_diff(head);
+        self.stats.seek_bytes = self.stats.seek_bytes.wrapping_add(distance);
         self.stats.seeks += u64::from(is_elsewhere);
         self.stats.reads += 1;
         self.stats.bytes_read += length;

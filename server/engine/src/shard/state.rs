@@ -239,6 +239,14 @@ impl Shard {
         Some(self.now + pace.time_for(left))
     }
 
+    /// Pieces that nobody came for in time are wanted by whoever is behind them now, if anybody is.
+    pub(super) fn ask_again_who_wants(&mut self) {
+        while let Some(slot) = self.memory.unclaimed(self.now) {
+            let wanted_at = self.wanted_at(self.memory.key(slot));
+            self.memory.want(slot, wanted_at);
+        }
+    }
+
     /// Panics if something that must always hold does not. For tests and simulations to call
     /// after every step: it looks at every slot, which is too much for a server.
     pub fn check_invariants(&self) {
