@@ -532,6 +532,37 @@ fn an_edge_started_anew_has_what_it_had_and_nothing_half_written() {
 }
 
 #[test]
+fn a_title_that_two_processes_left_twice_is_kept_once_and_fetched_on() {
+    let (origin, cache) = ground();
+    let first = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
+    let path = "/vod/6-300000";
+    assert_right(
+        &range(&first, path, 0, SLICE).expect("a reply"),
+        6,
+        0,
+        SLICE,
+    );
+    first.stop();
+    // As of one that was replaced while the next had begun.
+    let files = files_below(cache.path());
+    let slice = files.iter().find(|file| file.ends_with("0000000"));
+    let folder = slice.and_then(|slice| slice.parent()).expect("a version");
+    let mut name = folder.file_name().expect("a name").to_owned();
+    name.push("0");
+    let twin = folder.with_file_name(name);
+    std::fs::create_dir(&twin).expect("a folder");
+    for file in files.iter().filter(|file| file.parent() == Some(folder)) {
+        std::fs::copy(file, twin.join(file.file_name().expect("a name"))).expect("a copy");
+    }
+    let again = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
+    let reply = range(&again, path, 0, 300_000).expect("a reply");
+    assert_right(&reply, 6, 0, 300_000);
+    assert_eq!(metric(&again, "headlong_pull_used_bytes"), 300_000);
+    let left = || folder.exists() && twin.exists();
+    eventually("one of them goes", left, |both| !both);
+}
+
+#[test]
 fn a_purge_takes_away_one_title_or_all_below_a_prefix_and_says_how_much() {
     let (origin, cache) = ground();
     let edge = edge(&origin, cache.path(), "");

@@ -1,6 +1,7 @@
 //! What is known of the titles of one path: their versions by name and by key, and what room they take.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use headlong_pull::{Negative, SliceKey, Space};
@@ -24,14 +25,16 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Forgets titles of which nothing is kept, when there are many.
-    pub(super) fn make_room(&mut self) {
+    /// Forgets titles of which nothing is kept, when there are many. Where their versions lay: that
+    /// goes, too.
+    pub(super) fn make_room(&mut self) -> Vec<PathBuf> {
         self.looked += 1;
         if self.looked < TITLES_MAX {
-            return;
+            return Vec::new();
         }
         self.looked = 0;
         let by_key = &mut self.by_key;
+        let mut folders = Vec::new();
         self.titles.retain(|_, title| {
             // The table of versions holds one more.
             if let Some((version, _)) = &title.version
@@ -40,11 +43,16 @@ impl State {
                 by_key.remove(&version.key);
             }
             let is_idle = title.is_idle();
-            if let (false, Some((version, _))) = (is_idle, &title.version) {
-                by_key.insert(version.key, Arc::clone(version));
+            match (is_idle, &title.version) {
+                (false, Some((version, _))) => {
+                    by_key.insert(version.key, Arc::clone(version));
+                }
+                (true, Some((version, _))) => folders.push(version.folder.clone()),
+                (_, None) => {}
             }
             !is_idle
         });
+        folders
     }
 
     /// Forgets a title of which nothing is known if nobody waits for the origin's answer any more;

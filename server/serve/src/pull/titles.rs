@@ -151,6 +151,12 @@ impl Pull {
         let path: Arc<str> = Arc::from(about.path.as_str());
         let version = self.version(about, slices, folder);
         let mut state = self.state();
+        // Of one version there may be two folders, as of a process that ended and of the next one: all
+        // that is known by its key is the first one's, and goes before.
+        let known = state.titles.get_mut(&path);
+        if let Some((before, _)) = known.and_then(|title| title.version.take()) {
+            self.retire(&mut state, &before);
+        }
         for index in present {
             version.table().present[index as usize] = true;
             let key = SliceKey {
@@ -162,11 +168,7 @@ impl Pull {
         // It is asked about before it is believed.
         let known = (version, Freshness::new(confirmed, Duration::ZERO));
         state.by_key.insert(known.0.key, Arc::clone(&known.0));
-        let title = state.titles.entry(path).or_default();
-        let before = title.version.replace(known);
-        if let Some((before, _)) = before {
-            self.retire(&mut state, &before);
-        }
+        state.titles.entry(path).or_default().version = Some(known);
     }
 
     fn version(&self, about: About, slices: Slices, folder: PathBuf) -> Arc<Version> {
@@ -292,7 +294,9 @@ impl Pull {
         {
             return answer;
         }
-        state.make_room();
+        for folder in state.make_room() {
+            self.store.begin(move || store::remove_version(&folder));
+        }
         let path: Arc<str> = Arc::from(path);
         let (say, answer) = watch::channel(None);
         let title = state.titles.entry(Arc::clone(&path)).or_default();
