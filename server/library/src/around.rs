@@ -219,7 +219,8 @@ impl Reading<'_> {
         };
         let identity = Identity::of(&stat).settling(self.state.options.settle_file);
         let early = lock(&self.state.around[self.root]).early(path);
-        let manifest = match early.filter(|early| early.identity == identity) {
+        let manifest = match early.filter(|early| early.identity == identity && !early.is_unread())
+        {
             Some(early) => early,
             None => Arc::new(Manifest::read(root, path, identity)),
         };

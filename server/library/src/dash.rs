@@ -4,6 +4,8 @@
 //! for the whole standard brings an HTTP client, an async runtime and a regex engine with it.
 //! Elements and attributes not named here are passed over.
 
+use std::sync::Arc;
+
 use headlong_media::{
     AdaptationSet, Addressing, Media, Mpd, Period, Representation, SegmentBase, SegmentList,
     SegmentTemplate, Source, TimelineEntry, parse_xs_duration,
@@ -213,7 +215,7 @@ impl XmlRepresentation {
 }
 
 impl XmlSegments {
-    fn timeline(timeline: Option<XmlTimeline>) -> Option<Vec<TimelineEntry>> {
+    fn timeline(timeline: Option<XmlTimeline>) -> Option<Arc<[TimelineEntry]>> {
         let entries = timeline?.entries.into_iter().map(|entry| TimelineEntry {
             time: entry.time,
             duration: entry.duration,

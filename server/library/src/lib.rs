@@ -34,6 +34,7 @@ mod manifest;
 mod mounts;
 mod mp4;
 mod options;
+mod passed_over;
 mod places;
 mod raw;
 mod root;

@@ -1,7 +1,7 @@
 //! Manifests as read from disk, and the titles they describe together.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::io::Read;
+use std::io::{self, Read as _};
 use std::sync::Arc;
 
 use headlong_media::{
@@ -34,35 +34,50 @@ enum Parsed {
     Dash(Mpd),
     /// And why.
     Broken(String),
+    /// Why it could not be read; it may be the next time.
+    Unread(String),
 }
 
 impl Manifest {
-    /// Reads and parses; what cannot be read is broken, and says why.
+    /// Reads and parses.
     pub(crate) fn read(root: &Root, path: &str, identity: Identity) -> Self {
         let parsed = read_text(root, path, identity)
-            .and_then(|text| match file_kind(path) {
-                FileKind::Dash => parse_dash(&text).map(Parsed::Dash),
-                _ => parse_hls(&text).map(|playlist| match playlist {
-                    HlsPlaylist::Master(master) => Parsed::Master(master),
-                    HlsPlaylist::Media(media) => Parsed::Media(media),
-                }),
+            .and_then(|text| {
+                let parsed = match file_kind(path) {
+                    FileKind::Dash => parse_dash(&text).map(Parsed::Dash),
+                    _ => parse_hls(&text).map(|playlist| match playlist {
+                        HlsPlaylist::Master(master) => Parsed::Master(master),
+                        HlsPlaylist::Media(media) => Parsed::Media(media),
+                    }),
+                };
+                parsed.map_err(Parsed::Broken)
             })
-            .unwrap_or_else(Parsed::Broken);
+            .unwrap_or_else(|reason| reason);
         Self { identity, parsed }
+    }
+
+    /// Whether it could not be read. That says nothing of the next time.
+    pub(crate) fn is_unread(&self) -> bool {
+        matches!(self.parsed, Parsed::Unread(_))
     }
 }
 
-fn read_text(root: &Root, path: &str, identity: Identity) -> Result<String, String> {
+fn read_text(root: &Root, path: &str, identity: Identity) -> Result<String, Parsed> {
     if identity.size > MANIFEST_BYTES_MAX {
-        return Err(format!("it is larger than {MANIFEST_BYTES_MAX} bytes"));
+        let reason = format!("it is larger than {MANIFEST_BYTES_MAX} bytes");
+        return Err(Parsed::Broken(reason));
     }
-    let (file, opened) = root.open_file(path).map_err(|error| error.to_string())?;
+    let unread = |error: io::Error| Parsed::Unread(error.to_string());
+    let (file, opened) = root.open_file(path).map_err(unread)?;
     if !opened.has_bytes_of(&identity) {
-        return Err("it changed while it was read".to_string());
+        return Err(Parsed::Unread("it changed while it was read".to_string()));
     }
     let mut text = String::new();
     let read = file.take(MANIFEST_BYTES_MAX).read_to_string(&mut text);
-    read.map_err(|error| error.to_string())?;
+    read.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => Parsed::Broken(error.to_string()),
+        _ => unread(error),
+    })?;
     Ok(text)
 }
 
@@ -92,10 +107,13 @@ pub(crate) fn titles(manifests: &Manifests) -> (Vec<Title>, Vec<Warning>) {
             }
             Parsed::Media(_) => continue,
             Parsed::Dash(mpd) => dash_title(path, mpd),
-            Parsed::Broken(reason) => {
-                let reason = format!(
-                    "the manifest is not understood ({reason}); it is served as a plain file"
-                );
+            Parsed::Broken(reason) | Parsed::Unread(reason) => {
+                let what = match manifest.is_unread() {
+                    true => "could not be read",
+                    false => "is not understood",
+                };
+                let reason =
+                    format!("the manifest {what} ({reason}); it is served as a plain file");
                 warnings.push(Warning::new(path, reason));
                 continue;
             }

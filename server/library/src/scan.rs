@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::catalogue::{Catalogue, Located, build};
-use crate::identity::{Identity, is_regular};
-use crate::manifest::{Manifests, missing, titles};
-use crate::state::{LastFound, LastWalk, State, lock};
+use crate::identity::Identity;
+use crate::manifest::{Manifest, Manifests, missing, titles};
+use crate::state::{FILES_PER_LOCK, LastFound, LastWalk, State, lock};
 use crate::stream::Gone;
-use crate::walk::{Along, Before, Counts, Listing, RootScan, walk};
+use crate::walk::{Along, Before, Counts, RootScan, walk};
 use crate::warning::Warning;
 
 /// Most warnings kept of one scan.
@@ -24,9 +24,6 @@ const WARNINGS_MAX: usize = 10_000;
 /// How often everything is looked at, whatever the directories say: some file systems do not keep
 /// their directories' times, and a file that nobody asks for may have been written in its place.
 const WHOLE_INTERVAL: Duration = Duration::from_secs(3600);
-
-/// Files looked up under one hold of the lock: well below a millisecond.
-const FILES_PER_LOCK: usize = 1024;
 
 /// What a further scan found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -149,7 +146,7 @@ impl State {
         let losses = self.losses.load(Ordering::Relaxed);
         let is_asked_for = std::mem::replace(&mut last.losses, losses) != losses;
         let is_known = lock(&self.found)[root].is_taken_in;
-        if is_known && !is_asked_for && !self.is_changed(root, &scan) {
+        if is_known && !is_asked_for && !self.is_changed(root, &scan, &last.manifests) {
             let gone_streams = std::mem::take(&mut *lock(&self.writer));
             return Changes {
                 gone_streams,
@@ -161,6 +158,7 @@ impl State {
             found.locate(self.unchanged(root, listing, began_ns));
         }
         found.add(root, scan, began_ns);
+        found.locate(self.unlisted(root, &last.listings, began_ns));
         self.meet_devices(root, &found);
         let mut all_found = lock(&self.found);
         all_found[root].is_taken_in = true;
@@ -270,8 +268,20 @@ impl State {
         new
     }
 
-    /// Whether a root holds anything that the catalogue does not have just so.
-    fn is_changed(&self, root: usize, scan: &RootScan) -> bool {
+    /// Whether a root holds anything that the catalogue does not have just so, or manifests were read
+    /// anew: the catalogue may have such a file from who asked for it, and nothing of what it says.
+    fn is_changed(&self, root: usize, scan: &RootScan, last: &Manifests) -> bool {
+        let is_read = |(path, manifest): (&Arc<str>, &Arc<Manifest>)| {
+            let before = last.get(path);
+            let is_same = before.is_some_and(|before| {
+                Arc::ptr_eq(before, manifest) || (before.is_unread() && manifest.is_unread())
+            });
+            let is_of_root = |catalogue: &Catalogue| {
+                let entry = catalogue.files.get(path);
+                entry.is_some_and(|entry| entry.root == root)
+            };
+            !is_same && self.read(is_of_root)
+        };
         let is_new = |catalogue: &Catalogue, (path, identity): &(Arc<str>, Identity)| {
             let entry = catalogue.files.get(path);
             entry.is_none_or(|entry| {
@@ -280,44 +290,10 @@ impl State {
         };
         let mut some = scan.files.chunks(FILES_PER_LOCK);
         scan.is_changed
+            || scan.manifests.iter().any(is_read)
             || some.any(|files| {
                 self.read(|catalogue| files.iter().any(|file| is_new(catalogue, file)))
             })
-    }
-
-    /// The files of a directory that is as it was: as they are known, or as they are if they are not.
-    fn unchanged(&self, root: usize, listing: &Listing, now_ns: u64) -> Vec<(Arc<str>, Located)> {
-        let known = |catalogue: &Catalogue, path: &Arc<str>| {
-            let entry = catalogue
-                .files
-                .get(path)
-                .filter(|entry| entry.root == root)?;
-            Some((entry.identity, entry.checked_ns()))
-        };
-        let mut files = Vec::with_capacity(listing.files.len());
-        for some in listing.files.chunks(FILES_PER_LOCK) {
-            files.extend(self.read(|catalogue| {
-                let with_known = some.iter().map(|path| (path, known(catalogue, path)));
-                with_known.collect::<Vec<_>>()
-            }));
-        }
-        // Another root's file of the same name may have hidden it, and be gone.
-        let look = |path: &str| {
-            let stat = self.roots()[root].stat(path).ok();
-            let stat = stat.filter(is_regular)?;
-            let identity = Identity::of(&stat).settling(self.options.settle_file);
-            Some((identity, now_ns))
-        };
-        let located = files.into_iter().filter_map(|(path, known)| {
-            let (identity, checked_ns) = known.or_else(|| look(path))?;
-            let located = Located {
-                root,
-                identity,
-                checked_ns,
-            };
-            Some((Arc::clone(path), located))
-        });
-        located.collect()
     }
 
     /// Says what is odd that was not odd before, and remembers it all.

@@ -19,6 +19,9 @@ use crate::title::TitleRecord;
 use crate::walk::{Counts, Listings};
 use crate::warning::Warning;
 
+/// Files looked up under one hold of the lock: well below a millisecond.
+pub(crate) const FILES_PER_LOCK: usize = 1024;
+
 /// Titles looked at under one hold of the lock: well below a millisecond.
 const TITLES_PER_LOCK: usize = 128;
 

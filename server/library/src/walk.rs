@@ -159,7 +159,7 @@ pub(crate) fn walk(root: &Root, before: Before<'_>, along: &mut Along<'_>) -> Ro
                 let reason = format!("it cannot be listed ({errno}); {files}");
                 scan.warnings.push(Warning::new(&directory, reason));
                 let Some(kept) = kept else {
-                    scan.is_changed = true;
+                    scan.is_changed |= known.is_some();
                     continue;
                 };
                 // The disk is ill; what is on it is still what it was, as far as anybody knows.
@@ -215,7 +215,9 @@ fn read_manifests(
             continue;
         }
         let manifest = match known.get(path) {
-            Some(manifest) if manifest.identity == *identity => Arc::clone(manifest),
+            Some(manifest) if manifest.identity == *identity && !manifest.is_unread() => {
+                Arc::clone(manifest)
+            }
             _ => along.ask(|| Arc::new(Manifest::read(root, path, *identity))),
         };
         scan.manifests.insert(Arc::clone(path), manifest);

@@ -97,6 +97,23 @@ fn a_manifest_written_in_its_place_gives_its_files_a_new_order() {
 }
 
 #[test]
+fn a_manifest_written_in_its_place_and_played_before_the_next_search_does_too() {
+    let tree = Tree::new();
+    tree.write("t/v.m3u8", fixture("hls_fmp4.m3u8"));
+    for name in ["init.mp4", "1.m4s", "2.m4s"] {
+        tree.write(&format!("t/{name}"), name);
+    }
+    let library = believing(&[tree.path()]);
+    let text = fixture("hls_fmp4.m3u8").replace("1.m4s", "x");
+    let text = text.replace("2.m4s", "1.m4s").replace("\nx\n", "\n2.m4s\n");
+    tree.write("t/v.m3u8", text);
+    resolve(&library, "t/v.m3u8");
+    library.refresh();
+    assert_eq!(resolve(&library, "t/1.m4s").part, 2);
+    assert_eq!(library.refresh(), Changes::default());
+}
+
+#[test]
 fn a_directory_that_changed_a_moment_ago_is_not_believed_yet() {
     let tree = Tree::new();
     tree.write("d/film.mp4", "one");

@@ -10,8 +10,8 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-use common::{Tree, resolve, scan, stream_of};
-use headlong_library::{Library, ResolveError, RootError};
+use common::{Tree, fixture, resolve, scan, stream_of};
+use headlong_library::{Changes, Library, ResolveError, RootError};
 
 #[test]
 fn all_wrong_roots_are_reported_together() {
@@ -78,7 +78,7 @@ fn parts_on_different_devices_become_different_streams() {
         return;
     };
     let (disk, memory) = (Tree::new(), Tree(memory));
-    disk.write("t/v.m3u8", common::fixture("hls_fmp4.m3u8"));
+    disk.write("t/v.m3u8", fixture("hls_fmp4.m3u8"));
     disk.write("t/init.mp4", "i").write("t/2.m4s", "2");
     memory.write("t/1.m4s", "1");
     let library = scan(&[disk.path(), memory.path()]);
@@ -294,6 +294,59 @@ fn an_unreadable_directory_is_warned_of_and_left_out() {
         assert_eq!(resolve(&library, "open.mp4").size, 1);
     });
     mode("closed", 0o700);
+}
+
+#[test]
+fn a_file_in_a_directory_that_may_be_entered_and_not_read_stays_what_it_is() {
+    let tree = Tree::new();
+    tree.write("closed/deep/x.mp4", "x").write("open.mp4", "o");
+    let closed = tree.at("closed");
+    for (path, mode) in [(tree.path(), 0o755), (closed.clone(), 0o311)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
+    }
+    let path = tree.path().to_path_buf();
+    as_nobody(move || {
+        let library = scan(&[path]);
+        assert_eq!(library.titles().len(), 1);
+        let id = || resolve(&library, "closed/deep/x.mp4").stream.id;
+        let first = id();
+        assert_eq!(library.refresh(), Changes::default(), "nothing has");
+        let again = library.rescan();
+        assert_eq!((again.gone_streams.len(), id()), (0, first));
+    });
+    fs::set_permissions(closed, fs::Permissions::from_mode(0o755)).expect("set");
+}
+
+#[test]
+fn a_manifest_that_could_not_be_read_is_read_by_the_next_search() {
+    let tree = Tree::new();
+    tree.write("t/v.m3u8", fixture("hls_fmp4.m3u8"));
+    for name in ["init.mp4", "1.m4s", "2.m4s"] {
+        tree.write(&format!("t/{name}"), name);
+    }
+    let (manifest, path) = (tree.at("t/v.m3u8"), tree.path());
+    for open in [&path, &tree.at("t")] {
+        fs::set_permissions(open, fs::Permissions::from_mode(0o755)).expect("set");
+    }
+    let library = std::sync::Arc::new(std::sync::OnceLock::new());
+    let part = |library: &std::sync::OnceLock<Library>| {
+        resolve(library.get().expect("there"), "t/2.m4s").part
+    };
+    fs::set_permissions(&manifest, fs::Permissions::from_mode(0o000)).expect("set");
+    as_nobody({
+        let library = std::sync::Arc::clone(&library);
+        move || {
+            let found = library.get_or_init(|| scan(&[path]));
+            let said = &found.warnings()[0].reason;
+            assert!(said.contains("could not be read"), "{said}");
+            assert_eq!(part(&library), 0);
+        }
+    });
+    fs::set_permissions(&manifest, fs::Permissions::from_mode(0o644)).expect("set");
+    as_nobody(move || {
+        library.get().expect("there").refresh();
+        assert_eq!(part(&library), 2);
+    });
 }
 
 /// Whoever may not read a folder any more does not get its files from memory.

@@ -7,6 +7,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration};
@@ -102,7 +103,7 @@ pub struct SegmentTemplate {
     /// `duration`, ticks.
     pub duration: Option<u64>,
     /// `SegmentTimeline`.
-    pub timeline: Option<Vec<TimelineEntry>>,
+    pub timeline: Option<Arc<[TimelineEntry]>>,
 }
 
 /// `SegmentList`; what is `None` or empty is inherited from the level above.
@@ -117,9 +118,9 @@ pub struct SegmentList {
     /// `duration`, ticks.
     pub duration: Option<u64>,
     /// `SegmentTimeline`.
-    pub timeline: Option<Vec<TimelineEntry>>,
+    pub timeline: Option<Arc<[TimelineEntry]>>,
     /// `SegmentURL`s.
-    pub urls: Vec<SegmentUrl>,
+    pub urls: Arc<[SegmentUrl]>,
 }
 
 /// `SegmentBase`: one file, whose own index tells the segments.
@@ -248,11 +249,18 @@ impl Scope<'_> {
         };
         let rendition = &mut title.renditions[at];
         let count_max = count_max.saturating_sub(rendition.segments.len());
+        if count_max == 0 {
+            let count = rendition.segments.len();
+            notes.push(format!(
+                "it has more than {count} segments; the rest is ignored"
+            ));
+            return;
+        }
         if let Some(template) = self.template() {
             self.expand_template(&template, rendition, base, count_max, notes);
         } else if let Some(list) = self.list() {
             self.expand_list(&list, rendition, base, count_max, notes);
-        } else if count_max > 0 {
+        } else {
             let length = self.length.unwrap_or(Duration::ZERO);
             rendition.push((base, ""), None, length, notes);
         }

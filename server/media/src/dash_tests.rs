@@ -100,7 +100,7 @@ fn a_timeline_names_segments_by_their_time() {
     let template = SegmentTemplate {
         timescale: Some(1000),
         time_offset: Some(500),
-        timeline: Some(timeline),
+        timeline: Some(timeline.into()),
         ..template("$Time$.m4s")
     };
     let mpd = mpd(
@@ -124,10 +124,11 @@ fn a_list_names_its_segments_and_ranges() {
     let list = SegmentList {
         initialization: Some(url(None, Some(ByteRange::new(0, 100)))),
         duration: Some(5),
-        urls: vec![
+        urls: [
             url(None, Some(ByteRange::new(100, 200))),
             url(Some("b.m4s"), None),
-        ],
+        ]
+        .into(),
         ..SegmentList::default()
     };
     let addressing = Addressing {
@@ -261,7 +262,7 @@ fn an_initialization_that_cannot_be_named_costs_only_itself() {
 fn what_exceeds_the_bounds_of_a_title_is_left_out_and_said() {
     let one = Addressing {
         list: Some(SegmentList {
-            urls: vec![source("a.m4s")],
+            urls: [source("a.m4s")].into(),
             ..SegmentList::default()
         }),
         ..Addressing::default()
@@ -294,7 +295,7 @@ fn a_list_below_another_takes_from_it_what_it_does_not_say() {
         duration: 0,
         ..entry
     };
-    let above = list(Some("above.m4s"), Some(1000), Some(vec![nothing, entry]));
+    let above = list(Some("above.m4s"), Some(1000), Some([nothing, entry].into()));
     for (own, path) in [(Some("own.m4s"), "own.m4s"), (None, "above.m4s")] {
         let below = Addressing {
             list: Some(list(own, None, None)),
@@ -330,7 +331,7 @@ proptest! {
         entry in proptest::option::of((any::<Option<u64>>(), any::<u64>(), any::<i64>())),
     ) {
         let timeline = entry.map(|(time, duration, repeat)| {
-            vec![TimelineEntry { time, duration, repeat }]
+            [TimelineEntry { time, duration, repeat }].into()
         });
         let template = SegmentTemplate {
             timescale, duration, start_number, end_number, time_offset, timeline,
