@@ -43,6 +43,7 @@ mod queue;
 mod readers;
 mod replies;
 mod request;
+mod resting;
 mod runs;
 mod shard;
 mod sizing;

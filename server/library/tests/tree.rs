@@ -407,7 +407,7 @@ fn twenty_thousand_files_are_scanned_and_kept_at_the_next_scan() {
     let library = tree.scan();
     assert_eq!(library.counts().files, 20_000);
     let id = resolve(&library, "d50/100.ts").stream.id;
-    assert_eq!(library.rescan(), headlong_library::Changes::default());
+    assert_eq!(library.rescan(), Changes::default());
     assert_eq!(resolve(&library, "d50/100.ts").stream.id, id);
     assert!(library.titles().is_empty());
 }

@@ -8,19 +8,10 @@ use headlong_units::{Duration, Instant};
 
 use super::state::Shard;
 use crate::ids::{RequestId, Slot};
+use crate::resting::Resting;
 
 /// At most this part of memory rests.
 const PART: usize = 4;
-
-/// A slot that was sent.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Resting {
-    until: Instant,
-    slot: Slot,
-    reply: RequestId,
-    /// More of the reply was to come when its time began.
-    is_early: bool,
-}
 
 impl Shard {
     /// A reply is done with a slot.

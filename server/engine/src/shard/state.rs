@@ -15,7 +15,6 @@ use alloc::collections::VecDeque;
 
 use headlong_units::{Duration, Instant};
 
-use super::resting::Resting;
 use crate::bearing::Bearing;
 use crate::chains::Chains;
 use crate::command::{Command, Event};
@@ -29,6 +28,7 @@ use crate::load::Load;
 use crate::memory::{Memory, PieceKey};
 use crate::queue::Queue;
 use crate::replies::Replies;
+use crate::resting::Resting;
 use crate::runs::Runs;
 use crate::stats::{Stats, StatsByPolicy};
 use crate::streams::Streams;
