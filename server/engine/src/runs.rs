@@ -348,17 +348,12 @@ impl Runs {
         self.by_id.remove(&id)
     }
 
-    /// The next read that has been outstanding for `timeout` and was not abandoned; it is now. Its run
-    /// and what it was to bring.
-    pub(crate) fn abandon_late(
-        &mut self,
-        now: Instant,
-        timeout: Duration,
-    ) -> Option<(RunId, PieceRange)> {
+    /// The next read that has been outstanding for `timeout` and was not abandoned; it is now.
+    pub(crate) fn abandon_late(&mut self, now: Instant, timeout: Duration) -> Option<PieceRange> {
         let mut waited = self.reads.values_mut().filter(|read| !read.abandoned);
         let late = waited.find(|read| now.since(read.issued_at) >= timeout)?;
         late.abandoned = true;
-        Some((late.run, (late.stream, late.first_piece, late.end_piece())))
+        Some((late.stream, late.first_piece, late.end_piece()))
     }
 
     /// When the first read that was not abandoned will have taken `timeout`.

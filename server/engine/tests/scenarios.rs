@@ -536,37 +536,6 @@ fn a_read_that_never_comes_takes_nobody_with_it_who_was_held_back_for_it() {
     assert!(ids[1..].iter().all(|id| rig.replies[id].done));
 }
 
-#[test]
-fn what_was_to_follow_a_read_that_never_comes_is_read_when_somebody_asks_for_it() {
-    let mut rig = Rig::new(EngineConfig {
-        sizing: fixed(4 * MIB),
-        outstanding_reads_max: 4,
-        ..config(256 * MIB)
-    });
-    let hung = rig.chunked(1, &[MIB / 2; 100], 2_000);
-    let well = rig.title(2, HOUR_BYTES, 2_000);
-    rig.device.passes_over = Some(hung);
-    rig.ask(range(1, hung, 0, CHUNK)).expect("taken on");
-    let late = rig.shard.config().read_timeout + Duration::from_secs(1);
-    let end = rig.now + late;
-    for place in 0.. {
-        if rig.now > end {
-            break;
-        }
-        rig.ask(range(2, well, place % 1000 * MIB / 2, CHUNK))
-            .expect("taken on");
-        rig.run_for(Duration::from_millis(5));
-    }
-    let later = Request {
-        part: 3,
-        ..range(3, hung, 0, CHUNK)
-    };
-    rig.ask(later).expect("taken on");
-    rig.run_for(Duration::from_millis(50));
-    let mut reads = rig.reads.iter();
-    assert!(reads.any(|read| read.stream == hung && read.part == 3));
-}
-
 /// Found by `simulate faults --seed 528`: the reply broke off each time that it was asked for, for as
 /// long as nobody asked for the other file.
 #[test]

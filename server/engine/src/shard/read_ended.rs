@@ -234,20 +234,15 @@ impl Shard {
         self.load.record_job(self.now, !self.queue.is_empty());
     }
 
-    /// Reads that take too long count as errors, and nobody waits for them any more, nor for what was to
-    /// follow them.
+    /// Reads that take too long count as errors, and nobody waits for them any more.
     pub(super) fn abandon_late_reads(&mut self) {
         let timeout = self.config.read_timeout;
-        while let Some((run, (stream, first, end))) = self.runs.abandon_late(self.now, timeout) {
+        while let Some((stream, first, end)) = self.runs.abandon_late(self.now, timeout) {
             self.stats.read_errors += 1;
             for piece in first..end {
                 self.fail_waiters((stream, piece), Failure::TimedOut);
             }
             self.record_device_error((stream, first));
-            for left in self.runs.take_rests_of(run) {
-                self.give_up_pieces(left.stream, left.from, left.to, |_| ());
-                self.demand_again(left.stream, left.from, left.to);
-            }
         }
         if self.is_hung() {
             self.fail_all_waiting(Failure::TimedOut);
