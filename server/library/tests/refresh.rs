@@ -80,33 +80,36 @@ fn a_file_written_in_its_place_is_noticed_when_it_is_asked_for_or_when_all_are_l
     assert_eq!(library.rescan().changed, 1);
 }
 
-#[test]
-fn a_manifest_written_in_its_place_gives_its_files_a_new_order() {
+fn with_a_playlist() -> (Tree, Library) {
     let tree = Tree::new();
     tree.write("t/v.m3u8", fixture("hls_fmp4.m3u8"));
     for name in ["init.mp4", "1.m4s", "2.m4s"] {
         tree.write(&format!("t/{name}"), name);
     }
     let library = believing(&[tree.path()]);
-    assert_eq!(resolve(&library, "t/1.m4s").part, 1);
+    (tree, library)
+}
+
+/// The playlist is written in its place, with its two segments in the other order.
+fn turn_round(tree: &Tree) {
     let text = fixture("hls_fmp4.m3u8").replace("1.m4s", "x");
     let text = text.replace("2.m4s", "1.m4s").replace("\nx\n", "\n2.m4s\n");
     tree.write("t/v.m3u8", text);
+}
+
+#[test]
+fn a_manifest_written_in_its_place_gives_its_files_a_new_order() {
+    let (tree, library) = with_a_playlist();
+    assert_eq!(resolve(&library, "t/1.m4s").part, 1);
+    turn_round(&tree);
     assert_eq!(library.refresh().changed, 1);
     assert_eq!(resolve(&library, "t/1.m4s").part, 2);
 }
 
 #[test]
 fn a_manifest_written_in_its_place_and_played_before_the_next_search_does_too() {
-    let tree = Tree::new();
-    tree.write("t/v.m3u8", fixture("hls_fmp4.m3u8"));
-    for name in ["init.mp4", "1.m4s", "2.m4s"] {
-        tree.write(&format!("t/{name}"), name);
-    }
-    let library = believing(&[tree.path()]);
-    let text = fixture("hls_fmp4.m3u8").replace("1.m4s", "x");
-    let text = text.replace("2.m4s", "1.m4s").replace("\nx\n", "\n2.m4s\n");
-    tree.write("t/v.m3u8", text);
+    let (tree, library) = with_a_playlist();
+    turn_round(&tree);
     resolve(&library, "t/v.m3u8");
     library.refresh();
     assert_eq!(resolve(&library, "t/1.m4s").part, 2);
