@@ -104,14 +104,15 @@ pub struct SizingConfig {
 
 /// Who chooses the reference size, and the parameters of a controller that does.
 ///
-/// With [`Control::Off`] it is [`SizingConfig::reference_bytes`]; otherwise that is only the size
-/// until the device has been measured, and nothing else here matters.
+/// With [`Control::Off`] it is [`SizingConfig::reference_bytes`], and nothing else here matters.
+/// With [`Control::Paper`] that is the size until the device has been measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ControlConfig {
     /// Which controller.
     pub mode: Control,
-    /// The size to begin with, such as the one in use when the server last stopped; without one
-    /// it comes from the measured device.
+    /// The size to begin with, such as the one in use when the server last stopped. Without one
+    /// `auto` begins with a part of the memory, `auto-paper` with what comes from the measured
+    /// device.
     pub start_bytes: Option<u64>,
     /// A score is collected over this time, and then the size is judged (180 s in
     /// automated-prefetching Table 2).

@@ -32,7 +32,7 @@ pub fn knobs() -> Rows<EngineConfig> {
         "The policy's reference size: the size itself (fixed), the size at `reference_bit_rate` (proportional, square-root), or the largest size (first-grow, first-grow-sr). `auto` finds it for each device while it serves, from the device's measured times, the viewers and the memory; `auto-paper` by the slower descent of the published controller. See prefetch-size.md.",
     );
     rows.add("prefetch_start", size().optional(), |c| &mut c.control.start_bytes,
-        "The size that `auto` and `auto-paper` begin with where none is remembered; if not set, it comes from the measured device.");
+        "The size that `auto` and `auto-paper` begin with where none is remembered. If not set, `auto` begins with a 300th of the memory, from 5 to 12 MiB, and `auto-paper` with what comes from the measured device.");
     rows.add("prefetch_step", size().at_least(1), |c| &mut c.control.step_bytes,
         "By so much `auto-paper` changes the size at a time.");
     rows.add("adjust_interval", some_time(), |c| &mut c.control.adjust_interval,

@@ -101,8 +101,18 @@ impl Bench {
 #[test]
 fn before_anybody_has_left_the_size_stays() {
     let mut bench = Bench::new();
+    let first = bench.bytes();
     bench.seconds(600);
-    assert_eq!(bench.bytes(), 8 * MIB);
+    assert_eq!(bench.bytes(), first);
+}
+
+#[test]
+fn the_first_size_goes_with_memory_within_bounds() {
+    let first = |memory_mib| Bench::with(memory_mib * MIB, Retention::Interval).bytes();
+    assert_eq!(first(512), 5 * MIB);
+    assert_eq!(first(2_400), 8 * MIB);
+    assert_eq!(first(65_536), 12 * MIB);
+    assert_eq!(first(4), 2 * MIB, "never more than half of memory");
 }
 
 #[test]

@@ -94,10 +94,7 @@ impl Controller {
     pub(crate) fn new(config: &EngineConfig) -> Self {
         let first = match config.control.mode {
             Control::Off => config.sizing.reference_bytes,
-            Control::Auto | Control::Paper => {
-                let start = config.control.start_bytes;
-                Limits::new(config).on_grid(start.unwrap_or(config.sizing.reference_bytes))
-            }
+            Control::Auto | Control::Paper => Limits::new(config).first_bytes(config),
         };
         let mut controller = Self {
             limits: Limits::new(config),

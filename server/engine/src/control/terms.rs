@@ -3,8 +3,17 @@
 use headlong_units::{BitRate, Duration, Instant, MIB};
 
 use super::drive::DriveTimes;
-use crate::config::{ControlConfig, EngineConfig, Retention};
+use crate::config::{Control, ControlConfig, EngineConfig, Retention};
 use crate::stats::Stats;
+
+/// `auto` begins with this part of memory, within [`FIRST_BYTES`]: three hundred chains fit, as
+/// many as come within the first minute after a restart. In virtual time, among viewers who come
+/// back within 225 s, larger ones are evicted before they are read, and with smaller ones the
+/// device repositions too often for the first minutes.
+const FIRST_PARTS: u64 = 300;
+/// Below the least, too little is read at a time in any memory; above the most, those who come at
+/// once wait for each other's megabytes.
+const FIRST_BYTES: (u64, u64) = (5 * MIB, 12 * MIB);
 
 /// How often a controller looks, and how often the size in use follows.
 pub(crate) const TICK: Duration = Duration::from_secs(5);
@@ -116,6 +125,19 @@ impl Limits {
     pub(crate) fn without_start(mut self) -> Self {
         self.rules.start_bytes = None;
         self
+    }
+
+    /// The size to begin with where none is remembered.
+    pub(crate) fn first_bytes(&self, config: &EngineConfig) -> u64 {
+        let by_memory = || (config.memory_bytes / FIRST_PARTS).clamp(FIRST_BYTES.0, FIRST_BYTES.1);
+        let bytes = self
+            .rules
+            .start_bytes
+            .unwrap_or_else(|| match self.rules.mode {
+                Control::Auto => by_memory(),
+                Control::Off | Control::Paper => config.sizing.reference_bytes,
+            });
+        self.on_grid(bytes)
     }
 
     /// The nearest size within bounds.
