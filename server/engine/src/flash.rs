@@ -7,13 +7,13 @@
 //! Invariants: a record that is read keeps its block; a slot that a read fills is Filling in memory,
 //! under its piece's name unless the read is late.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use headlong_flash::{BlockId, PieceId, Place, Room};
 use headlong_units::{Duration, Instant};
 
-use crate::ids::{ChainId, FlashReadId, Slot, StreamId};
+use crate::ids::{ChainId, FlashReadId, RequestId, Slot, StreamId};
 
 /// Records being read at once. SSDs carry all that they can with fewer (32 are the queue of a SATA
 /// drive).
@@ -62,6 +62,9 @@ pub(crate) struct Flash {
     /// Of those, records that are late.
     late: usize,
     next_id: u64,
+    /// Replies whose next piece can come from here alone, as the disk is out of service, and for
+    /// which too much was being read.
+    pub(crate) postponed: BTreeSet<RequestId>,
 }
 
 impl Flash {
@@ -72,7 +75,24 @@ impl Flash {
             records: 0,
             late: 0,
             next_id: 0,
+            postponed: BTreeSet::new(),
         }
+    }
+
+    /// A reply goes on when a read has ended. Answers whether one will: those that are late may
+    /// never.
+    pub(crate) fn postpone(&mut self, id: RequestId) -> bool {
+        let will_end = self.records > self.late;
+        if will_end {
+            self.postponed.insert(id);
+        }
+        will_end
+    }
+
+    /// The next of `postponed` that can go on, or that waits for nothing any more.
+    pub(crate) fn take_postponed(&self, postponed: &mut BTreeSet<RequestId>) -> Option<RequestId> {
+        let can_go_on = self.has_room_for(1) || self.records == self.late;
+        can_go_on.then(|| postponed.pop_first())?
     }
 
     /// Whether so many records more may be read.

@@ -2,7 +2,7 @@
 
 mod rig;
 
-use headlong_engine::{EngineConfig, Order, RequestId};
+use headlong_engine::{DeviceState, EngineConfig, Order, RequestId, StreamId};
 use headlong_flash::{FlashPolicy, RoomConfig, SsdId, SsdState};
 use headlong_units::{Duration, MIB};
 use rig::{CHUNK, HOUR_BYTES, Rig, config, range};
@@ -187,6 +187,28 @@ fn an_ssd_that_fails_is_passed_over_and_comes_back() {
     assert!(from_flash(&rig, &replies) > MIB);
     let view = rig.shard.flash_view().expect("a tier");
     assert_eq!(view.ssds[0].state, SsdState::Online);
+}
+
+#[test]
+fn with_the_disk_out_of_service_flash_serves_more_viewers_than_it_reads_for_at_once() {
+    // Titles 2 to 5 were watched after the first, and are on flash as well.
+    let (mut rig, _) = with_ssd();
+    for id in 900..930 {
+        let other = rig.title(id, HOUR_BYTES, 2_000);
+        rig.device.bad.push((other, 0, HOUR_BYTES));
+        // Refused as soon as the disk is out of service.
+        let _ = rig.ask(range(id, other, 0, CHUNK));
+        rig.run_for(Duration::from_millis(200));
+    }
+    assert_eq!(rig.shard.device_state(), DeviceState::Offline);
+    let replies: Vec<_> = (0..28)
+        .map(|viewer| (500 + viewer, StreamId(2 + viewer % 4), viewer / 4 * CHUNK))
+        .map(|(viewer, title, from)| range(viewer, title, from, CHUNK))
+        .map(|request| rig.ask(request).expect("it is on flash"))
+        .collect();
+    rig.run_for(Duration::from_secs(5));
+    let failed = replies.iter().filter(|id| !rig.replies[id].done).count();
+    assert_eq!(failed, 0, "of {}", replies.len());
 }
 
 #[test]

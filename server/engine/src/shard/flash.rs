@@ -129,6 +129,7 @@ impl Shard {
             }
             self.judge_flash_read(&read, outcomes, times.1);
         }
+        self.go_on_with_postponed();
         self.finish();
     }
 
@@ -233,6 +234,30 @@ impl Shard {
                 }
                 self.demand_again(stream, of.number, of.number + 1);
             }
+        }
+        self.go_on_with_postponed();
+    }
+
+    /// With the disk out of service, a piece that flash has is waited for until fewer are being
+    /// read. Answers whether it can be.
+    pub(super) fn postpone_for_flash(&mut self, id: RequestId, key: PieceKey) -> bool {
+        let is_there = self.is_on_flash(key);
+        is_there && (self.flash.as_mut()).is_some_and(|flash| flash.postpone(id))
+    }
+
+    /// Each of them once: one may have to wait again.
+    fn go_on_with_postponed(&mut self) {
+        let Some(flash) = &mut self.flash else {
+            return;
+        };
+        let mut postponed = core::mem::take(&mut flash.postponed);
+        while let Some(id) =
+            (self.flash.as_ref()).and_then(|flash| flash.take_postponed(&mut postponed))
+        {
+            self.advance(id);
+        }
+        if let Some(flash) = &mut self.flash {
+            flash.postponed.append(&mut postponed);
         }
     }
 

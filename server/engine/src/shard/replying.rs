@@ -81,7 +81,9 @@ impl Shard {
         let key = (reply.stream, piece);
         let is_coming = self.memory.find(key).is_some() || self.read_from_flash(id, piece);
         if !is_coming && self.device_state() == DeviceState::Offline {
-            self.fail_request(id, Failure::Offline);
+            if !self.postpone_for_flash(id, key) {
+                self.fail_request(id, Failure::Offline);
+            }
             return;
         }
         self.replies.wait(self.now, id, piece);
