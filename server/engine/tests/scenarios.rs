@@ -384,6 +384,21 @@ fn a_device_that_fails_everywhere_goes_offline_and_comes_back() {
 }
 
 #[test]
+fn queue_positions_that_are_shown_are_of_the_whole_queue() {
+    let mut rig = Rig::new(config(256 * MIB));
+    rig.device.hangs = true;
+    for id in 1..=200 {
+        let title = rig.title(id, HOUR_BYTES, 2_000);
+        rig.ask(range(id, title, 0, CHUNK)).expect("taken on");
+    }
+    let all = rig.shard.queue_positions(1_000);
+    let shown = rig.shard.queue_positions(64);
+    assert!(all.len() > 190 && shown.len() > 32 && shown.len() <= 64);
+    assert!(shown.last() > all.get(190 * 31 / 32), "{shown:?}");
+    assert!(shown.is_sorted());
+}
+
+#[test]
 fn a_machine_without_descriptors_says_nothing_about_its_disk() {
     let mut rig = Rig::new(config(64 * MIB));
     rig.device.lacks_resources = true;

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use headlong_engine::{PartSpec, StreamId, StreamSpec};
 use headlong_flash::FileKey;
+use headlong_media::encode_path;
 use headlong_units::BitRate;
 use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3Default;
@@ -277,6 +278,11 @@ impl StreamFiles {
         let late = &self.ground.late_warnings;
         late.push(Warning::new(&only.path, odd));
         header
+    }
+
+    /// Path of the URL of its title.
+    pub fn url_path(&self) -> String {
+        encode_path(&self.title)
     }
 
     /// The whole path of one of its files, for people.

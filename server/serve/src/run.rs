@@ -183,12 +183,12 @@ async fn serve(
         let scheme = if on.speaks_tls { "https" } else { "http" };
         let address = listener.address().ok()?;
         // Where browsers may go.
-        let is_ip = matches!(address, ListenAddress::Ip(_));
-        Some((is_ip, format!("{scheme}://{address}")))
+        let is_for_browsers = matches!(address, ListenAddress::Ip(_)) && !on.is_for_proxies;
+        Some((is_for_browsers, format!("{scheme}://{address}")))
     });
-    let (are_ip, addresses): (Vec<bool>, Vec<String>) = addresses.unzip();
-    let media_addresses = are_ip.iter().zip(&addresses);
-    let media_addresses = media_addresses.filter(|(is_ip, _)| **is_ip);
+    let (are_for_browsers, addresses): (Vec<bool>, Vec<String>) = addresses.unzip();
+    let media_addresses = are_for_browsers.iter().zip(&addresses);
+    let media_addresses = media_addresses.filter(|(is_for_browsers, _)| **is_for_browsers);
     let media_addresses = media_addresses
         .map(|(_, address)| address.clone())
         .collect();

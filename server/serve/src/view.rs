@@ -30,6 +30,7 @@ pub(crate) fn admin_state(
     AdminState {
         version: env!("CARGO_PKG_VERSION"),
         started_unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
+        started: std::time::Instant::now(),
         media_addresses,
         host_names: config.admin_hosts.clone(),
         devices: Arc::<View>::clone(&view),
@@ -91,9 +92,8 @@ fn document(library: &headlong_library::Library) -> Bytes {
 impl StreamNames for View {
     fn describe(&self, stream: StreamId) -> Option<StreamName> {
         let files = self.0.stream(stream)?;
-        let path = format!("/{}", files.title);
         Some(StreamName {
-            path,
+            path: files.url_path(),
             bit_rate: files.manifest_bit_rate,
         })
     }
@@ -102,6 +102,17 @@ impl StreamNames for View {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_chain_s_title_has_the_path_that_the_list_of_titles_has() {
+        let root = tempfile::tempdir().expect("a folder");
+        std::fs::write(root.path().join("a b%41.mp4"), "no film").expect("written");
+        let library = headlong_library::Library::scan(&[root.path().to_path_buf()]);
+        let library = library.expect("a library");
+        let entry = library.resolve("a b%41.mp4").expect("it is there");
+        assert_eq!(entry.stream.url_path(), "/a%20b%2541.mp4");
+        assert_eq!(library.titles()[0].path, entry.stream.url_path());
+    }
 
     #[test]
     fn odd_files_are_listed_with_their_reasons_in_bounded_number() {

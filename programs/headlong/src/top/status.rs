@@ -6,7 +6,7 @@ use serde::Deserialize;
 pub(super) struct Status {
     pub(super) version: String,
     pub(super) started_unix_ms: u64,
-    pub(super) now_unix_ms: u64,
+    pub(super) uptime_ms: u64,
     pub(super) state: String,
     pub(super) connections: Connections,
     pub(super) devices: Vec<Device>,
@@ -58,6 +58,7 @@ pub(super) struct Counters {
     pub(super) reads: u64,
     pub(super) bytes_read: u64,
     pub(super) bytes_from_ram: u64,
+    pub(super) bytes_from_flash: u64,
     pub(super) bytes_from_disk: u64,
     pub(super) requests_refused: u64,
     pub(super) read_errors: u64,

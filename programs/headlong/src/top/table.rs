@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use percent_encoding::percent_decode_str;
+
 use super::rates::{Disk, Sample};
 use super::status::Chain;
 
@@ -21,15 +23,16 @@ pub(super) fn lines(sample: &Sample, address: &str) -> Vec<String> {
             sample.requests_active
         ),
         format!(
-            "MiB/s sent {:.1}: from disk {:.1}, from memory {:.1}",
+            "MiB/s sent {:.1}: from disk {:.1}, from flash {:.1}, from memory {:.1}",
             sample.sum(|rates| rates.sent_bytes) / MIB,
             sample.sum(|rates| rates.sent_from_disk_bytes) / MIB,
+            sample.sum(|rates| rates.sent_from_flash_bytes) / MIB,
             sample.sum(|rates| rates.sent_from_ram_bytes) / MIB
         ),
         String::new(),
     ];
     page.extend(table(
-        "DISK|STATE|BUSY|READS/s|READ MiB/s|FROM DISK|FROM MEMORY|QUEUE|OVERDUE|PREFETCH MiB|CHAINS|REFUSED|ERRORS",
+        "DISK|STATE|BUSY|READS/s|READ MiB/s|FROM DISK|FROM FLASH|FROM MEMORY|QUEUE|OVERDUE|PREFETCH MiB|CHAINS|REFUSED|ERRORS",
         sample.disks.iter().map(disk_row),
     ));
     page.push(String::new());
@@ -65,6 +68,7 @@ fn disk_row(disk: &Disk) -> Vec<String> {
         rate(&|rates| format!("{:.0}", rates.reads)),
         rate(&|rates| format!("{:.1}", rates.read_bytes / MIB)),
         rate(&|rates| format!("{:.1}", rates.sent_from_disk_bytes / MIB)),
+        rate(&|rates| format!("{:.1}", rates.sent_from_flash_bytes / MIB)),
         rate(&|rates| format!("{:.1}", rates.sent_from_ram_bytes / MIB)),
         format!("{}+{}", disk.queue_jobs, disk.outstanding_reads),
         disk.queue_jobs_overdue.to_string(),
@@ -95,7 +99,7 @@ fn chain_row((disk, chain): (&Disk, &Chain)) -> Vec<String> {
         mib(chain.unread_bytes),
         mib(chain.prefetch_bytes),
         format!("{:.1}", chain.slack_ms as f64 / 1e3),
-        plain(&chain.path),
+        plain(&percent_decode_str(&chain.path).decode_utf8_lossy()),
     ]
 }
 
@@ -169,6 +173,7 @@ mod tests {
             ("busy_seconds", 2.25),
             ("reads", 31.0),
             ("bytes_from_ram", 10.0 * MIB),
+            ("bytes_from_flash", 5.0 * MIB),
             ("bytes_from_disk", 20.0 * MIB),
         ];
         Sample::between(&status(3_600_000, &[]), &status(3_601_000, &counters))
@@ -179,10 +184,10 @@ mod tests {
         let page = lines(&sample(), "127.0.0.1:8081");
         let expected = [
             "headlong 1.2.3 at 127.0.0.1:8081: serving for 1 h 0 min; 0 connections, 0 requests",
-            "MiB/s sent 30.0: from disk 20.0, from memory 10.0",
+            "MiB/s sent 35.0: from disk 20.0, from flash 5.0, from memory 10.0",
             "",
-            "DISK  STATE   BUSY  READS/s  READ MiB/s  FROM DISK  FROM MEMORY  QUEUE  OVERDUE  PREFETCH MiB  CHAINS  REFUSED  ERRORS",
-            "sda   online   75%       31         0.0       20.0         10.0    3+1        1           8.0      41        0       0",
+            "DISK  STATE   BUSY  READS/s  READ MiB/s  FROM DISK  FROM FLASH  FROM MEMORY  QUEUE  OVERDUE  PREFETCH MiB  CHAINS  REFUSED  ERRORS",
+            "sda   online   75%       31         0.0       20.0         5.0         10.0    3+1        1           8.0      41        0       0",
             "",
             "MEMORY MiB  BUDGET  FREE  FILLING  UNREAD  SENDING  READ",
             "sda         1024.0   0.0      0.0     0.0      0.0   0.0",
@@ -210,7 +215,7 @@ mod tests {
     #[test]
     fn a_title_s_name_does_not_command_the_terminal() {
         let mut sample = sample();
-        sample.disks[0].chains[0].path = "/a\x1b]0;x\x07\u{9b}2J.mp4".to_owned();
+        sample.disks[0].chains[0].path = "/a%1b]0;x%07%C2%9b2J.mp4".to_owned();
         let page = lines(&sample, "here").join("\n");
         assert!(page.contains("/a?]0;x??2J.mp4"), "{page}");
         assert!(page.chars().all(|c| c == '\n' || !c.is_control()));

@@ -121,9 +121,11 @@ impl Shard {
         layout.is_none_or(|layout| chain.position >= layout.size_bytes())
     }
 
-    /// At most `count_max` positions of queued jobs on the device, upwards.
+    /// At most `count_max` positions of queued jobs on the device, upwards; if there are more jobs,
+    /// of every so many one.
     pub fn queue_positions(&self, count_max: usize) -> Vec<u64> {
-        self.queue.positions().take(count_max).collect()
+        let step = self.queue.len().div_ceil(count_max.max(1)).max(1);
+        self.queue.positions().step_by(step).collect()
     }
 
     fn chain_view(&self, chain: &Chain) -> Option<ChainView> {

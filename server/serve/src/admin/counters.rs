@@ -98,7 +98,7 @@ pub(super) fn counters(stats: &Stats) -> [Counter; 34] {
         row("jobs_late", "jobs_late", "Jobs whose bytes came after their deadline", count(jobs_late)),
         row("busy_seconds", "busy", "Time with at least one read outstanding", seconds(busy_time)),
         row("queue_job_seconds", "queue_job", "Queued jobs integrated over time: its rate is the mean queue length", seconds(queue_time)),
-        row("seek_bytes", "seek", "Distances between the end of a read and the start of the next", bytes(seek_bytes)),
+        row("seek_bytes", "seek", "Distances between the end of a read and the start of the next, modulo 2^64", bytes(seek_bytes)),
         row("seeks", "seeks", "Reads that did not start where the one before ended", count(seeks)),
         row("prefetch_evicted_bytes", "prefetch_evicted", "Bytes prefetched for a live chain and evicted unread", bytes(prefetch_evicted_bytes)),
         row("prefetch_evictions", "prefetch_evictions", "Pieces prefetched for a live chain and evicted unread", count(prefetch_evictions)),

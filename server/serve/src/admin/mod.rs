@@ -7,7 +7,7 @@
 //! | path | what |
 //! |---|---|
 //! | `/metrics` | for Prometheus: OpenMetrics, or the older text |
-//! | `/status` | the same and more, as JSON for the dashboard |
+//! | `/status` | devices with their chains and queues, as JSON for the dashboard |
 //! | `/library.json` | titles, as JSON for the library page |
 //! | `/healthz` | 200 `ok`, or 503 and why not |
 //! | `/`, ... | the pages |

@@ -117,10 +117,11 @@ async fn route(state: &AdminState, request: &http::request::Parts) -> Answer {
             Err(stuck) => stuck,
         },
         "/status" => match snapshots(state).await {
-            Ok(devices) => rendered(
-                JSON,
-                status::render(state, &devices, now_unix_ms()).map(Bytes::from),
-            ),
+            Ok(devices) => {
+                let uptime_ms = millis(state.started.elapsed());
+                let document = status::render(state, &devices, now_unix_ms(), uptime_ms);
+                rendered(JSON, document.map(Bytes::from))
+            }
             Err(stuck) => stuck,
         },
         "/library.json" => library(state).await,
@@ -189,9 +190,11 @@ async fn health(state: &AdminState) -> Answer {
 
 fn now_unix_ms() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
-    since_epoch.map_or(0, |time| {
-        u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-    })
+    since_epoch.map_or(0, millis)
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn rendered<E: std::fmt::Display>(media_type: &'static str, outcome: Result<Bytes, E>) -> Answer {

@@ -39,7 +39,7 @@ pub trait StreamNames: Send + Sync + 'static {
 /// A stream, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamName {
-    /// Path of its URL.
+    /// Path of its URL, as `/library.json` has it.
     pub path: String,
     /// Its average bit rate, if known.
     pub bit_rate: Option<BitRate>,
@@ -51,6 +51,8 @@ pub struct AdminState {
     pub version: &'static str,
     /// When it started, milliseconds since 1970.
     pub started_unix_ms: u64,
+    /// The same by a clock that nobody sets.
+    pub started: std::time::Instant,
     /// Where viewers connect, as URLs without a path.
     pub media_addresses: Vec<String>,
     /// Names, besides `localhost` and addresses, under which the operator reaches this listener.

@@ -29,6 +29,7 @@ struct Status<'a> {
     version: &'a str,
     started_unix_ms: u64,
     now_unix_ms: u64,
+    uptime_ms: u64,
     state: &'a str,
     media_addresses: &'a [String],
     connections: Connections,
@@ -166,11 +167,12 @@ struct Chain {
     slack_ms: u64,
 }
 
-/// The whole document.
+/// The whole document. `uptime_ms` is by a clock that nobody sets; `now_unix_ms` may jump.
 pub(super) fn render(
     state: &AdminState,
     devices: &[DeviceSnapshot],
     now_unix_ms: u64,
+    uptime_ms: u64,
 ) -> serde_json::Result<Vec<u8>> {
     let counts = state.connections.counts();
     let is_draining = state.draining.is_draining();
@@ -178,6 +180,7 @@ pub(super) fn render(
         version: state.version,
         started_unix_ms: state.started_unix_ms,
         now_unix_ms,
+        uptime_ms,
         state: if is_draining { "draining" } else { "serving" },
         media_addresses: &state.media_addresses,
         connections: Connections {

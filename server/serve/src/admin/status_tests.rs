@@ -9,7 +9,7 @@ fn the_document_has_the_shape_the_dashboard_reads() {
     let devices = [testing::device("sda", DeviceState::Online)];
     state.requests.observe(206, Duration::ZERO, None);
     state.requests.add_bytes_sent(99);
-    let bytes = render(&state, &devices, 2_000).expect("JSON");
+    let bytes = render(&state, &devices, 2_000, 1_000).expect("JSON");
     let document: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
     let golden: serde_json::Value = serde_json::from_str(GOLDEN).expect("JSON");
     let pretty = serde_json::to_string_pretty(&document).expect("JSON");
@@ -22,7 +22,7 @@ fn a_chain_whose_stream_is_forgotten_is_shown_without_a_name() {
     device.chains[0].stream = headlong_engine::StreamId(77);
     let (state, trigger) = testing::state(Vec::new());
     trigger.drain();
-    let bytes = render(&state, &[device], 0).expect("JSON");
+    let bytes = render(&state, &[device], 0, 0).expect("JSON");
     let document: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
     let chain = &document["devices"][0]["chains"]["shown"][0];
     assert_eq!(chain["path"], "");
@@ -42,7 +42,7 @@ fn a_controller_shows_what_it_found_and_why() {
         drive: None,
     });
     let (state, _trigger) = testing::state(Vec::new());
-    let bytes = render(&state, &[device], 0).expect("JSON");
+    let bytes = render(&state, &[device], 0, 0).expect("JSON");
     let document: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
     let control = &document["devices"][0]["policy"]["control"];
     assert_eq!(control["name"], "auto");

@@ -101,6 +101,7 @@ pub(super) fn state(devices: Vec<DeviceSnapshot>) -> (AdminState, ShutdownTrigge
     let state = AdminState {
         version: "1.2.3",
         started_unix_ms: 1_000,
+        started: std::time::Instant::now(),
         media_addresses: vec!["http://127.0.0.1:8080".to_owned()],
         host_names: vec!["video.example".to_owned()],
         devices: fixed.clone(),
