@@ -88,7 +88,7 @@ export function startBar(): void {
       setText(requests.value, text(perSecond(lost ? null : totals.requests_per_s)));
       setText(active.value, text(count(status.connections.requests_active)));
       setText(open.value, text(count(status.connections.open)));
-      setText(uptime.value, text(span(status.now_unix_ms - status.started_unix_ms)));
+      setText(uptime.value, text(span(status.uptime_ms)));
       uptime.element.title = `version ${status.version}`;
     }
     const shown = lost ? 'no answer' : (status?.state ?? 'connecting');

@@ -3,7 +3,7 @@
  * history of each device. It runs on all pages, so that a dashboard opened later has a past.
  */
 import { decodeStatus, type Status } from './pure/api';
-import { History, rate } from './pure/rates';
+import { elapsed, History, rate } from './pure/rates';
 
 const PERIOD_MS = 1000;
 const PATIENCE_MS = 5000;
@@ -43,11 +43,11 @@ export function onPoll(listener: () => void): () => void {
 
 function take(status: Status): void {
   const at_s = performance.now() / 1000;
-  const before = feed.status;
-  if (feed.lost_since_ms !== null || before === null) {
+  const before = feed.lost_since_ms === null ? feed.status : null;
+  if (before === null) {
     feed.totals = { bytes_per_s: null, requests_per_s: null };
   } else {
-    const seconds = (status.now_unix_ms - before.now_unix_ms) / 1000;
+    const seconds = elapsed(before, status);
     feed.totals = {
       bytes_per_s: rate(before.totals.bytes_sent, status.totals.bytes_sent, seconds),
       requests_per_s: rate(before.totals.requests, status.totals.requests, seconds),

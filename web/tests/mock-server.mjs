@@ -403,8 +403,9 @@ export async function start({ folder, admin = 0, media = 0, viewers = 40, device
   let active = 0;
   let modelled_s = 0;
   // The model catches up with the clock in small steps, at most two seconds at once.
+  const began = performance.now();
   const timer = setInterval(() => {
-    const now_s = (Date.now() - started) / 1000;
+    const now_s = (performance.now() - began) / 1000;
     modelled_s = Math.max(modelled_s, now_s - 2);
     for (; modelled_s < now_s; modelled_s += TICK_S) for (const disk of disks) disk.tick(modelled_s);
   }, 50);
@@ -438,6 +439,7 @@ export async function start({ folder, admin = 0, media = 0, viewers = 40, device
       totals: { requests: sum('requests'), bytes_sent: sum('bytes_sent') },
       devices: views,
     });
+      uptime_ms: Math.floor(performance.now() - began),
   });
   const listen = (server, port) =>
     new Promise((resolve, reject) => server.once('error', reject).listen(port, '127.0.0.1', resolve));

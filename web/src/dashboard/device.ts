@@ -179,7 +179,7 @@ export class DevicePanel {
     ]);
     this.#read.update(xs, [
       readSizeSeries(points, READS_S),
-      points.map(() => device.policy.reference_bytes),
+      points.map((point) => point.reference_bytes),
     ]);
     this.#strip.update(device, points);
     this.#memory.update(device.memory, points, xs);

@@ -57,14 +57,14 @@ export function dashboardPage(wanted: string | null): Page {
     place,
   );
   const byName = new Map<string, Card>();
-  const began = Date.now();
+  const began = performance.now();
   let panel: DevicePanel | null = null;
 
   const pick = (devices: readonly Device[]): Device | undefined => {
     if (wanted !== null) return devices.find((device) => device.name === wanted);
     const worst = [...devices].sort((a, b) => GRAVITY[b.state] - GRAVITY[a.state])[0];
     if (!isWall() || worst?.state !== 'online') return worst;
-    return devices[Math.floor((Date.now() - began) / TURN_MS) % devices.length];
+    return devices[Math.floor((performance.now() - began) / TURN_MS) % devices.length];
   };
 
   const say = (headline: string, advice: string) => {

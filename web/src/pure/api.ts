@@ -129,8 +129,10 @@ export interface Device {
 
 export interface Status {
   version: string;
+  /** Tells one run of the server from the next. */
   started_unix_ms: number;
-  now_unix_ms: number;
+  /** Time since the start, by a clock that nobody sets. */
+  uptime_ms: number;
   state: 'serving' | 'draining';
   media_addresses: string[];
   connections: { open: number; requests_active: number };
@@ -263,7 +265,8 @@ function decodeDevice(value: unknown): Device {
     state: oneOf(given['state'], ['online', 'failing', 'offline'], 'online'),
     rotational: given['rotational'] === true,
     io: string(given['io']),
-    capacity_bytes: numberOrNull(given['capacity_bytes']),
+    // The server says 0 of a disk whose size it does not know.
+    capacity_bytes: number(given['capacity_bytes']) || null,
     policy: {
       name: string(policy['name']),
       reference_bytes: numberOrNull(policy['reference_bytes']),
@@ -291,10 +294,13 @@ export function decodeStatus(value: unknown): Status {
   const given = object(value);
   const connections = object(given['connections']);
   const totals = object(given['totals']);
+  const started_unix_ms = number(given['started_unix_ms']);
+  // Older servers tell only times of day.
+  const by_day_ms = number(given['now_unix_ms']) - started_unix_ms;
   return {
     version: string(given['version']),
-    started_unix_ms: number(given['started_unix_ms']),
-    now_unix_ms: number(given['now_unix_ms']),
+    started_unix_ms,
+    uptime_ms: Math.max(0, numberOrNull(given['uptime_ms']) ?? by_day_ms),
     state: oneOf(given['state'], ['serving', 'draining'], 'serving'),
     media_addresses: list(given['media_addresses'], string),
     connections: {

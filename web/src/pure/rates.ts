@@ -2,30 +2,42 @@
  * From counters to rates, and the last five minutes of them.
  *
  * The server sends counters that only grow; a rate is the difference of two polls over the time
- * between them *by the server's clock*, so that a late or throttled poll is a longer interval and
- * not a dip. A counter that went down, or another start time, is a restarted server: that interval
- * has no rate, and the chart has a gap.
+ * between them *by the server's uptime*, so that a late or throttled poll is a longer interval and
+ * not a dip, and a clock that is set changes nothing. A counter that went down, or another start
+ * time, is a restarted server: that interval has no rate, and the chart has a gap.
  */
 import { COUNTERS, type Counters, type Device, type Memory, type Queue, type Status } from './api';
 
 /** What is kept of the past: five minutes. */
 export const WINDOW_S = 300;
 
+type Moment = Pick<Status, 'started_unix_ms' | 'uptime_ms'>;
+
+/** Seconds between two answers; null if the server was started anew between them. */
+export function elapsed(before: Moment, after: Moment): number | null {
+  const seconds = (after.uptime_ms - before.uptime_ms) / 1000;
+  return before.started_unix_ms === after.started_unix_ms && seconds > 0 ? seconds : null;
+}
+
 /** Growth of one counter a second; null when the two readings cannot be compared. */
-export function rate(before: number, after: number, seconds: number): number | null {
-  return seconds > 0 && after >= before ? (after - before) / seconds : null;
+export function rate(before: number, after: number, seconds: number | null): number | null {
+  return seconds !== null && seconds > 0 && after >= before ? (after - before) / seconds : null;
 }
 
-/** The quotient, or null where there is nothing to divide by. */
+/** The quotient, or null where it is not known, or there is nothing to divide by. */
 export function quotient(a: number, b: number): number | null {
-  return b > 0 ? a / b : null;
+  return b > 0 && !Number.isNaN(a) ? a / b : null;
 }
 
-/** Growth of every counter; null if any went down (a restart). */
+/**
+ * Growth of every counter; null if any went down (a restart). The sum of seeks alone begins again
+ * at 2^64 while a server runs: then its growth is not a number, and nothing made of it is one.
+ */
 export function growth(before: Counters, after: Counters): Counters | null {
-  if (COUNTERS.some((name) => after[name] < before[name])) return null;
+  const fallen = COUNTERS.filter((name) => after[name] < before[name]);
+  if (fallen.some((name) => name !== 'seek_bytes')) return null;
   return Object.fromEntries(
-    COUNTERS.map((name) => [name, after[name] - before[name]]),
+    COUNTERS.map((name) => [name, fallen.includes(name) ? NaN : after[name] - before[name]]),
   ) as Counters;
 }
 
@@ -33,18 +45,19 @@ export function growth(before: Counters, after: Counters): Counters | null {
 export interface Point {
   /** When this page saw it, seconds, by a clock of the page that never jumps. */
   readonly at_s: number;
-  /** Time since the poll before by the server's clock; null at a start, a restart or a gap. */
+  /** Time since the poll before by the server's uptime; null at a start, a restart or a gap. */
   readonly seconds: number | null;
   /** Growth of the counters over that time; null with `seconds`. */
   readonly growth: Counters | null;
   readonly memory: Memory;
   readonly queue: Queue;
+  readonly reference_bytes: number | null;
 }
 
 /** The five minutes of one device. */
 export class History {
   points: Point[] = [];
-  #last: { counters: Counters; now_ms: number; started_ms: number } | null = null;
+  #last: { counters: Counters; status: Status } | null = null;
 
   /** The connection was lost: the next poll begins anew. */
   interrupt(): void {
@@ -53,19 +66,18 @@ export class History {
 
   push(at_s: number, status: Status, device: Device): void {
     const before = this.#last;
-    let seconds: number | null = null;
-    let grown: Counters | null = null;
-    if (before !== null && before.started_ms === status.started_unix_ms) {
-      const elapsed = (status.now_unix_ms - before.now_ms) / 1000;
-      grown = elapsed > 0 ? growth(before.counters, device.counters) : null;
-      seconds = grown === null ? null : elapsed;
-    }
-    this.#last = {
-      counters: device.counters,
-      now_ms: status.now_unix_ms,
-      started_ms: status.started_unix_ms,
-    };
-    this.points.push({ at_s, seconds, growth: grown, memory: device.memory, queue: device.queue });
+    const { counters, memory, queue, policy } = device;
+    const time = before === null ? null : elapsed(before.status, status);
+    const grown = before === null || time === null ? null : growth(before.counters, counters);
+    this.#last = { counters, status };
+    this.points.push({
+      at_s,
+      seconds: grown === null ? null : time,
+      growth: grown,
+      memory,
+      queue,
+      reference_bytes: policy.reference_bytes,
+    });
     // One point older than the window stays, so that the line reaches the chart's left edge.
     const first = this.points.findIndex((point) => point.at_s >= at_s - WINDOW_S);
     if (first > 1) this.points.splice(0, first - 1);
@@ -77,7 +89,7 @@ export class History {
    */
   over(seconds: number): { seconds: number; growth: Counters } {
     const last = this.#last;
-    const uptime_s = last === null ? Infinity : (last.now_ms - last.started_ms) / 1000;
+    const uptime_s = last === null ? Infinity : last.status.uptime_ms / 1000;
     if (last !== null && uptime_s > 0 && uptime_s <= seconds) {
       return { seconds: uptime_s, growth: last.counters };
     }

@@ -46,6 +46,20 @@ describe('answers of a server', () => {
   });
 
   test('of a device without flash have none, and an SSD of an unknown state is not well', () => {
+  test('of a disk of unknown size do not call it 0 bytes', () => {
+    const sizes = [0, 4e12, undefined].map(
+      (capacity_bytes) => decodeStatus({ devices: [{ capacity_bytes }] }).devices[0]?.capacity_bytes,
+    );
+    expect(sizes).toEqual([null, 4e12, null]);
+  });
+
+  test('tell the uptime by a clock that is not set, or else by the time of day, never below zero', () => {
+    const clock = { started_unix_ms: 5000, now_unix_ms: 7000 };
+    expect(decodeStatus({ ...clock, uptime_ms: 90_000 }).uptime_ms).toBe(90_000);
+    expect(decodeStatus(clock).uptime_ms).toBe(2000);
+    expect(decodeStatus({ ...clock, now_unix_ms: 4000 }).uptime_ms).toBe(0);
+  });
+
     expect(decodeStatus({ devices: [{}] }).devices[0]?.flash).toBeNull();
     const given = { capacity_bytes: 5, ssds: [{ path: '/dev/x', state: 'melting' }, { state: 'slow' }] };
     const flash = decodeStatus({ devices: [{ flash: given }] }).devices[0]?.flash;

@@ -1,13 +1,20 @@
 import { describe, expect, test } from 'vitest';
 import { COUNTERS, decodeStatus, type Counters, type Device, type Status } from '../../src/pure/api';
-import { byNeed, growth, History, quotient, rate, ratios, WINDOW_S } from '../../src/pure/rates';
+import { byNeed, elapsed, growth, History, quotient, rate, ratios, WINDOW_S } from '../../src/pure/rates';
 import { busyShare, meanOver, perSecondOver, perSecondSeries, readSizeSeries } from '../../src/dashboard/derive';
 
-function poll(now_ms: number, counters: Partial<Counters>, started_ms = -1e9): [Status, Device] {
+function poll(
+  now_ms: number,
+  counters: Partial<Counters>,
+  started_ms = -1e9,
+  more: { uptime_ms?: number; reference_bytes?: number } = {},
+): [Status, Device] {
+  const { uptime_ms, reference_bytes } = more;
   const status = decodeStatus({
     started_unix_ms: started_ms,
     now_unix_ms: now_ms,
-    devices: [{ name: 'sda', counters }],
+    uptime_ms,
+    devices: [{ name: 'sda', counters, policy: { reference_bytes } }],
   });
   const device = status.devices[0];
   if (device === undefined) throw new Error('the status has a device');
@@ -22,11 +29,25 @@ test('a rate is growth over time, and unknown when the counter went down or no t
   expect(rate(300, 100, 2)).toBeNull();
   expect(rate(100, 300, 0)).toBeNull();
   expect(rate(100, 300, -1)).toBeNull();
+  expect(rate(100, 300, null)).toBeNull();
+});
+
+test('no time is known between two runs of a server', () => {
+  const before = { started_unix_ms: 1000, uptime_ms: 500 };
+  expect(elapsed(before, { started_unix_ms: 1000, uptime_ms: 2500 })).toBe(2);
+  expect(elapsed(before, { started_unix_ms: 1000, uptime_ms: 400 })).toBeNull();
+  expect(elapsed(before, { started_unix_ms: 9000, uptime_ms: 2500 })).toBeNull();
 });
 
 test('one counter that went down makes the whole growth unknown', () => {
   expect(growth({ ...zero, reads: 5 }, { ...zero, reads: 4, bytes_sent: 10 })).toBeNull();
   expect(growth(zero, { ...zero, reads: 4 })?.reads).toBe(4);
+});
+
+test('the sum of seeks may begin again, and alone is unknown then', () => {
+  const grown = growth({ ...zero, seek_bytes: 2 ** 64, reads: 5 }, { ...zero, seek_bytes: 7, reads: 9 });
+  expect(grown?.reads).toBe(4);
+  expect(quotient(grown?.seek_bytes ?? 0, 4)).toBeNull();
 });
 
 test('dividing by nothing is unknown, not infinite', () => {
@@ -60,7 +81,45 @@ describe('a history', () => {
     expect(history.over(WINDOW_S).growth.bytes_sent).toBe(60);
   });
 
-  test('has no rate across a lost connection or a clock set back', () => {
+  test('knows no mean seek while the sum of seeks began again, and all other rates', () => {
+    const history = new History();
+    history.push(0, ...poll(1000, { seek_bytes: 2 ** 64, seeks: 10, bytes_read: 0 }));
+    history.push(1, ...poll(2000, { seek_bytes: 900, seeks: 12, bytes_read: 80 }));
+    expect(meanOver(history, 'seek_bytes', 'seeks', 60)).toBeNull();
+    expect(perSecondSeries(history.points, 'bytes_read')).toEqual([null, 80]);
+    history.push(62, ...poll(63_000, { seek_bytes: 1000, seeks: 14, bytes_read: 80 }));
+    expect(meanOver(history, 'seek_bytes', 'seeks', 60)).toBe(50);
+  });
+
+  test('is right though the clock of the server is set on or back by an hour', () => {
+    const history = new History();
+    const hour_ms = 3_600_000;
+    const times = [5_000_000, 5_001_000 + hour_ms, 5_002_000, 5_003_000 - hour_ms];
+    times.forEach((now_ms, second) => {
+      const more = { uptime_ms: 5_000_000 + 1000 * second };
+      history.push(second, ...poll(now_ms, { bytes_sent: 100 * second }, 0, more));
+    });
+    expect(perSecondSeries(history.points, 'bytes_sent')).toEqual([null, 100, 100, 100]);
+    expect(history.over(60)).toMatchObject({ seconds: 3, growth: { bytes_sent: 300 } });
+  });
+
+  test('does not take what 62 minutes counted for that of 2, if the clock was set back', () => {
+    const history = new History();
+    const up_ms = 62 * 60_000;
+    history.push(0, ...poll(119_000, { chains: 3719 }, 0, { uptime_ms: up_ms - 1000 }));
+    expect(history.over(WINDOW_S).seconds).toBe(0);
+    history.push(1, ...poll(120_000, { chains: 3720 }, 0, { uptime_ms: up_ms }));
+    expect(history.over(WINDOW_S)).toMatchObject({ seconds: 1, growth: { chains: 1 } });
+  });
+
+  test('keeps the reference size of each time', () => {
+    const history = new History();
+    history.push(0, ...poll(1000, {}, 0, { reference_bytes: 4 }));
+    history.push(1, ...poll(2000, {}, 0, { reference_bytes: 6 }));
+    expect(history.points.map((point) => point.reference_bytes)).toEqual([4, 6]);
+  });
+
+  test('has no rate across a lost connection, or a clock set back of a server that tells no more', () => {
     const history = new History();
     history.push(0, ...poll(10_000, { bytes_sent: 0 }));
     history.interrupt();
