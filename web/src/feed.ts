@@ -6,7 +6,10 @@ import { decodeStatus, type Status } from './pure/api';
 import { elapsed, History, rate } from './pure/rates';
 
 const PERIOD_MS = 1000;
-const PATIENCE_MS = 5000;
+/** More than the 5 s after which the server itself says what does not answer. */
+const PATIENCE_MS = 8000;
+/** Most of an error's text that is shown. */
+const REASON_CHARS_MAX = 200;
 
 export interface Totals {
   bytes_per_s: number | null;
@@ -82,11 +85,22 @@ function lose(because: unknown): void {
 /** An answer that is no answer. */
 class StatusError extends Error {}
 
+/** What the server says of its error, or nothing. */
+async function reason(response: Response): Promise<string> {
+  const type = response.headers.get('content-type') ?? '';
+  if (!type.startsWith('text/plain')) return '';
+  const body = await response.text().catch(() => '');
+  const first = body.trim().split('\n', 1)[0]?.slice(0, REASON_CHARS_MAX).trim() ?? '';
+  return first === '' ? '' : `: ${first}`;
+}
+
 /** Fetches JSON from the server that serves this page. */
 export async function fetchJson(path: string): Promise<unknown> {
   const signal = AbortSignal.timeout(PATIENCE_MS);
   const response = await fetch(new URL(path, document.baseURI), { cache: 'no-cache', signal });
-  if (!response.ok) throw new StatusError(`it answered ${response.status} for ${path}`);
+  if (!response.ok) {
+    throw new StatusError(`it answered ${response.status} for ${path}${await reason(response)}`);
+  }
   try {
     return await response.json();
   } catch (error) {
