@@ -188,6 +188,12 @@ function randomFrom(seed) {
   };
 }
 
+/** At most `most` of them, evenly. */
+function thinned(all, most) {
+  if (all.length <= most) return all;
+  return Array.from({ length: most }, (_, index) => all[Math.floor((index * all.length) / most)]);
+}
+
 class Disk {
   constructor(index, viewers, root, titles) {
     this.random = randomFrom(index + 1);
@@ -383,10 +389,10 @@ class Disk {
         jobs_overdue: queue.filter((viewer) => viewer.queued.deadline < now_s).length,
         outstanding_reads: this.current === null ? 0 : 1,
         head_physical_bytes: Math.round(this.head),
-        positions_bytes: queue.map((viewer) => Math.round(viewer.queued.at)).sort((a, b) => a - b),
+        positions_bytes: thinned(queue.map((viewer) => Math.round(viewer.queued.at)).sort((a, b) => a - b), 64),
       },
       counters,
-      chains: { live: shown.length, shown: shown.slice(0, 50) },
+      chains: { live: shown.length, shown: shown.slice(0, 200) },
     };
   }
 }
@@ -397,13 +403,13 @@ class Disk {
 export async function start({ folder, admin = 0, media = 0, viewers = 40, devices = 1 }) {
   const root = path.resolve(folder);
   const started = Date.now();
+  const began = performance.now();
   const { titles } = await library(root);
   const disks = Array.from({ length: devices }, (_, index) => new Disk(index, viewers, root, titles));
   const totals = { requests: 0, bytes_sent: 0 };
   let active = 0;
   let modelled_s = 0;
   // The model catches up with the clock in small steps, at most two seconds at once.
-  const began = performance.now();
   const timer = setInterval(() => {
     const now_s = (performance.now() - began) / 1000;
     modelled_s = Math.max(modelled_s, now_s - 2);
@@ -433,13 +439,13 @@ export async function start({ folder, admin = 0, media = 0, viewers = 40, device
       version: '0.1.0-mock',
       started_unix_ms: started,
       now_unix_ms: Date.now(),
+      uptime_ms: Math.floor(performance.now() - began),
       state: 'serving',
       media_addresses: [address(mediaServer)],
       connections: { open: devices * viewers + active, requests_active: devices * viewers + active },
       totals: { requests: sum('requests'), bytes_sent: sum('bytes_sent') },
       devices: views,
     });
-      uptime_ms: Math.floor(performance.now() - began),
   });
   const listen = (server, port) =>
     new Promise((resolve, reject) => server.once('error', reject).listen(port, '127.0.0.1', resolve));

@@ -74,7 +74,7 @@ export class DevicePanel {
     busy: new Tile('Disk busy', 'disk'),
     queue: new Tile('Queue'),
     read: new Tile('Mean read'),
-    live: new Tile('Viewers'),
+    live: new Tile('Chains'),
     late: new Tile('Late jobs'),
     refused: new Tile('Refused, failed'),
   };

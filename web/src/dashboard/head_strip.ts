@@ -5,7 +5,7 @@
  */
 import { h, setText } from '../dom';
 import type { Device } from '../pure/api';
-import { capacity, count, text } from '../pure/format';
+import { capacity, shownOf, text } from '../pure/format';
 import type { Point } from '../pure/rates';
 import { color, faded, onTheme } from '../theme';
 import { panel } from './panel';
@@ -46,13 +46,13 @@ export class HeadStrip {
   update(device: Device, points: readonly Point[]): void {
     this.#device = device;
     this.#points = points;
-    const { head_physical_bytes: head, positions_bytes: queued } = device.queue;
+    const { head_physical_bytes: head, positions_bytes: queued, jobs } = device.queue;
+    const size = device.capacity_bytes;
+    const disk = size === null ? 'Disk of unknown size' : `Disk of ${text(capacity(size))}`;
     const where = head === null ? 'head position unknown' : `head at ${text(capacity(head))}`;
-    setText(this.#note, `${where} · ${text(count(queued.length))} queued positions`);
-    this.#canvas.setAttribute(
-      'aria-label',
-      `Disk of ${text(capacity(device.capacity_bytes))}, ${where}, ${queued.length} queued positions`,
-    );
+    const waiting = `${shownOf(queued.length, jobs)} queued positions`;
+    setText(this.#note, `${where} · ${waiting}`);
+    this.#canvas.setAttribute('aria-label', `${disk}, ${where}, ${waiting}`);
     this.#draw();
   }
 

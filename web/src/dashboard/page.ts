@@ -38,7 +38,7 @@ class Card {
     const parts = [
       text(byteRate(history === undefined ? null : perSecondOver(history, 'bytes_sent', CALM_S))),
       `${text(percent(history === undefined ? null : busyShare(history, CALM_S)))} busy`,
-      `${text(count(device.chains.live))} viewers`,
+      `${text(count(device.chains.live))} ${device.chains.live === 1 ? 'chain' : 'chains'}`,
     ];
     setText(this.#line, parts.join(' · '));
     if (chosen) this.element.setAttribute('aria-current', 'true');

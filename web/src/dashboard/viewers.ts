@@ -1,7 +1,7 @@
-/** Who watches, those closest to running dry first, each with a bar of the time left. */
+/** Chains, those whose viewers run dry first on top, each with a bar of the time left. */
 import { h, setText } from '../dom';
 import type { Device, Viewer } from '../pure/api';
-import { bitRate, bytes, count, span, text } from '../pure/format';
+import { bitRate, bytes, shownOf, span, text } from '../pure/format';
 import { byNeed } from '../pure/rates';
 import { panel } from './panel';
 
@@ -64,7 +64,7 @@ export class ViewersPanel {
   readonly element: HTMLElement;
   #note = h('span', { class: 'aside' });
   #body = h('tbody');
-  #empty = h('p', { class: 'empty' }, 'Nobody is watching.');
+  #empty = h('p', { class: 'empty' }, 'No chain reads on from the disk.');
   #rows: Row[] = [];
 
   constructor() {
@@ -83,11 +83,11 @@ export class ViewersPanel {
     );
     const scroller = h(
       'div',
-      { class: 'scroller', tabindex: 0, role: 'region', 'aria-label': 'Viewers, most urgent first' },
+      { class: 'scroller', tabindex: 0, role: 'region', 'aria-label': 'Chains, most urgent first' },
       h('table', { class: 'viewers' }, h('thead', {}, h('tr', {}, ...head)), this.#body),
       this.#empty,
     );
-    this.element = panel('viewers', 'Viewers, most urgent first', this.#note, scroller);
+    this.element = panel('viewers', 'Chains, most urgent first', this.#note, scroller);
   }
 
   update(chains: Device['chains']): void {
@@ -103,10 +103,6 @@ export class ViewersPanel {
       row.set(viewer);
     });
     this.#empty.hidden = sorted.length > 0;
-    const all = text(count(chains.live));
-    setText(
-      this.#note,
-      sorted.length < chains.live ? `${text(count(sorted.length))} of ${all}` : `${all} live`,
-    );
+    setText(this.#note, `${shownOf(sorted.length, chains.live)} live`);
   }
 }

@@ -70,6 +70,11 @@ export function count(n: Maybe): Quantity {
   return known(n) ? { value: grouped(Math.round(n)), unit: '' } : UNKNOWN;
 }
 
+/** How many are shown: `200`, or `64 of 200` where there are more. */
+export function shownOf(shown: number, all: number): string {
+  return shown < all ? `${text(count(shown))} of ${text(count(all))}` : text(count(shown));
+}
+
 /** How many each second: `34.2 /s`. */
 export function perSecond(n: Maybe): Quantity {
   return known(n) ? { value: digits(n), unit: '/s' } : UNKNOWN;
@@ -101,11 +106,11 @@ export function span(ms: Maybe): Quantity {
 }
 
 /**
- * The window of a number that should be of the last `asked_s` seconds, and of which `known_s` are
- * known: `1 min`, `5 min`, and `12 s` for a page that was opened 12 s ago.
+ * The window of a number that should be of the last `asked_s` seconds, and is of `known_s`: `1 min`,
+ * `5 min`, `12 s` for a page that was opened 12 s ago, `95 s` for one that a browser seldom wakes.
  */
 export function windowOf(asked_s: number, known_s: number): Quantity {
-  const whole = known_s <= 0 || known_s >= 0.95 * asked_s;
+  const whole = known_s <= 0 || Math.abs(known_s - asked_s) <= 0.05 * asked_s;
   const seconds = whole ? asked_s : Math.max(1, Math.round(known_s));
   return seconds % 60 === 0
     ? { value: String(seconds / 60), unit: 'min' }

@@ -10,6 +10,7 @@ import {
   percent,
   perSecond,
   ratio,
+  shownOf,
   span,
   spokenClock,
   text,
@@ -91,6 +92,15 @@ test('a window that is not known whole is called by what is known of it', () => 
   expect(plain(windowOf(300, 0.4))).toBe('1 s');
   expect(plain(windowOf(300, 0))).toBe('5 min');
   expect(plain(windowOf(300, 120))).toBe('2 min');
+  expect(plain(windowOf(60, 62))).toBe('1 min');
+  expect(plain(windowOf(60, 95))).toBe('95 s');
+  expect(plain(windowOf(60, 3600))).toBe('60 min');
+});
+
+test('a part says of how many it is', () => {
+  expect(shownOf(64, 200)).toBe('64 of 200');
+  expect(shownOf(200, 200)).toBe('200');
+  expect(shownOf(3, 0)).toBe('3');
 });
 
 test('an axis of time has as many labels as fit', () => {
