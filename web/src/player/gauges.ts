@@ -3,6 +3,7 @@ import { Chart } from '../chart';
 import { h, setText } from '../dom';
 import { feed } from '../feed';
 import type { Title } from '../pure/api';
+import { chainsOf } from '../pure/chains';
 import { bitRate, bytes, count, span, text, UNKNOWN } from '../pure/format';
 import { aheadOf, renditionName } from '../pure/rendition';
 import type { Standstill } from '../pure/standstill';
@@ -15,12 +16,6 @@ interface Reading {
   ahead_s: number;
   throughput_bps: number | null;
   rendition_bps: number | null;
-}
-
-/** Chains of this title: its file, or the files beside its manifest. */
-function belongs(path: string, title: Title): boolean {
-  if (title.kind === 'file') return path === title.path;
-  return path.startsWith(title.path.slice(0, title.path.lastIndexOf('/') + 1));
 }
 
 export class Gauges {
@@ -67,7 +62,7 @@ export class Gauges {
         'section',
         { class: 'panel' },
         h('h2', {}, 'This title on the server'),
-        this.#list(['Viewers', 'In memory, unread', 'Next prefetch', 'Least time to deadline']),
+        this.#list(['Chains', 'In memory, unread', 'Next prefetch', 'Least time to deadline']),
       ),
     );
   }
@@ -127,15 +122,14 @@ export class Gauges {
   }
 
   #updateServer(): void {
-    const chains = (feed.status?.devices ?? [])
-      .flatMap((device) => device.chains.shown)
-      .filter((chain) => belongs(chain.path, this.#title));
-    const viewers = new Set(chains.map((chain) => chain.viewer));
+    const { status } = feed;
+    const known = status === null ? null : chainsOf(this.#title.path, status.devices);
+    const chains = known ?? [];
     const some = chains.length > 0;
     const slack = Math.min(...chains.map((chain) => chain.slack_ms));
     const unread = chains.reduce((sum, chain) => sum + chain.unread_bytes, 0);
     const next = Math.max(...chains.map((chain) => chain.prefetch_bytes));
-    this.#set('Viewers', text(count(viewers.size)));
+    this.#set('Chains', text(count(known?.length)));
     this.#set('In memory, unread', text(some ? bytes(unread) : UNKNOWN));
     this.#set('Next prefetch', text(some ? bytes(next) : UNKNOWN));
     this.#set('Least time to deadline', text(some ? span(slack) : UNKNOWN));

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { COUNTERS, decodeLibrary, decodeStatus } from '../../src/pure/api';
+import { chainsOf } from '../../src/pure/chains';
 import { bufferAhead, renditionMenu, renditionName, type Rendition } from '../../src/pure/rendition';
 import { parseRoute, routeHash } from '../../src/pure/route';
 import { matches, tellApart } from '../../src/pure/search';
@@ -45,7 +46,6 @@ describe('answers of a server', () => {
     for (const name of COUNTERS) expect(device?.counters[name]).toBe(0);
   });
 
-  test('of a device without flash have none, and an SSD of an unknown state is not well', () => {
   test('of a disk of unknown size do not call it 0 bytes', () => {
     const sizes = [0, 4e12, undefined].map(
       (capacity_bytes) => decodeStatus({ devices: [{ capacity_bytes }] }).devices[0]?.capacity_bytes,
@@ -60,6 +60,7 @@ describe('answers of a server', () => {
     expect(decodeStatus({ ...clock, now_unix_ms: 4000 }).uptime_ms).toBe(0);
   });
 
+  test('of a device without flash have none, and an SSD of an unknown state is not well', () => {
     expect(decodeStatus({ devices: [{}] }).devices[0]?.flash).toBeNull();
     const given = { capacity_bytes: 5, ssds: [{ path: '/dev/x', state: 'melting' }, { state: 'slow' }] };
     const flash = decodeStatus({ devices: [{ flash: given }] }).devices[0]?.flash;
@@ -77,6 +78,29 @@ describe('answers of a server', () => {
       { id: '/a.mp4', name: '/a.mp4', kind: 'file', path: '/a.mp4', duration_s: null,
         bit_rates_bps: [], bytes: null, poster: null, texts: [], odd: null },
     ]);
+  });
+});
+
+describe('chains of a title', () => {
+  const device = (paths: string[], live = paths.length) => {
+    const shown = paths.map((path) => ({ path }));
+    const [decoded] = decodeStatus({ devices: [{ chains: { live, shown } }] }).devices;
+    if (decoded === undefined) throw new Error('the status has a device');
+    return decoded;
+  };
+  const paths = (path: string, ...devices: ReturnType<typeof device>[]) =>
+    chainsOf(path, devices)?.map((chain) => chain.path);
+
+  test('are those of its path, whatever lies beside it or below', () => {
+    const shown = device(['/a%20b.mpd', '/b.m3u8', '/c/d.mp4', '/a%20b.mpd']);
+    expect(paths('/a%20b.mpd', shown)).toEqual(['/a%20b.mpd', '/a%20b.mpd']);
+    expect(paths('/b.m3u8', shown, device(['/b.m3u8']))).toEqual(['/b.m3u8', '/b.m3u8']);
+  });
+
+  test('are none if all are shown, and unknown if not all are', () => {
+    expect(paths('/e.mp4', device(['/b.m3u8']), device([]))).toEqual([]);
+    expect(paths('/e.mp4', device(['/b.m3u8'], 2))).toBeUndefined();
+    expect(paths('/b.m3u8', device(['/b.m3u8'], 2))).toEqual(['/b.m3u8']);
   });
 });
 
