@@ -77,6 +77,47 @@ function card(title: Title, base: URL | null, mark: string): HTMLElement {
   );
 }
 
+/** The cards on the page. One that is still right stays as it is, with the focus it may have. */
+class Grid {
+  readonly element = h('ul', { class: 'grid' });
+  /** By id of title, with what each was made of. */
+  #cards = new Map<string, { of: string; element: HTMLElement }>();
+
+  get count(): number {
+    return this.element.childElementCount;
+  }
+
+  #card(title: Title, base: URL | null, mark: string): HTMLElement {
+    const of = JSON.stringify([title, base, mark]);
+    const known = this.#cards.get(title.id);
+    if (known?.of === of) return known.element;
+    const element = card(title, base, mark);
+    this.#cards.set(title.id, { of, element });
+    return element;
+  }
+
+  append(titles: readonly Title[], base: URL | null, marks: ReadonlyMap<string, string>): void {
+    this.element.append(...titles.map((title) => this.#card(title, base, marks.get(title.id) ?? '')));
+  }
+
+  /** Shows these and no others. */
+  show(titles: readonly Title[], base: URL | null, marks: ReadonlyMap<string, string>): void {
+    const focused = [...this.#cards].find(([, one]) => one.element.contains(document.activeElement));
+    const wanted = titles.map((title) => this.#card(title, base, marks.get(title.id) ?? ''));
+    const ids = new Set(titles.map((title) => title.id));
+    for (const id of this.#cards.keys()) if (!ids.has(id)) this.#cards.delete(id);
+    // Those that go are taken out first: then those that stay need not be moved, and keep the focus.
+    const kept = new Set<Element>(wanted);
+    for (const element of [...this.element.children]) if (!kept.has(element)) element.remove();
+    wanted.forEach((element, index) => {
+      const there = this.element.children[index];
+      if (there !== element) this.element.insertBefore(element, there ?? null);
+    });
+    if (focused === undefined || focused[1].element.contains(document.activeElement)) return;
+    this.#cards.get(focused[0])?.element.querySelector('a')?.focus({ preventScroll: true });
+  }
+}
+
 function emptyLibrary(): HTMLElement {
   const roots = feed.status?.devices.flatMap((device) => device.roots) ?? [];
   const where = roots.length > 0 ? roots.join(', ') : 'the folders given to headlong serve';
@@ -98,7 +139,7 @@ export function libraryPage(): Page {
     spellcheck: 'false',
   });
   const found = h('p', { class: 'found', role: 'status' });
-  const grid = h('ul', { class: 'grid' });
+  const grid = new Grid();
   const more = h('div', { class: 'more', 'aria-hidden': 'true' });
   const notice = h('div');
   const element = h(
@@ -106,7 +147,7 @@ export function libraryPage(): Page {
     { class: 'library' },
     h('div', { class: 'tools' }, h('h1', {}, 'Library'), found, search),
     notice,
-    grid,
+    grid.element,
     more,
   );
 
@@ -115,17 +156,18 @@ export function libraryPage(): Page {
   let marks = new Map<string, string>();
   let base: URL | null = null;
   let known = '';
+  let query = '';
   let timer = 0;
   let closed = false;
 
   const drawMore = () => {
-    const from = grid.childElementCount;
-    grid.append(...shown.slice(from, from + BATCH).map((title) => card(title, base, marks.get(title.id) ?? '')));
-    more.hidden = grid.childElementCount >= shown.length;
+    grid.append(shown.slice(grid.count, grid.count + BATCH), base, marks);
+    more.hidden = grid.count >= shown.length;
   };
   const draw = () => {
     if (titles === null) return;
-    const query = search.value;
+    const isSameQuery = search.value === query;
+    query = search.value;
     shown = titles.filter((title) => matches(title, query));
     const many = `${titles.length} ${titles.length === 1 ? 'title' : 'titles'}`;
     setText(found, query.trim() === '' ? many : `${shown.length} of ${many}`);
@@ -136,8 +178,9 @@ export function libraryPage(): Page {
     } else if (shown.length === 0) {
       notice.append(h('section', { class: 'notice' }, h('p', {}, `No title matches “${query}”.`)));
     }
-    grid.replaceChildren();
-    drawMore();
+    // A list that changes by itself must not change the place where somebody is in it.
+    grid.show(shown.slice(0, isSameQuery ? Math.max(BATCH, grid.count) : BATCH), base, marks);
+    more.hidden = grid.count >= shown.length;
   };
 
   const load = async () => {
