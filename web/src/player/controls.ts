@@ -136,7 +136,7 @@ export class Controls {
     const target = event.target;
     if (target instanceof HTMLSelectElement) return;
     if (target instanceof HTMLInputElement && target.type !== 'range') return;
-    const onButton = target instanceof HTMLButtonElement || target instanceof HTMLAnchorElement;
+    const onButton = target instanceof Element && target.matches('button, a, summary');
     // A focused slider keeps its own arrows, except that seeking goes by seconds.
     const onVolume = target === this.#volume;
     const { currentTime, duration, volume } = this.#video;
