@@ -1,51 +1,16 @@
 /**
- * The pages in a real browser against a running server, named by HEADLONG_PAGE (its admin address,
- * e.g. http://127.0.0.1:8081/). With HEADLONG_SAMPLE, a folder of titles, instead, the stand-in of
- * mock-server.mjs serves that folder. CHROMIUM names another browser than Debian's.
+ * The pages in a real browser: how they play, seek and tell of what fails. What they need is said
+ * in harness.mjs.
  *
  * The library must hold an HLS title with two renditions; every kind it holds is played. No test
  * looks at the clock: each waits for something to happen, with a generous limit.
  */
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
-import { after, before, test } from 'node:test';
-import { openBrowser } from './browser.mjs';
-import { start } from './mock-server.mjs';
+import { test } from 'node:test';
+import { adaptive, BROKEN_BY_US, home, media, open, playsBeyond, titles, watch } from './harness.mjs';
 
-const LIMIT_MS = 60_000;
 const HLS_JS = createRequire(import.meta.url).resolve('hls.js/dist/hls.min.js');
-const BROKEN_BY_US = /Failed to load resource|net::ERR_FAILED/;
-
-let home;
-let mock = null;
-let browser;
-let titles;
-let media;
-
-/** A page that remembers what the browser complained of. */
-async function open(hash) {
-  const page = await browser.context.newPage();
-  page.setDefaultTimeout(LIMIT_MS);
-  const complaints = [];
-  page.on('pageerror', (error) => complaints.push(String(error)));
-  page.on('console', (message) => {
-    if (message.type() === 'error') complaints.push(`${message.text()} (${message.location().url})`);
-  });
-  await page.goto(home + hash);
-  return {
-    page,
-    complaints,
-    /** Ends the page; whatever it complained of fails the test. */
-    finish: async () => {
-      await page.close();
-      assert.deepEqual(complaints, [], 'the browser console has errors');
-    },
-  };
-}
-
-const watch = (title) => `#/watch/${encodeURIComponent(title.id)}`;
-const playsBeyond = (page, seconds) =>
-  page.waitForFunction((from) => (window.headlong?.video?.currentTime ?? 0) > from, seconds);
 
 /** HLS comes in two containers that take different ways through a player; the manifest tells. */
 async function container(title) {
@@ -57,59 +22,6 @@ async function container(title) {
   const list = await (await fetch(new URL(variant.trim(), url))).text();
   return list.includes('#EXT-X-MAP') ? 'hls fMP4' : 'hls TS';
 }
-
-function adaptive() {
-  const title = titles.find((one) => one.kind === 'hls' && one.bit_rates_bps.length > 1);
-  assert.ok(title, 'the library needs an HLS title with two renditions for this test');
-  return title;
-}
-
-before(async () => {
-  if (process.env.HEADLONG_PAGE === undefined && process.env.HEADLONG_SAMPLE === undefined) {
-    throw new Error('Set HEADLONG_PAGE to the admin address of a running server, e.g. http://127.0.0.1:8081/');
-  }
-  if (process.env.HEADLONG_PAGE === undefined) mock = await start({ folder: process.env.HEADLONG_SAMPLE });
-  home = new URL(process.env.HEADLONG_PAGE ?? mock.page).href;
-  browser = await openBrowser();
-  titles = (await (await fetch(new URL('library.json', home))).json()).titles;
-  media = (await (await fetch(new URL('status', home))).json()).media_addresses[0];
-  assert.ok(titles.length > 0, `the library at ${home} is empty`);
-});
-
-after(async () => {
-  await browser?.close();
-  mock?.stop();
-});
-
-test('the library shows every title, finds one, and leads to it', async () => {
-  const { page, finish } = await open('');
-  const cards = page.locator('.card');
-  await cards.first().waitFor();
-  assert.equal(await cards.count(), Math.min(titles.length, 60));
-  const wanted = titles.at(-1);
-  await page.getByRole('searchbox', { name: 'Search titles' }).fill(wanted.name);
-  await page.locator('.card h2', { hasText: wanted.name }).first().waitFor();
-  await page.getByRole('searchbox', { name: 'Search titles' }).fill('no title has this name 5f1c');
-  await page.getByText('No title matches').waitFor();
-  assert.equal(await cards.count(), 0);
-  await page.getByRole('searchbox', { name: 'Search titles' }).fill('');
-  await cards.first().click();
-  await page.locator('video').waitFor();
-  assert.match(page.url(), /#\/watch\//);
-  await finish();
-});
-
-test('posters of the library come from the media address', async () => {
-  const withPoster = titles.filter((title) => title.poster !== null);
-  const { page, finish } = await open('');
-  await page.locator('.card').first().waitFor();
-  if (withPoster.length > 0) {
-    await page.waitForFunction(
-      () => [...document.querySelectorAll('.poster img')].some((image) => image.naturalWidth > 0),
-    );
-  }
-  await finish();
-});
 
 test('every kind of title plays, seeks and goes on', async (t) => {
   const kinds = new Map();
@@ -203,6 +115,16 @@ test('keys pause, seek and mute', async () => {
   await finish();
 });
 
+test('Space on the list of keys opens it, and plays on', async () => {
+  const { page, finish } = await open(watch(adaptive()));
+  await playsBeyond(page, 1);
+  await page.locator('.keys summary').focus();
+  await page.keyboard.press('Space');
+  await page.getByText('play or pause').waitFor();
+  assert.equal(await page.evaluate(() => window.headlong.video.paused), false);
+  await finish();
+});
+
 test('the charts of the dashboard move while a title plays', async () => {
   const viewer = await open(watch(adaptive()));
   const { page, finish } = await open('#/dashboard');
@@ -238,38 +160,6 @@ test('the charts of the dashboard move while a title plays', async () => {
   }
   assert.ok(await page.locator('.strip canvas').isVisible());
   await viewer.finish();
-  await finish();
-});
-
-test('a screen of 1920 x 1080 shows the whole dashboard of a device without scrolling', async () => {
-  const { page, finish } = await open('?wall=1#/dashboard');
-  await page.setViewportSize({ width: 1920, height: 1080 });
-  await page.locator('.area-viewers').waitFor();
-  await page.waitForFunction(() => document.querySelectorAll('.device .chart canvas').length >= 5);
-  const outside = await page.evaluate(() =>
-    [...document.querySelectorAll('.tile, .device .panel')]
-      .map((element) => ({ name: element.className, box: element.getBoundingClientRect() }))
-      .filter(({ box }) => box.height < 40 || box.bottom > innerHeight || box.right > innerWidth)
-      .map(({ name }) => name),
-  );
-  assert.deepEqual(outside, []);
-  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark');
-  await finish();
-});
-
-test('a phone shows every page without scrolling sideways', async () => {
-  const { page, finish } = await open('');
-  await page.setViewportSize({ width: 390, height: 844 });
-  for (const [hash, landmark] of [
-    ['#/', '.card'],
-    [watch(adaptive()), '.gauges'],
-    ['#/dashboard', '.area-viewers'],
-  ]) {
-    await page.goto(home + hash);
-    await page.locator(landmark).first().waitFor();
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-    assert.ok(wide <= 390, `${hash} is ${wide} pixels wide`);
-  }
   await finish();
 });
 
@@ -473,25 +363,6 @@ test('a plain file that the server does not hand out is told by its status', asy
   await page.getByRole('alert').getByText(`${decodeURIComponent(title.path)} (403)`).waitFor();
   await page.close();
   assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
-});
-
-test('the colours follow the choice, and the choice stays', async () => {
-  const { page, finish } = await open('');
-  const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
-  await page.emulateMedia({ colorScheme: 'dark' });
-  const dark = await background();
-  await page.emulateMedia({ colorScheme: 'light' });
-  const light = await background();
-  assert.notEqual(dark, light);
-  const button = page.getByRole('button', { name: 'Colours' });
-  await button.click();
-  await button.click();
-  assert.equal(await background(), dark);
-  await page.reload();
-  assert.equal(await background(), dark);
-  await button.click();
-  assert.equal(await background(), light);
-  await finish();
 });
 
 test('another player, hls.js, plays the same title', async () => {

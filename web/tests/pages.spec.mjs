@@ -1,0 +1,253 @@
+/** The library and the dashboard in a real browser: what they show, where, and in which colours. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { adaptive, BROKEN_BY_US, changeStatus, home, open, titles, watch } from './harness.mjs';
+
+test('the library shows every title, finds one, and leads to it', async () => {
+  const { page, finish } = await open('');
+  const cards = page.locator('.card');
+  await cards.first().waitFor();
+  assert.equal(await cards.count(), Math.min(titles.length, 60));
+  const wanted = titles.at(-1);
+  await page.getByRole('searchbox', { name: 'Search titles' }).fill(wanted.name);
+  await page.locator('.card h2', { hasText: wanted.name }).first().waitFor();
+  await page.getByRole('searchbox', { name: 'Search titles' }).fill('no title has this name 5f1c');
+  await page.getByText('No title matches').waitFor();
+  assert.equal(await cards.count(), 0);
+  await page.getByRole('searchbox', { name: 'Search titles' }).fill('');
+  await cards.first().click();
+  await page.locator('video').waitFor();
+  assert.match(page.url(), /#\/watch\//);
+  await finish();
+});
+
+test('posters of the library come from the media address', async () => {
+  const withPoster = titles.filter((title) => title.poster !== null);
+  const { page, finish } = await open('');
+  await page.locator('.card').first().waitFor();
+  if (withPoster.length > 0) {
+    await page.waitForFunction(
+      () => [...document.querySelectorAll('.poster img')].some((image) => image.naturalWidth > 0),
+    );
+  }
+  await finish();
+});
+
+test('a library that changes leaves the place and the focus of who is in it', async () => {
+  const { page, finish } = await open('');
+  const title = (number) => ({ id: `t${number}`, name: `Title ${number}`, kind: 'file', path: `/t${number}.mp4`, bytes: 1 });
+  const many = Array.from({ length: 300 }, (_, number) => title(number));
+  await page.route('**/library.json', (route) => route.fulfill({ json: { titles: many } }));
+  await page.reload();
+  const cards = page.locator('.card');
+  await cards.first().waitFor();
+  for (let count = await cards.count(); count <= 150; count = await cards.count()) {
+    await page.evaluate(() => window.scrollTo(0, document.body.scrollHeight));
+    await page.waitForFunction((before) => document.querySelectorAll('.card').length > before, count);
+  }
+  await cards.nth(140).focus();
+  const place = () =>
+    page.evaluate(() => ({ at: scrollY, focused: document.activeElement.hash, cards: document.querySelectorAll('.card').length }));
+  const before = await place();
+  assert.ok(before.at > 0 && before.focused !== undefined, JSON.stringify(before));
+  await cards.nth(141).evaluate((card) => (card.stays = true));
+  // The one in focus is another file now, and there is one title more.
+  many[140].bytes = 2;
+  many.push(title(300));
+  await page.getByText('301 titles').waitFor();
+  assert.deepEqual(await place(), before);
+  assert.equal(await cards.nth(141).evaluate((card) => card.stays), true, 'a card that is still right stays');
+  assert.match(await cards.nth(140).getAttribute('aria-label'), /2\sB$/);
+  await page.getByRole('searchbox', { name: 'Search titles' }).fill('title');
+  await page.getByText('301 of 301 titles').waitFor();
+  assert.equal(await cards.count(), 60, 'what is asked anew begins at the top');
+  await finish();
+});
+
+/** Panels that do not show all that is in them. */
+const cutOff = (page) =>
+  page.evaluate(() =>
+    [...document.querySelectorAll('.device .panel')]
+      .filter((panel) => panel.scrollHeight > panel.clientHeight)
+      .map((panel) => panel.className),
+  );
+
+test('a screen of 1920 x 1080 shows the whole dashboard of a device without scrolling', async () => {
+  const { page, finish } = await open('?wall=1#/dashboard');
+  await page.setViewportSize({ width: 1920, height: 1080 });
+  await page.locator('.area-viewers').waitFor();
+  await page.waitForFunction(() => document.querySelectorAll('.device .chart canvas').length >= 5);
+  const outside = await page.evaluate(() =>
+    [...document.querySelectorAll('.tile, .device .panel')]
+      .map((element) => ({ name: element.className, box: element.getBoundingClientRect() }))
+      .filter(({ box }) => box.height < 40 || box.bottom > innerHeight || box.right > innerWidth)
+      .map(({ name }) => name),
+  );
+  assert.deepEqual(outside, []);
+  assert.deepEqual(await cutOff(page), []);
+  assert.equal(await page.evaluate(() => document.documentElement.scrollHeight), 1080);
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark');
+  await finish();
+});
+
+/** As if the server had so many disks like its first, with flash before each. */
+const withDisks = (page, count) =>
+  changeStatus(page, (status) => {
+    const ssds = [{ path: '/dev/nvme0n1', state: 'online', read_ms: 0.2 }];
+    const flash = { capacity_bytes: 1e11, filled_bytes: 9e10, budget_bytes: 3e10, budget_left_bytes: 2e10, ssds };
+    const disk = { ...status.devices[0], flash };
+    status.devices = Array.from({ length: count }, (_, index) => ({ ...disk, name: `disk${index}` }));
+  });
+
+test('what a screen of 1920 x 940 cannot hold of two disks with flash is scrolled to', async () => {
+  const { page, finish } = await open('');
+  await page.setViewportSize({ width: 1920, height: 940 });
+  await withDisks(page, 2);
+  await page.goto(`${home}#/dashboard`);
+  await page.locator('.area-flash').waitFor();
+  // By the wheel: a script may scroll even what has no scroll bar.
+  await page.locator('.device-head h2').hover();
+  await page.mouse.wheel(0, 3000);
+  await page.waitForFunction(() => document.querySelector('.area-flash').getBoundingClientRect().bottom <= innerHeight);
+  const outside = await page.evaluate(() =>
+    [...document.querySelectorAll('.tile, .device .panel')]
+      .map((element) => ({ name: element.className, box: element.getBoundingClientRect() }))
+      .filter(({ box }) => box.height < 40 || box.bottom > innerHeight || box.right > innerWidth)
+      .map(({ name }) => name),
+  );
+  assert.deepEqual(outside, []);
+  assert.deepEqual(await cutOff(page), []);
+  await finish();
+});
+
+test('of 24 disks the card of the chosen one is in view', async () => {
+  const { page, finish } = await open('');
+  await page.setViewportSize({ width: 1920, height: 940 });
+  await withDisks(page, 24);
+  for (const name of ['disk20', 'disk0', 'disk23']) {
+    await page.goto(`${home}#/dashboard/${name}`);
+    const chosen = page.locator('.device-card[aria-current]', { hasText: name });
+    await chosen.waitFor();
+    const box = await chosen.boundingBox();
+    assert.ok(box.x >= 0 && box.x + box.width <= 1920, `${name} lies at ${box.x}`);
+  }
+  await finish();
+});
+
+test('chains and queued positions that are not shown are counted, and an unknown size is none', async () => {
+  const { page, finish } = await open('');
+  await changeStatus(page, (status) => {
+    const [disk] = status.devices;
+    disk.capacity_bytes = 0;
+    disk.chains = { live: 3, shown: [] };
+    disk.queue = { ...disk.queue, jobs: 200, positions_bytes: Array.from({ length: 64 }, (_, at) => 1e9 * at) };
+    status.devices = [disk];
+  });
+  await page.goto(`${home}#/dashboard`);
+  await page.getByText('64 of 200 queued positions').waitFor();
+  await page.getByText('No chain reads on from the disk.').waitFor();
+  const tile = page.locator('.tile', { has: page.getByRole('heading', { name: 'Chains', exact: true }) });
+  assert.equal(await tile.locator('.value').textContent(), '3');
+  assert.match(await page.locator('.strip canvas').getAttribute('aria-label'), /^Disk of unknown size, .*64 of 200/);
+  assert.doesNotMatch(await page.locator('.device-facts').textContent(), /\b0\sB/);
+  await finish();
+});
+
+test('a server that says why it has no answer is quoted', async () => {
+  const { page, complaints } = await open('#/dashboard');
+  await page.locator('.tile').first().waitFor();
+  await page.route('**/status', (route) =>
+    route.fulfill({ status: 503, contentType: 'text/plain; charset=utf-8', body: 'a device does not answer\n' }),
+  );
+  await page.getByText('it answered 503 for status: a device does not answer.').waitFor();
+  await page.close();
+  assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
+});
+
+test('a phone shows every page without scrolling sideways', async () => {
+  const { page, finish } = await open('');
+  await page.setViewportSize({ width: 390, height: 844 });
+  for (const [hash, landmark] of [
+    ['#/', '.card'],
+    [watch(adaptive()), '.gauges'],
+    ['#/dashboard', '.area-viewers'],
+  ]) {
+    await page.goto(home + hash);
+    await page.locator(landmark).first().waitFor();
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    assert.ok(wide <= 390, `${hash} is ${wide} pixels wide`);
+  }
+  await finish();
+});
+
+test('the colours follow the choice, and the choice stays', async () => {
+  const { page, finish } = await open('');
+  const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  await page.emulateMedia({ colorScheme: 'dark' });
+  const dark = await background();
+  await page.emulateMedia({ colorScheme: 'light' });
+  const light = await background();
+  assert.notEqual(dark, light);
+  const button = page.getByRole('button', { name: 'Colours' });
+  await button.click();
+  await button.click();
+  assert.equal(await background(), dark);
+  await page.reload();
+  assert.equal(await background(), dark);
+  await button.click();
+  assert.equal(await background(), light);
+  await finish();
+});
+
+/** Contrast of a text with what is painted behind it (WCAG 2), in the state that it is given. */
+const contrast = (locator, state) =>
+  locator.evaluate((element, shown) => {
+    if (shown !== undefined) element.dataset.state = shown;
+    const context = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+    const paint = (color, opacity) => {
+      context.globalAlpha = opacity;
+      context.fillStyle = color;
+      context.fillRect(0, 0, 1, 1);
+    };
+    const luminance = () => {
+      const [r, g, b] = [...context.getImageData(0, 0, 1, 1).data]
+        .map((part) => part / 255)
+        .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+      return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const around = [];
+    for (let one = element; one !== null; one = one.parentElement) around.unshift(getComputedStyle(one));
+    let opacity = 1;
+    for (const style of around) {
+      opacity *= Number(style.opacity);
+      paint(style.backgroundColor, opacity);
+    }
+    const behind = luminance();
+    paint(around.at(-1).color, opacity);
+    const [dark, light] = [behind, luminance()].sort((a, b) => a - b);
+    return (light + 0.05) / (dark + 0.05);
+  }, state);
+
+test('small texts stand out from what is behind them, in light and in dark', async () => {
+  const { page, finish } = await open('#/dashboard');
+  const states = ['online', 'failing', 'offline', 'serving', 'draining', 'read-only', 'slow', 'lost', 'unknown'];
+  const pale = [];
+  const look = async (name, locator, state) => {
+    const ratio = await contrast(locator, state);
+    if (!(ratio >= 4.5)) pale.push(`${name}: ${ratio.toFixed(2)}`);
+  };
+  for (const colorScheme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme });
+    await page.goto(`${home}#/dashboard`);
+    await page.locator('.device-head .badge').waitFor();
+    for (const state of states) {
+      for (const place of ['.device-head', '.bar']) {
+        await look(`${state} in ${place}, ${colorScheme}`, page.locator(`${place} .badge`), state);
+      }
+    }
+    await page.goto(home + watch(adaptive()));
+    await look(`path of a title, ${colorScheme}`, page.locator('.facts-line code'));
+  }
+  assert.deepEqual(pale, []);
+  await finish();
+});
