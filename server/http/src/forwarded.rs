@@ -39,7 +39,9 @@ impl ForwardedField {
         let Some(list) = combined(fields, self.name()) else {
             return client;
         };
-        for entry in list.rsplit(',') {
+        let mut left = Some(&*list);
+        while let Some(list) = left {
+            let (before, entry) = self.last_entry(list);
             // What is no address ends the way back: who it stands for is unknown.
             let Some(named) = self.named(entry) else {
                 break;
@@ -48,22 +50,65 @@ impl ForwardedField {
             if !is_trusted(named.ip()) {
                 break;
             }
+            left = before;
         }
         client
+    }
+
+    fn last_entry(self, list: &str) -> (Option<&str>, &str) {
+        match self {
+            Self::XForwardedFor => match list.rsplit_once(',') {
+                Some((before, entry)) => (Some(before), entry),
+                None => (None, list),
+            },
+            Self::Forwarded => last_unquoted(list, b','),
+        }
     }
 
     fn named(self, entry: &str) -> Option<SocketAddr> {
         match self {
             Self::XForwardedFor => node(trim_ows(entry)),
             Self::Forwarded => {
-                let pairs = entry.split(';').filter_map(|pair| pair.split_once('='));
-                let mut of = pairs.filter(|(key, _)| trim_ows(key).eq_ignore_ascii_case("for"));
-                let value = trim_ows(of.next()?.1);
+                let value = trim_ows(only_for(entry)?);
                 let inner = value.strip_prefix('"').and_then(|v| v.strip_suffix('"'));
                 node(inner.unwrap_or(value))
             }
         }
     }
+}
+
+/// The value of `for` in an element; none if there are two, as nobody knows which one counts.
+fn only_for(element: &str) -> Option<&str> {
+    let (mut left, mut found) = (Some(element), None);
+    while let Some(pairs) = left {
+        let (before, pair) = last_unquoted(pairs, b';');
+        left = before;
+        let Some((key, value)) = pair.split_once('=') else {
+            continue;
+        };
+        if trim_ows(key).eq_ignore_ascii_case("for") && found.replace(value).is_some() {
+            return None;
+        }
+    }
+    found
+}
+
+/// What is behind the last separator, and what is before it. One in a quoted string is none.
+///
+/// Read from the right, because on the left is what a client wrote: a quote that it left open would
+/// take in what a proxy added.
+fn last_unquoted(text: &str, separator: u8) -> (Option<&str>, &str) {
+    let bytes = text.as_bytes();
+    let mut is_quoted = false;
+    for (at, byte) in bytes.iter().enumerate().rev() {
+        if *byte == b'"' {
+            let escapes = bytes[..at].iter().rev().take_while(|byte| **byte == b'\\');
+            is_quoted ^= escapes.count().is_multiple_of(2);
+        } else if *byte == separator && !is_quoted {
+            return (Some(&text[..at]), &text[at + 1..]);
+        }
+    }
+    (None, text)
 }
 
 /// An address with or without a port; one of IPv6 may stand in brackets.
@@ -180,9 +225,25 @@ mod tests {
             ("by=192.0.2.7", "10.0.0.1:9"),
             ("192.0.2.7", "10.0.0.1:9"),
             ("for=\"", "10.0.0.1:9"),
+            ("for=192.0.2.7;for=198.51.100.1", "10.0.0.1:9"),
         ] {
             let found = client(ForwardedField::Forwarded, "10.0.0.1:9", &[line]);
             assert_eq!(found, expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_a_proxy_quotes_of_a_request_is_no_entry_of_its_own() {
+        for line in [
+            r#"for=203.0.113.5;host="x,for=1.2.3.4;a=b""#,
+            r#"proto=http;host="x,for=1.2.3.4;a=b";for=203.0.113.5"#,
+            r#"for=203.0.113.5;host="x\",for=1.2.3.4;a=b""#,
+            r#"for=203.0.113.5;host="x\\""#,
+            r#"for=1.2.3.4;host=", for=203.0.113.5;host="x""#,
+            r#"for="203.0.113.5";host="x;for=1.2.3.4""#,
+        ] {
+            let found = client(ForwardedField::Forwarded, "10.0.0.1:9", &[line]);
+            assert_eq!(found, "203.0.113.5", "{line}");
         }
     }
 
@@ -198,13 +259,20 @@ mod tests {
         #[test]
         fn what_a_client_writes_changes_nothing(
             written in prop::collection::vec(any::<u8>(), 0..60),
+            host in "(x|=|;|,|\"|\\\\|for=1\\.2\\.3\\.4){0,9}",
+            is_host_first in any::<bool>(),
             field in prop::sample::select(ForwardedField::ALL),
         ) {
-            let prefix = match field {
-                ForwardedField::XForwardedFor => "",
-                ForwardedField::Forwarded => "for=",
+            let host = host.replace('\\', r"\\").replace('"', r#"\""#);
+            let added = match (field, is_host_first) {
+                (ForwardedField::XForwardedFor, _) => ", 192.0.2.7, 10.0.0.2".to_string(),
+                (ForwardedField::Forwarded, false) => {
+                    format!(", for=192.0.2.7;host=\"{host}\", for=10.0.0.2;host=\"{host}\"")
+                }
+                (ForwardedField::Forwarded, true) => {
+                    format!(", host=\"{host}\";for=192.0.2.7, host=\"{host}\";for=10.0.0.2")
+                }
             };
-            let added = format!(", {prefix}192.0.2.7, {prefix}10.0.0.2");
             let line: Vec<u8> = [&written[..], added.as_bytes()].concat();
             let peer = Peer::At("10.0.0.1:9".parse().expect("an address"));
             let fields = [(field.name(), &line[..])];
