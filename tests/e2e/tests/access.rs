@@ -252,10 +252,17 @@ fn nginx_is_asked_who_may_watch_and_one_that_hangs_holds_up_its_own_path_only() 
         return;
     }
     let root = Scratch::new("access").expect("a folder");
-    for name in ["films/a b.mp4", "hung/a.mp4", "free.mp4"] {
+    for name in [
+        "films/a b.mp4",
+        "films/premium/a.mp4",
+        "hung/a.mp4",
+        "free.mp4",
+    ] {
         write(root.path(), name);
     }
     let asked = r#"location = /auth {
+            if ($http_x_original_uri ~ "^/films/premium/") { return 403; }
+            if ($http_x_original_uri ~ "^/t/") { return 204; }
             add_header WWW-Authenticate 'Basic realm="tv"' always;
             if ($http_x_original_uri !~ "^/films/a%20b.mp4") { return 500; }
             if ($http_x_real_ip != "127.0.0.1") { return 500; }
@@ -292,6 +299,13 @@ fn nginx_is_asked_who_may_watch_and_one_that_hangs_holds_up_its_own_path_only() 
             (unknown.status(), challenge),
             (401, Some("Basic realm=\"tv\""))
         );
+    }
+    // It judges by the path as it is written, so nothing may stand before it.
+    for before in [String::new(), format!("/t/1.0.{}", "x".repeat(43))] {
+        let target = format!("{before}/films/premium/a.mp4");
+        let premium = fetch(address, "GET", &target, &[]).expect("a reply");
+        let status = if before.is_empty() { 403 } else { 404 };
+        assert_eq!(premium.status(), status, "{target}");
     }
     let waiters: Vec<_> = (0..200)
         .map(|n| {

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use headlong_http::{
-    CorsPolicy, Gate, HttpDate, Pace, RefererRule, Status, is_same_argument, mask,
+    CorsPolicy, Gate, HttpDate, Pace, PathError, PathToken, RefererRule, RelativePath, Status,
+    is_same_argument, mask,
 };
 use http::header::{CACHE_CONTROL, EXPIRES, Entry};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -94,6 +95,32 @@ impl AccessRules {
     pub fn cors<'a>(&'a self, path: &str, of_all: &'a CorsPolicy) -> &'a CorsPolicy {
         let rule = self.rule(path);
         rule.and_then(|rule| rule.cors.as_ref()).unwrap_or(of_all)
+    }
+
+    /// The file that a request target names, and the token in its path. One that no rule would look at
+    /// is none: a server that is asked by the path as it was written would judge another path.
+    pub fn read_path<'a>(
+        &self,
+        written: &'a str,
+    ) -> (Option<PathToken<'a>>, Result<RelativePath, PathError>) {
+        let (token, behind) = PathToken::split(written);
+        let path = RelativePath::parse(behind);
+        match &path {
+            Ok(file) if token.is_some() && !self.takes_path_token(file.as_str()) => {
+                (None, RelativePath::parse(written))
+            }
+            _ => (token, path),
+        }
+    }
+
+    /// Whether a token in the path may open a file, or is not needed: a playlist that has one may name
+    /// a file that is open.
+    fn takes_path_token(&self, path: &str) -> bool {
+        let door = self.rule(path).map(|rule| &rule.door);
+        matches!(
+            door,
+            None | Some(Door::Gate(Gate::Open | Gate::SignedUrl(_)))
+        )
     }
 
     /// Whether the page that a request comes from may use a file.
@@ -217,7 +244,7 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr, SocketAddr};
     use std::path::Path;
 
-    use headlong_http::{Peer, RelativePath};
+    use headlong_http::Peer;
     use http::request::Parts;
 
     use super::*;
@@ -236,6 +263,15 @@ clock_skew = "5s"
 pace_percent = 125
 access = "closed"
 cache_control = ""
+[path."/signed/"]
+access = "signed"
+keys = ["0123456789abcdef0123456789abcdef"]
+[path."/asked/"]
+access = "auth-request"
+auth_url = "http://127.0.0.1:9000/auth"
+[path."/web/"]
+access = "jwt"
+keys = ["0123456789abcdef0123456789abcdef"]
 "#;
 
     fn rules() -> AccessRules {
@@ -281,6 +317,29 @@ cache_control = ""
         assert_eq!(rules.cache_control("films/a", Some("x")), Some("x"));
         assert_eq!(rules.pace("films/v1.0/a").percent, 125);
         assert_eq!(rules.pace("films/a").percent, 0);
+    }
+
+    #[test]
+    fn a_token_in_the_path_is_one_only_where_it_may_open_the_file_or_nothing_has_to() {
+        let rules = rules();
+        let name = format!("1.0.{}", "x".repeat(43));
+        for (path, is_token) in [
+            ("signed/a.ts", true),
+            ("trailers/a.ts", true),
+            ("films/a.ts", false),
+            ("films/v1.0/a.ts", false),
+            ("asked/a.ts", false),
+            ("web/a.ts", false),
+        ] {
+            let written = format!("/t/{name}/{path}");
+            let (token, file) = rules.read_path(&written);
+            assert_eq!(token.is_some(), is_token, "{path}");
+            let expected = match is_token {
+                true => path,
+                false => &written[1..],
+            };
+            assert_eq!(file.expect("a path").as_str(), expected);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use headlong_engine::{Expected, Identity, StreamId};
-use headlong_http::{NextRequest, PathToken, Peer, RelativePath};
+use headlong_http::{NextRequest, Peer};
 use headlong_units::ByteRange;
 use http::{HeaderValue, Uri, header};
 
@@ -66,9 +66,9 @@ async fn follow(state: &MediaState, mut hint: Hint) -> Option<()> {
         None => hint.next.path.clone(),
     };
     hint.head.uri = target.parse::<Uri>().ok()?;
-    let (path_token, path) = PathToken::split(hint.head.uri.path());
-    let path = RelativePath::parse(path).ok()?;
     let access = &hint.settings.access;
+    let (path_token, path) = access.read_path(hint.head.uri.path());
+    let path = path.ok()?;
     let referer = hint.head.headers.get(header::REFERER);
     access
         .ask_referer(path.as_str(), referer.map(HeaderValue::as_bytes))

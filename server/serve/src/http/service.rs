@@ -82,8 +82,7 @@ async fn respond(
         .get(header::ORIGIN)
         .and_then(|value| value.to_str().ok());
     let settings = Arc::clone(&asked.settings);
-    let (path_token, parsed) = PathToken::split(head.uri.path());
-    let parsed = RelativePath::parse(parsed);
+    let (path_token, parsed) = settings.access.read_path(head.uri.path());
     let path = parsed.as_ref().map_or("", RelativePath::as_str);
     let cors = settings.access.cors(path, &settings.cors);
     let cors_fields = match asked.method {
