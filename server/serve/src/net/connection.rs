@@ -85,6 +85,7 @@ where
         // Boxed, so that a connection is as large as what it does, not as all it might do.
         return Box::pin(drive(timed, service, &info, shutdown)).await;
     };
+    info.begin_handshake();
     let handshake = Box::pin(async {
         let here = acceptor
             .accept(Records::new(timed, kernel.is_some()))
@@ -104,6 +105,7 @@ where
         Ok(shaken) => shaken,
         Err(end) => return end,
     };
+    info.end_handshake();
     match shaken {
         Ok(Ok(Encrypted::Here(here))) => Box::pin(drive(here, service, &info, shutdown)).await,
         Ok(Ok(Encrypted::ByKernel(plain))) => {
@@ -163,7 +165,13 @@ where
     let mut draining = pin!(async move { shutdown.draining().await });
     let mut overseer = Overseer::new(info);
     let mut stream = Sniffed::new(stream);
-    let sniff = |cx: &mut Context<'_>| stream.poll_sniff(cx);
+    let sniff = |cx: &mut Context<'_>| {
+        let speaks = stream.poll_sniff(cx);
+        if speaks.is_pending() && stream.has_begun() {
+            info.note_head();
+        }
+        speaks
+    };
     let speaks = overseer.before_requests(draining.as_mut(), sniff).await;
     let watch = Watch {
         overseer,

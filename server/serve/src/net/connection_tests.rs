@@ -131,6 +131,28 @@ async fn half_a_head_that_came_with_a_request_is_cut_off_as_soon_as_one_that_cam
     assert!((10..=12).contains(&begun.elapsed().as_secs()));
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_empty_line_behind_a_request_begins_no_head() {
+    let mut server = serve(Limits::default());
+    for end in ["\r\n", "\n\r\n", ""] {
+        server.say(&format!("{HELLO}{end}")).await;
+        server.hear("hello").await;
+        sleep(Duration::from_secs(30)).await;
+    }
+    server.say("\r\n").await;
+    drop(server.hear_the_rest().await);
+    assert_eq!(server.task.await.expect("ends"), End::IdleTimeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_begins_as_http_2_would_has_as_long_as_others() {
+    let mut server = serve(Limits::default());
+    let begun = Instant::now();
+    server.say("PRI").await;
+    assert_eq!(server.task.await.expect("ends"), End::HeaderTimeout);
+    assert_eq!(begun.elapsed().as_secs(), 10);
+}
+
 /// What a client says first over HTTP/2, with settings and no request.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 

@@ -89,9 +89,8 @@ where
                 if !keeps_alive {
                     break;
                 }
-                if !connection.buffer.is_empty() {
-                    // The next head has begun with what came behind the last one.
-                    info.note_read();
+                // The next head may have begun with what came behind the last one.
+                if connection.has_begun_head() {
                     // Who sends many requests at once has them answered in turn with those of others.
                     tokio::task::yield_now().await;
                 }
@@ -115,10 +114,9 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         is_asked_to_close: &AtomicBool,
     ) -> io::Result<Result<Option<Taken<AtHand<B>>>, StatusCode>> {
         loop {
-            if !self.buffer.is_empty() {
+            if self.has_begun_head() {
                 let info = self.info;
                 let at_hand = |head: &RawHead<'_>| service.at_hand(head, info);
-                // Empty lines before a request are no part of it (RFC 9112 2.2).
                 match take_head(&mut self.buffer, info.limits(), at_hand) {
                     Ok(None) => {}
                     known => return Ok(known),
@@ -141,6 +139,21 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
                 return Ok(Ok(None));
             }
         }
+    }
+
+    /// Whether some of a head is there. Empty lines before it are no part of it (RFC 9112 2.2), so who
+    /// sends one behind each request is idle all the same.
+    fn has_begun_head(&mut self) -> bool {
+        let mut text = &self.buffer[..];
+        while let Some(rest) = text.strip_prefix(b"\r\n").or(text.strip_prefix(b"\n")) {
+            text = rest;
+        }
+        let empty_bytes = self.buffer.len() - text.len();
+        self.buffer.advance(empty_bytes);
+        if !self.buffer.is_empty() {
+            self.info.note_head();
+        }
+        !self.buffer.is_empty()
     }
 
     /// Takes in what the other end says; pending if that is nothing, or all that may be kept.

@@ -27,6 +27,8 @@ pub struct ConnectionInfo {
     limits: Arc<Limits>,
     counters: Arc<ConnectionCounters>,
     http2: AtomicBool,
+    /// A TLS handshake goes on, as far as the other end has begun one.
+    shakes_hands: AtomicBool,
     requests: AtomicU64,
     active: AtomicU64,
     idle_since: AtomicU64,
@@ -79,6 +81,7 @@ impl ConnectionInfo {
             limits,
             counters,
             http2: AtomicBool::new(false),
+            shakes_hands: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             active: AtomicU64::new(0),
             idle_since: AtomicU64::new(0),
@@ -222,9 +225,28 @@ impl ConnectionInfo {
         self.head_since.store(NEVER, Relaxed);
     }
 
-    /// Bytes came in; over HTTP/1.1, without a request in progress, they begin a head.
+    /// A TLS handshake is awaited. From its first bytes on the connection is not idle.
+    pub(super) fn begin_handshake(&self) {
+        self.shakes_hands.store(true, Relaxed);
+    }
+
+    /// The handshake is done, and no request has begun.
+    pub(super) fn end_handshake(&self) {
+        self.shakes_hands.store(false, Relaxed);
+        self.idle_since.store(self.since_opened(), Relaxed);
+        self.head_since.store(NEVER, Relaxed);
+    }
+
+    /// Bytes came in, perhaps encrypted ones.
     pub(super) fn note_read(&self) {
-        if self.is_idle() && !self.is_http2() {
+        if self.shakes_hands.load(Relaxed) {
+            self.note_head();
+        }
+    }
+
+    /// The first bytes of a head came in, over HTTP/1.1. While a request is in progress they wait.
+    pub(super) fn note_head(&self) {
+        if self.is_idle() {
             self.head_since.store(self.since_opened(), Relaxed);
         }
     }
@@ -245,8 +267,8 @@ impl ConnectionInfo {
         self.delivery_rate.store(rate, Relaxed);
     }
 
-    /// How long the head of the present request took to come in, over HTTP/1.1: from its first byte, on
-    /// a new encrypted connection from the first of the handshake. Over HTTP/2 nobody knows.
+    /// How long the head of the present request took to come in, over HTTP/1.1: from its first byte on,
+    /// encrypted or not. Over HTTP/2 nobody knows.
     pub fn head_time(&self, complete: Instant) -> Option<Duration> {
         let began = self.head_began.load(Relaxed);
         (began != NEVER).then(|| complete.saturating_duration_since(self.at(began)))

@@ -45,6 +45,11 @@ impl<S: AsyncRead + Unpin> Sniffed<S> {
         }
     }
 
+    /// Whether there were any bytes yet.
+    pub(super) fn has_begun(&self) -> bool {
+        self.seen_count > 0
+    }
+
     /// Reads until it is clear what is spoken; an end or an error is left for hyper to find.
     pub(super) fn poll_sniff(&mut self, cx: &mut Context<'_>) -> Poll<Speaks> {
         loop {

@@ -9,13 +9,16 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::ServerName;
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::task::JoinHandle;
+use tokio::time::{Duration, sleep};
 use tokio_rustls::TlsConnector;
 
 use super::*;
-use crate::net::{ConnectionCounters, End, Limits, serve_connection, shutdown};
+use crate::net::{ConnectionCounters, End, Limits, serve_connection};
 use crate::net::{ListenerContext, TcpOptions};
 use crate::net::{NoBody, NothingAtHand};
+use crate::net::{Shutdown, ShutdownTrigger, shutdown};
 
 struct Files {
     dir: TempDir,
@@ -49,6 +52,10 @@ impl Files {
 }
 
 fn client(trusted: &CertificateDer<'static>) -> TlsConnector {
+    client_of(trusted, b"h2")
+}
+
+fn client_of(trusted: &CertificateDer<'static>, protocol: &[u8]) -> TlsConnector {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(trusted.clone()).expect("a root");
     let provider = Arc::new(ring::default_provider());
@@ -57,7 +64,7 @@ fn client(trusted: &CertificateDer<'static>) -> TlsConnector {
         .expect("versions")
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     TlsConnector::from(Arc::new(config))
 }
 
@@ -221,34 +228,52 @@ fn an_expired_certificate_is_a_warning_and_no_error() {
     assert!(long_ago.contains("clock"), "{long_ago}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn http2_is_served_over_tls_and_a_silent_client_is_not_waited_for() {
-    let files = Files::new();
-    let trusted = files.write_pair();
-    let certificates = Arc::new(files.load().expect("a good pair"));
-    let encryption = Encryption::new(certificates, None).expect("an acceptor");
-    let counters = Arc::new(ConnectionCounters::default());
-    let (_trigger, signal) = shutdown();
-    let serve = |far| {
+/// A server whose replies say which version of HTTP was spoken.
+struct Server {
+    encryption: Encryption,
+    counters: Arc<ConnectionCounters>,
+    signal: Shutdown,
+}
+
+impl Server {
+    fn serve(&self, far: DuplexStream) -> JoinHandle<End> {
         let service = service_fn(|request: Request<NoBody>| async move {
             let version = format!("{:?}", request.version());
             Ok::<_, Infallible>(Response::new(Full::<Bytes>::from(version)))
         });
         let remote = SocketAddr::from(([127, 0, 0, 1], 1));
-        let tcp = TcpOptions::default();
-        let context = ListenerContext::new(Limits::default(), tcp, Arc::clone(&counters));
+        let (limits, tcp) = (Limits::default(), TcpOptions::default());
+        let context = ListenerContext::new(limits, tcp, Arc::clone(&self.counters));
         tokio::spawn(serve_connection(
             far,
             remote.into(),
-            Some(encryption.clone()),
+            Some(self.encryption.clone()),
             NothingAtHand(service),
             context,
-            signal.clone(),
+            self.signal.clone(),
         ))
-    };
+    }
+}
 
+/// With whose certificate, and what would stop it.
+fn server() -> (Server, CertificateDer<'static>, ShutdownTrigger) {
+    let files = Files::new();
+    let trusted = files.write_pair();
+    let certificates = Arc::new(files.load().expect("a good pair"));
+    let (trigger, signal) = shutdown();
+    let server = Server {
+        encryption: Encryption::new(certificates, None).expect("an acceptor"),
+        counters: Arc::default(),
+        signal,
+    };
+    (server, trusted, trigger)
+}
+
+#[tokio::test(start_paused = true)]
+async fn http2_is_served_over_tls_and_a_silent_client_is_not_waited_for() {
+    let (server, trusted, _trigger) = server();
     let (near, far) = duplex(16_384);
-    let served = serve(far);
+    let served = server.serve(far);
     let name = ServerName::try_from("localhost").expect("a name");
     let stream = client(&trusted).connect(name, near).await.expect("trusted");
     let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
@@ -271,6 +296,33 @@ async fn http2_is_served_over_tls_and_a_silent_client_is_not_waited_for() {
     assert_eq!(served.await.expect("ends"), End::Closed);
 
     let (_silent, far) = duplex(16_384);
-    assert_eq!(serve(far).await.expect("ends"), End::TlsFailed);
-    assert_eq!(counters.counts().tls_failures, 1);
+    assert_eq!(server.serve(far).await.expect("ends"), End::TlsFailed);
+    assert_eq!(server.counters.counts().tls_failures, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_nothing_after_the_handshake_is_idle_and_no_late_head() {
+    let (server, trusted, _trigger) = server();
+    let (near, far) = duplex(16_384);
+    let served = server.serve(far);
+    let name = ServerName::try_from("localhost").expect("a name");
+    let client = client_of(&trusted, b"http/1.1");
+    let mut stream = client.connect(name, near).await.expect("trusted");
+    sleep(Duration::from_secs(30)).await;
+    let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    stream.write_all(request).await.expect("open");
+    let mut heard = Vec::new();
+    while !heard.ends_with(b"\r\n\r\nHTTP/1.1") {
+        let count = stream.read_buf(&mut heard).await.expect("open");
+        assert!(count > 0, "{}", String::from_utf8_lossy(&heard));
+    }
+    // Some of a head has its time from its first byte on.
+    stream.write_all(&request[..5]).await.expect("open");
+    assert_eq!(served.await.expect("ends"), End::HeaderTimeout);
+
+    let (near, far) = duplex(16_384);
+    let served = server.serve(far);
+    let name = ServerName::try_from("localhost").expect("a name");
+    let _stream = client.connect(name, near).await.expect("trusted");
+    assert_eq!(served.await.expect("ends"), End::IdleTimeout);
 }
