@@ -351,6 +351,11 @@ impl<'a> Overseer<'a> {
                 return Poll::Ready(Action::AskToClose);
             }
         }
+        if self.info.active_count() > 0 {
+            // It was asked to close as it was idle, and has asked for something just before: it ends
+            // after that, however long that takes.
+            self.closing.take_if(|(_, end)| *end == End::IdleTimeout);
+        }
         loop {
             let now = Instant::now();
             // The sooner its reader is cut off, the sooner somebody else serves it.

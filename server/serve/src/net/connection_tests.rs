@@ -183,6 +183,41 @@ async fn a_reply_that_takes_longer_than_the_idle_timeout_is_not_idle() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_that_begins_just_before_the_idle_timeout_gets_all_of_its_reply() {
+    let mut server = serve(Limits {
+        idle_timeout: Duration::from_secs(5),
+        ..Limits::default()
+    });
+    server.say(HELLO).await;
+    server.hear("hello").await;
+    sleep(Duration::from_millis(4900)).await;
+    server.say("GET /slow HT").await;
+    sleep(Duration::from_millis(600)).await;
+    server.say("TP/1.1\r\nHost: h\r\n\r\n").await;
+    assert!(server.hear("late").await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_meets_the_word_that_the_connection_is_idle_gets_all_of_its_reply() {
+    /// GET http://h/slow
+    const ASK: &[u8] = b"\0\0\x0c\x01\x05\0\0\0\x01\x82\x86\x41\x01h\x44\x05/slow";
+    let mut server = serve(Limits {
+        idle_timeout: Duration::from_secs(5),
+        keep_alive_interval: Duration::from_secs(600),
+        ..Limits::default()
+    });
+    server.client.write_all(PREFACE).await.expect("open");
+    // GOAWAY is on its way to it meanwhile.
+    sleep(Duration::from_secs(6)).await;
+    server.client.write_all(ASK).await.expect("open");
+    let mut heard = Vec::new();
+    while !heard.windows(4).any(|word| word == b"late") {
+        let count = server.client.read_buf(&mut heard).await.expect("open");
+        assert!(count > 0, "closed after {heard:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_its_reply_is_cut_off() {
     let mut server = serve(Limits::default());
     server.say("GET /big HTTP/1.1\r\nHost: h\r\n\r\n").await;

@@ -369,9 +369,9 @@ impl ConnectionInfo {
             (head_since != NEVER).then(|| self.at(head_since) + self.limits.header_timeout);
         match head_until {
             Some(until) if until <= now => Verdict::HeaderTimeout,
-            _ if idle_until <= now => Verdict::IdleTimeout,
-            None if self.shed.load(Relaxed) => Verdict::IdleTimeout,
-            Some(until) => Verdict::Wait(until.min(idle_until)),
+            // Who has begun to ask is not idle, however long it was before.
+            Some(until) => Verdict::Wait(until),
+            None if idle_until <= now || self.shed.load(Relaxed) => Verdict::IdleTimeout,
             None => Verdict::Wait(idle_until),
         }
     }
