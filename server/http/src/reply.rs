@@ -83,12 +83,14 @@ impl ReplyPlan {
         fields.find(|(n, _)| *n == name).map(|(_, value)| &**value)
     }
 
-    /// Has the body sent by a content coding, as so many bytes.
-    pub fn code(&mut self, coding: &'static str, length: u64) {
+    /// Has the body sent by a content coding, as so many bytes, if that is known.
+    pub fn code(&mut self, coding: &'static str, length: Option<u64>) {
         let is_kept = |(name, _): &(&str, _)| !matches!(*name, "content-length" | "accept-ranges");
         self.fields.retain(is_kept);
-        let length = Cow::Owned(length.to_string());
-        self.fields.push(("content-length", length));
+        if let Some(length) = length {
+            let length = Cow::Owned(length.to_string());
+            self.fields.push(("content-length", length));
+        }
         self.fields
             .push(("content-encoding", Cow::Borrowed(coding)));
     }

@@ -209,10 +209,19 @@ fn playlists_are_compressed_for_who_takes_it_and_ranges_and_video_never() {
         let seen = ("If-None-Match", tags.0.expect("a tag"));
         assert_eq!(ask("GET", "/a.m3u8", &[TAKES, seen]).status(), 304);
         assert_eq!(ask("GET", "/a.m3u8", &[seen]).status(), 200);
+        let told = ask("HEAD", "/a.m3u8", &[TAKES]);
+        for name in ["content-encoding", "etag", "vary", "content-type"] {
+            assert_eq!(told.field(name), packed.field(name), "{name}");
+        }
+        // How long it is nobody knows before it is compressed.
+        for name in ["content-length", "accept-ranges"] {
+            assert_eq!(told.field(name), None, "{name}");
+        }
+        assert_eq!(ask("HEAD", "/a.m3u8", &[TAKES, seen]).status(), 304);
     }
     for (method, target, fields) in [
         ("GET", "/a.m3u8", &[TAKES, ("Range", "bytes=10-19")][..]),
-        ("HEAD", "/a.m3u8", &[TAKES]),
+        ("HEAD", "/a.m3u8", &[]),
         ("GET", "/a.m3u8", &[("Accept-Encoding", "gzip;q=0")]),
         ("GET", "/a.ts", &[TAKES]),
         ("GET", "/large.m3u8", &[TAKES]),
@@ -279,6 +288,11 @@ fn a_text_is_sent_from_the_file_by_gzip_beside_it_where_that_is_fit() {
         let seen = ("If-None-Match", packed.field("etag").expect("a tag"));
         assert_eq!(ask("GET", "/a.m3u8", &[TAKES, seen]).status(), 304);
         assert_eq!(ask("GET", "/a.m3u8", &[seen]).status(), 200);
+        let told = ask("HEAD", "/a.m3u8", &[TAKES]);
+        for name in ["content-encoding", "content-length", "etag", "vary"] {
+            assert_eq!(told.field(name), packed.field(name), "{name}");
+        }
+        assert_eq!((told.status(), told.field("accept-ranges")), (200, None));
     }
     for (method, target, fields) in [
         ("GET", "/none.m3u8", &[TAKES][..]),
@@ -286,7 +300,7 @@ fn a_text_is_sent_from_the_file_by_gzip_beside_it_where_that_is_fit() {
         ("GET", "/empty.m3u8", &[TAKES]),
         ("GET", "/folder.m3u8", &[TAKES]),
         ("GET", "/video.ts", &[TAKES]),
-        ("HEAD", "/a.m3u8", &[TAKES]),
+        ("HEAD", "/none.m3u8", &[TAKES]),
         ("GET", "/a.m3u8", &[TAKES, ("Range", "bytes=0-9")]),
         ("GET", "/a.m3u8.gz", &[TAKES]),
     ] {

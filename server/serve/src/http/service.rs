@@ -325,8 +325,13 @@ async fn fetch(
     if is_packed || may_be_gzipped(&asked.settings, file) {
         plan.fields.push(("vary", "accept-encoding".into()));
     }
-    if is_packed && !plan.body.parts.is_empty() {
-        plan.code("gzip", file.size);
+    if plan.status == Status::Ok {
+        if is_packed {
+            plan.code("gzip", Some(file.size));
+        } else if gzip_turn.is_some() && asked.method == Method::Head {
+            // How long it would be nobody knows before it is compressed.
+            plan.code("gzip", None);
+        }
     }
     let Some(device) = state.devices.get(file.device) else {
         let detail = "its device was mounted after the server started; restart the server";
@@ -386,7 +391,7 @@ async fn fetch(
         };
         let gzipped = gzip(begun.reply, turn, note).await;
         let gzipped = gzipped.map_err(NoAnswer::Failed)?;
-        plan.code("gzip", gzipped.bytes.len() as u64);
+        plan.code("gzip", Some(gzipped.bytes.len() as u64));
         add_cmsd(&mut plan, asked, (path, file));
         return Ok(Answer {
             gzipped: Some(gzipped),

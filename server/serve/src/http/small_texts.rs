@@ -44,8 +44,9 @@ pub(super) fn is_packed(packed: &FileEntry, file: &FileEntry) -> bool {
 
 /// Whether all of a text is asked for by who takes gzip.
 fn takes_gzip(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> bool {
-    let is_whole = asked.method == Method::Get && !head.headers.contains_key(header::RANGE);
-    if !is_whole || !may_be_gzipped(&asked.settings, file) {
+    // HEAD knows no ranges, and is told of what GET would get.
+    let has_range = asked.method == Method::Get && head.headers.contains_key(header::RANGE);
+    if has_range || !may_be_gzipped(&asked.settings, file) {
         return false;
     }
     let fields = fields_of(head);
