@@ -29,6 +29,23 @@ where
     Some(value)
 }
 
+/// Whether a `host` field is of its form (RFC 9110 7.2): a name or an address, perhaps with a port. An
+/// empty one is.
+pub fn is_host(value: &[u8]) -> bool {
+    let (name, port) = match value.iter().rposition(|byte| *byte == b':') {
+        Some(at) if !value.ends_with(b"]") => (&value[..at], &value[at + 1..]),
+        _ => (value, &[][..]),
+    };
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(byte);
+    let inner = name.strip_prefix(b"[").and_then(|n| n.strip_suffix(b"]"));
+    let is_name = match inner {
+        Some([]) => false,
+        Some(inner) => inner.iter().all(|byte| *byte == b':' || is_of_name(byte)),
+        None => name.iter().all(is_of_name),
+    };
+    is_name && port.iter().all(u8::is_ascii_digit)
+}
+
 /// Strips the optional whitespace of RFC 9110 5.6.3: spaces and tabs, nothing else.
 pub(crate) fn trim_ows(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
@@ -64,5 +81,26 @@ mod tests {
     #[test]
     fn bytes_outside_utf8_are_kept_apart_from_text() {
         assert_eq!(combined(FIELDS, "X").as_deref(), Some("\u{fffd}"));
+    }
+    #[test]
+    fn a_host_is_a_name_or_an_address_with_or_without_a_port() {
+        for right in [
+            "",
+            "h",
+            "tv.example",
+            "tv_1.example:8080",
+            "192.0.2.7:80",
+            "[2001:db8::1]",
+            "[::1]:80",
+            "h:",
+            "%C3%A9.example",
+        ] {
+            assert!(is_host(right.as_bytes()), "{right}");
+        }
+        for wrong in [
+            "a b", "a/b", "a,b:80x", "u@h", "::1", "h:x", "[::1", "[]", "\"h\"", "\u{e9}",
+        ] {
+            assert!(!is_host(wrong.as_bytes()), "{wrong}");
+        }
     }
 }

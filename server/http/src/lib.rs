@@ -88,7 +88,7 @@ pub use cors::{CorsError, CorsPolicy};
 pub use date::HttpDate;
 pub use entity_tag::{FileIdentity, entity_tag};
 pub use error_reply::error_reply;
-pub use fields::{FieldList, combined};
+pub use fields::{FieldList, combined, is_host};
 pub use forwarded::ForwardedField;
 pub use media_type::media_type;
 pub use multipart::Boundary;

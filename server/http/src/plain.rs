@@ -5,6 +5,8 @@
 //! and its range, so a reply to it can be kept at hand. The list is of what is known to be without
 //! effect: a field that is not on it, whatever it may be, is read as always.
 
+use crate::fields::is_host;
+
 /// Fields without effect on what a GET of a file is answered with, in lower case. Some of them are in
 /// the log, or tell viewers apart; `accept-encoding` is without effect only where a file is never
 /// compressed, `referer` and `cookie` only where no rule asks for them.
@@ -47,6 +49,9 @@ impl<'a> PlainFields<'a> {
         let (mut range, mut hosts) = (None, 0);
         for (name, value) in fields {
             if name.eq_ignore_ascii_case("host") {
+                if !is_host(value) {
+                    return None;
+                }
                 hosts += 1;
             } else if name.eq_ignore_ascii_case("range") {
                 if value.is_empty() || range.replace(value).is_some() {
@@ -123,6 +128,7 @@ mod tests {
     #[test]
     fn two_hosts_or_ranges_or_none_are_for_others_to_judge() {
         assert_eq!(range_of(&[HOST]), None);
+        assert_eq!(PlainFields::read([("host", &b"a b"[..])], true), None);
         assert_eq!(PlainFields::read([], true), None);
         assert_eq!(
             PlainFields::read([HOST], false),

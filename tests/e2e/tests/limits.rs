@@ -325,12 +325,25 @@ fn a_request_that_names_no_host_is_refused() {
         .start()
         .expect("a server");
     for (request, status) in [
+        ("GET /title-0.bin HTTP/1.1\r\n", "400"),
+        ("OPTIONS /title-0.bin HTTP/1.1\r\n", "400"),
+        ("DELETE /title-0.bin HTTP/1.1\r\n", "400"),
         (
-            "GET /title-0.bin HTTP/1.1\r\nConnection: close\r\n\r\n",
+            "HEAD /title-0.bin HTTP/1.1\r\nHost: a\r\nHost: a\r\n",
             "400",
         ),
-        ("HEAD /title-0.bin HTTP/1.0\r\n\r\n", "200"),
+        (
+            "HEAD /title-0.bin HTTP/1.0\r\nHost: a\r\nHost: b\r\n",
+            "400",
+        ),
+        ("HEAD /title-0.bin HTTP/1.1\r\nHost: a b\r\n", "400"),
+        ("GET http://a/title-0.bin HTTP/1.1\r\n", "400"),
+        ("HEAD /title-0.bin HTTP/1.0\r\n", "200"),
+        ("HEAD /title-0.bin HTTP/1.1\r\nHost:\r\n", "200"),
+        ("HEAD http://a/title-0.bin HTTP/1.1\r\nHost: b\r\n", "200"),
+        ("OPTIONS /title-0.bin HTTP/1.1\r\nHost: a\r\n", "204"),
     ] {
+        let request = format!("{request}Connection: close\r\n\r\n");
         let mut stream = std::net::TcpStream::connect(server.address()).expect("connects");
         stream.write_all(request.as_bytes()).expect("sent");
         let mut heard = String::new();

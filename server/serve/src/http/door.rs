@@ -158,10 +158,8 @@ impl JwtDoor {
         let query = head.uri.query().unwrap_or_default();
         let in_query = only_value(query, &self.query)?;
         let token = in_query.or_else(|| self.in_fields(&head.headers));
-        let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
-        let host = host.or_else(|| head.uri.authority().map(|authority| authority.as_str()));
         let uri = Uri::new(
-            host.unwrap_or_default(),
+            host_of(head).unwrap_or_default(),
             &format!("/{}", asks.path),
             &query_without(query, &self.query),
         );
@@ -183,5 +181,27 @@ impl JwtDoor {
         });
         let in_cookie = || cookie_value(field(COOKIE.as_str())?, self.cookie.as_deref()?);
         in_header.or_else(in_cookie)
+    }
+}
+
+/// The host that a request is for: a target that names one counts more than the field (RFC 9112 3.2.2).
+fn host_of(head: &Parts) -> Option<&str> {
+    let in_target = head.uri.authority().map(|authority| authority.as_str());
+    in_target.or_else(|| head.headers.get(HOST)?.to_str().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_of_a_target_counts_more_than_that_of_the_field() {
+        let host = |target: &str| {
+            let request = http::Request::get(target).header(HOST, "b").body(());
+            let head = request.expect("a request").into_parts().0;
+            host_of(&head).map(str::to_owned)
+        };
+        assert_eq!(host("http://a:80/x").as_deref(), Some("a:80"));
+        assert_eq!(host("/x").as_deref(), Some("b"));
     }
 }

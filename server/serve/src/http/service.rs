@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use headlong_engine::{Failure, Refusal, Request as EngineRequest, StreamId};
-use headlong_http::{Cmcd, Method, PathToken, RelativePath, Status, gzip_tag};
+use headlong_http::{Cmcd, Method, PathToken, RelativePath, Status, gzip_tag, is_host};
 use headlong_library::{FileEntry, ResolveError};
 use http::{HeaderMap, HeaderValue, Request, Response, header};
 use hyper::service::Service;
@@ -90,6 +90,13 @@ async fn respond(
         _ => cors.reply_fields(origin),
     };
     let answer = match asked.method {
+        _ if !names_host(&head) => {
+            let detail = "a request must name exactly one host";
+            Err(NoAnswer::Status(
+                Status::BadRequest,
+                Some(detail.to_owned()),
+            ))
+        }
         Method::Options => {
             let wanted = head.headers.get(header::ACCESS_CONTROL_REQUEST_METHOD);
             let wanted = wanted.and_then(|value| value.to_str().ok());
@@ -97,13 +104,6 @@ async fn respond(
             Ok(Answer::without_bytes(plan))
         }
         Method::Other => Err(NoAnswer::Status(Status::MethodNotAllowed, None)),
-        _ if !has_host(&head) => {
-            let detail = "a request must name exactly one host";
-            Err(NoAnswer::Status(
-                Status::BadRequest,
-                Some(detail.to_owned()),
-            ))
-        }
         Method::Get | Method::Head => match &parsed {
             Ok(path) => answer_read(&state, &head, path, path_token, &mut asked).await,
             Err(error) => Err(NoAnswer::Status(error.status(), None)),
@@ -170,10 +170,16 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// HTTP/1.1 demands one `Host` field (RFC 9112 3.2).
-fn has_host(head: &http::request::Parts) -> bool {
-    let count = head.headers.get_all(header::HOST).iter().count();
-    head.version != http::Version::HTTP_11 || count == 1
+/// HTTP/1.1 demands one `Host` field, and before it there may be one (RFC 9112 3.2). HTTP/2 has another
+/// for it.
+fn names_host(head: &http::request::Parts) -> bool {
+    let mut hosts = head.headers.get_all(header::HOST).iter();
+    match (head.version, hosts.next(), hosts.next()) {
+        (http::Version::HTTP_2, ..) => true,
+        (version, None, _) => version < http::Version::HTTP_11,
+        (_, Some(host), None) => is_host(host.as_bytes()),
+        (_, Some(_), Some(_)) => false,
+    }
 }
 
 /// GET and HEAD.
