@@ -198,6 +198,22 @@ impl<IO: Outlet> Outlet for proxy_header::io::ProxiedStream<IO>
 where
     Self: AsyncWrite,
 {
+    fn unconfirmed_bytes(&self) -> Option<u64> {
+        self.get_ref().unconfirmed_bytes()
+    }
+
+    fn delivery_rate(&self) -> Option<u64> {
+        self.get_ref().delivery_rate()
+    }
+
+    fn unsent_bytes_max(&self) -> Option<u32> {
+        self.get_ref().unsent_bytes_max()
+    }
+
+    fn set_unsent_bytes_max(&self, bytes: u32) {
+        self.get_ref().set_unsent_bytes_max(bytes);
+    }
+
     fn is_reset(&self) -> bool {
         self.get_ref().is_reset()
     }

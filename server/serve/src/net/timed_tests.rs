@@ -175,13 +175,26 @@ impl Outlet for Socket {
 
 #[tokio::test(start_paused = true)]
 async fn a_fast_reader_may_have_more_waiting_and_is_cut_off_only_if_that_stands_still() {
+    fast_then_slow(|socket| socket).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_behind_the_proxy_protocol_is_judged_as_any_other() {
+    fast_then_slow(proxy_header::io::ProxiedStream::unproxied).await;
+}
+
+async fn fast_then_slow<S>(wrap: impl Fn(Socket) -> S)
+where
+    S: AsyncRead + Outlet + Unpin,
+{
     const USUAL: u32 = 256 << 10;
     let (wire, mut client) = duplex(2 << 20);
     let state = Arc::new((AtomicU32::new(USUAL), AtomicU64::new(0)));
     let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
     let counters = Arc::new(ConnectionCounters::default());
     let info = ConnectionInfo::new(0, remote.into(), Arc::default(), counters);
-    let mut server = TimedStream::new(Socket(wire, Arc::clone(&state)), Arc::new(info));
+    let socket = wrap(Socket(wire, Arc::clone(&state)));
+    let mut server = TimedStream::new(socket, Arc::new(info));
     // No time passes: nobody is faster.
     server.write_all(&vec![0; 2 << 20]).await.expect("room");
     assert_eq!(state.0.load(Ordering::Relaxed), FAST_UNSENT_BYTES);
