@@ -15,7 +15,7 @@ use super::kinds::{
 use super::settings::{Config, DeviceOverride, LogLevel, ServerTiming};
 use crate::disk::IoMode;
 use crate::log::LogFormat;
-use crate::net::TlsKernel;
+use crate::net::{FIELDS_MAX, TlsKernel};
 
 /// Every setting, but those of single devices.
 #[rustfmt::skip]
@@ -78,7 +78,7 @@ pub(super) fn rows() -> Rows<Config> {
         "Requests in progress at a time on one HTTP/2 connection.").restart();
     rows.add("limits.header_bytes_max", size().at_least(8 * KIB), |c| &mut c.limits.header_bytes_max,
         "Bytes of a request's line and headers together; more is answered 431.").restart();
-    rows.add("limits.headers_max", whole().at_least(1), |c| &mut c.limits.headers_max,
+    rows.add("limits.headers_max", whole().between(1, FIELDS_MAX as u32), |c| &mut c.limits.headers_max,
         "Header fields of a request; more are answered 431.").restart();
     rows.add("limits.header_timeout", time().at_least(SHORTEST), |c| &mut c.limits.header_timeout,
         "Longest time for a request's headers to arrive, and for a TLS handshake.").restart();

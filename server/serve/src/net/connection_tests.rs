@@ -262,6 +262,35 @@ async fn an_http2_head_that_is_too_long_gets_a_clean_431() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_head_of_too_many_fields_gets_431_over_both_versions() {
+    let mut server = serve(Limits::default());
+    let request = |count| {
+        let many = "x: 1\r\n".repeat(count);
+        format!("GET / HTTP/1.1\r\nHost: h\r\n{many}\r\n")
+    };
+    server.say(&request(99)).await;
+    assert!(server.hear("hello").await.starts_with("HTTP/1.1 200"));
+    server.say(&request(100)).await;
+    assert!(server.hear_the_rest().await.starts_with("HTTP/1.1 431"));
+    let server = serve(Limits::default());
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(server.client))
+            .await
+            .expect("HTTP/2");
+    tokio::spawn(connection);
+    for (count, status) in [(100, 200), (101, 431), (100, 200)] {
+        let mut request = Request::get("http://h/").body(Full::<Bytes>::default());
+        let headers = request.as_mut().expect("a request").headers_mut();
+        for _ in 0..count {
+            headers.append("x", http::HeaderValue::from_static("1"));
+        }
+        let reply = sender.send_request(request.expect("a request")).await;
+        assert_eq!(reply.expect("a reply").status(), status, "{count}");
+    }
+    assert_eq!(server.counters.counts().heads_refused, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_http2_connection_that_is_used_up_is_told_to_go_away() {
     let limits = Limits {
         requests_per_connection_max: 2,

@@ -14,10 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri,
 
 use super::NoBody;
 use super::at_hand::RawHead;
-use super::limits::Limits;
-
-/// More fields than any limit allows.
-const FIELDS_MAX: usize = 128;
+use super::limits::{FIELDS_MAX, Limits};
 
 /// A request as it was sent, but for its body, which nobody looks at.
 #[derive(Debug)]

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// No limit on header fields is higher.
+pub const FIELDS_MAX: usize = 128;
+
 /// Limits of a listener and its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -14,7 +17,7 @@ pub struct Limits {
     /// Bytes of a request's head; a longer one gets 431, and over HTTP/2, whose clients have been
     /// told the limit, GOAWAY from four times as many on. At least 8192.
     pub header_bytes_max: usize,
-    /// Header fields of a request; more get 431.
+    /// Header fields of a request; more get 431. At most [`FIELDS_MAX`].
     pub headers_max: usize,
     /// From the first byte of a request's head to its last, and for a TLS handshake.
     pub header_timeout: Duration,

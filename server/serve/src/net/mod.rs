@@ -66,7 +66,7 @@ pub use counters::{ConnectionCounters, ConnectionCounts};
 pub(crate) use head::{begin_head, head_text};
 pub use info::{ActiveRequest, ConnectionInfo};
 pub use kernel_tls::{KernelKeys, KernelTls, TlsKernel};
-pub use limits::Limits;
+pub use limits::{FIELDS_MAX, Limits};
 #[cfg(test)]
 pub(crate) use listen::bind_local;
 pub use listen::{BindError, adopt, bind};

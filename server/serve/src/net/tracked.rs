@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use pin_project_lite::pin_project;
 
 use super::NoBody;
+use super::counters::add;
 use super::info::{ActiveRequest, ConnectionInfo};
 use super::progress::ReplyProgress;
 
@@ -42,9 +43,13 @@ where
         let active = self.info.begin_request();
         let info = Arc::clone(&self.info);
         request.extensions_mut().insert(Arc::clone(&info));
-        let answer = self.service.call(request);
+        let is_understood = request.headers().len() <= info.limits().headers_max;
+        let answer = is_understood.then(|| self.service.call(request));
         Box::pin(async move {
-            let response = answer.await?;
+            let response = match answer {
+                Some(answer) => answer.await?.map(Some),
+                None => refuse(&info),
+            };
             let progress = Arc::new(ReplyProgress::default());
             info.watch_reply(&progress);
             let sending = Arc::new(Sending {
@@ -56,12 +61,20 @@ where
     }
 }
 
+/// As over HTTP/1.1, for too many fields. The library that reads the heads counts bytes alone.
+fn refuse<B>(info: &ConnectionInfo) -> Response<Option<B>> {
+    add(&info.counters().heads_refused);
+    let mut refusal = Response::new(None);
+    *refusal.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    refusal
+}
+
 pin_project! {
     /// A reply's body; while it or bytes of it live, its connection is busy.
     #[derive(Debug)]
     pub struct TrackedBody<B> {
         #[pin]
-        inner: B,
+        inner: Option<B>,
         sending: Arc<Sending>,
     }
 }
@@ -75,7 +88,10 @@ impl<B: Body> Body for TrackedBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, B::Error>>> {
         let this = self.project();
-        let frame = ready!(this.inner.poll_frame(cx));
+        let Some(inner) = this.inner.as_pin_mut() else {
+            return Poll::Ready(None);
+        };
+        let frame = ready!(inner.poll_frame(cx));
         let sending = this.sending;
         Poll::Ready(
             frame.map(|frame| {
@@ -85,11 +101,12 @@ impl<B: Body> Body for TrackedBody<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.inner.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        let inner = self.inner.as_ref();
+        inner.map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }
 }
 
