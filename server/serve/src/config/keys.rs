@@ -77,7 +77,7 @@ pub(super) fn rows() -> Rows<Config> {
     rows.add("limits.requests_at_once_max", whole().at_least(1), |c| &mut c.limits.requests_at_once_max,
         "Requests in progress at a time on one HTTP/2 connection.").restart();
     rows.add("limits.header_bytes_max", size().at_least(8 * KIB), |c| &mut c.limits.header_bytes_max,
-        "Bytes of a request's line and headers together; more is answered 431.").restart();
+        "Bytes of a request's line and headers together; more is answered 431, or 414 if the line alone has as many.").restart();
     rows.add("limits.headers_max", whole().between(1, FIELDS_MAX as u32), |c| &mut c.limits.headers_max,
         "Header fields of a request; more are answered 431.").restart();
     rows.add("limits.header_timeout", time().at_least(SHORTEST), |c| &mut c.limits.header_timeout,

@@ -16,6 +16,9 @@ use super::NoBody;
 use super::at_hand::RawHead;
 use super::limits::{FIELDS_MAX, Limits};
 
+/// The library that reads targets takes no longer ones.
+const URI_BYTES_MAX: usize = u16::MAX as usize - 1;
+
 /// A request as it was sent, but for its body, which nobody looks at.
 #[derive(Debug)]
 pub(super) struct Head {
@@ -59,9 +62,7 @@ pub(super) fn take_head<R>(
     let length = match parsed.parse_with_uninit_headers(buffer, allowed) {
         Ok(httparse::Status::Complete(length)) if length <= bytes_max => length,
         Ok(httparse::Status::Partial) if buffer.len() < bytes_max => return Ok(None),
-        Ok(_) | Err(httparse::Error::TooManyHeaders) => {
-            return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
-        }
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(too_large(buffer, bytes_max)),
         Err(_) => return Err(StatusCode::BAD_REQUEST),
     };
     if let (Some("GET"), Some(1), Some(target)) = (parsed.method, parsed.version, parsed.path) {
@@ -93,6 +94,16 @@ pub(super) fn take_head<R>(
     Ok(Some(Taken::Request(head)))
 }
 
+/// Of a head that is too large: whether that is for its target alone (RFC 9112 3), or for its fields.
+fn too_large(head: &[u8], bytes_max: usize) -> StatusCode {
+    // A line that has not ended is as long as what there is.
+    let line = head.split(|byte| *byte == b'\n').next();
+    match line.is_some_and(|line| line.len() >= bytes_max) {
+        true => StatusCode::URI_TOO_LONG,
+        false => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+    }
+}
+
 fn head_of(
     block: &Bytes,
     (method, target, version): (Method, Range<usize>, Version),
@@ -101,10 +112,10 @@ fn head_of(
     let bad = |_| StatusCode::BAD_REQUEST;
     let mut request = Request::new(NoBody::new());
     *request.method_mut() = method;
-    *request.uri_mut() = Uri::from_maybe_shared(block.slice(target)).map_err(|_| {
-        // Longer targets than can be told from wrong ones end at the limit of the head.
-        StatusCode::BAD_REQUEST
-    })?;
+    if target.len() > URI_BYTES_MAX {
+        return Err(StatusCode::URI_TOO_LONG);
+    }
+    *request.uri_mut() = Uri::from_maybe_shared(block.slice(target)).map_err(|_| bad(()))?;
     *request.version_mut() = version;
     let headers = request.headers_mut();
     headers.reserve(fields.len());

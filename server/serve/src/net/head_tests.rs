@@ -138,17 +138,23 @@ fn a_connection_goes_on_as_its_version_and_options_say() {
 fn too_much_is_too_large() {
     let many = "x: 1\r\n".repeat(101);
     let long = "a".repeat(20_000);
-    let endless = format!("GET /{long}");
-    for text in [
-        format!("GET / HTTP/1.1\r\n{many}\r\n"),
-        format!("GET / HTTP/1.1\r\nx: {long}\r\n\r\n"),
-        endless,
+    for (text, status) in [
+        (format!("GET / HTTP/1.1\r\n{many}\r\n"), 431),
+        (format!("GET / HTTP/1.1\r\nx: {long}\r\n\r\n"), 431),
+        (format!("GET / HTTP/1.1\r\nx: {long}"), 431),
+        (format!("GET /{long} HTTP/1.1\r\nx: 1\r\n\r\n"), 414),
+        (format!("GET /{long}"), 414),
     ] {
-        assert_eq!(
-            status_of(&text),
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
-        );
+        assert_eq!(status_of(&text), status);
     }
+    // Where the limit is higher than what the library takes.
+    let limits = Limits {
+        header_bytes_max: 1 << 20,
+        ..Limits::default()
+    };
+    let text = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(70_000));
+    let taken = take_head(&mut BytesMut::from(&*text), &limits, |_| None::<()>);
+    assert_eq!(taken.expect_err("refused"), StatusCode::URI_TOO_LONG);
 }
 
 #[test]

@@ -14,8 +14,9 @@ pub struct Limits {
     /// Of those, connections from one address, or from one IPv6 network of 64 bits; further ones are
     /// closed at once.
     pub connections_per_address_max: usize,
-    /// Bytes of a request's head; a longer one gets 431, and over HTTP/2, whose clients have been
-    /// told the limit, GOAWAY from four times as many on. At least 8192.
+    /// Bytes of a request's head; a longer one gets 431, or 414 if its line alone has as many. Over
+    /// HTTP/2, whose clients have been told the limit, it gets 431, and GOAWAY from four times as many
+    /// on. At least 8192.
     pub header_bytes_max: usize,
     /// Header fields of a request; more get 431. At most [`FIELDS_MAX`].
     pub headers_max: usize,
