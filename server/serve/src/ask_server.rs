@@ -19,7 +19,7 @@ use bytes::Bytes;
 use headlong_http::Peer;
 use http::header::{HOST, WWW_AUTHENTICATE};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
+use http::{HeaderName, Request, Response, StatusCode, Uri};
 use http_body_util::Empty;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -88,7 +88,7 @@ pub(crate) struct Asking {
 pub(crate) enum Answer {
     Allowed,
     /// 401, with what a client is to do.
-    Unauthorized(Option<HeaderValue>),
+    Unauthorized(String),
     Forbidden,
     /// A status that is no answer.
     Unfit(StatusCode),
@@ -100,9 +100,12 @@ impl Answer {
     fn of(response: &Response<hyper::body::Incoming>) -> Self {
         match response.status() {
             status if status.is_success() => Self::Allowed,
-            StatusCode::UNAUTHORIZED => {
-                Self::Unauthorized(response.headers().get(WWW_AUTHENTICATE).cloned())
-            }
+            // HTTP allows no 401 that does not say how to go on (RFC 9110 15.5.2), and a challenge made up
+            // here would have browsers ask for a password that nobody has.
+            StatusCode::UNAUTHORIZED => match challenge_of(response) {
+                Some(challenge) => Self::Unauthorized(challenge.to_owned()),
+                None => Self::Forbidden,
+            },
             StatusCode::FORBIDDEN => Self::Forbidden,
             status => Self::Unfit(status),
         }
@@ -111,6 +114,10 @@ impl Answer {
     fn is_failure(&self) -> bool {
         matches!(self, Self::Unfit(_) | Self::None(_))
     }
+}
+
+fn challenge_of(response: &Response<hyper::body::Incoming>) -> Option<&str> {
+    response.headers().get(WWW_AUTHENTICATE)?.to_str().ok()
 }
 
 type Key = [u8; 32];

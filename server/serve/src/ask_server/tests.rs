@@ -144,10 +144,11 @@ async fn who_asks_the_same_at_the_same_time_shares_one_request() {
 #[tokio::test]
 async fn statuses_are_answers_or_failures_and_failures_are_not_kept() {
     let challenge = "HTTP/1.1 401 X\r\nWWW-Authenticate: Basic realm=\"tv\"\r\n\r\n";
-    let challenged = Answer::Unauthorized(Some(HeaderValue::from_static("Basic realm=\"tv\"")));
+    let challenged = Answer::Unauthorized("Basic realm=\"tv\"".to_owned());
     let found = Answer::Unfit(StatusCode::FOUND);
     for (text, answer, requests) in [
         (challenge, challenged, 1),
+        ("HTTP/1.1 401 X\r\n\r\n", Answer::Forbidden, 1),
         ("HTTP/1.1 403 X\r\n\r\n", Answer::Forbidden, 1),
         ("HTTP/1.1 302 X\r\n\r\n", found, 2),
         (

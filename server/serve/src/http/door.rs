@@ -10,7 +10,7 @@ use headlong_http::{
 };
 use http::header::{COOKIE, HOST};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName};
 
 use crate::ask_server::{self, Answer, AskedServer, ServerUrl};
 use crate::config::{self, AuthBy, PathRule};
@@ -47,8 +47,8 @@ pub(super) enum Door {
 pub enum Denied {
     /// The client has what is not good enough.
     Status(Status),
-    /// It is to say who it is.
-    Challenge(Option<HeaderValue>),
+    /// It is to say who it is, in this way.
+    Challenge(String),
     /// A server that would know was asked in vain: what it did instead.
     Unanswered(Status, String),
 }

@@ -63,10 +63,7 @@ pub(super) fn explain(
         }
         NoAnswer::Denied(Denied::Challenge(challenge)) => {
             let mut reply = error_reply(Status::Unauthorized, method, None);
-            if let Some(text) = challenge.as_ref().and_then(|text| text.to_str().ok()) {
-                let text = text.to_owned().into();
-                reply.fields.push(("www-authenticate", text));
-            }
+            reply.fields.push(("www-authenticate", challenge.into()));
             (reply, None)
         }
         NoAnswer::Denied(Denied::Unanswered(status, _)) => {
