@@ -6,7 +6,7 @@ use std::fs;
 use std::net::SocketAddr;
 
 use headlong_e2e_tests::{Library, Title, eventually};
-use headlong_testkit::client::{Connection, Response, fetch};
+use headlong_testkit::client::{Connection, Response, fetch, request_text};
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::{Scratch, Server, pattern};
 use rustix::process::Signal;
@@ -274,4 +274,23 @@ fn what_differs_from_request_to_request_is_never_at_hand() {
         }
     }
     assert_eq!(at_hand(&server), 0);
+}
+
+#[test]
+fn a_client_that_takes_nothing_of_what_is_at_hand_leaves_nothing_of_it_in_a_socket() {
+    let library = Library::new(1, 10 * SIZE).expect("a library");
+    let server = server(&library, "[limits]\nsend_timeout = \"1s\"");
+    let title = &library.titles[0];
+    heat(&server, title, &[], |reply| assert_eq!(reply.status(), 200));
+    let mut idle = Connection::open(server.address()).expect("connects");
+    // The replies are more than both ends keep for a connection, and the requests are all heard.
+    let request = request_text("GET", &title.target, &[]).repeat(20);
+    idle.send(request.as_bytes()).expect("sent");
+    eventually(
+        "the end of its patience",
+        || server.metrics().expect("metrics"),
+        |metrics| metrics.contains("headlong_connections_cut_total{reason=\"send-timeout\"} 1"),
+    );
+    let (_, is_reset) = idle.drain().expect("an end");
+    assert!(is_reset, "what waited for it went on to wait");
 }

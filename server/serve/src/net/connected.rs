@@ -260,6 +260,10 @@ impl Outlet for Connected {
         self.stream.set_unsent_bytes_max(bytes);
     }
 
+    fn discard_when_closed(&self) {
+        self.stream.discard_when_closed();
+    }
+
     fn attach_keys(&self) -> io::Result<()> {
         attach_tls(&self.stream)
     }

@@ -37,14 +37,14 @@ use super::{BoxError, NoBody};
 const READ_BYTES: usize = 4096;
 
 /// One connection.
-struct Http1<'a, IO> {
+struct Http1<'a, IO: Outlet> {
     stream: IO,
     info: &'a Arc<ConnectionInfo>,
     /// What came in and was not dealt with.
     buffer: BytesMut,
     /// The other end says no more.
     silence: Option<Silence>,
-    /// What the socket may still refer to.
+    /// What the socket may still refer to; of an orderly end, nothing.
     pins: Pins,
 }
 
@@ -103,7 +103,18 @@ where
         }
     }
     connection.stream.shutdown().await?;
+    connection.pins = Pins::default();
     Ok(())
+}
+
+/// Cut off, a socket would go on to hold what its reader does not take, for minutes and where nobody
+/// counts it. What is on its way at an orderly end, or at the end of this server, is to arrive.
+impl<IO: Outlet> Drop for Http1<'_, IO> {
+    fn drop(&mut self) {
+        if !self.info.is_drain_aborted() && self.pins.are_held_by(&self.stream) {
+            self.stream.discard_when_closed();
+        }
+    }
 }
 
 impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
@@ -316,6 +327,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
             }
             ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
             if let Some(error) = sending.broken.take() {
+                self.pins = Pins::default();
                 return Poll::Ready(Err(error));
             }
             if sending.is_ended {

@@ -8,6 +8,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use rustix::net::{SendAncillaryBuffer, SendFlags};
@@ -87,6 +88,9 @@ pub trait Outlet: AsyncWrite {
 
     /// Sets [`Outlet::unsent_bytes_max`], where there is such a thing.
     fn set_unsent_bytes_max(&self, _bytes: u32) {}
+
+    /// When it is closed, what waits in it is thrown away, and the other end is told so by a reset.
+    fn discard_when_closed(&self) {}
 
     /// Gets ready for [`Outlet::take_keys`].
     ///
@@ -181,6 +185,12 @@ impl Outlet for TcpStream {
             tracing::debug!(%error, "a TCP option was refused");
         }
     }
+
+    fn discard_when_closed(&self) {
+        if let Err(error) = SockRef::from(self).set_linger(Some(Duration::ZERO)) {
+            tracing::debug!(%error, "a TCP option was refused");
+        }
+    }
 }
 
 /// Through TLS in this process bytes go by memory.
@@ -245,6 +255,11 @@ impl Pins {
             Some((until, known)) if known.is_same(&pin) => *until = self.written_bytes,
             _ => self.held.push_back((self.written_bytes, pin)),
         }
+    }
+
+    /// Whether a socket still holds bytes of them.
+    pub(super) fn are_held_by(&self, outlet: &impl Outlet) -> bool {
+        !self.held.is_empty() && outlet.unconfirmed_bytes().is_some_and(|bytes| bytes > 0)
     }
 
     /// Lets go of what the other end has; it is asked only if there are several.

@@ -151,6 +151,10 @@ impl<S: Outlet + Unpin> Outlet for Sniffed<S> {
     fn is_reset(&self) -> bool {
         self.inner.is_reset()
     }
+
+    fn discard_when_closed(&self) {
+        self.inner.discard_when_closed();
+    }
 }
 
 #[cfg(test)]

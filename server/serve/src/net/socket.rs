@@ -216,6 +216,10 @@ impl Outlet for Socket {
         of_both!(self, stream => stream.set_unsent_bytes_max(bytes))
     }
 
+    fn discard_when_closed(&self) {
+        of_both!(self, stream => stream.discard_when_closed())
+    }
+
     fn attach_keys(&self) -> io::Result<()> {
         of_both!(self, stream => stream.attach_keys())
     }

@@ -303,6 +303,10 @@ impl<S: AsyncRead + Outlet + Unpin> Outlet for TimedStream<S> {
         self.inner.is_reset()
     }
 
+    fn discard_when_closed(&self) {
+        self.inner.discard_when_closed();
+    }
+
     fn attach_keys(&self) -> io::Result<()> {
         self.inner.attach_keys()
     }
