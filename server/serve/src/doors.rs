@@ -4,7 +4,7 @@
 //! nobody else. A process that is to take the place owns none before it has it; one that was replaced
 //! owns none any more; those of the service manager are the service manager's.
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use crate::config::{Config, ListenOn};
@@ -19,9 +19,36 @@ pub(crate) struct Doors {
     /// Files that are this process's own.
     files: Vec<SocketFile>,
     /// Files of the process before, which become this one's with the place.
-    files_before: Vec<PathBuf>,
+    files_before: Vec<FileBefore>,
     /// Those of them at which nobody is to listen any more.
-    unwanted: Vec<PathBuf>,
+    unwanted: Vec<FileBefore>,
+}
+
+/// The file of a socket of the process before.
+struct FileBefore {
+    path: PathBuf,
+    /// An older program does not say which one it made.
+    file: Option<OwnedFd>,
+}
+
+impl FileBefore {
+    fn of(address: &ListenAddress, file: Option<OwnedFd>) -> Option<Self> {
+        match address {
+            ListenAddress::Ip(_) => None,
+            ListenAddress::Unix(path) => Some(Self {
+                path: path.clone(),
+                file,
+            }),
+        }
+    }
+
+    /// It is this process's from now on, if it is still there.
+    fn take(self) -> Option<SocketFile> {
+        match self.file {
+            Some(file) => SocketFile::given(&self.path, file),
+            None => SocketFile::of(&self.path).ok(),
+        }
+    }
 }
 
 impl Doors {
@@ -56,23 +83,29 @@ impl Doors {
         address: &ListenAddress,
         inherited: &mut Inherited,
     ) -> Result<Listener, BindError> {
-        let (listener, is_managed) = match inherited.take(address) {
+        let copied = |descriptor: BorrowedFd<'_>| {
+            let copy = descriptor.try_clone_to_owned();
+            copy.map_err(|source| BindError::new(address, source))
+        };
+        let (listener, file, is_managed) = match inherited.take(address) {
             Some(lent) => {
+                let file = lent.file.as_ref().map(|file| copied(file.as_fd()));
                 if !lent.is_managed {
-                    self.files_before.extend(path_of(address));
+                    self.files_before.extend(FileBefore::of(address, lent.file));
                 }
-                (adopt(address, lent.socket)?, lent.is_managed)
+                (adopt(address, lent.socket)?, file, lent.is_managed)
             }
             None => {
-                let (listener, file) = bind(address, self.unix_mode)?;
-                self.files.extend(file);
-                (listener, false)
+                let (listener, made) = bind(address, self.unix_mode)?;
+                let file = made.as_ref().map(|made| copied(made.file()));
+                self.files.extend(made);
+                (listener, file, false)
             }
         };
-        let copy = listener.as_fd().try_clone_to_owned();
         self.copies.push(Lent {
             address: address.clone(),
-            socket: copy.map_err(|source| BindError::new(address, source))?,
+            socket: copied(listener.as_fd())?,
+            file: file.transpose()?,
             is_managed,
         });
         Ok(listener)
@@ -82,20 +115,18 @@ impl Doors {
     pub(crate) fn close(&mut self, inherited: Inherited) {
         let own = inherited.left().into_iter().filter(|lent| !lent.is_managed);
         self.unwanted
-            .extend(own.filter_map(|lent| path_of(&lent.address)));
+            .extend(own.filter_map(|lent| FileBefore::of(&lent.address, lent.file)));
     }
 
     /// This process has the place of the one before, and so its files.
     pub(crate) fn take_over(&mut self) {
-        for path in self.files_before.drain(..) {
-            // One that is gone by now needs not be removed.
-            if let Ok(file) = SocketFile::of(&path) {
-                file.set_mode(self.unix_mode);
-                self.files.push(file);
-            }
+        // One that is gone by now needs not be removed, and what another has put there is not ours.
+        for file in self.files_before.drain(..).filter_map(FileBefore::take) {
+            file.set_mode(self.unix_mode);
+            self.files.push(file);
         }
-        for path in self.unwanted.drain(..) {
-            drop(SocketFile::of(&path));
+        for file in self.unwanted.drain(..) {
+            drop(file.take());
         }
     }
 
@@ -107,12 +138,5 @@ impl Doors {
     /// Another process has this one's place, and its files.
     pub(crate) fn leave(self) {
         self.files.into_iter().for_each(SocketFile::leave);
-    }
-}
-
-fn path_of(address: &ListenAddress) -> Option<PathBuf> {
-    match address {
-        ListenAddress::Ip(_) => None,
-        ListenAddress::Unix(path) => Some(path.clone()),
     }
 }

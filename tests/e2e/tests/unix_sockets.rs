@@ -239,6 +239,21 @@ fn an_upgrade_gives_a_unix_socket_on_and_its_file_goes_with_the_last() {
 }
 
 #[test]
+fn an_upgrade_leaves_what_another_has_put_in_the_place_of_its_socket() {
+    let served = Served::new("unix");
+    let web = served.path("web.sock");
+    let mut server = served.builder("").replaceable().start().expect("a server");
+    let first = server.pid();
+    fs::remove_file(&web).expect("removed");
+    let _other = UnixListener::bind(&web).expect("bound");
+    let second = server.replace().expect("replaced");
+    eventually("the old process ends", || is_alive(first), |alive| !alive);
+    server.signal(Signal::TERM).expect("sent");
+    eventually("the last process ends", || is_alive(second), |alive| !alive);
+    assert!(web.exists(), "it is another's");
+}
+
+#[test]
 fn a_socket_of_a_service_manager_stays_its_own_and_the_operators_pages_have_one_too() {
     let served = Served::new("unix");
     let (web, admin) = (served.path("web.sock"), served.path("admin.sock"));

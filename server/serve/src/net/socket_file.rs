@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -78,6 +78,19 @@ impl SocketFile {
             FileType::Socket => Ok(Self { path, file }),
             _ => Err(io::ErrorKind::InvalidInput.into()),
         }
+    }
+
+    /// A socket that another process made is this one's own from now on; `None` if it is not there any
+    /// more.
+    pub fn given(path: &Path, file: OwnedFd) -> Option<Self> {
+        let is_there = hold(path).is_ok_and(|found| is_same(&found, &file));
+        let path = path.to_owned();
+        is_there.then_some(Self { path, file })
+    }
+
+    /// By this it is known also to another process.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     /// Those may connect from now on whom `mode` lets.
@@ -254,6 +267,19 @@ mod tests {
         second.leave();
         assert!(path.exists(), "it is a third's");
         drop(SocketFile::of(&path).expect("taken over"));
+        assert!(!path.exists());
+        let (_socket, third) = listen_at(&path).expect("made");
+        let given = third.file().try_clone_to_owned().expect("a copy");
+        third.leave();
+        fs::remove_file(&path).expect("removed");
+        let (_socket, fourth) = listen_at(&path).expect("made");
+        assert!(
+            SocketFile::given(&path, given).is_none(),
+            "it is a fourth's"
+        );
+        let given = fourth.file().try_clone_to_owned().expect("a copy");
+        fourth.leave();
+        drop(SocketFile::given(&path, given).expect("there"));
         assert!(!path.exists());
         fs::write(&path, "precious").expect("written");
         assert!(SocketFile::of(&path).is_err(), "it is no socket");

@@ -18,12 +18,14 @@ use crate::net::ListenAddress;
 
 /// No word is as long.
 const WORD_BYTES_MAX: usize = 256;
+/// Most descriptors that come with a word.
+const PASSED_MAX: usize = 2;
 
 /// One word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
-    /// A listening socket comes with it, which the configuration has under this address. The file of a
-    /// unix socket is the new process's from then on.
+    /// A listening socket comes with it, which the configuration has under this address; before it the
+    /// file of a unix socket, which is the new process's with the place.
     Listener(ListenAddress),
     /// The same of a unix socket whose file is the service manager's.
     Managed(ListenAddress),
@@ -105,11 +107,11 @@ impl Channel {
         Ok(Self(UnixStream::from_std(end)?))
     }
 
-    /// Says a word, with a socket if it needs one.
+    /// Says a word, with the sockets that it needs.
     pub(super) async fn say(
         &self,
         word: &Word,
-        with: Option<BorrowedFd<'_>>,
+        with: &[BorrowedFd<'_>],
     ) -> Result<(), UpgradeError> {
         loop {
             self.0.writable().await?;
@@ -125,11 +127,11 @@ impl Channel {
     /// Says that the other is to end, if there is one; waits for nothing.
     pub(super) fn say_at_once(&self, word: &Word) {
         // One that is gone needs not be told.
-        let _ = say(self.0.as_fd(), word, None);
+        let _ = say(self.0.as_fd(), word, &[]);
     }
 
     /// What the other says.
-    pub(super) async fn hear(&self) -> Result<(Word, Option<OwnedFd>), UpgradeError> {
+    pub(super) async fn hear(&self) -> Result<(Word, Vec<OwnedFd>), UpgradeError> {
         loop {
             self.0.readable().await?;
             let heard = self
@@ -154,30 +156,29 @@ fn is_gone(error: &std::io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
 }
 
-fn say(end: BorrowedFd<'_>, word: &Word, with: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+fn say(end: BorrowedFd<'_>, word: &Word, with: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let text = word.to_string();
-    let passed = with.as_slice();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PASSED_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    if !passed.is_empty() {
-        control.push(SendAncillaryMessage::ScmRights(passed));
+    if !with.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(with));
     }
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     sendmsg(end, &[IoSlice::new(text.as_bytes())], &mut control, flags).map(|_| ())
 }
 
 /// A word's text, empty if the other end is closed, and what came with it.
-fn hear(end: BorrowedFd<'_>) -> Result<(String, Option<OwnedFd>), Errno> {
+fn hear(end: BorrowedFd<'_>) -> Result<(String, Vec<OwnedFd>), Errno> {
     let mut bytes = [0; WORD_BYTES_MAX];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PASSED_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let mut vector = [IoSliceMut::new(&mut bytes)];
     let length = recvmsg(end, &mut vector, &mut control, flags)?.bytes;
-    let mut passed = None;
+    let mut passed = Vec::new();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-            passed = descriptors.last().or(passed);
+            passed.extend(descriptors);
         }
     }
     let text = bytes.get(..length).unwrap_or_default();
@@ -197,7 +198,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("bound");
         let named = ListenAddress::Ip(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)));
-        one.say(&Word::Listener(named.clone()), Some(listener.as_fd()))
+        let file = std::fs::File::open("/dev/null").expect("opened");
+        let both = [file.as_fd(), listener.as_fd()];
+        one.say(&Word::Listener(named.clone()), &both)
             .await
             .expect("said");
         let longest = format!("unix:/{}", "a".repeat(106));
@@ -212,20 +215,21 @@ mod tests {
             Word::Managed(longest.parse().expect("right")),
         ];
         for word in &words {
-            one.say(word, None).await.expect("said");
+            one.say(word, &[]).await.expect("said");
         }
         let (word, with) = other.hear().await.expect("heard");
         assert_eq!(word, Word::Listener(named));
-        let passed = TcpListener::from(with.expect("a socket"));
+        let [_file, socket] = <[OwnedFd; 2]>::try_from(with).expect("both");
+        let passed = TcpListener::from(socket);
         assert_eq!(passed.local_addr().expect("bound"), address);
         for word in &words {
             let (heard, with) = other.hear().await.expect("heard");
-            assert_eq!((&heard, with.is_some()), (word, false));
+            assert_eq!((&heard, with.len()), (word, 0));
         }
         drop(one);
         let ended = other.hear().await;
         assert!(matches!(ended, Err(UpgradeError::Ended)), "{ended:?}");
-        let ended = other.say(&Word::Checked, None).await;
+        let ended = other.say(&Word::Checked, &[]).await;
         assert!(matches!(ended, Err(UpgradeError::Ended)), "{ended:?}");
     }
 

@@ -15,6 +15,8 @@ pub(crate) struct Lent {
     /// What the configuration has for it.
     pub(crate) address: ListenAddress,
     pub(crate) socket: OwnedFd,
+    /// The file of a unix socket that this process made, or had from the one before.
+    pub(crate) file: Option<OwnedFd>,
     /// Whether the file of a unix socket is the service manager's, and not this process's.
     pub(crate) is_managed: bool,
 }
@@ -38,6 +40,7 @@ impl Inherited {
             inherited.add(Lent {
                 address,
                 socket,
+                file: None,
                 is_managed: true,
             });
         }

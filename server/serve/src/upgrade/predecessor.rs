@@ -32,7 +32,7 @@ impl Predecessor {
 
     /// Everything that could be looked at is right; returns when this process may start its devices.
     pub(crate) async fn checked(&self) -> Result<(), UpgradeError> {
-        self.0.say(&Word::Checked, None).await?;
+        self.0.say(&Word::Checked, &[]).await?;
         match self.0.hear().await?.0 {
             Word::Go => Ok(()),
             Word::GiveUp => Err(UpgradeError::GivenUp),
@@ -44,12 +44,12 @@ impl Predecessor {
     /// one has in memory.
     pub(crate) async fn take_over(&self) -> Result<Option<UnixStream>, UpgradeError> {
         let ready = Word::Ready(std::process::id());
-        let answer = match self.0.say(&ready, None).await {
+        let answer = match self.0.say(&ready, &[]).await {
             Ok(()) => self.0.hear().await,
             Err(error) => Err(error),
         };
         match answer {
-            Ok((Word::Yours, pieces)) => Ok(pieces.map(UnixStream::from)),
+            Ok((Word::Yours, mut pieces)) => Ok(pieces.pop().map(UnixStream::from)),
             Ok((Word::GiveUp, _)) => Err(UpgradeError::GivenUp),
             Ok((other, _)) => Err(other.unexpected()),
             Err(UpgradeError::Ended) => {
@@ -75,15 +75,19 @@ impl Predecessor {
 async fn take_listeners(channel: &Channel) -> Result<Inherited, UpgradeError> {
     let mut inherited = Inherited::default();
     loop {
-        match channel.hear().await? {
+        let (word, mut passed) = channel.hear().await?;
+        // The socket is the last.
+        match (word, passed.pop()) {
             (Word::Listener(address), Some(socket)) => inherited.add(Lent {
                 address,
                 socket,
+                file: passed.pop(),
                 is_managed: false,
             }),
             (Word::Managed(address), Some(socket)) => inherited.add(Lent {
                 address,
                 socket,
+                file: None,
                 is_managed: true,
             }),
             (Word::NoMoreListeners, _) => return Ok(inherited),

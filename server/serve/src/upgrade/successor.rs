@@ -51,9 +51,12 @@ impl Successor {
                 true => Word::Managed(address),
                 false => Word::Listener(address),
             };
-            self.channel.say(&word, Some(lent.socket.as_fd())).await?;
+            // An older program takes the last for the socket, and knows of no other.
+            let with = lent.file.iter().chain([&lent.socket]);
+            let with: Vec<_> = with.map(|descriptor| descriptor.as_fd()).collect();
+            self.channel.say(&word, &with).await?;
         }
-        self.channel.say(&Word::NoMoreListeners, None).await?;
+        self.channel.say(&Word::NoMoreListeners, &[]).await?;
         match self.channel.hear().await?.0 {
             Word::Checked => Ok(()),
             other => Err(other.unexpected()),
@@ -62,7 +65,7 @@ impl Successor {
 
     /// It may start its devices; its process id, once it could serve.
     pub(crate) async fn go(&self) -> Result<u32, UpgradeError> {
-        self.channel.say(&Word::Go, None).await?;
+        self.channel.say(&Word::Go, &[]).await?;
         let answer = timeout(READY_TIMEOUT, self.channel.hear()).await;
         match answer.map_err(|_late| UpgradeError::Late)??.0 {
             Word::Ready(process) => Ok(process),
@@ -75,7 +78,7 @@ impl Successor {
         &mut self,
         pieces: Option<BorrowedFd<'_>>,
     ) -> Result<(), UpgradeError> {
-        self.channel.say(&Word::Yours, pieces).await?;
+        self.channel.say(&Word::Yours, pieces.as_slice()).await?;
         self.has_place = true;
         Ok(())
     }
