@@ -5,55 +5,68 @@
 //! go, or that are hidden and have links to them: as long as they are as they were they stay what they
 //! are, with what of them is in memory.
 
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::Stat;
 
 use crate::catalogue::{Catalogue, Located};
+use crate::entry::FileEntry;
 use crate::identity::{Identity, is_regular};
+use crate::root::Miss;
 use crate::state::{FILES_PER_LOCK, State};
-use crate::walk::{Listing, Listings};
+use crate::walk::Listings;
 
 /// More are found anew when they are asked for.
 const UNLISTED_MAX: usize = 65_536;
 
 impl State {
-    /// The files of a directory that is as it was: as they are known, or as they are if they are not.
+    /// Files of directories that are as they were: as they are known, or as they are if they are not.
     pub(crate) fn unchanged(
         &self,
         root: usize,
-        listing: &Listing,
+        files: &[Arc<str>],
         now_ns: u64,
     ) -> Vec<(Arc<str>, Located)> {
-        let known = |catalogue: &Catalogue, path: &Arc<str>| {
-            let entry = catalogue
-                .files
-                .get(path)
-                .filter(|entry| entry.root == root)?;
-            Some((entry.identity, entry.checked_ns()))
-        };
-        let mut files = Vec::with_capacity(listing.files.len());
-        for some in listing.files.chunks(FILES_PER_LOCK) {
-            files.extend(self.read(|catalogue| {
-                let with_known = some.iter().map(|path| (path, known(catalogue, path)));
-                with_known.collect::<Vec<_>>()
-            }));
-        }
-        // Another root's file of the same name may have hidden it, and be gone.
+        // Another root's file of the same name may have hidden it, and be gone. If its disk says
+        // nothing of it, nothing is lost: it was not known.
         let look = |path: &str| {
-            let stat = self.roots()[root].stat(path).ok();
-            let stat = stat.filter(is_regular)?;
-            let identity = Identity::of(&stat).settling(self.options.settle_file);
-            Some((identity, now_ns))
-        };
-        let located = files.into_iter().filter_map(|(path, known)| {
-            let (identity, checked_ns) = known.or_else(|| look(path))?;
-            let located = Located {
+            Some(Located {
                 root,
-                identity,
-                checked_ns,
-            };
-            Some((Arc::clone(path), located))
+                identity: self.identity_now(root, path).ok()??,
+                checked_ns: now_ns,
+            })
+        };
+        let files = self.as_known(root, files).into_iter();
+        let located = files.filter_map(|(path, known)| {
+            let located = known.or_else(|| look(&path))?;
+            Some((path, located))
         });
         located.collect()
+    }
+
+    /// Files whose disk does not say what they are: as they are known.
+    pub(crate) fn unseen(&self, root: usize, files: &[Arc<str>]) -> Vec<(Arc<str>, Located)> {
+        let files = self.as_known(root, files).into_iter();
+        let known = files.filter_map(|(path, known)| Some((path, known?)));
+        known.collect()
+    }
+
+    fn as_known(&self, root: usize, files: &[Arc<str>]) -> Vec<(Arc<str>, Option<Located>)> {
+        let known = |catalogue: &Catalogue, path: &Arc<str>| {
+            let entry = catalogue.files.get(path);
+            let entry = entry.filter(|entry| entry.root == root);
+            (Arc::clone(path), entry.map(|entry| located(entry)))
+        };
+        let mut located = Vec::with_capacity(files.len());
+        for some in files.chunks(FILES_PER_LOCK) {
+            located.extend(self.read(|catalogue| {
+                let some = some.iter().map(|path| known(catalogue, path));
+                some.collect::<Vec<_>>()
+            }));
+        }
+        located
     }
 
     /// The files of a root that the catalogue has in no folder of `listings`. It asks the disk.
@@ -70,19 +83,92 @@ impl State {
                 entry.root == root && !listings.contains_key(&path[..folder(path)])
             });
             let unlisted = unlisted.take(UNLISTED_MAX);
-            let unlisted = unlisted.map(|(path, entry)| (Arc::clone(path), entry.identity));
+            let unlisted = unlisted.map(|(path, entry)| (Arc::clone(path), located(entry)));
             unlisted.collect::<Vec<_>>()
         });
-        let as_it_was = |(path, identity): (Arc<str>, Identity)| {
-            let stat = self.roots()[root].stat(&path).ok().filter(is_regular)?;
-            let is_same = Identity::of(&stat).settling(self.options.settle_file) == identity;
-            let located = Located {
-                root,
-                identity,
-                checked_ns: now_ns,
-            };
-            is_same.then_some((path, located))
+        let stays = |(path, known): (Arc<str>, Located)| {
+            let now = self.identity_now(root, &path);
+            Some((path, known.if_still(now, now_ns)?))
         };
-        known.into_iter().filter_map(as_it_was).collect()
+        known.into_iter().filter_map(stays).collect()
+    }
+
+    fn identity_now(&self, root: usize, path: &str) -> io::Result<Option<Identity>> {
+        identity_of(self.roots()[root].stat(path), self.options.settle_file)
+    }
+}
+
+fn located(entry: &FileEntry) -> Located {
+    Located {
+        root: entry.root,
+        identity: entry.identity,
+        checked_ns: entry.checked_ns(),
+    }
+}
+
+impl Located {
+    /// What stays of a file at whose path there is this now: all of it if that is the same, or if its
+    /// disk does not say.
+    fn if_still(self, now: io::Result<Option<Identity>>, now_ns: u64) -> Option<Self> {
+        match now {
+            Ok(now) if now != Some(self.identity) => None,
+            Ok(_) => Some(Self {
+                checked_ns: now_ns,
+                ..self
+            }),
+            Err(_) => Some(self),
+        }
+    }
+}
+
+/// The file that lies at a path; none if it is gone, or not for this user.
+///
+/// # Errors
+/// If the disk does not say.
+fn identity_of(stat: Result<Stat, Miss>, settle_file: Duration) -> io::Result<Option<Identity>> {
+    match stat {
+        Ok(stat) if is_regular(&stat) => Ok(Some(Identity::of(&stat).settling(settle_file))),
+        Err(Miss::Error(error)) if error.kind() != io::ErrorKind::PermissionDenied => Err(error),
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_dropped_if_it_is_gone_or_another_and_stays_if_its_disk_does_not_say() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let stat = || rustix::fs::fstat(file.as_file()).expect("open");
+        let identity = Identity::of(&stat());
+        let known = Located {
+            root: 0,
+            identity,
+            checked_ns: 1,
+        };
+        let checked_ns = |known: Located, stat: Result<Stat, Miss>| {
+            let now = identity_of(stat, Duration::ZERO);
+            known.if_still(now, 2).map(|still| still.checked_ns)
+        };
+        let failed = |errno: Errno| Err(Miss::Error(errno.into()));
+        assert_eq!(checked_ns(known, Ok(stat())), Some(2));
+        for errno in [Errno::IO, Errno::NOMEM, Errno::STALE, Errno::MFILE] {
+            assert_eq!(checked_ns(known, failed(errno)), Some(1), "{errno}");
+        }
+        let gone = [Err(Miss::Absent), Err(Miss::Link), failed(Errno::ACCESS)];
+        for gone in gone {
+            assert_eq!(checked_ns(known, gone), None);
+        }
+        let other = Located {
+            identity: Identity {
+                size: identity.size + 1,
+                ..identity
+            },
+            ..known
+        };
+        assert_eq!(checked_ns(other, Ok(stat())), None);
     }
 }

@@ -15,7 +15,7 @@ use crate::identity::Identity;
 use crate::manifest::{Manifest, Manifests, missing, titles};
 use crate::state::{FILES_PER_LOCK, LastFound, LastWalk, State, lock};
 use crate::stream::Gone;
-use crate::walk::{Along, Before, Counts, RootScan, walk};
+use crate::walk::{Along, Before, Counts, RootScan, look_at, walk};
 use crate::warning::Warning;
 
 /// Most warnings kept of one scan.
@@ -97,6 +97,7 @@ impl State {
         let mut showing = Showing::new(self.options.show_after);
         let mut so_far = |scan: &RootScan| showing.show(|| self.show(root, scan, began_ns));
         let mut along = Along {
+            look_at: &look_at,
             rest,
             so_far: match lock(&self.found)[root].is_taken_in {
                 true => &mut |_| (),
@@ -145,8 +146,13 @@ impl State {
         last.listings = std::mem::take(&mut scan.listings);
         let losses = self.losses.load(Ordering::Relaxed);
         let is_asked_for = std::mem::replace(&mut last.losses, losses) != losses;
+        scan.warnings.truncate(WARNINGS_MAX);
+        // What a disk that is ill does not tell leaves all as it was, but for that.
+        let is_as_odd = last.warnings == scan.warnings;
+        last.warnings.clone_from(&scan.warnings);
         let is_known = lock(&self.found)[root].is_taken_in;
-        if is_known && !is_asked_for && !self.is_changed(root, &scan, &last.manifests) {
+        if is_known && is_as_odd && !is_asked_for && !self.is_changed(root, &scan, &last.manifests)
+        {
             let gone_streams = std::mem::take(&mut *lock(&self.writer));
             return Changes {
                 gone_streams,
@@ -155,8 +161,9 @@ impl State {
         }
         let mut found = Found::default();
         for listing in &scan.unchanged {
-            found.locate(self.unchanged(root, listing, began_ns));
+            found.locate(self.unchanged(root, &listing.files, began_ns));
         }
+        found.locate(self.unseen(root, &scan.unseen));
         found.add(root, scan, began_ns);
         found.locate(self.unlisted(root, &last.listings, began_ns));
         self.meet_devices(root, &found);
@@ -470,6 +477,10 @@ impl Changes {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::BorrowedFd;
+
+    use rustix::io::Errno;
+
     use super::*;
     use crate::library::Library;
     use crate::options::LibraryOptions;
@@ -498,6 +509,7 @@ mod tests {
             settle_file: Duration::ZERO,
         };
         let mut along = Along {
+            look_at: &look_at,
             rest: &mut |_| (),
             so_far: &mut |scan| {
                 state.show(0, scan, began_ns);
@@ -511,6 +523,87 @@ mod tests {
         assert_eq!(files, [0, 1, 2, 3]);
         assert_eq!(titles, [1, 2, 3, 3]);
         assert_eq!(library.rescan().added, 0, "all are known");
+    }
+
+    const PLAYLIST: &str = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\n1.ts\n#EXTINF:4,\n2.ts\n\
+                            #EXT-X-ENDLIST\n";
+
+    /// Searches while one name cannot be looked at. Directories are believed at once.
+    fn search_with_ill(library: &Library, ill: &str, whole: bool) -> Changes {
+        let state = &library.state;
+        let mut last = lock(&state.walks[0]);
+        let began_ns = state.now_ns();
+        let before = Before {
+            manifests: &last.manifests,
+            listings: &last.listings,
+            whole,
+            settle: Duration::ZERO,
+            settle_file: Duration::ZERO,
+        };
+        let mut along = Along {
+            look_at: &|directory: BorrowedFd<'_>, name: &str| match name == ill {
+                true => Err(Errno::IO),
+                false => look_at(directory, name),
+            },
+            rest: &mut |_| (),
+            so_far: &mut |_| (),
+        };
+        let scan = walk(&state.roots()[0], before, &mut along);
+        state.merge(0, Walked { scan, began_ns }, &mut last)
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_stays_known_with_its_title_and_is_looked_at_again() {
+        let root = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            std::fs::write(root.path().join(name), text).expect("written");
+        };
+        std::fs::create_dir(root.path().join("t")).expect("made");
+        write("t/v.m3u8", PLAYLIST);
+        write("t/1.ts", "one");
+        write("t/2.ts", "two");
+        let options = LibraryOptions {
+            settle_file: Duration::ZERO,
+            ..LibraryOptions::default()
+        };
+        let library = Library::scan_with(&[root.path().to_path_buf()], options);
+        let library = library.expect("it is fine");
+        let titles = library.titles();
+        let ids = || {
+            ["t/v.m3u8", "t/1.ts", "t/2.ts"].map(|path| {
+                let known = library.remember(path).expect("still known");
+                (known.stream.id, known.part)
+            })
+        };
+        let before = ids();
+        // In a directory that is believed, manifests are looked at all the same.
+        for (ill, whole) in [
+            ("v.m3u8", true),
+            ("2.ts", true),
+            ("", true),
+            ("v.m3u8", false),
+        ] {
+            let changes = search_with_ill(&library, ill, whole);
+            let counts = (changes.added, changes.removed, changes.changed);
+            assert_eq!(
+                (counts, &*changes.gone_streams),
+                ((0, 0, 0), &[][..]),
+                "{ill}"
+            );
+            assert_eq!((ids(), library.titles().len()), (before, 1), "{ill}");
+            let is_told = |odd: &Warning| odd.path == "t" && odd.reason.contains(ill);
+            assert_eq!(
+                library.warnings().iter().any(is_told),
+                !ill.is_empty(),
+                "{ill}"
+            );
+        }
+        library.rescan();
+        assert_eq!(library.titles(), titles, "with nothing odd");
+        search_with_ill(&library, "2.ts", true);
+        // That shows in no time of the directory.
+        write("t/2.ts", "another");
+        assert_eq!(library.refresh().changed, 1);
     }
 
     #[test]

@@ -51,6 +51,8 @@ pub(crate) struct State {
 pub(crate) struct LastWalk {
     pub(crate) manifests: Arc<Manifests>,
     pub(crate) listings: Listings,
+    /// What it found odd in directories.
+    pub(crate) warnings: Vec<Warning>,
     /// When everything was looked at.
     pub(crate) whole_at: Option<Instant>,
     /// See [`State::losses`].

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -93,6 +93,8 @@ pub(crate) struct RootScan {
     pub(crate) files: Vec<(Arc<str>, Identity)>,
     /// Directories whose files were not looked at, because no name came or went; manifests were.
     pub(crate) unchanged: Vec<Arc<Listing>>,
+    /// Files whose disk does not say what they are: they stay what is known of them.
+    pub(crate) unseen: Vec<Arc<str>>,
     /// All directories.
     pub(crate) listings: Listings,
     /// Whether there are other names than before, or nobody can tell.
@@ -117,8 +119,15 @@ pub(crate) struct Before<'a> {
     pub(crate) settle_file: Duration,
 }
 
-/// What a walk tells whoever started it, on the walk's own thread.
+/// What lies in a directory under a name; of a link, the link.
+pub(crate) fn look_at(directory: BorrowedFd<'_>, name: &str) -> Result<Stat, Errno> {
+    statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// What a walk asks and tells whoever started it, on the walk's own thread.
 pub(crate) struct Along<'a> {
+    /// [`look_at`], but for tests.
+    pub(crate) look_at: &'a dyn Fn(BorrowedFd<'_>, &str) -> Result<Stat, Errno>,
     /// The disk was asked something that took so long. The walk goes on when this returns.
     pub(crate) rest: &'a mut dyn FnMut(Duration),
     /// One more directory is known, with its manifests; what is below it is not.
@@ -132,6 +141,33 @@ impl Along<'_> {
         let answer = ask();
         (self.rest)(began.elapsed());
         answer
+    }
+
+    fn look_at(&mut self, directory: &impl AsFd, name: &str) -> Result<Stat, Errno> {
+        let look_at = self.look_at;
+        self.ask(|| look_at(directory.as_fd(), name))
+    }
+}
+
+impl RootScan {
+    /// A file that cannot be looked at stays what it was, as far as anybody knows; said once of each
+    /// directory.
+    fn keep(&mut self, directory: &str, path: Arc<str>, errno: Errno, known: &Manifests) {
+        if self
+            .warnings
+            .last()
+            .is_none_or(|last| last.path != directory)
+        {
+            let reason = format!(
+                "`{path}`, and maybe more in this folder, cannot be looked at ({errno}): its disk may \
+                 be ill; what is known of its files stays"
+            );
+            self.warnings.push(Warning::new(directory, reason));
+        }
+        match known.get(&path) {
+            Some(manifest) => self.files.push((path, manifest.identity)),
+            None => self.unseen.push(path),
+        }
     }
 }
 
@@ -192,6 +228,11 @@ pub(crate) fn walk(root: &Root, before: Before<'_>, along: &mut Along<'_>) -> Ro
     scan
 }
 
+/// Whether an error leaves open what is there: the disk is ill, or gone, or the kernel short of memory.
+fn says_nothing(errno: Errno) -> bool {
+    !is_denied(errno) && !matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
+}
+
 /// Whether an error is about who asks, and not about the disk.
 fn is_denied(errno: Errno) -> bool {
     matches!(errno, Errno::ACCESS | Errno::PERM)
@@ -237,7 +278,7 @@ fn list(
     let known = before.listings.get(directory);
     let is_same = |known: &&Arc<Listing>| known.is_settled && known.times == times;
     if let Some(known) = known.filter(is_same).filter(|_| !before.whole) {
-        look_again(&fd, &known.manifests, before.settle_file, scan, along);
+        look_again(&fd, directory, &known.manifests, before, scan, along);
         scan.unchanged.push(Arc::clone(known));
         return Ok(Arc::clone(known));
     }
@@ -249,7 +290,7 @@ fn list(
         below: Vec::new(),
         counts: Counts::default(),
     };
-    listing.fill(&fd, directory, before.settle_file, scan, along)?;
+    listing.fill(&fd, directory, before, scan, along)?;
     scan.is_changed |= before.whole || known.is_none_or(|known| !known.has_names_of(&listing));
     Ok(Arc::new(listing))
 }
@@ -262,18 +303,22 @@ fn is_settled(ctime_ns: i128, now_ns: i128, settle: Duration) -> bool {
 
 /// Looks at manifests in a directory that is as it was: they may have been written anew in their place.
 fn look_again(
-    directory: &impl AsFd,
+    fd: &impl AsFd,
+    directory: &str,
     manifests: &[Arc<str>],
-    settle_file: Duration,
+    before: Before<'_>,
     scan: &mut RootScan,
     along: &mut Along<'_>,
 ) {
     for path in manifests {
         let name = path.rsplit('/').next().unwrap_or_default();
-        match along.ask(|| statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)) {
+        match along.look_at(fd, name) {
             Ok(stat) if is_regular(&stat) => {
-                let identity = Identity::of(&stat).settling(settle_file);
+                let identity = Identity::of(&stat).settling(before.settle_file);
                 scan.files.push((Arc::clone(path), identity));
+            }
+            Err(errno) if says_nothing(errno) => {
+                scan.keep(directory, Arc::clone(path), errno, before.manifests);
             }
             _ => scan.is_changed = true,
         }
@@ -294,7 +339,7 @@ impl Listing {
         &mut self,
         fd: &impl AsFd,
         directory: &str,
-        settle_file: Duration,
+        before: Before<'_>,
         scan: &mut RootScan,
         along: &mut Along<'_>,
     ) -> Result<(), Errno> {
@@ -313,13 +358,14 @@ impl Listing {
             };
             match kind {
                 FileType::Directory => self.below.push(path),
-                FileType::RegularFile | FileType::Unknown => {
-                    let stat = along.ask(|| statat(fd, name, AtFlags::SYMLINK_NOFOLLOW));
-                    // It may have gone since it was listed; then it is simply not there.
-                    if let Ok(stat) = stat {
-                        self.take_in(&stat, path, settle_file, scan);
+                FileType::RegularFile | FileType::Unknown => match along.look_at(fd, text) {
+                    Ok(stat) => self.take_in(&stat, path, before.settle_file, scan),
+                    Err(errno) if says_nothing(errno) => {
+                        self.keep(directory, path, errno, before, scan);
                     }
-                }
+                    // It may have gone since it was listed; then it is simply not there.
+                    Err(_) => {}
+                },
                 FileType::Symlink => self.counts.links += 1,
                 _ => self.counts.special += 1,
             }
@@ -333,16 +379,41 @@ impl Listing {
             FileType::Directory => self.below.push(path),
             FileType::Symlink => self.counts.links += 1,
             _ if is_regular(stat) => {
-                let path: Arc<str> = Arc::from(path);
-                match is_manifest(&path) {
-                    true => self.manifests.push(Arc::clone(&path)),
-                    false => self.files.push(Arc::clone(&path)),
-                }
+                let path = self.name(path);
                 let identity = Identity::of(stat).settling(settle_file);
                 scan.files.push((path, identity));
             }
             _ => self.counts.special += 1,
         }
+    }
+
+    /// Takes in an entry that cannot be looked at. Until it can, the directory is not believed.
+    fn keep(
+        &mut self,
+        directory: &str,
+        path: String,
+        errno: Errno,
+        before: Before<'_>,
+        scan: &mut RootScan,
+    ) {
+        self.is_settled = false;
+        if before.listings.contains_key(&path) {
+            self.below.push(path);
+            return;
+        }
+        let path = self.name(path);
+        scan.keep(directory, path, errno, before.manifests);
+    }
+
+    /// Takes in the name of a file.
+    fn name(&mut self, path: String) -> Arc<str> {
+        let path: Arc<str> = Arc::from(path);
+        let names = match is_manifest(&path) {
+            true => &mut self.manifests,
+            false => &mut self.files,
+        };
+        names.push(Arc::clone(&path));
+        path
     }
 }
 
