@@ -223,16 +223,17 @@ impl<'a> Change<'a> {
         Ok(changed.collect())
     }
 
-    /// What is kept, if it is about devices that are still the same.
+    /// What is kept of devices that are still the same, if any is.
     fn read(&self) -> Result<Option<Former>, TuneError> {
         let text = match fs::read(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(|source| self.state_error(source))?,
         };
-        let former: Former =
+        let mut former: Former =
             serde_json::from_slice(&text).map_err(|error| self.state_error(error.into()))?;
         let is_same = |device: &FormerDevice| self.look(&device.name).diskseq == device.diskseq;
-        let is_current = former.boot == self.system.boot() && former.devices.iter().all(is_same);
+        former.devices.retain(is_same);
+        let is_current = former.boot == self.system.boot() && !former.devices.is_empty();
         Ok(Some(former).filter(|_| is_current))
     }
 

@@ -109,6 +109,36 @@ fn values_of_a_run_of_the_kernel_that_ended_are_not_set_back() {
 }
 
 #[test]
+fn of_an_array_with_a_new_member_the_others_are_set_back_to_their_first_values() {
+    for is_applied_again in [false, true] {
+        let tree = Tree::new();
+        for (disk, number) in [("sdx", "1"), ("sdy", "2")] {
+            tree.disk(
+                disk,
+                &[("diskseq", number), ("queue/max_sectors_kb", "128")],
+            );
+        }
+        tree.disk("md0", &[("diskseq", "3")]);
+        tree.stack("md0", &["sdx", "sdy"]);
+        let system = tree.system();
+        let change = Change::new(&system, "md0", &tree.path("state"));
+        let apply = || change.apply(&system.facts("md0").expect("there"));
+        let sectors_kb = || ["sdx", "sdy"].map(|disk| tree.get(disk, "queue/max_sectors_kb"));
+        apply().expect("applied");
+        assert_eq!(sectors_kb(), ["4096", "4096"]);
+        // Another disk under the same name.
+        tree.put("sdy", "diskseq", "4");
+        tree.put("sdy", "queue/max_sectors_kb", "512");
+        if is_applied_again {
+            apply().expect("applied");
+            assert_eq!(sectors_kb(), ["4096", "4096"]);
+        }
+        change.undo().expect("undone");
+        assert_eq!(sectors_kb(), ["128", "512"]);
+    }
+}
+
+#[test]
 fn nothing_is_changed_if_former_values_cannot_be_kept() {
     let tree = ill_set();
     let before = all(&tree);

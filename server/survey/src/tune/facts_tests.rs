@@ -72,7 +72,7 @@ impl Tree {
     }
 
     /// Makes a device of others.
-    fn stack(&self, device: &str, on: &[&str]) {
+    pub(in crate::tune) fn stack(&self, device: &str, on: &[&str]) {
         for below in on {
             let link = self.path(&format!("sys/devices/ata1/block/{device}/slaves/{below}"));
             fs::create_dir_all(link.parent().expect("a folder")).expect("a folder");
