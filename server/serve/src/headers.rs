@@ -66,11 +66,6 @@ fn is_idle(state: DeviceState, queue: QueueUse) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-
-    use crate::config::{Config, Flags};
-    use crate::devices;
-    use crate::http::Lookups;
     use crate::start;
 
     /// An MP4 file of eight seconds, by its header.
@@ -94,27 +89,7 @@ mod tests {
             std::fs::write(root.path().join(name), film()).expect("written");
         }
         std::fs::write(root.path().join("c.mp4"), "no film").expect("written");
-        let flags = Flags {
-            roots: vec![root.path().to_path_buf()],
-            memory: Some("64MiB".to_string()),
-            ..Flags::default()
-        };
-        let config = Config::load(None, &flags).expect("it is right");
-        let library = start::library(&config).expect("a library");
-        library.rescan();
-        let engines = devices::engines(&config, &library.devices()).expect("engines");
-        let devices =
-            devices::start(&config, library.devices(), engines, None, 64).expect("devices");
-        let lookups = Lookups::start(&library).expect("threads");
-        let log = Arc::new(start::open_log(&config).expect("a log"));
-        let state = MediaState::new(
-            library,
-            lookups,
-            devices,
-            log,
-            start::http_settings(&config),
-            Arc::default(),
-        );
+        let state = start::media_state(root.path());
         assert!(
             state
                 .library

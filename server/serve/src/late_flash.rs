@@ -10,6 +10,7 @@ use crate::devices;
 use crate::flash::{Tier, Trouble};
 use crate::http::MediaState;
 use crate::start;
+use crate::tasks;
 
 /// Between two looks whether the tier is free.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -30,8 +31,7 @@ impl TierHolder {
     pub(crate) async fn finish(&self) {
         let tier = self.swap(None);
         if let Some(tier) = tier {
-            // It ends within a time of its own.
-            let _ = tokio::task::spawn_blocking(move || tier.finish()).await;
+            tasks::finish(move || tier.finish()).await;
         }
     }
 

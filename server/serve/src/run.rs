@@ -326,8 +326,7 @@ async fn serve(
     while stopping.join_next().await.is_some() {}
     tier.finish().await;
     let log = Arc::clone(&state);
-    // It ends within a time of its own.
-    let _ = tokio::task::spawn_blocking(move || log.log.finish()).await;
+    tasks::finish(move || log.log.finish()).await;
     if let Some((trigger, task)) = admin {
         trigger.drain();
         let _ = tokio::time::timeout(DRAIN_SPARE, task).await;

@@ -138,3 +138,23 @@ pub(crate) fn open_log(config: &Config) -> Result<AccessLog, SinkError> {
         ..LogConfig::default()
     })
 }
+
+/// What a server has that serves this folder, searched once; for tests.
+#[cfg(test)]
+pub(crate) fn media_state(root: &std::path::Path) -> crate::http::MediaState {
+    use crate::devices;
+    let flags = crate::config::Flags {
+        roots: vec![root.to_path_buf()],
+        memory: Some("64MiB".to_string()),
+        ..crate::config::Flags::default()
+    };
+    let config = Config::load(None, &flags).expect("it is right");
+    let library = library(&config).expect("a library");
+    library.rescan();
+    let engines = devices::engines(&config, &library.devices()).expect("engines");
+    let devices = devices::start(&config, library.devices(), engines, None, 64).expect("devices");
+    let lookups = crate::http::Lookups::start(&library).expect("threads");
+    let log = Arc::new(open_log(&config).expect("a log"));
+    let settings = http_settings(&config);
+    crate::http::MediaState::new(library, lookups, devices, log, settings, Arc::default())
+}

@@ -9,12 +9,15 @@
 //! capacity, because kernel names change from one boot to the next; what is read is bounded in
 //! length, and the shard bounds what it says.
 
+use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use headlong_engine::{Control, EngineConfig};
 use serde::{Deserialize, Serialize};
+use tokio::sync::OwnedMutexGuard;
 
 use crate::disk::DeviceLearned;
 use crate::state_record::Record;
@@ -46,18 +49,35 @@ pub(crate) struct Who<'a> {
     pub(crate) capacity_bytes: u64,
 }
 
-/// The folder.
+/// The folder, and whose turn it is to write the file of each device.
 #[derive(Debug, Clone)]
-pub(crate) struct StateFolder(Option<PathBuf>);
+pub(crate) struct StateFolder(Option<PathBuf>, Turns);
+
+/// By the name of the device.
+type Turns = Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>>;
+
+/// To be held while the file of a device is written.
+pub(crate) type Turn = OwnedMutexGuard<()>;
 
 impl StateFolder {
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
-        Self(folder)
+        Self(folder, Turns::default())
     }
 
     /// Whether anything is kept.
     pub(crate) fn is_set(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// Waits until no other write of the device is under way: of those into a folder that hangs, one
+    /// hangs along.
+    pub(crate) async fn turn(&self, device: &str) -> Turn {
+        let turn = {
+            // Every change under the lock is one call.
+            let mut turns = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(turns.entry(device.to_owned()).or_default())
+        };
+        turn.lock_owned().await
     }
 
     /// What is known of a device that is about to start with these settings.
@@ -180,14 +200,48 @@ fn read(path: &Path) -> std::io::Result<Option<Remembered>> {
 
 /// A new file takes the old one's name once all of it is on the disk, and the name is, too.
 fn write(path: &Path, found: &Remembered) -> std::io::Result<()> {
-    let new = path.with_extension("json.new");
-    let mut file = std::fs::File::create(&new)?;
-    file.write_all(&serde_json::to_vec(found)?)?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)?;
+    remove_leftovers(path);
+    let new = new_path(path, std::process::id());
+    let written = || {
+        let mut file = std::fs::File::create(&new)?;
+        file.write_all(&serde_json::to_vec(found)?)?;
+        file.sync_all()?;
+        std::fs::rename(&new, path)
+    };
+    if let Err(error) = written() {
+        // It may not be there, or stay: then the next write begins it anew.
+        let _ = std::fs::remove_file(&new);
+        return Err(error);
+    }
     match path.parent() {
         Some(folder) => std::fs::File::open(folder)?.sync_all(),
         None => Ok(()),
+    }
+}
+
+/// Where a process writes what is to become the file. Another may do so at the same time: the one whose
+/// place it takes.
+fn new_path(path: &Path, process: u32) -> PathBuf {
+    path.with_extension(format!("json.new.{process}"))
+}
+
+/// Removes what processes that are gone have left half written. What cannot be removed does no harm.
+fn remove_leftovers(path: &Path) {
+    let Some(folder) = path.parent() else {
+        return;
+    };
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name
+            .to_str()
+            .and_then(|name| name.rsplit_once('.')?.1.parse().ok());
+        let is_left = |process: u32| {
+            let is_running = Path::new("/proc").join(process.to_string()).exists();
+            entry.path() == new_path(path, process) && !is_running
+        };
+        if process.is_some_and(is_left) {
+            let _ = std::fs::remove_file(entry.path());
+        }
     }
 }
 

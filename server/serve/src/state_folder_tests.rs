@@ -141,3 +141,69 @@ fn without_a_folder_nothing_is_read_or_written() {
     let mut files = std::fs::read_dir(folder.path()).expect("readable");
     assert!(files.next().is_none());
 }
+
+#[test]
+fn what_processes_that_are_gone_were_writing_is_removed_and_what_others_write_stays() {
+    let (_folder, state, roots) = folder();
+    let path = state.path(who("sda", &roots)).expect("a folder is set");
+    let mut gone = std::process::Command::new("true").spawn().expect("started");
+    gone.wait().expect("ended");
+    let half = |process| {
+        let path = new_path(&path, process);
+        std::fs::write(&path, "half").expect("written");
+        path
+    };
+    let (own, of_gone, of_running) = (half(std::process::id()), half(gone.id()), half(1));
+    let auto = engine(Control::Auto);
+    state.write(who("sda", &roots), &auto, &learned(5 * MIB));
+    assert_eq!(
+        [own, of_gone, of_running].map(|path| path.exists()),
+        [false, false, true]
+    );
+    assert!(
+        state
+            .read(who("sda", &roots), &auto, TimeScale::ONE)
+            .is_some()
+    );
+}
+
+#[test]
+fn nothing_is_left_of_a_file_that_cannot_be_written() {
+    let (folder, state, roots) = folder();
+    let path = state.path(who("sda", &roots)).expect("a folder is set");
+    std::fs::create_dir_all(path.join("in the way")).expect("made");
+    state.write(
+        who("sda", &roots),
+        &engine(Control::Auto),
+        &learned(5 * MIB),
+    );
+    let files = std::fs::read_dir(folder.path()).expect("readable");
+    assert_eq!(files.count(), 1, "what is in the way");
+}
+
+#[tokio::test]
+async fn of_a_device_whose_file_cannot_be_written_to_its_end_one_write_hangs_and_no_more() {
+    let (folder, state, _) = folder();
+    let root = tempfile::tempdir().expect("a folder");
+    std::fs::write(root.path().join("film.mp4"), "film").expect("written");
+    let media = crate::start::media_state(root.path());
+    let device = &media.devices[0];
+    let who = || crate::tasks::who(device);
+    let path = state.path(who()).expect("a folder is set");
+    // Who opens it waits for somebody who reads.
+    let pipe = new_path(&path, std::process::id());
+    let (at, mode) = (rustix::fs::CWD, rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(at, &pipe, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
+    let remember = || crate::tasks::remember(&media, &state);
+    tokio::join!(remember(), remember(), remember());
+    let text = std::fs::read(&pipe).expect("somebody writes");
+    let written: Result<Remembered, _> = serde_json::from_slice(&text);
+    written.expect("one wrote");
+    // A pipe is on no disk, which is an error; after that there is none.
+    remember().await;
+    let found = state.read(who(), &device.config(), TimeScale::ONE);
+    assert!(found.is_some(), "the next write is not kept from its turn");
+    let files = std::fs::read_dir(folder.path()).expect("readable");
+    assert_eq!(files.count(), 1);
+    device.shutdown().await;
+}

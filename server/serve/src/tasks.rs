@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use headlong_engine::StreamId;
 use headlong_library::Gone;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::disk::Device;
 use crate::headers::read_headers;
@@ -24,6 +24,9 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Longest time to wait for that.
 const REMEMBER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Longer than anything takes that is done at the stop.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How long the service manager and load balancers wait for roots to be scanned.
 const SCAN_PATIENCE: Duration = Duration::from_secs(10);
@@ -88,7 +91,7 @@ pub(crate) async fn say_ready(
 /// its cache for long: what is not found yet is looked up as it is asked for.
 pub(crate) async fn until_scanned_or_soon(mut scans: watch::Receiver<u64>, unscanned: &Unscanned) {
     let all_scanned = scans.wait_for(|_| unscanned.is_empty());
-    let _ = tokio::time::timeout(TAKE_OVER_PATIENCE, all_scanned).await;
+    let _ = timeout(TAKE_OVER_PATIENCE, all_scanned).await;
 }
 
 /// Returns once all roots are scanned, or after a time, since what is on a root that takes longer is
@@ -96,9 +99,7 @@ pub(crate) async fn until_scanned_or_soon(mut scans: watch::Receiver<u64>, unsca
 async fn until_scanned(state: &MediaState, mut scans: watch::Receiver<u64>, unscanned: &Unscanned) {
     // One root may have been scanned twice before another was once.
     let all_scanned = scans.wait_for(|_| unscanned.is_empty());
-    let is_complete = tokio::time::timeout(SCAN_PATIENCE, all_scanned)
-        .await
-        .is_ok();
+    let is_complete = timeout(SCAN_PATIENCE, all_scanned).await.is_ok();
     if is_complete {
         say_scanned(state);
         return;
@@ -170,17 +171,19 @@ pub(crate) async fn remember(state: &MediaState, folder: &StateFolder) {
     for device in state.devices.clone() {
         let folder = folder.clone();
         devices.spawn(async move {
+            let turn = folder.turn(device.name()).await;
             let Some(learned) = device.learned().await else {
                 return;
             };
             let written = tokio::task::spawn_blocking(move || {
                 folder.write(who(&device), &device.config(), &learned);
+                drop(turn);
             });
             let _ = written.await;
         });
     }
     let all = async { while devices.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(REMEMBER_TIMEOUT, all).await;
+    let _ = timeout(REMEMBER_TIMEOUT, all).await;
 }
 
 /// Has each device know the viewers of the process before, as that wrote them down last.
@@ -198,10 +201,11 @@ pub(crate) async fn recall(state: &MediaState, folder: &StateFolder, time_scale:
         });
     }
     let all = async { while devices.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(REMEMBER_TIMEOUT, all).await;
+    let _ = timeout(REMEMBER_TIMEOUT, all).await;
 }
 
-fn who(device: &Device) -> Who<'_> {
+/// What makes it the same device at the next start.
+pub(crate) fn who(device: &Device) -> Who<'_> {
     Who {
         name: device.name(),
         roots: device.roots(),
@@ -209,9 +213,47 @@ fn who(device: &Device) -> Who<'_> {
     }
 }
 
+/// Does at the stop what ends within a time of its own. On a thread of its own too: those for calls that
+/// block may all hang by then.
+pub(crate) async fn finish(what: impl FnOnce() + Send + 'static) {
+    let (say, is_done) = oneshot::channel();
+    let finish = move || {
+        what();
+        // Nobody may wait any more.
+        let _ = say.send(());
+    };
+    let thread = std::thread::Builder::new().name("finish".to_owned());
+    match thread.spawn(finish) {
+        Ok(_) => drop(timeout(FINISH_TIMEOUT, is_done).await),
+        Err(error) => tracing::error!(%error, "no thread to write the rest of what is open"),
+    }
+}
+
 async fn sweep(state: &MediaState) {
     loop {
         sleep(SWEEP_INTERVAL).await;
         tell_gone(state, state.library.take_gone_streams());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_to_do_at_the_stop_is_done_though_all_threads_for_calls_that_block_hang() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .max_blocking_threads(1)
+            .build()
+            .expect("a runtime");
+        let (release, hang) = channel::<()>();
+        runtime.spawn_blocking(move || hang.recv());
+        let (done, is_done) = channel();
+        runtime.block_on(finish(move || done.send(()).expect("received")));
+        is_done.try_recv().expect("done by now");
+        drop(release);
     }
 }
