@@ -70,14 +70,8 @@ impl HandOver {
         // Viewers went on meanwhile: who is told of elsewhere than where it is would be a new one.
         tasks::remember(&self.state, &self.folder).await;
         let (own, other) = UnixStream::pair()?;
-        // Before it says anything to the service manager, which hears only the main process.
-        service_manager::notify(&[NotifyState::MainPid(process)]);
-        // Nothing may be waited for after this: who is told to stop meanwhile would not know that the
-        // place is another's.
-        if let Err(error) = successor.take_over(Some(other.as_fd())).await {
-            service_manager::notify(&[NotifyState::MainPid(std::process::id())]);
-            return Err(error);
-        }
+        let name = |process| service_manager::try_to_notify(&[NotifyState::MainPid(process)]);
+        give(successor, process, &other, name).await?;
         Ok((process, own))
     }
 
@@ -90,5 +84,68 @@ impl HandOver {
         if timeout(SHRINK_TIMEOUT, all).await.is_err() {
             tracing::warn!("a device takes long to give its memory back; it is not waited for");
         }
+    }
+}
+
+/// Names the successor to the service manager, and gives it the place if that hears it: of another
+/// process than it knows it takes no word, and ends it for its silence.
+async fn give(
+    successor: &mut Successor,
+    process: u32,
+    pieces: &UnixStream,
+    name: impl Fn(u32) -> std::io::Result<()>,
+) -> Result<(), UpgradeError> {
+    // Before it says anything to the service manager, which hears only the main process.
+    name(process)
+        .or_else(|_| name(process))
+        .map_err(UpgradeError::Unheard)?;
+    // Nothing may be waited for after this: who is told to stop meanwhile would not know that the
+    // place is another's.
+    let given = successor.take_over(Some(pieces.as_fd())).await;
+    if given.is_err()
+        && let Err(error) = name(std::process::id())
+    {
+        tracing::error!(%error, "the service manager takes a process that has ended for this one");
+    }
+    given
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_place_is_given_away_only_if_the_service_manager_hears_of_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let address = folder.path().join("notify");
+        let manager = UnixDatagram::bind(&address).expect("bound");
+        let name =
+            |process| service_manager::tell(address.as_os_str(), &[NotifyState::MainPid(process)]);
+        // Until its queue is full.
+        while name(1).is_ok() {}
+        let (_own, other) = UnixStream::pair().expect("a pair");
+        let (mut successor, taken_over) = Successor::ready().await;
+        let error = give(&mut successor, 7, &other, name).await;
+        assert!(matches!(error, Err(UpgradeError::Unheard(_))), "{error:?}");
+        drop(successor);
+        let taken_over = taken_over.await.expect("no panic");
+        assert!(
+            matches!(taken_over, Err(UpgradeError::GivenUp)),
+            "{taken_over:?}"
+        );
+
+        manager.set_nonblocking(true).expect("set");
+        let mut text = [0; 100];
+        while manager.recv(&mut text).is_ok() {}
+        let (mut successor, taken_over) = Successor::ready().await;
+        give(&mut successor, 7, &other, name)
+            .await
+            .expect("it hears");
+        let taken_over = taken_over.await.expect("no panic");
+        assert!(taken_over.expect("it has the place").is_some());
+        let length = manager.recv(&mut text).expect("told");
+        assert_eq!(&text[..length], b"MAINPID=7\n");
     }
 }

@@ -20,13 +20,21 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Within its patience it is told so many times.
 const BEATS: u32 = 3;
 
-/// Tells the service manager; without one, nothing happens.
+/// Tells the service manager; without one, nothing happens. That it did not hear is said in the log.
 pub fn notify(states: &[NotifyState<'_>]) {
-    let Some(address) = std::env::var_os("NOTIFY_SOCKET") else {
-        return;
-    };
-    if let Err(error) = tell(&address, states) {
+    if let Err(error) = try_to_notify(states) {
         tracing::warn!(%error, "the service manager was not told {states:?}");
+    }
+}
+
+/// Tells the service manager; without one, nothing happens.
+///
+/// # Errors
+/// If it does not hear.
+pub fn try_to_notify(states: &[NotifyState<'_>]) -> io::Result<()> {
+    match std::env::var_os("NOTIFY_SOCKET") {
+        Some(address) => tell(&address, states),
+        None => Ok(()),
     }
 }
 
@@ -70,7 +78,7 @@ impl Heartbeat {
     }
 }
 
-fn tell(address: &OsStr, states: &[NotifyState<'_>]) -> io::Result<()> {
+pub(crate) fn tell(address: &OsStr, states: &[NotifyState<'_>]) -> io::Result<()> {
     let mut text = String::new();
     for state in states {
         let _ = writeln!(text, "{state}");

@@ -36,6 +36,12 @@ pub enum UpgradeError {
     /// The other speaks otherwise.
     #[error("the other process says `{0}`, which is not expected; both must be headlong serve")]
     Unexpected(String),
+    /// The service manager would not know the new process, and end it.
+    #[error(
+        "the service manager does not hear of the new process ({0}), and would end it; look what \
+         holds the service manager up (`systemctl status`), then upgrade again"
+    )]
+    Unheard(std::io::Error),
     /// The way to the other process is broken.
     #[error("cannot speak with the other process: {0}; do not set HEADLONG_UPGRADE by hand")]
     Channel(#[from] std::io::Error),

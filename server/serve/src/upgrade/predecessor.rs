@@ -16,7 +16,7 @@ const GREETING_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The old process.
 #[derive(Debug)]
-pub(crate) struct Predecessor(Channel);
+pub(crate) struct Predecessor(pub(super) Channel);
 
 impl Predecessor {
     /// Meets the old process, if there is one, and takes the listeners that it lends.

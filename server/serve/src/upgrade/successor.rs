@@ -19,6 +19,10 @@ const READY_TIMEOUT: Duration = Duration::from_secs(900);
 /// Between two looks whether it has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
+/// See [`super::Predecessor::take_over`].
+#[cfg(test)]
+type TakenOver = Result<Option<std::os::unix::net::UnixStream>, UpgradeError>;
+
 /// The new process. Dropped before it has this one's place, it is told to end.
 #[derive(Debug)]
 pub(crate) struct Successor {
@@ -41,6 +45,21 @@ impl Successor {
         let checked = timeout(CHECK_TIMEOUT, successor.lend(listeners)).await;
         checked.map_err(|_late| UpgradeError::Late)??;
         Ok(successor)
+    }
+
+    /// One that could serve, and what it comes to for it; for tests.
+    #[cfg(test)]
+    pub(crate) async fn ready() -> (Self, tokio::task::JoinHandle<TakenOver>) {
+        let (channel, other) = Channel::pair().expect("a pair");
+        let predecessor = super::Predecessor(Channel::of(other).expect("an end"));
+        let taken_over = tokio::spawn(async move { predecessor.take_over().await });
+        let (word, _) = channel.hear().await.expect("it speaks");
+        assert!(matches!(word, Word::Ready(_)), "{word}");
+        let successor = Self {
+            channel,
+            has_place: false,
+        };
+        (successor, taken_over)
     }
 
     async fn lend(&self, listeners: &[Lent]) -> Result<(), UpgradeError> {
