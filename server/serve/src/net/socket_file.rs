@@ -2,19 +2,27 @@
 //!
 //! The one idea: what lies at the path may be anybody's. Only a socket at which nobody answers is taken
 //! away, and at the end only the very file that was made; whatever else is there stays. Two who look
-//! at one path at the same time do so one after the other: the folder is locked meanwhile.
+//! at one path at the same time do so one after the other: the folder is locked meanwhile. Whoever may
+//! read it can lock it, too, so nobody waits long for that.
 
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, open};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
+
+/// How long the lock on a folder is tried for: nobody needs it for longer than a moment.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+/// Between two tries.
+const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Why no socket can be made at a path.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +44,15 @@ pub enum SocketFileError {
          it, or choose another path"
     )]
     Unknown(io::Error),
+    /// Another process keeps the folder to itself.
+    #[error(
+        "another process holds the lock on its folder {folder} (`lslocks` names it): stop it, or choose \
+         a path in a folder that only the server's user may read"
+    )]
+    Locked {
+        /// The folder.
+        folder: String,
+    },
     /// It cannot be made.
     #[error("{0}; {remedy}", remedy = remedy(.0))]
     Other(#[from] io::Error),
@@ -111,6 +128,7 @@ impl Drop for SocketFile {
         let Some(folder) = self.path.parent() else {
             return;
         };
+        // Locked or not, the file is to go.
         let _alone = Alone::at(folder);
         if hold(&self.path).is_ok_and(|found| is_same(&found, &self.file))
             && let Err(error) = fs::remove_file(&self.path)
@@ -137,12 +155,27 @@ struct Alone {
 }
 
 impl Alone {
-    /// Waits for its turn. A folder that cannot be read has no lock, and is nobody else's.
-    fn at(folder: &Path) -> Self {
-        let folder = File::open(folder).ok();
-        let is_locked = |folder: &File| flock(folder, FlockOperation::LockExclusive).is_ok();
-        Self {
-            _folder: folder.filter(is_locked),
+    /// Waits for its turn, for a while. A folder that cannot be read has no lock, and is nobody else's.
+    fn at(folder: &Path) -> Result<Self, SocketFileError> {
+        let Ok(opened) = File::open(folder) else {
+            return Ok(Self { _folder: None });
+        };
+        let until = Instant::now() + LOCK_TIMEOUT;
+        loop {
+            match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) if Instant::now() < until => {
+                    sleep(LOCK_INTERVAL);
+                }
+                Err(Errno::WOULDBLOCK) => {
+                    let folder = folder.display().to_string();
+                    return Err(SocketFileError::Locked { folder });
+                }
+                // A file system may have no locks.
+                locked => {
+                    let _folder = locked.is_ok().then_some(opened);
+                    return Ok(Self { _folder });
+                }
+            }
         }
     }
 }
@@ -157,7 +190,7 @@ pub(super) fn listen_at(
     backlog: u32,
 ) -> Result<(OwnedFd, SocketFile), SocketFileError> {
     let address = SocketAddrUnix::new(path)?;
-    let _alone = path.parent().map(Alone::at);
+    let _alone = path.parent().map(Alone::at).transpose()?;
     make_room(path, &address)?;
     let socket = new_socket()?;
     bind(&socket, &address)?;
@@ -253,6 +286,23 @@ mod tests {
         let nowhere = listen_at(&folder.path().join("no/web.sock"));
         let error = nowhere.expect_err("no folder").to_string();
         assert!(error.contains("RuntimeDirectory"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_that_another_keeps_locked_holds_up_neither_the_start_nor_the_stop() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("web.sock");
+        let (_socket, file) = listen_at(&path).expect("made");
+        let other = File::open(folder.path()).expect("readable");
+        flock(&other, FlockOperation::LockExclusive).expect("locked");
+        let error = listen_at(&folder.path().join("other.sock"));
+        let error = error.expect_err("it cannot look alone").to_string();
+        let name = folder.path().display().to_string();
+        for words in [&*name, "lslocks", "choose a path"] {
+            assert!(error.contains(words), "{error}");
+        }
+        drop(file);
+        assert!(!path.exists());
     }
 
     #[test]
