@@ -32,6 +32,11 @@ const MARKS: &[Mark] = &[
         0x1018,
         b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca",
     ),
+    (
+        "a bcachefs file system",
+        0x1018,
+        b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef",
+    ),
     ("swap space", 4086, b"SWAPSPACE2"),
     ("swap space", 65_526, b"SWAPSPACE2"),
     ("a CD image (ISO 9660)", 0x8001, b"CD001"),
