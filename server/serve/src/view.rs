@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use headlong_engine::StreamId;
+use tokio::task::JoinSet;
 
 use crate::admin::{AdminState, BoxFuture, Devices, Library, StreamName, StreamNames};
 use crate::config::Config;
@@ -51,11 +52,17 @@ struct View(Arc<MediaState>);
 impl Devices for View {
     fn snapshots(&self) -> BoxFuture<'_, Vec<DeviceSnapshot>> {
         Box::pin(async {
-            let mut snapshots = Vec::with_capacity(self.0.devices.len());
-            for device in &self.0.devices {
-                snapshots.push(device.snapshot().await);
+            // All at once: one that is busy does not make the operator wait for the others too.
+            let mut asked = JoinSet::new();
+            for (index, device) in self.0.devices.iter().cloned().enumerate() {
+                asked.spawn(async move { (index, device.snapshot().await) });
             }
+            let mut snapshots = asked.join_all().await;
+            snapshots.sort_by_key(|(index, _)| *index);
             snapshots
+                .into_iter()
+                .map(|(_, snapshot)| snapshot)
+                .collect()
         })
     }
 }

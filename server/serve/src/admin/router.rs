@@ -22,8 +22,9 @@ use crate::net::{
     ConnectionCounters, Limits, Listener, ListenerContext, NothingAtHand, Shutdown, TcpOptions,
 };
 
-/// A device's thread that does not answer for this long is stuck, and so would be the operator.
-const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A device's thread that does not answer for this long is stuck, and so would be the operator. Many
+/// who ask wait for five seconds, and are to hear it.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(3);
 const CONNECTIONS_MAX: usize = 256;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 const PLAIN: &str = "text/plain; charset=utf-8";
