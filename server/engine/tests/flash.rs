@@ -23,12 +23,7 @@ fn settings() -> EngineConfig {
 }
 
 /// A viewer reads the first megabytes of a title, chunk by chunk, and leaves.
-fn watch(
-    rig: &mut Rig,
-    viewer: u64,
-    title: headlong_engine::StreamId,
-    bytes: u64,
-) -> Vec<RequestId> {
+fn watch(rig: &mut Rig, viewer: u64, title: StreamId, bytes: u64) -> Vec<RequestId> {
     let mut replies = Vec::new();
     for chunk in 0..bytes / CHUNK {
         let request = range(viewer, title, chunk * CHUNK, CHUNK);
@@ -41,7 +36,7 @@ fn watch(
 }
 
 /// One title that was watched, and others behind it until it has left memory.
-fn watched(rig: &mut Rig) -> headlong_engine::StreamId {
+fn watched(rig: &mut Rig) -> StreamId {
     let title = rig.title(1, HOUR_BYTES, 2_000);
     watch(rig, 1, title, 8 * MIB);
     rig.run_for(Duration::from_secs(100));
@@ -58,7 +53,7 @@ fn watch_others(rig: &mut Rig, first: u64) {
     }
 }
 
-fn with_ssd() -> (Rig, headlong_engine::StreamId) {
+fn with_ssd() -> (Rig, StreamId) {
     let mut rig = Rig::new(settings());
     rig.attach_ssd(0, BLOCK, 64);
     let title = watched(&mut rig);
