@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use headlong_library::{Mount, mounts};
+use headlong_library::{Mount, read_mounts};
 use rustix::fs::{FlockOperation, flock, getxattr};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
@@ -88,10 +88,9 @@ pub(crate) fn number_mounted(point: &Path) -> Option<u64> {
 }
 
 fn mounted(point: &Path) -> Option<Mount> {
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let found = read_mounts(Path::new("/proc/self/mountinfo"));
     // The last of a place is on top.
-    let found = mounts(&table).into_iter().rev();
-    found.into_iter().find(|mount| mount.point == point)
+    found.into_iter().rfind(|mount| mount.point == point)
 }
 
 /// Takes a mount off; what is open on it stays until it is closed.

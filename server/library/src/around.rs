@@ -9,7 +9,7 @@
 //! a search or somebody else has put down stays until the next search is taken in.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use headlong_media::{FileFacts, Title, plan};
@@ -80,7 +80,11 @@ impl State {
         let plan = plan(titles, |path| {
             let file = located.get(path)?;
             Some(FileFacts {
-                device: self.maker.ground.place(file.root, file.identity.dev).device,
+                device: self
+                    .maker
+                    .ground
+                    .place(file.root, path, file.identity.dev)
+                    .device,
                 size_bytes: file.identity.size,
             })
         });
@@ -265,11 +269,8 @@ impl Reading<'_> {
         let renditions = titles.iter().flat_map(|title| &title.renditions);
         let segments = renditions.flat_map(|rendition| &rendition.segments);
         let mut located = self.locate(segments.map(|segment| &segment.path));
-        let devs: HashSet<u64> = located.values().map(|file| file.identity.dev).collect();
-        for dev in devs {
-            // Met here, where waiting for it is allowed.
-            state.maker.ground.place(root, dev);
-        }
+        // Met here, where waiting for it is allowed.
+        state.meet_devices(root, &located);
         for (path, manifest) in manifests {
             let file = Located {
                 root,

@@ -106,7 +106,10 @@ pub(crate) fn build(
     let mut facts: HashMap<&str, FileFacts> = HashMap::with_capacity(located.len());
     for (path, file) in located {
         let fact = FileFacts {
-            device: maker.ground.place(file.root, file.identity.dev).device,
+            device: maker
+                .ground
+                .place(file.root, path, file.identity.dev)
+                .device,
             size_bytes: file.identity.size,
         };
         facts.insert(path, fact);

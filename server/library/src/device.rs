@@ -7,13 +7,12 @@
 //! kernel to describe a new device holds no lock.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustix::fs::{major, minor};
 
-use crate::mounts::{dev_of, mounts};
+use crate::mounts::{Mount, innermost, read_mounts};
 use crate::options::LibraryOptions;
 use crate::root::{Root, RootError, open_roots};
 use crate::sysfs::{Disk, disk_below};
@@ -25,18 +24,24 @@ pub struct DeviceInfo {
     /// (`md0`, `dm-3`); the path of a root on it where the kernel has none (tmpfs, overlays,
     /// network).
     pub name: String,
+    /// Whether the name is the kernel's.
+    pub has_kernel_name: bool,
     /// Whether it rotates, by the kernel; `None` if it does not say.
     pub rotational: Option<bool>,
-    /// Bytes it holds, all partitions together.
+    /// Bytes it holds, all partitions together. Without a kernel name, what its file system said last
+    /// (ZFS says less when another gets more).
     pub capacity_bytes: u64,
     /// Largest request that the kernel gives it (`max_sectors_kb`); `None` if it does not say.
     pub request_bytes_max: Option<u64>,
     /// Most pieces of memory of one request (`max_segments`); `None` if the kernel does not say.
     pub request_segments_max: Option<u64>,
-    /// The file systems on it that were met so far, as files have them in `st_dev`.
+    /// The file systems on it that were met so far, as files have them in `st_dev`, or the table of
+    /// mounts has them.
     pub st_devs: Vec<u64>,
     /// The roots that lie on it; empty if only a directory mounted below a root does.
     pub roots: Vec<PathBuf>,
+    /// Where it was mounted below roots at the start, in alphabetical order.
+    pub beneath: Vec<PathBuf>,
 }
 
 impl DeviceInfo {
@@ -45,6 +50,15 @@ impl DeviceInfo {
     /// a disk.
     pub fn rotates(&self) -> bool {
         self.rotational.unwrap_or(true)
+    }
+
+    /// The paths that it is known by after the next start, when its kernel name may be another's: its
+    /// roots, or where it is mounted below roots that lie elsewhere.
+    pub fn lasting_paths(&self) -> &[PathBuf] {
+        match self.roots.is_empty() {
+            true => &self.beneath,
+            false => &self.roots,
+        }
     }
 }
 
@@ -63,9 +77,9 @@ pub struct RootsSeen {
 /// Everything that is wrong with any of the roots; a disk that fails is no error here.
 pub fn look_at_roots(roots: &[PathBuf]) -> Result<RootsSeen, Vec<RootError>> {
     let roots = open_roots(roots, LibraryOptions::default().open_timeout)?;
-    let real = |root: &Arc<Root>| Some(root.place()?.0.to_path_buf());
+    let real = |root: &Arc<Root>| Some(root.place()?.0);
     Ok(RootsSeen {
-        devices: Devices::of_roots(Path::new("/sys"), &roots).all(),
+        devices: Devices::of_roots(Kernel::default(), &roots).all(),
         real_paths: roots.iter().filter_map(real).collect(),
     })
 }
@@ -79,84 +93,139 @@ pub(crate) struct Place {
     pub(crate) start_bytes: u64,
 }
 
+/// Where the kernel tells of disks and of mounts.
+#[derive(Debug, Clone)]
+pub(crate) struct Kernel {
+    pub(crate) sys: PathBuf,
+    pub(crate) mountinfo: PathBuf,
+}
+
+impl Default for Kernel {
+    fn default() -> Self {
+        Self {
+            sys: "/sys".into(),
+            mountinfo: "/proc/self/mountinfo".into(),
+        }
+    }
+}
+
+impl Kernel {
+    fn mounts(&self) -> Vec<Mount> {
+        read_mounts(&self.mountinfo)
+    }
+}
+
 /// The devices met so far.
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
-    sys: PathBuf,
+    kernel: Kernel,
     table: RwLock<Table>,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     devices: Vec<DeviceInfo>,
-    /// By `st_dev`.
+    /// By `st_dev`, and by the number that the table of mounts has.
     places: HashMap<u64, Place>,
+    /// By root, the devices on which it or something mounted below it lay at the start.
+    of_roots: Vec<Vec<usize>>,
 }
 
 impl Devices {
     /// The devices of the roots, then those of what is mounted below them. Of a root that is not
     /// open yet, the table of mounts says where it lies.
-    pub(crate) fn of_roots(sys: &Path, roots: &[Arc<Root>]) -> Self {
+    pub(crate) fn of_roots(kernel: Kernel, roots: &[Arc<Root>]) -> Self {
         let devices = Self {
-            sys: sys.to_path_buf(),
+            kernel,
             ..Self::default()
         };
-        let mounts = mounts(&mount_table());
+        let mounts = devices.kernel.mounts();
         for root in roots {
             let place = match root.place() {
-                Some((_, dev)) => devices.place(dev, &root.path),
-                None => devices.place_without_asking(dev_of(&mounts, &root.path), &root.path),
+                Some((real, dev)) => devices.place(dev, &real, &root.path),
+                None => {
+                    let reached = root.real_path_so_far();
+                    devices.place_of_mount(innermost(&mounts, &reached), &root.path)
+                }
             };
             devices.write(|table| {
                 let roots = &mut table.devices[place.device].roots;
                 roots.push(root.path.clone());
+                table.of_roots.push(vec![place.device]);
             });
         }
-        for (root, (real, _)) in roots.iter().filter_map(|root| Some((root, root.place()?))) {
-            for mount in mounts.iter().filter(|mount| mount.is_served_below(real)) {
-                devices.place_without_asking(mount.dev, &root.path);
+        for (index, root) in roots.iter().enumerate() {
+            let real = root.real_path_so_far();
+            for mount in mounts.iter().filter(|mount| mount.is_served_below(&real)) {
+                let place = devices.place_of_mount(Some(mount), &root.path);
+                devices.write(|table| table.add_beneath(index, place.device, &mount.point));
             }
         }
         devices
     }
 
-    /// Where a file system lies, which is found out now if it is new; `beneath` is some root it
-    /// was found in.
-    pub(crate) fn place(&self, st_dev: u64, beneath: &Path) -> Place {
+    /// Where the file system of a file lies, which is found out now if it is new; `beneath` is some
+    /// root it was found in. The path of the file is real and absolute.
+    pub(crate) fn place(&self, st_dev: u64, file: &Path, beneath: &Path) -> Place {
         if let Some(place) = self.known(st_dev) {
             return place;
         }
+        let mounts = self.kernel.mounts();
+        let mount = innermost(&mounts, file).filter(|mount| mount.may_have_files_of(st_dev));
         let space_bytes = rustix::fs::statvfs(beneath)
             .map_or(0, |space| space.f_blocks.saturating_mul(space.f_frsize));
-        self.add(st_dev, beneath, space_bytes)
+        // A disk that was pulled and mounted again has another name, and the engine that it had.
+        let before = mount.and_then(|mount| self.mounted_at(&mount.point));
+        self.add(st_dev, mount, before, (beneath, space_bytes))
     }
 
-    /// The same without asking the file system, which may not answer, how large it is.
-    fn place_without_asking(&self, st_dev: u64, beneath: &Path) -> Place {
-        self.known(st_dev)
-            .unwrap_or_else(|| self.add(st_dev, beneath, 0))
+    /// Notes that a root lies on this file system from now on. If its disk is new, the engine of the
+    /// root's device reads it.
+    pub(crate) fn move_root(&self, root: usize, st_dev: u64, real: &Path) {
+        let mounts = self.kernel.mounts();
+        let mount = innermost(&mounts, real).filter(|mount| mount.may_have_files_of(st_dev));
+        let before = self.of_root(root).first().copied();
+        self.add(st_dev, mount, before, (real, 0));
     }
 
-    fn add(&self, st_dev: u64, beneath: &Path, space_bytes: u64) -> Place {
-        let (disk, start_bytes) = match disk_below(&self.sys, &mount_table(), st_dev) {
+    /// The same of a mount, without asking the file system, which may not answer, how large it is.
+    fn place_of_mount(&self, mount: Option<&Mount>, beneath: &Path) -> Place {
+        let dev = mount.map_or(0, |mount| mount.dev);
+        self.known(dev)
+            .unwrap_or_else(|| self.add(dev, mount, None, (beneath, 0)))
+    }
+
+    /// Adds a file system, on the device of this index if its disk is new.
+    fn add(
+        &self,
+        st_dev: u64,
+        mount: Option<&Mount>,
+        before: Option<usize>,
+        (beneath, space_bytes): (&Path, u64),
+    ) -> Place {
+        let (disk, start_bytes) = match disk_below(&self.kernel.sys, st_dev, mount) {
             Some((disk, start_bytes)) => (Some(disk), start_bytes),
             None => (None, 0),
         };
+        let numbers = [st_dev, mount.map_or(st_dev, |mount| mount.dev)];
         self.write(|table| {
-            // Somebody else may have met it meanwhile.
-            if let Some(place) = table.places.get(&st_dev) {
-                return *place;
-            }
-            let device = match disk {
-                Some(disk) => table.index_of(disk),
-                None => table.add_nameless(st_dev, beneath, space_bytes),
-            };
-            let place = Place {
-                device,
+            // Another file of the mount was met before, or by somebody else meanwhile.
+            let known = numbers.iter().find_map(|number| table.places.get(number));
+            let is_met = |disk: &Disk| table.position(&disk.name).is_some();
+            let before = before.filter(|_| !disk.as_ref().is_some_and(is_met));
+            let place = known.copied().unwrap_or_else(|| Place {
+                device: match (before, disk) {
+                    (Some(before), _) => before,
+                    (None, Some(disk)) => table.index_of(disk),
+                    (None, None) => table.add_nameless(st_dev, beneath, space_bytes),
+                },
                 start_bytes,
-            };
-            table.devices[device].st_devs.push(st_dev);
-            table.places.insert(st_dev, place);
+            });
+            for number in numbers {
+                if table.places.insert(number, place).is_none() {
+                    table.devices[place.device].st_devs.push(number);
+                }
+            }
             place
         })
     }
@@ -172,13 +241,22 @@ impl Devices {
         table.devices.clone()
     }
 
+    /// The device that was mounted at a point below a root at the start.
+    fn mounted_at(&self, point: &Path) -> Option<usize> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let mut devices = table.devices.iter();
+        devices.position(|device| device.beneath.iter().any(|other| other == point))
+    }
+
+    /// The devices that a search of a root comes to, as far as they were there at the start.
+    pub(crate) fn of_root(&self, root: usize) -> Vec<usize> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.of_roots.get(root).cloned().unwrap_or_default()
+    }
+
     fn write<T>(&self, f: impl FnOnce(&mut Table) -> T) -> T {
         f(&mut self.table.write().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-fn mount_table() -> String {
-    fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()
 }
 
 impl Table {
@@ -188,8 +266,10 @@ impl Table {
             return index;
         }
         let index = self.add(disk.name, disk.rotational, disk.capacity_bytes);
-        self.devices[index].request_bytes_max = disk.request_bytes_max;
-        self.devices[index].request_segments_max = disk.request_segments_max;
+        let device = &mut self.devices[index];
+        device.has_kernel_name = true;
+        device.request_bytes_max = disk.request_bytes_max;
+        device.request_segments_max = disk.request_segments_max;
         index
     }
 
@@ -202,6 +282,17 @@ impl Table {
         self.add(name, None, space_bytes)
     }
 
+    /// Notes that a device is mounted at a point below a root.
+    fn add_beneath(&mut self, root: usize, device: usize, point: &Path) {
+        let beneath = &mut self.devices[device].beneath;
+        if let Err(at) = beneath.binary_search_by(|other| other.as_path().cmp(point)) {
+            beneath.insert(at, point.to_path_buf());
+        }
+        if !self.of_roots[root].contains(&device) {
+            self.of_roots[root].push(device);
+        }
+    }
+
     fn position(&self, name: &str) -> Option<usize> {
         self.devices.iter().position(|device| device.name == name)
     }
@@ -209,12 +300,14 @@ impl Table {
     fn add(&mut self, name: String, rotational: Option<bool>, capacity_bytes: u64) -> usize {
         self.devices.push(DeviceInfo {
             name,
+            has_kernel_name: false,
             rotational,
             capacity_bytes,
             request_bytes_max: None,
             request_segments_max: None,
             st_devs: Vec::new(),
             roots: Vec::new(),
+            beneath: Vec::new(),
         });
         self.devices.len() - 1
     }
@@ -226,17 +319,28 @@ mod tests {
     use crate::library::Library;
     use crate::sysfs::tests::Sys;
     use rustix::fs::makedev;
+    use std::fs;
 
-    fn devices(sys: &Sys) -> Devices {
-        Devices::of_roots(sys.path(), &[])
+    /// Devices on a machine with this table of mounts.
+    fn devices(sys: &Sys, mountinfo: &str) -> Devices {
+        devices_of(sys, mountinfo, &[])
+    }
+
+    fn devices_of(sys: &Sys, mountinfo: &str, roots: &[Arc<Root>]) -> Devices {
+        let kernel = Kernel {
+            sys: sys.path().to_path_buf(),
+            mountinfo: sys.path().join("mountinfo"),
+        };
+        fs::write(&kernel.mountinfo, mountinfo).expect("written");
+        Devices::of_roots(kernel, roots)
     }
 
     #[test]
     fn two_partitions_of_one_disk_are_one_device() {
         let sys = Sys::new();
-        let devices = devices(&sys);
+        let devices = devices(&sys, "");
         let beneath = Path::new("/");
-        let at = |minor| devices.place(makedev(8, minor), beneath);
+        let at = |minor| devices.place(makedev(8, minor), beneath, beneath);
         let (first, second, other) = (at(17), at(18), at(1));
         assert_eq!((first.device, second.device, other.device), (0, 0, 1));
         assert_eq!(
@@ -247,23 +351,157 @@ mod tests {
         assert_eq!((all[0].name.as_str(), all[1].name.as_str()), ("sdz", "sdy"));
         assert_eq!(all[0].capacity_bytes, 512 << 20);
         assert_eq!(all[0].st_devs, [makedev(8, 17), makedev(8, 18)]);
+        assert!(all[0].has_kernel_name);
     }
 
     #[test]
     fn devices_without_a_kernel_name_have_names_of_their_own() {
         let sys = Sys::new();
-        let devices = devices(&sys);
+        let devices = devices(&sys, "");
         let beneath = Path::new("/");
-        let at = |minor| devices.place(makedev(0, minor), beneath).device;
+        let at = |minor| devices.place(makedev(0, minor), beneath, beneath).device;
         assert_eq!((at(40), at(41), at(40)), (0, 1, 0));
         let all = devices.all();
         assert_eq!(
             (all[0].name.as_str(), all[1].name.as_str()),
             ("/", "/ (0:41)")
         );
-        assert!(
-            all.iter()
-                .all(|device| device.rotates() && device.capacity_bytes > 0)
+        assert!(all.iter().all(|device| device.rotates()
+            && device.capacity_bytes > 0
+            && !device.has_kernel_name));
+    }
+
+    const ROOT: &str = "22 1 8:1 / / rw - ext4 /dev/sdy1 rw\n";
+
+    #[test]
+    fn subvolumes_of_a_btrfs_lie_on_the_disk_of_the_mount_around_them() {
+        let sys = Sys::new();
+        sys.btrfs("1b", &["sdz/sdz1"]);
+        let table = "30 22 0:27 / /srv/films rw - btrfs /dev/sdz1 rw\n";
+        let devices = devices(&sys, &format!("{ROOT}{table}"));
+        let root = Path::new("/srv");
+        let at = |minor, path: &str| devices.place(makedev(0, minor), Path::new(path), root);
+        let (first, second) = (at(31, "/srv/films/a"), at(32, "/srv/films/sub/b"));
+        assert_eq!((first, first.start_bytes), (second, 2048 * 512));
+        let names: Vec<String> = devices.all().into_iter().map(|info| info.name).collect();
+        assert_eq!(names, ["sdz"]);
+    }
+
+    #[test]
+    fn a_btrfs_of_several_disks_is_one_device_with_all_its_subvolumes() {
+        let sys = Sys::new();
+        sys.btrfs("1b", &["sdy/sdy2", "sdz/sdz1"]);
+        let table = "30 22 0:27 /a /srv/a rw - btrfs /dev/sdz1 rw\n\
+                     31 22 0:27 /b /srv/b rw - btrfs /dev/sdz1 rw\n";
+        let devices = devices(&sys, &format!("{ROOT}{table}"));
+        let at = |minor, path: &str| {
+            let path = Path::new(path);
+            devices.place(makedev(0, minor), path, path).device
+        };
+        assert_eq!((at(31, "/srv/a"), at(32, "/srv/b")), (0, 0));
+        assert_eq!(devices.all()[0].name, "/srv/a");
+    }
+
+    #[test]
+    fn equal_disks_mounted_below_one_root_are_told_apart_by_where_they_are_mounted() {
+        let sys = Sys::new();
+        let folder = tempfile::tempdir().expect("a folder");
+        let real = folder.path().canonicalize().expect("there");
+        let roots = open_roots(
+            std::slice::from_ref(&real),
+            LibraryOptions::default().open_timeout,
+        );
+        // Numbers that the folder's own disk has not.
+        sys.partition("sdz", 3, 64, makedev(250, 1));
+        sys.partition("sdz", 4, 64, makedev(250, 2));
+        sys.partition("sdy", 3, 64, makedev(250, 3));
+        let mount =
+            |line: &str, below: &str| line.replace("AT", &real.join(below).display().to_string());
+        let table = [
+            mount("31 22 250:1 / AT rw - xfs /dev/sdz3 rw\n", "d2"),
+            mount("32 22 250:3 / AT rw - xfs /dev/sdy3 rw\n", "d1"),
+            mount("33 22 250:2 / AT rw - xfs /dev/sdz4 rw\n", "d0"),
+        ];
+        let devices = devices_of(&sys, &table.concat(), &roots.expect("right"));
+        let all = devices.all();
+        let paths =
+            |below: &[&str]| -> Vec<PathBuf> { below.iter().map(|at| real.join(at)).collect() };
+        assert_eq!(all[0].lasting_paths(), std::slice::from_ref(&real));
+        assert_eq!(
+            (all[1].name.as_str(), all[1].lasting_paths()),
+            ("sdz", &paths(&["d0", "d2"])[..])
+        );
+        assert_eq!(
+            (all[2].name.as_str(), all[2].lasting_paths()),
+            ("sdy", &paths(&["d1"])[..])
+        );
+        assert_eq!(devices.of_root(0), [0, 1, 2], "a search comes to all");
+    }
+
+    #[test]
+    fn a_root_that_does_not_answer_lies_where_its_links_lead() {
+        let sys = Sys::new();
+        let folder = tempfile::tempdir().expect("a folder");
+        let real = folder.path().canonicalize().expect("there");
+        std::os::unix::fs::symlink(real.join("disk1/videos"), real.join("link")).expect("linked");
+        let point = real.join("disk1").display().to_string();
+        let table = format!(
+            "{ROOT}31 22 8:17 / {point} rw - xfs /dev/sdz1 rw\n\
+             32 22 8:2 / {point}/videos/more rw - xfs /dev/sdy2 rw\n"
+        );
+        let roots = [Arc::new(Root::late(&real.join("link")))];
+        let devices = devices_of(&sys, &table, &roots);
+        let all = devices.all();
+        assert_eq!(
+            (all[0].name.as_str(), &all[0].roots),
+            ("sdz", &vec![real.join("link")])
+        );
+        assert_eq!(
+            (all[1].name.as_str(), all.len()),
+            ("sdy", 2),
+            "what is mounted below it"
+        );
+        assert_eq!(devices.of_root(0), [0, 1]);
+    }
+
+    #[test]
+    fn a_disk_that_comes_back_under_another_name_keeps_its_engine() {
+        let sys = Sys::new();
+        let folder = tempfile::tempdir().expect("a folder");
+        let real = folder.path().canonicalize().expect("there");
+        let roots = [Arc::new(Root::late(&real))];
+        let below = real.join("d1");
+        let table = |line: &str| {
+            format!(
+                "{ROOT}31 22 {line} / {} rw - xfs /dev/x rw\n",
+                below.display()
+            )
+        };
+        let devices = devices_of(&sys, &table("0:40"), &roots);
+        fs::write(sys.path().join("mountinfo"), table("8:17")).expect("written");
+        let place = devices.place(makedev(8, 17), &below.join("a"), &real);
+        assert_eq!(
+            (place.device, place.start_bytes),
+            (1, 2048 * 512),
+            "mounted below the root"
+        );
+        devices.move_root(0, makedev(9, 9), &real);
+        assert_eq!(
+            devices.known(makedev(9, 9)).map(|place| place.device),
+            Some(0)
+        );
+        assert_eq!(devices.all().len(), 2);
+    }
+
+    #[test]
+    fn what_was_met_elsewhere_is_not_on_the_mount_around_its_name() {
+        let sys = Sys::new();
+        let devices = devices(&sys, ROOT);
+        let at = |dev| devices.place(dev, Path::new("/a"), Path::new("/")).device;
+        assert_ne!(
+            at(makedev(0, 40)),
+            at(makedev(8, 1)),
+            "no file of ext4 has such a number"
         );
     }
 
@@ -284,7 +522,11 @@ mod tests {
             fs::write(roots[root].path().join(name), playlist).expect("written");
         }
         let paths = [0, 1].map(|at| roots[at].path().to_path_buf());
-        let library = Library::open_in(sys.path(), &paths, LibraryOptions::default());
+        let kernel = Kernel {
+            sys: sys.path().to_path_buf(),
+            ..Kernel::default()
+        };
+        let library = Library::open_in(kernel, &paths, LibraryOptions::default());
         let library = library.expect("the roots are fine");
         library.rescan();
         (library, roots)

@@ -1,11 +1,11 @@
 //! The library as the rest of the server holds it: look a path up, list the titles, scan again.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::device::{DeviceInfo, Devices};
+use crate::device::{DeviceInfo, Devices, Kernel};
 use crate::entry::{FileEntry, Files};
 use crate::look::{Look, ResolveError, check_path};
 use crate::options::LibraryOptions;
@@ -31,7 +31,7 @@ impl Library {
     /// # Errors
     /// Everything that is wrong with any of the roots.
     pub fn open(roots: &[PathBuf], options: LibraryOptions) -> Result<Self, Vec<RootError>> {
-        Self::open_in(Path::new("/sys"), roots, options)
+        Self::open_in(Kernel::default(), roots, options)
     }
 
     /// Opens the roots and scans them, with the default options.
@@ -52,14 +52,14 @@ impl Library {
         Ok(library)
     }
 
-    /// As [`Library::open`], with the devices that `sys` describes.
+    /// As [`Library::open`], with the devices that the kernel describes there.
     pub(crate) fn open_in(
-        sys: &Path,
+        kernel: Kernel,
         roots: &[PathBuf],
         options: LibraryOptions,
     ) -> Result<Self, Vec<RootError>> {
         let roots = open_roots(roots, options.open_timeout)?;
-        let ground = Ground::new(Devices::of_roots(sys, &roots), roots);
+        let ground = Ground::new(Devices::of_roots(kernel, &roots), roots);
         Ok(Self {
             state: Arc::new(State::new(ground, options)),
         })
@@ -69,6 +69,12 @@ impl Library {
     /// is mounted below a root later is added at the end when a file on it is first met.
     pub fn devices(&self) -> Vec<DeviceInfo> {
         self.state.maker.ground.devices.all()
+    }
+
+    /// The devices that a search of a root comes to, as indices of [`Library::devices`]: that of the
+    /// root, and what was mounted below it at the start.
+    pub fn devices_of_root(&self, root: usize) -> Vec<usize> {
+        self.state.maker.ground.devices.of_root(root)
     }
 
     /// The roots, as they were named.

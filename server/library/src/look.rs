@@ -126,9 +126,10 @@ impl State {
             };
         }
         // Met here, where waiting for it is allowed.
-        self.maker.ground.place(root, stat.st_dev);
+        let at = real.as_deref().unwrap_or(path);
+        self.maker.ground.place(root, at, stat.st_dev);
         Look::File(Seen {
-            is_readable: self.roots()[root].is_readable(real.as_deref().unwrap_or(path)),
+            is_readable: self.roots()[root].is_readable(at),
             identity: Identity::of(stat).settling(self.options.settle_file),
             real,
             checked_ns,

@@ -1,6 +1,10 @@
 //! The kernel's table of mounts, which says where file systems lie without asking them.
 
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use rustix::fs::makedev;
 
@@ -26,10 +30,14 @@ const WITHOUT_FILMS: [&str; 18] = [
     "tracefs",
 ];
 
+/// File systems whose files have other numbers in `st_dev` than the mount has.
+const WITH_MANY_NUMBERS: [&str; 2] = ["btrfs", "overlay"];
+
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// As files on it have it in `st_dev`, but on btrfs.
+    /// As files on it have it in `st_dev`, unless their numbers differ, as those of the subvolumes
+    /// of a btrfs do.
     pub dev: u64,
     /// Where it is.
     pub point: PathBuf,
@@ -42,6 +50,11 @@ pub struct Mount {
 }
 
 impl Mount {
+    /// Whether a file on it may have this number in `st_dev`.
+    pub(crate) fn may_have_files_of(&self, st_dev: u64) -> bool {
+        self.dev == st_dev || WITH_MANY_NUMBERS.contains(&self.kind.as_str())
+    }
+
     /// Whether it is below a root and a scan of the root comes to it.
     pub(crate) fn is_served_below(&self, root: &Path) -> bool {
         let Ok(below) = self.point.strip_prefix(root) else {
@@ -54,53 +67,80 @@ impl Mount {
     }
 }
 
-/// The mounts of `/proc/self/mountinfo`, the last of each place on top.
-pub fn mounts(mountinfo: &str) -> Vec<Mount> {
-    mountinfo.lines().filter_map(mount).collect()
+/// The mounts of a table such as `/proc/self/mountinfo`, the last of each place on top; none, which
+/// is said once, if it cannot be read.
+pub fn read_mounts(table: &Path) -> Vec<Mount> {
+    static SAID: Once = Once::new();
+    let text = fs::read(table).unwrap_or_else(|error| {
+        let path = table.display();
+        SAID.call_once(|| {
+            tracing::warn!(
+                "{path}: {error}; which disks file systems without a device of their own lie on is \
+                 not known; let this process read it"
+            );
+        });
+        Vec::new()
+    });
+    mounts(&text)
 }
 
-fn mount(line: &str) -> Option<Mount> {
-    let (left, right) = line.split_once(" - ")?;
-    let mut fields = left.split(' ').skip(2);
-    let (major, minor) = fields.next()?.split_once(':')?;
+/// The mounts of the text of a table. Names are any bytes, in whatever encoding their disk has.
+pub(crate) fn mounts(table: &[u8]) -> Vec<Mount> {
+    table
+        .split(|byte| *byte == b'\n')
+        .filter_map(mount)
+        .collect()
+}
+
+fn mount(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|byte| *byte == b' ').skip(2);
+    let (major, minor) = std::str::from_utf8(fields.next()?).ok()?.split_once(':')?;
     let (point, options) = (fields.nth(1)?, fields.next()?);
-    let mut right = right.split(' ');
-    let (kind, source) = (right.next()?, right.next()?);
+    // How many come before the dash is not fixed.
+    let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
+    let (kind, source) = (fields.next()?, fields.next()?);
+    let text = |field| String::from_utf8_lossy(field).into_owned();
     Some(Mount {
         dev: makedev(major.parse().ok()?, minor.parse().ok()?),
-        point: unescaped(point).into(),
-        options: options.to_owned(),
-        source: unescaped(source).into(),
-        kind: kind.to_owned(),
+        point: unescaped(point),
+        options: text(options),
+        source: unescaped(source),
+        kind: text(kind),
     })
 }
 
-/// Spaces and the like are written in octal.
-fn unescaped(text: &str) -> String {
-    let codes = [
-        ("\\040", " "),
-        ("\\011", "\t"),
-        ("\\012", "\n"),
-        ("\\134", "\\"),
-    ];
-    codes.iter().fold(text.to_owned(), |text, (code, plain)| {
-        text.replace(code, plain)
-    })
+/// Spaces and the like are written in octal, `\040`.
+fn unescaped(mut field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    while let Some((first, rest)) = field.split_first() {
+        let code = rest.get(..3).filter(|_| *first == b'\\');
+        let code = code.and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                field = &rest[3..];
+            }
+            None => {
+                bytes.push(*first);
+                field = rest;
+            }
+        }
+    }
+    OsString::from_vec(bytes).into()
 }
 
-/// The file system that a path lies on by its name, links not followed; 0 if none is told.
-pub(crate) fn dev_of(mounts: &[Mount], path: &Path) -> u64 {
+/// The mount that a path lies on by its name, links not followed.
+pub(crate) fn innermost<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let around = mounts.iter().filter(|mount| path.starts_with(&mount.point));
-    let innermost = around.max_by_key(|mount| mount.point.as_os_str().len());
-    innermost.map_or(0, |mount| mount.dev)
+    around.max_by_key(|mount| mount.point.as_os_str().len())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TABLE: &str = "\
+    const TABLE: &[u8] = b"\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 23 22 0:5 / /proc rw - proc proc rw
 24 22 8:17 / /srv/my\\040films rw shared:2 master:3 - xfs /dev/sdb1 rw
@@ -111,10 +151,10 @@ mod tests {
     #[test]
     fn a_path_lies_on_the_innermost_mount_around_it() {
         let mounts = mounts(TABLE);
-        let dev = |path: &str| dev_of(&mounts, Path::new(path));
-        assert_eq!(dev("/home"), makedev(8, 1));
-        assert_eq!(dev("/srv/my films"), makedev(8, 17));
-        assert_eq!(dev("/srv/my films/far/a"), makedev(0, 44));
+        let dev = |path: &str| Some(innermost(&mounts, Path::new(path))?.dev);
+        assert_eq!(dev("/home"), Some(makedev(8, 1)));
+        assert_eq!(dev("/srv/my films"), Some(makedev(8, 17)));
+        assert_eq!(dev("/srv/my films/far/a"), Some(makedev(0, 44)));
     }
 
     #[test]
@@ -123,6 +163,19 @@ mod tests {
         let mount = &mounts[2];
         let found = (mount.options.as_str(), mount.source.as_path());
         assert_eq!(found, ("rw", Path::new("/dev/sdb1")));
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_hides_no_other_mount() {
+        let table = b"22 1 8:1 / /old\\134\\040\xff\xfe rw - ext4 /dev/sda1 rw\n\
+                      23 1 8:17 / /srv rw - xfs /dev/sdb1 rw\n";
+        let points = mounts(table)
+            .into_iter()
+            .map(|mount| mount.point.into_os_string().into_vec());
+        assert_eq!(
+            points.collect::<Vec<_>>(),
+            [&b"/old\\ \xff\xfe"[..], b"/srv"]
+        );
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Where files lie on their disks, for whoever wants to look at a layout and not to serve it.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 use headlong_engine::Extent;
 use rustix::fs::fstat;
 
-use crate::device::{DeviceInfo, Devices};
+use crate::device::{DeviceInfo, Devices, Kernel, Place};
 use crate::raw;
 
 /// Where one file lies.
@@ -31,7 +32,7 @@ impl Places {
     /// For files below `directory`; a device that the kernel has no name for is called after it.
     pub fn beneath(directory: &Path) -> Self {
         Self {
-            devices: Devices::of_roots(Path::new("/sys"), &[]),
+            devices: Devices::of_roots(Kernel::default(), &[]),
             beneath: directory.to_path_buf(),
         }
     }
@@ -43,7 +44,7 @@ impl Places {
     pub fn of(&self, file: &File) -> io::Result<FilePlace> {
         let stat = fstat(file)?;
         let size = u64::try_from(stat.st_size).unwrap_or(0);
-        let place = self.devices.place(stat.st_dev, &self.beneath);
+        let place = self.place(file, stat.st_dev);
         let mut extents = raw::extents(file, size, raw::FLAG_SYNC)?;
         for extent in &mut extents {
             extent.physical = extent.physical.saturating_add(place.start_bytes);
@@ -57,7 +58,7 @@ impl Places {
     /// Where an open file begins, if it has been written out; nothing is written out for it.
     pub fn start_of(&self, file: &File) -> Option<u64> {
         let stat = fstat(file).ok()?;
-        let place = self.devices.place(stat.st_dev, &self.beneath);
+        let place = self.place(file, stat.st_dev);
         let extents = raw::extents(file, 1, 0).ok()?;
         let first = extents.first().filter(|extent| extent.offset == 0)?;
         Some(first.physical.saturating_add(place.start_bytes))
@@ -69,7 +70,16 @@ impl Places {
     /// If the kernel cannot be asked.
     pub fn device_of(&self, file: &File) -> io::Result<usize> {
         let st_dev = fstat(file)?.st_dev;
-        Ok(self.devices.place(st_dev, &self.beneath).device)
+        Ok(self.place(file, st_dev).device)
+    }
+
+    fn place(&self, file: &File, st_dev: u64) -> Place {
+        self.devices.known(st_dev).unwrap_or_else(|| {
+            // Asks no disk.
+            let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+            let path = path.as_deref().unwrap_or(&self.beneath);
+            self.devices.place(st_dev, path, &self.beneath)
+        })
     }
 
     /// The devices met so far.
@@ -86,7 +96,7 @@ mod tests {
     fn extents_of_a_file_cover_it_or_nothing_is_said() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a");
-        std::fs::write(&path, vec![7; 100_000]).expect("written");
+        fs::write(&path, vec![7; 100_000]).expect("written");
         let places = Places::beneath(folder.path());
         let file = File::open(&path).expect("there");
         let place = places.of(&file).expect("asked");

@@ -7,15 +7,19 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Access, AtFlags, Mode, OFlags, ResolveFlags, Stat, accessat};
+use rustix::fs::{
+    Access, AtFlags, Mode, OFlags, ResolveFlags, Stat, StatxAttributes, StatxFlags, accessat, statx,
+};
 use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::identity::Identity;
+use crate::links::follow_links;
 
 /// Why a directory cannot be served.
 #[derive(Debug, Error)]
@@ -92,7 +96,11 @@ pub(crate) struct Root {
     /// As given, for people.
     pub(crate) path: PathBuf,
     /// Empty as long as its disk has not answered.
-    opened: OnceLock<Opened>,
+    opened: RwLock<Option<Arc<Opened>>>,
+    /// The path without the links met so far.
+    reached: Mutex<PathBuf>,
+    /// Whether it was not open yet when it was looked for which disk it lies on.
+    is_late: AtomicBool,
 }
 
 /// A root, held open.
@@ -101,6 +109,8 @@ struct Opened {
     canonical: PathBuf,
     fd: OwnedFd,
     identity: (u64, u64),
+    /// Whether something is mounted just there, if the kernel says that (Linux 5.8).
+    is_mount: bool,
 }
 
 /// What a look-up by path can come to, beside a file.
@@ -130,6 +140,7 @@ pub(crate) fn open_roots(
     for (root, opened) in opening {
         let left = deadline.saturating_duration_since(Instant::now());
         let ill = |reason: &str| {
+            root.is_late.store(true, Ordering::Relaxed);
             let root = root.path.display();
             tracing::error!(%root, reason, "a root is not there yet; it is served when it is");
         };
@@ -159,15 +170,13 @@ pub(crate) fn open_roots(
 
 /// Opens a root on a thread of its own, which may hang for ever.
 fn open_aside(path: &Path) -> (Arc<Root>, Receiver<Result<(), RootError>>) {
-    let root = Arc::new(Root {
-        path: path.to_path_buf(),
-        opened: OnceLock::new(),
-    });
+    let root = Arc::new(Root::new(path));
     let (say, opened) = sync_channel(1);
     let on_thread = Arc::clone(&root);
     let open = move || {
+        on_thread.follow_links();
         // Nobody may listen any more.
-        let _ = say.send(on_thread.open());
+        let _ = say.send(on_thread.open().map(drop));
     };
     let thread = std::thread::Builder::new().name("open-root".to_owned());
     if thread.spawn(open.clone()).is_err() {
@@ -200,23 +209,96 @@ impl RootError {
 }
 
 impl Root {
-    /// Opens it, unless it is open.
-    fn open(&self) -> Result<(), RootError> {
-        if self.opened.get().is_none() {
-            // Two threads may get here; either's is good.
-            let _ = self.opened.set(Opened::new(&self.path)?);
+    fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            opened: RwLock::default(),
+            reached: Mutex::new(path.to_path_buf()),
+            is_late: AtomicBool::new(false),
         }
-        Ok(())
+    }
+
+    /// One whose disk has not answered.
+    #[cfg(test)]
+    pub(crate) fn late(path: &Path) -> Self {
+        let root = Self::new(path);
+        root.follow_links();
+        root.is_late.store(true, Ordering::Relaxed);
+        root
+    }
+
+    fn follow_links(&self) {
+        follow_links(&self.path, &mut |reached| *self.lock_reached() = reached);
+    }
+
+    fn lock_reached(&self) -> std::sync::MutexGuard<'_, PathBuf> {
+        // Every change under the lock is one assignment.
+        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its real path or, while it is not open, as much of that as is known.
+    pub(crate) fn real_path_so_far(&self) -> PathBuf {
+        match self.place() {
+            Some((real, _)) => real,
+            None => self.lock_reached().clone(),
+        }
+    }
+
+    /// Whether it is open now and was not when the devices were looked for. Says so once.
+    pub(crate) fn is_late_and_open(&self) -> bool {
+        self.is_late.load(Ordering::Relaxed)
+            && self.open().is_ok()
+            && self.is_late.swap(false, Ordering::Relaxed)
+    }
+
+    /// Opens it, unless it is open.
+    fn open(&self) -> Result<Arc<Opened>, RootError> {
+        if let Some(opened) = self.held() {
+            return Ok(opened);
+        }
+        let opened = Arc::new(Opened::new(&self.path)?);
+        // Two threads may get here; either's is good.
+        let mut held = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(held.get_or_insert(opened)))
     }
 
     /// Opens it if need be.
-    fn opened(&self) -> rustix::io::Result<&Opened> {
-        self.open().map_err(|_| Errno::IO)?;
-        self.opened.get().ok_or(Errno::IO)
+    fn opened(&self) -> rustix::io::Result<Arc<Opened>> {
+        self.open().map_err(|_| Errno::IO)
     }
 
-    fn overlap(&self, other: &Self) -> Option<RootError> {
-        let (ours, theirs) = (self.opened.get()?, other.opened.get()?);
+    fn held(&self) -> Option<Arc<Opened>> {
+        let held = self.opened.read().unwrap_or_else(PoisonError::into_inner);
+        held.clone()
+    }
+
+    /// Opens what is at its path now, if that is another folder than the one that is open: its disk
+    /// was mounted again, or another folder took the place. `first` hears of the real path and the
+    /// `st_dev` before a file there can be found. Whether it was so. May block.
+    pub(crate) fn reopen(&self, first: impl FnOnce(&Path, u64)) -> bool {
+        let Some(held) = self.held() else {
+            return false;
+        };
+        let is_other = |now: Stat| (now.st_dev, now.st_ino) != held.identity;
+        if !rustix::fs::stat(&self.path).is_ok_and(is_other) {
+            return false;
+        }
+        let Ok(new) = Opened::new(&self.path) else {
+            return false;
+        };
+        // The folder below a mount that is gone, and may come back.
+        if held.is_mount && !new.is_mount && held.canonical == new.canonical {
+            return false;
+        }
+        first(&new.canonical, new.identity.0);
+        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        *opened = Some(Arc::new(new));
+        true
+    }
+
+    /// What is wrong with having both, as far as both are open.
+    pub(crate) fn overlap(&self, other: &Self) -> Option<RootError> {
+        let (ours, theirs) = (self.held()?, other.held()?);
         let (path, earlier) = (self.path.clone(), other.path.clone());
         if ours.identity == theirs.identity {
             return Some(RootError::Duplicate {
@@ -238,9 +320,9 @@ impl Root {
     }
 
     /// Its real path and its `st_dev`, if it was opened.
-    pub(crate) fn place(&self) -> Option<(&Path, u64)> {
-        let opened = self.opened.get()?;
-        Some((&opened.canonical, opened.identity.0))
+    pub(crate) fn place(&self) -> Option<(PathBuf, u64)> {
+        let opened = self.held()?;
+        Some((opened.canonical.clone(), opened.identity.0))
     }
 
     fn openat2(&self, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
@@ -288,7 +370,8 @@ impl Root {
 
     /// Where a path that goes through links ends, if that is inside this root.
     pub(crate) fn real_path(&self, path: &str) -> Option<String> {
-        let canonical = &self.opened().ok()?.canonical;
+        let opened = self.opened().ok()?;
+        let canonical = &opened.canonical;
         let real = canonical.join(path).canonicalize().ok()?;
         let inside = real.strip_prefix(canonical).ok()?;
         inside
@@ -313,10 +396,13 @@ impl Opened {
         let open = rustix::fs::open(&canonical, flags, Mode::empty());
         let fd = open.map_err(|errno| wrong(errno.into()))?;
         let stat = rustix::fs::fstat(&fd).map_err(|errno| wrong(errno.into()))?;
+        let told = statx(&fd, "", AtFlags::EMPTY_PATH, StatxFlags::empty());
         let opened = Self {
             identity: (stat.st_dev, stat.st_ino),
             canonical,
             fd,
+            is_mount: told
+                .is_ok_and(|told| told.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
         };
         match opened.openat2(".", OFlags::PATH) {
             Ok(_) => Ok(opened),

@@ -82,6 +82,7 @@ impl State {
         last: &mut LastWalk,
         rest: &mut dyn FnMut(Duration),
     ) -> Walked {
+        self.revisit(root);
         let (began, began_ns) = (Instant::now(), self.now_ns());
         let is_due = last
             .whole_at
@@ -118,7 +119,7 @@ impl State {
     fn show(&self, root: usize, scan: &RootScan, began_ns: u64) {
         let mut found = Found::default();
         found.so_far(root, scan, began_ns);
-        self.meet_devices(root, &found);
+        self.meet_devices(root, &found.located);
         let mut all_found = lock(&self.found);
         let of = Moment {
             root,
@@ -132,11 +133,13 @@ impl State {
     }
 
     /// Whoever asks for a file on a file system that was met does not wait for its disk.
-    fn meet_devices(&self, root: usize, found: &Found) {
-        let files = found.located.values();
-        let devs: HashSet<u64> = files.map(|file| file.identity.dev).collect();
-        for dev in devs {
-            self.maker.ground.place(root, dev);
+    pub(crate) fn meet_devices(&self, root: usize, located: &HashMap<Arc<str>, Located>) {
+        let files = located.iter();
+        let devs: HashMap<u64, &str> = files
+            .map(|(path, file)| (file.identity.dev, &**path))
+            .collect();
+        for (dev, path) in devs {
+            self.maker.ground.place(root, path, dev);
         }
     }
 
@@ -166,7 +169,7 @@ impl State {
         found.locate(self.unseen(root, &scan.unseen));
         found.add(root, scan, began_ns);
         found.locate(self.unlisted(root, &last.listings, began_ns));
-        self.meet_devices(root, &found);
+        self.meet_devices(root, &found.located);
         let mut all_found = lock(&self.found);
         all_found[root].is_taken_in = true;
         let of = Moment {

@@ -229,7 +229,11 @@ impl State {
         checked_ns: u64,
     ) {
         let ground = &self.maker.ground;
-        let device_of = |part: &PartFile| ground.place(part.root, part.identity.dev).device;
+        let device_of = |part: &PartFile| {
+            ground
+                .place(part.root, &part.path, part.identity.dev)
+                .device
+        };
         while let Some(first) = parts.first() {
             let device = device_of(first);
             let (here, elsewhere) = parts.into_iter().partition(|p| device_of(p) == device);

@@ -40,9 +40,13 @@ impl Ground {
         }
     }
 
-    /// Where a file system below a root lies. May block if it is met for the first time.
-    pub(crate) fn place(&self, root: usize, st_dev: u64) -> Place {
-        self.devices.place(st_dev, &self.roots[root].path)
+    /// Where the file system of a file in a root lies. May block if it is met for the first time.
+    pub(crate) fn place(&self, root: usize, path: &str, st_dev: u64) -> Place {
+        self.devices.known(st_dev).unwrap_or_else(|| {
+            let root = &self.roots[root];
+            let file = root.real_path_so_far().join(path);
+            self.devices.place(st_dev, &file, &root.path)
+        })
     }
 }
 

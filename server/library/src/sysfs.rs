@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
 
-use crate::mounts::mounts;
+use crate::mounts::Mount;
 
 /// Most layers followed; volumes on encryption on a RAID on partitions are five.
 const LAYERS_MAX: usize = 16;
@@ -26,17 +26,19 @@ pub(crate) struct Disk {
 }
 
 /// The disk below the file system with this `st_dev`, and the byte of the disk at which the file
-/// system begins. A file system without a device of its own (btrfs) is looked up in the table of
-/// mounts; `None` if it is not there either (tmpfs, overlays, network).
+/// system begins. Of a file system whose files have a number that is no device's (btrfs), the mount
+/// says what it is made of; `None` if it does not either (tmpfs, overlays, network), or that is
+/// several disks.
 ///
 /// Where in its slave a mapping begins is known to the device mapper alone; such a file system is
 /// said to begin where the slave does, which is right to within a few megabytes for encryption.
-pub(crate) fn disk_below(sys: &Path, mountinfo: &str, st_dev: u64) -> Option<(Disk, u64)> {
-    let directory = block_directory(sys, st_dev).or_else(|| {
-        let source = mount_source(mountinfo, st_dev)?;
-        block_directory(sys, rustix::fs::stat(source).ok()?.st_rdev)
-    })?;
-    let (directory, start_bytes) = follow(&directory, LAYERS_MAX);
+pub(crate) fn disk_below(sys: &Path, st_dev: u64, mount: Option<&Mount>) -> Option<(Disk, u64)> {
+    let parts = match block_directory(sys, st_dev) {
+        Some(directory) => vec![directory],
+        None => members(sys, mount?),
+    };
+    let below = parts.iter().map(|part| follow(part, LAYERS_MAX));
+    let (directory, start_bytes) = only_disk(&below.collect::<Vec<_>>())?;
     let disk = Disk {
         name: directory.file_name()?.to_str()?.to_string(),
         rotational: number(&directory.join("queue/rotational")).map(|flag| flag != 0),
@@ -63,18 +65,18 @@ fn follow(device: &Path, layers_max: usize) -> (PathBuf, u64) {
         let within_bytes = sectors(&device.join("start"));
         return (below, start_bytes.saturating_add(within_bytes));
     }
-    let slaves = fs::read_dir(device.join("slaves")).into_iter().flatten();
-    let slaves = slaves.filter_map(|slave| slave.ok()?.path().canonicalize().ok());
+    let slaves = entries(&device.join("slaves")).filter_map(|slave| slave.canonicalize().ok());
     let below: Vec<_> = slaves.map(|slave| follow(&slave, layers_max)).collect();
-    match below.first() {
-        // Several parts of one disk: the least is where it can begin at all.
-        Some((disk, _)) if below.iter().all(|(other, _)| other == disk) => {
-            let start_bytes = below.iter().map(|(_, start_bytes)| *start_bytes).min();
-            (disk.clone(), start_bytes.unwrap_or(0))
-        }
-        // Nothing below it, or several disks, each of which has a part of every position.
-        _ => itself(),
-    }
+    // Nothing below it, or several disks, each of which has a part of every position.
+    only_disk(&below).unwrap_or_else(itself)
+}
+
+/// The disk of which all parts are, and the least of their starts, where it can begin at all.
+fn only_disk(parts: &[(PathBuf, u64)]) -> Option<(PathBuf, u64)> {
+    let (disk, _) = parts.first()?;
+    let start_bytes = parts.iter().map(|(_, start_bytes)| *start_bytes).min()?;
+    let is_one = parts.iter().all(|(other, _)| other == disk);
+    is_one.then(|| (disk.clone(), start_bytes))
 }
 
 fn block_directory(sys: &Path, dev: u64) -> Option<PathBuf> {
@@ -82,13 +84,43 @@ fn block_directory(sys: &Path, dev: u64) -> Option<PathBuf> {
     link.canonicalize().ok()
 }
 
-/// The device named as the source of the mount with this `st_dev`.
-fn mount_source(mountinfo: &str, st_dev: u64) -> Option<PathBuf> {
-    let mut mounts = mounts(mountinfo).into_iter();
-    mounts.find_map(|mount| {
-        let is_it = mount.dev == st_dev && mount.source.starts_with("/dev");
-        is_it.then_some(mount.source)
-    })
+/// The devices that a mounted file system is made of: the one named as its source and, of btrfs,
+/// those beside it.
+fn members(sys: &Path, mount: &Mount) -> Vec<PathBuf> {
+    let Some(source) = source_directory(sys, &mount.source) else {
+        return Vec::new();
+    };
+    let name = source.file_name().unwrap_or_default();
+    let is_with_it = |folder: &PathBuf| folder.join(name).exists();
+    let folders = entries(&sys.join("fs/btrfs")).map(|system| system.join("devices"));
+    match folders.filter(|_| mount.kind == "btrfs").find(is_with_it) {
+        Some(folder) => entries(&folder)
+            .filter_map(|link| link.canonicalize().ok())
+            .collect(),
+        None => vec![source],
+    }
+}
+
+/// The directory of the block device that is the source of a mount. Its name is asked first: a
+/// service sees no devices in `/dev`.
+fn source_directory(sys: &Path, source: &Path) -> Option<PathBuf> {
+    let name = source.strip_prefix("/dev").ok()?.to_str()?;
+    let blocks = sys.join("class/block");
+    let by_name = match name.strip_prefix("mapper/") {
+        Some(mapping) => entries(&blocks).find(|block| {
+            let named = fs::read_to_string(block.join("dm/name"));
+            named.is_ok_and(|named| named.trim_end() == mapping)
+        }),
+        // As the kernel writes a slash in a name.
+        None => Some(blocks.join(name.replace('/', "!"))),
+    };
+    let by_name = by_name.and_then(|link| link.canonicalize().ok());
+    by_name.or_else(|| block_directory(sys, rustix::fs::stat(source).ok()?.st_rdev))
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries.filter_map(|entry| Some(entry.ok()?.path()))
 }
 
 fn number(path: &Path) -> Option<u64> {
@@ -103,6 +135,7 @@ fn sectors(path: &Path) -> u64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::mounts::mounts;
     use rustix::fs::makedev;
     use std::os::unix::fs::symlink;
 
@@ -112,7 +145,9 @@ pub(crate) mod tests {
     impl Sys {
         pub(crate) fn new() -> Self {
             let sys = Self(tempfile::tempdir().expect("temporary directory"));
-            fs::create_dir_all(sys.path().join("dev/block")).expect("links");
+            for links in ["dev/block", "class/block"] {
+                fs::create_dir_all(sys.path().join(links)).expect("links");
+            }
             for (index, disk) in ["sdy", "sdz"].into_iter().enumerate() {
                 sys.block(disk, 1 << 20, makedev(8, 16 * index as u32), &[]);
                 fs::write(sys.at(disk).join("queue/rotational"), "1\n").expect("rotational");
@@ -134,7 +169,20 @@ pub(crate) mod tests {
 
         fn link(&self, dev: u64, device: &str) {
             let link = format!("dev/block/{}:{}", major(dev), minor(dev));
-            symlink(self.at(device), self.path().join(link)).expect("link");
+            let last = device.rsplit('/').next().expect("a name");
+            for link in [link, format!("class/block/{last}")] {
+                symlink(self.at(device), self.path().join(link)).expect("link");
+            }
+        }
+
+        /// A btrfs of these parts.
+        pub(crate) fn btrfs(&self, id: &str, parts: &[&str]) {
+            let devices = self.path().join("fs/btrfs").join(id).join("devices");
+            fs::create_dir_all(&devices).expect("a folder");
+            for part in parts {
+                let last = part.rsplit('/').next().expect("a name");
+                symlink(self.at(part), devices.join(last)).expect("link");
+            }
         }
 
         fn block(&self, name: &str, sectors: u64, dev: u64, slaves: &[&str]) {
@@ -160,7 +208,14 @@ pub(crate) mod tests {
         }
 
         fn below(&self, dev: u64) -> Option<(String, u64)> {
-            let (disk, start_bytes) = disk_below(self.path(), "", dev)?;
+            let (disk, start_bytes) = disk_below(self.path(), dev, None)?;
+            Some((disk.name, start_bytes))
+        }
+
+        /// What is below a file whose number is no device's, by a line of the table of mounts.
+        fn below_mount(&self, line: &str) -> Option<(String, u64)> {
+            let mount = mounts(line.as_bytes()).pop().expect("a mount");
+            let (disk, start_bytes) = disk_below(self.path(), makedev(0, 31), Some(&mount))?;
             Some((disk.name, start_bytes))
         }
     }
@@ -173,7 +228,7 @@ pub(crate) mod tests {
     fn a_partition_is_a_place_on_its_whole_disk() {
         let sys = Sys::new();
         let (disk, start_bytes) =
-            disk_below(sys.path(), "", makedev(8, 18)).expect("a block device");
+            disk_below(sys.path(), makedev(8, 18), None).expect("a block device");
         let sdz = Disk {
             name: "sdz".to_string(),
             rotational: Some(true),
@@ -219,17 +274,40 @@ pub(crate) mod tests {
     #[test]
     fn a_file_system_without_a_device_has_no_disk() {
         let sys = Sys::new();
-        let mountinfo = "29 1 0:26 / /tmp rw - tmpfs tmpfs rw\n";
-        assert_eq!(disk_below(sys.path(), mountinfo, makedev(0, 26)), None);
+        let tmpfs = "29 1 0:26 / /tmp rw - tmpfs tmpfs rw";
+        assert_eq!(sys.below_mount(tmpfs), None);
+        assert_eq!(sys.below(makedev(0, 26)), None);
     }
 
     #[test]
-    fn the_table_of_mounts_names_the_source() {
-        let mountinfo = "30 1 0:27 / /data rw,relatime shared:1 - btrfs /dev/sdz1 rw\n";
-        assert_eq!(
-            mount_source(mountinfo, makedev(0, 27)),
-            Some("/dev/sdz1".into())
-        );
-        assert_eq!(mount_source(mountinfo, makedev(0, 28)), None);
+    fn a_btrfs_lies_on_its_member_whatever_numbers_its_files_have() {
+        let sys = Sys::new();
+        let line = "30 1 0:27 / /data rw,relatime shared:1 - btrfs /dev/sdz1 rw";
+        sys.btrfs("1b", &["sdy/sdy1"]);
+        assert_eq!(sys.below_mount(line), place("sdz", 2048), "none is told");
+        sys.btrfs("2b", &["sdz/sdz1"]);
+        assert_eq!(sys.below_mount(line), place("sdz", 2048));
+    }
+
+    #[test]
+    fn a_btrfs_of_several_disks_is_on_none_of_them() {
+        let sys = Sys::new();
+        sys.btrfs("1b", &["sdy/sdy1", "sdz/sdz1"]);
+        let line = "30 1 0:27 / /data rw - btrfs /dev/sdz1 rw";
+        assert_eq!(sys.below_mount(line), None);
+        sys.btrfs("2b", &["sdz/sdz2", "sdz"]);
+        let line = "30 1 0:27 / /data rw - btrfs /dev/sdz2 rw";
+        assert_eq!(sys.below_mount(line), place("sdz", 0), "two parts of one");
+    }
+
+    #[test]
+    fn a_mapping_is_found_by_its_name() {
+        let sys = Sys::new();
+        sys.block("dm-0", 1024, makedev(253, 0), &["sdz/sdz2"]);
+        fs::create_dir(sys.at("dm-0").join("dm")).expect("a folder");
+        fs::write(sys.at("dm-0").join("dm/name"), "films-1\n").expect("written");
+        let line = |name: &str| format!("30 1 0:27 / /data rw - btrfs /dev/mapper/{name} rw");
+        assert_eq!(sys.below_mount(&line("films-1")), place("sdz", 4096));
+        assert_eq!(sys.below_mount(&line("films-2")), None);
     }
 }

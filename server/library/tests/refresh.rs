@@ -57,6 +57,30 @@ fn what_came_and_went_is_found_and_the_files_beside_it_keep_their_ids() {
 }
 
 #[test]
+fn a_folder_that_takes_the_place_of_a_root_is_served_with_the_next_scan() {
+    let tree = Tree::new();
+    tree.write("root/old.mp4", "o").write("root/same.mp4", "o");
+    tree.write("next/new.mp4", "n")
+        .write("next/same.mp4", "new");
+    let library = believing(&[tree.at("root")]);
+    let before = resolve(&library, "same.mp4");
+    fs::rename(tree.at("root"), tree.at("away")).expect("renamed");
+    assert_eq!(
+        library.refresh(),
+        Changes::default(),
+        "nothing took its place yet"
+    );
+    fs::rename(tree.at("next"), tree.at("root")).expect("renamed");
+    let changes = library.scan_root(0);
+    assert_eq!((changes.added, changes.removed, changes.changed), (1, 1, 1));
+    assert_eq!(resolve(&library, "new.mp4").size, 1);
+    assert_eq!(resolve(&library, "same.mp4").size, 3);
+    assert!(library.resolve("old.mp4").is_err());
+    let open = before.stream.open(0);
+    assert!(open.is_err_and(|error| headlong_library::is_changed(&error)));
+}
+
+#[test]
 fn a_folder_that_goes_takes_all_below_it_along() {
     let tree = Tree::new();
     tree.write("a/x.mp4", "x").write("a/b/c/y.mp4", "y");

@@ -14,18 +14,20 @@ use crate::state_folder::{StateFolder, Who};
 
 /// The lasting names of disks, by which parts of the flash tier are theirs.
 pub(crate) fn owners(devices: &[DeviceInfo]) -> Vec<u64> {
-    let names = devices.iter().map(|info| lasting_name(&info.roots));
+    let names = devices
+        .iter()
+        .map(|info| lasting_name(info.lasting_paths()));
     names.collect()
 }
 
 /// A disk's name that lasts: a kernel name may be another's after the next start of the machine.
-fn lasting_name(roots: &[PathBuf]) -> u64 {
-    let mut roots: Vec<_> = roots
+fn lasting_name(paths: &[PathBuf]) -> u64 {
+    let mut paths: Vec<_> = paths
         .iter()
-        .map(|root| root.as_os_str().as_bytes())
+        .map(|path| path.as_os_str().as_bytes())
         .collect();
-    roots.sort_unstable();
-    xxhash_rust::xxh3::xxh3_64(&roots.join(&0))
+    paths.sort_unstable();
+    xxhash_rust::xxh3::xxh3_64(&paths.join(&0))
 }
 
 /// Starts the thread of every device, with the settings of [`engines`] in the same order. Each keeps
@@ -60,12 +62,7 @@ pub fn start(
             order = engine.order.name(),
             "starting a device"
         );
-        let who = Who {
-            name: &name,
-            roots: &info.roots,
-            capacity_bytes: info.capacity_bytes,
-        };
-        let learned = folder.read(who, &engine, config.time_scale());
+        let learned = folder.read(Who::of(&info), &engine, config.time_scale());
         if let Some(told) = &learned {
             tracing::info!(
                 device = %name,
@@ -123,4 +120,32 @@ pub fn engines(config: &Config, devices: &[DeviceInfo]) -> Result<Vec<EngineConf
 pub fn names(devices: &[DeviceInfo]) -> Vec<(String, bool)> {
     let name = |device: &DeviceInfo| (device.name.clone(), device.rotates());
     devices.iter().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_that_are_mounted_below_one_root_own_different_parts_of_the_tier() {
+        let info = |roots: &[&str], beneath: &[&str]| DeviceInfo {
+            name: String::new(),
+            has_kernel_name: true,
+            rotational: None,
+            capacity_bytes: 1 << 40,
+            request_bytes_max: None,
+            request_segments_max: None,
+            st_devs: Vec::new(),
+            roots: roots.iter().map(PathBuf::from).collect(),
+            beneath: beneath.iter().map(PathBuf::from).collect(),
+        };
+        let [first, second] = ["/srv/d1", "/srv/d2"].map(|at| info(&[], &[at]));
+        let owners = owners(&[first, second, info(&["/srv"], &["/srv/d3"])]);
+        assert_ne!(owners[0], owners[1]);
+        assert_eq!(
+            owners[2],
+            lasting_name(&["/srv".into()]),
+            "as it always was"
+        );
+    }
 }

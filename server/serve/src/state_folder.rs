@@ -5,9 +5,10 @@
 //! same device. What cannot be read is said once and forgotten; a wrong start costs some minutes,
 //! not a viewer.
 //!
-//! Invariants: without a folder nothing is read or written; a device is known by its roots and its
-//! capacity, because kernel names change from one boot to the next; what is read is bounded in
-//! length, and the shard bounds what it says.
+//! Invariants: without a folder nothing is read or written; a device is known by its roots, or
+//! by where it is mounted below one, and its capacity, because kernel names change from one boot to
+//! the next; without a kernel name, by those paths alone; what is read is bounded in length, and the
+//! shard bounds what it says.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use headlong_engine::{Control, EngineConfig};
+use headlong_library::DeviceInfo;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 
@@ -45,8 +47,22 @@ struct Remembered {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Who<'a> {
     pub(crate) name: &'a str,
-    pub(crate) roots: &'a [PathBuf],
+    pub(crate) paths: &'a [PathBuf],
     pub(crate) capacity_bytes: u64,
+}
+
+impl<'a> Who<'a> {
+    pub(crate) fn of(info: &'a DeviceInfo) -> Self {
+        Self {
+            name: &info.name,
+            paths: info.lasting_paths(),
+            // What a file system says may change with every write (ZFS).
+            capacity_bytes: match info.has_kernel_name {
+                true => info.capacity_bytes,
+                false => 0,
+            },
+        }
+    }
 }
 
 /// The folder, and whose turn it is to write the file of each device.
@@ -114,7 +130,7 @@ impl StateFolder {
         let found = Remembered {
             version: VERSION,
             written_unix_ms: now_unix_ms(),
-            roots: who.roots.to_vec(),
+            roots: who.paths.to_vec(),
             capacity_bytes: who.capacity_bytes,
             policy: engine.sizing.policy.name().to_owned(),
             reference_bit_rate_bps: engine.sizing.reference_bit_rate.0,
@@ -130,17 +146,17 @@ impl StateFolder {
         }
     }
 
-    /// The device's file: its name says its roots and capacity in 64 bits (FNV-1a), and what is in
+    /// The device's file: its name says its paths and capacity in 64 bits (FNV-1a), and what is in
     /// the file decides.
     fn path(&self, who: Who<'_>) -> Option<PathBuf> {
         let folder = self.0.as_ref()?;
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
         let capacity = who.capacity_bytes.to_le_bytes();
-        let roots = who
-            .roots
+        let paths = who
+            .paths
             .iter()
-            .map(|root| root.as_os_str().as_encoded_bytes());
-        for text in roots.chain([&capacity[..]]) {
+            .map(|path| path.as_os_str().as_encoded_bytes());
+        for text in paths.chain([&capacity[..]]) {
             for byte in text.iter().chain(b"\0") {
                 hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
             }
@@ -157,7 +173,7 @@ impl Remembered {
         engine: &EngineConfig,
         time_scale: TimeScale,
     ) -> std::io::Result<DeviceLearned> {
-        if self.roots != who.roots || self.capacity_bytes != who.capacity_bytes {
+        if self.roots != who.paths || self.capacity_bytes != who.capacity_bytes {
             return Err(std::io::Error::other("it is about another device"));
         }
         // A clock that was set back makes it new.

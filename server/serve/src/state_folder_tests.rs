@@ -36,11 +36,25 @@ fn learned(found_bytes: u64) -> DeviceLearned {
     }
 }
 
-fn who<'a>(name: &'a str, roots: &'a [PathBuf]) -> Who<'a> {
+fn who<'a>(name: &'a str, paths: &'a [PathBuf]) -> Who<'a> {
     Who {
         name,
-        roots,
+        paths,
         capacity_bytes: 1 << 40,
+    }
+}
+
+fn info() -> DeviceInfo {
+    DeviceInfo {
+        name: "sda".into(),
+        has_kernel_name: true,
+        rotational: Some(true),
+        capacity_bytes: 1 << 40,
+        request_bytes_max: None,
+        request_segments_max: None,
+        st_devs: Vec::new(),
+        roots: vec!["/srv/video".into()],
+        beneath: Vec::new(),
     }
 }
 
@@ -93,6 +107,43 @@ fn another_device_begins_anew_even_under_the_same_name_of_a_file() {
     let path = |roots| state.path(who("sda", roots)).expect("a folder is set");
     std::fs::copy(path(&roots), path(&other)).expect("copied");
     assert!(read(&other).is_none());
+}
+
+#[test]
+fn equal_disks_mounted_below_one_root_each_find_what_they_learned() {
+    let (_folder, state, _) = folder();
+    let auto = engine(Control::Auto);
+    let disks = [1, 2].map(|number| DeviceInfo {
+        roots: Vec::new(),
+        beneath: vec![format!("/srv/d{number}").into()],
+        ..info()
+    });
+    for (disk, size) in disks.iter().zip([5, 6]) {
+        state.write(Who::of(disk), &auto, &learned(size * MIB));
+    }
+    for (disk, size) in disks.iter().zip([5, 6]) {
+        let found = state.read(Who::of(disk), &auto, TimeScale::ONE);
+        let found = found.expect("it is known").learned;
+        assert_eq!(found.reference_bytes, Some(size * MIB));
+    }
+}
+
+#[test]
+fn a_file_system_without_a_disk_of_its_own_is_the_same_whatever_size_it_says() {
+    let (_folder, state, _) = folder();
+    let auto = engine(Control::Auto);
+    let mut zfs = DeviceInfo {
+        has_kernel_name: false,
+        ..info()
+    };
+    state.write(Who::of(&zfs), &auto, &learned(5 * MIB));
+    zfs.capacity_bytes -= 1 << 30;
+    assert!(state.read(Who::of(&zfs), &auto, TimeScale::ONE).is_some());
+    let mut disk = info();
+    state.write(Who::of(&disk), &auto, &learned(5 * MIB));
+    disk.capacity_bytes -= 1 << 30;
+    let found = state.read(Who::of(&disk), &auto, TimeScale::ONE);
+    assert!(found.is_none(), "another disk");
 }
 
 #[test]
@@ -188,7 +239,8 @@ async fn of_a_device_whose_file_cannot_be_written_to_its_end_one_write_hangs_and
     std::fs::write(root.path().join("film.mp4"), "film").expect("written");
     let media = crate::start::media_state(root.path());
     let device = &media.devices[0];
-    let who = || crate::tasks::who(device);
+    let info = &media.library.devices()[0];
+    let who = || Who::of(info);
     let path = state.path(who()).expect("a folder is set");
     // Who opens it waits for somebody who reads.
     let pipe = new_path(&path, std::process::id());

@@ -10,7 +10,6 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::disk::Device;
 use crate::headers::read_headers;
 use crate::http::MediaState;
 use crate::net::Pulse;
@@ -168,7 +167,12 @@ pub(crate) async fn remember(state: &MediaState, folder: &StateFolder) {
         return;
     }
     let mut devices = JoinSet::new();
-    for device in state.devices.clone() {
+    for (device, info) in state
+        .devices
+        .clone()
+        .into_iter()
+        .zip(state.library.devices())
+    {
         let folder = folder.clone();
         devices.spawn(async move {
             let turn = folder.turn(device.name()).await;
@@ -176,7 +180,7 @@ pub(crate) async fn remember(state: &MediaState, folder: &StateFolder) {
                 return;
             };
             let written = tokio::task::spawn_blocking(move || {
-                folder.write(who(&device), &device.config(), &learned);
+                folder.write(Who::of(&info), &device.config(), &learned);
                 drop(turn);
             });
             let _ = written.await;
@@ -192,25 +196,21 @@ pub(crate) async fn recall(state: &MediaState, folder: &StateFolder, time_scale:
         return;
     }
     let mut devices = JoinSet::new();
-    for device in state.devices.clone() {
+    for (device, info) in state
+        .devices
+        .clone()
+        .into_iter()
+        .zip(state.library.devices())
+    {
         let folder = folder.clone();
         devices.spawn_blocking(move || {
-            if let Some(told) = folder.read(who(&device), &device.config(), time_scale) {
+            if let Some(told) = folder.read(Who::of(&info), &device.config(), time_scale) {
                 device.returning(told);
             }
         });
     }
     let all = async { while devices.join_next().await.is_some() {} };
     let _ = timeout(REMEMBER_TIMEOUT, all).await;
-}
-
-/// What makes it the same device at the next start.
-pub(crate) fn who(device: &Device) -> Who<'_> {
-    Who {
-        name: device.name(),
-        roots: device.roots(),
-        capacity_bytes: device.capacity_bytes(),
-    }
 }
 
 /// Does at the stop what ends within a time of its own. On a thread of its own too: those for calls that

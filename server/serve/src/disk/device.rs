@@ -1,6 +1,5 @@
 //! A device as the rest of the server sees it: a handle to its thread.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -120,16 +119,6 @@ impl Device {
     /// Kernel name of the device, or the root's name where there is none.
     pub fn name(&self) -> &Arc<str> {
         &self.handle.name
-    }
-
-    /// Roots that lie on it.
-    pub(crate) fn roots(&self) -> &[PathBuf] {
-        &self.handle.identity.roots
-    }
-
-    /// Capacity in bytes, zero if unknown.
-    pub(crate) fn capacity_bytes(&self) -> u64 {
-        self.handle.identity.capacity_bytes
     }
 
     /// Settings in force, but for the size that a controller found.

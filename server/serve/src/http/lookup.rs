@@ -157,11 +157,8 @@ impl Lookups {
     pub(crate) async fn scan(&self, root: usize, devices: &[Device]) -> Option<Changes> {
         let (say, changes) = oneshot::channel();
         let library = self.library.clone();
-        let path = library.roots().swap_remove(root);
-        let devices: Vec<&Device> = devices
-            .iter()
-            .filter(|d| d.roots().contains(&path))
-            .collect();
+        let here = library.devices_of_root(root).into_iter();
+        let devices: Vec<&Device> = here.filter_map(|index| devices.get(index)).collect();
         let is_busy = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&is_busy);
         let job = move || {

@@ -238,8 +238,7 @@ fn mounts(device: u64) -> Vec<String> {
     let Some(whole) = link(device) else {
         return Vec::new();
     };
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let all = headlong_library::mounts(&table).into_iter();
+    let all = headlong_library::read_mounts(Path::new("/proc/self/mountinfo")).into_iter();
     let within = all.filter(|mount| link(mount.dev).is_some_and(|part| part.starts_with(&whole)));
     within
         .map(|mount| mount.point.display().to_string())

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use headlong_library::{look_at_roots, mounts};
+use headlong_library::{look_at_roots, read_mounts};
 use rustix::fs::{major, minor};
 use serde::Serialize;
 
@@ -56,9 +56,15 @@ pub struct Facts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mounted {
     /// Where.
+    #[serde(serialize_with = "shown")]
     pub point: PathBuf,
     /// Its options, separated by commas.
     pub options: String,
+}
+
+/// A name need not be text.
+fn shown<S: serde::Serializer>(path: &Path, into: S) -> Result<S::Ok, S::Error> {
+    into.collect_str(&path.display())
 }
 
 /// Where a device is among several nodes.
@@ -200,7 +206,6 @@ impl System {
     }
 
     fn mounts_on(&self, directory: &Path) -> Vec<Mounted> {
-        let table = text(&self.proc.join("self/mountinfo")).unwrap_or_default();
         let lies_on = |mount: &headlong_library::Mount| {
             // Nothing else is asked: it may lie on a file system that does not answer.
             let source = Some(&mount.source).filter(|path| path.starts_with("/dev"));
@@ -212,7 +217,8 @@ impl System {
             }
             below.iter().any(|one| one == directory)
         };
-        let found = mounts(&table).into_iter().filter(lies_on);
+        let mounts = read_mounts(&self.proc.join("self/mountinfo"));
+        let found = mounts.into_iter().filter(lies_on);
         let found = found.map(|mount| Mounted {
             point: mount.point,
             options: mount.options,

@@ -1,0 +1,94 @@
+//! A disk that is pulled while the server runs, and another that is mounted in its place.
+
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+
+use headlong_e2e_tests::eventually;
+use headlong_e2e_tests::loop_fs::LoopFs;
+use headlong_testkit::client::fetch;
+use headlong_testkit::pattern;
+use headlong_testkit::server::{Server, ServerBuilder};
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
+
+const BYTES: u64 = 300_000;
+
+/// A disk with one title.
+fn disk_or_skip(test: &str, title: u64) -> Option<LoopFs> {
+    let disk = LoopFs::new_or_skip(test, "ext4", &["-q"])?;
+    let path = disk.root().join(format!("{title}.mp4"));
+    pattern::write_file(&path, title, BYTES).expect("written");
+    Some(disk)
+}
+
+fn is_served(server: &Server, target: &str, title: u64) -> bool {
+    let reply = fetch(server.address(), "GET", target, &[]).expect("a reply");
+    if reply.status() != 200 {
+        return false;
+    }
+    pattern::verify(title, 0, &reply.body).expect("its own bytes");
+    reply.body.len() as u64 == BYTES
+}
+
+/// What is served of `root` while the disk that is mounted at a point goes and another comes.
+/// `prefix` leads from the root to the point.
+fn check(root: &Path, prefix: &str, (first, second): (&LoopFs, &LoopFs)) {
+    let server = ServerBuilder::new([root]).memory("32MiB");
+    let server = server.config("rescan = \"1s\"").start().expect("a server");
+    let (old, new) = (format!("{prefix}/1.mp4"), format!("{prefix}/2.mp4"));
+    assert!(is_served(&server, &old, 1), "{}", server.output());
+    let devices = server.status().expect("/status").devices().len();
+    unmount(first.root(), UnmountFlags::DETACH).expect("pulled");
+    mount_bind(second.root(), first.root()).expect("mounted");
+    let ask = || match is_served(&server, &new, 2) {
+        true => String::new(),
+        false => server.output(),
+    };
+    eventually("the other disk is served", ask, String::is_empty);
+    let told = server.status().expect("/status");
+    assert_eq!(
+        told.devices().len(),
+        devices,
+        "by the engine that was there"
+    );
+}
+
+#[test]
+fn a_disk_that_is_mounted_where_a_root_was_is_served() {
+    let test = "a disk mounted at a root";
+    let disks = (disk_or_skip(test, 1), disk_or_skip(test, 2));
+    let (Some(first), Some(second)) = disks else {
+        return;
+    };
+    check(first.root(), "", (&first, &second));
+}
+
+#[test]
+fn a_disk_that_is_mounted_where_another_was_below_a_root_is_served() {
+    let test = "a disk mounted below a root";
+    let disks = (disk_or_skip(test, 1), disk_or_skip(test, 2));
+    let (Some(first), Some(second)) = disks else {
+        return;
+    };
+    let root = first.root().parent().expect("a folder around it");
+    check(root, "/root", (&first, &second));
+}
+
+#[test]
+fn the_folder_below_a_root_that_was_unmounted_is_not_taken_for_it() {
+    let Some(disk) = disk_or_skip("a disk that was unmounted", 1) else {
+        return;
+    };
+    let server = ServerBuilder::new([disk.root()]).memory("32MiB");
+    let server = server.config("rescan = \"1s\"").start().expect("a server");
+    let held = File::open(disk.root()).expect("there");
+    unmount(disk.root(), UnmountFlags::DETACH).expect("unmounted");
+    let path = format!("/proc/self/fd/{}/2.mp4", held.as_raw_fd());
+    pattern::write_file(Path::new(&path), 2, BYTES).expect("written");
+    let listed = || {
+        let reply = fetch(server.admin(), "GET", "/library.json", &[]).expect("a reply");
+        String::from_utf8_lossy(&reply.body).into_owned()
+    };
+    eventually("a search", listed, |titles| titles.contains("2.mp4"));
+    assert!(is_served(&server, "/1.mp4", 1), "{}", server.output());
+}
