@@ -253,6 +253,6 @@ fn sessions_table(lengths_ms: &LogHistogram, observed: &Observed, captions: &Cap
         [observed.titles.popularity.slope.into()],
         length_s(0.5),
         length_s(0.9),
-        [per_cent(both, observed.sessions as f64).into()],
+        [per_cent(both, observed.sessions_kept as f64).into()],
     ])
 }

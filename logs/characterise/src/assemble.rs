@@ -47,7 +47,8 @@ impl Observed {
         Self {
             name: String::new(),
             length_s: (log.span_ms.1 - log.span_ms.0) as f64 / 1000.0,
-            sessions: sums.phases.sessions(),
+            sessions: sums.volume.sessions().0,
+            sessions_kept: sums.phases.sessions(),
             arrivals: arrivals(starts, width_ms, log),
             titles: titles(log, sums.catalogue),
             renditions: sums.behaviour.renditions(log, sums.catalogue),

@@ -12,7 +12,7 @@ use crate::devices::Devices;
 use crate::merge::merge_fields;
 use crate::observed::{Points, RenditionSeen, ViewingSeen};
 use crate::outcome::per_cent;
-use crate::view::{LONG_MS, Log, SessionView, is_header, is_long, nominal_us};
+use crate::view::{LONG_MS, Log, SessionView, is_long, nominal_us};
 
 /// Content further than this from where the last ended is a skip.
 const SKIP_MS: i64 = 30_000;
@@ -120,19 +120,18 @@ impl Behaviour {
             }
         }
         let is_content =
-            |chain: &&Chain| log.file(chain.file).kind != Kind::Audio && !is_header(chain);
+            |chain: &&Chain| log.file(chain.file).kind != Kind::Audio && !log.is_header(chain);
         if let Some(first) = view.chains.iter().find(is_content) {
-            let info = log.file(first.file);
-            let start = share(first.start, info.size_bytes);
+            let whole = log.whole(first.file);
+            let start = share(log.place(first.file, first.start), whole.bytes);
             self.starts.add(start);
-            let left_us = info.duration_s * (1_000_000 - start) as f64;
+            let left_us = whole.seconds * (1_000_000 - start) as f64;
             if left_us >= 1.0 && !is_glance {
                 let stay = active_ms as f64 * 1e9 / left_us;
                 self.stays.add((stay as u64).min(STAY_MAX_MILLIONTHS));
             }
-            if info.duration_s > 0.0 {
-                self.fractions
-                    .add((nominal as f64 / info.duration_s) as u64);
+            if whole.seconds > 0.0 {
+                self.fractions.add((nominal as f64 / whole.seconds) as u64);
             }
         }
         let skips = self.add_skips(log, view);
@@ -150,11 +149,11 @@ impl Behaviour {
     fn add_skips(&mut self, log: &Log, view: &SessionView<'_>) -> u64 {
         let phases = view.phases[0];
         let at_ms = |chain: &Chain, byte: u64| {
-            let info = log.file(chain.file);
-            (byte as f64 / info.size_bytes.max(1) as f64 * info.duration_s * 1000.0) as i64
+            let (whole, byte) = (log.whole(chain.file), log.place(chain.file, byte));
+            (byte as f64 / whole.bytes.max(1) as f64 * whole.seconds * 1000.0) as i64
         };
         let is_content =
-            |chain: &Chain| log.file(chain.file).kind != Kind::Audio && !is_header(chain);
+            |chain: &Chain| log.file(chain.file).kind != Kind::Audio && !log.is_header(chain);
         let mut skips = 0;
         for cluster in phases.transient.iter().skip(1) {
             let mut chains = cluster

@@ -115,9 +115,9 @@ impl CatalogueUse {
     /// Lengths of the titles that were asked for, s, shortest first, with their sessions.
     fn durations_with_sessions(&self, log: &Log) -> Vec<(f64, u32)> {
         let mut of_title = vec![0f64; log.titles];
-        for file in &log.files {
+        for (number, file) in (0..).zip(&log.files) {
             let longest = &mut of_title[file.title as usize];
-            *longest = longest.max(file.duration_s);
+            *longest = longest.max(log.whole(number).seconds);
         }
         let asked = of_title.into_iter().zip(&self.title_sessions);
         let mut all: Vec<(f64, u32)> = asked

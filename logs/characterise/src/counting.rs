@@ -183,24 +183,27 @@ pub(crate) fn smooth_bins(seconds: usize) -> impl Iterator<Item = (usize, usize)
 }
 
 /// `amount` spread evenly over `from_ms..until_ms`, in pieces of at most `unit_ms`, aligned to
-/// `origin_ms`: which unit, and how much of it. The pieces sum to `amount`.
+/// `origin_ms`: which unit, and how much of it. The pieces sum to `amount`, but those of units from
+/// `units` on are not told: a time of service of a year costs no more than that.
 pub(crate) fn spread(
     amount: u64,
     (from_ms, until_ms): (i64, i64),
-    origin_ms: i64,
-    unit_ms: i64,
+    (origin_ms, unit_ms, units): (i64, i64, usize),
     mut each: impl FnMut(usize, u64),
 ) {
     let from = from_ms.saturating_sub(origin_ms).max(0);
     let until = until_ms.saturating_sub(origin_ms);
     let first = from / unit_ms;
+    if first >= units as i64 {
+        return;
+    }
     if until <= from || first == (until - 1) / unit_ms {
         each(first as usize, amount);
         return;
     }
     let whole = (until - from) as u128;
     let mut done = 0;
-    for unit in first..=(until - 1) / unit_ms {
+    for unit in first..=((until - 1) / unit_ms).min(units as i64 - 1) {
         let end = ((unit + 1) * unit_ms).min(until);
         let so_far = (u128::from(amount) * (end - from) as u128 / whole) as u64;
         each(unit as usize, so_far - done);
@@ -231,6 +234,28 @@ mod tests {
         assert!(bins.len() < 700, "{}", bins.len());
     }
 
+    #[test]
+    fn what_is_spread_over_a_year_is_told_for_as_many_units_as_count() {
+        let year_ms = 366 * 86_400_000;
+        let mut told = Vec::new();
+        let mut add = |unit, part| told.push((unit, part));
+        let second = 366 * 86_400;
+        spread(
+            second * 7,
+            (998_000, 998_000 + year_ms),
+            (0, 1000, 1000),
+            &mut add,
+        );
+        spread(1, (1_000_000, 1_000_001), (0, 1000, 1000), &mut add);
+        spread(
+            1,
+            (1_000_000, 1_000_000 + year_ms),
+            (0, 1000, 1000),
+            &mut add,
+        );
+        assert_eq!(told, [(998, 7), (999, 7)]);
+    }
+
     proptest! {
         #[test]
         fn what_is_spread_is_all_there(
@@ -238,7 +263,7 @@ mod tests {
         ) {
             let mut sum = 0;
             let mut units = Vec::new();
-            spread(amount, (from, from + length), 0, 1000, |unit, part| {
+            spread(amount, (from, from + length), (0, 1000, 1000), |unit, part| {
                 sum += part;
                 units.push(unit);
             });

@@ -1,6 +1,6 @@
 //! How each type of device asks: what [`DeviceSeen`] says.
 
-use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use headlong_chains::{Kind, Request, most_at_once};
@@ -8,10 +8,8 @@ use headlong_chains::{Kind, Request, most_at_once};
 use crate::counting::LogHistogram;
 use crate::merge::merge_fields;
 use crate::observed::DeviceSeen;
-use crate::view::{Log, SessionView, is_header, is_long, nominal_us};
+use crate::view::{Log, SessionView, is_long, nominal_us};
 
-/// Types of devices that are told apart; all others are one.
-const DEVICES_MAX: usize = 64;
 /// A first long chain shorter than this has not filled its buffer for sure.
 const FILLED_MS: i64 = 200_000;
 /// A request that is smaller says little about bandwidth.
@@ -92,16 +90,12 @@ impl Devices {
 
     /// One session more, in so many stretches between skips and inactive phases.
     pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>, stretches: u64) {
-        let number = view
-            .requests
-            .first()
-            .map_or(0, |request| usize::from(request.device));
-        let number = number.min(DEVICES_MAX - 1);
-        if number >= self.all.len() {
-            self.all.resize_with(number + 1, Device::default);
+        let row = log.device_row(view.requests.first().map_or(0, |request| request.device));
+        if row >= self.all.len() {
+            self.all.resize_with(row + 1, Device::default);
         }
         let classes = self.classes;
-        let device = &mut self.all[number];
+        let device = &mut self.all[row];
         device.stable_us.resize(classes, 0);
         device.sessions += 1;
         device.stretches += stretches;
@@ -118,7 +112,7 @@ impl Devices {
             .iter()
             .enumerate()
             .filter(|(_, device)| device.sessions > 0);
-        seen.map(|(number, device)| device.seen(number, log))
+        seen.map(|(row, device)| device.seen(log.device_name(row), log))
             .collect()
     }
 }
@@ -142,12 +136,13 @@ impl Device {
             if !is_audio {
                 types[usize::from(chain.is_open)] = true;
                 is_separate |= info.kind == Kind::Video;
-            } else if !is_header(chain) {
+            } else if !log.is_header(chain) {
                 self.audio_chains += 1;
             }
-            if is_header(chain) && !chain.is_open && info.duration_s > 0.0 {
+            let seconds = log.whole(chain.file).seconds;
+            if log.is_header(chain) && !chain.is_open && seconds > 0.0 {
                 // Thousandths of a byte, so that little is lost in whole numbers.
-                let per_segment = chain.length as f64 * 1000.0 / (info.duration_s / 2.0);
+                let per_segment = chain.length as f64 * 1000.0 / (seconds / 2.0);
                 self.header_bytes.add(per_segment as u64);
             }
             if !is_long(chain) {
@@ -182,7 +177,7 @@ impl Device {
             self.clusters[later] += 1;
             for place in &cluster.chains {
                 let chain = &view.chains[*place as usize];
-                if !is_header(chain) {
+                if !log.is_header(chain) {
                     self.probes[later] += 1;
                     self.probe_us
                         .add(nominal_us(chain.length, log.file(chain.file).kbps));
@@ -201,7 +196,7 @@ impl Device {
             let info = log.file(request.file);
             let us = nominal_us(request.sent_bytes, info.kbps);
             if info.kind == Kind::Audio {
-                if !is_header(chain) {
+                if !log.is_header(chain) {
                     self.audio_request_us.add(us);
                 }
             } else if is_long(chain) {
@@ -261,7 +256,7 @@ impl Device {
         }
     }
 
-    fn seen(&self, number: usize, log: &Log) -> DeviceSeen {
+    fn seen(&self, name: String, log: &Log) -> DeviceSeen {
         let share = |part: u64, whole: u64| {
             if whole > 0 {
                 part as f64 / whole as f64
@@ -278,10 +273,7 @@ impl Device {
             .filter(|(_, us)| is_used(**us))
             .map(|(class, _)| class.kbps);
         DeviceSeen {
-            name: match log.devices.get(number) {
-                Some(name) if !name.is_empty() => name.clone(),
-                _ => format!("device-{number}"),
-            },
+            name,
             sessions: self.sessions,
             separate_share: share(self.separate, self.sessions),
             open_content_share: share(self.content[0], self.content[1]),

@@ -175,8 +175,8 @@ fn minutes(example: &[Request], ms: i64) -> f64 {
 /// Rectangles over time and place in the title, one series for each bit rate.
 fn positions(log: &Log, requests: &[Request], figure: Figure) -> Figure {
     let place = |request: &Request, at: u64| {
-        let info = log.file(request.file);
-        at as f64 / info.size_bytes.max(1) as f64 * info.duration_s / 60.0
+        let (whole, at) = (log.whole(request.file), log.place(request.file, at));
+        at as f64 / whole.bytes.max(1) as f64 * whole.seconds / 60.0
     };
     let of_rate = |(class, rate): (usize, &RateClass)| {
         let mine = requests

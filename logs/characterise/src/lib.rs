@@ -28,6 +28,7 @@ mod merge;
 mod observed;
 mod outcome;
 mod phase_shares;
+mod pieces;
 mod published;
 mod report;
 mod requests;
@@ -40,6 +41,8 @@ mod volume;
 
 #[cfg(test)]
 mod naive_tests;
+#[cfg(test)]
+mod pieces_tests;
 
 pub use accumulators::Accumulators;
 pub use comparison::{Comparison, comparison};
@@ -54,4 +57,4 @@ pub use published::{
 };
 pub use report::{About, Characterisation, Dropped, SCHEMA, Section};
 pub use sessions::SessionSplitter;
-pub use view::{Cluster, Log, PhasesOf, RateClass, Rates, SessionView, Span};
+pub use view::{Cluster, DEVICES_MAX, Log, PhasesOf, RateClass, Rates, SessionView, Span};

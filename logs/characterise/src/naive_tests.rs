@@ -377,6 +377,36 @@ fn a_small_log_is_told_as_it_happened() {
     assert_eq!(told.observed.viewing.pauses_per_hour.round(), 30.0);
 }
 
+/// Sessions that fetch so many bytes of the video.
+fn table_of_fractions(fetched: &[u64]) -> Characterisation {
+    let sessions = (0..).zip(fetched);
+    let requests = sessions.map(|(session, sent_bytes)| Request {
+        line: u64::from(session),
+        session,
+        file: 1,
+        received_ms: 1000,
+        completed_ms: 2000,
+        offset: 0,
+        asked_bytes: None,
+        sent_bytes: *sent_bytes,
+        disk: 0,
+        device: 0,
+    });
+    in_parts(&requests.collect::<Vec<_>>(), 1).1
+}
+
+#[test]
+fn a_whole_title_is_not_more_than_it_and_a_fifth_is_not_more_than_a_fifth() {
+    let share = |fetched: &[u64], row: &str| {
+        let told = table_of_fractions(fetched);
+        told.number("table-viewing", row, "value")
+            .expect("a number")
+    };
+    let (whole, fifth) = (42_000_000, 8_400_000);
+    assert_eq!(share(&[whole, whole + 1], "over-100-video"), 50.0);
+    assert_eq!(share(&[fifth, fifth + 1], "video-20"), 50.0);
+}
+
 #[test]
 fn json_keeps_its_form() {
     let (_, told) = in_parts(&small_log(), 1);

@@ -28,6 +28,9 @@ pub struct Observed {
     pub length_s: f64,
     /// Sessions in the log.
     pub sessions: u64,
+    /// Those of them that all below but [`arrivals`](Self::arrivals) is measured on: without the ones
+    /// that start in the last hour of a long log (A16).
+    pub sessions_kept: u64,
     /// Sessions by the part of the log in which their first request arrived: so many equal parts
     /// of [`length_s`](Self::length_s), usually hours.
     pub arrivals: Vec<u64>,

@@ -128,8 +128,7 @@ impl Seconds {
             spread(
                 request.sent_bytes,
                 when,
-                view.span.start_ms,
-                1000,
+                (view.span.start_ms, 1000, SECONDS_MAX),
                 |second, part| {
                     bytes.add(second, part);
                 },

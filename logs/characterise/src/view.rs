@@ -3,22 +3,18 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use headlong_chains::{Chain, FileInfo, Kind, Request};
 
+use crate::pieces::{Whole, laid_end_to_end};
+
 /// A chain that lasts longer is long (A11), ms.
 pub(crate) const LONG_MS: i64 = 40_000;
-/// A chain from offset zero that is shorter reads the table of segments, bytes.
-const HEADER_BYTES: u64 = 1 << 20;
 
 /// Whether a chain is long: a stable phase of its own.
 pub(crate) const fn is_long(chain: &Chain) -> bool {
     chain.duration_ms() > LONG_MS
-}
-
-/// Whether a chain reads nothing but the table at the start of a file.
-pub(crate) const fn is_header(chain: &Chain) -> bool {
-    chain.start == 0 && chain.length < HEADER_BYTES
 }
 
 /// Microseconds that so many bytes play at a nominal bit rate (A13); 0 if the rate is not known.
@@ -131,6 +127,9 @@ fn merged(class: RateClass) -> RateClass {
     }
 }
 
+/// Types of devices that are told apart, with one for all others: sums of each take some 150 KB.
+pub const DEVICES_MAX: usize = 64;
+
 /// What is the same for all sessions of a log.
 #[derive(Debug, Clone)]
 pub struct Log {
@@ -140,6 +139,8 @@ pub struct Log {
     pub titles: usize,
     /// Names of types of devices, by number; a number without a name is told as it is.
     pub devices: Vec<String>,
+    /// Numbers of the types that are told apart, rising, if there are too many; empty for the first.
+    devices_kept: Vec<u16>,
     /// The bit rates of the files.
     pub rates: Rates,
     /// First arrival and last completion, ms.
@@ -150,6 +151,8 @@ pub struct Log {
     /// Sessions that start here or later are left out of statistics, because the log ends before
     /// they do (A16).
     pub kept_before_ms: i64,
+    /// By number of the file: what it is a part of; empty if each is a whole of its own.
+    wholes: Vec<Whole>,
 }
 
 /// Sessions that start so near the end of the log are left out (A16, thesis 5.1.2).
@@ -166,13 +169,74 @@ impl Log {
             rates: Rates::of(&files),
             files,
             devices: Vec::new(),
+            devices_kept: Vec::new(),
             has_offsets: true,
             span_ms,
+            wholes: Vec::new(),
             kept_before_ms: match is_short {
                 true => i64::MAX,
                 false => span_ms.1 - LEFT_OUT_MS,
             },
         }
+    }
+
+    /// Tells how many sessions each type of device has, by number: of more than [`DEVICES_MAX`] types
+    /// those with the most are told apart.
+    pub fn count_devices(&mut self, sessions: &[u64]) {
+        if sessions.len() <= DEVICES_MAX {
+            return;
+        }
+        let mut all: Vec<(u64, u16)> = sessions.iter().copied().zip(0..u16::MAX).collect();
+        all.sort_unstable_by_key(|(sessions, number)| (Reverse(*sessions), *number));
+        all.truncate(DEVICES_MAX - 1);
+        self.devices_kept = all.into_iter().map(|(_, number)| number).collect();
+        self.devices_kept.sort_unstable();
+    }
+
+    /// The row of tables that a type of device is told in.
+    pub(crate) fn device_row(&self, number: u16) -> usize {
+        let kept = &self.devices_kept;
+        match kept.is_empty() {
+            true => usize::from(number).min(DEVICES_MAX - 1),
+            false => kept.binary_search(&number).unwrap_or(kept.len()),
+        }
+    }
+
+    /// What such a row is called.
+    pub(crate) fn device_name(&self, row: usize) -> String {
+        let is_too_many = !self.devices_kept.is_empty() || self.devices.len() > DEVICES_MAX;
+        if is_too_many && row == DEVICES_MAX - 1 {
+            return String::from("others");
+        }
+        let number = self
+            .devices_kept
+            .get(row)
+            .map_or(row, |number| usize::from(*number));
+        match self.devices.get(number) {
+            Some(name) if !name.is_empty() => name.clone(),
+            _ => format!("device-{number}"),
+        }
+    }
+
+    /// Lays files end to end that are the pieces of one rendition of a title, in this order.
+    pub fn lay_end_to_end<'a>(&mut self, streams: impl IntoIterator<Item = &'a [u32]>) {
+        self.wholes = laid_end_to_end(&self.files, streams);
+    }
+
+    /// What a file is a part of.
+    pub(crate) fn whole(&self, file: u32) -> Whole {
+        let known = self.wholes.get(file as usize).copied();
+        known.unwrap_or_else(|| Whole::of(file, self.file(file)))
+    }
+
+    /// Where a byte of a file lies in what the file is a part of.
+    pub(crate) fn place(&self, file: u32, at: u64) -> u64 {
+        self.whole(file).place(at)
+    }
+
+    /// Whether a chain reads nothing but the table at the start of a file, or a file beside pieces.
+    pub(crate) fn is_header(&self, chain: &Chain) -> bool {
+        self.whole(chain.file).is_header(chain)
     }
 
     /// Titles in the table of files, asked for or not.

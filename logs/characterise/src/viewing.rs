@@ -4,18 +4,21 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use headlong_chains::{Chain, Kind};
+use headlong_chains::{Chain, Kind, Request};
 
 use crate::merge::merge_fields;
 use crate::outcome::{Captions, Figure, Outcome, Series, per_cent};
-use crate::view::{Log, SessionView, is_header};
+use crate::view::{Log, SessionView};
 
 /// Parts of a title that are told apart.
 const PARTS: usize = 100;
-/// Bins of fractions fetched: half a per cent each, up to 300 %; the last holds all above.
+/// Bins of fractions fetched: half a per cent each, up to 300 %, the upper end with it; the last
+/// holds all above. Thesis 5.2.2 counts as repeated what is above 100 %.
 const FRACTION_BINS: usize = 601;
 /// Thousandths of a bin of fractions.
 const FRACTION_BIN_PER_MILLE: u64 = 5;
+const TRILLION: u128 = 1_000_000_000_000;
+const FRACTION_BIN_TRILLIONTHS: u128 = TRILLION / 1000 * FRACTION_BIN_PER_MILLE as u128;
 /// A gap longer than this between adjacent bytes is a pause (thesis 5.2.2).
 const PAUSE_MS: i64 = 40_000;
 /// What parts of titles sessions fetched.
@@ -62,42 +65,47 @@ impl Viewing {
     pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         self.sessions += 1;
         self.add_fractions_and_parts(log, view);
-        if let Some(first) = start_of(view) {
+        if let Some(first) = start_of(log, view) {
             self.starts[part_of(log, first.file, first.start)] += 1;
         }
-        let mut placed = view.requests.iter().filter(|request| request.is_placed());
-        if let Some(last) = placed.next_back() {
+        let has_place =
+            |request: &&Request| request.is_placed() && log.whole(request.file).has_places();
+        if let Some(last) = view.requests.iter().rfind(has_place) {
             self.ends[part_of(log, last.file, last.end().saturating_sub(1))] += 1;
         }
-        for chain in pauses(view.chains) {
+        for chain in pauses(log, view.chains) {
             self.pauses[part_of(log, chain.file, chain.start + chain.length)] += 1;
         }
     }
 
     fn add_fractions_and_parts(&mut self, log: &Log, view: &SessionView<'_>) {
-        // By title and kind: millionths fetched.
-        let mut fetched: Vec<(u32, Kind, u64)> = Vec::new();
+        // By title and kind: trillionths fetched, so that little is lost of pieces.
+        let mut fetched: Vec<(u32, Kind, u128)> = Vec::new();
         let mut touched = [0u128; 3];
         for (file, requests) in view.files() {
-            let info = log.file(file);
-            let size = info.size_bytes.max(1);
+            let (info, whole) = (log.file(file), log.whole(file));
+            if !whole.has_places() {
+                continue;
+            }
             let mut bytes = 0;
             let parts = &mut touched[info.kind as usize];
             for request in requests.filter(|request| request.takes_part()) {
                 bytes += request.sent_bytes;
-                let first = part(request.offset, size);
-                *parts |= mask(first, part(request.end() - 1, size).max(first));
+                let first = part_of(log, file, request.offset);
+                *parts |= mask(first, part_of(log, file, request.end() - 1).max(first));
             }
-            if bytes > 0 && info.size_bytes > 0 {
-                let millionths = (u128::from(bytes) * 1_000_000 / u128::from(size)) as u64;
-                fetched.push((info.title, info.kind, millionths));
+            if bytes > 0 && whole.bytes > 0 {
+                let trillionths = u128::from(bytes) * TRILLION / u128::from(whole.bytes);
+                fetched.push((info.title, info.kind, trillionths));
             }
         }
         fetched.sort_unstable();
         for same in fetched.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-            let sum: u64 = same.iter().map(|(_, _, millionths)| millionths).sum();
-            let bin = (sum / 1000 / FRACTION_BIN_PER_MILLE) as usize;
-            self.fractions[same[0].1 as usize][bin.min(FRACTION_BINS - 1)] += 1;
+            let sum: u128 = same.iter().map(|(_, _, trillionths)| trillionths).sum();
+            // A bin ends with its highest fraction: who fetched 100 % did not fetch more than that.
+            let bin = sum.saturating_sub(1) / FRACTION_BIN_TRILLIONTHS;
+            let bin = bin.min(FRACTION_BINS as u128 - 1) as usize;
+            self.fractions[same[0].1 as usize][bin] += 1;
         }
         let any = touched.iter().fold(0, |all, parts| all | parts);
         for (kind, parts) in touched.iter().enumerate() {
@@ -192,14 +200,14 @@ fn by_part(counts: &[u64; PARTS], total: u64) -> impl Iterator<Item = (f64, f64)
         .map(move |(part, count)| (part as f64 + 0.5, share(count)))
 }
 
-/// The hundredth of a file that a byte lies in; what lies behind its end is in the last.
+/// The hundredth of a whole that a byte lies in; what lies behind its end is in the last.
 fn part(at: u64, size: u64) -> usize {
     let part = u128::from(at) * PARTS as u128 / u128::from(size.max(1));
     part.min(PARTS as u128 - 1) as usize
 }
 
 fn part_of(log: &Log, file: u32, at: u64) -> usize {
-    part(at, log.file(file).size_bytes)
+    part(log.place(file, at), log.whole(file).bytes)
 }
 
 fn mask(first: usize, last: usize) -> u128 {
@@ -208,25 +216,25 @@ fn mask(first: usize, last: usize) -> u128 {
 
 /// The first reading of content; the first of all if there is no other. A table of segments is read
 /// by itself: a short read at offset zero that goes on is content (A18).
-fn start_of<'a>(view: &SessionView<'a>) -> Option<&'a Chain> {
-    let first = view.chains.iter().find(|chain| !is_header(chain));
+fn start_of<'a>(log: &Log, view: &SessionView<'a>) -> Option<&'a Chain> {
+    let first = view.chains.iter().find(|chain| !log.is_header(chain));
     first.or(view.chains.first())
 }
 
 /// Chains that were taken up again at their end, more than 40 s after it.
-fn pauses(chains: &[Chain]) -> Vec<&Chain> {
-    let mut starts: Vec<(u32, u64, i64)> = chains
+fn pauses<'a>(log: &Log, chains: &'a [Chain]) -> Vec<&'a Chain> {
+    let mut starts: Vec<((u32, u64), i64)> = chains
         .iter()
-        .map(|chain| (chain.file, chain.start, chain.start_ms))
+        .map(|chain| (log.whole(chain.file).key(chain.start), chain.start_ms))
         .collect();
     starts.sort_unstable();
     let is_taken_up = |chain: &&Chain| {
         let after = chain.end_ms.saturating_add(PAUSE_MS);
-        let key = (chain.file, chain.start.saturating_add(chain.length), after);
-        let next = starts.partition_point(|start| *start <= key);
-        starts
-            .get(next)
-            .is_some_and(|start| (start.0, start.1) == (key.0, key.1))
+        let key = log
+            .whole(chain.file)
+            .key(chain.start.saturating_add(chain.length));
+        let next = starts.partition_point(|start| *start <= (key, after));
+        starts.get(next).is_some_and(|start| start.0 == key)
     };
     chains.iter().filter(is_taken_up).collect()
 }

@@ -74,8 +74,7 @@ impl Volume {
             spread(
                 request.sent_bytes,
                 when,
-                self.origin_ms,
-                self.width_ms,
+                (self.origin_ms, self.width_ms, bytes.len()),
                 |bin, part| {
                     if let Some(bytes) = bytes.get_mut(bin) {
                         *bytes += part;

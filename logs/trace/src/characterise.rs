@@ -8,9 +8,11 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use headlong_chains::Rules;
 use headlong_characterise::{
-    About, Accumulators, Characterisation, Dropped, Log, Merge as _, SessionSplitter, SessionView,
+    About, Accumulators, Characterisation, DEVICES_MAX, Dropped, Log, Merge as _, SessionSplitter,
+    SessionView,
 };
 
+use crate::names::QuickMap;
 use crate::summary::summary;
 use crate::{
     ChainRow, Parts, PartsError, PhaseRow, Reason, RequestRow, SessionRow, TableError, TableWriter,
@@ -53,6 +55,7 @@ pub fn characterise_bytes_max(taken: &TakenIn, threads: usize) -> u64 {
 fn log_of(taken: &TakenIn) -> Log {
     let mut log = Log::new(taken.files.clone(), taken.span_ms);
     let devices = 0..taken.devices.len() as u32;
+    log.lay_end_to_end(taken.streams.iter().map(Vec::as_slice));
     log.has_offsets = taken.has_offsets();
     log.devices = devices
         .map(|number| taken.devices.get(number).to_string())
@@ -69,7 +72,10 @@ pub fn characterise(
     settings: &CharacteriseSettings,
     done: impl Fn(u64) + Sync,
 ) -> Result<Characterisation, CharacteriseError> {
-    let log = log_of(taken);
+    let mut log = log_of(taken);
+    if taken.devices.len() > DEVICES_MAX {
+        log.count_devices(&sessions_by_device(taken, settings.threads)?);
+    }
     let tables = match &settings.tables {
         Some(folder) => Some(Turns::new(Tables::create(folder)?)),
         None => None,
@@ -81,6 +87,25 @@ pub fn characterise(
     let mut told = all.finish(&log, about(taken, settings));
     told.observed.name = name_of(taken, settings);
     Ok(told)
+}
+
+/// How many sessions begin on each type of device.
+fn sessions_by_device(taken: &TakenIn, threads: usize) -> Result<Vec<u64>, PartsError> {
+    let counts = taken.parts.each_unsorted(threads, |_, requests| {
+        requests.sort_unstable_by_key(|r| (r.session, r.received_ms, r.line));
+        let mut counts: QuickMap<u16, u64> = QuickMap::default();
+        for session in requests.chunk_by(|one, other| one.session == other.session) {
+            *counts.entry(session[0].device).or_default() += 1;
+        }
+        counts
+    })?;
+    let mut all = vec![0; taken.devices.len()];
+    for (device, count) in counts.into_iter().flatten() {
+        if let Some(sum) = all.get_mut(usize::from(device)) {
+            *sum += count;
+        }
+    }
+    Ok(all)
 }
 
 /// What each thread works with, from one part to the next.

@@ -18,6 +18,7 @@ mod names;
 mod page;
 mod parquet;
 mod parts;
+mod pieces;
 mod quoted;
 mod read;
 mod spill;

@@ -45,8 +45,10 @@ pub fn text(report: &Report) -> String {
     if let Some(multiplier) = report.survival.multiplier {
         text.push_str(&format!(
             "\nWith a probability of {}, a chain of 1 to 200 MB goes on for {multiplier:.2} times its \
-             length (published {:.2}).\n",
-            report.survival.survival, report.survival.published_multiplier
+             length (published {:.2}).{}\n",
+            report.survival.survival,
+            report.survival.published_multiplier,
+            raised(&report.survival)
         ));
     }
     if report.claims.iter().any(|claim| claim.worst.is_some()) {
@@ -285,13 +287,22 @@ fn survival(report: &Report) -> Section {
         .text(format!(
             "With a probability of {}, a chain between 1 MB and 200 MB goes on for {} times its length \
              (Eq. 5.3; fitted to every different length; {} from 200 points equally spaced). \
-             Published: {}.",
+             Published: {}.{}",
             survival.survival,
             told(survival.multiplier),
             told(survival.multiplier_grid),
-            survival.published_multiplier
+            survival.published_multiplier,
+            raised(survival)
         ))
         .figure(chart)
+}
+
+/// What fitted rules take for a fit below 1.
+fn raised(survival: &SurvivalFit) -> &'static str {
+    match survival.is_raised() {
+        true => " Fitted rules grow by 1, as prefetches never shrink.",
+        false => "",
+    }
 }
 
 fn frontier(report: &Report) -> Option<Section> {

@@ -16,6 +16,8 @@ const PARTS: u64 = 1_000;
 /// Multipliers outside this are of no use as a growth: prefetches that hardly grow, or chains of
 /// which the next one is the whole title.
 const USEFUL: std::ops::RangeInclusive<f64> = 0.05..=1_000.0;
+/// With less, the second prefetch would be smaller than the first, and prefetches never shrink.
+const GROWTH_MIN: f64 = 1.0;
 
 /// One of the three power laws, `S(x) = a x^-c`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -92,10 +94,20 @@ pub fn survival(table: &ChainTable) -> SurvivalFit {
 }
 
 impl SurvivalFit {
+    fn useful(&self) -> Option<f64> {
+        self.multiplier.filter(|times| USEFUL.contains(times))
+    }
+
+    /// Whether the fit is of use, but says that chains go on for less than their length: a rule that
+    /// is fitted to them takes 1 then.
+    pub fn is_raised(&self) -> bool {
+        self.useful().is_some_and(|times| times < GROWTH_MIN)
+    }
+
     /// What FirstGrow would know of this workload; the published growth where the fit gives none
     /// that is of use.
     pub fn growth(&self, first: &FirstSizes) -> ChainGrowth {
-        let useful = self.multiplier.filter(|times| USEFUL.contains(times));
+        let useful = self.useful().map(|times| times.max(GROWTH_MIN));
         ChainGrowth {
             first_open_at_zero_bytes: first.of(Class::OpenAtZero),
             first_chunk_at_zero_bytes: first.of(Class::ChunkAtZero),
@@ -112,15 +124,14 @@ mod tests {
     use super::*;
     use crate::{ChainRow, first_sizes};
 
-    #[test]
-    fn chains_of_a_power_law_give_its_multiplier() {
-        // S(x) = (x / 1 MB)^-0.543 from 1 MB on, at quantiles.
+    /// S(x) = (x / 1 MB)^-c from 1 MB on, at quantiles.
+    fn of_law(c: f64) -> ChainTable {
         let rows = (1..4_000_u32).map(|index| {
             let share = f64::from(index) / 4_000.0;
             ChainRow {
                 file: 0,
                 start: 1,
-                length: (1e6 * share.powf(-1.0 / 0.543)) as u64,
+                length: (1e6 * share.powf(-1.0 / c)) as u64,
                 start_ms: 0,
                 end_ms: 1,
                 is_open: false,
@@ -128,12 +139,27 @@ mod tests {
                 disk: 0,
             }
         });
-        let table = ChainTable::new(rows).expect("chains");
+        ChainTable::new(rows).expect("chains")
+    }
+
+    #[test]
+    fn prefetches_of_chains_that_end_soon_do_not_shrink() {
+        let table = of_law(1.5);
+        let fit = survival(&table);
+        assert!(fit.multiplier.expect("a fit") < 0.9 && fit.is_raised());
+        let growth = fit.growth(&first_sizes(&table, 3e6, 1 << 30));
+        assert_eq!(growth.times, (1_000, 1_000));
+    }
+
+    #[test]
+    fn chains_of_a_power_law_give_its_multiplier() {
+        let table = of_law(0.543);
         let fit = survival(&table);
         let multiplier = fit.multiplier.expect("a fit");
         assert!((multiplier - MULTIPLIER).abs() < 0.05, "{multiplier}");
         let growth = fit.growth(&first_sizes(&table, 3e6, 1 << 30));
         assert_eq!(growth.times.1, 1_000);
+        assert!(!fit.is_raised());
         assert_eq!(growth.first_chunk_at_zero_bytes, 131_073);
     }
 

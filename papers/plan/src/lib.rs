@@ -117,8 +117,9 @@ pub struct Need {
     pub cost: f64,
     /// Watts.
     pub watts: f64,
-    /// MB (10^6 bytes) delivered at the peak for each joule.
-    pub mb_per_joule: f64,
+    /// MB (10^6 bytes) delivered at the peak for each joule; none if the prices know no watts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mb_per_joule: Option<f64>,
 }
 
 /// A plan.
@@ -368,7 +369,7 @@ impl Planner<'_> {
             ram_gb,
             cost,
             watts,
-            mb_per_joule: self.demand.bytes_per_s / 1e6 / watts,
+            mb_per_joule: (watts > 0.0).then(|| self.demand.bytes_per_s / 1e6 / watts),
         }
     }
 }
@@ -421,7 +422,17 @@ mod tests {
     /// For files of this size.
     fn planned_of(file_bytes: u64, gigabits: f64, limit: f64, names: &[&str]) -> Plan {
         let prices = Prices::flashstream().expect("prices");
-        let offers: Vec<Offer> = names.iter().map(|name| offer(name, &prices)).collect();
+        planned_for(file_bytes, gigabits, limit, names, &prices)
+    }
+
+    fn planned_for(
+        file_bytes: u64,
+        gigabits: f64,
+        limit: f64,
+        names: &[&str],
+        prices: &Prices,
+    ) -> Plan {
+        let offers: Vec<Offer> = names.iter().map(|name| offer(name, prices)).collect();
         let demand = Demand {
             bytes_per_s: gigabits * 1e9 / 8.0,
             catalogue_bytes: None,
@@ -434,7 +445,7 @@ mod tests {
             settings: &settings,
         };
         let size_of = |_| Some(file_bytes);
-        plan(&table(), size_of, &demand, &offers, &prices, &try_out).expect("a plan")
+        plan(&table(), size_of, &demand, &offers, prices, &try_out).expect("a plan")
     }
 
     #[test]
@@ -462,6 +473,16 @@ mod tests {
         let tight = planned(10.0, 0.45, &["wd-red-wd10efrx"]);
         assert!(tight.needs[0].drives.count > loose.needs[0].drives.count);
         assert!(tight.needs[0].cost > loose.needs[0].cost);
+    }
+
+    #[test]
+    fn prices_without_watts_tell_of_no_bytes_for_a_joule() {
+        let prices = "sources = \"none\"\ncurrency = \"EUR\"\n[ram]\ncost_per_gb = 1\n\
+            module_gb = 1\nmodule_watts = 0\n[[drive]]\nkind = \"hard-drive\"\ncost = 60\nwatts = 0\n";
+        let prices = Prices::read("prices.toml", prices).expect("prices");
+        let plan = planned_for(100_000_000, 10.0, 0.8, &["wd-red-wd10efrx"], &prices);
+        assert_eq!(plan.needs[0].mb_per_joule, None);
+        assert!(!text(&plan).contains("inf"));
     }
 
     #[test]

@@ -69,6 +69,6 @@ fn row(need: &Need) -> [Cell; 12] {
         Cell::number(need.ram_gb, 1),
         Cell::number(need.cost, 0),
         Cell::number(need.watts, 0),
-        Cell::number(need.mb_per_joule, 2),
+        Cell::maybe(need.mb_per_joule, 2),
     ]
 }

@@ -56,7 +56,7 @@ pub(crate) struct Logs {
     /// Memory for reading and for requests that wait; what does not fit waits in a file
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     memory: Bytes,
-    /// Threads [default: one for each core]
+    /// Threads [default: one for each core, as far as half of the memory is enough for them]
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
     /// Folder for requests that do not fit in memory [default: that for temporary files]
@@ -111,7 +111,10 @@ impl Logs {
             title_rule: self.title_rule.clone(),
             lines_max: self.check.then_some(CHECKED_LINES),
             memory_bytes_max: self.memory.0,
-            threads: self.threads.unwrap_or(usual.threads).max(1),
+            threads: self
+                .threads
+                .unwrap_or_else(|| Intake::threads_for(self.memory.0))
+                .max(1),
             spill: self.spill.clone(),
             ..usual
         })

@@ -9,7 +9,7 @@ use headlong_chain_sim::{
 };
 use headlong_engine::Policy;
 use headlong_trace::Intake;
-use headlong_units::{ByteRate, Duration, nearest_three};
+use headlong_units::{ByteRate, Bytes, Duration, nearest_three};
 
 use crate::drive_args::drive_spec;
 use crate::mistake::{Mistakes, inputs_are_kept};
@@ -75,6 +75,9 @@ pub(crate) struct TableArgs {
     /// 1h)
     #[arg(long, value_name = "TIME", default_value = "0s", requires = "log")]
     leave_out_last: Duration,
+    /// Memory for reading a log; what does not fit waits in a file
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", requires = "log")]
+    memory: Bytes,
     /// Files as CSV or Parquet: file and, if known, kbps,disk,size; for what the chains do not say themselves
     #[arg(long, value_name = "FILES")]
     files: Option<PathBuf>,
@@ -201,7 +204,7 @@ pub(crate) fn simulate(simulating: &SimulatingChains) -> anyhow::Result<()> {
     let table = &simulating.table;
     let inputs = table.chains.iter().chain(&table.log).chain(&table.files);
     inputs_are_kept(&simulating.html, inputs)?;
-    let (read, _) = table.read()?;
+    let (read, _) = table.read(simulating.sweep.threads)?;
     let settings = simulating.sweep.settings();
     let source = source(&simulating.table.name(), &read, &settings);
     let wanted = Wanted {
@@ -270,16 +273,22 @@ impl TableArgs {
         names.join(", ")
     }
 
-    /// Reads them.
-    pub(crate) fn read(&self) -> anyhow::Result<(Read, Option<FilesTable>)> {
+    /// Reads them, a log with so many threads.
+    pub(crate) fn read(
+        &self,
+        threads: Option<NonZeroUsize>,
+    ) -> anyhow::Result<(Read, Option<FilesTable>)> {
         let read = if self.log.is_empty() {
             // It is there, as the command line makes sure.
             let path = self.chains.clone().unwrap_or_default();
             open(&path, self.files.as_deref())
         } else {
+            let fitting = || Intake::threads_for(self.memory.0);
             let intake = Intake {
                 logs: self.log.clone(),
                 files: self.files.clone(),
+                memory_bytes_max: self.memory.0,
+                threads: threads.map_or_else(fitting, NonZeroUsize::get),
                 ..Intake::default()
             };
             let log = taken_in(&intake, false, true)?;

@@ -111,7 +111,7 @@ impl Planning {
 /// Plans.
 pub(crate) fn simulate(planning: &Planning) -> anyhow::Result<()> {
     let (prices, offers) = planning.offers()?;
-    let (read, files) = planning.table.read()?;
+    let (read, files) = planning.table.read(planning.threads)?;
     let default = Settings::default();
     let settings = Settings {
         threads: planning.threads.unwrap_or(default.threads),

@@ -32,9 +32,11 @@ pub(crate) struct Sweeping {
     rate: Vec<f64>,
     /// Where a search for the highest rate begins
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "60MiB/s")]
+    #[arg(conflicts_with = "rate")]
     guess: f64,
     /// How exactly the highest rate is to be known
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
+    #[arg(conflicts_with = "rate")]
     resolution: f64,
     /// How many seeds, from --seed on
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
@@ -73,6 +75,7 @@ pub(crate) struct Bounding {
     seeds: u64,
     /// How exactly the highest rate is to be known
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
+    #[arg(conflicts_with = "rate")]
     resolution: f64,
 }
 
@@ -267,6 +270,22 @@ mod tests {
             panic!("another command");
         };
         simulating.sweeping().expect("a sweep").clone()
+    }
+
+    #[test]
+    fn what_a_search_needs_is_refused_where_nothing_is_searched_for() {
+        let is_right = |arguments: &str| {
+            let words = ["headlong", "simulate"].into_iter();
+            Args::try_parse_from(words.chain(arguments.split(' '))).is_ok()
+        };
+        for command in ["sweep youtube-sd --grid memory=1GiB", "bound youtube-sd"] {
+            assert!(is_right(&format!("{command} --rate 60MiB/s")));
+            assert!(is_right(&format!("{command} --resolution 2MiB/s")));
+            let both = format!("{command} --rate 60MiB/s --resolution 2MiB/s");
+            assert!(!is_right(&both), "{both}");
+        }
+        let guess = "sweep youtube-sd --grid memory=1GiB --guess 50MiB/s";
+        assert!(is_right(guess) && !is_right(&format!("{guess} --rate 60MiB/s")));
     }
 
     #[test]

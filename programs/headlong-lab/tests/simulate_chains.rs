@@ -111,6 +111,10 @@ fn mistakes_name_the_column_and_the_nearest_rule() {
         ("chains chains.csv --mb 1000", "1048576 or 1000000"),
         ("chains", "<CHAINS>"),
         (
+            "chains --log log.csv --memory 8MiB --threads 4",
+            "8 MiB are too little memory for 4 threads",
+        ),
+        (
             "plan chains.csv --peak 1Gbit/s --drives wd-rad",
             "wd-red-wd10efrx",
         ),

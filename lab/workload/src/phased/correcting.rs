@@ -74,9 +74,14 @@ pub(super) fn correct(specification: &mut Specification, seen: &Observed, got: &
 }
 
 /// Titles of few sessions, sorted by how many those were, look more unequal than the law that they
-/// were drawn by: the law is moved until draws from it look like the log.
-pub(super) fn correct_popularity(specification: &mut Specification, want: &Popularity) {
-    let (titles, sessions) = (&mut specification.catalogue, specification.sessions.count);
+/// were drawn by: the law is moved until draws from it look like the log, of which popularity was
+/// measured on so many sessions.
+pub(super) fn correct_popularity(
+    specification: &mut Specification,
+    want: &Popularity,
+    sessions: u64,
+) {
+    let titles = &mut specification.catalogue;
     if want.head_titles == 0 || sessions > SESSIONS_DRAWN {
         return;
     }

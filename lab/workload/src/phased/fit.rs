@@ -30,10 +30,14 @@ const FOREVER: f64 = 1e7;
 /// The specification of what was seen. What was not measured is as in `netflix-2014-catalog`.
 pub fn fit(seen: &Observed) -> Specification {
     let mut specification = guess(seen);
-    if seen.sessions == 0 {
+    if seen.sessions_kept == 0 {
         return specification;
     }
-    correct_popularity(&mut specification, &seen.titles.popularity);
+    correct_popularity(
+        &mut specification,
+        &seen.titles.popularity,
+        seen.sessions_kept,
+    );
     for round in 0..ROUNDS {
         let sessions = specification.sessions.count.min(TRIAL_SESSIONS);
         let trial = specification.clone().scaled(sessions);

@@ -13,6 +13,7 @@ use crate::parts::Parts;
 use crate::parts::maps::Maps;
 use crate::parts::record::SOURCE_SHIFT;
 use crate::parts::settle::Settled;
+use crate::pieces;
 use crate::read::Reason;
 use crate::titles;
 
@@ -64,7 +65,8 @@ pub(super) fn finish(
     let mut parts = Parts::new(store.finish(), maps, memory.loaded);
     let with_files = intake.estimates && is_anything_unknown(&facts);
     let settled = if has_viewers || with_files || parts.maps.drop_repeated {
-        parts.settle(intake.threads, with_files)?
+        let settled = parts.settle(intake.threads, with_files);
+        settled.map_err(|error| error.named(&ids, &viewer_names))?
     } else {
         Settled::default()
     };
@@ -78,6 +80,7 @@ pub(super) fn finish(
     let session_names = ids.joined(&viewer_names, counts.as_deref());
     parts.maps.bases = session_names.bases().map(<[u32]>::to_vec);
     let files = files::infos(&file_names, &facts, &settled.files, &titles, &file_disks);
+    let streams = pieces::streams(&file_names, &titles);
     let files_estimated = files.iter().filter(|file| file.is_estimated).count() as u32;
     let files_told = files::told(&facts);
     let files_unsized = files_told.iter().filter(|told| !told.size).count() as u32;
@@ -102,7 +105,9 @@ pub(super) fn finish(
                 [0; 2]
             },
             &logs,
+            &streams,
         ),
+        streams,
         told_format: formats(&logs),
         requests: told.requests,
         bytes: told.bytes,
@@ -257,6 +262,7 @@ fn notes(
     parts: &Parts,
     [files_estimated, files_unsized]: [u32; 2],
     logs: &[LogTold],
+    streams: &[Vec<u32>],
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let counted = [
@@ -284,6 +290,15 @@ fn notes(
     ];
     for (count, what) in counted.into_iter().filter(|(count, _)| *count > 0) {
         notes.push(format!("{count} {what}"));
+    }
+    if !streams.is_empty() {
+        let pieces: usize = streams.iter().map(Vec::len).sum();
+        notes.push(format!(
+            "{pieces} files are pieces of {} renditions, which were laid end to end for places in \
+             titles; chains and phases are those of single pieces, and a specification made of them \
+             is of little use",
+            streams.len()
+        ));
     }
     let (first_ms, last_ms) = span(told);
     let years = last_ms.saturating_sub(first_ms) / YEAR_MS;

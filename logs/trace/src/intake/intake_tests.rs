@@ -280,7 +280,15 @@ fn packed_logs_give_what_they_held() {
     let text = format!("{HEADER}100,0,1,1,1,0,10,10,1\n101,0,2,1,1,0,10,10,1\n");
     let expected = told(&taken(&[put(folder.path(), "a.csv", &text)]));
     let zstd = zstd::encode_all(text.as_bytes(), 3).expect("packed");
-    let log = put(folder.path(), "a.csv.zst", zstd);
+    let log = put(folder.path(), "a.csv.zst", &zstd);
+    assert_eq!(told(&taken(&[log])), expected);
+    // pzstd puts the size of each frame before it, in a frame that is skipped.
+    let skipped = [0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4];
+    let log = put(
+        folder.path(),
+        "p.csv.zst",
+        [&skipped, zstd.as_slice()].concat(),
+    );
     assert_eq!(told(&taken(&[log])), expected);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(text.as_bytes()).expect("packed");
@@ -445,7 +453,7 @@ fn what_does_not_fit_in_memory_waits_in_a_file_and_large_parts_are_divided() {
     let whole = take_in(&intake, &Silent).expect("taken in");
     let memory = MemoryBound {
         kept: 100_000,
-        loaded: 8 * 100 * 72,
+        loaded: 8 * 150 * crate::parts::REQUEST_BYTES,
         ..intake.memory_bound().expect("a bound")
     };
     let logs = logs::open(&intake).expect("logs");
@@ -465,6 +473,46 @@ fn what_does_not_fit_in_memory_waits_in_a_file_and_large_parts_are_divided() {
     sessions.sort_unstable();
     sessions.dedup();
     assert_eq!(sessions.len(), count, "no session is in two parts");
+}
+
+#[test]
+fn a_viewer_with_more_requests_than_memory_may_hold_is_named_with_a_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let line = |second: u64| {
+        format!(
+            "10.0.0.7 - - [10/Oct/2000:13:{:02}:{:02} +0000] \"GET /a.mp4 HTTP/1.1\" 200 9 \"-\" \
+             \"agent\"\n",
+            second / 60 % 60,
+            second % 60
+        )
+    };
+    let text: String = (0..2000).map(line).collect();
+    let intake = intake(&[put(folder.path(), "a.log", text)]);
+    let memory = MemoryBound {
+        loaded: 8 * 100 * crate::parts::REQUEST_BYTES,
+        ..intake.memory_bound().expect("a bound")
+    };
+    let logs = logs::open(&intake).expect("logs");
+    let read = worker::read_all(&intake, &memory, &logs, &Silent).expect("read");
+    let outcome = finish::finish(&intake, memory, logs, read);
+    let error = outcome.map(|_| ()).expect_err("too many").to_string();
+    let is_told = error.starts_with("10.0.0.7~") && error.contains("allow more memory");
+    assert!(is_told, "{error}");
+}
+
+#[test]
+fn pieces_of_a_stream_are_put_in_order_and_told_of() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pieces = [9, 11, 10].map(|piece| format!("1,0,1,1,/film/v1/{piece}.ts,0,9,9,1\n"));
+    let text = format!("{HEADER}{}", pieces.concat());
+    let taken = taken(&[put(folder.path(), "a.csv", text)]);
+    let names = taken.streams[0]
+        .iter()
+        .map(|file| taken.file_names.get(*file));
+    let names: Vec<String> = names.map(|name| name.to_string()).collect();
+    assert_eq!(names, ["/film/v1/9.ts", "/film/v1/10.ts", "/film/v1/11.ts"]);
+    let is_told = |note: &String| note.starts_with("3 files are pieces of 1 renditions");
+    assert!(taken.notes.iter().any(is_told), "{:?}", taken.notes);
 }
 
 #[test]

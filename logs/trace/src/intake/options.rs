@@ -51,6 +51,15 @@ pub struct Intake {
     pub spill: Option<PathBuf>,
 }
 
+/// Memory that intake takes if nobody says how much, bytes.
+const MEMORY_BYTES: u64 = 1 << 30;
+/// The least that is left for all but reading, bytes.
+const REST_BYTES_MIN: u64 = 48 << 20;
+/// What a thread that reads takes, bytes: a block, what grows behind it, and what was carried over;
+/// twice, for the doubling of vectors. Five kinds of names are remembered.
+const THREAD_BYTES: u64 =
+    (6 * BLOCK_BYTES + PARTS * PART_BUFFER_BYTES * 3 / 2 + 5 * Known::BYTES) as u64;
+
 impl Default for Intake {
     fn default() -> Self {
         Self {
@@ -59,13 +68,13 @@ impl Default for Intake {
             format: None,
             session_field: None,
             session_idle: Duration::from_secs(30 * 60),
-            memory_bytes_max: 1 << 30,
+            memory_bytes_max: MEMORY_BYTES,
             estimates: true,
             devices_and_drives: true,
             keep_unplaced: false,
             title_rule: None,
             lines_max: None,
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            threads: Self::threads_for(MEMORY_BYTES),
             spill: None,
         }
     }
@@ -113,14 +122,17 @@ impl Intake {
         self.devices_and_drives || self.logs.len() > 1
     }
 
+    /// Threads to read with if nobody says how many: one for each core, as far as they leave half
+    /// of this memory for names and requests.
+    pub fn threads_for(memory_bytes_max: u64) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        threads_that_fit(cores, memory_bytes_max)
+    }
+
     /// The most memory this will take, told before anything is read.
     pub fn memory_bound(&self) -> Result<MemoryBound, IntakeError> {
-        let threads = self.threads.max(1) as u64;
-        // A block, what grows behind it, and what was carried over; twice, for the doubling of
-        // vectors. Five kinds of names are remembered.
-        let by_thread = 6 * BLOCK_BYTES + PARTS * PART_BUFFER_BYTES * 3 / 2 + 5 * Known::BYTES;
-        let reading = threads * by_thread as u64;
-        let needed = reading + (48 << 20);
+        let reading = self.threads.max(1) as u64 * THREAD_BYTES;
+        let needed = reading + REST_BYTES_MIN;
         let Some(rest) = self
             .memory_bytes_max
             .checked_sub(reading)
@@ -138,5 +150,37 @@ impl Intake {
             kept: rest / 8 * 3,
             loaded: rest / 8 * 3,
         })
+    }
+}
+
+fn threads_that_fit(cores: usize, memory_bytes_max: u64) -> usize {
+    let rest = (memory_bytes_max / 2).max(REST_BYTES_MIN);
+    let fitting = memory_bytes_max.saturating_sub(rest) / THREAD_BYTES;
+    cores.min(fitting as usize).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_of_many_cores_keeps_half_of_the_memory_for_names_and_requests() {
+        for (memory, cores, names_min) in [
+            (MEMORY_BYTES, 128, 128 << 20),
+            (MEMORY_BYTES, 1024, 128 << 20),
+            (64 << 20, 128, 12 << 20),
+        ] {
+            let intake = Intake {
+                threads: threads_that_fit(cores, memory),
+                memory_bytes_max: memory,
+                ..Intake::default()
+            };
+            let bound = intake.memory_bound().expect("the default runs");
+            assert!(
+                bound.names >= names_min && bound.total() <= memory,
+                "{bound}"
+            );
+        }
+        assert_eq!(threads_that_fit(16, MEMORY_BYTES), 16);
     }
 }

@@ -102,6 +102,8 @@ pub struct TakenIn {
     pub session_names: Names,
     /// Names of titles by number.
     pub title_names: Names,
+    /// Files that are the pieces of one rendition of a title, in their order.
+    pub streams: Vec<Vec<u32>>,
     /// Types of device by number; the empty name is of those that are unknown.
     pub devices: Names,
     /// Names of drives. A drive's number is its name if all are numbers, else its place here.

@@ -353,7 +353,7 @@ impl<'s> Worker<'s> {
             return Ok(());
         };
         let mut failure = None;
-        let outcome = table.read_group(group, |number, entry| {
+        let outcome = table.read_group(group, self.shared.lines_max, |number, entry| {
             let outcome = match entry {
                 TableEntry::Batch(batch) => self.push_batch(log, number, &batch),
                 TableEntry::Told(Ok(entry)) => self.push(log, number, &entry, b""),

@@ -82,6 +82,22 @@ fn a_table_of_requests_is_a_log_that_reads_as_the_one_it_came_from() {
 }
 
 #[test]
+fn no_more_rows_of_a_group_are_looked_at_than_were_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = folder.path().join("a.csv");
+    std::fs::write(&text, log()).expect("written");
+    let path = folder.path().join("requests.parquet");
+    write_requests(&taken(text), &path);
+    for lines in [1, 5000, 10_000] {
+        let intake = Intake {
+            lines_max: Some(lines),
+            ..intake(path.clone())
+        };
+        assert_eq!(take_in(&intake, &Silent).expect("taken in").requests, lines);
+    }
+}
+
+#[test]
 fn requests_that_nothing_places_are_still_so_in_the_table_that_is_made_of_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = folder.path().join("access.log");

@@ -121,17 +121,19 @@ impl Table {
         self.bytes.get(group).copied().unwrap_or(0)
     }
 
-    /// Reads a group; `take` gets each row's number, from 1, and what it says, and tells whether to
-    /// go on.
+    /// Reads a group as far as the row of number `last`; `take` gets each row's number, from 1, and
+    /// what it says, and tells whether to go on.
     pub(crate) fn read_group(
         &self,
         group: usize,
+        last: u64,
         mut take: impl FnMut(u64, TableEntry<'_>) -> bool,
     ) -> Result<(), String> {
         let mut columns = self.columns_of(group)?;
         let plan = Plan::of(&self.columns, &columns);
-        let mut number = self.rows_before[group] + 1;
-        let mut left = self.rows_before[group + 1] - self.rows_before[group];
+        let before = self.rows_before[group];
+        let mut number = before + 1;
+        let mut left = self.rows_before[group + 1].min(last).saturating_sub(before);
         let (mut text, mut ends, mut ends_ms) = (Vec::new(), Vec::new(), Vec::new());
         while left > 0 {
             let count = left.min(BATCH as u64) as usize;

@@ -19,8 +19,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use headlong_chains::Request;
+use headlong_characterise::SessionSplitter;
 
-use crate::names::hash_number;
+use crate::names::{Names, hash_number};
 use maps::Maps;
 use record::Decoder;
 use store::Chunks;
@@ -28,8 +29,11 @@ use store::Chunks;
 /// Parts that requests are spread over.
 pub(crate) const PARTS: usize = 256;
 
-/// Memory a loaded request takes, with what sorting it may need, bytes.
-pub(crate) const REQUEST_BYTES: u64 = size_of::<Request>() as u64;
+/// Memory a loaded request takes, with what joining it to chains needs, bytes.
+pub(crate) const REQUEST_BYTES: u64 =
+    size_of::<Request>() as u64 + SessionSplitter::BYTES_PER_REQUEST;
+/// Requests that are joined at once can be no more than this.
+const JOINED_MAX: u64 = u32::MAX as u64 - 1;
 
 /// Why parts could not be read back.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +44,34 @@ pub enum PartsError {
     /// It does not hold what was written to it.
     #[error("the file in which requests wait is damaged; see to the disk it is on")]
     Damaged,
+    /// One session or viewer has more requests than may be loaded at once.
+    #[error(
+        "{name}: so many requests are of this one session, or of this one address and user agent \
+         (~), that the {} MiB for loaded requests do not hold them; allow more memory, or take one \
+         thread, or name what tells sessions apart by --session-field", allowed >> 20
+    )]
+    TooMany {
+        /// Its number, before viewers were divided.
+        session: u32,
+        /// Its name.
+        name: String,
+        /// Memory for loaded requests on a thread, bytes.
+        allowed: u64,
+    },
+}
+
+impl PartsError {
+    /// The same with the name of what it is about; names of viewers come after those of sessions.
+    pub(crate) fn named(mut self, sessions: &Names, viewers: &Names) -> Self {
+        if let Self::TooMany { session, name, .. } = &mut self {
+            let named = sessions.whole_len() as u32;
+            *name = match session.checked_sub(named) {
+                Some(viewer) => viewers.get(viewer).to_string(),
+                None => sessions.get(*session).to_string(),
+            };
+        }
+        self
+    }
 }
 
 /// All requests, in parts.
@@ -66,7 +98,7 @@ impl Parts {
         let mut units = Vec::new();
         // Eight at once, or more if they are smaller; never fewer for want of threads, or the
         // sums would depend on the machine.
-        let unit_max = (load_bytes_max / 8 / REQUEST_BYTES).max(1);
+        let unit_max = (load_bytes_max / 8 / REQUEST_BYTES).clamp(1, JOINED_MAX);
         for part in 0..chunks.parts() {
             let count = chunks.count(part);
             let of = count.div_ceil(unit_max) as u32;
@@ -125,10 +157,13 @@ impl Parts {
         let threads = threads
             .min(fitting.max(1) as usize)
             .clamp(1, self.units.len().max(1));
+        // What one thread may load, so that all together stay within the bound.
+        let share = self.load_bytes_max / REQUEST_BYTES / threads as u64;
+        let share = share.clamp(1, JOINED_MAX) as usize;
         let next = AtomicUsize::new(0);
         let outcomes: Mutex<Vec<Option<T>>> = Mutex::new(self.units.iter().map(|_| None).collect());
         let work = || -> Result<(), PartsError> {
-            let mut loader = Loader::new(self);
+            let mut loader = Loader::new(self, share);
             loop {
                 let number = next.fetch_add(1, Relaxed);
                 let Some(unit) = self.units.get(number) else {
@@ -162,12 +197,15 @@ struct Loader<'a> {
     parts: &'a Parts,
     buffer: Vec<u8>,
     requests: Vec<Request>,
+    /// Most of them.
+    requests_max: usize,
 }
 
 impl<'a> Loader<'a> {
-    fn new(parts: &'a Parts) -> Self {
+    fn new(parts: &'a Parts, requests_max: usize) -> Self {
         Self {
             parts,
+            requests_max,
             buffer: Vec::new(),
             requests: Vec::new(),
         }
@@ -191,8 +229,9 @@ impl<'a> Loader<'a> {
     /// Loads a unit with final numbers, but sessions are still whole names, and unsorted.
     fn decode(&mut self, unit: Unit) -> Result<(), PartsError> {
         let (maps, requests) = (&self.parts.maps, &mut self.requests);
+        let requests_max = self.requests_max;
         requests.clear();
-        requests.reserve(unit.requests_max as usize);
+        requests.reserve((unit.requests_max as usize).min(requests_max));
         self.parts
             .chunks
             .read(unit.part, &mut self.buffer, |bytes| {
@@ -201,11 +240,27 @@ impl<'a> Loader<'a> {
                     let request = maps.settled(&record).ok_or(PartsError::Damaged)?;
                     let hash = hash_number(u64::from(request.session));
                     if unit.of == 1 || hash % u64::from(unit.of) == u64::from(unit.division) {
+                        if requests.len() == requests_max {
+                            return Err(too_many(requests));
+                        }
                         requests.push(request);
                     }
                 }
                 Ok::<_, PartsError>(())
             })
+    }
+}
+
+/// Of requests that are too many for a thread, the session with the most.
+fn too_many(requests: &mut [Request]) -> PartsError {
+    requests.sort_unstable_by_key(|request| request.session);
+    let sessions = requests.chunk_by(|one, other| one.session == other.session);
+    let largest = sessions.max_by_key(|session| session.len());
+    let session = largest.map_or(0, |session| session[0].session);
+    PartsError::TooMany {
+        session,
+        name: format!("session number {session}"),
+        allowed: requests.len() as u64 * REQUEST_BYTES,
     }
 }
 

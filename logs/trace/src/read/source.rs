@@ -33,6 +33,8 @@ impl Packing {
         match head {
             [0x1f, 0x8b, ..] => Self::Gzip,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
+            // A frame that is skipped, as pzstd begins with (RFC 8878, section 3.1.2).
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             [b'P', b'A', b'R', b'1', ..] => Self::Parquet,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Other("xz"),
             [b'B', b'Z', b'h', b'1'..=b'9', ..] => Self::Other("bzip2"),

@@ -70,7 +70,7 @@ const ROWS: [Row<ServerCollector>; 14] = [
         |s| s.connections.proxy_refusals),
     count("address_refusals", "Connections closed at once because their address had as many as it may",
         |s| s.connections.address_refusals),
-    count("heads_refused", "Requests that could not be understood, answered 400 or 431; no log has them",
+    count("heads_refused", "Requests that could not be understood, answered 400, 414 or 431; no log has them",
         |s| s.connections.heads_refused),
     count("replies_at_hand", "Replies of what is asked for again and again, and in memory, whose head was made before",
         |s| s.connections.replies_at_hand),
