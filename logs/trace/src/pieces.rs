@@ -96,7 +96,7 @@ mod tests {
         {
             let pieces: Vec<String> = (8..12).map(of).collect();
             let names: Vec<&str> = pieces.iter().map(String::as_str).collect();
-            assert_eq!(told(&names, 0), [pieces.clone()]);
+            assert_eq!(told(&names, 0), [pieces.as_slice()]);
         }
     }
 
