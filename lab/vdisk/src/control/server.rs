@@ -169,6 +169,8 @@ mod tests {
         let socket = folder.path().join("socket");
         let listener = UnixListener::bind(&socket).expect("bound");
         forget_dead(&socket).expect_err("somebody listens");
+        // A process that another test starts meanwhile has the socket, too, for a moment.
+        rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).expect("open");
         drop(listener);
         forget_dead(&socket).expect("what was left goes");
         assert!(!socket.exists());

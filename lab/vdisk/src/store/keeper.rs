@@ -9,6 +9,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -21,6 +23,9 @@ const FORMAT: u32 = 1;
 const MANIFEST: &str = "store.json";
 const TABLE: &str = "extents.bin";
 const LOCK: &str = "lock";
+const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
+/// Between two tries.
+const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What `store.json` says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -187,16 +192,22 @@ fn replace(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
+/// Tries for a moment: a process that a program starts holds the files of that program until it has
+/// become another, and with them the lock of a store that was closed meanwhile.
 fn lock(directory: &Path) -> Result<File, Error> {
     let path = directory.join(LOCK);
     let file = File::create(&path).map_err(|error| Error::store(directory, error.to_string()))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let problem = "another emulated disk has it open; stop that one first".to_owned();
-            Err(Error::store(directory, problem))
+    let until = Instant::now() + LOCK_TIMEOUT;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => sleep(LOCK_INTERVAL),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let problem = "another emulated disk has it open; stop that one first".to_owned();
+                return Err(Error::store(directory, problem));
+            }
+            Err(error) => return Err(Error::store(directory, error.to_string())),
         }
-        Err(error) => Err(Error::store(directory, error.to_string())),
     }
 }
 
