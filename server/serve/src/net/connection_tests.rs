@@ -240,14 +240,20 @@ async fn the_last_permitted_reply_says_close() {
     assert_eq!(server.hear_the_rest().await, "");
 }
 
+async fn over_http2(
+    client: impl AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+) -> hyper::client::conn::http2::SendRequest<Full<Bytes>> {
+    let client = TokioIo::new(client);
+    let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), client);
+    let (sender, connection) = handshake.await.expect("HTTP/2");
+    tokio::spawn(connection);
+    sender
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_http2_head_that_is_too_long_gets_a_clean_431() {
     let server = serve(Limits::default());
-    let (mut sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(server.client))
-            .await
-            .expect("HTTP/2");
-    tokio::spawn(connection);
+    let mut sender = over_http2(server.client).await;
     for length in [20_000, 60_000] {
         let request = Request::get("http://h/").header("x", "a".repeat(length));
         let request = request.body(Full::<Bytes>::default()).expect("a request");
@@ -273,11 +279,7 @@ async fn a_head_of_too_many_fields_gets_431_over_both_versions() {
     server.say(&request(100)).await;
     assert!(server.hear_the_rest().await.starts_with("HTTP/1.1 431"));
     let server = serve(Limits::default());
-    let (mut sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(server.client))
-            .await
-            .expect("HTTP/2");
-    tokio::spawn(connection);
+    let mut sender = over_http2(server.client).await;
     for (count, status) in [(100, 200), (101, 431), (100, 200)] {
         let mut request = Request::get("http://h/").body(Full::<Bytes>::default());
         let headers = request.as_mut().expect("a request").headers_mut();
@@ -297,11 +299,7 @@ async fn an_http2_connection_that_is_used_up_is_told_to_go_away() {
         ..Limits::default()
     };
     let server = serve(limits);
-    let (mut sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(server.client))
-            .await
-            .expect("HTTP/2");
-    tokio::spawn(connection);
+    let mut sender = over_http2(server.client).await;
     for _ in 0..2 {
         sender.ready().await.expect("still open");
         let request = Request::get("http://h/").body(Full::<Bytes>::default());
