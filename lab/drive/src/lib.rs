@@ -16,6 +16,7 @@ extern crate std;
 
 mod bound;
 mod dual;
+mod family;
 mod firmware;
 mod fit;
 mod flash;
@@ -27,6 +28,7 @@ mod spec;
 
 pub use bound::Medium;
 pub use dual::{DualActuator, DualActuatorSpec};
+pub use family::DrawnDrive;
 pub use firmware::Firmware;
 pub use fit::fit;
 pub use flash::{FlashReadSpec, FlashWriteSpec, Mapping, SolidState, SolidStateSpec, WriteTier};

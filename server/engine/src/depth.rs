@@ -8,9 +8,6 @@
 //! what is long enough for the device to go on carrying as much as it has shown that it can. Without
 //! the last, a device with too much to do would fall from one size to the next smaller one, each of
 //! which carries less.
-//!
-//! Before the device has been measured, all that is known is what a read has usually taken: with less
-//! time than that only what was asked for is read, with more the whole job.
 
 use headlong_units::{BitRate, Duration, Instant, MIB};
 
@@ -68,19 +65,8 @@ impl Depth {
     }
 
     /// Bytes of a job to read now: so many that the read takes `time`, but at least `asked`, and what
-    /// keeps the device from falling behind. Of a device that is not measured it is known how long a
-    /// read takes `usually`.
-    pub(crate) fn bytes(
-        &self,
-        device: Result<DriveTimes, Duration>,
-        asked: u64,
-        time: Duration,
-    ) -> u64 {
-        let drive = match device {
-            Ok(drive) => drive,
-            Err(usually) if time < usually => return asked,
-            Err(_) => return u64::MAX,
-        };
+    /// keeps the device from falling behind.
+    pub(crate) fn bytes(&self, drive: DriveTimes, asked: u64, time: Duration) -> u64 {
         let least = drive.balanced_bytes().max(self.carrying_bytes(drive));
         drive.bytes_within(time).max(least).max(asked)
     }
@@ -116,37 +102,30 @@ mod tests {
 
     #[test]
     fn a_job_takes_the_time_that_others_leave_it() {
-        let bytes = Depth::default().bytes(Ok(DRIVE), 0, Duration::from_millis(40));
+        let bytes = Depth::default().bytes(DRIVE, 0, Duration::from_millis(40));
         assert_eq!(bytes, 4 * MIB);
     }
 
     #[test]
     fn with_no_time_at_all_it_transfers_for_as_long_as_it_repositions() {
         let depth = Depth::default();
-        assert_eq!(depth.bytes(Ok(DRIVE), 0, Duration::ZERO), MIB);
-        assert_eq!(depth.bytes(Ok(DRIVE), 3 * MIB, Duration::ZERO), 3 * MIB);
-    }
-
-    #[test]
-    fn before_the_device_is_measured_the_usual_time_of_a_read_decides() {
-        let usually = Err(Duration::from_millis(30));
-        let bytes = |millis| Depth::default().bytes(usually, 5, Duration::from_millis(millis));
-        assert_eq!((bytes(29), bytes(30)), (5, u64::MAX));
+        assert_eq!(depth.bytes(DRIVE, 0, Duration::ZERO), MIB);
+        assert_eq!(depth.bytes(DRIVE, 3 * MIB, Duration::ZERO), 3 * MIB);
     }
 
     #[test]
     fn reads_stay_long_enough_for_what_the_device_has_carried() {
         // 100 MiB/s leave a fifth of the time for repositioning: 25 reads of 4 MiB a second.
         let depth = after_sending(100, 60, Depth::default(), 0);
-        let bytes = depth.bytes(Ok(DRIVE), 0, Duration::ZERO);
+        let bytes = depth.bytes(DRIVE, 0, Duration::ZERO);
         assert!((7 * MIB / 2..5 * MIB).contains(&bytes), "{bytes}");
         // It is behind now and sends less: that is no reason for reads with which it sends still less.
         let depth = after_sending(50, 60, depth, 60);
-        let bytes = depth.bytes(Ok(DRIVE), 0, Duration::ZERO);
+        let bytes = depth.bytes(DRIVE, 0, Duration::ZERO);
         assert!(bytes > 2 * MIB, "{bytes}");
         // What was carried long ago is forgotten.
         let depth = after_sending(10, 1_200, depth, 120);
-        assert_eq!(depth.bytes(Ok(DRIVE), 0, Duration::ZERO), MIB);
+        assert_eq!(depth.bytes(DRIVE, 0, Duration::ZERO), MIB);
     }
 
     proptest! {
@@ -155,7 +134,7 @@ mod tests {
             sent in 0u64..400, asked in 0u64..64 * MIB, less in 0u64..2_000, more in 0u64..2_000,
         ) {
             let depth = after_sending(sent, 30, Depth::default(), 0);
-            let bytes = |millis| depth.bytes(Ok(DRIVE), asked, Duration::from_millis(millis));
+            let bytes = |millis| depth.bytes(DRIVE, asked, Duration::from_millis(millis));
             prop_assert!(bytes(less) <= bytes(less + more));
             prop_assert!(bytes(less) >= asked);
         }

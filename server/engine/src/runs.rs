@@ -11,9 +11,8 @@ use alloc::vec::Vec;
 use headlong_units::{Duration, Instant};
 
 use crate::ids::{ChainId, ReadId, Slot, StreamId};
-use crate::interleaving::{Course, Ended};
+use crate::lanes::{BusyRun, TAIL_BYTES};
 use crate::memory::PieceKey;
-use crate::opening::SHOWN_BYTES_MIN;
 use crate::queue::Job;
 
 /// What a job makes the device do: one read, or several that follow one another.
@@ -33,8 +32,8 @@ pub(crate) struct Run {
     reads_outstanding: u32,
     /// Bytes of these.
     bytes_outstanding: u64,
-    /// Whether the device has brought any of it.
-    is_begun: bool,
+    /// Whether the device is given more of it than a lead.
+    has_lane: bool,
     /// Where the last of its reads that was issued ends on the device; `None`: none was.
     end: Option<u64>,
     /// How many of its reads did not begin where the one before it ended.
@@ -42,26 +41,15 @@ pub(crate) struct Run {
     /// When its first read was issued.
     issued_at: Instant,
     /// For how long its reads that ended kept the device.
-    took: Duration,
+    pub(crate) took: Duration,
     /// Whether a read of it came to nothing.
     has_failed: bool,
-    /// What happened between its first lead and its end.
-    course: Course,
 }
 
 impl Run {
-    /// Whether a drive that chooses between reads is given more of it: of one that it has begun,
-    /// until its own queue is full. Of more of another it would begin in the middle, and turn round
-    /// for the beginning.
-    fn may_go_on(&self) -> bool {
-        self.reads_outstanding < RUN_READS_MAX
-            && (self.is_begun || self.bytes_outstanding < SHOWN_BYTES_MIN)
-    }
-
-    /// What tells how the device deals with several.
-    pub(crate) fn ended(&self) -> Ended {
-        Ended {
-            course: self.course,
+    /// What tells how many lanes the device should have.
+    pub(crate) fn as_busy(&self) -> BusyRun {
+        BusyRun {
             issued_at: self.issued_at,
             bytes: self.bytes,
             took: self.took,
@@ -110,6 +98,8 @@ pub(crate) struct OutstandingRead {
     pub(crate) issued_at: Instant,
     /// It does not begin where the read before it ended.
     pub(crate) is_elsewhere: bool,
+    /// It begins exactly where the read of its run before it ends: to the device the same read.
+    pub(crate) goes_on: bool,
     /// It took too long; nobody waits for it any more, but the memory is still being written.
     pub(crate) abandoned: bool,
     /// How many runs whose last read was issued later have ended before it.
@@ -173,13 +163,12 @@ impl Runs {
             bytes: 0,
             reads_outstanding: 0,
             bytes_outstanding: 0,
-            is_begun: false,
+            has_lane: false,
             end: None,
             repositions: 0,
             issued_at: Instant::ZERO,
             took: Duration::ZERO,
             has_failed: false,
-            course: Course::default(),
         };
         let id = RunId(self.fresh_id());
         self.by_id.insert(id, run);
@@ -191,12 +180,38 @@ impl Runs {
         self.continuing.push_back((run, rest));
     }
 
-    /// What is next of the runs that go on: of the first, or of the first that a drive that chooses
-    /// between reads may be given more of.
-    pub(crate) fn next_rest(&mut self, may_choose: bool) -> Option<(RunId, Job)> {
-        let goes_on = |(run, _): &(RunId, Job)| !may_choose || self.by_id[run].may_go_on();
+    /// Runs that the device is at get its lanes, those that began first before others.
+    pub(crate) fn give_lanes(&mut self, lanes: usize) {
+        let taken = self.by_id.values().filter(|run| run.has_lane).count();
+        let waiting = self.by_id.values_mut().filter(|run| !run.has_lane);
+        for run in waiting.take(lanes.saturating_sub(taken)) {
+            run.has_lane = true;
+        }
+    }
+
+    /// What is next of the runs that go on and have a lane, as far as the device's own queue has room.
+    pub(crate) fn next_rest(&mut self) -> Option<(RunId, Job)> {
+        let goes_on = |(id, _): &(RunId, Job)| {
+            let run = &self.by_id[id];
+            run.has_lane && run.reads_outstanding < RUN_READS_MAX
+        };
         let index = self.continuing.iter().position(goes_on)?;
         self.continuing.remove(index)
+    }
+
+    /// Whether one more run may begin beside these: of those that have a lane, all but fewer than
+    /// `lanes` come to their ends, and no other waits for a lane.
+    pub(crate) fn has_room(&self, lanes: usize) -> bool {
+        let is_ending = |id: RunId, run: &Run| {
+            run.bytes_outstanding <= TAIL_BYTES && run.end.is_some() && !self.goes_on(id)
+        };
+        let staying = self.by_id.iter().filter(|(id, run)| !is_ending(**id, run));
+        self.by_id.values().all(|run| run.has_lane) && staying.count() < lanes
+    }
+
+    /// Whether the device is given more of a run than a lead.
+    pub(crate) fn has_lane(&self, id: RunId) -> bool {
+        self.by_id.get(&id).is_some_and(|run| run.has_lane)
     }
 
     /// Runs that have begun and are not over.
@@ -266,52 +281,28 @@ impl Runs {
         id
     }
 
-    /// The device has brought the first of a read.
-    pub(crate) fn begun(&mut self, id: ReadId) {
-        let Some(of) = self.reads.get(&id).map(|read| read.run) else {
-            return;
-        };
-        let waits = |(id, run): (&RunId, &Run)| {
-            *id != of && run.course == Course::NotBegun && run.reads_outstanding > 0
-        };
-        let others_wait = self.by_id.iter().any(waits);
-        self.pass_others(of);
-        if let Some(run) = self.by_id.get_mut(&of) {
-            run.is_begun = true;
-            run.course.begin(others_wait);
-        }
-    }
-
-    /// The device has been at this run: others that it had begun are interleaved.
-    fn pass_others(&mut self, of: RunId) {
-        let others = self.by_id.iter_mut().filter(|(id, _)| **id != of);
-        others.for_each(|(_, run)| run.course.pass());
-    }
-
     /// Whether more of a run waits.
     pub(crate) fn goes_on(&self, id: RunId) -> bool {
         self.continuing.iter().any(|(run, _)| *run == id)
     }
 
-    /// A read ended. Answers it, and how long it kept the device: of several outstanding, since the
-    /// one before it ended. The run stays until [`Self::take_if_over`].
-    pub(crate) fn done(&mut self, now: Instant, id: ReadId) -> Option<(OutstandingRead, Duration)> {
+    /// A read ended; of several outstanding it kept the device since the one before it ended. Its run
+    /// stays until [`Self::take_if_over`].
+    pub(crate) fn done(&mut self, now: Instant, id: ReadId) -> Option<OutstandingRead> {
         let read = self.reads.remove(&id)?;
         let took = now.since(read.issued_at.max(self.last_done_at));
         self.last_done_at = now;
-        self.pass_others(read.run);
         if let Some(run) = self.by_id.get_mut(&read.run) {
             run.reads_outstanding -= 1;
             run.bytes_outstanding -= read.bytes;
             run.bytes += read.bytes;
             run.took += took;
-            run.is_begun = true;
             if run.reads_outstanding == 0 && !self.goes_on(read.run) {
                 let earlier = self.reads.range_mut(..id).map(|(_, read)| read);
                 earlier.for_each(|read| read.overtaken += 1);
             }
         }
-        Some((read, took))
+        Some(read)
     }
 
     /// A read of a run came to nothing.
@@ -331,13 +322,6 @@ impl Runs {
     /// Where the last read of a run that was issued ends on the device; `None`: none was.
     pub(crate) fn end_of(&self, id: RunId) -> Option<u64> {
         self.by_id.get(&id)?.end
-    }
-
-    /// Whether a read that goes on where its run ends may be put to the device as it is: the device
-    /// has begun the run, or is shown no more of it than of any that it has not begun.
-    pub(crate) fn is_shown(&self, id: RunId, bytes: u64) -> bool {
-        let fits = |run: &Run| run.is_begun || run.bytes_outstanding + bytes <= SHOWN_BYTES_MIN;
-        self.by_id.get(&id).is_some_and(fits)
     }
 
     /// A run, if nothing of it is outstanding or left.
@@ -444,6 +428,7 @@ mod tests {
             bytes: 10,
             issued_at: now,
             is_elsewhere: true,
+            goes_on: false,
             abandoned: false,
             overtaken: 0,
         }
@@ -454,34 +439,6 @@ mod tests {
         let run = runs.begin(&of, vec![Claim::of(&of)]);
         let issue = |runs: &mut Runs, piece| runs.issue(read(run, piece, Instant::ZERO), 0);
         (run, [issue(runs, from), issue(runs, from + 1)])
-    }
-
-    #[test]
-    fn a_run_between_whose_reads_the_device_begins_another_is_interleaved() {
-        let mut runs = Runs::default();
-        let (one, of_one) = a_run_of_two_reads(&mut runs, 0);
-        let (_, of_other) = a_run_of_two_reads(&mut runs, 2);
-        runs.begun(of_one[0]);
-        runs.done(Instant(5), of_one[0]).expect("a read");
-        runs.begun(of_other[0]);
-        assert!(runs.whole(one).is_none(), "a read is left");
-        runs.done(Instant(9), of_one[1]).expect("a read");
-        let ended = runs.whole(one).expect("all came").ended();
-        assert_eq!(ended.course, Course::Interleaved);
-        assert_eq!((ended.bytes, ended.took), (20, Duration(9)));
-    }
-
-    #[test]
-    fn a_run_that_the_device_stays_at_is_not_though_it_is_of_several_reads() {
-        let mut runs = Runs::default();
-        let (one, of_one) = a_run_of_two_reads(&mut runs, 0);
-        a_run_of_two_reads(&mut runs, 2);
-        runs.begun(of_one[0]);
-        for id in of_one {
-            runs.done(Instant(5), id).expect("a read");
-        }
-        let ended = runs.whole(one).expect("all came").ended();
-        assert_eq!(ended.course, Course::AtOnce);
     }
 
     #[test]
@@ -496,6 +453,33 @@ mod tests {
         assert!(runs.whole(one).is_none());
     }
 
+    #[test]
+    fn next_run_begins_when_only_a_tail_is_left_and_goes_on_when_that_has_ended() {
+        let mut runs = Runs::default();
+        let (first, second) = (job(0, 2), job(2, 4));
+        let run = runs.begin(&first, vec![Claim::of(&first)]);
+        runs.give_lanes(1);
+        let body = OutstandingRead {
+            bytes: 3 * TAIL_BYTES,
+            ..read(run, 0, Instant::ZERO)
+        };
+        let body = runs.issue(body, 0);
+        let tail = runs.issue(read(run, 1, Instant::ZERO), 0);
+        assert!(!runs.has_room(1), "more than a tail is left");
+        runs.done(Instant(5), body).expect("outstanding");
+        assert!(runs.has_room(1));
+        let next = runs.begin(&second, vec![Claim::of(&second)]);
+        runs.give_lanes(1);
+        runs.issue(read(next, 2, Instant(5)), 0);
+        runs.go_on(next, Job { from: 3, ..second });
+        assert!(!runs.has_room(1), "one run waits for a lane");
+        assert!(runs.next_rest().is_none(), "the drive is at the first");
+        runs.done(Instant(9), tail).expect("outstanding");
+        runs.take_if_over(run).expect("all of it came");
+        runs.give_lanes(1);
+        assert_eq!(runs.next_rest().map(|(of, _)| of), Some(next));
+    }
+
     proptest! {
         #[test]
         fn a_run_is_over_when_all_of_its_pieces_were_read(
@@ -508,7 +492,8 @@ mod tests {
             for (now, (what, which)) in (0..).map(Instant).zip(steps) {
                 match what {
                     0 | 1 => {
-                        let (run, rest) = runs.next_rest(false).unwrap_or_else(|| {
+                        runs.give_lanes(usize::MAX);
+                        let (run, rest) = runs.next_rest().unwrap_or_else(|| {
                             let job = job(next_piece, next_piece + 2);
                             next_piece += 2;
                             (runs.begin(&job, vec![Claim::of(&job)]), job)
@@ -521,9 +506,11 @@ mod tests {
                     }
                     2 if !model.is_empty() => {
                         let (id, run, piece, since) = model.remove(usize::from(which) % model.len());
-                        let (ended, took) = runs.done(now, id).expect("outstanding");
+                        let took_before = runs.get(run).expect("under way").took;
+                        let ended = runs.done(now, id).expect("outstanding");
                         prop_assert_eq!(ended.first_piece, piece);
-                        prop_assert_eq!(took, now.since(since.max(last_done)));
+                        let took = runs.get(run).expect("not taken yet").took;
+                        prop_assert_eq!(took, took_before + now.since(since.max(last_done)));
                         last_done = now;
                         let goes_on = runs.will_bring((StreamId(1), piece + 1)) && piece % 2 == 0;
                         let others = model.iter().any(|(_, of, ..)| *of == run);

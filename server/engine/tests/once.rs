@@ -48,7 +48,7 @@ fn who_asked_once_and_left_is_no_reader_any_more_and_still_known() {
     rig.run_for(Duration::from_secs(12));
     let alone = read_for_another(&mut rig, 1_001);
     assert!(
-        among_many < 2 * MIB && alone >= 8 * MIB,
+        among_many < 3 * MIB && alone >= 8 * MIB,
         "{among_many}, {alone}"
     );
     // One of them was only slow.
@@ -70,5 +70,5 @@ fn who_asks_again_is_a_reader_for_as_long_as_it_is_remembered() {
         rig.run_for(Duration::from_millis(50));
     }
     rig.run_for(Duration::from_secs(12));
-    assert!(read_for_another(&mut rig, 1_000) < 2 * MIB);
+    assert!(read_for_another(&mut rig, 1_000) < 3 * MIB);
 }

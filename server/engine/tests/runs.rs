@@ -1,9 +1,9 @@
-//! How the files of one prefetch are put to a drive that chooses between reads.
+//! How runs of reads are put to a device with an arm.
 
 mod rig;
 
-use headlong_engine::{EngineConfig, Extent, PartSpec, ReadCommand, StreamId, StreamSpec};
-use headlong_units::{BitRate, KIB, MIB};
+use headlong_engine::{EngineConfig, Extent, PartSpec, StreamId, StreamSpec};
+use headlong_units::{BitRate, Duration, KIB, MIB};
 use rig::{CHUNK, Rig, config, fixed, range};
 
 fn rig(reads_max: u32) -> Rig {
@@ -36,74 +36,65 @@ fn lying(rig: &mut Rig, id: u64, files: impl Iterator<Item = (u64, u64)>) -> Str
     StreamId(id)
 }
 
-/// The first viewer's prefetch, of which the drive has begun the first file.
-fn begun(rig: &mut Rig, title: StreamId) -> Vec<ReadCommand> {
-    rig.ask(range(1, title, 0, 256 * KIB)).expect("taken on");
-    let first = rig.reads[0].clone();
-    assert_eq!(rig.reads.len(), 1, "the others wait until it has begun");
-    assert!(first.opening.is_some(), "which is said when its lead comes");
-    rig.shard.handle_read_begun(rig.now, first.id);
-    rig.drain();
-    rig.reads.clone()
+/// What the device has of a stream, bytes.
+fn given(rig: &Rig, stream: StreamId) -> u64 {
+    let reads = rig.in_flight.iter().map(|(_, read)| read);
+    let of_stream = reads.filter(|read| read.stream == stream);
+    of_stream.map(|read| read.length).sum()
+}
+
+/// Two viewers' prefetches of 4 MiB; the device is at the first. It ends reads one at a time.
+fn two(reads_max: u32) -> (Rig, StreamId, StreamId) {
+    let mut rig = rig(reads_max);
+    let one = lying(&mut rig, 1, [(100 * MIB, 64 * MIB)].into_iter());
+    let other = lying(&mut rig, 2, [(500 * MIB, 64 * MIB)].into_iter());
+    rig.ask(range(1, one, 0, CHUNK)).expect("taken on");
+    rig.ask(range(2, other, 0, CHUNK)).expect("taken on");
+    (rig, one, other)
 }
 
 #[test]
-fn files_one_behind_the_other_are_one_stream_and_only_the_first_has_an_opening() {
+fn device_gets_lead_of_next_run_at_tail_of_first_and_rest_at_its_end() {
+    for reads_max in [1, 8] {
+        let (mut rig, one, other) = two(reads_max);
+        assert_eq!(given(&rig, one), 4 * MIB, "all of the first");
+        assert_eq!(given(&rig, other), 0, "the arm stays where it is");
+        while given(&rig, one) > MIB {
+            rig.run_for(Duration::from_millis(1));
+        }
+        assert_eq!(given(&rig, other), MIB, "one request of the next");
+        while given(&rig, one) > 0 {
+            rig.run_for(Duration::from_millis(1));
+        }
+        assert_eq!(given(&rig, other), 4 * MIB);
+        assert_eq!(rig.shard.stats().seeks, 2, "the arm moves once for each");
+    }
+}
+
+#[test]
+fn files_one_behind_the_other_are_one_stream_to_the_arm() {
     // As file systems lay them: each from the next block on.
     for size in [300 * KIB, 300_001, 700_003, 3 * MIB / 2] {
         let mut rig = rig(8);
         let step = size.next_multiple_of(4 * KIB);
         let title = lying(&mut rig, 1, (1..100).map(|n| (n * step, size)));
-        let reads = begun(&mut rig, title);
-        assert!(reads.len() > 2, "{size}: several files in 4 MiB");
-        let parts = reads.iter().map(|read| read.part);
-        assert!(parts.eq(0..reads.len() as u32), "in their order");
-        let openings = reads.iter().filter(|read| read.opening.is_some());
-        assert_eq!(openings.count(), 1, "{size}");
+        rig.ask(range(1, title, 0, 256 * KIB)).expect("taken on");
+        assert!(rig.reads.len() > 2, "{size}: several files in 4 MiB");
+        let parts = rig.reads.iter().map(|read| read.part);
+        assert!(parts.eq(0..rig.reads.len() as u32), "in their order");
+        assert_eq!(rig.shard.stats().seeks, 1, "{size}");
     }
 }
 
 #[test]
-fn they_are_one_stream_whatever_else_was_issued_meanwhile() {
+fn next_run_of_small_files_is_one_file_while_device_is_at_another() {
     let mut rig = rig(8);
-    let title = lying(&mut rig, 1, (1..100).map(|n| (n * MIB, MIB)));
-    let other = lying(&mut rig, 2, (500..600).map(|n| (n * MIB, MIB)));
-    rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
-    rig.ask(range(2, other, 0, CHUNK)).expect("taken on");
-    let first = rig.reads[0].id;
-    rig.shard.handle_read_begun(rig.now, first);
-    rig.drain();
-    let of_title: Vec<_> = (rig.reads.iter())
-        .filter(|read| read.stream == title)
-        .map(|read| read.opening.is_some())
-        .collect();
-    assert_eq!(of_title, [true, false, false, false]);
-    assert_eq!(rig.shard.stats().seeks, 2, "the arm moves once for each");
-}
-
-#[test]
-fn a_file_that_lies_elsewhere_is_shown_to_the_drive_as_a_beginning() {
-    let mut rig = rig(8);
-    let place = |n| if n < 3 { n * MIB } else { (n + 500) * MIB };
-    let title = lying(&mut rig, 1, (1..100).map(|n| (place(n), MIB)));
-    let reads = begun(&mut rig, title);
-    let has_opening: Vec<_> = reads.iter().map(|read| read.opening.is_some()).collect();
-    assert_eq!(has_opening, [true, false, true, false]);
-    assert_eq!(rig.shard.stats().seeks, 2);
-}
-
-#[test]
-fn no_more_of_a_run_of_tiny_files_is_shown_than_of_another_before_it_is_begun() {
-    let mut rig = rig(8);
-    let size = 40 * KIB;
-    let title = lying(&mut rig, 1, (0..1000).map(|n| (n * size, size)));
-    rig.ask(range(1, title, 0, size)).expect("taken on");
-    let shown: u64 = rig.reads.iter().map(|read| read.length).sum();
-    assert!((128 * KIB..=168 * KIB).contains(&shown), "{shown}");
-    let has_opening: Vec<_> = rig
-        .reads
-        .iter()
-        .map(|read| read.opening.is_some())
-        .collect();
-    assert_eq!(has_opening, [true, false, false, true]);
+    let other = lying(&mut rig, 1, [(500 * MIB, 64 * MIB)].into_iter());
+    let title = lying(&mut rig, 2, (0..1000).map(|n| (n * 40 * KIB, 40 * KIB)));
+    rig.ask(range(1, other, 0, CHUNK)).expect("taken on");
+    rig.ask(range(2, title, 0, 40 * KIB)).expect("taken on");
+    while given(&rig, other) > MIB {
+        rig.run_for(Duration::from_millis(1));
+    }
+    assert_eq!(given(&rig, title), 40 * KIB);
 }

@@ -59,6 +59,19 @@ impl SeekCurve {
         Self::through([(0.25, full * 0.499), (0.5, full * 0.661), (1.0, full)])
     }
 
+    /// The same curve with all times multiplied by a factor.
+    pub fn scaled(&self, factor: f64) -> Self {
+        let scaled = |us: u32| libm::round(f64::from(us) * factor.max(0.0)) as u32;
+        let knot = |knot: &SeekKnot| SeekKnot {
+            arm_us: scaled(knot.arm_us),
+            ..*knot
+        };
+        Self {
+            settle_us: scaled(self.settle_us),
+            knots: self.knots.iter().map(knot).collect(),
+        }
+    }
+
     /// No seek to another cylinder takes less, in nanoseconds; zero if the curve falls anywhere.
     pub(super) fn least_ns(&self) -> u64 {
         let mut last_us = self.settle_us;

@@ -20,8 +20,8 @@
 //! fact. The time is corrected by how much was really read again. Evictions as such say little: of
 //! what viewers leave behind, some always goes before its chain is known to have ended.
 //!
-//! Invariants: every size is within the bounds; sizes grow by half at most at a time, and
-//! each change takes as long as a prefetch lasts.
+//! Invariants: every size is within the bounds; sizes grow by half at most at a time and shrink to
+//! half at least, and each change takes as long as a prefetch lasts.
 
 use headlong_units::{Duration, Instant, MIB};
 
@@ -203,7 +203,8 @@ impl Auto {
             true => in_use,
             false => in_use + in_use / 2,
         };
-        let bytes = wanted.min(most).max(self.limits.bytes_min);
+        let least = (in_use / 2).max(self.limits.bytes_min);
+        let bytes = wanted.min(most).max(least);
         let is_trial = matches!(reason, Reason::Untried | Reason::LowerScore);
         let differs = bytes.abs_diff(ramp.target()) as f64 > WORTH * ramp.target() as f64;
         let is_worth = differs || is_trial;

@@ -101,7 +101,7 @@ impl Controller {
             brain: Brain::Off,
             ramp: Ramp::at(first),
             sizing: config.sizing,
-            fit: DriveFit::default(),
+            fit: DriveFit::new(config.has_arm),
             past: Past::default(),
             size_mean_bytes: 0,
             bit_rate_mean: None,
@@ -199,8 +199,14 @@ impl Controller {
         Some(u64::try_from(cut).unwrap_or(u64::MAX))
     }
 
+    /// The device as measured; `None` before enough reads.
     pub(crate) fn drive(&self) -> Option<DriveTimes> {
         self.fit.times()
+    }
+
+    /// The device as measured as far as it was, else as those of its class are.
+    pub(crate) fn best_known_drive(&self) -> DriveTimes {
+        self.fit.best_known()
     }
 
     /// When to call [`Self::handle_tick`] next.

@@ -1,13 +1,17 @@
 //! What a device costs, measured while it works: a time to go somewhere, and a time for each byte.
 //!
-//! The one idea: a line through (bytes, time) of the reads that had to go somewhere, fitted by
-//! least squares with slowly fading memory. Its height at zero is the repositioning time under the
-//! present queue, its slope the transfer rate. Their product is the size at which a read
-//! transfers for as long as it repositions: the start size of Li et al. (Competitive prefetching,
-//! EuroSys '07), which automated-prefetching section 7 begins with.
+//! A line through (bytes, time) of the reads that had to go somewhere, by least squares with slowly
+//! fading memory. Its height at zero is the repositioning time under the present queue, its slope the
+//! transfer rate. Their product is the size at which a read transfers for as long as it repositions:
+//! the start size of Li et al. (Competitive prefetching, EuroSys '07), which automated-prefetching
+//! section 7 begins with.
 //!
-//! Invariant: no line is told before it is firm: enough reads, of sizes far enough apart, and a
-//! slope above zero.
+//! Reads of nearly one size cannot tell height from slope. So the line also goes by a few reads of a
+//! usual device of the same class, which never fade: where sizes differ they weigh nothing, where
+//! they do not they decide the slope.
+//!
+//! Invariants: no time is told that is zero, or that no device of the class can take; nothing counts
+//! as measured before enough reads.
 
 use headlong_units::{Duration, MIB};
 
@@ -15,8 +19,38 @@ use headlong_units::{Duration, MIB};
 const MEMORY_READS: f64 = 512.0;
 /// Fewer reads tell nothing.
 const READS_MIN: f64 = 32.0;
-/// Standard deviation of the sizes, in bytes, below which slope and height cannot be told apart.
-const SPREAD_MIN_BYTES: f64 = 128.0 * 1024.0;
+/// Reads of a usual device of the class, as many of each of these sizes.
+const CLASS_READS: f64 = 1.0;
+const CLASS_BYTES: [f64; 2] = [0.5 * MIB as f64, 8.0 * MIB as f64];
+
+/// What is known of a kind of device before any is measured, and what none of it exceeds.
+#[derive(Debug, Clone, Copy)]
+struct Class {
+    usual: DriveTimes,
+    reposition: (Duration, Duration),
+    transfer_per_mib: (Duration, Duration),
+}
+
+/// Disks of 5,400 to 10,000 rpm: 15 ms for a third of the stroke and half a turn, 125 MiB/s. No way
+/// takes less than a settle or more than a full stroke, a turn and what a queue adds (WD Red: 32.6 ms
+/// by libception Table 1); rates lie between 20 MiB/s and 1 GiB/s.
+const ROTATING: Class = Class {
+    usual: DriveTimes {
+        reposition: Duration::from_millis(15),
+        transfer_per_mib: Duration::from_millis(8),
+    },
+    reposition: (Duration::from_millis(2), Duration::from_millis(60)),
+    transfer_per_mib: (Duration::from_millis(1), Duration::from_millis(50)),
+};
+/// Devices without an arm: 0.1 ms and 500 MiB/s.
+const SOLID_STATE: Class = Class {
+    usual: DriveTimes {
+        reposition: Duration::from_micros(100),
+        transfer_per_mib: Duration::from_millis(2),
+    },
+    reposition: (Duration::from_micros(10), Duration::from_millis(60)),
+    transfer_per_mib: (Duration::from_micros(50), Duration::from_millis(50)),
+};
 
 /// Times of a device, as measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +78,14 @@ impl DriveTimes {
 }
 
 /// The running fit.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct DriveFit {
+    class: Class,
+    measured: Sums,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
     weight: f64,
     bytes: f64,
     time: f64,
@@ -53,19 +93,54 @@ pub(crate) struct DriveFit {
     bytes_time: f64,
 }
 
-impl DriveFit {
-    /// A read that had to go somewhere occupied the device for `took`.
-    pub(crate) fn record(&mut self, bytes: u64, took: Duration) {
-        let fade = 1.0 - 1.0 / MEMORY_READS;
-        let (x, y) = (bytes as f64, took.0 as f64);
-        self.weight = self.weight * fade + 1.0;
-        self.bytes = self.bytes * fade + x;
-        self.time = self.time * fade + y;
-        self.bytes_bytes = self.bytes_bytes * fade + x * x;
-        self.bytes_time = self.bytes_time * fade + x * y;
+impl Sums {
+    fn add(&mut self, weight: f64, bytes: f64, time: f64) {
+        self.weight += weight;
+        self.bytes += weight * bytes;
+        self.time += weight * time;
+        self.bytes_bytes += weight * bytes * bytes;
+        self.bytes_time += weight * bytes * time;
     }
 
-    /// Times that were measured before: as many reads' worth of them as make a line firm, so that
+    fn fade(&mut self, part: f64) {
+        self.weight *= part;
+        self.bytes *= part;
+        self.time *= part;
+        self.bytes_bytes *= part;
+        self.bytes_time *= part;
+    }
+
+    /// Mean bytes and time, and the slope between them; of no or one size zero.
+    fn line(&self) -> (f64, f64, f64) {
+        let weight = self.weight.max(f64::MIN_POSITIVE);
+        let (x, y) = (self.bytes / weight, self.time / weight);
+        let variance = self.bytes_bytes / weight - x * x;
+        let covariance = self.bytes_time / weight - x * y;
+        let slope = if variance > 0.0 {
+            covariance / variance
+        } else {
+            0.0
+        };
+        (x, y, slope)
+    }
+}
+
+impl DriveFit {
+    /// Nothing is measured yet of a device with or without an arm.
+    pub(crate) fn new(has_arm: bool) -> Self {
+        Self {
+            class: if has_arm { ROTATING } else { SOLID_STATE },
+            measured: Sums::default(),
+        }
+    }
+
+    /// A read that had to go somewhere occupied the device for `took`.
+    pub(crate) fn record(&mut self, bytes: u64, took: Duration) {
+        self.measured.fade(1.0 - 1.0 / MEMORY_READS);
+        self.measured.add(1.0, bytes as f64, took.0 as f64);
+    }
+
+    /// Times that were measured before: as many reads' worth of them as count as measured, so that
     /// what is measured from now on soon counts for more.
     pub(crate) fn resume(&mut self, times: DriveTimes) {
         for number in 0..(2.0 * READS_MIN) as u64 {
@@ -75,25 +150,38 @@ impl DriveFit {
         }
     }
 
-    /// The line, once it is firm.
+    /// The device as measured; `None` before enough reads.
     pub(crate) fn times(&self) -> Option<DriveTimes> {
-        if self.weight < READS_MIN {
-            return None;
+        (self.measured.weight >= READS_MIN).then(|| self.best_known())
+    }
+
+    /// The device as measured as far as it was, else as those of its class are.
+    pub(crate) fn best_known(&self) -> DriveTimes {
+        let Class {
+            usual,
+            reposition,
+            transfer_per_mib,
+        } = self.class;
+        let clamp = |time: f64, (least, most): (Duration, Duration)| {
+            Duration((time.max(0.0) as u64).clamp(least.0, most.0))
+        };
+        if self.measured.weight < 1.0 {
+            return usual;
         }
-        let (x, y) = (self.bytes / self.weight, self.time / self.weight);
-        let variance = self.bytes_bytes / self.weight - x * x;
-        let covariance = self.bytes_time / self.weight - x * y;
-        if variance < SPREAD_MIN_BYTES * SPREAD_MIN_BYTES || covariance <= 0.0 {
-            return None;
+        // The usual reads pass through where the measured ones lie: they tell a slope, no height.
+        let per_byte = usual.transfer_per_mib.0 as f64 / MIB as f64;
+        let (x, y, _) = self.measured.line();
+        let mut sums = self.measured;
+        for bytes in CLASS_BYTES {
+            sums.add(CLASS_READS, bytes, y + (bytes - x) * per_byte);
         }
-        let slope = covariance / variance;
-        let height = y - slope * x;
-        let per_mib = slope * MIB as f64;
-        // A slope that explains everything is no measurement of how long the way takes.
-        (height > 0.0 && per_mib >= 1.0).then_some(DriveTimes {
-            reposition: Duration(height as u64),
-            transfer_per_mib: Duration(per_mib as u64),
-        })
+        let (_, _, slope) = sums.line();
+        let per_mib = clamp(slope * MIB as f64, transfer_per_mib);
+        let going = y - per_mib.0 as f64 / MIB as f64 * x;
+        DriveTimes {
+            reposition: clamp(going, reposition),
+            transfer_per_mib: per_mib,
+        }
     }
 }
 
@@ -104,7 +192,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn fitted(reads: impl Iterator<Item = (u64, Duration)>) -> Option<DriveTimes> {
-        let mut fit = DriveFit::default();
+        let mut fit = DriveFit::new(true);
         for (bytes, took) in reads {
             fit.record(bytes, took);
         }
@@ -124,9 +212,20 @@ mod tests {
     }
 
     #[test]
-    fn reads_of_one_size_say_nothing() {
+    fn reads_of_one_size_keep_the_rate_of_the_class() {
         let reads = (0..1_000).map(|_| (MIB, Duration::from_millis(20)));
-        assert_eq!(fitted(reads), None);
+        let times = fitted(reads).expect("measured");
+        assert!(
+            times.transfer_per_mib.0.abs_diff(8_000_000) < 1_000,
+            "{times:?}"
+        );
+        assert!(times.reposition.0.abs_diff(12_000_000) < 1_000, "{times:?}");
+    }
+
+    #[test]
+    fn device_that_was_not_measured_is_as_its_class() {
+        assert_eq!(DriveFit::new(true).best_known(), ROTATING.usual);
+        assert_eq!(DriveFit::new(false).best_known(), SOLID_STATE.usual);
     }
 
     #[test]
@@ -149,12 +248,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_measured_no_time_is_told_that_is_not_positive(
+        fn no_time_is_told_that_no_device_of_the_class_takes(
             reads in prop::collection::vec((0u64..64 * MIB, 0u64..10_000_000_000), 0..200),
         ) {
             if let Some(times) = fitted(reads.into_iter().map(|(b, t)| (b, Duration(t)))) {
-                prop_assert!(times.transfer_per_mib > Duration::ZERO);
-                prop_assert!(times.balanced_bytes() < u64::MAX);
+                let (least, most) = ROTATING.reposition;
+                prop_assert!((least..=most).contains(&times.reposition));
+                let (least, most) = ROTATING.transfer_per_mib;
+                prop_assert!((least..=most).contains(&times.transfer_per_mib));
             }
         }
     }

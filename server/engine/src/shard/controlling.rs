@@ -34,11 +34,15 @@ impl Shard {
         let Some(run) = self.runs.whole(id) else {
             return;
         };
-        let (ended, of_each) = (run.ended(), run.of_each_reposition());
+        let (of_each, busy) = (run.of_each_reposition(), run.as_busy());
         if let Some((bytes, took)) = of_each {
             self.control.record_read(bytes, took);
         }
-        self.interleaving.record(self.now, ended);
+        if self.config.has_arm && !self.queue.is_empty() {
+            let overdue = self.queue.deadlines().next() < Some(self.now);
+            let lanes_max = self.config.outstanding_reads_max;
+            self.lanes.record(self.now, busy, overdue, lanes_max);
+        }
     }
 
     /// A chain ended: how far it went says what any size would have cost for it.

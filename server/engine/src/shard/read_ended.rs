@@ -24,17 +24,14 @@ impl Shard {
     /// The lead of a read's [`Opening`] has come: the device is at the read, and the run that it
     /// belongs to goes on in the next file. Who cannot tell need not.
     pub fn handle_read_begun(&mut self, now: Instant, id: ReadId) {
-        self.begin(now);
-        self.runs.begun(id);
-        self.finish();
+        let _ = (now, id);
     }
 
     /// A read ended. Slots of a failed one may hold anything.
     pub fn handle_read_done(&mut self, now: Instant, id: ReadId, outcome: ReadOutcome) {
         self.begin(now);
-        if let Some((read, took)) = self.runs.done(self.now, id) {
-            self.stats.reads_done += 1;
-            self.load.record_service(took);
+        if let Some(read) = self.runs.done(self.now, id) {
+            self.stats.reads_done += u64::from(!read.goes_on);
             match outcome {
                 ReadOutcome::Done => self.measure_run(read.run),
                 _ => self.runs.failed(read.run),
@@ -226,6 +223,7 @@ impl Shard {
         if run.bytes == 0 {
             return;
         }
+        self.load.record_service(run.took);
         let was_late = self.now > run.deadline;
         self.stats.jobs += 1;
         self.stats.job_bytes += run.bytes;

@@ -16,7 +16,7 @@ use crate::chain::Chain;
 use crate::command::{Command, ReadCommand};
 use crate::health::DeviceState;
 use crate::ids::{ChainId, RequestId, Slot, StreamId};
-use crate::opening::Opening;
+use crate::lanes::{LEAD_BYTES_MAX, TAIL_BYTES};
 use crate::queue::Job;
 use crate::runs::{Claim, OutstandingRead, RunId};
 
@@ -28,6 +28,7 @@ impl Shard {
     /// Gives the device work as long as it can take some.
     pub(super) fn issue_reads(&mut self) {
         while self.device_state() != DeviceState::Offline {
+            self.runs.give_lanes(self.lanes());
             if let Some((run, job)) = self.next_rest() {
                 if !self.issue(run, job) {
                     self.close_run_if_over(run);
@@ -57,40 +58,37 @@ impl Shard {
     }
 
     fn next_rest(&mut self) -> Option<(RunId, Job)> {
-        let may_choose = self.may_choose();
-        let reads_max = self.reads_max();
-        let has_room = may_choose || self.runs.reads_outstanding() < reads_max as usize;
-        has_room.then(|| self.runs.next_rest(may_choose))?
+        let reads_max = self.config.outstanding_reads_max as usize;
+        let has_room = self.config.has_arm || self.runs.reads_outstanding() < reads_max;
+        has_room.then(|| self.runs.next_rest())?
     }
 
-    /// Whether one more run may begin. None may while the device keeps passing over a read, which
-    /// is the only way to make it turn round.
+    /// Whether one more run may begin: on an arm when all but as many as there are lanes come to their
+    /// ends. None may while the device keeps passing over a read, which is the only way to make it
+    /// turn round.
     pub(super) fn has_room_for_a_run(&self) -> bool {
-        let runs_max = self.reads_max();
-        let under_way = match self.may_choose() {
-            true => self.runs.count(),
-            false => self.runs.reads_outstanding(),
+        let reads_max = self.config.outstanding_reads_max as usize;
+        let has_room = match self.config.has_arm {
+            true => self.runs.has_room(self.lanes()),
+            false => self.runs.reads_outstanding() < reads_max,
         };
-        if under_way >= runs_max as usize {
+        if !has_room {
             return false;
         }
         let bytes: u64 = self.runs.reads().map(|read| read.bytes).sum();
         let bytes = bytes + self.runs.pieces_left() * self.config.piece_bytes;
-        let is_left_behind = |read: &OutstandingRead| !read.abandoned && read.overtaken >= runs_max;
+        let overtaken_max = self.config.outstanding_reads_max;
+        let is_left_behind =
+            |read: &OutstandingRead| !read.abandoned && read.overtaken >= overtaken_max;
         (bytes < self.config.outstanding_bytes_max || self.runs.is_idle())
             && !self.runs.reads().any(is_left_behind)
     }
 
-    /// Whether a drive with an arm chooses between several reads.
-    fn may_choose(&self) -> bool {
-        self.config.has_arm && self.reads_max() > 1
-    }
-
-    /// Reads, or runs where the drive chooses, that may be outstanding now.
-    fn reads_max(&self) -> u32 {
-        match self.config.has_arm && self.interleaving.is_one_at_a_time(self.now) {
-            true => 1,
-            false => self.config.outstanding_reads_max,
+    /// Runs that a device works on at a time: all that it is given, if it has no arm.
+    fn lanes(&self) -> usize {
+        match self.config.has_arm {
+            true => self.lanes.count().min(self.config.outstanding_reads_max) as usize,
+            false => usize::MAX,
         }
     }
 
@@ -103,6 +101,7 @@ impl Shard {
         let mut claims = alloc::vec![Claim::of(&job)];
         let job = self.merge_jobs(job, &mut claims);
         let run = self.runs.begin(&job, claims);
+        self.runs.give_lanes(self.lanes());
         if !self.issue(run, job) {
             self.close_run_if_over(run);
         }
@@ -122,8 +121,8 @@ impl Shard {
         let chain = self.chains.get(job.chain);
         let asked = (u64::from(job.pieces_needed) * piece_bytes)
             .max(chain.map_or(0, Chain::next_request_bytes));
-        let device = self.control.drive().ok_or(self.load.service());
-        let bytes = self.depth.bytes(device, asked, time);
+        let drive = self.control.best_known_drive();
+        let bytes = self.depth.bytes(drive, asked, time);
         let pieces = u32::try_from(bytes.div_ceil(piece_bytes)).unwrap_or(u32::MAX);
         let to = job.to.min(job.from.saturating_add(pieces.max(1)));
         if to < job.to {
@@ -182,6 +181,10 @@ impl Shard {
         let Some((from, to)) = self.first_gap(&job) else {
             return false;
         };
+        let to = match self.config.has_arm {
+            true => self.cut_for_arm(run, (from, to), job.to),
+            false => to,
+        };
         job.from = from;
         let wanted = (to - from) as usize;
         let available = self.memory.available();
@@ -217,6 +220,28 @@ impl Shard {
             self.demand_again(rest.stream, rest.from, rest.to);
         }
         true
+    }
+
+    /// How far the next read of a run goes on a device with an arm: at first a lead if the device is
+    /// still at another run, and at the end a tail by itself ([`crate::lanes`]). Cuts are where
+    /// the kernel cuts, so that the drive gets no more requests than of one long read.
+    fn cut_for_arm(&self, run: RunId, (from, to): (u32, u32), end: u32) -> u32 {
+        let piece_bytes = self.config.piece_bytes;
+        let pieces = |bytes: u64| {
+            u32::try_from(bytes / piece_bytes)
+                .unwrap_or(u32::MAX)
+                .max(1)
+        };
+        let request = pieces(self.config.request_bytes_max.min(LEAD_BYTES_MAX));
+        if !self.runs.has_lane(run) {
+            return to.min(from.saturating_add(request));
+        }
+        let (length, tail) = (to - from, pieces(TAIL_BYTES));
+        let body = length.saturating_sub(tail).next_multiple_of(request);
+        match to == end && body > 0 && body < length {
+            true => from + body,
+            false => to,
+        }
     }
 
     /// The first pieces of a job that are missing and lie one behind the other in one file.
@@ -309,17 +334,9 @@ impl Shard {
         let distance = physical.abs_diff(head);
         self.stats.seek_bytes = self.stats.seek_bytes.wrapping_add(distance);
         self.stats.seeks += u64::from(is_elsewhere);
-        self.stats.reads += 1;
+        let goes_on = run_end == Some(physical) && place.is_some();
+        self.stats.reads += u64::from(!goes_on);
         self.stats.bytes_read += length;
-        let request_max = self.config.request_bytes_max;
-        let follows = run_end.is_some() && place.is_some() && !is_elsewhere;
-        let opening = match (self.may_choose(), self.runs.goes_on(run)) {
-            (false, _) => None,
-            // One stream with what the device is at: nothing is gained by showing it little.
-            _ if follows && self.runs.is_shown(run, length) => None,
-            (true, false) => Opening::of(length, request_max),
-            (true, true) => Opening::of_run(length, request_max),
-        };
         if let Some(chain) = self.chains.get_mut(job.chain) {
             chain.prefetched_bytes += length;
             let again = chain.read_once_end.min(end).saturating_sub(start);
@@ -335,6 +352,7 @@ impl Shard {
             bytes: length,
             issued_at: self.now,
             is_elsewhere,
+            goes_on,
             abandoned: false,
             overtaken: 0,
         };
@@ -345,7 +363,7 @@ impl Shard {
             offset: first.offset,
             length,
             slots,
-            opening,
+            opening: None,
         }));
     }
 

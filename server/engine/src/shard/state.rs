@@ -23,7 +23,7 @@ use crate::control::Controller;
 use crate::depth::Depth;
 use crate::flash::Flash;
 use crate::health::{Health, HealthConfig};
-use crate::interleaving::Interleaving;
+use crate::lanes::Lanes;
 use crate::load::Load;
 use crate::memory::{Memory, PieceKey};
 use crate::queue::Queue;
@@ -67,7 +67,7 @@ pub struct Shard {
     pub(super) load: Load,
     pub(super) bearing: Bearing,
     /// How many reads the device gets at once, within the settings.
-    pub(super) interleaving: Interleaving,
+    pub(super) lanes: Lanes,
     pub(super) control: Controller,
     pub(super) depth: Depth,
     pub(super) commands: VecDeque<Command>,
@@ -107,7 +107,7 @@ impl Shard {
             health: Health::default(),
             load: Load::default(),
             bearing: Bearing::default(),
-            interleaving: Interleaving::default(),
+            lanes: Lanes::default(),
             control: Controller::new(&config),
             depth: Depth::default(),
             commands: VecDeque::new(),

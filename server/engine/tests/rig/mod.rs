@@ -50,8 +50,6 @@ pub struct Device {
     pub changed: Vec<StreamId>,
     /// Single files of streams that are other versions.
     pub changed_parts: Vec<(StreamId, u32)>,
-    /// It goes from beginning to beginning of all reads that it has, and back for every rest.
-    pub interleaves: bool,
     /// The machine has no descriptors left: no read can be tried.
     pub lacks_resources: bool,
 }
@@ -66,7 +64,6 @@ impl Default for Device {
             passes_over: None,
             changed: Vec::new(),
             changed_parts: Vec::new(),
-            interleaves: false,
             lacks_resources: false,
         }
     }
@@ -89,7 +86,7 @@ pub struct Rig {
     pub ssd: flash::Ssd,
     /// The SSD was taken out while it was being read.
     pub may_drop_under_reads: bool,
-    in_flight: VecDeque<(Instant, ReadCommand)>,
+    pub in_flight: VecDeque<(Instant, ReadCommand)>,
     sending: BTreeMap<(Instant, u64), (RequestId, Slot)>,
     content: BTreeMap<Slot, Content>,
     held: BTreeMap<Slot, u32>,
@@ -399,14 +396,6 @@ impl Rig {
             "memory for every byte"
         );
         assert_eq!(read.offset % piece, 0);
-        let as_read = read.length.next_multiple_of(BLOCK_BYTES);
-        for (from, to) in read.opening.iter().flat_map(|of| of.parts(as_read)) {
-            assert_eq!(
-                (from % BLOCK_BYTES, to % BLOCK_BYTES),
-                (0, 0),
-                "a direct read of half a block is refused: {read:?}"
-            );
-        }
         for slot in &read.slots {
             assert!(
                 !self.held.contains_key(slot),
@@ -423,28 +412,32 @@ impl Rig {
             );
             self.content.remove(slot);
         }
-        // Reads of one run count once where the drive chooses between runs.
+        // What goes on where a read ends that is under way is the same run to the drive.
+        let goes_on = self.in_flight.back().is_some_and(|(_, last)| {
+            let end = (last.stream, last.part, last.offset + last.length);
+            end == (read.stream, read.part, read.offset)
+        });
+        // Of a run on an arm several reads are outstanding, and the first of the next.
         let mut outstanding: Vec<StreamId> =
             self.in_flight.iter().map(|(_, read)| read.stream).collect();
         outstanding.push(read.stream);
-        let reads_max = self.shard.config().outstanding_reads_max as usize;
-        if reads_max > 1 && self.shard.config().has_arm {
+        let mut reads_max = self.shard.config().outstanding_reads_max as usize;
+        if self.shard.config().has_arm {
             outstanding.sort_unstable();
             outstanding.dedup();
+            reads_max += 1;
         }
         assert!(outstanding.len() <= reads_max, "{outstanding:?}");
         let transfer = self.device.rate.time_for(read.length);
-        let has_others = !self.in_flight.is_empty();
-        let turns = 1 + u64::from(self.device.interleaves && has_others);
+        let turns = u64::from(!goes_on);
         self.device_free_at =
             self.device_free_at.max(self.now) + self.device.position_time.times(turns) + transfer;
-        let (id, has_lead) = (read.id, read.opening.is_some());
-        self.reads.push(read.clone());
+        match self.reads.last_mut().filter(|_| goes_on) {
+            Some(last) => last.length += read.length,
+            None => self.reads.push(read.clone()),
+        }
         self.outstanding.push(outstanding.len());
         self.in_flight.push_back((self.device_free_at, read));
-        if self.device.interleaves && has_lead {
-            self.shard.handle_read_begun(self.now, id);
-        }
     }
 
     fn receive(&mut self, event: Event) {
@@ -526,8 +519,6 @@ pub fn config(memory_bytes: u64) -> EngineConfig {
     }
 }
 
-/// Direct reads begin and end at multiples of this.
-const BLOCK_BYTES: u64 = 4096;
 /// A title of an hour at 2,000 kbps.
 pub const HOUR_BYTES: u64 = 900 * MIB;
 

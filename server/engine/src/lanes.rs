@@ -1,0 +1,236 @@
+//! Lanes: how many runs a device with an arm works on at a time, and how reads are put to it.
+//!
+//! A drive that has several long reads in its queue may go from one to the other and back: each of
+//! them costs two seeks. Whether it does depends on its order, its depth, its age bound and the size
+//! of the kernel's requests, none of which can be asked for. So it is given one run at a time, which
+//! every drive reads with one seek. It does not stand still in between: when no more than a *tail* of
+//! a run is left, the drive gets a *lead* of the next, one request, and the rest when the run before
+//! has ended. While the arm goes to the lead, the host has time for that.
+//!
+//! A drive with two arms moves more with two lanes. One lane more is tried now and then, for a few
+//! runs, and stays if that moved more bytes in the same time.
+//!
+//! Invariants: nothing is tried where no others wait; a trial is short, and a lost one is not
+//! repeated before [`VERDICT_HOLDS`] has passed.
+
+use headlong_units::{Duration, Instant, MIB};
+
+/// Most of a run that the drive is given while it is at another.
+pub(crate) const LEAD_BYTES_MAX: u64 = MIB;
+/// What is left of a run when the next one is begun: long enough for the host to choose it and to hand
+/// it over, 10 ms on a slow drive.
+pub(crate) const TAIL_BYTES: u64 = MIB;
+
+/// Runs that are judged together: two seconds of a busy drive.
+const JUDGED_TOGETHER: u32 = 32;
+/// While jobs are overdue a trial waits for so many judgements, and not for longer: a drive with two
+/// arms may be behind because it has one lane.
+const ROUNDS_DEFERRED_MAX: u32 = 24;
+/// More lanes must move more by this part, or chance decides.
+const GAIN_PARTS: u128 = 16;
+/// How long a verdict holds. A trial costs at most a seek for each of its runs, a second of this.
+const VERDICT_HOLDS: Duration = Duration::from_secs(900);
+
+/// A run that ended while others waited.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BusyRun {
+    pub(crate) issued_at: Instant,
+    pub(crate) bytes: u64,
+    /// For how long it kept the device.
+    pub(crate) took: Duration,
+}
+
+/// What some runs moved, and in what time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moved {
+    runs: u32,
+    bytes: u64,
+    time: Duration,
+}
+
+impl Moved {
+    fn add(&mut self, run: BusyRun) {
+        self.runs += 1;
+        self.bytes = self.bytes.saturating_add(run.bytes);
+        self.time += run.took;
+    }
+
+    /// Whether this is faster by more than chance.
+    fn beats(&self, other: &Self) -> bool {
+        let product = |bytes: u64, time: Duration| u128::from(bytes) * u128::from(time.0);
+        let (own, others) = (
+            product(self.bytes, other.time),
+            product(other.bytes, self.time),
+        );
+        own > others.saturating_add(others / GAIN_PARTS)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    /// The lanes in use are measured.
+    Measured { deferred: u32 },
+    /// Twice as many since then, against what half of them moved.
+    Tried { since: Instant, before: Moved },
+    /// As was found to be best, until then.
+    Held { until: Instant },
+}
+
+/// How many lanes a device has.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    count: u32,
+    phase: Phase,
+    moved: Moved,
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self {
+            count: 1,
+            phase: Phase::Measured { deferred: 0 },
+            moved: Moved::default(),
+        }
+    }
+}
+
+impl Lanes {
+    /// Runs at a time.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// A run ended as it should, while others waited; whether some of those are overdue. There are
+    /// never more lanes than `count_max`.
+    pub(crate) fn record(&mut self, now: Instant, run: BusyRun, overdue: bool, count_max: u32) {
+        match self.phase {
+            Phase::Held { until } if now < until => return,
+            Phase::Held { .. } => return *self = Self::default(),
+            Phase::Tried { since, .. } if run.issued_at < since => return,
+            Phase::Measured { .. } | Phase::Tried { .. } => self.moved.add(run),
+        }
+        if self.moved.runs < JUDGED_TOGETHER {
+            return;
+        }
+        let moved = core::mem::take(&mut self.moved);
+        self.phase = match self.phase {
+            Phase::Measured { .. } if self.count.saturating_mul(2) > count_max => self.hold(now),
+            Phase::Measured { deferred } if overdue && deferred < ROUNDS_DEFERRED_MAX => {
+                Phase::Measured {
+                    deferred: deferred + 1,
+                }
+            }
+            Phase::Measured { .. } => self.try_twice_as_many(now, moved),
+            Phase::Tried { before, .. } if !moved.beats(&before) => {
+                self.count /= 2;
+                self.hold(now)
+            }
+            Phase::Tried { .. } if self.count.saturating_mul(2) > count_max => self.hold(now),
+            Phase::Tried { .. } => self.try_twice_as_many(now, moved),
+            held @ Phase::Held { .. } => held,
+        };
+    }
+
+    fn try_twice_as_many(&mut self, now: Instant, before: Moved) -> Phase {
+        self.count *= 2;
+        Phase::Tried { since: now, before }
+    }
+
+    fn hold(&self, now: Instant) -> Phase {
+        Phase::Held {
+            until: now + VERDICT_HOLDS,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(second: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(second)
+    }
+
+    /// So many runs of a mebibyte that were issued and ended at this second.
+    fn runs(lanes: &mut Lanes, second: u64, count: u32, millis: u64, overdue: bool) {
+        let run = BusyRun {
+            issued_at: at(second),
+            bytes: MIB,
+            took: Duration::from_millis(millis),
+        };
+        (0..count).for_each(|_| lanes.record(at(second), run, overdue, 4));
+    }
+
+    #[test]
+    fn drive_with_one_arm_keeps_one_lane_after_a_trial() {
+        let mut lanes = Lanes::default();
+        runs(&mut lanes, 1, JUDGED_TOGETHER, 20, false);
+        assert_eq!(lanes.count(), 2, "tried");
+        runs(&mut lanes, 2, JUDGED_TOGETHER, 30, false);
+        assert_eq!(lanes.count(), 1);
+        runs(&mut lanes, 3, 10 * JUDGED_TOGETHER, 20, false);
+        assert_eq!(lanes.count(), 1, "not tried again so soon");
+    }
+
+    #[test]
+    fn drive_with_two_arms_gets_two_lanes_and_not_four() {
+        let mut lanes = Lanes::default();
+        runs(&mut lanes, 1, JUDGED_TOGETHER, 20, false);
+        runs(&mut lanes, 2, JUDGED_TOGETHER, 10, false);
+        assert_eq!(lanes.count(), 4, "the next step is tried at once");
+        runs(&mut lanes, 3, JUDGED_TOGETHER, 10, false);
+        assert_eq!(lanes.count(), 2);
+    }
+
+    #[test]
+    fn gain_within_chance_is_no_gain() {
+        let mut lanes = Lanes::default();
+        runs(&mut lanes, 1, JUDGED_TOGETHER, 100, false);
+        runs(&mut lanes, 2, JUDGED_TOGETHER, 96, false);
+        assert_eq!(lanes.count(), 1);
+    }
+
+    #[test]
+    fn trial_waits_while_jobs_are_overdue_but_not_for_ever() {
+        let mut lanes = Lanes::default();
+        runs(
+            &mut lanes,
+            1,
+            JUDGED_TOGETHER * ROUNDS_DEFERRED_MAX,
+            20,
+            true,
+        );
+        assert_eq!(lanes.count(), 1);
+        runs(&mut lanes, 2, JUDGED_TOGETHER, 20, true);
+        assert_eq!(lanes.count(), 2);
+    }
+
+    #[test]
+    fn runs_issued_before_a_trial_are_no_part_of_it() {
+        let mut lanes = Lanes::default();
+        runs(&mut lanes, 5, JUDGED_TOGETHER, 20, false);
+        runs(&mut lanes, 4, 10 * JUDGED_TOGETHER, 90, false);
+        assert_eq!(lanes.count(), 2, "the trial goes on");
+    }
+
+    proptest! {
+        #[test]
+        fn lanes_stay_within_their_bounds(
+            seen in prop::collection::vec((0u64..60, 1u64..100, any::<bool>()), 0..2_000),
+            count_max in 1u32..9,
+        ) {
+            let (mut lanes, mut second) = (Lanes::default(), 0);
+            for (passed, millis, overdue) in seen {
+                second += passed;
+                let run = BusyRun {
+                    issued_at: at(second),
+                    bytes: MIB,
+                    took: Duration::from_millis(millis),
+                };
+                lanes.record(at(second), run, overdue, count_max);
+                prop_assert!((1..=count_max).contains(&lanes.count()));
+            }
+        }
+    }
+}
