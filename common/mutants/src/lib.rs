@@ -25,9 +25,7 @@ headlong_units::names! {
         ResourcesBlamed => "resources-blamed",
         /// `device/reads.rs`: memory is filled in another order than the engine said.
         SlotsReversed => "slots-reversed",
-        /// `device/files.rs`: a file is read whatever version it is when it is opened, and after.
-        OpenVersionUnchecked => "open-version-unchecked",
-        /// The same: a read that waits for an open in flight is forgotten.
+        /// `device/files.rs`: a read that waits for an open in flight is forgotten.
         WaiterForgotten => "waiter-forgotten",
         /// `device/replies.rs`: a piece is delivered twice.
         PieceTwice => "piece-twice",
@@ -55,8 +53,6 @@ headlong_units::names! {
         WriteErrorSwallowed => "write-error-swallowed",
         /// The same: a checkpoint is written without what was sealed since the one before.
         CheckpointStale => "checkpoint-stale",
-        /// `device/flash/recovery.rs`: what was written within the last day is not counted.
-        WrittenBytesForgotten => "written-bytes-forgotten",
         /// `flash/checkpoints.rs`: a group's checkpoint is not made void when one of its blocks is
         /// filled anew.
         CheckpointNotVoided => "checkpoint-not-voided",

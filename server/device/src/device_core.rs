@@ -98,6 +98,9 @@ impl<R: Resources> DeviceCore<R> {
 
     /// When [`DeviceCore::tick`] has something to do; `None`: never.
     pub fn due(&self) -> Option<Instant> {
+        if mutated!(TimeoutSwallowed) && self.shard.queue_use().outstanding_reads > 0 {
+            return None;
+        }
         self.shard.poll_timeout()
     }
 

@@ -191,6 +191,7 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
     /// Has a file opened for a read, which waits for it.
     pub(crate) fn open_for(&mut self, id: PartId, source: &S, read: W) {
         match self.opening.get_mut(&id) {
+            Some(_) if mutated!(WaiterForgotten) => {}
             Some(opening) => {
                 opening.waiting.push(read);
                 if !opening.is_started {

@@ -39,8 +39,9 @@ impl IoFailure {
 
     /// The outcome of a read that failed so. A device must not be taken out of service because
     /// clients used up what this process may have.
-    pub const fn outcome(self) -> ReadOutcome {
+    pub fn outcome(self) -> ReadOutcome {
         match self {
+            Self::TooManyFiles if mutated!(ResourcesBlamed) => ReadOutcome::Error,
             Self::Replaced => ReadOutcome::Changed,
             Self::TooManyFiles | Self::NoMemory => ReadOutcome::NoResources,
             Self::Interrupted | Self::Refused | Self::Device => ReadOutcome::Error,

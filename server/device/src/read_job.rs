@@ -171,8 +171,11 @@ impl ReadJob {
     /// A call for [`ReadJob::span`] returned so many bytes, or failed.
     pub fn advance(&mut self, result: Result<u64, IoFailure>) -> Next {
         let bytes = match result {
+            Ok(_) if mutated!(ShortReadTaken) => return Next::Ended(ReadEnd::Whole),
             Ok(bytes) => bytes,
-            Err(IoFailure::Refused) if self.is_direct => return Next::Reopen,
+            Err(IoFailure::Refused) if self.is_direct && !mutated!(RefusalBlamed) => {
+                return Next::Reopen;
+            }
             Err(IoFailure::Interrupted) => {
                 self.idle_calls += 1;
                 return match self.idle_calls < IDLE_CALLS_MAX {
@@ -193,13 +196,20 @@ impl ReadJob {
             return Next::Ended(ReadEnd::Short);
         }
         self.done = reached;
+        if mutated!(ContinuedTooFar) && reached + BLOCK_BYTES < self.length {
+            self.done += BLOCK_BYTES;
+        }
         Next::Again
     }
 
     /// The outcome of the read, by the state of its file now.
     pub fn judge(&self, end: ReadEnd, file: &mut impl FileState) -> ReadOutcome {
         match end {
+            ReadEnd::Failed(_) if mutated!(ErrorSwallowed) => ReadOutcome::Done,
             ReadEnd::Failed(failure) => failure.outcome(),
+            ReadEnd::Whole if mutated!(VersionUnchecked) || mutated!(ShortReadTaken) => {
+                ReadOutcome::Done
+            }
             ReadEnd::Whole if file.is_same_version() => ReadOutcome::Done,
             ReadEnd::Whole => ReadOutcome::Changed,
             ReadEnd::Short => self.judge_short(file),

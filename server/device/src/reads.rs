@@ -50,7 +50,10 @@ pub struct ReadCompletion {
 }
 
 impl<R: Resources> DeviceCore<R> {
-    pub(crate) fn read(&mut self, host: &mut impl Host<R>, command: ReadCommand) {
+    pub(crate) fn read(&mut self, host: &mut impl Host<R>, mut command: ReadCommand) {
+        if mutated!(SlotsReversed) {
+            command.slots.reverse();
+        }
         let ReadCommand { id, stream, .. } = command;
         let memory = host.lease(Some(stream), &command.slots, command.length);
         let source = self.sources.get(&stream).cloned();

@@ -78,13 +78,18 @@ impl<R: Resources> DeviceCore<R> {
 
     /// A piece was taken by a socket, or dropped.
     pub fn sent(&mut self, now: Instant, host: &mut impl Host<R>, request: RequestId, slot: Slot) {
-        self.shard.handle_sent(now, request, slot);
+        let is_kept = mutated!(SlotKept) && slot.0.is_multiple_of(8);
+        if !is_kept && !mutated!(SlotGivenBackEarly) {
+            self.shard.handle_sent(now, request, slot);
+        }
         self.settle(now, host);
     }
 
     /// A reply was dropped.
     pub fn cancel(&mut self, now: Instant, host: &mut impl Host<R>, request: RequestId) {
-        self.shard.handle_cancel(now, request);
+        if !mutated!(CancelLost) {
+            self.shard.handle_cancel(now, request);
+        }
         self.end_reply(now, host, request);
         self.settle(now, host);
     }
@@ -134,6 +139,12 @@ impl<R: Resources> DeviceCore<R> {
                     self.end_reply(now, host, request);
                     return self.shard.handle_sent(now, request, slot);
                 }
+                if mutated!(PieceTwice) && request.0.is_multiple_of(5) {
+                    let _ = host.deliver(&mut reply.client, &piece);
+                }
+                if mutated!(SlotGivenBackEarly) {
+                    self.shard.handle_sent(now, request, slot);
+                }
                 reply.next += bytes;
                 reply.bytes_left = reply.bytes_left.saturating_sub(bytes);
                 if piece.is_last {
@@ -144,7 +155,9 @@ impl<R: Resources> DeviceCore<R> {
                 if let Some(reply) = self.replies.get_mut(&request) {
                     host.fail(&mut reply.client, request, failure);
                 }
-                self.end_reply(now, host, request);
+                if !mutated!(ReplyKept) {
+                    self.end_reply(now, host, request);
+                }
             }
         }
     }

@@ -84,7 +84,7 @@ impl<R> WriteJob<R> {
 
     /// The answer, if the records were written or not. A block of which one failed is not sealed.
     pub fn end(&self, is_written: bool) -> FlashEnd {
-        if !is_written {
+        if !is_written && !mutated!(WriteErrorSwallowed) {
             self.is_broken.store(true, Ordering::Relaxed);
         }
         self.told(!self.is_broken.load(Ordering::Relaxed))
@@ -153,6 +153,7 @@ impl BlockJob {
             Self::Seal(seal) => {
                 let is_whole = !seal.is_broken.load(Ordering::Relaxed);
                 let is_sealed = is_whole && seal.run(checkpoints, medium).is_ok();
+                let is_sealed = is_sealed || mutated!(WriteErrorSwallowed);
                 Some(seal.end(is_sealed))
             }
         }
@@ -192,13 +193,18 @@ impl SealJob {
         let start = tier.layout.block_start(block).ok_or(None)?;
         checkpoints.void(medium, block).map_err(Some)?;
         // The records must be there before anything says that they are.
-        medium.flush().map_err(Some)?;
+        if !mutated!(FlushLeftOut) {
+            medium.flush().map_err(Some)?;
+        }
         let (from, bytes) = self.summary.encode_tail(tier.device, &tier.layout);
         medium
             .write(start + u64::from(from), &bytes)
             .map_err(Some)?;
-        medium.flush().map_err(Some)?;
-        checkpoints.end(block, Some(self.summary.clone()));
+        if !mutated!(FlushLeftOut) {
+            medium.flush().map_err(Some)?;
+        }
+        let known = (!mutated!(CheckpointStale)).then(|| self.summary.clone());
+        checkpoints.end(block, known);
         Ok(())
     }
 }

@@ -134,12 +134,16 @@ impl<R: Resources> FlashPort<R> {
             offset,
             length,
         });
-        collecting.staged.push((offset, record));
+        if !mutated!(RecordNotWritten) || collecting.staged.is_empty() {
+            collecting.staged.push((offset, record));
+        }
     }
 
     /// A block is filled anew.
     fn begin(&mut self, host: &mut impl Host<R>, block: BlockId) {
-        self.next_filling = self.next_filling.wrapping_add(1);
+        if !mutated!(FillingReused) {
+            self.next_filling = self.next_filling.wrapping_add(1);
+        }
         let filling = self.next_filling;
         self.fillings.insert(block, filling);
         let collecting = Collecting {
@@ -149,7 +153,7 @@ impl<R: Resources> FlashPort<R> {
             is_broken: Arc::default(),
         };
         self.collecting.insert(block, collecting);
-        if !self.emptied.remove(&block) {
+        if !self.emptied.remove(&block) && !mutated!(EmptyLeftOut) {
             self.submit(host, block, |block| BlockJob::Empty { block });
         }
     }
@@ -222,7 +226,10 @@ impl<R: Resources> FlashPort<R> {
             block,
             count: entries.len() as u32,
             filling,
-            sequence,
+            sequence: match mutated!(SequenceStale) {
+                true => sequence.saturating_sub(1),
+                false => sequence,
+            },
             owner: self.share.owner(),
             sealed_s: host.wall_seconds(),
         };
