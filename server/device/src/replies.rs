@@ -94,6 +94,24 @@ impl<R: Resources> DeviceCore<R> {
         self.settle(now, host);
     }
 
+    /// The viewer of a reply has left, with pieces that no socket took.
+    pub fn leave(
+        &mut self,
+        now: Instant,
+        host: &mut impl Host<R>,
+        request: RequestId,
+        pieces: &[Slot],
+    ) {
+        if self.is_replying(request) {
+            self.shard.handle_cancel(now, request);
+            self.end_reply(now, host, request);
+        }
+        for slot in pieces {
+            self.shard.handle_sent(now, request, *slot);
+        }
+        self.settle(now, host);
+    }
+
     /// A reply has all its bytes, or gets no more.
     fn end_reply(&mut self, now: Instant, host: &mut impl Host<R>, request: RequestId) {
         if let Some(reply) = self.replies.remove(&request) {
