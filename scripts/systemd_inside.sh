@@ -239,11 +239,11 @@ check_flash() {
     refused "a tier on a place that is read-only for the unit" "ReadWritePaths="
     set_up ReadWritePaths=/mnt/ssd/tier
     restart "a tier"
-    try 10 was_said "flash takes part" || fail "the tier takes no part"
+    try 10 was_said "flash tier ready" || fail "the tier takes no part"
     old=$(property MainPID)
     systemctl kill --signal=USR2 --kill-who=main $unit
     try 20 main_is_not "$old" || fail "no upgrade with a tier"
-    taken() { [ "$(journalctl -o cat -u $unit | grep -c 'flash takes part')" -ge 2 ]; }
+    taken() { [ "$(journalctl -o cat -u $unit | grep -c 'flash tier ready')" -ge 2 ]; }
     try 20 taken || fail "the tier does not go with the place"
     as_installed
     restart "no tier"

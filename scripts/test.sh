@@ -62,6 +62,8 @@ begin "sample library"
 scripts/sample.sh
 begin "cargo test"
 cargo_test
+begin "mutations"
+cargo test --package headlong-faults --features mutants --test mutants
 begin "what a soak finds"
 python3 scripts/soak/tests.py
 if [ -f fuzz/Cargo.toml ]; then

@@ -1,15 +1,15 @@
-//! How many of some seeds find each planted bug, or those that are named:
+//! How many of some seeds find each mutation, or those that are named:
 //!
-//!     cargo run --release -p headlong-faults --example rates -- FIRST_SEED SEEDS [NAME...]
+//!     cargo run --release -p headlong-faults --features mutants --example rates -- FIRST_SEED SEEDS [NAME...]
 
 use std::sync::Mutex;
 
-use headlong_faults::{How, Plan, Plant, run};
+use headlong_faults::{How, Mutant, Plan, run};
 
-/// How many seeds find a bug.
-fn finds(plant: Plant, seeds: std::ops::Range<u64>) -> usize {
+/// How many seeds find a mutation.
+fn finds(mutant: Mutant, seeds: std::ops::Range<u64>) -> usize {
     let how = How {
-        plant: Some(plant),
+        mutant: Some(mutant),
         with_lines: false,
     };
     let is_found = |seed: &u64| run(&Plan::of(*seed), how).violation.is_some();
@@ -25,13 +25,13 @@ fn main() {
     };
     let names = &words[2..];
     let is_meant =
-        |plant: &&Plant| names.is_empty() || names.iter().any(|name| name == plant.name());
-    let left = Mutex::new(Plant::ALL.iter().filter(is_meant));
+        |mutant: &&Mutant| names.is_empty() || names.iter().any(|name| name == mutant.name());
+    let left = Mutex::new(Mutant::ALL.iter().filter(is_meant));
     let work = || {
         let next = || left.lock().ok().and_then(|mut left| left.next());
-        while let Some(plant) = next() {
-            let found = finds(*plant, first..first + count);
-            println!("{:<24} {found}", plant.name());
+        while let Some(mutant) = next() {
+            let found = finds(*mutant, first..first + count);
+            println!("{:<24} {found}", mutant.name());
         }
     };
     std::thread::scope(|scope| {

@@ -4,24 +4,40 @@
 //! the files when they begin and when they end, so that a file may change under a read.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-use headlong_engine::{ReadCommand, ReadOutcome};
+use headlong_device::{BLOCK_BYTES, IoFailure, OpenJob, OpenProgress, Opened, Read};
+use headlong_engine::ReadOutcome;
 use headlong_units::{BitRate, Duration, Instant};
 
 use crate::draw::Draw;
 use crate::fault::DiskFault;
-use crate::files::{Files, Identity, Inode};
+use crate::files::{Files, Inode};
+use crate::host::{Simulated, Source};
 use crate::machine::DiskPlan;
 
-/// A read on its way.
-#[derive(Debug, Clone)]
+/// A call of a read on its way.
+#[derive(Debug)]
 pub(crate) struct Reading {
-    pub(crate) command: ReadCommand,
-    /// What the stream says that the file is.
-    pub(crate) identity: Identity,
-    /// `None`: it could not be opened, for this reason.
-    pub(crate) inode: Result<Inode, ReadOutcome>,
+    pub(crate) read: Read<Simulated>,
     pub(crate) began: Instant,
+}
+
+/// Something that ended.
+#[derive(Debug)]
+pub(crate) enum DiskEnd {
+    Read(Reading),
+    Open(OpenJob<Rc<Source>>),
+}
+
+/// How its file system takes direct reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direct {
+    Taken,
+    /// Files cannot be opened for them.
+    OpensRefused,
+    /// Files can be opened, and not read.
+    ReadsRefused,
 }
 
 /// One disk.
@@ -35,16 +51,18 @@ pub(crate) struct Disk {
     /// Illnesses, and when each ends.
     ills: Vec<(DiskFault, Instant)>,
     /// By the time at which each is done, unless the disk hangs.
-    reads: BTreeMap<(Instant, u64), Reading>,
+    ends: BTreeMap<(Instant, u64), DiskEnd>,
     next: u64,
+    direct: Direct,
     /// Whether it was ever so ill that the server may give it up.
     pub(crate) was_ill: bool,
-    /// Another disk's hang holds this one up: a planted bug.
+    /// Another disk's hang holds this one up: a mutation.
     pub(crate) is_held_up: bool,
 }
 
 impl Disk {
     pub(crate) fn new(plan: &DiskPlan, files: Files, chance: Draw) -> Self {
+        let direct = Draw(chance.0.fork("direct")).0.below(10);
         Self {
             files,
             chance,
@@ -52,8 +70,13 @@ impl Disk {
             rate: plan.rate,
             free_at: Instant::ZERO,
             ills: Vec::new(),
-            reads: BTreeMap::new(),
+            ends: BTreeMap::new(),
             next: 0,
+            direct: match direct {
+                0 => Direct::OpensRefused,
+                1 => Direct::ReadsRefused,
+                _ => Direct::Taken,
+            },
             was_ill: false,
             is_held_up: false,
         }
@@ -86,7 +109,7 @@ impl Disk {
         self.has(DiskFault::Vanish) || self.has(DiskFault::VanishAndChange)
     }
 
-    /// Whether a file can be looked up or opened, as an outcome if not.
+    /// Whether a file can be looked up, as an outcome if not.
     pub(crate) fn trouble(&mut self) -> Option<ReadOutcome> {
         if self.is_away() {
             return Some(ReadOutcome::Error);
@@ -109,49 +132,126 @@ impl Disk {
         Duration(base + self.chance.0.below(base)).times(self.slowness())
     }
 
+    /// Opens a file, at once if what leads to it is in the kernel's cache.
+    pub(crate) fn open(&mut self, now: Instant, job: OpenJob<Rc<Source>>) -> OpenProgress<Inode> {
+        if !self.hangs() && self.chance.percent(50) {
+            return OpenProgress::Ended(self.opened(&job));
+        }
+        let at = now + self.look_up_time();
+        self.next += 1;
+        self.ends.insert((at, self.next), DiskEnd::Open(job));
+        OpenProgress::Pending
+    }
+
+    /// What comes of an open now.
+    pub(crate) fn opened(&self, job: &OpenJob<Rc<Source>>) -> Result<Opened<Inode>, IoFailure> {
+        if self.is_away() {
+            return Err(IoFailure::Device);
+        }
+        if self.has(DiskFault::NoDescriptors) {
+            return Err(IoFailure::TooManyFiles);
+        }
+        if job.is_direct && self.direct == Direct::OpensRefused {
+            return Err(IoFailure::Refused);
+        }
+        let part = job.source.parts.get(job.id.part as usize);
+        let (path, identity) = part.ok_or(IoFailure::Replaced)?;
+        let file = self.files.lookup(path).ok_or(IoFailure::Replaced)?;
+        let is_current = self.files.identity(file) == Some(*identity);
+        Ok(Opened { file, is_current })
+    }
+
+    /// Gives a call of a read to the drive.
     pub(crate) fn submit(&mut self, now: Instant, reading: Reading) {
-        let command = &reading.command;
+        let length = reading.read.job.span().length;
         let jitter = self.chance.0.below(self.position_time.0 + 1);
-        let time = Duration(self.position_time.0 / 2 + jitter) + self.rate.time_for(command.length);
+        let time = Duration(self.position_time.0 / 2 + jitter) + self.rate.time_for(length);
         let end = self.free_at.max(now) + time.times(self.slowness());
         // Now and then two reads end in another order than they began.
         let swaps = self.chance.percent(10);
         self.free_at = if swaps { self.free_at.max(now) } else { end };
         self.next += 1;
-        self.reads.insert((end, self.next), reading);
+        self.ends.insert((end, self.next), DiskEnd::Read(reading));
     }
 
     pub(crate) fn next_at(&self) -> Option<Instant> {
         if self.hangs() || self.is_held_up {
             return None;
         }
-        self.reads.keys().next().map(|(at, _)| *at)
+        self.ends.keys().next().map(|(at, _)| *at)
     }
 
-    pub(crate) fn pop(&mut self, now: Instant) -> Option<Reading> {
-        let entry = self.reads.first_entry().filter(|of| of.key().0 <= now)?;
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<DiskEnd> {
+        let entry = self.ends.first_entry().filter(|of| of.key().0 <= now)?;
         Some(entry.remove())
     }
 
     /// The server is gone; so are its reads.
     pub(crate) fn forget_reads(&mut self) {
-        self.reads.clear();
+        self.ends.clear();
         self.free_at = Instant::ZERO;
     }
 
-    pub(crate) fn outstanding(&self) -> usize {
-        self.reads.len()
+    /// What a call of a read returns: it may be interrupted, fail, or bring less than was asked for.
+    pub(crate) fn carry_out(&mut self, now: Instant, reading: &Reading) -> Result<u64, IoFailure> {
+        let Reading { read, began } = reading;
+        let span = read.job.span();
+        if read.job.is_direct() && self.direct == Direct::ReadsRefused {
+            return Err(IoFailure::Refused);
+        }
+        if self.chance.percent(3) {
+            return Err(IoFailure::Interrupted);
+        }
+        let part = read.source.parts.get(read.job.file.part as usize);
+        let size = part.map_or(0, |(_, identity)| identity.size);
+        if self.files.is_dead(read.file) || self.fails(span.offset, span.length, size) {
+            // Its memory may hold anything.
+            let piece = read.memory.piece();
+            for skip in (span.skip..span.skip + span.length).step_by(piece as usize) {
+                read.memory.fill(skip, piece, |bytes| bytes.fill(0x5a));
+            }
+            return Err(IoFailure::Device);
+        }
+        let block = if read.job.is_direct() { BLOCK_BYTES } else { 1 };
+        let is_short = span.length > block && self.chance.percent(8);
+        let most = match is_short {
+            true => block + self.chance.0.below(span.length - block) / block * block,
+            false => span.length,
+        };
+        Ok(self.fill(now, *began, read, most))
+    }
+
+    /// Puts bytes into memory: some as they were when the call began, some as they are. Answers how
+    /// many there were.
+    fn fill(&mut self, now: Instant, began: Instant, read: &Read<Simulated>, most: u64) -> u64 {
+        let (span, piece) = (read.job.span(), read.memory.piece());
+        let early = self.chance.0.below(most.div_ceil(piece) + 2) * piece;
+        let mut done = 0;
+        while done < most {
+            let skip = span.skip + done;
+            let wanted = (piece - skip % piece).min(most - done);
+            let time = if done < early { began } else { now };
+            let Some(version) = self.files.at(read.file, time) else {
+                return done;
+            };
+            let at = span.offset + done;
+            let there = version.size.saturating_sub(at).min(wanted);
+            read.memory
+                .fill(skip, there, |bytes| version.key.fill(at, bytes));
+            done += there;
+            if there < wanted {
+                return done;
+            }
+        }
+        done
     }
 
     /// Whether a read of these bytes fails.
-    pub(crate) fn fails(&mut self, reading: &Reading, size: u64) -> bool {
+    fn fails(&mut self, start: u64, length: u64, size: u64) -> bool {
         if self.is_away() {
             return true;
         }
-        let (start, end) = (
-            reading.command.offset,
-            reading.command.offset + reading.command.length,
-        );
+        let end = start + length;
         let mut is_bad = false;
         for (fault, _) in &self.ills {
             is_bad |= match *fault {

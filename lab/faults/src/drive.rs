@@ -1,7 +1,6 @@
 //! What an SSD does with what it is told: its bytes, and the faults that it has now.
 
-use headlong_flash::format::{Layout, PROBE_PLACE, ReadFailed, SUPER_BYTES, SUPER_COPIES, Super};
-use headlong_flash::{Probed, RECORD_ALIGN_BYTES};
+use headlong_flash::format::{Layout, ReadFailed, SUPER_BYTES, SUPER_COPIES, Super};
 use headlong_random::Generator;
 use headlong_units::{Duration, Instant};
 
@@ -12,7 +11,6 @@ use crate::medium::Medium;
 
 pub(crate) const TIER_BYTES: u64 = 30 << 20;
 const BLOCK_BYTES: u64 = 256 << 10;
-const PAGE: usize = RECORD_ALIGN_BYTES as usize;
 
 /// The bytes of an SSD, what they must be, and what is wrong with it.
 #[derive(Debug)]
@@ -230,28 +228,11 @@ impl Drive {
         copies
     }
 
-    /// As `serve::flash::probe`.
-    pub(crate) fn probe(&mut self) -> Probed {
+    /// Whether it answers and has the tier that it had.
+    pub(crate) fn is_there(&self) -> bool {
         let [one, other] = self.super_copies();
         let tier = Super::of_copies([&one, &other], TIER_BYTES);
-        let is_ours = !self.is_away() && tier.as_ref() == Ok(&self.tier);
-        let reads = is_ours && !self.fails_reads();
-        let writes = reads && self.keeps_writes();
-        Probed {
-            reads,
-            writes,
-            took: None,
-        }
-    }
-
-    fn keeps_writes(&mut self) -> bool {
-        let written = self.chance.0.bits().to_le_bytes().repeat(PAGE / 8);
-        let put = self.put(PROBE_PLACE, &written);
-        if put.and_then(|()| self.flush()).is_err() {
-            return false;
-        }
-        let mut found = vec![0; PAGE];
-        self.read(PROBE_PLACE, &mut found).is_ok() && found == written
+        !self.is_away() && tier.as_ref() == Ok(&self.tier)
     }
 
     /// The machine's power goes.

@@ -14,7 +14,6 @@ use headlong_units::Instant;
 
 use crate::content::ContentKey;
 use crate::library::Entry;
-use crate::plant::Plant;
 use crate::session::{Ask, Condition, Session};
 
 /// A piece that a socket has not taken yet.
@@ -78,13 +77,7 @@ pub(crate) struct Exchange {
 
 impl Asked {
     /// Reads a request as the server does, with the tag of the viewer's last reply.
-    pub(crate) fn read(
-        session: &Session,
-        ask: &Ask,
-        known: Option<&str>,
-        taken: u64,
-        plant: Option<Plant>,
-    ) -> Self {
+    pub(crate) fn read(session: &Session, ask: &Ask, known: Option<&str>, taken: u64) -> Self {
         let (path, query) = match ask.target.split_once('?') {
             Some((path, query)) => (path, Some(query)),
             None => (ask.target.as_str(), None),
@@ -100,9 +93,7 @@ impl Asked {
                 Condition::NoneMatch => "If-None-Match",
                 Condition::Match => "If-Match",
             };
-            if !(plant == Some(Plant::IfRangeIgnored) && condition == Condition::Resume) {
-                fields.push((name, tag.as_bytes().to_vec()));
-            }
+            fields.push((name, tag.as_bytes().to_vec()));
         }
         let plain = || fields.iter().map(|(name, value)| (*name, value.as_slice()));
         let cmcd = Cmcd::read(plain(), query);
@@ -162,21 +153,13 @@ impl Asked {
     }
 
     /// The engine's request for a part of a plan.
-    pub(crate) fn request(
-        &self,
-        entry: &Entry,
-        part: &Part,
-        is_whole: bool,
-        plant: Option<Plant>,
-    ) -> Request {
-        let cut =
-            u64::from(plant == Some(Plant::RangeOffByOne) && part.range.len() > 1 && !is_whole);
+    pub(crate) fn request(&self, entry: &Entry, part: &Part, is_whole: bool) -> Request {
         Request {
             viewer: self.who,
             stream: entry.stream,
             part: entry.part,
             offset: part.range.start,
-            length: part.range.len() - cut,
+            length: part.range.len(),
             open_ended: part.open_ended || is_whole,
             hints: self.hints,
         }

@@ -6,10 +6,9 @@ use headlong_http::{Method, Status};
 use headlong_units::{Duration, Instant};
 
 use crate::check::Check;
-use crate::device::Out;
 use crate::exchange::{Asked, Chunk, Exchange, Stage, tag_of};
+use crate::host::Out;
 use crate::library::Entry;
-use crate::plant::Plant;
 use crate::session::{Ask, Condition};
 use crate::world::World;
 
@@ -35,7 +34,6 @@ impl World<'_> {
             &ask,
             known.as_ref().map(|(tag, _)| tag.as_str()),
             viewer.taken,
-            self.plant,
         );
         self.begin(session, of.disk, ask, asked, known);
     }
@@ -103,7 +101,7 @@ impl World<'_> {
         exchange.since = self.now;
         let is_offline = self.devices[disk].is_offline();
         let library = &self.libraries[disk];
-        let known = library.recall(self.now, &name, self.plan.revalidate, self.plant);
+        let known = library.recall(self.now, &name, self.plan.revalidate);
         let known = known.or_else(|| is_offline.then(|| library.remember(&name)).flatten());
         exchange.was_offline = is_offline;
         match known {
@@ -123,7 +121,7 @@ impl World<'_> {
         };
         let (disk, stage, since) = (exchange.disk, exchange.stage, exchange.since);
         let patience = self.devices[disk]
-            .shard
+            .shard()
             .config()
             .read_timeout
             .min(Duration::from_secs(60));
@@ -184,16 +182,7 @@ impl World<'_> {
         let Some(exchange) = self.exchanges.get_mut(&number) else {
             return;
         };
-        let mut plan = exchange.asked.plan(&entry, wall_ns);
-        if self.plant == Some(Plant::LastRangeLeftOut) && plan.body.parts.len() > 1 {
-            let length = plan.body.length();
-            let last = plan.body.parts.pop();
-            plan.body.closing.push_str(&" ".repeat(length as usize));
-            plan.body
-                .closing
-                .truncate((length - plan.body.length().min(length)) as usize);
-            drop(last);
-        }
+        let plan = exchange.asked.plan(&entry, wall_ns);
         exchange.plan = Some(plan);
         exchange.entry = Some(entry);
         exchange.part = 0;
@@ -215,10 +204,10 @@ impl World<'_> {
             return;
         };
         let is_whole = exchange.status() == Some(200);
-        let request = exchange.asked.request(&entry, &part, is_whole, self.plant);
+        let request = exchange.asked.request(&entry, &part, is_whole);
         let title = &self.plan.disks[disk].titles[entry.title];
         let register = match is_described {
-            true => self.libraries[disk].spec(entry.stream, title, disk, self.plant),
+            true => self.libraries[disk].spec(entry.stream, title, disk),
             false => None,
         };
         let id = RequestId(self.next_request[disk]);
@@ -292,7 +281,7 @@ impl World<'_> {
     /// Gives replies what came for them.
     pub(crate) fn pass_on(&mut self, disk: usize) {
         loop {
-            let outs = std::mem::take(&mut self.devices[disk].outs);
+            let outs = std::mem::take(&mut self.devices[disk].own.outs);
             if outs.is_empty() {
                 return;
             }

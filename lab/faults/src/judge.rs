@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
+use headlong_mutants::{Mutant, activate};
 use headlong_units::Instant;
 
 use crate::check::{Check, Violation};
 use crate::plan::Plan;
-use crate::plant::Plant;
 use crate::world::{Counts, Outcome, World};
 
 thread_local! {
@@ -19,8 +19,8 @@ thread_local! {
 /// How a plan is run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct How {
-    /// A bug to plant.
-    pub plant: Option<Plant>,
+    /// A mutation of the code under test, which the feature `mutants` compiles in.
+    pub mutant: Option<Mutant>,
     /// Whether everything that happens is told in lines.
     pub with_lines: bool,
 }
@@ -52,10 +52,9 @@ pub fn run(plan: &Plan, how: How) -> Outcome {
 
 fn run_once(plan: &Plan, how: How) -> Outcome {
     silence_panics();
+    let _mutated = activate(how.mutant);
     SAID.with_borrow_mut(|said| *said = Some(String::new()));
-    let ran = catch_unwind(AssertUnwindSafe(|| {
-        World::new(plan, how.plant, how.with_lines).run()
-    }));
+    let ran = catch_unwind(AssertUnwindSafe(|| World::new(plan, how.with_lines).run()));
     let said = SAID.with_borrow_mut(Option::take).unwrap_or_default();
     ran.unwrap_or_else(|_| Outcome {
         violation: Some(Violation {

@@ -4,17 +4,17 @@
 //! is a world that a seed makes, and a model that knows what must hold. A day of trouble takes
 //! milliseconds, and a seed that fails fails again.
 //!
-//! Real: shards of the engine, the flash room and its format, recovery, the planning of replies.
-//! Imitated, as closely as possible: what the shell does between these and disks, SSDs and sockets.
+//! Real: device cores with their shards, files, reads, replies and flash tier, its format and
+//! recovery, and the planning of replies. Imitated: memory, file systems, disks and SSDs below them,
+//! look-ups (`library.rs`), and the front that turns requests into replies (`front.rs`).
 //!
-//! Invariants: a plan and a planted bug give the same trace on any machine; every byte that a viewer
+//! Invariants: a plan and a mutation give the same trace on any machine; every byte that a viewer
 //! gets is compared.
 #![forbid(unsafe_code)]
 
 mod around;
 mod campaign;
 mod check;
-mod checkpoints;
 mod content;
 mod device;
 mod disk;
@@ -24,6 +24,7 @@ mod exchange;
 mod fault;
 mod files;
 mod front;
+mod host;
 mod judge;
 mod kinds;
 mod ledger;
@@ -32,10 +33,7 @@ mod machine;
 mod medium;
 mod oracle;
 mod plan;
-mod plant;
-mod planted;
 mod pool;
-mod port;
 mod queue;
 mod recover;
 mod session;
@@ -51,9 +49,9 @@ mod world;
 
 pub use campaign::{Campaign, Report};
 pub use check::{Check, Violation};
+pub use headlong_mutants::Mutant;
 pub use judge::{How, run};
 pub use plan::Plan;
-pub use plant::Plant;
 pub use shrink::{Shrunk, shrink};
 pub use theme::Theme;
 pub use world::{Counts, Outcome};

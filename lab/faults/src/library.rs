@@ -2,16 +2,17 @@
 //! long that is believed.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use headlong_engine::{Extent, PartSpec, StreamId, StreamSpec};
 use headlong_flash::FileKey;
+use headlong_mutants::{Mutant, is_active};
 use headlong_random::Generator;
 use headlong_units::{Duration, Instant};
 
-use crate::device::Source;
 use crate::files::{Files, Identity};
+use crate::host::Source;
 use crate::machine::{DiskPlan, TitlePlan};
-use crate::plant::Plant;
 use crate::session::path;
 
 /// How long after it was written a file may be written again under the same time
@@ -34,21 +35,15 @@ pub(crate) struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Library {
     entries: BTreeMap<String, Entry>,
-    streams: BTreeMap<StreamId, (Source, Vec<bool>)>,
+    streams: BTreeMap<StreamId, (Rc<Source>, Vec<bool>)>,
     next: u64,
 }
 
 impl Library {
     /// The file, if the disk was asked lately.
-    pub(crate) fn recall(
-        &self,
-        now: Instant,
-        path: &str,
-        revalidate: Duration,
-        plant: Option<Plant>,
-    ) -> Option<Entry> {
+    pub(crate) fn recall(&self, now: Instant, path: &str, revalidate: Duration) -> Option<Entry> {
         let entry = self.entries.get(path)?;
-        if plant == Some(Plant::LookUpBelieved) {
+        if is_active(Mutant::LookUpBelieved) {
             return Some(entry.clone());
         }
         let is_fresh = entry.checked.is_some_and(|at| now.since(at) < revalidate);
@@ -119,7 +114,7 @@ impl Library {
         let all: Option<Vec<_>> = (0..plan.sizes.len()).map(look).collect();
         let parts = all.or_else(|| Some(vec![look(part)?])).unwrap_or_default();
         let is_settled: Vec<bool> = parts.iter().map(|(_, of)| settled(*of, wall_ns)).collect();
-        let of = (Source { parts }, is_settled);
+        let of = (Rc::new(Source { parts }), is_settled);
         let known = self
             .streams
             .iter()
@@ -150,8 +145,7 @@ impl Library {
         stream: StreamId,
         plan: &TitlePlan,
         disk: usize,
-        plant: Option<Plant>,
-    ) -> Option<(StreamSpec, Source)> {
+    ) -> Option<(StreamSpec, Rc<Source>)> {
         let (source, is_settled) = self.streams.get(&stream)?;
         let parts = source
             .parts
@@ -170,7 +164,7 @@ impl Library {
                     } else {
                         Vec::new()
                     },
-                    flash_key: is_settled.then(|| key(disk, path, *identity, plant)),
+                    flash_key: is_settled.then(|| key(disk, path, *identity)),
                     is_absent: false,
                 }
             });
@@ -179,7 +173,7 @@ impl Library {
             parts: parts.collect(),
             bit_rate: plan.bit_rate,
         };
-        Some((spec, source.clone()))
+        Some((spec, Rc::clone(source)))
     }
 }
 
@@ -195,7 +189,7 @@ fn place(disk: usize, plan: &DiskPlan, name: &str) -> Option<(usize, usize)> {
 }
 
 /// A name of a version of a file that outlives the process.
-fn key(disk: usize, path: &str, identity: Identity, plant: Option<Plant>) -> FileKey {
+fn key(disk: usize, path: &str, identity: Identity) -> FileKey {
     let named = Generator::new(disk as u64).fork(path);
     let Identity {
         inode,
@@ -207,8 +201,8 @@ fn key(disk: usize, path: &str, identity: Identity, plant: Option<Plant>) -> Fil
         .fork_at(size)
         .fork_at(mtime_ns as u64);
     let mut named = named;
-    match plant {
-        Some(Plant::KeyWithoutVersion) => FileKey(u128::from(named.bits())),
-        _ => FileKey(u128::from(versioned.bits()) << 64 | u128::from(versioned.bits())),
+    match is_active(Mutant::KeyWithoutVersion) {
+        true => FileKey(u128::from(named.bits())),
+        false => FileKey(u128::from(versioned.bits()) << 64 | u128::from(versioned.bits())),
     }
 }

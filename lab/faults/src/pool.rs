@@ -1,80 +1,122 @@
-//! The memory of a device, as `serve::raw::Pool` has it: slots that are read into by one, or looked
-//! at by many.
+//! The memory of a device: slots that are read into by one read, or looked at by many replies.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::rc::Rc;
 
 use headlong_engine::Slot;
 
-/// All slots of a device.
 #[derive(Debug)]
-pub(crate) struct Pool {
+struct Memory {
     bytes: Vec<u8>,
     piece: usize,
     leased: BTreeSet<Slot>,
     views: BTreeMap<Slot, u32>,
 }
 
+/// All slots of a device; clones are the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Pool(Rc<RefCell<Memory>>);
+
+/// Slots that are read into, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Leased {
+    pool: Pool,
+    slots: Vec<Slot>,
+}
+
 impl Pool {
     pub(crate) fn new(slots: u64, piece_bytes: u64) -> Self {
         let piece = piece_bytes as usize;
-        // Not zeros, so that what was never read is not taken for zeros of a file.
-        Self {
+        Self(Rc::new(RefCell::new(Memory {
+            // Not zeros, so that what was never read is not taken for zeros of a file.
             bytes: vec![0xa5; slots as usize * piece],
             piece,
             leased: BTreeSet::new(),
             views: BTreeMap::new(),
-        }
+        })))
     }
 
-    pub(crate) fn slot(&self, slot: Slot) -> &[u8] {
-        let from = slot.0 as usize * self.piece;
-        &self.bytes[from..from + self.piece]
-    }
-
-    pub(crate) fn slot_mut(&mut self, slot: Slot) -> &mut [u8] {
-        let from = slot.0 as usize * self.piece;
-        &mut self.bytes[from..from + self.piece]
+    /// Bytes of a slot.
+    pub(crate) fn bytes(&self, slot: Slot, range: Range<u32>) -> Vec<u8> {
+        let memory = self.0.borrow();
+        let from = slot.0 as usize * memory.piece;
+        memory.bytes[from + range.start as usize..from + range.end as usize].to_vec()
     }
 
     /// Whether a slot is read into or looked at.
     pub(crate) fn is_used(&self, slot: Slot) -> bool {
-        self.leased.contains(&slot) || self.views.contains_key(&slot)
+        let memory = self.0.borrow();
+        memory.leased.contains(&slot) || memory.views.contains_key(&slot)
     }
 
     /// Slots are going to be read into; `None` if one is in use.
-    pub(crate) fn lease(&mut self, slots: &[Slot]) -> Option<()> {
+    pub(crate) fn lease(&self, slots: &[Slot]) -> Option<Leased> {
         if slots.iter().any(|slot| self.is_used(*slot)) {
             return None;
         }
-        self.leased.extend(slots);
-        Some(())
-    }
-
-    pub(crate) fn release(&mut self, slots: &[Slot]) {
-        for slot in slots {
-            self.leased.remove(slot);
-        }
+        self.0.borrow_mut().leased.extend(slots);
+        Some(Leased {
+            pool: self.clone(),
+            slots: slots.to_vec(),
+        })
     }
 
     /// A slot is going to be sent; `None` if it is being read into.
-    pub(crate) fn view(&mut self, slot: Slot) -> Option<()> {
-        if self.leased.contains(&slot) {
+    pub(crate) fn view(&self, slot: Slot) -> Option<()> {
+        if self.is_leased(slot) {
             return None;
         }
-        *self.views.entry(slot).or_insert(0) += 1;
+        *self.0.borrow_mut().views.entry(slot).or_insert(0) += 1;
         Some(())
     }
 
-    pub(crate) fn drop_view(&mut self, slot: Slot) {
-        if let Some(count) = self.views.get_mut(&slot) {
+    pub(crate) fn drop_view(&self, slot: Slot) {
+        let mut memory = self.0.borrow_mut();
+        if let Some(count) = memory.views.get_mut(&slot) {
             *count -= 1;
             if *count == 0 {
-                self.views.remove(&slot);
+                memory.views.remove(&slot);
             }
         }
     }
 
     pub(crate) fn is_leased(&self, slot: Slot) -> bool {
-        self.leased.contains(&slot)
+        self.0.borrow().leased.contains(&slot)
+    }
+}
+
+impl Leased {
+    /// How many bytes there is room for.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.slots.len() as u64 * self.pool.0.borrow().piece as u64
+    }
+
+    /// Bytes of a slot.
+    pub(crate) fn piece(&self) -> u64 {
+        self.pool.0.borrow().piece as u64
+    }
+
+    /// Writes bytes from `skip` on, all within one slot and as far as there is room.
+    pub(crate) fn fill(&self, skip: u64, length: u64, fill: impl FnOnce(&mut [u8])) {
+        let mut memory = self.pool.0.borrow_mut();
+        let piece = memory.piece;
+        let Some(slot) = self.slots.get(skip as usize / piece) else {
+            return;
+        };
+        let from = skip as usize % piece;
+        let length = (length as usize).min(piece - from);
+        let at = slot.0 as usize * piece + from;
+        fill(&mut memory.bytes[at..at + length]);
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        let mut memory = self.pool.0.borrow_mut();
+        for slot in &self.slots {
+            memory.leased.remove(slot);
+        }
     }
 }

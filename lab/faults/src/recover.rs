@@ -1,69 +1,162 @@
-//! What is on an SSD at the start, as `serve::flash::recover` looks for it: a few groups of blocks at
-//! a time, and each time twice.
+//! What is on SSDs at the start, by the device's [`Recovery`]: a few groups of blocks at a time, each
+//! looked at twice and judged.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use headlong_flash::RecordEntry;
-use headlong_flash::format::{
-    Found, GROUP_BLOCKS, Summary, SummaryHead, recover, search_block, verify_block,
+use headlong_device::flash::{
+    BareBlock, FlashEnd, FoundBlock, Recovery, RecoverySearch, SsdShare, TierShare, write_summary,
 };
+use headlong_flash::format::{Found, GROUP_BLOCKS, Summary, recover, verify_block};
+use headlong_flash::{BlockId, RecoveredBlock, SsdId};
 
 use crate::around::Around;
 use crate::check::Check;
-use crate::checkpoints::Planted;
 use crate::ledger::Wrong;
-use crate::plant::Plant;
-use crate::planted;
-use crate::ssd::Ssd;
+use crate::ssd::{Medium, Ssd};
 
-/// A block without a summary that holds records.
-#[derive(Debug)]
-struct Bare {
-    block: u32,
-    filling: u64,
-    entries: Vec<RecordEntry>,
+/// A look at a disk's blocks of all SSDs.
+pub(crate) struct Recoverer {
+    share: TierShare,
+    /// The SSDs by their numbers.
+    order: Vec<usize>,
+    is_attached: bool,
+    /// How many SSDs have been looked at, and the one that is.
+    searched: u16,
+    search: Option<Search>,
+    /// SSDs that were never filled.
+    fresh: Vec<SsdId>,
+    /// Bytes written within a day before, and those of first fillings, which come on top.
+    pub(crate) written_bytes: u64,
+    pub(crate) first_fillings: u64,
+}
+
+impl Recoverer {
+    /// For a disk, of these SSDs, in this order.
+    pub(crate) fn new(disk: usize, owner: u64, order: &[usize], ssds: &[Ssd]) -> Self {
+        let mut first = 0;
+        let mut shares = Vec::new();
+        for &ssd in order {
+            let (tier, plan) = (ssds[ssd].drive.tier, ssds[ssd].plan);
+            let blocks = tier.layout.block_count();
+            // As if there were more disks than are simulated, so that blocks go round soon.
+            let start = plan.first_block + disk as u32 * plan.disk_blocks;
+            let end = start + plan.disk_blocks;
+            let own = start.min(blocks)..end.min(blocks);
+            shares.push(SsdShare { tier, first, own });
+            first += blocks;
+        }
+        Self {
+            share: TierShare::new(shares, owner),
+            order: order.to_vec(),
+            is_attached: false,
+            searched: 0,
+            search: None,
+            fresh: Vec::new(),
+            written_bytes: 0,
+            first_fillings: 0,
+        }
+    }
+
+    pub(crate) fn share(&self) -> &TierShare {
+        &self.share
+    }
+
+    pub(crate) fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// Whether all its SSDs answer.
+    pub(crate) fn answers(&self, ssds: &[Ssd]) -> bool {
+        self.order.iter().all(|ssd| !ssds[*ssd].drive.hangs())
+    }
+
+    /// What is known next; [`FlashEnd::RecoveryEnded`] is the last.
+    pub(crate) fn next(
+        &mut self,
+        around: &mut Around<'_>,
+        sequences: &mut BTreeMap<usize, u64>,
+    ) -> FlashEnd {
+        if !self.is_attached
+            && let Some(spec) = self.share.spec()
+        {
+            self.is_attached = true;
+            return FlashEnd::Attach(spec, Vec::new());
+        }
+        let place = usize::from(self.searched);
+        let Some((share, ssd)) = self.share.ssds().get(place).zip(self.order.get(place)) else {
+            return FlashEnd::RecoveryEnded {
+                written_bytes: self.written_bytes,
+                fresh: self.fresh.clone(),
+            };
+        };
+        let (share, ssd) = (share.clone(), *ssd);
+        let owner = self.share.owner();
+        let search = self
+            .search
+            .get_or_insert_with(|| Search::new(ssd, share.own.clone(), owner));
+        let Some(found) = search.next(around) else {
+            let layout = share.tier.layout;
+            let recovered = search.recovery.end(layout.block_bytes());
+            self.written_bytes += recovered.written_bytes;
+            if recovered.is_fresh {
+                self.fresh.push(SsdId(self.searched));
+                let filled = u64::from(layout.block_bytes()) + layout.checkpoint_bytes() + 4096;
+                self.first_fillings += share.own.len() as u64 * filled;
+            }
+            self.search = None;
+            self.searched += 1;
+            return self.next(around, sequences);
+        };
+        let last = sequences.entry(ssd).or_insert(0);
+        let block = |Summary { head, entries }: Summary| {
+            *last = head.sequence.max(*last);
+            FoundBlock {
+                filling: head.filling,
+                block: RecoveredBlock {
+                    block: BlockId(share.first + head.block),
+                    sequence: head.sequence,
+                    records: entries,
+                },
+            }
+        };
+        FlashEnd::Found(found.into_iter().map(block).collect())
+    }
 }
 
 /// The search of a disk's blocks of one SSD.
-#[derive(Debug, Default)]
-pub(crate) struct Search {
+struct Search {
     ssd: usize,
-    blocks: Range<u32>,
-    owner: u64,
+    recovery: Recovery,
     next_group: u32,
-    end_group: u32,
-    sequence: u64,
-    bare: Vec<Bare>,
     found: Vec<Summary>,
     /// Groups whose checkpoint was void.
     void: BTreeSet<u32>,
     is_sealed: bool,
-    /// Whether a block holds anything, of whatever disk.
-    pub(crate) is_used: bool,
     /// Whether a summary could not be written, or so it was told.
     has_failed: bool,
-    /// Bytes that were written by it.
-    pub(crate) saved_bytes: u64,
 }
 
 impl Search {
-    pub(crate) fn new(ssd: usize, blocks: Range<u32>, owner: u64) -> Self {
+    fn new(ssd: usize, blocks: Range<u32>, owner: u64) -> Self {
+        let search = RecoverySearch { blocks, owner };
         Self {
             ssd,
-            owner,
-            next_group: blocks.start / GROUP_BLOCKS,
-            end_group: blocks.end.div_ceil(GROUP_BLOCKS),
-            blocks,
-            ..Self::default()
+            next_group: search.groups().start,
+            recovery: Recovery::new(search),
+            found: Vec::new(),
+            void: BTreeSet::new(),
+            is_sealed: false,
+            has_failed: false,
         }
     }
 
     /// The next part of what is there; `None` after the last.
-    pub(crate) fn next(&mut self, around: &mut Around<'_>) -> Option<Vec<Summary>> {
-        if self.next_group < self.end_group {
+    fn next(&mut self, around: &mut Around<'_>) -> Option<Vec<Summary>> {
+        let end = self.recovery.search().groups().end;
+        if self.next_group < end {
             let count = 1 + around.ssds[self.ssd].drive.chance.0.below(3) as u32;
-            let groups = self.next_group..self.end_group.min(self.next_group + count);
+            let groups = self.next_group..end.min(self.next_group + count);
             self.next_group = groups.end;
             return Some(self.look(around, groups));
         }
@@ -71,100 +164,57 @@ impl Search {
             return None;
         }
         self.is_sealed = true;
-        let bare = std::mem::take(&mut self.bare);
-        let sealed = bare.into_iter().filter_map(|bare| self.seal(around, bare));
-        let sealed: Vec<Summary> = sealed.collect();
+        let mut sealed = Vec::new();
+        while let Some(summary) = self.recovery.next_unsealed(around.wall_s()) {
+            sealed.extend(self.seal(around, summary));
+        }
         self.found.extend(sealed.iter().cloned());
         self.judge_again(around);
         Some(sealed)
     }
 
-    fn own(&self, groups: &Range<u32>) -> Range<u32> {
-        let (start, end) = (groups.start * GROUP_BLOCKS, groups.end * GROUP_BLOCKS);
-        self.blocks.start.max(start)..self.blocks.end.min(end)
-    }
-
     fn look(&mut self, around: &mut Around<'_>, groups: Range<u32>) -> Vec<Summary> {
-        let plant = around.plant;
-        let own = self.own(&groups);
-        let mut found = found_in(&around.ssds[self.ssd], groups.clone(), plant);
-        let again = groups.rev().map(|group| group..group + 1);
-        let again = again.map(|group| found_in(&around.ssds[self.ssd], group, plant).summaries);
+        let search = self.recovery.search().clone();
+        let wall_s = around.wall_s();
+        let ssd = &mut around.ssds[self.ssd];
+        let mut found = search.look(groups.clone(), &mut Medium::sound(&mut ssd.drive));
+        let again = groups.clone().rev().map(|group| group..group + 1);
+        let again = again.map(|group| found_in(ssd, group).summaries);
         let again: Vec<Vec<Summary>> = again.collect();
         let is_same = again
             .into_iter()
             .rev()
             .flatten()
             .eq(found.summaries.clone());
-        self.expect_same(around, is_same);
-        let ssd = &mut around.ssds[self.ssd];
-        let mut bare = Vec::new();
-        for &block in found.bare.iter().filter(|block| own.contains(block)) {
-            let searched = match plant {
-                Some(Plant::SearchMixesFillings) => planted::search_any(&ssd.drive, block),
-                // The medium gives all that is asked for here.
-                _ => {
-                    search_block(&ssd.drive.tier, block, ssd.drive.medium.reader()).unwrap_or(None)
-                }
-            };
-            bare.extend(searched.map(|(filling, entries)| Bare {
-                block,
-                filling,
-                entries,
-            }));
-        }
         self.void.extend(&found.void);
-        for group in found.void {
-            let blocks = ssd.drive.tier.layout.group_blocks(group);
-            let is_own = self.blocks.start <= blocks.start && blocks.end <= self.blocks.end;
-            if is_own && !bare.iter().any(|of| blocks.contains(&of.block)) {
-                let summaries = found.summaries.iter();
-                let of_group = summaries.filter(|of| blocks.contains(&of.head.block));
-                let ground = &mut Planted(&mut ssd.drive, plant);
-                self.saved_bytes += ssd.checkpoints.save_found(ground, group, of_group);
-            }
-        }
-        for summary in &found.summaries {
-            self.sequence = self.sequence.max(summary.head.sequence);
-        }
-        let mut summaries = found.summaries.iter();
-        self.is_used |= !bare.is_empty() || summaries.any(|of| own.contains(&of.head.block));
-        (found.summaries).retain(|of| own.contains(&of.head.block) && of.head.owner == self.owner);
-        self.judge(around, own, &found.summaries, &bare);
-        self.bare.extend(bare);
-        self.found.extend(found.summaries.iter().cloned());
-        found.summaries
+        search.save(
+            &mut found,
+            &mut ssd.checkpoints,
+            &mut Medium::new(&mut ssd.drive),
+        );
+        let bare = found.bare.clone();
+        let own = self.recovery.take(found, wall_s);
+        self.expect_same(around, is_same);
+        let (start, end) = (groups.start * GROUP_BLOCKS, groups.end * GROUP_BLOCKS);
+        let blocks = search.blocks.start.max(start)..search.blocks.end.min(end);
+        self.judge(around, blocks, &own, &bare);
+        self.found.extend(own.iter().cloned());
+        own
     }
 
     /// Writes the summary that a block lacks.
-    fn seal(&mut self, around: &mut Around<'_>, bare: Bare) -> Option<Summary> {
-        self.sequence += 1;
-        let head = SummaryHead {
-            block: bare.block,
-            count: bare.entries.len() as u32,
-            filling: bare.filling,
-            sequence: self.sequence,
-            owner: self.owner,
-            sealed_s: around.wall_s(),
-        };
-        let entries = bare.entries;
-        let summary = Summary { head, entries };
-        let ssd = &mut around.ssds[self.ssd];
-        let start = ssd.drive.tier.layout.summary_start(bare.block)?;
-        let bytes = summary.encode(ssd.drive.tier.device);
-        self.saved_bytes += bytes.len().next_multiple_of(4096) as u64;
-        ssd.drive.ledger.give(&summary);
-        let flushed = ssd.drive.flush();
-        let put = flushed.and_then(|()| ssd.drive.put(start, &bytes));
-        let sealed = put.and_then(|()| ssd.drive.flush());
-        if sealed.is_err() {
-            self.has_failed = true;
-            ssd.checkpoints.doubt([bare.block]);
-            return None;
+    fn seal(&mut self, around: &mut Around<'_>, summary: Summary) -> Option<Summary> {
+        let Ssd {
+            drive, checkpoints, ..
+        } = &mut around.ssds[self.ssd];
+        drive.ledger.give(&summary);
+        let head = summary.head;
+        let written = write_summary(&mut Medium::new(drive), &summary);
+        match written.1 {
+            true => drive.ledger.seal(head.block, head.filling),
+            false => self.has_failed = true,
         }
-        ssd.drive.ledger.seal(bare.block, bare.filling);
-        ssd.checkpoints.end(bare.block, Some(summary.clone()));
-        Some(summary)
+        self.recovery.sealed(checkpoints, summary, written)
     }
 
     /// Another recovery would find the same; except where a disk beside, whose blocks share a group,
@@ -172,9 +222,8 @@ impl Search {
     /// nothing was written over is found there again, whole.
     fn judge_again(&mut self, around: &mut Around<'_>) {
         let ssd = &around.ssds[self.ssd];
-        let groups = self.blocks.start / GROUP_BLOCKS..self.end_group;
-        let found = found_in(ssd, groups, around.plant);
-        let (blocks, owner) = (self.blocks.clone(), self.owner);
+        let RecoverySearch { blocks, owner } = self.recovery.search().clone();
+        let found = found_in(ssd, self.recovery.search().groups());
         let changed = |block: u32| {
             let group = block / GROUP_BLOCKS;
             found.void.contains(&group) && !self.void.contains(&group)
@@ -201,7 +250,13 @@ impl Search {
             });
     }
 
-    fn judge(&self, around: &mut Around<'_>, own: Range<u32>, found: &[Summary], bare: &[Bare]) {
+    fn judge(
+        &self,
+        around: &mut Around<'_>,
+        own: Range<u32>,
+        found: &[Summary],
+        bare: &[BareBlock],
+    ) {
         let drive = &around.ssds[self.ssd].drive;
         for block in own {
             let summary = found.iter().find(|of| of.head.block == block);
@@ -243,12 +298,6 @@ impl Search {
 }
 
 /// What some groups have by checkpoint or summary.
-fn found_in(ssd: &Ssd, groups: Range<u32>, plant: Option<Plant>) -> Found {
-    let drive = &ssd.drive;
-    match plant {
-        Some(Plant::TornSummaryTaken | Plant::TornCheckpointTaken | Plant::FrontUnchecked) => {
-            planted::recover_unchecked(drive, groups, plant)
-        }
-        _ => recover(&drive.tier, groups, drive.medium.reader()),
-    }
+fn found_in(ssd: &Ssd, groups: Range<u32>) -> Found {
+    recover(&ssd.drive.tier, groups, ssd.drive.medium.reader())
 }

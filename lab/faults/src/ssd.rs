@@ -1,69 +1,127 @@
-//! An SSD with one writer and many readers, as `serve::flash::Ssd` has them, in virtual time.
+//! An SSD with one writer and many readers, as `serve::flash::Ssd` has them, in virtual time. Jobs of
+//! device cores are carried out as they ship.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
 
-use headlong_engine::{FlashOutcome, FlashReadId, FlashRecord};
-use headlong_flash::format::{RecordName, Summary, Super, SuperError, decode_record, padded_bytes};
-use headlong_flash::{BlockId, Checkpoints, RECORD_ALIGN_BYTES, SsdId};
+use headlong_device::flash::{
+    BlockJob, EachRecord, FlashEnd, FlashMedium, ProbedMedium, RecordsJob, SsdJob, WantedRecord,
+    WriteJob, probe,
+};
+use headlong_flash::format::{ReadFailed, Super, SuperError, padded_bytes};
+use headlong_flash::{Checkpoints, Ground, RECORD_ALIGN_BYTES, SsdId};
 use headlong_random::Generator;
 use headlong_units::Instant;
 
-use crate::checkpoints::Planted;
 use crate::drive::{Drive, Failed, TIER_BYTES};
 use crate::fault::{Moment, Restart, SsdFault};
+use crate::host::Simulated;
 use crate::machine::SsdPlan;
-use crate::plant::Plant;
-use crate::pool::Pool;
-
-/// One thing that a writing job does.
-#[derive(Debug, Clone)]
-pub(crate) enum Doing {
-    /// Makes ready a block for something else: its checkpoint is void.
-    Empty(u32),
-    /// A block is given up.
-    GiveUp(u32),
-    Records(u64, Vec<u8>),
-    /// Makes void for sure the checkpoint of a block's group.
-    Void(u32),
-    Summary(Box<Summary>, u64),
-    /// A block is sealed.
-    Sealed(Box<Summary>),
-    Flush,
-}
-
-/// What is told when a job of the writer has ended.
-#[derive(Debug, Clone)]
-pub(crate) enum Told {
-    Nothing,
-    Written {
-        block: BlockId,
-        to: u32,
-    },
-    Sealed {
-        block: BlockId,
-        local: u32,
-        filling: u64,
-    },
-}
+use crate::pool::Leased;
 
 /// A job of the writer.
-#[derive(Debug, Clone)]
-pub(crate) struct Job {
-    pub(crate) disk: usize,
-    pub(crate) doing: Vec<Doing>,
-    pub(crate) told: Told,
-    pub(crate) is_broken: Rc<Cell<bool>>,
+#[derive(Debug)]
+enum Job {
+    Write(WriteJob<Vec<u8>>),
+    Block(BlockJob),
 }
 
-/// A read of records that lie in one block.
-#[derive(Debug, Clone)]
-pub(crate) struct ReadJob {
-    pub(crate) disk: usize,
-    pub(crate) id: FlashReadId,
-    pub(crate) block_start: u64,
-    pub(crate) wanted: Vec<(FlashRecord, RecordName)>,
+/// An SSD as jobs see it.
+pub(crate) struct Medium<'d> {
+    drive: &'d mut Drive,
+    /// Whether it gives all that is asked for.
+    is_sound: bool,
+}
+
+impl<'d> Medium<'d> {
+    pub(crate) fn new(drive: &'d mut Drive) -> Self {
+        let is_sound = false;
+        Self { drive, is_sound }
+    }
+
+    /// One that gives all that is asked for.
+    pub(crate) fn sound(drive: &'d mut Drive) -> Self {
+        let is_sound = true;
+        Self { drive, is_sound }
+    }
+}
+
+impl Ground for Medium<'_> {
+    type Error = Failed;
+
+    fn tier(&self) -> Super {
+        self.drive.tier
+    }
+
+    fn reader(&mut self) -> impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed> + '_ {
+        |at, into| match self.is_sound {
+            true => {
+                self.drive.medium.read(at, into);
+                Ok(())
+            }
+            false => self.drive.read(at, into),
+        }
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), Failed> {
+        self.drive.put(at, bytes)
+    }
+}
+
+impl FlashMedium for Medium<'_> {
+    type Record = Vec<u8>;
+    type Memory = Leased;
+
+    fn flush(&mut self) -> Result<(), Failed> {
+        self.drive.flush()
+    }
+
+    fn discard(&mut self, _: u64, _: u64) {}
+
+    fn write_records(
+        &mut self,
+        block_start: u64,
+        records: Vec<(u32, Vec<u8>)>,
+    ) -> Result<(), Failed> {
+        for (offset, bytes) in records {
+            let at = block_start + u64::from(offset);
+            self.drive.put(at, &bytes)?;
+            self.drive.note_front(at);
+        }
+        Ok(())
+    }
+
+    fn read_run(
+        &mut self,
+        mut at: u64,
+        run: &mut [WantedRecord<Leased>],
+        each: &mut EachRecord<'_>,
+    ) -> Result<(), Failed> {
+        if self.drive.fails_reads() {
+            return Err(Failed);
+        }
+        for (index, wanted) in run.iter().enumerate() {
+            let length = padded_bytes(wanted.record.length);
+            let bytes = self.drive.read_record(at, length as usize);
+            let (header, payload) = bytes.split_at(RECORD_ALIGN_BYTES as usize);
+            let count = payload.len() as u64;
+            wanted.memory.fill(0, count, |slot| {
+                slot.copy_from_slice(&payload[..slot.len()])
+            });
+            each(index, header, payload);
+            at += length;
+        }
+        Ok(())
+    }
+}
+
+impl ProbedMedium for Medium<'_> {
+    fn bytes(&self) -> u64 {
+        TIER_BYTES
+    }
+
+    fn reopen(&mut self) -> bool {
+        self.drive.is_there()
+    }
 }
 
 /// One SSD; it outlives the server.
@@ -72,9 +130,10 @@ pub(crate) struct Ssd {
     pub(crate) drive: Drive,
     pub(crate) plan: SsdPlan,
     pub(crate) checkpoints: Checkpoints,
-    writer: VecDeque<Job>,
+    /// Each with the disk that it is for.
+    writer: VecDeque<(usize, Job)>,
     writing_until: Option<Instant>,
-    reads: BTreeMap<(Instant, u64), ReadJob>,
+    reads: BTreeMap<(Instant, u64), (usize, RecordsJob<Leased>)>,
     /// For which disk, and what that disk calls the SSD.
     probes: BTreeMap<(Instant, u64), (usize, SsdId)>,
     next: u64,
@@ -120,8 +179,21 @@ impl Ssd {
         Ok(())
     }
 
-    pub(crate) fn write(&mut self, now: Instant, job: Job) {
-        self.writer.push_back(job);
+    pub(crate) fn submit(&mut self, now: Instant, disk: usize, job: SsdJob<Simulated>) {
+        let (read_us, write_us) = (self.plan.read_us, self.plan.write_us);
+        self.next += 1;
+        match job {
+            SsdJob::Write(job) => self.writer.push_back((disk, Job::Write(job))),
+            SsdJob::Block(job) => self.writer.push_back((disk, Job::Block(job))),
+            SsdJob::Read(job) => {
+                let at = now + self.drive.time(read_us);
+                self.reads.insert((at, self.next), (disk, job));
+            }
+            SsdJob::Probe(id) => {
+                let at = now + self.drive.time(read_us + write_us);
+                self.probes.insert((at, self.next), (disk, id));
+            }
+        }
         self.begin_job(now);
     }
 
@@ -130,19 +202,6 @@ impl Ssd {
             let time = self.drive.time(self.plan.write_us);
             self.writing_until = Some(now + time);
         }
-    }
-
-    pub(crate) fn read(&mut self, now: Instant, job: ReadJob) {
-        let at = now + self.drive.time(self.plan.read_us);
-        self.next += 1;
-        self.reads.insert((at, self.next), job);
-    }
-
-    /// Sees, for a disk, whether it is well.
-    pub(crate) fn begin_probe(&mut self, now: Instant, of: (usize, SsdId)) {
-        let at = now + self.drive.time(self.plan.read_us + self.plan.write_us);
-        self.next += 1;
-        self.probes.insert((at, self.next), of);
     }
 
     pub(crate) fn next_at(&self) -> Option<Instant> {
@@ -157,124 +216,68 @@ impl Ssd {
             .min()
     }
 
-    /// The writing job that is done by now, and whether it did well.
-    pub(crate) fn pop_write(&mut self, now: Instant, plant: Option<Plant>) -> Option<(Job, bool)> {
+    /// The next thing that is done by now: for which disk, and what is told of it.
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<(usize, Option<FlashEnd>)> {
+        if let Some(entry) = self.reads.first_entry().filter(|of| of.key().0 <= now) {
+            let (disk, mut job) = entry.remove();
+            let outcomes = job.run(&mut Medium::new(&mut self.drive));
+            let (id, took) = (job.id, None);
+            return Some((disk, Some(FlashEnd::Read { id, outcomes, took })));
+        }
+        if let Some(entry) = self.probes.first_entry().filter(|of| of.key().0 <= now) {
+            let (disk, ssd) = entry.remove();
+            let number = self.drive.chance.0.bits();
+            let (probed, _) = probe(&mut Medium::new(&mut self.drive), number);
+            return Some((disk, Some(FlashEnd::Probed { ssd, probed })));
+        }
         self.writing_until.filter(|at| *at <= now)?;
         self.writing_until = None;
-        let job = self.writer.pop_front()?;
-        let ended = self.carry_out_job(&job, plant);
-        self.begin_job(now);
-        let swallows = plant == Some(Plant::WriteErrorSwallowed);
-        let is_records = matches!(job.told, Told::Written { .. });
-        if ended.is_err() && is_records && !swallows {
-            job.is_broken.set(true);
+        let (disk, job) = self.writer.pop_front()?;
+        let sealing = match &job {
+            Job::Block(BlockJob::Seal(seal)) => Some(seal.summary.head),
+            _ => None,
+        };
+        let end = self.carry_out(job);
+        if let (Some(head), Some(FlashEnd::Sealed { ok: true, .. })) = (sealing, &end) {
+            self.drive.ledger.seal(head.block, head.filling);
         }
-        let ok = (ended.is_ok() && !job.is_broken.get()) || swallows;
-        Some((job, ok))
+        self.begin_job(now);
+        Some((disk, end))
+    }
+
+    /// Whether a read or a probe is done by now.
+    pub(crate) fn has_other(&self, now: Instant) -> bool {
+        let read = self.reads.keys().next().map(|(at, _)| *at);
+        let probe = self.probes.keys().next().map(|(at, _)| *at);
+        [read, probe].into_iter().flatten().any(|at| at <= now)
     }
 
     /// Whether something is being written, of this kind.
     pub(crate) fn is_writing(&self, moment: Moment) -> bool {
         let job = self.writer.front().filter(|_| self.writing_until.is_some());
-        job.is_some_and(|job| match moment {
+        job.is_some_and(|(_, job)| match moment {
             Moment::Any => true,
-            Moment::Checkpoint => matches!(job.told, Told::Nothing),
-            Moment::Records => matches!(job.told, Told::Written { .. }),
-            Moment::Seal => matches!(job.told, Told::Sealed { .. }),
+            Moment::Checkpoint => {
+                matches!(
+                    job,
+                    Job::Block(BlockJob::Empty { .. } | BlockJob::GiveUp { .. })
+                )
+            }
+            Moment::Records => matches!(job, Job::Write(_)),
+            Moment::Seal => matches!(job, Job::Block(BlockJob::Seal(_))),
         })
     }
 
-    fn carry_out_job(&mut self, job: &Job, plant: Option<Plant>) -> Result<(), Failed> {
-        let is_seal = matches!(job.told, Told::Sealed { .. });
-        if is_seal && job.is_broken.get() {
-            return Err(Failed);
+    fn carry_out(&mut self, job: Job) -> Option<FlashEnd> {
+        let medium = &mut Medium::new(&mut self.drive);
+        match job {
+            Job::Write(job) => Some(job.run(medium)),
+            Job::Block(job) => job.run(&mut self.checkpoints, medium),
         }
-        let mut ended = Ok(());
-        for doing in &job.doing {
-            ended = self.carry_out(doing, plant);
-            if ended.is_err() && plant != Some(Plant::WriteErrorSwallowed) {
-                break;
-            }
-        }
-        ended
-    }
-
-    fn carry_out(&mut self, doing: &Doing, plant: Option<Plant>) -> Result<(), Failed> {
-        let (drive, checkpoints) = (&mut self.drive, &mut self.checkpoints);
-        match doing {
-            Doing::Flush => drive.flush()?,
-            // A summary that stays leads to records that are not what it says: misses.
-            Doing::Empty(block) => drop(checkpoints.begin(&mut Planted(drive, plant), *block)),
-            Doing::GiveUp(block) => checkpoints.end(*block, None),
-            Doing::Void(block) => checkpoints.void(&mut Planted(drive, plant), *block)?,
-            Doing::Records(at, bytes) => {
-                drive.put(*at, bytes)?;
-                drive.note_front(*at);
-            }
-            Doing::Summary(summary, at) => {
-                let (from, bytes) = summary.encode_tail(drive.tier.device, &drive.tier.layout);
-                drive.put(at + u64::from(from), &bytes)?;
-            }
-            Doing::Sealed(summary) => {
-                let known = (plant != Some(Plant::CheckpointStale)).then(|| (**summary).clone());
-                checkpoints.end(summary.head.block, known);
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn pop_read(&mut self, now: Instant) -> Option<ReadJob> {
-        let entry = self.reads.first_entry().filter(|of| of.key().0 <= now)?;
-        Some(entry.remove())
-    }
-
-    /// The probe that is done by now.
-    pub(crate) fn pop_probe(&mut self, now: Instant) -> Option<(usize, SsdId)> {
-        let entry = self.probes.first_entry().filter(|of| of.key().0 <= now)?;
-        Some(entry.remove())
-    }
-
-    /// As `serve::flash::ssd::read_records`.
-    pub(crate) fn carry_out_read(
-        &mut self,
-        job: &ReadJob,
-        pool: &mut Pool,
-        plant: Option<Plant>,
-    ) -> Vec<FlashOutcome> {
-        if self.drive.fails_reads() {
-            return vec![FlashOutcome::Error; job.wanted.len()];
-        }
-        let one = |(record, name): &(FlashRecord, RecordName)| {
-            let at = job.block_start + u64::from(record.place.offset);
-            let bytes = self
-                .drive
-                .read_record(at, padded_bytes(record.length) as usize);
-            let (header, payload) = bytes.split_at(RECORD_ALIGN_BYTES as usize);
-            let slot = pool.slot_mut(record.slot);
-            let count = payload.len().min(slot.len());
-            slot[..count].copy_from_slice(&payload[..count]);
-            let is_right = match plant {
-                Some(Plant::ChecksumUnchecked) => {
-                    RecordName::of_header(header).as_ref() == Some(name)
-                }
-                Some(Plant::RecordKeyUnchecked) => {
-                    RecordName::of_header(header).is_some_and(|found| {
-                        let length = name.length;
-                        found.length == length && decode_record(&found, header, payload)
-                    })
-                }
-                _ => decode_record(name, header, payload),
-            };
-            match is_right {
-                true => FlashOutcome::Done,
-                false => FlashOutcome::Wrong,
-            }
-        };
-        job.wanted.iter().map(one).collect()
     }
 
     /// The server ends: what was begun may be half done, what was not is lost.
-    pub(crate) fn end(&mut self, (restart, moment): (Restart, Moment), plant: Option<Plant>) {
+    pub(crate) fn end(&mut self, (restart, moment): (Restart, Moment)) {
         self.reads.clear();
         self.probes.clear();
         let jobs = std::mem::take(&mut self.writer);
@@ -286,14 +289,13 @@ impl Ssd {
             self.drive.writes_left = Some(self.drive.chance.0.below(5));
         }
         if is_clean {
-            for job in &jobs {
-                let _ = self.carry_out_job(job, plant);
+            for (_, job) in jobs {
+                self.carry_out(job);
             }
-            self.checkpoints
-                .finish(&mut Planted(&mut self.drive, plant));
+            self.checkpoints.finish(&mut Medium::new(&mut self.drive));
             let _ = self.drive.flush();
-        } else if let Some(job) = jobs.front().filter(|_| is_writing) {
-            let _ = self.carry_out_job(job, plant);
+        } else if let Some((_, job)) = jobs.into_iter().next().filter(|_| is_writing) {
+            self.carry_out(job);
         }
         self.drive.writes_left = None;
         self.checkpoints = Checkpoints::default();

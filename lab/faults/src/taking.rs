@@ -118,8 +118,8 @@ impl World<'_> {
             return;
         };
         let disk = exchange.disk;
-        let slot = self.devices[disk].pool.slot(chunk.slot);
-        let bytes = &slot[chunk.start as usize..chunk.end as usize];
+        let pool = &self.devices[disk].own.pool;
+        let bytes = &pool.bytes(chunk.slot, chunk.start..chunk.end)[..];
         let is_of =
             |key: &crate::content::ContentKey| key.first_difference(chunk.offset, bytes).is_none();
         let files = &self.disks[disk].files;
@@ -206,7 +206,7 @@ impl World<'_> {
         }
         self.pass_on(disk);
         if let Some(id) = exchange.request {
-            let is_known = self.devices[disk].shard.chain_of(id).is_some();
+            let is_known = self.devices[disk].shard().chain_of(id).is_some();
             self.oracle.expect(!is_known, Check::Drain, self.now, || {
                 format!("{id:?} is over, and the engine still works for it")
             });
@@ -257,7 +257,7 @@ impl World<'_> {
                 patience: None,
                 stalls_at: None,
             };
-            let asked = Asked::read(&session, &ask, None, 0, self.plant);
+            let asked = Asked::read(&session, &ask, None, 0);
             let before = self.counts.whole;
             self.last_status = 0;
             let end = self.now + Duration::from_secs(100);

@@ -10,7 +10,7 @@ use crate::around::Around;
 use crate::check::{Check, Violation};
 use crate::content::ContentKey;
 use crate::device::Device;
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskEnd};
 use crate::draw::Draw;
 use crate::exchange::Exchange;
 use crate::fault::{Moment, Restart};
@@ -18,9 +18,8 @@ use crate::files::Files;
 use crate::library::Library;
 use crate::oracle::Oracle;
 use crate::plan::Plan;
-use crate::plant::Plant;
-use crate::port::Port;
 use crate::queue::{Happening, Queue};
+use crate::recover::Recoverer;
 use crate::session::{Session, path};
 use crate::ssd::Ssd;
 use crate::trace::Trace;
@@ -79,7 +78,6 @@ pub struct Counts {
 /// The world.
 pub(crate) struct World<'a> {
     pub(crate) plan: &'a Plan,
-    pub(crate) plant: Option<Plant>,
     pub(crate) now: Instant,
     pub(crate) wall_offset_ns: i64,
     pub(crate) disks: Vec<Disk>,
@@ -110,7 +108,7 @@ pub(crate) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(plan: &'a Plan, plant: Option<Plant>, with_lines: bool) -> Self {
+    pub(crate) fn new(plan: &'a Plan, with_lines: bool) -> Self {
         let chance = Generator::new(plan.seed).fork("world");
         let disks = plan.disks.iter().enumerate().map(|(number, of)| {
             let generator = chance.fork("disk").fork_at(number as u64);
@@ -138,7 +136,6 @@ impl<'a> World<'a> {
         let count = disks.len();
         let mut world = Self {
             plan,
-            plant,
             now: Instant::ZERO,
             wall_offset_ns: WALL_NS,
             disks,
@@ -189,8 +186,6 @@ impl<'a> World<'a> {
             ssds: &mut self.ssds,
             oracle: &mut self.oracle,
             trace: &mut self.trace,
-            plant: self.plant,
-            told: Vec::new(),
         };
         call(&mut self.devices[disk], &mut around)
     }
@@ -211,14 +206,14 @@ impl<'a> World<'a> {
             // No filling has the number of one in another process.
             let filling =
                 (self.plan.seed << 32) | u64::from(self.process) << 20 | (disk as u64) << 16;
-            let port = || Port::new(disk, disk as u64 + 77, &order, &self.ssds, filling);
-            let port = (!order.is_empty()).then(port);
-            if port.is_some() {
+            let recoverer = || Recoverer::new(disk, disk as u64 + 77, &order, &self.ssds);
+            let tier = (!order.is_empty()).then(|| (recoverer(), filling));
+            if tier.is_some() {
                 let lag = Duration::from_micros(self.chance.scaled(1, 1_000_000));
                 self.queue
                     .plan(self.now + lag, Happening::Recovered(disk, self.process));
             }
-            self.devices.push(Device::new(self.configs[disk], port));
+            self.devices.push(Device::new(self.configs[disk], tier));
             self.libraries.push(Library::default());
             self.next_request[disk] = 0;
         }
@@ -236,10 +231,10 @@ impl<'a> World<'a> {
             disk.forget_reads();
         }
         for device in &self.devices {
-            self.counts.flash_reads += device.shard.flash_view().map_or(0, |view| view.reads);
+            self.counts.flash_reads += device.shard().flash_view().map_or(0, |view| view.reads);
         }
         for ssd in &mut self.ssds {
-            ssd.end((how, moment), self.plant);
+            ssd.end((how, moment));
         }
         self.start();
     }
@@ -256,7 +251,7 @@ impl<'a> World<'a> {
             .collect();
         self.serve_again();
         for device in &self.devices {
-            self.counts.flash_reads += device.shard.flash_view().map_or(0, |view| view.reads);
+            self.counts.flash_reads += device.shard().flash_view().map_or(0, |view| view.reads);
         }
         Outcome {
             violation: self.oracle.violation.take(),
@@ -293,8 +288,7 @@ impl<'a> World<'a> {
     fn next_at(&self) -> Option<Instant> {
         let disks = self.disks.iter().filter_map(Disk::next_at);
         let ssds = self.ssds.iter().filter_map(Ssd::next_at);
-        let dues = self.devices.iter().zip(&self.disks);
-        let dues = dues.filter_map(|(device, disk)| device.due(self.plant, disk.outstanding()));
+        let dues = self.devices.iter().filter_map(|device| device.core.due());
         let queue = self.queue.next_at();
         let ends = self.ends.map(|(.., at)| at);
         disks.chain(ssds).chain(dues).chain(queue).chain(ends).min()
@@ -310,9 +304,12 @@ impl<'a> World<'a> {
         }
         for disk in 0..self.disks.len() {
             if self.disks[disk].next_at().is_some_and(|at| at <= self.now)
-                && let Some(reading) = self.disks[disk].pop(self.now)
+                && let Some(end) = self.disks[disk].pop(self.now)
             {
-                self.with_device(disk, |device, around| device.read_done(around, &reading));
+                self.with_device(disk, |device, around| match end {
+                    DiskEnd::Read(reading) => device.read_done(around, reading),
+                    DiskEnd::Open(job) => device.opened(around, &job),
+                });
                 return self.pass_on(disk);
             }
         }
@@ -322,11 +319,8 @@ impl<'a> World<'a> {
             }
         }
         for disk in 0..self.devices.len() {
-            let outstanding = self.disks[disk].outstanding();
-            if self.devices[disk]
-                .due(self.plant, outstanding)
-                .is_some_and(|at| at <= self.now)
-            {
+            let due = self.devices[disk].core.due();
+            if due.is_some_and(|at| at <= self.now) {
                 self.with_device(disk, |device, around| device.tick(around));
                 self.pass_on(disk);
             }
@@ -334,46 +328,17 @@ impl<'a> World<'a> {
     }
 
     fn step_ssd(&mut self, ssd: usize) {
-        use crate::around::FlashTold;
-        use crate::ssd::Told;
-        if let Some(job) = self.ssds[ssd].pop_read(self.now) {
-            let disk = job.disk;
-            let pool = &mut self.devices[disk].pool;
-            let outcomes = self.ssds[ssd].carry_out_read(&job, pool, self.plant);
-            let slots: Vec<_> = job.wanted.iter().map(|(record, _)| record.slot).collect();
-            pool.release(&slots);
-            let told = FlashTold::Read(job.id, outcomes);
-            self.with_device(disk, |device, around| device.flash_told(around, told));
-            return self.pass_on(disk);
-        }
-        if let Some((disk, id)) = self.ssds[ssd].pop_probe(self.now) {
-            let told = FlashTold::Probed(id, self.ssds[ssd].drive.probe());
-            self.with_device(disk, |device, around| device.flash_told(around, told));
-            return self.pass_on(disk);
-        }
-        let is_writing = |(_, moment, _): &(_, Moment, _)| self.ssds[ssd].is_writing(*moment);
+        let is_writing = |(_, moment, _): &(_, Moment, _)| {
+            self.ssds[ssd].is_writing(*moment) && !self.ssds[ssd].has_other(self.now)
+        };
         if let Some((how, moment, _)) = self.ends.filter(is_writing) {
             return self.restart(how, moment);
         }
-        let Some((job, ok)) = self.ssds[ssd].pop_write(self.now, self.plant) else {
+        let Some((disk, Some(end))) = self.ssds[ssd].pop(self.now) else {
             return;
         };
-        let told = match job.told {
-            Told::Nothing => return,
-            Told::Written { block, to } => FlashTold::Written(block, to, ok),
-            Told::Sealed {
-                block,
-                local,
-                filling,
-            } => {
-                if ok {
-                    self.ssds[ssd].drive.ledger.seal(local, filling);
-                }
-                FlashTold::Sealed(block, ok)
-            }
-        };
-        self.with_device(job.disk, |device, around| device.flash_told(around, told));
-        self.pass_on(job.disk);
+        self.with_device(disk, |device, around| device.flash_ended(around, end));
+        self.pass_on(disk);
     }
 
     fn happen(&mut self, what: Happening) {
@@ -401,20 +366,20 @@ impl<'a> World<'a> {
     }
 
     fn recovered(&mut self, disk: usize, process: u32) {
-        let hangs = |port: &Port| !port.uses(&self.ssds);
+        let hangs = |of: &Recoverer| !of.answers(&self.ssds);
         if process != self.process {
             return;
         }
-        if self.devices[disk].port.as_ref().is_some_and(hangs) {
+        if self.devices[disk].recoverer.as_ref().is_some_and(hangs) {
             let later = self.now + Duration::from_millis(100);
             return self.queue.plan(later, Happening::Recovered(disk, process));
         }
-        if self.with_device(disk, |device, around| device.attach(around)) {
+        if self.with_device(disk, |device, around| device.recover(around)) {
             let lag = Duration::from_micros(self.chance.scaled(1, 100_000));
             let next = Happening::Recovered(disk, process);
             self.queue.plan(self.now + lag, next);
         } else {
-            let view = self.devices[disk].shard.flash_view();
+            let view = self.devices[disk].shard().flash_view();
             self.counts.found_records += view.map_or(0, |view| view.records);
         }
         self.pass_on(disk);

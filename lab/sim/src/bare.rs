@@ -7,16 +7,26 @@
 //!
 //! Invariant: same calls, same drive, same figures.
 
-use headlong_engine::{
-    Command, EngineConfig, Event, Extent, Hints, Identity, PartSpec, ReadOutcome, Request,
-    RequestId, Shard, Stats, StreamId, StreamSpec, ViewerId,
+use std::sync::Arc;
+
+use headlong_device::flash::SsdJob;
+use headlong_device::{
+    DeviceCore, Host, Notice, OpenJob, OpenProgress, Read, ReadCompletion, ReadyPiece, SlotBusy,
 };
+use headlong_engine::{
+    EngineConfig, Extent, Failure, Hints, Identity, PartSpec, ReadOutcome, Request, RequestId,
+    Shard, Slot, Stats, StreamId, StreamSpec, ViewerId,
+};
+use headlong_flash::SsdId;
+use headlong_flash::format::RecordName;
 use headlong_units::{BitRate, ByteRange, Instant};
 use headlong_workload::{Catalogue, SessionStream};
 
 use crate::device::{Device, DriveUse};
 use crate::disk::Disk;
+use crate::disk_server::{OPEN_FILES_MAX, OPENED};
 use crate::experiment::Experiment;
+use crate::host::{Virtual, start_of};
 use crate::layout::{Ground, Place};
 use crate::setup::SetupError;
 
@@ -117,37 +127,45 @@ impl BareCalls {
             ..setup.engine
         };
         let mut bare = Bare {
-            shard: Shard::new(config)?,
-            disk: Disk::new(device, setup.request_bytes_max),
+            core: DeviceCore::new(Shard::new(config)?, OPEN_FILES_MAX),
+            machine: BareMachine {
+                now: Instant::ZERO,
+                disk: Disk::new(device, setup.request_bytes_max, setup.cold_open),
+                taken: Vec::new(),
+            },
             files: &self.files,
-            is_known: vec![false; self.files.len()],
         };
         for (call, number) in self.calls.iter().zip(0..) {
             bare.pass_until(call.at);
             bare.ask(call, RequestId(number));
         }
         Ok(BareRun {
-            stats: bare.shard.stats(),
-            drive: bare.disk.device().used(),
+            stats: bare.core.shard().stats(),
+            drive: bare.machine.disk.device().used(),
         })
     }
 }
 
-#[derive(Debug)]
 struct Bare<'a> {
-    shard: Shard,
-    disk: Disk,
+    core: DeviceCore<Virtual>,
+    machine: BareMachine,
     files: &'a [Place],
-    /// Which files the shard knows.
-    is_known: Vec<bool>,
+}
+
+/// A drive, and sockets that take every piece at once.
+struct BareMachine {
+    now: Instant,
+    disk: Disk,
+    /// Pieces that sockets took.
+    taken: Vec<(RequestId, Slot)>,
 }
 
 impl Bare<'_> {
     /// Everything that happens before a moment.
     fn pass_until(&mut self, until: Instant) {
         loop {
-            let (disk, shard) = (self.disk.poll_timeout(), self.shard.poll_timeout());
-            let Some(at) = [disk, shard]
+            let (disk, core) = (self.machine.disk.poll_timeout(), self.core.due());
+            let Some(at) = [disk, core]
                 .into_iter()
                 .flatten()
                 .min()
@@ -155,23 +173,26 @@ impl Bare<'_> {
             else {
                 return;
             };
+            self.machine.now = at;
             if disk.is_some_and(|disk| disk <= at) {
-                self.disk.handle_timeout(at);
+                self.machine.disk.handle_timeout(at);
             } else {
-                self.shard.handle_timeout(at);
+                self.core.tick(at, &mut self.machine);
             }
             self.settle(at);
         }
     }
 
     fn ask(&mut self, call: &BareCall, id: RequestId) {
+        let (now, machine) = (call.at, &mut self.machine);
+        machine.now = now;
         let stream = StreamId(u64::from(call.file));
         let file = &self.files[call.file as usize];
-        if !self.is_known[call.file as usize] {
-            let spec = spec_of(stream, file);
-            // A table that is full refuses the call below as well, which the counters tell.
-            self.is_known[call.file as usize] = self.shard.handle_stream(call.at, spec).is_ok();
-        }
+        let start: Arc<[u64]> = Arc::new([file.physical]);
+        // A table that is full refuses the call below as well, which the counters tell.
+        let _ = self
+            .core
+            .register(now, machine, spec_of(stream, file), start);
         let request = Request {
             viewer: Identity::Named(ViewerId(u64::from(call.viewer))),
             stream,
@@ -182,38 +203,80 @@ impl Bare<'_> {
             hints: Hints::default(),
         };
         // Whether it was taken on is counted by the shard.
-        let _ = self.shard.handle_request(call.at, id, request);
-        self.settle(call.at);
+        let _ = self.core.ask(now, machine, (id, request), ());
+        self.settle(now);
     }
 
     fn settle(&mut self, now: Instant) {
+        let (core, machine) = (&mut self.core, &mut self.machine);
         loop {
-            if let Some(event) = self.shard.poll_event() {
-                if let Event::Ready { request, slot, .. } = event {
-                    self.shard.handle_sent(now, request, slot);
-                }
-            } else if let Some(command) = self.shard.poll_command() {
-                match command {
-                    Command::Read(read) => {
-                        let physical = self.files[read.stream.0 as usize].physical + read.offset;
-                        self.disk
-                            .submit(now, read.id, physical, read.length, read.opening);
-                    }
-                    Command::Forget(stream) => self.is_known[stream.0 as usize] = false,
-                    // No tier is attached.
-                    Command::Flash(_) => {}
-                    // It is never told to give memory up.
-                    Command::Vacate(_) => {}
-                }
-            } else if let Some(read) = self.disk.poll_begun() {
-                self.shard.handle_read_begun(now, read);
-            } else if let Some(read) = self.disk.poll_done() {
-                self.shard.handle_read_done(now, read, ReadOutcome::Done);
+            if let Some((request, slot)) = machine.taken.pop() {
+                core.sent(now, machine, request, slot);
+            } else if let Some(read) = machine.disk.poll_begun() {
+                core.handle_read_begun(now, machine, read);
+            } else if let Some(id) = machine.disk.poll_done() {
+                let completion = ReadCompletion {
+                    id,
+                    outcome: ReadOutcome::Done,
+                    has_read_direct: true,
+                };
+                core.handle_read_ended(now, machine, completion);
+            } else if let Some(id) = machine.disk.poll_opened() {
+                core.handle_opened(now, machine, id, Ok(OPENED));
             } else {
                 return;
             }
         }
     }
+}
+
+impl Host<Virtual> for BareMachine {
+    fn lease(&mut self, _: Option<StreamId>, _: &[Slot], _: u64) -> Option<()> {
+        Some(())
+    }
+
+    fn vacate(&mut self, _: Slot) {}
+
+    fn open(&mut self, job: OpenJob<Arc<[u64]>>) -> OpenProgress<()> {
+        let start = start_of(&job.source, job.id.part);
+        match self.disk.open(self.now, job.id, start) {
+            true => OpenProgress::Ended(Ok(OPENED)),
+            false => OpenProgress::Pending,
+        }
+    }
+
+    fn close(&mut self, _: Vec<()>) {}
+
+    fn read(&mut self, read: Read<Virtual>) {
+        let start = start_of(&read.source, read.job.file.part);
+        self.disk.read(self.now, &read.job, start);
+    }
+
+    fn forget(&mut self, _: StreamId) {}
+
+    fn lasting_name(&self, _: StreamId, _: &Arc<[u64]>) -> Option<u64> {
+        None
+    }
+
+    fn deliver(&mut self, (): &mut (), piece: &ReadyPiece) -> Result<(), SlotBusy> {
+        self.taken.push((piece.request, piece.slot));
+        Ok(())
+    }
+
+    fn fail(&mut self, (): &mut (), _: RequestId, _: Failure) {}
+
+    // No tier is attached.
+    fn stage(&mut self, _: &RecordName, _: Slot) -> Option<()> {
+        None
+    }
+
+    fn submit(&mut self, _: SsdId, _: SsdJob<Virtual>) {}
+
+    fn wall_seconds(&self) -> u64 {
+        0
+    }
+
+    fn announce(&mut self, _: Notice<'_>) {}
 }
 
 fn spec_of(id: StreamId, file: &Place) -> StreamSpec {

@@ -4,8 +4,9 @@
 //! requests of a bounded size, all of which are given to the drive at once as far as its queue has
 //! room.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
+use headlong_device::{PartId, ReadJob};
 use headlong_drive::{Direction, Request, RequestId, SECTOR_BYTES};
 use headlong_engine::{Opening, ReadId};
 use headlong_units::Instant;
@@ -56,10 +57,36 @@ pub(crate) struct Disk {
     done: VecDeque<ReadId>,
     begun: VecDeque<ReadId>,
     next_id: u64,
+    cold_open: Option<ColdOpen>,
+    /// Files that were opened before, by where they begin: what leads to them is in the kernel's cache.
+    warm: BTreeSet<u64>,
+    opening: Few<ReadId, PartId>,
+    opened: VecDeque<PartId>,
+    opens: u64,
+}
+
+/// What it costs to open a file for the first time: one read of what the file system says of it, near
+/// the start of the file's block group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ColdOpen {
+    /// Bytes of that read.
+    pub bytes: u64,
+    /// Bytes of a block group.
+    pub group_bytes: u64,
+}
+
+impl Default for ColdOpen {
+    /// A block of inodes, with the extents in them, of ext4.
+    fn default() -> Self {
+        Self {
+            bytes: BLOCK_BYTES,
+            group_bytes: 128 << 20,
+        }
+    }
 }
 
 impl Disk {
-    pub(crate) fn new(device: Device, request_bytes_max: u64) -> Self {
+    pub(crate) fn new(device: Device, request_bytes_max: u64, cold_open: Option<ColdOpen>) -> Self {
         Self {
             device,
             request_bytes_max: request_bytes_max.max(BLOCK_BYTES) / BLOCK_BYTES * BLOCK_BYTES,
@@ -69,7 +96,32 @@ impl Disk {
             done: VecDeque::new(),
             begun: VecDeque::new(),
             next_id: 0,
+            cold_open,
+            warm: BTreeSet::new(),
+            opening: Few::default(),
+            opened: VecDeque::new(),
+            opens: 0,
         }
+    }
+
+    /// Opens a file that begins here. Whether it is open at once; otherwise
+    /// [`Disk::poll_opened`] says it.
+    pub(crate) fn open(&mut self, now: Instant, file: PartId, start: u64) -> bool {
+        let Some(cold) = self.cold_open.filter(|_| self.warm.insert(start)) else {
+            return true;
+        };
+        // No read of the engine is named so.
+        let id = ReadId(u64::MAX - self.opens);
+        self.opens += 1;
+        self.opening.insert(id, file);
+        let group = start - start % cold.group_bytes.max(1);
+        self.submit(now, id, group, cold.bytes, None);
+        false
+    }
+
+    /// The next file that was opened.
+    pub(crate) fn poll_opened(&mut self) -> Option<PartId> {
+        self.opened.pop_front()
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -85,8 +137,14 @@ impl Disk {
         self.device.outstanding() + self.reads.0.len()
     }
 
+    /// A read of a file that begins here.
+    pub(crate) fn read(&mut self, now: Instant, job: &ReadJob, start: u64) {
+        let from = start + job.offset;
+        self.submit(now, job.id, from, job.length, job.opening());
+    }
+
     /// A read of `length` bytes from `physical` on.
-    pub(crate) fn submit(
+    fn submit(
         &mut self,
         now: Instant,
         read: ReadId,
@@ -143,6 +201,8 @@ impl Disk {
         self.of_request = Few::default();
         self.done.clear();
         self.begun.clear();
+        self.opening = Few::default();
+        self.opened.clear();
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
@@ -184,7 +244,10 @@ impl Disk {
         *left -= 1;
         if *left == 0 {
             self.reads.remove(read);
-            self.done.push_back(read);
+            match self.opening.remove(read) {
+                Some(file) => self.opened.push_back(file),
+                None => self.done.push_back(read),
+            }
         }
     }
 }

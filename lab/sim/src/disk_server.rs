@@ -1,61 +1,76 @@
-//! One disk of the server: its shard, the replies that the shard is working on, and the drive below.
+//! One disk of the server: its device core, the replies that the core is working on, and the drive
+//! below.
 //!
-//! It calls the shard as the thread of a real device does: streams are registered when they are
-//! first asked for, commands and events are drained after every call, and a slot comes back when
-//! the viewer's socket has taken its bytes.
+//! The core is the server's own. Its host here has files that lie somewhere on the drive and cost
+//! something to open, memory that is counted and not filled, and sockets of viewers.
 //!
 //! Invariant: nothing of one disk is known to another; they meet in the SSDs of [`Shared`] alone.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use headlong_device::{DeviceCore, Opened, ReadCompletion};
 use headlong_engine::{
-    Command, Event, Expected, Failure, PartSpec, ReadOutcome, Refusal, Request, RequestId, Shard,
-    Slot, Stats, StreamId, StreamSpec,
+    Expected, PartSpec, ReadOutcome, Refusal, Request, RequestId, Shard, Slot, Stats, StreamId,
+    StreamSpec,
 };
+use headlong_flash::SpecError;
 use headlong_http::Pacer;
 use headlong_units::Instant;
 
 use crate::asking::{Asking, Shared, parts_of};
 use crate::disk::Disk;
 use crate::flash_use::{FlashCounts, FlashUse};
+use crate::host::{Machine, Virtual};
 use crate::layout::Place;
-use crate::origin::{Asker, Outcome, Piece, State};
+use crate::origin::{Asker, Outcome, State};
 use crate::restart::Kept;
 use crate::slab::Slab;
 
+/// Files that stay open without a reply, as the server's default.
+pub(crate) const OPEN_FILES_MAX: usize = 1024;
+
+/// A reply that is being sent.
 #[derive(Debug)]
-struct Reply {
-    asker: Asker,
-    asked_at: Instant,
-    bytes: u64,
-    bytes_left: u64,
+pub(crate) struct Reply {
+    pub(crate) asker: Asker,
+    pub(crate) asked_at: Instant,
+    pub(crate) bytes: u64,
+    pub(crate) bytes_left: u64,
     /// Handed to the socket and not yet taken by it.
-    sending: Vec<Slot>,
+    pub(crate) sending: Vec<Slot>,
     pacer: Option<Pacer>,
 }
 
 /// One disk of the server in virtual time.
-#[derive(Debug)]
 pub(crate) struct DiskServer {
     /// Its number.
     number: u32,
-    shard: Shard,
+    core: DeviceCore<Virtual>,
     disk: Disk,
-    /// Streams that the shard knows, and where each of their files begins.
-    registered: BTreeMap<StreamId, Vec<u64>>,
-    /// By the number of the request as the shard knows it.
+    /// By the number of the request as the core knows it.
     replies: Slab<Reply>,
     kept: Kept,
     /// Counted by the processes before this one.
     stats_before: Stats,
     flash_before: FlashCounts,
+    /// Why the tier takes no part.
+    refused: Option<SpecError>,
+}
+
+impl std::fmt::Debug for DiskServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let number = &self.number;
+        f.debug_struct("DiskServer")
+            .field("number", number)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Where the number of the disk begins in that of a request.
 const DISK_BITS: u32 = 48;
 
 /// The number of a disk's request among those of all.
-fn of_all(disk: u32, request: RequestId) -> RequestId {
+pub(crate) fn of_all(disk: u32, request: RequestId) -> RequestId {
     RequestId(u64::from(disk) << DISK_BITS | request.0)
 }
 
@@ -69,14 +84,56 @@ impl DiskServer {
     pub(crate) fn new(number: u32, shard: Shard, disk: Disk) -> Self {
         Self {
             number,
-            shard,
+            core: DeviceCore::new(shard, OPEN_FILES_MAX),
             disk,
-            registered: BTreeMap::new(),
             replies: Slab::default(),
             kept: Kept::default(),
             stats_before: Stats::default(),
             flash_before: FlashCounts::default(),
+            refused: None,
         }
+    }
+
+    /// The core and its machine.
+    fn call<'c>(
+        &'c mut self,
+        now: Instant,
+        shared: &'c mut Shared,
+    ) -> (&'c mut DeviceCore<Virtual>, Machine<'c>) {
+        let machine = Machine {
+            now,
+            number: self.number,
+            disk: &mut self.disk,
+            replies: &mut self.replies,
+            shared,
+            refused: &mut self.refused,
+        };
+        (&mut self.core, machine)
+    }
+
+    fn shard(&self) -> &Shard {
+        self.core.shard()
+    }
+
+    /// Its part of the tier is there, if there is one.
+    ///
+    /// # Errors
+    /// If the engine takes no such part.
+    pub(crate) fn attach_flash(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+    ) -> Result<(), SpecError> {
+        let attached = shared
+            .tier
+            .as_ref()
+            .and_then(|tier| tier.attach(self.number));
+        if let Some((port, end)) = attached {
+            self.core.set_flash(port);
+            let (core, mut machine) = self.call(now, shared);
+            core.handle_flash(now, &mut machine, end);
+        }
+        self.refused.take().map_or(Ok(()), Err)
     }
 
     pub(crate) fn disk(&self) -> &Disk {
@@ -141,12 +198,13 @@ impl DiskServer {
             pacer: shared.pace.pacer(now, asking.place.bit_rate),
         };
         let id = RequestId(self.replies.add(reply));
-        let result = self.shard.handle_request(now, id, request);
+        let (core, mut machine) = self.call(now, shared);
+        let result = core.ask(now, &mut machine, (id, request), ());
         if result.is_err() {
             self.replies.remove(id.0);
         }
         self.settle(now, shared);
-        result.map(|()| of_all(self.number, id)).map_err(status_of)
+        result.map(|_| of_all(self.number, id)).map_err(status_of)
     }
 
     /// A viewer whose request was taken on says what it will ask for next.
@@ -166,11 +224,11 @@ impl DiskServer {
             offset: wanted.start,
             length: wanted.len(),
         };
-        let told = self.shard.handle_expected(now, expected);
+        let told = self.core.shard_mut().handle_expected(now, expected);
         let is_unknown = told == Err(Refusal::UnknownStream);
         if is_unknown && self.register(now, shared, stream, asking.place).is_ok() {
             // What lies beyond the end of a file is nothing.
-            let _ = self.shard.handle_expected(now, expected);
+            let _ = self.core.shard_mut().handle_expected(now, expected);
         }
         self.settle(now, shared);
     }
@@ -193,7 +251,8 @@ impl DiskServer {
         if reply.sending.is_empty() && reply.bytes_left == 0 {
             self.replies.remove(request.0);
         }
-        self.shard.handle_sent(now, request, slot);
+        let (core, mut machine) = self.call(now, shared);
+        core.sent(now, &mut machine, request, slot);
         self.settle(now, shared);
     }
 
@@ -202,12 +261,8 @@ impl DiskServer {
         let Some(reply) = self.replies.remove(request.0) else {
             return;
         };
-        if reply.bytes_left > 0 {
-            self.shard.handle_cancel(now, request);
-        }
-        for slot in reply.sending {
-            self.shard.handle_sent(now, request, slot);
-        }
+        let (core, mut machine) = self.call(now, shared);
+        core.leave(now, &mut machine, request, &reply.sending);
         self.settle(now, shared);
     }
 
@@ -219,78 +274,78 @@ impl DiskServer {
         }
     }
 
-    /// Time passed for the shard, if it was to.
-    pub(crate) fn handle_shard_timeout(&mut self, now: Instant, shared: &mut Shared) {
-        if self.shard.poll_timeout().is_some_and(|at| at <= now) {
-            self.shard.handle_timeout(now);
+    /// Time passed for the core, if it was to.
+    pub(crate) fn handle_core_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        if self.core.due().is_some_and(|at| at <= now) {
+            let (core, mut machine) = self.call(now, shared);
+            core.tick(now, &mut machine);
             self.settle(now, shared);
         }
     }
 
     /// When time is to pass next.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let timeouts = [self.disk.poll_timeout(), self.shard.poll_timeout()];
+        let timeouts = [self.disk.poll_timeout(), self.core.due()];
         timeouts.into_iter().flatten().min()
     }
 
     /// What was learned is written down.
     pub(crate) fn write_state(&mut self, now: Instant) {
-        self.kept.write(now, &self.shard);
+        self.kept.write(now, self.core.shard());
     }
 
     /// The process ends. Answers how many bytes this disk wrote to flash within the last day.
     pub(crate) fn kill(&mut self, shared: &mut Shared) -> u64 {
-        self.stats_before = self.stats_before + self.shard.stats();
-        let view = self.shard.flash_view();
+        self.stats_before = self.stats_before + self.shard().stats();
+        let view = self.shard().flash_view();
         if let Some(view) = &view {
             self.flash_before += FlashCounts::of(view);
         }
         self.disk.forget_reads();
-        self.registered.clear();
         for (_, reply) in self.replies.take_all() {
             if reply.bytes_left > 0 {
                 shared.outcomes.push_back(Outcome::Failed(reply.asker));
             }
         }
         // What was sound once is so again.
-        if let Ok(shard) = Shard::new(*self.shard.config()) {
-            self.shard = shard;
+        if let Ok(shard) = Shard::new(*self.shard().config()) {
+            self.core = DeviceCore::new(shard, OPEN_FILES_MAX);
         }
         view.map_or(0, |view| view.budget_bytes - view.budget_left_bytes)
     }
 
     /// The next process is there, and knows what was written down.
     pub(crate) fn start_again(&mut self, now: Instant, shared: &mut Shared) {
-        self.kept.tell(now, &mut self.shard);
-        if let Some(tier) = &shared.tier {
-            tier.attach_again(now, self.number, &mut self.shard);
-        }
+        self.kept.tell(now, &mut self.core);
+        // What could be attached once can be again.
+        let attached = self.attach_flash(now, shared);
+        debug_assert!(attached.is_ok(), "{attached:?}");
         self.settle(now, shared);
     }
 
     /// Its part of the tier.
     pub(crate) fn flash(&self) -> FlashUse {
-        let view = self.shard.flash_view().unwrap_or_default();
+        let view = self.shard().flash_view().unwrap_or_default();
         let mut counts = self.flash_before;
         counts += FlashCounts::of(&view);
         FlashUse::of(&view, counts)
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        self.stats_before + self.shard.stats()
+        self.stats_before + self.shard().stats()
     }
 
     pub(crate) fn state(&self) -> State {
         State {
-            memory: self.shard.memory_use(),
-            queue: self.shard.queue_use(),
-            chains: self.shard.chain_count(),
+            memory: self.shard().memory_use(),
+            queue: self.shard().queue_use(),
+            chains: self.shard().chain_count(),
             stats: self.stats(),
-            control: self.shard.control_view(),
+            control: self.shard().control_view(),
         }
     }
 
-    /// Has the shard know a stream.
+    /// Registers a stream.
     ///
     /// # Errors
     /// The status of the reply that says no.
@@ -301,108 +356,57 @@ impl DiskServer {
         stream: StreamId,
         place: &Place,
     ) -> Result<(), u16> {
-        if self.registered.contains_key(&stream) {
+        if self.core.sources().contains_key(&stream) {
             return Ok(());
         }
         let parts = parts_of(place);
         let first = |part: &PartSpec| part.extents.first().map_or(0, |extent| extent.physical);
-        let starts = parts.iter().map(first).collect();
+        let starts: Arc<[u64]> = parts.iter().map(first).collect();
         let spec = StreamSpec {
             id: stream,
             parts,
             bit_rate: shared.bit_rate_told(place.bit_rate),
         };
-        self.shard.handle_stream(now, spec).map_err(|_| 503_u16)?;
-        self.registered.insert(stream, starts);
-        self.kept.welcome(now, &mut self.shard, stream);
+        let (core, mut machine) = self.call(now, shared);
+        core.register(now, &mut machine, spec, starts)
+            .map_err(|_| 503_u16)?;
         self.settle(now, shared);
         Ok(())
     }
 
-    /// Does what the shard says until it has nothing to say.
+    /// Tells the core what has ended, until nothing has.
     pub(crate) fn settle(&mut self, now: Instant, shared: &mut Shared) {
+        let (core, mut machine) = self.call(now, shared);
+        core.settle(now, &mut machine);
         loop {
-            if let Some(command) = self.shard.poll_command() {
-                self.obey(now, shared, command);
-            } else if let Some(event) = self.shard.poll_event() {
-                self.pass_on(now, shared, event);
-            } else if let Some(read) = self.disk.poll_begun() {
-                self.shard.handle_read_begun(now, read);
-            } else if let Some(read) = self.disk.poll_done() {
-                self.shard.handle_read_done(now, read, ReadOutcome::Done);
-            } else if !self.tell_of_flash(now, shared) {
+            if let Some(id) = machine.disk.poll_begun() {
+                core.handle_read_begun(now, &mut machine, id);
+            } else if let Some(id) = machine.disk.poll_done() {
+                let completion = ReadCompletion {
+                    id,
+                    outcome: ReadOutcome::Done,
+                    has_read_direct: true,
+                };
+                core.handle_read_ended(now, &mut machine, completion);
+            } else if let Some(id) = machine.disk.poll_opened() {
+                core.handle_opened(now, &mut machine, id, Ok(OPENED));
+            } else if let Some(end) = machine.flash_ended() {
+                core.handle_flash(now, &mut machine, end);
+            } else {
                 break;
             }
         }
         if shared.checked {
-            self.shard.check_invariants();
-        }
-    }
-
-    fn tell_of_flash(&mut self, now: Instant, shared: &mut Shared) -> bool {
-        let (number, shard) = (self.number, &mut self.shard);
-        (shared.tier.as_mut()).is_some_and(|tier| tier.tell(now, number, shard))
-    }
-
-    fn obey(&mut self, now: Instant, shared: &mut Shared, command: Command) {
-        match command {
-            Command::Read(read) => {
-                let starts = self.registered.get(&read.stream);
-                let start = starts.and_then(|starts| starts.get(read.part as usize));
-                let start = start.copied().unwrap_or(0);
-                self.disk
-                    .submit(now, read.id, start + read.offset, read.length, read.opening);
-            }
-            Command::Forget(stream) => {
-                self.registered.remove(&stream);
-            }
-            Command::Flash(command) => {
-                if let Some(tier) = &mut shared.tier {
-                    tier.obey(now, self.number, command);
-                }
-            }
-            // A simulated server is never told to give memory up.
-            Command::Vacate(_) => {}
-        }
-    }
-
-    fn pass_on(&mut self, now: Instant, shared: &mut Shared, event: Event) {
-        match event {
-            Event::Ready {
-                request,
-                slot,
-                start,
-                end,
-                ..
-            } => {
-                let Some(reply) = self.replies.get_mut(request.0) else {
-                    return self.shard.handle_sent(now, request, slot);
-                };
-                let is_first = reply.bytes_left == reply.bytes;
-                if is_first {
-                    shared.waits.add(now.since(reply.asked_at));
-                }
-                let bytes = u64::from(end - start);
-                reply.bytes_left -= bytes;
-                reply.sending.push(slot);
-                shared.outcomes.push_back(Outcome::Piece(Piece {
-                    asker: reply.asker,
-                    request: of_all(self.number, request),
-                    slot,
-                    bytes,
-                    head: is_first.then_some(reply.bytes),
-                    is_last: reply.bytes_left == 0,
-                }));
-            }
-            Event::Failed { request, failure } => {
-                debug_assert!(failure != Failure::Device, "no device here returns errors");
-                if let Some(reply) = self.replies.get(request.0) {
-                    shared.outcomes.push_back(Outcome::Failed(reply.asker));
-                }
-            }
+            self.shard().check_invariants();
         }
     }
 }
+
+/// Files do not change here.
+pub(crate) const OPENED: Opened<()> = Opened {
+    file: (),
+    is_current: true,
+};
 
 /// What the server's front says to a refusal.
 fn status_of(refusal: Refusal) -> u16 {

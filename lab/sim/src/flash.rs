@@ -25,7 +25,8 @@ pub struct FlashSetup {
 
 #[cfg(test)]
 mod tests {
-    use headlong_engine::{EngineConfig, FlashCommand, Shard};
+    use headlong_device::flash::{FlashEnd, SsdJob};
+    use headlong_engine::EngineConfig;
     use headlong_flash::SsdId;
     use headlong_units::Instant;
 
@@ -34,8 +35,6 @@ mod tests {
 
     #[test]
     fn an_ssd_that_is_probed_answers() {
-        let config = EngineConfig::default();
-        let mut shards = [Shard::new(config).expect("settings that can work")];
         let setup = FlashSetup {
             drive: headlong_drive::preset("ssd-ocz-core-v2").expect("known"),
             ssds: 1,
@@ -44,15 +43,14 @@ mod tests {
             is_warm: false,
             content: WarmContent::default(),
         };
-        let mut tier = Tier::attach(&mut shards, &setup, false).expect("a tier that can be");
-        tier.obey(Instant::ZERO, 0, FlashCommand::Probe(SsdId(0)));
-        assert!(
-            !tier.tell(Instant::ZERO, 0, &mut shards[0]),
-            "it takes time"
-        );
+        let piece_bytes = EngineConfig::default().piece_bytes;
+        let mut tier = Tier::new(1, piece_bytes, &setup, false).expect("a tier that can be");
+        tier.submit(Instant::ZERO, 0, SsdId(0), SsdJob::Probe(SsdId(0)));
+        assert!(tier.take_ended(0).is_none(), "it takes time");
         while let Some(at) = tier.poll_timeout() {
             tier.handle_timeout(at);
-            if tier.tell(at, 0, &mut shards[0]) {
+            if let Some(end) = tier.take_ended(0) {
+                assert!(matches!(end, FlashEnd::Probed { ssd: SsdId(0), .. }));
                 return;
             }
         }

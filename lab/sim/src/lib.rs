@@ -4,7 +4,8 @@
 //! everything here too, and time jumps from one thing that happens to the next; so a quarter of an
 //! hour with a thousand viewers takes seconds, and an engine can be tuned by trying.
 //!
-//! What is left out: processor time, the kernel, slow starts of connections, other traffic.
+//! The server is its device core (`headlong_device`) on a simulated machine; [`IMITATED`] names what is
+//! imitated. What is left out: processor time, slow starts of connections, other traffic.
 //!
 //! Invariants: same setup, same figures, byte for byte; engine, player and drive meet only here and
 //! know nothing of one another; no byte of payload exists.
@@ -26,6 +27,7 @@ mod flash_kept;
 mod flash_place;
 mod flash_use;
 mod histogram;
+mod host;
 mod layout;
 mod link;
 mod measure;
@@ -50,6 +52,7 @@ mod world;
 pub use bare::{BareCalls, BareRun};
 pub use bound::Bound;
 pub use device::{DriveUse, Pattern};
+pub use disk::ColdOpen;
 pub use disk_use::DiskUse;
 pub use experiment::{Experiment, files_of};
 pub use figures::Spread;
@@ -57,6 +60,7 @@ pub use flash::{FlashSetup, WarmContent};
 pub use flash_place::TierPlaces;
 pub use flash_use::{FlashCounts, FlashUse};
 pub use histogram::Histogram;
+pub use host::IMITATED;
 pub use layout::{File, Placement};
 pub use measure::{Calls, Measure, RampUp, Seen, Viewing, Window};
 pub use origin::CacheUse;

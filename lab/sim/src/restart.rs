@@ -3,10 +3,11 @@
 //! What memory held is gone, replies in progress are cut, and who asks meanwhile finds nobody. What
 //! was learned is told to the next shard as the server's shell does it, if it is kept.
 
-use std::collections::BTreeMap;
-
-use headlong_engine::{Learned, LearnedChain, Shard, StreamId};
+use headlong_device::{DeviceCore, KnownViewers, Returning};
+use headlong_engine::{Learned, LearnedChain, Shard};
 use headlong_units::{Duration, Instant};
+
+use crate::host::Virtual;
 
 /// When the server ends, and what the next one knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,12 +21,12 @@ pub struct Restart {
     pub kept: Option<Duration>,
 }
 
-/// What was written down last, and the chains of it whose streams nobody has asked for yet.
+/// What was written down last, each chain with its stream, whose number lasts here.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     written: Option<Instant>,
     learned: Learned,
-    chains: BTreeMap<StreamId, Vec<LearnedChain>>,
+    chains: Vec<(u64, LearnedChain)>,
 }
 
 impl Kept {
@@ -33,27 +34,20 @@ impl Kept {
     pub(crate) fn write(&mut self, now: Instant, shard: &Shard) {
         self.written = Some(now);
         self.learned = shard.learned();
-        self.chains = BTreeMap::new();
-        for chain in shard.learned_chains(usize::MAX) {
-            self.chains.entry(chain.stream).or_default().push(chain);
-        }
+        let chains = shard.learned_chains(usize::MAX).into_iter();
+        self.chains = chains.map(|chain| (chain.stream.0, chain)).collect();
     }
 
-    /// Tells a new shard what is known before anybody asks.
-    pub(crate) fn tell(&self, now: Instant, shard: &mut Shard) {
-        if self.written.is_some() {
-            shard.handle_learned(now, &self.learned);
-        }
-    }
-
-    /// A stream is registered: its viewers of before are known again.
-    pub(crate) fn welcome(&mut self, now: Instant, shard: &mut Shard, stream: StreamId) {
+    /// Tells a new device what is known before anybody asks.
+    pub(crate) fn tell(&self, now: Instant, core: &mut DeviceCore<Virtual>) {
         let Some(written) = self.written else {
             return;
         };
-        for chain in self.chains.remove(&stream).unwrap_or_default() {
-            let idle = chain.idle + now.since(written);
-            shard.handle_returning(now, stream, LearnedChain { idle, ..chain });
-        }
+        core.shard_mut().handle_learned(now, &self.learned);
+        let known = KnownViewers {
+            chains: self.chains.clone(),
+            age: now.since(written),
+        };
+        core.set_returning(Returning::new(now, known));
     }
 }

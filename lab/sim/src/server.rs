@@ -6,6 +6,7 @@
 //! queues of SSDs.
 
 use headlong_engine::{RequestId, Slot};
+use headlong_flash::SpecError;
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
@@ -42,7 +43,7 @@ impl Server {
         tier: Option<Tier>,
         layout: Layout,
         setup: &Setup,
-    ) -> Self {
+    ) -> Result<Self, SpecError> {
         let count = disks.len();
         let mut server = Self {
             disks,
@@ -54,10 +55,12 @@ impl Server {
             next_at: Instant::NEVER,
         };
         for disk in 0..count {
+            let now = Instant::ZERO;
+            server.disks[disk].attach_flash(now, &mut server.shared)?;
             server.note(disk);
         }
         server.note_next();
-        server
+        Ok(server)
     }
 
     /// Where an object lies, and of which title it is a part if the server knows playlists.
@@ -169,7 +172,7 @@ impl Origin for Server {
             tier.handle_timeout(now);
             self.settle_others(now);
         }
-        self.each_due(now, DiskServer::handle_shard_timeout);
+        self.each_due(now, DiskServer::handle_core_timeout);
         self.note_next();
     }
 

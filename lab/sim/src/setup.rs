@@ -7,6 +7,7 @@ use headlong_units::{BitRate, Duration, KIB};
 
 use headlong_workload::Identity;
 
+use crate::disk::ColdOpen;
 use crate::flash::FlashSetup;
 use crate::layout::Placement;
 use crate::measure::Window;
@@ -48,6 +49,9 @@ pub struct Setup {
     pub queue_depth: Option<usize>,
     /// Where files lie.
     pub placement: Placement,
+    /// What it costs the server, if it is headlong, to open a file for the first time; nothing if
+    /// `None`: all that leads to files is in the kernel's cache.
+    pub cold_open: Option<ColdOpen>,
     /// Whether the server knows the bit rates of its titles, as it does from manifests and headers.
     pub bit_rates_known: bool,
     /// Whether the server knows the playlists of titles in several files, and so the order of those.
@@ -89,6 +93,7 @@ impl Default for Setup {
             turnaround: Duration::ZERO,
             queue_depth: None,
             placement: Placement::default(),
+            cold_open: None,
             bit_rates_known: false,
             playlists_known: true,
             names_next: false,

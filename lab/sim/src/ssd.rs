@@ -28,7 +28,7 @@ const REQUEST_BYTES: u64 = 512 * KIB;
 pub(crate) enum Doing {
     Read(FlashReadId, usize),
     Write(BlockId, u32),
-    Seal(BlockId, u64),
+    Seal(BlockId),
     Probe(SsdId),
     /// A checkpoint, or what makes one void.
     Aside,

@@ -8,53 +8,52 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-use headlong_engine::{FlashCommand, FlashOutcome, Shard};
-use headlong_flash::{
-    BlockId, FlashSpec, Probed, RecordEntry, RecoveredBlock, SpecError, SsdId, SsdSpec,
+use headlong_device::flash::{
+    BlockJob, FlashEnd, FlashPort, FoundBlock, SsdJob, SsdShare, TierShare,
 };
+use headlong_engine::FlashOutcome;
+use headlong_flash::format::Super;
+use headlong_flash::{BlockId, FlashSpec, Probed, RecoveredBlock, SpecError, SsdId};
 use headlong_units::{Duration, Instant, MIB};
 
 use crate::device::Device;
 use crate::flash::FlashSetup;
 use crate::flash_kept::recovered;
 use crate::flash_place::TierPlaces;
+use crate::host::Virtual;
 use crate::ssd::{Doing, Job, Ssd};
 use crate::ssd_use::SsdUse;
 
 /// What a probe reads, as the server's.
 const PROBE_BYTES: u64 = MIB;
 
-/// What a block holds: what was copied into it, and with which number it was sealed, once it was.
-#[derive(Debug, Default)]
-struct Contents {
-    records: Vec<RecordEntry>,
-    sealed: Option<u64>,
-}
-
 /// The SSDs, with what they were asked for.
 #[derive(Debug)]
 pub(crate) struct Tier {
     ssds: Vec<Ssd>,
-    /// What each disk has of them.
-    specs: Vec<FlashSpec>,
-    /// What a process that comes later finds; nothing is kept if none does.
-    contents: Option<BTreeMap<BlockId, Contents>>,
+    /// What each disk has of them, and what its shard is told of that.
+    parts: Vec<(TierShare, FlashSpec)>,
+    /// Sealed blocks, for processes that come later.
+    contents: BTreeMap<BlockId, FoundBlock>,
+    /// Whether other processes will come.
+    is_restarted: bool,
+    /// What is being sealed.
+    sealing: BTreeMap<BlockId, FoundBlock>,
     /// What ended, and whose it was.
     done: VecDeque<(u32, Doing)>,
 }
 
 impl Tier {
-    /// SSDs that take part in these shards from the beginning, one shard for each disk.
-    /// `is_restarted`: other shards will come and find what is on them.
+    /// SSDs for so many disks. `is_restarted`: other processes will come and find what is on them.
     ///
     /// # Errors
     /// If blocks cannot be, or are too few to go round.
-    pub(crate) fn attach(
-        shards: &mut [Shard],
+    pub(crate) fn new(
+        disks: u32,
+        piece_bytes: u64,
         setup: &FlashSetup,
         is_restarted: bool,
     ) -> Result<Self, SpecError> {
-        let piece_bytes = shards.first().map_or(0, |shard| shard.config().piece_bytes);
         let bytes = setup.bytes.min(setup.drive.capacity_bytes());
         let mut ssds: Vec<Ssd> = Vec::new();
         for _ in 0..setup.ssds.max(1) {
@@ -63,28 +62,37 @@ impl Tier {
             let device = Device::new(setup.drive.build(), None, Duration::ZERO);
             ssds.push(Ssd::new(device, places, (first, blocks)));
         }
-        let count = shards.len() as u32;
-        let specs = (0..count).map(|disk| spec(&ssds, (disk, count), setup));
-        let specs: Vec<FlashSpec> = specs.collect();
-        let mut contents = is_restarted.then(BTreeMap::new);
-        for (disk, (shard, spec)) in (0..).zip(shards.iter_mut().zip(&specs)) {
-            let kept = setup
-                .content
-                .kept()
-                .iter()
-                .filter(|kept| kept.disk() == disk);
-            let found = recovered(kept, piece_bytes, spec);
-            if let Some(contents) = &mut contents {
-                contents.extend(found.iter().map(contents_of));
+        // There is an SSD at least.
+        let parts = (0..disks).filter_map(|disk| part(&ssds, (disk, disks), setup));
+        let parts: Vec<(TierShare, FlashSpec)> = parts.collect();
+        let mut contents = BTreeMap::new();
+        for (disk, (_, spec)) in (0..).zip(&parts) {
+            let kept = setup.content.kept().iter();
+            let kept = kept.filter(|kept| kept.disk() == disk);
+            for block in recovered(kept, piece_bytes, spec) {
+                let filling = block.sequence;
+                contents.insert(block.block, FoundBlock { filling, block });
             }
-            shard.attach_flash(Instant::ZERO, spec, found)?;
         }
         Ok(Self {
             ssds,
-            specs,
+            parts,
             contents,
+            is_restarted,
+            sealing: BTreeMap::new(),
             done: VecDeque::new(),
         })
+    }
+
+    /// A port to a disk's part, and what a process that begins finds there. Summaries are taken to
+    /// have been read while nobody was there: it takes less than two seconds for 4 TB.
+    pub(crate) fn attach(&self, disk: u32) -> Option<(FlashPort<Virtual>, FlashEnd)> {
+        let (share, spec) = self.parts.get(disk as usize)?;
+        let is_own = |block: &BlockId| spec.ssds.iter().any(|ssd| ssd.blocks.contains(block));
+        let own = self.contents.values();
+        let found: Vec<FoundBlock> = own.filter(|of| is_own(&of.block.block)).cloned().collect();
+        let port = FlashPort::new(share.clone(), u64::from(disk) << 48);
+        Some((port, FlashEnd::Attach(spec.clone(), found)))
     }
 
     /// What SSDs were asked for and has not ended.
@@ -109,94 +117,66 @@ impl Tier {
     pub(crate) fn kill(&mut self, written_bytes: impl Iterator<Item = u64>) {
         self.ssds.iter_mut().for_each(Ssd::forget_all);
         self.done.clear();
-        for (spec, written_bytes) in self.specs.iter_mut().zip(written_bytes) {
+        self.sealing.clear();
+        for ((_, spec), written_bytes) in self.parts.iter_mut().zip(written_bytes) {
             spec.written_bytes = written_bytes;
-        }
-        if let Some(contents) = &mut self.contents {
-            contents.retain(|_, of| of.sealed.is_some());
+            for ssd in &mut spec.ssds {
+                // As the server says it.
+                let mut blocks = self.contents.range(ssd.blocks.clone());
+                ssd.is_fresh = blocks.next().is_none();
+            }
         }
     }
 
-    /// Another shard of a disk takes its part as it finds it. Summaries are taken to have been read
-    /// while nobody was there: it takes less than two seconds for 4 TB.
-    pub(crate) fn attach_again(&self, now: Instant, disk: u32, shard: &mut Shard) {
-        let Some(mut spec) = self.specs.get(disk as usize).cloned() else {
+    /// Has an SSD do a job for a disk.
+    pub(crate) fn submit(&mut self, now: Instant, disk: u32, id: SsdId, job: SsdJob<Virtual>) {
+        let Some(ssd) = self.ssds.get_mut(usize::from(id.0)) else {
             return;
         };
-        let is_own = |block: &BlockId| spec.ssds.iter().any(|ssd| ssd.blocks.contains(block));
-        let contents = self.contents.iter().flatten();
-        let contents = contents.filter(|(block, _)| is_own(block));
-        let found = contents.filter_map(|(block, of)| {
-            Some(RecoveredBlock {
-                block: *block,
-                sequence: of.sealed?,
-                records: of.records.clone(),
-            })
-        });
-        let found: Vec<RecoveredBlock> = found.collect();
-        for ssd in &mut spec.ssds {
-            // As the server says it.
-            let is_of_it = |of: &RecoveredBlock| ssd.blocks.contains(&of.block);
-            ssd.is_fresh = !found.iter().any(is_of_it);
-        }
-        // What could be attached once can be again.
-        let attached = shard.attach_flash(now, &spec, found);
-        debug_assert!(attached.is_ok(), "{attached:?}");
-    }
-
-    /// Does what the shard of a disk says.
-    pub(crate) fn obey(&mut self, now: Instant, disk: u32, command: FlashCommand) {
-        match command {
-            FlashCommand::Stage {
-                place,
-                piece,
-                length,
-                ..
-            } => {
-                if let Some(contents) = &mut self.contents {
-                    let records = &mut contents.entry(place.block).or_default().records;
-                    records.push(RecordEntry {
-                        offset: place.offset,
-                        piece,
-                        length,
-                    });
-                }
+        match job {
+            SsdJob::Block(BlockJob::Empty { block }) => {
+                self.contents.remove(&BlockId(ssd.first_block + block));
             }
-            FlashCommand::Drop(block) => {
-                if let Some((ssd, local)) = self.ssd_of(block) {
-                    ssd.places.end(local);
-                }
-                self.contents.as_mut().and_then(|of| of.remove(&block));
-            }
+            SsdJob::Block(BlockJob::GiveUp { block }) => ssd.places.end(block),
             // One of a model never fails, but may be so slow that it is passed over.
-            FlashCommand::Probe(ssd) => {
-                let of = self.ssds.get_mut(usize::from(ssd.0));
-                if let Some(of) = of {
-                    let from = of.places.block_start(0);
-                    let job = Job {
-                        disk,
-                        doing: Doing::Probe(ssd),
-                        span: (from, from + PROBE_BYTES),
-                        asides: Vec::new(),
+            SsdJob::Probe(id) => {
+                let from = ssd.places.block_start(0);
+                let job = Job {
+                    disk,
+                    doing: Doing::Probe(id),
+                    span: (from, from + PROBE_BYTES),
+                    asides: Vec::new(),
+                };
+                ssd.submit(now, job, &mut self.done);
+            }
+            SsdJob::Write(job) => {
+                self.begin(
+                    now,
+                    disk,
+                    Doing::Write(job.of, job.to),
+                    job.of,
+                    job.from..job.to,
+                );
+            }
+            SsdJob::Block(BlockJob::Seal(seal)) => {
+                let end = ssd.places.layout().block_bytes();
+                if self.is_restarted {
+                    let filling = seal.summary.head.filling;
+                    let block = RecoveredBlock {
+                        block: seal.of,
+                        sequence: seal.summary.head.sequence,
+                        records: seal.summary.entries,
                     };
-                    of.submit(now, job, &mut self.done);
+                    self.sealing.insert(seal.of, FoundBlock { filling, block });
                 }
+                self.begin(now, disk, Doing::Seal(seal.of), seal.of, seal.from..end);
             }
-            FlashCommand::Write { block, from, to } => {
-                self.begin(now, disk, Doing::Write(block, to), block, from..to);
-            }
-            FlashCommand::Seal {
-                block,
-                from,
-                sequence,
-            } => {
-                let end = self.specs.first().map_or(from, |spec| spec.block_bytes);
-                self.begin(now, disk, Doing::Seal(block, sequence), block, from..end);
-            }
-            FlashCommand::Read(read) => {
-                if let Some((first, last)) = read.records.first().zip(read.records.last()) {
+            SsdJob::Read(job) => {
+                let mut records = job.wanted.iter().map(|wanted| wanted.record);
+                if let Some(first) = records.next() {
+                    let last = records.next_back().unwrap_or(first);
                     let range = first.place.offset..last.place.end(last.length);
-                    let doing = Doing::Read(read.id, read.records.len());
+                    let doing = Doing::Read(job.id, job.wanted.len());
                     self.begin(now, disk, doing, first.place.block, range);
                 }
             }
@@ -247,71 +227,63 @@ impl Tier {
         self.done.front().map(|(disk, _)| *disk)
     }
 
-    /// Tells the shard of a disk of one thing that ended. Answers whether there was one.
-    pub(crate) fn tell(&mut self, now: Instant, disk: u32, shard: &mut Shard) -> bool {
-        let place = self.done.iter().position(|(of, _)| *of == disk);
-        let ended = place.and_then(|place| self.done.remove(place));
-        let Some((_, doing)) = ended else {
-            return false;
-        };
-        match doing {
-            Doing::Aside => {}
-            Doing::Read(id, records) => {
-                shard.handle_flash_read_done(now, id, &vec![FlashOutcome::Done; records], None);
-            }
-            Doing::Probe(ssd) => {
-                let probed = Probed {
+    /// Takes out one thing that ended and is a disk's, if there is one.
+    pub(crate) fn take_ended(&mut self, disk: u32) -> Option<FlashEnd> {
+        let place = self.done.iter().position(|(of, _)| *of == disk)?;
+        let (_, doing) = self.done.remove(place)?;
+        Some(match doing {
+            // They are not told.
+            Doing::Aside => return self.take_ended(disk),
+            Doing::Read(id, records) => FlashEnd::Read {
+                id,
+                outcomes: vec![FlashOutcome::Done; records],
+                took: None,
+            },
+            Doing::Probe(ssd) => FlashEnd::Probed {
+                ssd,
+                probed: Probed {
                     reads: true,
                     writes: true,
                     took: None,
-                };
-                shard.handle_flash_probed(now, ssd, probed);
-            }
-            Doing::Write(block, to) => shard.handle_flash_written(now, block, to, true),
-            Doing::Seal(block, sequence) => {
+                },
+            },
+            Doing::Write(block, to) => FlashEnd::Written {
+                block,
+                to,
+                ok: true,
+            },
+            Doing::Seal(block) => {
                 if let Some((ssd, local)) = self.ssd_of(block) {
                     ssd.places.end(local);
                 }
-                let contents = self.contents.as_mut();
-                if let Some(of) = contents.and_then(|contents| contents.get_mut(&block)) {
-                    of.sealed = Some(sequence);
+                if let Some(sealed) = self.sealing.remove(&block) {
+                    self.contents.insert(block, sealed);
                 }
-                shard.handle_flash_sealed(now, block, true);
+                FlashEnd::Sealed { block, ok: true }
             }
-        }
-        true
+        })
     }
 }
 
 /// What a disk has of the SSDs: one of so many equal ranges of each.
-fn spec(ssds: &[Ssd], (disk, disks): (u32, u32), setup: &FlashSetup) -> FlashSpec {
-    let part = |(number, ssd): (usize, &Ssd)| {
-        let cut = |index: u32| {
-            let place = u64::from(ssd.blocks) * u64::from(index) / u64::from(disks.max(1));
-            BlockId(ssd.first_block + place as u32)
-        };
-        SsdSpec {
-            ssd: SsdId(number as u16),
-            blocks: cut(disk)..cut(disk + 1),
-            is_fresh: !setup.is_warm,
-        }
+fn part(
+    ssds: &[Ssd],
+    (disk, disks): (u32, u32),
+    setup: &FlashSetup,
+) -> Option<(TierShare, FlashSpec)> {
+    let share = |ssd: &Ssd| SsdShare {
+        tier: Super {
+            device: u128::from(ssd.first_block),
+            layout: *ssd.places.layout(),
+        },
+        first: ssd.first_block,
+        own: SsdShare::cut(ssd.blocks, disk, disks),
     };
-    let places = ssds.first().map(|ssd| &ssd.places);
-    FlashSpec {
-        block_bytes: setup.block_bytes,
-        summary_bytes: places.map_or(0, |places| places.layout().summary_bytes()),
-        records_max: places.map_or(0, |places| places.layout().records_max()),
-        seal_bytes: places.map_or(0, TierPlaces::seal_bytes),
-        written_bytes: 0,
-        is_recovering: false,
-        ssds: ssds.iter().enumerate().map(part).collect(),
+    let share = TierShare::new(ssds.iter().map(share).collect(), disk.into());
+    let mut spec = share.spec()?;
+    spec.is_recovering = false;
+    for ssd in &mut spec.ssds {
+        ssd.is_fresh = !setup.is_warm;
     }
-}
-
-fn contents_of(found: &RecoveredBlock) -> (BlockId, Contents) {
-    let contents = Contents {
-        records: found.records.clone(),
-        sealed: Some(found.sequence),
-    };
-    (found.block, contents)
+    Some((share, spec))
 }

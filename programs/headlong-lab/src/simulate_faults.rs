@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use headlong_faults::{Campaign, How, Plan, Plant, Report, Violation, run, shrink};
+use headlong_faults::{Campaign, How, Mutant, Plan, Report, Violation, run, shrink};
 use headlong_units::{Bytes, Duration, nearest_three};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -42,9 +42,9 @@ pub(crate) struct Faults {
     /// End after this many seconds, however many seeds have been run
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<u64>,
-    /// Plant a bug, to see that it is found; a wrong name lists the nearest ones
-    #[arg(long, value_name = "NAME", value_parser = plant)]
-    plant: Option<Plant>,
+    /// Mutate the code under test, to see that it is found; only in a build with the feature `mutants`
+    #[arg(long, value_name = "NAME", value_parser = mutant)]
+    mutant: Option<Mutant>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -54,13 +54,18 @@ const EXAMPLES: &str = "Examples:
   headlong simulate faults --seeds 100000
   headlong simulate faults --seconds 60 --first-seed 1000000
   headlong simulate faults --seed 528 --shrink --trace
-  headlong simulate faults --plant slot-kept";
+  headlong simulate faults --mutant slot-kept";
 
-fn plant(name: &str) -> Result<Plant, String> {
-    Plant::from_name(name).ok_or_else(|| {
-        let known = Plant::ALL.iter().map(|plant| plant.name());
+fn mutant(name: &str) -> Result<Mutant, String> {
+    if !cfg!(feature = "mutants") {
+        let text = "this program was built without mutations; build it with `cargo build -p \
+                    headlong-lab --features mutants`";
+        return Err(text.to_owned());
+    }
+    Mutant::from_name(name).ok_or_else(|| {
+        let known = Mutant::ALL.iter().map(|mutant| mutant.name());
         let nearest = nearest_three(name, known).join(", ");
-        format!("there is no such bug; the nearest names are {nearest}")
+        format!("there is no such mutation; the nearest names are {nearest}")
     })
 }
 
@@ -89,7 +94,7 @@ fn many(faults: &Faults) -> anyhow::Result<()> {
         seeds: faults.seeds,
         threads: faults.threads,
         how: How {
-            plant: faults.plant,
+            mutant: faults.mutant,
             with_lines: false,
         },
     };
@@ -130,10 +135,10 @@ fn print_report(faults: &Faults, report: &Report) -> anyhow::Result<()> {
 
 /// The command that runs a seed again.
 fn replay(faults: &Faults, seed: u64) -> String {
-    let plant = faults
-        .plant
-        .map_or_else(String::new, |plant| format!(" --plant {}", plant.name()));
-    format!("headlong simulate faults --seed {seed}{plant} --shrink --trace")
+    let mutant = faults
+        .mutant
+        .map_or_else(String::new, |mutant| format!(" --mutant {}", mutant.name()));
+    format!("headlong simulate faults --seed {seed}{mutant} --shrink --trace")
 }
 
 fn report_json(faults: &Faults, report: &Report) -> Value {
@@ -171,7 +176,7 @@ fn violation_json(violation: &Violation) -> Value {
 
 fn one(faults: &Faults, seed: u64) -> anyhow::Result<()> {
     let how = How {
-        plant: faults.plant,
+        mutant: faults.mutant,
         with_lines: false,
     };
     let mut plan = Plan::of(seed);

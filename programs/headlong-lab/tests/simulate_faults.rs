@@ -36,9 +36,10 @@ fn seeds_that_hold_are_counted_and_the_same_again_has_the_same_trace() {
     );
 }
 
+#[cfg(feature = "mutants")]
 #[test]
-fn a_planted_bug_is_told_with_the_command_that_runs_it_again() {
-    let output = run("--seeds 30 --plant slot-kept --json");
+fn a_mutation_is_told_with_the_command_that_runs_it_again() {
+    let output = run("--seeds 30 --mutant slot-kept --json");
     assert_eq!(output.status.code(), Some(4), "{output:?}");
     let failed = json(&output)["failed"][0].clone();
     assert_eq!(failed["check"], "drain");
@@ -53,15 +54,25 @@ fn a_planted_bug_is_told_with_the_command_that_runs_it_again() {
         text.contains("drain at") && text.contains("piece"),
         "{text}"
     );
-    let seed = format!("--seed {} --plant slot-kept", failed["seed"]);
+    let seed = format!("--seed {} --mutant slot-kept", failed["seed"]);
     let steps = |arguments: &str| json(&run(arguments))["steps_of_plan"].as_u64();
     assert!(steps(&format!("{seed} --shrink --json")) < steps(&format!("{seed} --json")));
 }
 
+#[cfg(feature = "mutants")]
 #[test]
-fn a_wrong_name_of_a_bug_lists_the_nearest() {
-    let output = run("--plant slot-keeps");
+fn a_wrong_name_of_a_mutation_lists_the_nearest() {
+    let output = run("--mutant slot-keeps");
     assert_eq!(output.status.code(), Some(64));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains("slot-kept"), "{text}");
+}
+
+#[cfg(not(feature = "mutants"))]
+#[test]
+fn mutations_are_refused_in_a_build_without_them() {
+    let output = run("--mutant slot-kept");
+    assert_eq!(output.status.code(), Some(64));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("--features mutants"), "{text}");
 }

@@ -82,7 +82,10 @@ impl Checkpoints {
         if self.open.contains_key(&group) {
             return;
         }
-        let found = ground.found(group);
+        let mut found = ground.found(group);
+        if mutated!(UnreadableForgotten) {
+            found.unreadable.clear();
+        }
         // It may have been for a moment only. One that has records still is not filled anew.
         let tier = ground.tier();
         let mut reader = ground.reader();
@@ -129,7 +132,9 @@ impl Checkpoints {
     pub fn void<G: Ground>(&mut self, ground: &mut G, block: u32) -> Result<(), G::Error> {
         let group = block / GROUP_BLOCKS;
         if let Some(open) = self.open.get_mut(&group).filter(|open| !open.is_void) {
-            ground.void(group)?;
+            if !mutated!(CheckpointNotVoided) {
+                ground.void(group)?;
+            }
             open.is_void = true;
         }
         Ok(())

@@ -15,6 +15,21 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+/// Whether a mutation is active; never in what ships.
+#[cfg(feature = "mutants")]
+macro_rules! mutated {
+    ($name:ident) => {
+        headlong_mutants::is_active(headlong_mutants::Mutant::$name)
+    };
+}
+/// Whether a mutation is active; never in what ships.
+#[cfg(not(feature = "mutants"))]
+macro_rules! mutated {
+    ($name:ident) => {
+        false
+    };
+}
+
 mod checkpoints;
 pub mod format;
 mod names;

@@ -140,6 +140,9 @@ pub fn plan(
         let _ = write!(text, "{modified}");
         reply.fields.push(("last-modified", Cow::Owned(text)));
     }
+    if mutated!(LastRangeLeftOut) && reply.body.parts.len() > 1 {
+        reply.body.parts.pop();
+    }
     if request.method == Method::Head {
         reply.body = Body::default();
     }
@@ -177,10 +180,14 @@ fn partial(
         let mut fields = fields_of(media_type);
         let content_range = content_range(only.range, size);
         fields.push(("content-range", Cow::Owned(content_range)));
+        let mut range = only.range;
+        if mutated!(RangeOffByOne) && range.len() > 1 {
+            range.end -= 1;
+        }
         return ReplyPlan {
             status: Status::PartialContent,
             fields,
-            body: Body::single(only.range, only.form),
+            body: Body::single(range, only.form),
         };
     }
     let part = |(index, selected): (usize, &Selected)| Part {

@@ -1,11 +1,11 @@
 //! What befalls the world: each step of the plan, and the end of a fault.
 
+use headlong_mutants::{Mutant, is_active};
 use headlong_units::Duration;
 
 use super::{Viewer, World};
 use crate::disk::Disk;
 use crate::fault::{FileChange, Moment, Restart};
-use crate::plant::Plant;
 use crate::queue::Happening;
 use crate::session::path;
 use crate::step::Step;
@@ -25,7 +25,7 @@ impl World<'_> {
     }
 
     fn share_hangs(&mut self) {
-        if self.plant == Some(Plant::HangShared) {
+        if is_active(Mutant::HangShared) {
             let hangs = self.disks.iter().any(Disk::hangs);
             self.disks
                 .iter_mut()

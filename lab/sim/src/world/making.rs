@@ -45,20 +45,17 @@ pub(super) fn origin(
             for _ in 0..count {
                 shards.push(Shard::new(config)?);
             }
-            let flash = setup.flash.as_ref();
+            let piece_bytes = config.piece_bytes;
             let is_restarted = setup.restart.is_some();
-            let tier = flash.map(|flash| Tier::attach(&mut shards, flash, is_restarted));
+            let tier = setup.flash.as_ref();
+            let tier = tier.map(|of| Tier::new(count as u32, piece_bytes, of, is_restarted));
             let disks = (0..).zip(shards.into_iter().zip(devices));
             let disks = disks.map(|(number, (shard, device))| {
-                let disk = Disk::new(device, setup.request_bytes_max);
+                let disk = Disk::new(device, setup.request_bytes_max, setup.cold_open);
                 DiskServer::new(number, shard, disk)
             });
-            Box::new(Server::new(
-                disks.collect(),
-                tier.transpose()?,
-                layout,
-                setup,
-            ))
+            let tier = tier.transpose()?;
+            Box::new(Server::new(disks.collect(), tier, layout, setup)?)
         }
         ServerKind::Vanilla(vanilla) => match (devices.next(), devices.next()) {
             (Some(device), None) => Box::new(Vanilla::new(vanilla, layout, device)),

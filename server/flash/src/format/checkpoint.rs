@@ -71,13 +71,17 @@ pub fn decode_checkpoint(
     let body = bytes.get(CHECKPOINT_HEAD_BYTES..)?;
     let mut rest = body.get(..usize::try_from(length).ok()?)?;
     let fields = bytes.get(..CHECKPOINT_HEAD_BYTES - 8)?;
-    if checksum(&[fields, rest]) != sum {
+    if checksum(&[fields, rest]) != sum && !mutated!(TornCheckpointTaken) {
         return None;
     }
     let blocks = layout.group_blocks(group);
     let mut summaries = Vec::with_capacity(blocks.len());
     while !rest.is_empty() {
-        let (summary, length) = Summary::decode(rest, device, layout)?;
+        let decoded = Summary::decode(rest, device, layout);
+        if decoded.is_none() && mutated!(TornCheckpointTaken) {
+            break;
+        }
+        let (summary, length) = decoded?;
         if !blocks.contains(&summary.head.block) {
             return None;
         }

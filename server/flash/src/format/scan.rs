@@ -109,7 +109,10 @@ pub fn search_block(
         let Some(name) = RecordName::of_header(header) else {
             break;
         };
-        let filling = found.as_ref().map_or(name.filling, |(filling, _)| *filling);
+        let mut filling = found.as_ref().map_or(name.filling, |(filling, _)| *filling);
+        if mutated!(SearchMixesFillings) {
+            filling = name.filling;
+        }
         let end = u64::from(offset) + padded_bytes(name.length);
         let is_next = (name.device, name.block, name.offset, name.filling)
             == (tier.device, block, offset, filling)
@@ -181,7 +184,8 @@ fn look(
             == (tier.device, block, 0, of.head.filling)
     };
     // Of another filling, or of none: what the summary says is overwritten, or will be.
-    Ok(summary.filter(|of| first.is_some_and(|first| is_of(&first, of))))
+    let is_front = |of: &Summary| first.is_some_and(|first| is_of(&first, of));
+    Ok(summary.filter(|of| is_front(of) || mutated!(FrontUnchecked)))
 }
 
 /// How many of a block's records are what its summary says, and how many are not.

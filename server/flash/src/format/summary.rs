@@ -139,7 +139,8 @@ impl Summary {
         }
         let length = SUMMARY_HEAD_BYTES + runs as usize * RUN_BYTES;
         let runs = bytes.get(SUMMARY_HEAD_BYTES..length)?;
-        if checksum(&[&bytes[..SUMMARY_HEAD_BYTES - 8], runs]) != sum {
+        let is_right = checksum(&[&bytes[..SUMMARY_HEAD_BYTES - 8], runs]) == sum;
+        if !is_right && !mutated!(TornSummaryTaken) {
             return None;
         }
         let mut end = 0;

@@ -1,7 +1,7 @@
 //! Reading, as a device's thread sees it: io_uring, or threads that call `preadv`.
 //!
-//! Both take reads and wait for their ends without ever blocking on a file; opening files and
-//! judging what was read is left to the thread pool in either.
+//! Both take reads of open files and wait for their ends without ever blocking on a file; judging
+//! what was read is left to the thread pool in either.
 
 use std::io;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use headlong_engine::ReadId;
 
-use super::files::Files;
 use super::mailbox::{Mailbox, Waker};
-use super::transfer::{Completion, Read};
+use super::opener::Opener;
+use super::transfer::{Completion, Transfer};
 
 headlong_units::names! {
     /// How a device is read.
@@ -30,10 +30,10 @@ headlong_units::names! {
 /// Reads of one device, as its thread sees them.
 pub(crate) trait DiskIo: Send {
     /// Begins a read, at the next wait at the latest. Does not block.
-    fn submit(&mut self, read: Read);
+    fn submit(&mut self, read: Transfer);
 
     /// Sleeps until a read ends, the waker wakes or the time is over (`None`: it never is), and
-    /// appends the reads that ended. An error means that nothing can be read any more.
+    /// appends the completions. An error means that nothing can be read any more.
     fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -50,7 +50,7 @@ pub(crate) trait DiskIo: Send {
 
 /// What a way of reading works with.
 pub(crate) struct Parts {
-    pub(crate) files: Arc<Files>,
+    pub(crate) opener: Arc<Opener>,
     pub(crate) waker: Arc<Waker>,
     pub(crate) completions: Arc<Mailbox<Completion>>,
 }

@@ -24,7 +24,7 @@ use super::lock::{self, HandOver};
 use super::mailbox::Mailbox;
 use super::message::{Ask, Message, REQUESTS_MAX};
 use super::reply::{Piece, Receiver, Reply};
-use super::transfer::Read;
+use super::transfer::Transfer;
 use crate::raw::Pool;
 
 /// What the lock protects.
@@ -144,7 +144,7 @@ impl Link {
     ///
     /// # Errors
     /// As [`Link::turn`].
-    pub(crate) fn before_sleep(&self, submits: &mut Vec<Read>) -> io::Result<Option<Duration>> {
+    pub(crate) fn before_sleep(&self, submits: &mut Vec<Transfer>) -> io::Result<Option<Duration>> {
         let (timeout, may_sleep) = self.lock.before_sleep(|desk| {
             desk.engine.take_submits(submits);
             desk.thread_due = desk.engine.due();

@@ -8,18 +8,17 @@ use headlong_units::Bytes;
 
 use super::device_config::DeviceConfig;
 use super::engine::{EngineParts, Identity};
-use super::files::Files;
 use super::io::Parts;
 use super::keeper::Keeper;
-use super::learned::Returning;
 use super::link::Link;
 use super::mailbox::{Mailbox, Waker};
 use super::message::Message;
+use super::opener::Opener;
 use super::start_error::StartError;
 use super::start_io::start_io;
 use super::supervise::Start;
 use super::thread::DeviceThread;
-use crate::flash::{FlashParts, FlashPort};
+use crate::flash::FlashSource;
 use crate::raw::{HotSize, Pool};
 
 /// Everything that a device's thread owns, made anew.
@@ -61,9 +60,9 @@ pub(super) fn make(
     let waker = Waker::new().map_err(short)?;
     let mailbox = Mailbox::new(Arc::clone(&waker));
     let completions = Mailbox::new(Arc::clone(&waker));
-    let files = Files::new(name, config.open_files_max).map_err(short)?;
+    let opener = Opener::new(name).map_err(short)?;
     let parts = Parts {
-        files: Arc::clone(&files),
+        opener: Arc::clone(&opener),
         waker,
         completions: Arc::clone(&completions),
     };
@@ -86,11 +85,8 @@ pub(super) fn make(
     let memory = Arc::downgrade(&pool);
     let flash = config.flash.get().map(|part| {
         let mailbox = Arc::clone(&mailbox);
-        FlashPort::new(FlashParts {
-            part,
-            pool: Arc::clone(&pool),
-            say: Arc::new(move |done| mailbox.post(Message::Flash(done))),
-        })
+        let say = Arc::new(move |done| mailbox.post(Message::Flash(done)));
+        FlashSource { part, say }
     });
     let parts = EngineParts {
         identity,
@@ -99,11 +95,12 @@ pub(super) fn make(
         time_scale: config.time_scale,
         shard,
         pool,
-        files,
+        opener,
+        open_files_max: config.open_files_max,
         io_mode: io.mode(),
         completions,
         is_offline: Arc::clone(&is_offline),
-        returning: Returning::new(told),
+        learned: config.learned.clone(),
     };
     Ok(Start {
         name: name.clone(),

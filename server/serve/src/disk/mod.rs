@@ -2,9 +2,10 @@
 //! replies.
 //!
 //! A request goes through in one direction: [`Device`] takes it through the `link` to the `engine`,
-//! which asks the shard; the shard's events come out at once as [`Piece`]s of the [`Reply`]. The
-//! shard's reads are started by the device's `thread`, on the ring or other threads, their bytes go
-//! into the pool, and their ends to the engine.
+//! which is a device core (`headlong_device`) with this machine as its `host`. What the core has for
+//! a reply comes out at once as [`Piece`]s of the [`Reply`]. Files are opened by the `opener`; reads
+//! are started by the device's `thread`, on the ring or other threads, their bytes go into the pool,
+//! and their ends to the engine.
 //!
 //! Invariants: nothing under the engine's lock waits, and nobody but the device's thread waits for
 //! the lock; the thread sleeps in one place and blocks nowhere else; every read ends in exactly
@@ -17,9 +18,9 @@ mod copies_tests;
 mod device;
 mod device_config;
 mod engine;
-mod files;
 #[cfg(test)]
 mod flash_tests;
+mod host;
 mod io;
 mod keeper;
 mod learned;
@@ -28,6 +29,7 @@ mod lock;
 mod mailbox;
 mod making;
 mod message;
+mod opener;
 mod passing_on;
 mod pread;
 mod reply;
@@ -46,6 +48,7 @@ mod uring;
 pub use crate::raw::CopiesUse;
 pub use device::Device;
 pub use device_config::{DeviceConfig, OPEN_FILES_MAX_DEFAULT};
+pub(crate) use host::DiskResources;
 pub use io::IoMode;
 pub use learned::DeviceLearned;
 pub(crate) use passing_on::{Arrived, Leaving};

@@ -1,4 +1,4 @@
-//! Reading by threads: each read is one job of the thread pool, from opening the file to the verdict.
+//! Reading by threads: each read of an open file is one job of the thread pool, with its verdict.
 //!
 //! A read that hangs takes its thread with it and nobody else; its memory stays leased until the
 //! kernel lets go of the thread, whatever became of the device meanwhile.
@@ -7,15 +7,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::files::Files;
 use super::io::{DiskIo, IoMode, Parts};
 use super::mailbox::{Mailbox, Waker};
-use super::transfer::{Completion, Next, Read, Transfer};
+use super::opener::Opener;
+use super::transfer::{Completion, Step, Transfer};
 use crate::raw::{QUIESCE_TIME, RUNS_MAX};
 
 /// Reads through the threads of the pool.
 pub(crate) struct PreadIo {
-    files: Arc<Files>,
+    opener: Arc<Opener>,
     waker: Arc<Waker>,
     completions: Arc<Mailbox<Completion>>,
     ended: Vec<Completion>,
@@ -25,7 +25,7 @@ pub(crate) struct PreadIo {
 impl PreadIo {
     pub(crate) fn new(parts: Parts) -> Self {
         Self {
-            files: parts.files,
+            opener: parts.opener,
             waker: parts.waker,
             completions: parts.completions,
             ended: Vec::new(),
@@ -35,15 +35,10 @@ impl PreadIo {
 }
 
 impl DiskIo for PreadIo {
-    fn submit(&mut self, read: Read) {
+    fn submit(&mut self, read: Transfer) {
         self.under_way += 1;
-        self.files.note_opening(read.plan.stream, read.plan.part);
-        let files = Arc::clone(&self.files);
-        self.files.threads().run(move || {
-            if let Some(transfer) = read.open(&files) {
-                read_all(transfer, &files);
-            }
-        });
+        let opener = Arc::clone(&self.opener);
+        self.opener.threads().run(move || read_all(read, &opener));
     }
 
     fn wait(
@@ -53,7 +48,9 @@ impl DiskIo for PreadIo {
     ) -> io::Result<()> {
         self.waker.sleep(timeout)?;
         self.completions.take(&mut self.ended);
-        self.under_way = self.under_way.saturating_sub(self.ended.len());
+        let is_read = |of: &&Completion| !matches!(of, Completion::Opened(..));
+        let ended = self.ended.iter().filter(is_read).count();
+        self.under_way = self.under_way.saturating_sub(ended);
         completions.append(&mut self.ended);
         Ok(())
     }
@@ -78,9 +75,9 @@ impl Drop for PreadIo {
     }
 }
 
-fn read_all(mut transfer: Transfer, files: &Files) {
+fn read_all(mut transfer: Transfer, opener: &Opener) {
     loop {
-        let span = transfer.span();
+        let span = transfer.rest.job.span();
         let target = &mut transfer.target;
         // Only reads through the ring share their memory.
         let result = match Arc::get_mut(&mut target.lease) {
@@ -91,13 +88,10 @@ fn read_all(mut transfer: Transfer, files: &Files) {
             }
             None => Err(io::ErrorKind::ResourceBusy.into()),
         };
-        match transfer.advance(result, files) {
-            Next::Again => {}
-            Next::Reopen => match transfer.reopen(files) {
-                Some(reopened) => transfer = reopened,
-                None => return,
-            },
-            next => return transfer.end(next, files),
+        match transfer.advance(result) {
+            Step::Again => {}
+            Step::Refused => return transfer.refused(),
+            Step::End(end, error) => return transfer.end(end, error, opener),
         }
     }
 }

@@ -24,7 +24,7 @@ fn ring_or_threads(
     match ring {
         Ok(io) => Ok(Box::new(io)),
         Err(error) if mode == IoMode::Auto => {
-            let device = parts.files.device();
+            let device = parts.opener.device();
             tracing::warn!(device, %error, "io_uring refused: the device is read by pread threads");
             Ok(Box::new(PreadIo::new(parts)))
         }

@@ -9,39 +9,52 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use headlong_engine::{Opening, PartSpec, ReadId, ReadOutcome, Slot, StreamId, StreamSpec};
+use headlong_device::{IoFailure, OpenJob, Read, ReadJob};
+use headlong_engine::{
+    Opening, PartSpec, ReadCommand, ReadId, ReadOutcome, Slot, StreamId, StreamSpec,
+};
 use headlong_units::MIB;
 
 use super::*;
 use crate::disk::StreamSource;
-use crate::disk::files::{Files, THREADS_MAX};
 use crate::disk::mailbox::{Mailbox, Waker};
+use crate::disk::opener::{Opener, THREADS_MAX};
 use crate::disk::rig::{FileSource, Scratch, noise};
-use crate::disk::transfer::{Completion, Read};
-use crate::disk::transfer::{Plan, Ticket};
-use crate::raw::Pool;
+use crate::disk::transfer::{Completion, Transfer};
+use crate::raw::{Lease, Pool};
 
 const PIECE: u64 = 4096;
 const MODES: [IoMode; 2] = [IoMode::IoUring, IoMode::Pread];
 
-/// One device without a shard.
+/// A read that waits for its file.
+struct Pending {
+    memory: Arc<Lease>,
+    job: ReadJob,
+    source: Arc<dyn StreamSource>,
+}
+
+/// One device without a core: every read opens its file, and reads buffered what is refused.
 struct Rig {
     io: Box<dyn DiskIo>,
     pool: Arc<Pool>,
-    files: Arc<Files>,
+    opener: Arc<Opener>,
     completions: Arc<Mailbox<Completion>>,
+    pending: Vec<Pending>,
+    is_direct: bool,
     reads: u64,
 }
 
 impl Rig {
     fn new(mode: IoMode, slot_count: u32) -> Self {
         let parts = parts();
-        let (files, completions) = (Arc::clone(&parts.files), Arc::clone(&parts.completions));
+        let (opener, completions) = (Arc::clone(&parts.opener), Arc::clone(&parts.completions));
         Self {
             io: start_io(mode, 4, parts).expect("starts"),
             pool: Pool::new(slot_count, PIECE as usize).expect("maps"),
-            files,
+            opener,
             completions,
+            pending: Vec::new(),
+            is_direct: true,
             reads: 0,
         }
     }
@@ -55,36 +68,95 @@ impl Rig {
         let slots: Vec<Slot> = slots.into_iter().map(Slot).collect();
         let id = ReadId(self.reads);
         self.reads += 1;
-        let stream = source.spec().id;
-        self.files.remember(stream);
-        let plan = Plan {
-            source: Arc::clone(source),
-            stream,
+        let memory = Arc::new(self.pool.lease(&slots).expect("free slots"));
+        let job = ReadJob::new(&ReadCommand {
+            id,
+            stream: source.spec().id,
             part: 0,
             offset,
             length,
+            slots,
             // Long enough for parts: everything here holds for reads in parts too.
             opening: (length > PIECE).then_some(Opening {
                 lead_bytes: PIECE,
                 follower_bytes: 2 * PIECE,
             }),
-            ticket: Ticket::new(id, &self.completions),
-        };
-        let lease = self.pool.lease(&slots).expect("free slots");
-        self.io.submit(Read { lease, plan });
+        });
+        let source = Arc::clone(source);
+        self.open(Pending {
+            memory,
+            job,
+            source,
+        });
         id
     }
 
-    fn outcomes(&mut self, count: usize) -> HashMap<ReadId, ReadOutcome> {
+    fn open(&mut self, pending: Pending) {
+        let job = OpenJob {
+            id: pending.job.file,
+            source: Arc::clone(&pending.source),
+            is_direct: self.is_direct,
+        };
+        self.opener.open(job, &self.completions);
+        self.pending.push(pending);
+    }
+
+    /// Waits once, and does what follows.
+    fn turn(&mut self, timeout: Option<Duration>, ended: &mut HashMap<ReadId, ReadOutcome>) {
         let mut completions = Vec::new();
-        while completions.len() < count {
-            self.io.wait(None, &mut completions).expect("waits");
+        self.io.wait(timeout, &mut completions).expect("waits");
+        for completion in completions {
+            match completion {
+                Completion::Ended(end) => {
+                    ended.insert(end.id, end.outcome);
+                }
+                Completion::Refused(read) => {
+                    self.is_direct = false;
+                    let Read {
+                        memory,
+                        job,
+                        source,
+                        ..
+                    } = read;
+                    self.open(Pending {
+                        memory,
+                        job,
+                        source,
+                    });
+                }
+                Completion::Opened(id, opened) => {
+                    let place = self.pending.iter().position(|of| of.job.file == id);
+                    let mut of = self.pending.remove(place.expect("it waits"));
+                    match opened {
+                        Ok(opened) if opened.is_current => {
+                            of.job.begin(self.is_direct);
+                            let read = Read {
+                                memory: of.memory,
+                                job: of.job,
+                                file: opened.file,
+                                source: of.source,
+                            };
+                            self.io.submit(Transfer::new(read, &self.completions));
+                        }
+                        Ok(_) => drop(ended.insert(of.job.id, ReadOutcome::Changed)),
+                        Err(IoFailure::Refused) if self.is_direct => {
+                            self.is_direct = false;
+                            self.open(of);
+                        }
+                        Err(failure) => drop(ended.insert(of.job.id, failure.outcome())),
+                    }
+                }
+            }
         }
-        assert_eq!(completions.len(), count);
-        completions
-            .iter()
-            .map(|end| (end.id, end.outcome))
-            .collect()
+    }
+
+    fn outcomes(&mut self, count: usize) -> HashMap<ReadId, ReadOutcome> {
+        let mut ended = HashMap::new();
+        while ended.len() < count {
+            self.turn(None, &mut ended);
+        }
+        assert_eq!(ended.len(), count);
+        ended
     }
 
     fn read(
@@ -228,7 +300,7 @@ fn it_is_told_that_the_drive_has_begun_a_read_put_to_it_in_parts() {
         let long = rig.submit(&source, (0, 16 * 4096), 0..16);
         assert_eq!(rig.outcomes(1)[&long], ReadOutcome::Done);
         rig.io.take_begun(&mut begun);
-        let in_parts = rig.io.mode() == IoMode::IoUring && rig.files.is_direct();
+        let in_parts = rig.io.mode() == IoMode::IoUring && rig.is_direct;
         assert_eq!(begun, Vec::from_iter(in_parts.then_some(long)), "{mode:?}");
     }
 }
@@ -368,12 +440,12 @@ fn memory_of_a_read_that_never_ends_is_never_given_back() {
     let (hanging, writer) = hanging_pipe();
     let mut rig = Rig::new(IoMode::IoUring, 8);
     rig.submit(&hanging, (0, 4096), [0]);
-    let mut completions = Vec::new();
+    let mut ended = HashMap::new();
     // The first wait ends when the file is open; the second begins the read.
     for timeout in [None, Some(Duration::from_millis(1))] {
-        rig.io.wait(timeout, &mut completions).expect("waits");
+        rig.turn(timeout, &mut ended);
     }
-    assert!(completions.is_empty());
+    assert!(ended.is_empty());
     let Rig { io, pool, .. } = rig;
     drop(io);
     let ours = Arc::downgrade(&pool);
@@ -385,7 +457,7 @@ fn memory_of_a_read_that_never_ends_is_never_given_back() {
 fn parts() -> Parts {
     let waker = Waker::new().expect("eventfd");
     Parts {
-        files: Files::new("test", 8).expect("starts"),
+        opener: Opener::new("test").expect("starts"),
         completions: Mailbox::new(Arc::clone(&waker)),
         waker,
     }

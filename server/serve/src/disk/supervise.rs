@@ -188,14 +188,14 @@ mod tests {
     use crate::disk::making::make;
     use crate::disk::message::Message;
     use crate::disk::rig::small_device;
-    use crate::disk::transfer::{Completion, Read};
+    use crate::disk::transfer::{Completion, Transfer};
     use std::io;
 
     /// Nothing can be read by it.
     struct BrokenIo;
 
     impl DiskIo for BrokenIo {
-        fn submit(&mut self, _read: Read) {}
+        fn submit(&mut self, _read: Transfer) {}
 
         fn wait(&mut self, _: Option<Duration>, _: &mut Vec<Completion>) -> io::Result<()> {
             Err(io::ErrorKind::BrokenPipe.into())

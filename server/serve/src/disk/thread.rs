@@ -67,7 +67,7 @@ impl DeviceThread {
                     engine.read_begun(now, id);
                 }
                 for completion in completions.drain(..) {
-                    engine.read_done(now, completion);
+                    engine.complete(now, completion);
                 }
                 for message in messages.drain(..) {
                     engine.handle(now, message);
@@ -83,12 +83,12 @@ mod tests {
     use super::*;
     use crate::disk::StreamSource;
     use crate::disk::engine::{EngineParts, Identity};
-    use crate::disk::files::Files;
     use crate::disk::io::IoMode;
     use crate::disk::mailbox::{Mailbox, Waker};
     use crate::disk::message::{Ask, Message};
+    use crate::disk::opener::Opener;
     use crate::disk::rig::{FileSource, Scratch};
-    use crate::disk::transfer::{Completion, Read};
+    use crate::disk::transfer::{Completion, Transfer};
     use crate::raw::Pool;
     use crate::time_scale::TimeScale;
     use headlong_engine::{
@@ -100,15 +100,16 @@ mod tests {
     use tokio::sync::oneshot;
 
     /// Reads like this end the thread in the middle of a turn.
-    struct PanickingIo;
+    struct PanickingIo(Arc<Mailbox<Completion>>);
 
     impl DiskIo for PanickingIo {
-        fn submit(&mut self, _read: Read) {
+        fn submit(&mut self, _read: Transfer) {
             std::panic::resume_unwind(Box::new("on purpose"));
         }
 
-        fn wait(&mut self, _: Option<Duration>, _: &mut Vec<Completion>) -> io::Result<()> {
+        fn wait(&mut self, _: Option<Duration>, ended: &mut Vec<Completion>) -> io::Result<()> {
             std::thread::yield_now();
+            self.0.take(ended);
             Ok(())
         }
 
@@ -124,6 +125,7 @@ mod tests {
         let config = EngineConfig::default();
         let waker = Waker::new().expect("eventfd");
         let mailbox = Mailbox::new(Arc::clone(&waker));
+        let completions = Mailbox::new(waker);
         let parts = EngineParts {
             identity: Identity {
                 name: "test".to_owned(),
@@ -135,15 +137,16 @@ mod tests {
             time_scale: TimeScale::ONE,
             shard: Shard::new(config).expect("sound"),
             pool: Pool::new(8, 4096).expect("maps"),
-            files: Files::new("test", 8).expect("starts"),
+            opener: Opener::new("test").expect("starts"),
+            open_files_max: 8,
             io_mode: IoMode::Pread,
-            completions: Mailbox::new(waker),
+            completions: Arc::clone(&completions),
             is_offline: Arc::new(AtomicBool::new(false)),
             flash: None,
-            returning: Default::default(),
+            learned: None,
         };
         let link = Link::new(parts, mailbox, None);
-        let thread = DeviceThread::new(Arc::clone(&link), Box::new(PanickingIo));
+        let thread = DeviceThread::new(Arc::clone(&link), Box::new(PanickingIo(completions)));
         let thread = std::thread::spawn(|| thread.run());
         let (answer, answered) = oneshot::channel();
         link.post(Message::Request(Box::new(Ask {

@@ -3,8 +3,9 @@
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use headlong_flash::format::{RecordName, encode_record, padded_bytes};
-use headlong_flash::{FileKey, PieceId, RECORD_ALIGN_BYTES};
+use headlong_device::flash::BlockJob;
+use headlong_flash::format::{RecordName, SummaryHead, encode_record, padded_bytes};
+use headlong_flash::{FileKey, PieceId, RECORD_ALIGN_BYTES, RecordEntry};
 
 use super::super::{Formatting, format};
 use super::*;
@@ -77,23 +78,25 @@ impl Rig {
         }
     }
 
-    fn search(&self) -> Search<'_> {
-        Search {
-            ssd: &self.ssd,
+    /// The blocks that are found, and what else is said.
+    fn look(&self) -> (Vec<u32>, Recovered) {
+        let search = RecoverySearch {
             blocks: 0..self.ssd.tier.layout.block_count(),
             owner: OWNER,
-        }
-    }
-
-    /// The blocks that are found, and what else is said.
-    fn look(&self) -> (Vec<u32>, Looked) {
+        };
         let mut found = Vec::new();
-        let looked = self.search().run(|summaries| {
+        let recovered = recover(&self.ssd, search, |summaries| {
             found.extend(summaries.iter().map(|of| of.head.block));
             true
         });
         found.sort_unstable();
-        (found, looked)
+        (found, recovered)
+    }
+
+    /// The block is to hold something else.
+    fn empty(&self, block: u32) {
+        let job = BlockJob::Empty { block };
+        self.ssd.with_checkpoints(|of, medium| job.run(of, medium));
     }
 
     /// Does something while nothing from a place on can be read.
@@ -132,10 +135,10 @@ fn records_that_cannot_be_searched_for_a_moment_are_found_by_the_next_look() {
     let records = rig.start(1) + u64::from(RECORD_ALIGN_BYTES);
     assert_eq!(rig.without(records, || rig.look().0), [0]);
     // Another block of the group is filled, and a checkpoint would be written after it.
-    rig.ssd.empty_block(2).expect("written");
+    rig.empty(2);
     let end = |block| rig.ssd.with_checkpoints(|of, _| of.end(block, None));
     end(2);
-    rig.ssd.empty_block(20).expect("written");
+    rig.empty(20);
     assert_eq!(rig.look().0, [0, 1]);
 }
 
@@ -144,12 +147,12 @@ fn a_group_has_a_checkpoint_again_once_its_blocks_could_be_read() {
     let rig = Rig::new();
     (0..4).for_each(|block| rig.fill(block, OWNER, true));
     rig.without(rig.start(2), || rig.look());
-    rig.ssd.empty_block(0).expect("written");
+    rig.empty(0);
     rig.ssd.with_checkpoints(|of, place| {
         of.end(0, None);
         of.finish(place);
     });
-    let found = recover(&rig.ssd.tier, 0..1, rig.ssd.medium.reader());
+    let found = headlong_flash::format::recover(&rig.ssd.tier, 0..1, rig.ssd.medium.reader());
     assert!(found.void.is_empty());
     let blocks = found.summaries.iter().map(|of| of.head.block);
     assert!(blocks.eq(1..4));

@@ -4,18 +4,18 @@
 //! order of the disks' lasting names, so that the same disks find their blocks again. A block of
 //! another disk in a range (disks were added) counts as empty.
 
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use headlong_device::flash::{FoundBlock, RecoverySearch, SsdShare, TierShare};
 use headlong_flash::format::Summary;
-use headlong_flash::{BlockId, FlashSpec, RECORD_ALIGN_BYTES, RecoveredBlock, SsdId, SsdSpec};
+use headlong_flash::{BlockId, RecoveredBlock, SsdId};
 
 use super::error::{FlashError, Trouble};
 use super::medium::misfit;
-use super::recover::Search;
+use super::recover::recover;
 use super::ssd::Ssd;
 
 /// Longest time that a stop waits for the SSDs.
@@ -35,11 +35,8 @@ pub struct TierPart {
     index: u32,
     count: u32,
     /// The disk's lasting name.
-    pub(super) owner: u64,
+    owner: u64,
 }
-
-/// Blocks that were found in a device's part, with the filling that each has.
-pub(super) type Found = Vec<(u64, RecoveredBlock)>;
 
 /// A device's part of the tier, which may come and go while the device runs; clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -127,24 +124,20 @@ impl Tier {
 }
 
 impl TierPart {
-    /// How many SSDs there are, which engines count from zero.
-    pub(super) fn ssd_count(&self) -> u16 {
-        self.tier.ssds.len() as u16
-    }
-
-    /// The SSD, its number of the first block in the row of all, and this disk's blocks as the SSD
-    /// counts.
-    fn ranges(&self) -> impl Iterator<Item = (&Arc<Ssd>, u32, Range<u32>)> {
-        let mut base = 0;
-        self.tier.ssds.iter().map(move |ssd| {
+    /// What this disk has of all SSDs.
+    pub(crate) fn share(&self) -> TierShare {
+        let mut first = 0;
+        let share = |ssd: &Arc<Ssd>| {
             let blocks = ssd.tier.layout.block_count();
-            let cut = |index: u32| {
-                (u64::from(blocks) * u64::from(index) / u64::from(self.count.max(1))) as u32
-            };
-            let first = base;
-            base += blocks;
-            (ssd, first, cut(self.index)..cut(self.index + 1))
-        })
+            let before = first;
+            first += blocks;
+            SsdShare {
+                tier: ssd.tier,
+                first: before,
+                own: SsdShare::cut(blocks, self.index, self.count),
+            }
+        };
+        TierShare::new(self.tier.ssds.iter().map(share).collect(), self.owner)
     }
 
     /// The SSD of this number.
@@ -158,65 +151,43 @@ impl TierPart {
         ssds.map(|ssd| ssd.medium.path.clone()).collect()
     }
 
-    /// Where a block is: the SSD and its own number for it.
-    pub(super) fn locate(&self, block: BlockId) -> Option<(&Arc<Ssd>, u32)> {
-        let mut ranges = self.ranges();
-        ranges.find_map(|(ssd, first, own)| {
-            let local = block.0.checked_sub(first)?;
-            own.contains(&local).then_some((ssd, local))
-        })
-    }
-
-    /// What this disk has of all SSDs, before anything is known of what is there; `None` if there is
-    /// none.
-    pub(super) fn spec(&self) -> Option<FlashSpec> {
-        let layout = self.tier.ssds.first()?.tier.layout;
-        // A checkpoint, and the page that makes the one before void.
-        let seal_bytes = layout.checkpoint_bytes() + u64::from(RECORD_ALIGN_BYTES);
-        let ssd = |(number, (_, first, own)): (usize, (_, u32, Range<u32>))| SsdSpec {
-            ssd: SsdId(number as u16),
-            blocks: BlockId(first + own.start)..BlockId(first + own.end),
-            // It is not known before all of it was looked at.
-            is_fresh: false,
-        };
-        Some(FlashSpec {
-            block_bytes: layout.block_bytes(),
-            summary_bytes: layout.summary_bytes(),
-            records_max: layout.records_max(),
-            seal_bytes: u32::try_from(seal_bytes).unwrap_or(u32::MAX),
-            written_bytes: 0,
-            is_recovering: true,
-            ssds: self.ranges().enumerate().map(ssd).collect(),
-        })
-    }
-
     /// Looks at this disk's blocks of all SSDs and gives what is found to `take`, part by part, until
     /// that answers that nobody wants it. Answers how many bytes may have been written in the last
     /// day, and which SSDs were never filled. Takes as long as the SSDs take.
-    pub(super) fn recover(&self, mut take: impl FnMut(Found) -> bool) -> (u64, Vec<SsdId>) {
+    pub(super) fn recover(
+        &self,
+        mut take: impl FnMut(Vec<FoundBlock>) -> bool,
+    ) -> (u64, Vec<SsdId>) {
         let (mut written_bytes, mut fresh) = (0, Vec::new());
-        for (number, (ssd, first, blocks)) in self.ranges().enumerate() {
-            let search = Search {
-                ssd,
-                blocks,
+        let share = self.share();
+        for (number, (ssd, part)) in (0..).zip(self.tier.ssds.iter().zip(share.ssds())) {
+            let search = RecoverySearch {
+                blocks: part.own.clone(),
                 owner: self.owner,
             };
-            let looked = search.run(|summaries| {
+            let recovered = recover(ssd, search, |summaries| {
                 let blocks = summaries.into_iter();
-                take(blocks.map(|summary| found_block(first, summary)).collect())
+                take(
+                    blocks
+                        .map(|summary| found_block(part.first, summary))
+                        .collect(),
+                )
             });
-            written_bytes += looked.written_bytes;
-            fresh.extend(looked.is_fresh.then_some(SsdId(number as u16)));
+            written_bytes += recovered.written_bytes;
+            fresh.extend(recovered.is_fresh.then_some(SsdId(number)));
         }
         (written_bytes, fresh)
     }
 }
 
-fn found_block(first: u32, Summary { head, entries }: Summary) -> (u64, RecoveredBlock) {
+fn found_block(first: u32, Summary { head, entries }: Summary) -> FoundBlock {
     let block = RecoveredBlock {
         block: BlockId(first + head.block),
         sequence: head.sequence,
         records: entries,
     };
-    (head.filling, block)
+    FoundBlock {
+        filling: head.filling,
+        block,
+    }
 }

@@ -29,5 +29,5 @@ pub(crate) use hot::{HotSize, PieceOf, Pinned};
 pub(crate) use ktls::{Way, attach_tls, give_keys, receive_record, send_record};
 pub(crate) use passed::passed_descriptor;
 pub(crate) use pool::{InFile, Lease, Pool, View};
-pub(crate) use ring::{Ended, QUIESCE_TIME, RUNS_MAX, Ring, Span, Target};
+pub(crate) use ring::{Ended, QUIESCE_TIME, RUNS_MAX, Ring, Target};
 pub(crate) use socket::{delivery_rate, is_reset, unconfirmed_bytes};

@@ -14,6 +14,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use headlong_device::Span;
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode};
 use rustix::event::PollFlags;
@@ -38,17 +39,6 @@ pub(crate) struct Target {
     pub(crate) lease: Arc<Lease>,
     /// The file.
     pub(crate) file: Arc<File>,
-}
-
-/// One run of bytes of a file, for one run of bytes of a lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
-    /// First byte within the file.
-    pub(crate) offset: u64,
-    /// First byte within the lease.
-    pub(crate) skip: u64,
-    /// Bytes wanted; fewer may come.
-    pub(crate) length: u64,
 }
 
 /// A read that ended, with everything that was given for it.

@@ -5,7 +5,7 @@ use headlong_engine::Stats;
 use super::{DeviceEngine, Identity};
 use crate::disk::DeviceSnapshot;
 use crate::disk::io::IoMode;
-use crate::flash::FlashPort;
+use crate::flash::SsdQueue;
 
 /// Most queue positions in a snapshot.
 const QUEUE_POSITIONS_MAX: usize = 64;
@@ -16,8 +16,8 @@ const CHAINS_MAX: usize = 200;
 impl DeviceEngine {
     /// What the shard counted, and what it was not asked for.
     fn stats(&self) -> Stats {
-        let (requests, bytes) = self.parts.pool.unseen();
-        let mut stats = self.parts.shard.stats();
+        let (requests, bytes) = self.host.pool.unseen();
+        let mut stats = self.core.shard().stats();
         stats.requests += requests;
         stats.bytes_requested += bytes;
         stats.bytes_sent += bytes;
@@ -33,35 +33,35 @@ impl DeviceEngine {
             roots,
             rotational,
             capacity_bytes,
-        } = self.parts.identity.clone();
-        let control = self.parts.shard.control_view();
-        let mut config = self.parts.config;
+        } = self.identity.clone();
+        let control = self.core.shard().control_view();
+        let mut config = self.config;
         config.sizing.reference_bytes = control.bytes;
         DeviceSnapshot {
             name,
             roots,
             rotational,
-            io: io_name(self.parts.io_mode, self.parts.files.is_direct()),
+            io: io_name(self.io_mode, self.core.is_direct()),
             capacity_bytes,
-            state: self.parts.shard.device_state(),
-            is_overloaded: self.parts.shard.is_overloaded(),
+            state: self.core.shard().device_state(),
+            is_overloaded: self.core.shard().is_overloaded(),
             config,
             control: Some(control),
             stats: self.stats(),
-            stats_by_policy: self.parts.shard.stats_by_policy(),
-            memory: self.parts.shard.memory_use(),
-            copies: self.parts.pool.copies_use(),
-            queue: self.parts.shard.queue_use(),
-            queue_positions: self.parts.shard.queue_positions(QUEUE_POSITIONS_MAX),
-            chain_count: self.parts.shard.chain_count(),
-            chains: self.parts.shard.chain_views(CHAINS_MAX),
-            learned_age: self.parts.returning.age(),
-            flash: self.parts.shard.flash_view(),
+            stats_by_policy: self.core.shard().stats_by_policy(),
+            memory: self.core.shard().memory_use(),
+            copies: self.host.pool.copies_use(),
+            queue: self.core.shard().queue_use(),
+            queue_positions: self.core.shard().queue_positions(QUEUE_POSITIONS_MAX),
+            chain_count: self.core.shard().chain_count(),
+            chains: self.core.shard().chain_views(CHAINS_MAX),
+            learned_age: self.core.returning().age(),
+            flash: self.core.shard().flash_view(),
             ssd_paths: self
-                .parts
+                .host
                 .flash
                 .as_ref()
-                .map_or_else(Vec::new, FlashPort::paths),
+                .map_or_else(Vec::new, SsdQueue::paths),
         }
     }
 }

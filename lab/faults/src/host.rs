@@ -1,0 +1,247 @@
+//! The simulated machine of a device core: what the core asks for is noted, judged, and given to the
+//! simulated disk and SSDs.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use headlong_device::flash::{BlockJob, SsdJob};
+use headlong_device::{Host, Notice, OpenJob, OpenProgress, Read, ReadyPiece, Resources, SlotBusy};
+use headlong_engine::{Failure, RequestId, Slot, StreamId};
+use headlong_flash::format::{RecordName, encode_record, padded_bytes};
+use headlong_flash::{RecordEntry, SsdId};
+
+use crate::around::Around;
+use crate::check::Check;
+use crate::disk::Reading;
+use crate::files::{Identity, Inode};
+use crate::pool::{Leased, Pool};
+
+/// One version of a stream: its files.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) parts: Vec<(String, Identity)>,
+}
+
+/// What a simulated device holds.
+#[derive(Debug)]
+pub(crate) struct Simulated;
+
+impl Resources for Simulated {
+    type Source = Rc<Source>;
+    type File = Inode;
+    type Memory = Leased;
+    type Client = ();
+    type Record = Vec<u8>;
+}
+
+/// Something for a reply.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Out {
+    Piece {
+        request: RequestId,
+        slot: Slot,
+        start: u32,
+        end: u32,
+    },
+    Failed {
+        request: RequestId,
+        failure: Failure,
+    },
+}
+
+/// What a device has beside its core.
+#[derive(Debug)]
+pub(crate) struct Belongings {
+    pub(crate) pool: Pool,
+    pub(crate) outs: Vec<Out>,
+    /// The SSDs by their numbers.
+    pub(crate) order: Vec<usize>,
+    /// Bytes given to SSDs.
+    pub(crate) flash_bytes: u64,
+    /// The last sequence number of each SSD.
+    pub(crate) sequences: BTreeMap<usize, u64>,
+}
+
+/// The machine, while its core is called.
+pub(crate) struct Machine<'m, 'a> {
+    pub(crate) around: &'m mut Around<'a>,
+    pub(crate) own: &'m mut Belongings,
+}
+
+impl Machine<'_, '_> {
+    fn fail(&mut self, check: Check, text: impl FnOnce() -> String) {
+        self.around.oracle.fail(check, self.around.now, text);
+    }
+
+    /// What the ledger knows of a job that changes blocks.
+    fn note_block(&mut self, ssd: usize, job: &BlockJob) {
+        let now = self.around.now;
+        let tier = self.around.ssds[ssd].drive.tier;
+        let ledger = &mut self.around.ssds[ssd].drive.ledger;
+        let BlockJob::Seal(seal) = job else {
+            let (BlockJob::Empty { block } | BlockJob::GiveUp { block }) = job else {
+                return;
+            };
+            ledger.give_up(*block);
+            return self.around.note("drop", [u64::from(*block), 0, 0]);
+        };
+        let head = seal.summary.head;
+        let is_new = ledger.give(&seal.summary);
+        let rest = tier.layout.block_bytes() - seal.from;
+        self.own.flash_bytes += u64::from(rest) + tier.layout.checkpoint_bytes() + 4096;
+        let last = self.own.sequences.entry(ssd).or_insert(0);
+        let before = std::mem::replace(last, head.sequence);
+        let oracle = &mut self.around.oracle;
+        oracle.expect(is_new, Check::RecordIdentity, now, || {
+            format!(
+                "{:?} has filling {} for the second time",
+                seal.of, head.filling
+            )
+        });
+        oracle.expect(head.sequence > before, Check::Sequence, now, || {
+            format!(
+                "{:?} is sealed with {} after {before}",
+                seal.of, head.sequence
+            )
+        });
+        self.around
+            .note("seal", [seal.of.0.into(), head.sequence, 0]);
+    }
+}
+
+impl Host<Simulated> for Machine<'_, '_> {
+    fn lease(&mut self, _: Option<StreamId>, slots: &[Slot], length: u64) -> Option<Leased> {
+        let leased = self.own.pool.lease(slots)?;
+        (leased.capacity() >= length && length > 0).then_some(leased)
+    }
+
+    fn vacate(&mut self, slot: Slot) {
+        if self.own.pool.is_used(slot) {
+            self.fail(Check::Budget, || {
+                format!("{slot:?} is given back to the system while it is used")
+            });
+        }
+    }
+
+    fn open(&mut self, job: OpenJob<Rc<Source>>) -> OpenProgress<Inode> {
+        self.around
+            .note("open", [job.id.stream.0, job.id.part.into(), 0]);
+        self.around.disk.open(self.around.now, job)
+    }
+
+    fn close(&mut self, files: Vec<Inode>) {
+        self.around.note("close", [files.len() as u64, 0, 0]);
+    }
+
+    fn read(&mut self, read: Read<Simulated>) {
+        let job = &read.job;
+        self.around.note("read", [job.id.0, job.offset, job.length]);
+        let began = self.around.now;
+        self.around.disk.submit(began, Reading { read, began });
+    }
+
+    fn forget(&mut self, stream: StreamId) {
+        self.around.note("forget", [stream.0, 0, 0]);
+    }
+
+    fn lasting_name(&self, _: StreamId, _: &Rc<Source>) -> Option<u64> {
+        None
+    }
+
+    fn deliver(&mut self, (): &mut (), piece: &ReadyPiece) -> Result<(), SlotBusy> {
+        let ReadyPiece {
+            request,
+            slot,
+            start,
+            end,
+            ..
+        } = *piece;
+        self.own.pool.view(slot).ok_or(SlotBusy)?;
+        let bytes = u64::from(end - start);
+        self.around.note("piece", [request.0, slot.0.into(), bytes]);
+        self.own.outs.push(Out::Piece {
+            request,
+            slot,
+            start,
+            end,
+        });
+        Ok(())
+    }
+
+    fn fail(&mut self, (): &mut (), request: RequestId, failure: Failure) {
+        self.around.note("failed", [request.0, failure as u64, 0]);
+        self.own.outs.push(Out::Failed { request, failure });
+    }
+
+    fn stage(&mut self, name: &RecordName, slot: Slot) -> Option<Vec<u8>> {
+        let of = [name.block.into(), name.length.into(), slot.0.into()];
+        self.around.note("stage", of);
+        if self.own.pool.is_leased(slot) {
+            return None;
+        }
+        let content = self.own.pool.bytes(slot, 0..name.length);
+        let mut record = vec![0; padded_bytes(name.length) as usize];
+        encode_record(name, &content, &mut record)?;
+        let mut ssds = self.around.ssds.iter_mut();
+        let ssd = ssds.find(|ssd| ssd.drive.tier.device == name.device)?;
+        let entry = RecordEntry {
+            piece: name.piece,
+            offset: name.offset,
+            length: name.length,
+        };
+        ssd.drive.ledger.stage(name.block, name.filling, entry);
+        Some(record)
+    }
+
+    fn submit(&mut self, ssd: SsdId, job: SsdJob<Simulated>) {
+        let Some(ssd) = self.own.order.get(usize::from(ssd.0)).copied() else {
+            return;
+        };
+        match &job {
+            SsdJob::Write(job) => {
+                self.own.flash_bytes += u64::from(job.to - job.from);
+                let of = [job.of.0.into(), job.from.into(), job.to.into()];
+                self.around.note("flash write", of);
+            }
+            SsdJob::Block(job) => self.note_block(ssd, job),
+            SsdJob::Read(job) => {
+                let of = [job.id.0, job.wanted.len() as u64, 0];
+                self.around.note("flash read", of);
+            }
+            SsdJob::Probe(id) => self.around.note("probe", [id.0.into(), 0, 0]),
+        }
+        let (now, disk) = (self.around.now, self.around.number);
+        self.around.ssds[ssd].submit(now, disk, job);
+    }
+
+    fn wall_seconds(&self) -> u64 {
+        self.around.wall_s()
+    }
+
+    fn announce(&mut self, notice: Notice<'_>) {
+        match notice {
+            Notice::Ssd { ssd, state, .. } => {
+                self.around.note("SSD is", [ssd.0.into(), state as u64, 0]);
+            }
+            Notice::FlashRefused(_)
+            | Notice::ImpossibleRead(..)
+            | Notice::PieceBusy(..)
+            | Notice::RecordMissing(_)
+            | Notice::ImpossibleFlashRead => {
+                let check = match notice {
+                    Notice::FlashRefused(_) => Check::Panic,
+                    _ => Check::Budget,
+                };
+                self.fail(check, || format!("{notice:?}"));
+            }
+            Notice::DeviceBuffered => self.around.note("buffered", [0; 3]),
+            Notice::TooManyFiles(closed) => {
+                self.around.note("too many files", [closed as u64, 0, 0]);
+            }
+            Notice::Device { .. }
+            | Notice::Size(_)
+            | Notice::FlashReady(_)
+            | Notice::FileBuffered => {}
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The machine of a device core in virtual time: what it asks for becomes requests of modelled drives,
+//! and pieces for viewers' sockets.
+
+use std::sync::Arc;
+
+use headlong_device::flash::{FlashEnd, SsdJob};
+use headlong_device::{Host, Notice, OpenJob, OpenProgress, Read, ReadyPiece, Resources, SlotBusy};
+use headlong_engine::{Failure, RequestId, Slot, StreamId};
+use headlong_flash::format::RecordName;
+use headlong_flash::{SpecError, SsdId};
+use headlong_units::Instant;
+
+use crate::asking::Shared;
+use crate::disk::Disk;
+use crate::disk_server::{OPENED, Reply, of_all};
+use crate::origin::{Outcome, Piece};
+use crate::slab::Slab;
+
+/// What is imitated around the server's own decisions, as reports say it.
+pub const IMITATED: &str = "memory, file systems (an open costs what `files.cold_open` says), block \
+                            layer, drives, SSDs, network, sockets, the front that turns requests \
+                            into replies, look-ups of files and their headers (none)";
+
+/// What a simulated device holds: where each file of a stream begins, and nothing else.
+#[derive(Debug)]
+pub(crate) struct Virtual;
+
+impl Resources for Virtual {
+    type Source = Arc<[u64]>;
+    type File = ();
+    type Memory = ();
+    type Client = ();
+    type Record = ();
+}
+
+/// The machine of one disk, while its core is called.
+pub(crate) struct Machine<'m> {
+    pub(crate) now: Instant,
+    pub(crate) number: u32,
+    pub(crate) disk: &'m mut Disk,
+    pub(crate) replies: &'m mut Slab<Reply>,
+    pub(crate) shared: &'m mut Shared,
+    pub(crate) refused: &'m mut Option<SpecError>,
+}
+
+impl Machine<'_> {
+    /// The next thing that SSDs have done for this disk.
+    pub(crate) fn flash_ended(&mut self) -> Option<FlashEnd> {
+        self.shared.tier.as_mut()?.take_ended(self.number)
+    }
+}
+
+pub(crate) fn start_of(source: &[u64], part: u32) -> u64 {
+    source.get(part as usize).copied().unwrap_or(0)
+}
+
+impl Host<Virtual> for Machine<'_> {
+    fn lease(&mut self, _: Option<StreamId>, _: &[Slot], _: u64) -> Option<()> {
+        Some(())
+    }
+
+    /// A simulated server is never told to give memory up.
+    fn vacate(&mut self, _: Slot) {}
+
+    fn open(&mut self, job: OpenJob<Arc<[u64]>>) -> OpenProgress<()> {
+        let start = start_of(&job.source, job.id.part);
+        match self.disk.open(self.now, job.id, start) {
+            true => OpenProgress::Ended(Ok(OPENED)),
+            false => OpenProgress::Pending,
+        }
+    }
+
+    fn close(&mut self, _: Vec<()>) {}
+
+    fn read(&mut self, read: Read<Virtual>) {
+        let start = start_of(&read.source, read.job.file.part);
+        self.disk.read(self.now, &read.job, start);
+    }
+
+    fn forget(&mut self, _: StreamId) {}
+
+    fn lasting_name(&self, stream: StreamId, _: &Arc<[u64]>) -> Option<u64> {
+        Some(stream.0)
+    }
+
+    fn deliver(&mut self, (): &mut (), piece: &ReadyPiece) -> Result<(), SlotBusy> {
+        let Some(reply) = self.replies.get_mut(piece.request.0) else {
+            return Ok(());
+        };
+        let is_first = reply.bytes_left == reply.bytes;
+        if is_first {
+            self.shared.waits.add(self.now.since(reply.asked_at));
+        }
+        let bytes = u64::from(piece.end - piece.start);
+        reply.bytes_left -= bytes;
+        reply.sending.push(piece.slot);
+        self.shared.outcomes.push_back(Outcome::Piece(Piece {
+            asker: reply.asker,
+            request: of_all(self.number, piece.request),
+            slot: piece.slot,
+            bytes,
+            head: is_first.then_some(reply.bytes),
+            is_last: reply.bytes_left == 0,
+        }));
+        Ok(())
+    }
+
+    fn fail(&mut self, (): &mut (), request: RequestId, failure: Failure) {
+        debug_assert!(failure != Failure::Device, "no device here returns errors");
+        if let Some(reply) = self.replies.get(request.0) {
+            self.shared.outcomes.push_back(Outcome::Failed(reply.asker));
+        }
+    }
+
+    fn stage(&mut self, _: &RecordName, _: Slot) -> Option<()> {
+        Some(())
+    }
+
+    fn submit(&mut self, ssd: SsdId, job: SsdJob<Virtual>) {
+        if let Some(tier) = &mut self.shared.tier {
+            tier.submit(self.now, self.number, ssd, job);
+        }
+    }
+
+    fn wall_seconds(&self) -> u64 {
+        self.now.0 / 1_000_000_000
+    }
+
+    fn announce(&mut self, notice: Notice<'_>) {
+        match notice {
+            Notice::FlashRefused(error) => *self.refused = Some(error),
+            notice => debug_assert!(
+                !matches!(notice, Notice::ImpossibleRead(..) | Notice::PieceBusy(..)),
+                "{notice:?}"
+            ),
+        }
+    }
+}

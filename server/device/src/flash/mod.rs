@@ -1,0 +1,158 @@
+//! A device's part of the flash tier: the shard's commands become jobs of SSDs, and their ends are
+//! told to the shard.
+//!
+//! [`FlashPort`] decides what each SSD does and which filling every block has; the jobs hold the
+//! order of writes and flushes, and the checks of what is read. [`Recovery`] finds what is on an SSD
+//! at the start.
+
+mod jobs;
+mod medium;
+mod port;
+mod probe;
+mod recovery;
+mod share;
+
+use alloc::vec::Vec;
+
+use headlong_engine::{FlashOutcome, FlashReadId};
+use headlong_flash::{BlockId, FlashSpec, Probed, RecoveredBlock, SsdId};
+use headlong_units::{Duration, Instant};
+
+use crate::device_core::DeviceCore;
+use crate::host::{Host, Notice, Resources};
+
+pub use jobs::{BlockJob, RecordsJob, SealJob, SsdJob, WantedRecord, WriteJob};
+pub use medium::{EachRecord, FlashMedium, ProbedMedium};
+pub use port::FlashPort;
+pub use probe::{PROBE_FAILED, probe};
+pub use recovery::{BareBlock, GroupsFound, Recovered, Recovery, RecoverySearch, write_summary};
+pub use share::{SsdShare, TierShare};
+
+/// A block that was there at the start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundBlock {
+    /// Which filling of it is there.
+    pub filling: u64,
+    /// What it holds.
+    pub block: RecoveredBlock,
+}
+
+/// Something that was asked of flash has ended, or is found out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FlashEnd {
+    /// What this device has of the SSDs, with what is known of their content.
+    Attach(FlashSpec, Vec<FoundBlock>),
+    /// Blocks that were there at the start.
+    Found(Vec<FoundBlock>),
+    /// Those were all.
+    RecoveryEnded {
+        /// Bytes written within the last day.
+        written_bytes: u64,
+        /// SSDs that were never filled.
+        fresh: Vec<SsdId>,
+    },
+    /// Records of a block were written.
+    Written {
+        /// The block.
+        block: BlockId,
+        /// One past the last byte.
+        to: u32,
+        /// Whether all of them are there.
+        ok: bool,
+    },
+    /// A block was sealed.
+    Sealed {
+        /// The block.
+        block: BlockId,
+        /// Whether it is durable.
+        ok: bool,
+    },
+    /// Records were read.
+    Read {
+        /// Which read.
+        id: FlashReadId,
+        /// How each came back.
+        outcomes: Vec<FlashOutcome>,
+        /// How long the SSD took, if that is measured.
+        took: Option<Duration>,
+    },
+    /// An SSD was probed.
+    Probed {
+        /// Which.
+        ssd: SsdId,
+        /// What was seen.
+        probed: Probed,
+    },
+}
+
+impl<R: Resources> DeviceCore<R> {
+    /// The tier takes part through this port, once it is attached ([`FlashEnd::Attach`]).
+    pub fn set_flash(&mut self, port: FlashPort<R>) {
+        self.flash = Some(port);
+    }
+
+    /// Whether there is a port to the tier.
+    pub fn has_flash(&self) -> bool {
+        self.flash.is_some()
+    }
+
+    /// The port to the tier, to be looked at.
+    pub fn flash(&self) -> Option<&FlashPort<R>> {
+        self.flash.as_ref()
+    }
+
+    /// The tier takes part no more.
+    pub fn leave_flash(&mut self, now: Instant, host: &mut impl Host<R>) {
+        let port = self.flash.take();
+        for ssd in port.iter().flat_map(FlashPort::ssds) {
+            self.shard.detach_flash(now, ssd);
+        }
+        self.settle(now, host);
+    }
+
+    /// Something that was asked of flash has ended.
+    pub fn handle_flash(&mut self, now: Instant, host: &mut impl Host<R>, end: FlashEnd) {
+        self.flash_end(now, host, end);
+        self.settle(now, host);
+    }
+
+    pub(crate) fn flash_end(&mut self, now: Instant, host: &mut impl Host<R>, end: FlashEnd) {
+        let shard = &mut self.shard;
+        match end {
+            // The tier left while its SSDs were looked at.
+            FlashEnd::Attach(..) | FlashEnd::Found(_) | FlashEnd::RecoveryEnded { .. }
+                if self.flash.is_none() => {}
+            FlashEnd::Attach(spec, found) => {
+                let blocks = self.found(found);
+                if let Err(error) = self.shard.attach_flash(now, &spec, blocks) {
+                    host.announce(Notice::FlashRefused(error));
+                }
+            }
+            FlashEnd::Found(found) => {
+                let blocks = self.found(found);
+                self.shard.handle_flash_recovered(now, blocks);
+            }
+            FlashEnd::RecoveryEnded {
+                written_bytes,
+                fresh,
+            } => {
+                shard.handle_flash_recovery_ended(now, written_bytes, &fresh);
+                let records = shard.flash_view().map_or(0, |view| view.records);
+                host.announce(Notice::FlashReady(records));
+            }
+            FlashEnd::Written { block, to, ok } => shard.handle_flash_written(now, block, to, ok),
+            FlashEnd::Sealed { block, ok } => shard.handle_flash_sealed(now, block, ok),
+            FlashEnd::Read { id, outcomes, took } => {
+                shard.handle_flash_read_done(now, id, &outcomes, took);
+            }
+            FlashEnd::Probed { ssd, probed } => shard.handle_flash_probed(now, ssd, probed),
+        }
+    }
+
+    fn found(&mut self, found: Vec<FoundBlock>) -> Vec<RecoveredBlock> {
+        if let Some(flash) = &mut self.flash {
+            flash.found(&found);
+        }
+        found.into_iter().map(|found| found.block).collect()
+    }
+}

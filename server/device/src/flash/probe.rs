@@ -1,0 +1,75 @@
+//! Whether an SSD that failed is well again.
+
+use alloc::vec;
+
+use headlong_flash::format::{PROBE_PLACE, ReadFailed, SUPER_BYTES, SUPER_COPIES, Super};
+use headlong_flash::{Probed, RECORD_ALIGN_BYTES};
+
+use super::medium::ProbedMedium;
+
+/// Bytes that are read: as many as a reply has read at a time.
+const READ_BYTES: u64 = 1 << 20;
+
+/// A probe that fails.
+pub const PROBE_FAILED: Probed = Probed {
+    reads: false,
+    writes: false,
+    took: None,
+};
+
+/// Sees whether the SSD is the one that it was, gives what lies on it and keeps what is written.
+/// `number` is drawn at random for each probe. The second: whether something else is on it.
+pub fn probe(medium: &mut impl ProbedMedium, number: u64) -> (Probed, bool) {
+    let has_tier = has_tier(medium);
+    let is_ours = match has_tier {
+        Ok(is_ours) => is_ours,
+        Err(ReadFailed) => medium.reopen(),
+    };
+    let reads = is_ours && reads(medium, number);
+    let writes = reads && writes(medium, number);
+    let probed = Probed {
+        reads,
+        writes,
+        took: None,
+    };
+    (probed, has_tier == Ok(false))
+}
+
+/// Whether this tier is on it, and nothing else.
+fn has_tier(medium: &mut impl ProbedMedium) -> Result<bool, ReadFailed> {
+    let (tier, bytes) = (medium.tier(), medium.bytes());
+    let mut read = medium.reader();
+    let mut last = Ok(false);
+    for at in SUPER_COPIES {
+        let mut copy = [0; SUPER_BYTES];
+        match read(at, &mut copy) {
+            Ok(()) if Super::decode(&copy, bytes).as_ref() == Ok(&tier) => return Ok(true),
+            Ok(()) => {}
+            Err(failed) => last = Err(failed),
+        }
+    }
+    last
+}
+
+fn reads(medium: &mut impl ProbedMedium, number: u64) -> bool {
+    let layout = medium.tier().layout;
+    let block = (number % u64::from(layout.block_count().max(1))) as u32;
+    let Some(at) = layout.block_start(block) else {
+        return false;
+    };
+    let bytes = READ_BYTES.min(medium.bytes().saturating_sub(at));
+    let mut read = medium.reader();
+    read(at, &mut vec![0; bytes as usize]).is_ok()
+}
+
+/// Whether what is written is kept.
+fn writes(medium: &mut impl ProbedMedium, number: u64) -> bool {
+    let number = number.to_le_bytes();
+    let written = number.repeat(RECORD_ALIGN_BYTES as usize / number.len());
+    if medium.write(PROBE_PLACE, &written).is_err() || medium.flush().is_err() {
+        return false;
+    }
+    let mut found = vec![0; written.len()];
+    let mut read = medium.reader();
+    read(PROBE_PLACE, &mut found).is_ok() && found == written
+}

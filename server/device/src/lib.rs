@@ -1,0 +1,54 @@
+//! Device core: everything that decides between a [`Shard`](headlong_engine::Shard) and the machine.
+//!
+//! [`DeviceCore`] registers streams, opens files, starts reads, judges what they brought, gives
+//! replies their pieces and runs the device's part of the flash tier. A [`Host`] does what it says:
+//! the server with real disks, the simulators in virtual time. [`ReadJob`] and the jobs of [`flash`]
+//! travel to the thread that carries them out and hold the decisions made there.
+//!
+//! Invariants: no call blocks or reads a clock; after each call the shard has nothing more to say;
+//! every read ends exactly once, after its memory was released; every piece delivered is returned
+//! to the shard exactly once; bytes count only if the file was the same version before and after
+//! they were read.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+/// Whether a mutation is active; never in what ships.
+#[cfg(feature = "mutants")]
+macro_rules! mutated {
+    ($name:ident) => {
+        headlong_mutants::is_active(headlong_mutants::Mutant::$name)
+    };
+}
+/// Whether a mutation is active; never in what ships.
+#[cfg(not(feature = "mutants"))]
+macro_rules! mutated {
+    ($name:ident) => {
+        false
+    };
+}
+
+mod device_core;
+mod files;
+pub mod flash;
+mod host;
+mod io_failure;
+mod open_job;
+mod parted_read;
+mod read_job;
+mod reads;
+mod replies;
+mod returning;
+mod streams;
+
+pub use device_core::DeviceCore;
+pub use host::{Host, Notice, OpenProgress, ReadyPiece, Resources, SlotBusy};
+pub use io_failure::IoFailure;
+pub use open_job::{OpenJob, Opened, PartId};
+pub use parted_read::{PartEnd, PartedRead};
+pub use read_job::{BLOCK_BYTES, FileState, Next, ReadEnd, ReadJob, Span};
+pub use reads::{OPENS_MAX, Read, ReadCompletion};
+pub use returning::{KnownViewers, Returning};

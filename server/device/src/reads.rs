@@ -1,0 +1,207 @@
+//! Reads of the disk: memory is leased, the file is opened if it is not, and the read is given to
+//! the host.
+
+use alloc::vec::Vec;
+
+use headlong_engine::{ReadCommand, ReadId, ReadOutcome};
+use headlong_units::Instant;
+
+use crate::device_core::DeviceCore;
+use crate::files::{FileNews, OpenFile};
+use crate::host::{Host, Notice, OpenProgress, Resources};
+use crate::io_failure::IoFailure;
+use crate::open_job::{Opened, PartId};
+use crate::read_job::ReadJob;
+
+/// Most files that are being opened at a time.
+pub const OPENS_MAX: usize = 24;
+
+/// A read of an open file, with all that it takes. The memory comes first, so that it is free before
+/// the file's last user can be seen to be gone.
+#[derive(Debug)]
+pub struct Read<R: Resources> {
+    /// Where its bytes go.
+    pub memory: R::Memory,
+    /// What to read.
+    pub job: ReadJob,
+    /// From where.
+    pub file: R::File,
+    /// The stream's source, which knows whether the file changes.
+    pub source: R::Source,
+}
+
+/// A read before its file is open.
+#[derive(Debug)]
+pub(crate) struct WaitingRead<M, S> {
+    memory: M,
+    job: ReadJob,
+    source: S,
+}
+
+/// The end of a read, once its memory is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadCompletion {
+    /// Which.
+    pub id: ReadId,
+    /// How it ended.
+    pub outcome: ReadOutcome,
+    /// Whether a direct call brought bytes ([`ReadJob::has_read_direct`]).
+    pub has_read_direct: bool,
+}
+
+impl<R: Resources> DeviceCore<R> {
+    pub(crate) fn read(&mut self, host: &mut impl Host<R>, mut command: ReadCommand) {
+        if mutated!(SlotsReversed) {
+            command.slots.reverse();
+        }
+        let ReadCommand { id, stream, .. } = command;
+        let memory = host.lease(Some(stream), &command.slots, command.length);
+        let source = self.sources.get(&stream).cloned();
+        let (Some(memory), Some(source)) = (memory, source) else {
+            host.announce(Notice::ImpossibleRead(id, stream));
+            self.ended_reads.push((id, ReadOutcome::Error));
+            return;
+        };
+        let job = ReadJob::new(&command);
+        let read = WaitingRead {
+            memory,
+            job,
+            source,
+        };
+        self.begin(host, read);
+        self.start_opens(host);
+    }
+
+    fn begin(&mut self, host: &mut impl Host<R>, read: WaitingRead<R::Memory, R::Source>) {
+        let id = read.job.file;
+        match self.files.get(id) {
+            Some(file) => launch(host, read, file),
+            None => {
+                let source = read.source.clone();
+                self.files.open_for(id, &source, read);
+            }
+        }
+    }
+
+    /// Opens files as far as there may be more opens at a time.
+    pub(crate) fn start_opens(&mut self, host: &mut impl Host<R>) {
+        while let Some(job) = self.files.next_open() {
+            let id = job.id;
+            if let OpenProgress::Ended(opened) = host.open(job) {
+                self.open_ended(host, id, opened);
+            }
+        }
+    }
+
+    fn open_ended(
+        &mut self,
+        host: &mut impl Host<R>,
+        id: PartId,
+        opened: Result<Opened<R::File>, IoFailure>,
+    ) {
+        let is_known = self.sources.contains_key(&id.stream);
+        let end = self.files.ended(id, opened, is_known);
+        announce(host, end.news);
+        close(host, end.closed);
+        let Some((waiting, result)) = end.ended else {
+            return;
+        };
+        for read in waiting {
+            match &result {
+                Ok(file) => launch(host, read, file.clone()),
+                Err(failure) => self.ended_reads.push((read.job.id, failure.outcome())),
+            }
+        }
+    }
+
+    /// A file is open, or cannot be opened.
+    pub fn handle_opened(
+        &mut self,
+        now: Instant,
+        host: &mut impl Host<R>,
+        id: PartId,
+        opened: Result<Opened<R::File>, IoFailure>,
+    ) {
+        self.open_ended(host, id, opened);
+        self.start_opens(host);
+        self.settle(now, host);
+    }
+
+    /// The first bytes of a read that was put in parts have come.
+    pub fn handle_read_begun(&mut self, now: Instant, host: &mut impl Host<R>, id: ReadId) {
+        self.shard.handle_read_begun(now, id);
+        self.settle(now, host);
+    }
+
+    /// A read has ended.
+    pub fn handle_read_ended(
+        &mut self,
+        now: Instant,
+        host: &mut impl Host<R>,
+        completion: ReadCompletion,
+    ) {
+        if completion.has_read_direct {
+            self.files.direct_read_worked();
+        }
+        let ReadCompletion { id, outcome, .. } = completion;
+        self.shard.handle_read_done(now, id, outcome);
+        self.settle(now, host);
+    }
+
+    /// A direct read was refused: it goes on when its file is open for buffered reads.
+    pub fn handle_refused(&mut self, now: Instant, host: &mut impl Host<R>, read: Read<R>) {
+        let Read {
+            memory,
+            job,
+            source,
+            ..
+        } = read;
+        let id = job.file;
+        let read = WaitingRead {
+            memory,
+            job,
+            source,
+        };
+        // Another read of it may have been refused before.
+        match self.files.get(id).filter(|file| !file.is_direct) {
+            Some(file) => launch(host, read, file),
+            None => {
+                let source = read.source.clone();
+                let news = self.files.open_buffered(id, &source, read);
+                announce(host, news);
+                self.start_opens(host);
+            }
+        }
+        self.settle(now, host);
+    }
+}
+
+fn launch<R: Resources>(
+    host: &mut impl Host<R>,
+    read: WaitingRead<R::Memory, R::Source>,
+    file: OpenFile<R::File>,
+) {
+    let mut job = read.job;
+    job.begin(file.is_direct);
+    host.read(Read {
+        memory: read.memory,
+        job,
+        file: file.file,
+        source: read.source,
+    });
+}
+
+fn announce<R: Resources>(host: &mut impl Host<R>, news: Option<FileNews>) {
+    match news {
+        None => {}
+        Some(FileNews::DeviceBuffered) => host.announce(Notice::DeviceBuffered),
+        Some(FileNews::FileBuffered) => host.announce(Notice::FileBuffered),
+        Some(FileNews::TooMany(closed)) => host.announce(Notice::TooManyFiles(closed)),
+    }
+}
+
+pub(crate) fn close<R: Resources>(host: &mut impl Host<R>, files: Vec<R::File>) {
+    if !files.is_empty() {
+        host.close(files);
+    }
+}

@@ -1,0 +1,251 @@
+//! The machine of one device core: its memory, the threads that open files, replies' channels, the
+//! log.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use headlong_device::flash::SsdJob;
+use headlong_device::{Host, Notice, OpenJob, OpenProgress, Read, ReadyPiece, Resources, SlotBusy};
+use headlong_engine::{DeviceState, Failure, RequestId, Slot, StreamId};
+use headlong_flash::format::RecordName;
+use headlong_flash::{SsdId, SsdState};
+use tokio::sync::mpsc;
+
+use super::StreamSource;
+use super::mailbox::Mailbox;
+use super::opener::Opener;
+use super::reply::{Piece, PieceInfo, Receiver};
+use super::transfer::{Completion, Transfer};
+use crate::flash::{Record, SsdQueue};
+use crate::raw::{Lease, PieceOf, Pool};
+
+/// Where a reply gets what comes for it.
+#[derive(Debug, Default)]
+pub(crate) struct ReplyChannel {
+    /// What waits in it is bounded by the reply's send window. `None` while the reply is being made.
+    pub(crate) pieces: Option<mpsc::UnboundedSender<Result<Piece, Failure>>>,
+}
+
+/// What the core of a device holds: files, memory, channels.
+pub(crate) struct DiskResources;
+
+/// The machine of one device.
+pub(crate) struct DiskHost {
+    /// Name of the device, for logs.
+    pub(crate) device: String,
+    pub(crate) piece_bytes: u64,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) opener: Arc<Opener>,
+    pub(crate) completions: Arc<Mailbox<Completion>>,
+    /// Reads that the device's thread is to start.
+    pub(crate) submits: Vec<Transfer>,
+    /// Notified of what became of pieces and replies.
+    pub(crate) receiver: Arc<dyn Receiver>,
+    /// What is there for the reply that is being made.
+    pub(crate) ready: VecDeque<Result<Piece, Failure>>,
+    /// Kept up to date for those who must not ask the disk anything while it is out of service.
+    pub(crate) is_offline: Arc<AtomicBool>,
+    /// The way to its part of the flash tier.
+    pub(crate) flash: Option<SsdQueue>,
+    /// Whether memory was given back since this was last looked at.
+    pub(crate) has_vacated: bool,
+}
+
+impl DiskHost {
+    fn give(&mut self, client: &ReplyChannel, next: Result<Piece, Failure>) {
+        match &client.pieces {
+            // A piece that comes back is dropped, and counts as sent.
+            Some(pieces) => drop(pieces.send(next)),
+            None => self.ready.push_back(next),
+        }
+    }
+
+    fn announce_device(&self, before: DeviceState, state: DeviceState, errors: u64) {
+        let (device, before) = (&self.device, before.name());
+        match state {
+            DeviceState::Online => tracing::info!(device, before, "the device is online again"),
+            DeviceState::Failing => tracing::warn!(device, before, errors, "the device is failing"),
+            DeviceState::Offline => tracing::error!(
+                device,
+                before,
+                errors,
+                "the device is offline: requests that need it are refused until it answers"
+            ),
+        }
+        self.is_offline
+            .store(state == DeviceState::Offline, Ordering::Relaxed);
+    }
+
+    fn announce_ssd(&self, ssd: SsdId, before: SsdState, state: SsdState) {
+        let paths = self.flash.as_ref().map(SsdQueue::paths);
+        let path = paths.and_then(|paths| paths.into_iter().nth(usize::from(ssd.0)));
+        let ssd = path.unwrap_or_default();
+        let (device, ssd, before) = (&self.device, ssd.display(), before.name());
+        match state {
+            SsdState::Online => tracing::info!(device, %ssd, before, "the SSD is online again"),
+            SsdState::ReadOnly => tracing::warn!(
+                device, %ssd, before, "writes to the SSD fail or hang: it is only read"
+            ),
+            SsdState::Slow => tracing::warn!(
+                device, %ssd, before, "the SSD answers too late: it is passed over"
+            ),
+            SsdState::Offline => tracing::error!(
+                device, %ssd, before, "the SSD fails: it is passed over; look into the kernel's log (dmesg)"
+            ),
+        }
+    }
+}
+
+impl Resources for DiskResources {
+    type Source = Arc<dyn StreamSource>;
+    type File = Arc<File>;
+    type Memory = Arc<Lease>;
+    type Client = ReplyChannel;
+    type Record = Record;
+}
+
+impl Host<DiskResources> for DiskHost {
+    fn lease(
+        &mut self,
+        stream: Option<StreamId>,
+        slots: &[Slot],
+        length: u64,
+    ) -> Option<Arc<Lease>> {
+        let lease = self.pool.lease(slots);
+        let lease = lease.filter(|lease| lease.capacity() >= length)?;
+        if let Some(stream) = stream {
+            self.pool.note_stream(slots, stream);
+        }
+        Some(Arc::new(lease))
+    }
+
+    fn vacate(&mut self, slot: Slot) {
+        self.has_vacated |= self.pool.vacate(slot);
+    }
+
+    fn open(&mut self, job: OpenJob<Arc<dyn StreamSource>>) -> OpenProgress<Arc<File>> {
+        self.opener.open(job, &self.completions);
+        OpenProgress::Pending
+    }
+
+    fn close(&mut self, files: Vec<Arc<File>>) {
+        self.opener.close(files);
+    }
+
+    fn read(&mut self, read: Read<DiskResources>) {
+        self.submits.push(Transfer::new(read, &self.completions));
+    }
+
+    fn forget(&mut self, stream: StreamId) {
+        self.pool.set_missing(stream);
+    }
+
+    fn lasting_name(&self, _: StreamId, source: &Arc<dyn StreamSource>) -> Option<u64> {
+        source.lasting_name()
+    }
+
+    fn deliver(&mut self, client: &mut ReplyChannel, piece: &ReadyPiece) -> Result<(), SlotBusy> {
+        let ReadyPiece {
+            request,
+            stream,
+            slot,
+            start,
+            end,
+            ..
+        } = *piece;
+        let view = self.pool.view(slot, start, end).ok_or(SlotBusy)?;
+        self.pool.note_stream(&[slot], stream);
+        let view = view.of(PieceOf {
+            stream,
+            part: piece.part,
+            number: (piece.offset / self.piece_bytes) as u32,
+        });
+        let info = PieceInfo {
+            from_ram: piece.from_ram,
+            from_flash: piece.from_flash,
+            queue_time: piece.queue_time,
+            disk_time: piece.disk_time,
+        };
+        let device = Arc::clone(&self.receiver);
+        let piece = Piece::new(view, info, (request, slot), device);
+        self.give(client, Ok(piece));
+        Ok(())
+    }
+
+    fn fail(&mut self, client: &mut ReplyChannel, _: RequestId, failure: Failure) {
+        self.give(client, Err(failure));
+    }
+
+    fn stage(&mut self, name: &RecordName, slot: Slot) -> Option<Record> {
+        let view = self.pool.view(slot, 0, name.length)?;
+        Record::of(name, view.as_ref())
+    }
+
+    fn submit(&mut self, ssd: SsdId, job: SsdJob<DiskResources>) {
+        if let Some(flash) = &self.flash {
+            flash.submit(ssd, job);
+        }
+    }
+
+    fn wall_seconds(&self) -> u64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        now.map_or(0, |now| now.as_secs())
+    }
+
+    fn announce(&mut self, notice: Notice<'_>) {
+        let device = &self.device;
+        match notice {
+            Notice::Device {
+                before,
+                state,
+                errors,
+            } => self.announce_device(before, state, errors),
+            Notice::Ssd { ssd, before, state } => self.announce_ssd(ssd, before, state),
+            Notice::Size(change) => {
+                tracing::info!(device, reason = change.reason.name(), "{change}");
+            }
+            Notice::FlashRefused(error) => {
+                tracing::error!(device, %error, "flash takes no part");
+            }
+            Notice::FlashReady(records) => tracing::info!(device, records, "flash tier ready"),
+            Notice::ImpossibleRead(id, stream) => tracing::error!(
+                device,
+                ?id,
+                ?stream,
+                "a read names memory that is in use, or an unknown stream; it fails"
+            ),
+            Notice::PieceBusy(request, slot) => {
+                tracing::error!(device, ?request, ?slot, "piece is still being filled");
+            }
+            Notice::RecordMissing(slot) => {
+                tracing::error!(
+                    device,
+                    ?slot,
+                    "a record to be kept on flash is not in memory"
+                );
+            }
+            Notice::ImpossibleFlashRead => {
+                tracing::error!(
+                    device,
+                    "a read of flash names memory that is in use; it fails"
+                );
+            }
+            Notice::DeviceBuffered => tracing::warn!(
+                device,
+                "O_DIRECT refused (EINVAL): the device is read through the page cache"
+            ),
+            Notice::FileBuffered => tracing::warn!(
+                device,
+                "O_DIRECT refused (EINVAL) for some file: such files are read through the page cache"
+            ),
+            Notice::TooManyFiles(closed) => tracing::warn!(
+                device,
+                closed,
+                "too many open files: raise LimitNOFILE (ulimit -n) or lower the device's open files"
+            ),
+        }
+    }
+}
