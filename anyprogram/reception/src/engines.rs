@@ -13,7 +13,7 @@ use headlong_report::say;
 use headlong_units::{Duration, MIB};
 
 use crate::describe::Question;
-use crate::device::{Describe, DeviceThread, Message, Note, Start};
+use crate::device::{Describe, DeviceThread, Message, Note, SetUp, Start};
 use crate::readers::{How, Readers};
 use crate::settings::{Mode, Settings};
 use crate::status::Counters;
@@ -141,16 +141,19 @@ impl Engines {
         })?;
         let describe = self.describer(&sender)?;
         let is_over = Arc::new(AtomicBool::new(false));
-        let start = Start {
+        let set_up = SetUp {
             is_over: Arc::clone(&is_over),
             name: info.name.clone(),
             mode: self.settings.mode,
             keep_open: self.settings.keep_open,
             time_scale: self.settings.time_scale,
+            describe,
+        };
+        let start = Start {
             shard,
             readers,
-            describe,
             counters: Arc::clone(&self.counters),
+            set_up,
         };
         let thread = DeviceThread::new(start);
         std::thread::Builder::new()

@@ -17,9 +17,9 @@ use crate::origin::{Outcome, Piece};
 use crate::slab::Slab;
 
 /// What is imitated around the server's own decisions, as reports say it.
-pub const IMITATED: &str = "memory, file systems (an open costs what `files.cold_open` says), block \
-                            layer, drives, SSDs, network, sockets, the front that turns requests \
-                            into replies, look-ups of files and their headers (none)";
+pub const IMITATED: &str = "the front of the server (requests, pacing), file systems (a first open \
+                            costs what --cold-open says; no header is read), block layer, ring, \
+                            drives, SSDs, network, sockets";
 
 /// What a simulated device holds: where each file of a stream begins, and nothing else.
 #[derive(Debug)]

@@ -179,6 +179,8 @@ fn run(running: &Running) -> anyhow::Result<()> {
     }
     if world.json {
         print_line(&serde_json::to_string_pretty(&records)?)?;
+    } else {
+        print_line(&format!("imitated: {}", headlong_sim::IMITATED))?;
     }
     Ok(())
 }

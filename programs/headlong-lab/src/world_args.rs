@@ -4,7 +4,8 @@ use headlong_bench::VirtualCell;
 use headlong_drive::DriveSpec;
 use headlong_engine::{ConfigError, PIECE_BYTES_WITH_FLASH};
 use headlong_sim::{
-    Experiment, FlashSetup, Placement, Restart, Setup, TierPlaces, WarmContent, Window, settings,
+    ColdOpen, Experiment, FlashSetup, Placement, Restart, Setup, TierPlaces, WarmContent, Window,
+    settings,
 };
 use headlong_units::{Bytes, Duration, Instant};
 use headlong_workload::Specification;
@@ -76,6 +77,10 @@ pub(crate) struct WorldArgs {
     /// Spread the titles over all of the drive, as ext4 does, instead of packing them at its start
     #[arg(long)]
     spread: bool,
+    /// Let the first open of a file read so many bytes near the start of its block group of 128 MiB;
+    /// without this, what leads to files is in the kernel's cache
+    #[arg(long, value_name = "SIZE")]
+    cold_open: Option<Bytes>,
     /// Let the server know no playlists: files of titles in several are titles of their own
     #[arg(long)]
     no_playlists: bool,
@@ -262,6 +267,10 @@ impl WorldArgs {
                 true => Placement::Spread,
                 false => Placement::Packed,
             },
+            cold_open: self.cold_open.map(|bytes| ColdOpen {
+                bytes: bytes.0.max(1),
+                ..ColdOpen::default()
+            }),
             server: self.vanilla.server(self.memory.0, &mut mistakes),
             window: Window {
                 from: Instant::ZERO + self.ramp,

@@ -207,9 +207,8 @@ impl ReadJob {
         match end {
             ReadEnd::Failed(_) if mutated!(ErrorSwallowed) => ReadOutcome::Done,
             ReadEnd::Failed(failure) => failure.outcome(),
-            ReadEnd::Whole if mutated!(VersionUnchecked) || mutated!(ShortReadTaken) => {
-                ReadOutcome::Done
-            }
+            ReadEnd::Whole if mutated!(VersionUnchecked) => ReadOutcome::Done,
+            ReadEnd::Whole if mutated!(ShortReadTaken) => ReadOutcome::Done,
             ReadEnd::Whole if file.is_same_version() => ReadOutcome::Done,
             ReadEnd::Whole => ReadOutcome::Changed,
             ReadEnd::Short => self.judge_short(file),

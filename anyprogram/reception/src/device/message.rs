@@ -54,14 +54,19 @@ pub(crate) type Describe = Box<dyn Fn(Question) + Send>;
 
 /// What a thread is started with.
 pub(crate) struct Start {
+    pub(crate) shard: Shard,
+    pub(crate) readers: Readers,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) set_up: SetUp,
+}
+
+/// What stays the same about a device.
+pub(crate) struct SetUp {
     /// Whether nobody asks it any more: it is to end.
     pub(crate) is_over: Arc<AtomicBool>,
     pub(crate) name: String,
     pub(crate) mode: Mode,
     pub(crate) keep_open: Duration,
     pub(crate) time_scale: u32,
-    pub(crate) shard: Shard,
-    pub(crate) readers: Readers,
     pub(crate) describe: Describe,
-    pub(crate) counters: Arc<Counters>,
 }

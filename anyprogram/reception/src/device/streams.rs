@@ -26,10 +26,10 @@ impl DeviceThread {
             return;
         };
         // Another file of the same run may have been described meanwhile, and it with that.
-        if !self.by_version.contains_key(&version) {
+        if !self.host.by_version.contains_key(&version) {
             self.know(parts, rest);
         }
-        match self.by_version.get(&version).copied() {
+        match self.host.by_version.get(&version).copied() {
             Some(file) => asks.into_iter().for_each(|ask| self.begin(file, ask)),
             // More than the engine takes: as without.
             None => self.refuse(asks),
@@ -48,7 +48,7 @@ impl DeviceThread {
             bit_rate: None,
         };
         let now = self.now();
-        if self.start.shard.handle_stream(now, spec).is_err() {
+        if self.core.register(now, &mut self.host, spec, ()).is_err() {
             return;
         }
         let stream = Stream {
@@ -57,22 +57,27 @@ impl DeviceThread {
             last_asked: Clock::now(),
             users: HashSet::new(),
         };
-        self.streams.insert(id, stream);
+        self.host.streams.insert(id, stream);
         self.add(id, opens);
     }
 
     /// What follows in a stream.
     pub(super) fn handle_followed(&mut self, id: StreamId, parts: Vec<Part>, rest: Option<Rest>) {
-        if !self.streams.contains_key(&id) {
+        if !self.host.streams.contains_key(&id) {
             return;
         }
         let (parts, rest) = self.until_known(parts, rest);
         let (opens, specs) = told(parts);
         let now = self.now();
         // Where they are too many for one stream it ends, and what follows is another.
-        if self.start.shard.handle_more_parts(now, id, specs).is_ok() {
+        if self
+            .core
+            .shard_mut()
+            .handle_more_parts(now, id, specs)
+            .is_ok()
+        {
             self.add(id, opens);
-            if let Some(stream) = self.streams.get_mut(&id) {
+            if let Some(stream) = self.host.streams.get_mut(&id) {
                 stream.rest = rest;
             }
         }
@@ -85,11 +90,11 @@ impl DeviceThread {
         mut parts: Vec<Part>,
         rest: Option<Rest>,
     ) -> (Vec<Part>, Option<Rest>) {
-        let is_known = |part: &Part| self.by_version.contains_key(&part.open.version);
+        let is_known = |part: &Part| self.host.by_version.contains_key(&part.open.version);
         let known = parts.iter().position(is_known);
         parts.truncate(known.unwrap_or(parts.len()));
         for part in &parts {
-            if let Some((old, _)) = self.by_key.get(&part.open.version.key).copied() {
+            if let Some((old, _)) = self.host.by_key.get(&part.open.version.key).copied() {
                 self.give_up(old);
             }
         }
@@ -97,69 +102,45 @@ impl DeviceThread {
     }
 
     fn add(&mut self, id: StreamId, opens: Vec<Arc<Open>>) {
-        let Some(stream) = self.streams.get_mut(&id) else {
+        let Some(stream) = self.host.streams.get_mut(&id) else {
             return;
         };
         for open in opens {
             let file = (id, stream.parts.len() as u32);
-            self.by_version.insert(open.version, file);
-            self.by_key.insert(open.version.key, file);
+            self.host.by_version.insert(open.version, file);
+            self.host.by_key.insert(open.version.key, file);
             stream.parts.push(open);
         }
     }
 
     /// A program reads this file: what follows is looked at in time.
     pub(super) fn look_ahead(&mut self, (stream, part): InStream) {
-        let Some(known) = self.streams.get_mut(&stream) else {
+        let Some(known) = self.host.streams.get_mut(&stream) else {
             return;
         };
         if known.parts.len() - part as usize <= KNOWN_AHEAD
             && let Some(rest) = known.rest.take()
         {
-            (self.start.describe)(Question::Rest(stream, rest));
-        }
-    }
-
-    /// The engine has forgotten a stream: its files are closed, and none of their pages held.
-    pub(super) fn forget(&mut self, stream: StreamId) {
-        let known = self.streams.remove(&stream);
-        for open in known.into_iter().flat_map(|known| known.parts) {
-            let version = open.version;
-            let is_its = |file: Option<&InStream>| file.is_some_and(|(of, _)| *of == stream);
-            if is_its(self.by_version.get(&version)) {
-                self.by_version.remove(&version);
-            }
-            if is_its(self.by_key.get(&version.key)) {
-                self.by_key.remove(&version.key);
-            }
-        }
-        let all = ((stream, 0), 0)..=((stream, u32::MAX), u64::MAX);
-        let places: Vec<_> = self
-            .by_place
-            .range(all)
-            .map(|(key, slot)| (*key, *slot))
-            .collect();
-        for (key, slot) in places {
-            self.by_place.remove(&key);
-            self.pieces[slot.0 as usize] = None;
+            (self.set_up.describe)(Question::Rest(stream, rest));
         }
     }
 
     pub(super) fn give_up(&mut self, stream: StreamId) {
         let now = self.now();
-        self.start.shard.handle_stream_gone(now, stream);
+        self.core
+            .handle_stream_gone(now, &mut self.host, stream, false);
         self.settle();
     }
 
     /// Closes files that changed, have no name any more, or are read no more.
     pub(super) fn look(&mut self) {
         self.looked = Clock::now();
-        let keep_open = self.wall(self.start.keep_open);
+        let keep_open = self.wall(self.set_up.keep_open);
         let is_over = |stream: &Stream| {
             stream.last_asked.elapsed() >= keep_open
                 || !stream.parts.iter().all(|open| open.is_unchanged())
         };
-        let streams = self.streams.iter();
+        let streams = self.host.streams.iter();
         let over = streams.filter_map(|(id, stream)| is_over(stream).then_some(*id));
         let over: Vec<StreamId> = over.collect();
         for stream in over {
