@@ -17,7 +17,7 @@ const MOOV_BYTES_MAX: u64 = 64 << 20;
 /// Largest box decoded: a `sidx` of some 5,000 segments.
 const BOX_BYTES_MAX: u64 = 64 << 10;
 /// The rates that a film may have. A header that says anything else is not believed.
-const RATE_MIN: BitRate = BitRate::from_kbps(1);
+const RATE_MIN: BitRate = BitRate(100);
 const RATE_MAX: BitRate = BitRate::from_kbps(2_000_000);
 
 /// What the headers say of the whole file.

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::disk::DeviceLearned;
+use crate::facts_file::FactsFile;
 use crate::state_record::Record;
 use crate::time_scale::TimeScale;
 
@@ -67,7 +68,11 @@ impl<'a> Who<'a> {
 
 /// The folder, and whose turn it is to write the file of each device.
 #[derive(Debug, Clone)]
-pub(crate) struct StateFolder(Option<PathBuf>, Turns);
+pub(crate) struct StateFolder {
+    folder: Option<PathBuf>,
+    turns: Turns,
+    facts: Option<Arc<FactsFile>>,
+}
 
 /// By the name of the device.
 type Turns = Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>>;
@@ -77,12 +82,22 @@ pub(crate) type Turn = OwnedMutexGuard<()>;
 
 impl StateFolder {
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
-        Self(folder, Turns::default())
+        let facts = folder.as_deref().map(FactsFile::new).map(Arc::new);
+        Self {
+            folder,
+            turns: Turns::default(),
+            facts,
+        }
     }
 
     /// Whether anything is kept.
     pub(crate) fn is_set(&self) -> bool {
-        self.0.is_some()
+        self.folder.is_some()
+    }
+
+    /// What is kept of media files; `None` without a folder.
+    pub(crate) fn facts(&self) -> Option<&Arc<FactsFile>> {
+        self.facts.as_ref()
     }
 
     /// Waits until no other write of the device is under way: of those into a folder that hangs, one
@@ -90,7 +105,7 @@ impl StateFolder {
     pub(crate) async fn turn(&self, device: &str) -> Turn {
         let turn = {
             // Every change under the lock is one call.
-            let mut turns = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(turns.entry(device.to_owned()).or_default())
         };
         turn.lock_owned().await
@@ -136,7 +151,8 @@ impl StateFolder {
             reference_bit_rate_bps: engine.sizing.reference_bit_rate.0,
             learned: Record::of(&learned),
         };
-        if let Err(error) = write(&path, &found) {
+        let written = serde_json::to_vec(&found).map_err(std::io::Error::from);
+        if let Err(error) = written.and_then(|text| write_whole(&path, &text)) {
             let (device, path) = (who.name, path.display());
             tracing::warn!(
                 device,
@@ -149,7 +165,7 @@ impl StateFolder {
     /// The device's file: its name says its paths and capacity in 64 bits (FNV-1a), and what is in
     /// the file decides.
     fn path(&self, who: Who<'_>) -> Option<PathBuf> {
-        let folder = self.0.as_ref()?;
+        let folder = self.folder.as_ref()?;
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
         let capacity = who.capacity_bytes.to_le_bytes();
         let paths = who
@@ -215,12 +231,12 @@ fn read(path: &Path) -> std::io::Result<Option<Remembered>> {
 }
 
 /// A new file takes the old one's name once all of it is on the disk, and the name is, too.
-fn write(path: &Path, found: &Remembered) -> std::io::Result<()> {
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     remove_leftovers(path);
     let new = new_path(path, std::process::id());
     let written = || {
         let mut file = std::fs::File::create(&new)?;
-        file.write_all(&serde_json::to_vec(found)?)?;
+        file.write_all(bytes)?;
         file.sync_all()?;
         std::fs::rename(&new, path)
     };

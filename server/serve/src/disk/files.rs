@@ -9,14 +9,14 @@
 //! so many are open; the least recently used is closed first. The table never opens or closes
 //! anything under its lock, and closing is left to threads, because both may block.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headlong_engine::StreamId;
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use super::StreamSource;
@@ -24,6 +24,9 @@ use crate::thread_pool::ThreadPool;
 
 /// Most threads that open, judge and, without io_uring, read the files of a device.
 pub(crate) const THREADS_MAX: usize = 32;
+
+/// Most files that were opened to describe a stream and wait for it to be registered.
+const OFFERED_MAX: usize = 32;
 
 /// One open file.
 #[derive(Debug, Clone)]
@@ -44,12 +47,14 @@ pub(crate) struct Files {
 }
 
 /// A part of a stream.
-type Key = (StreamId, u32);
+pub(crate) type Key = (StreamId, u32);
 
 #[derive(Default)]
 struct Table {
     files_max: usize,
     streams: BTreeSet<StreamId>,
+    /// Files of streams that are not registered yet, the oldest first.
+    offered: VecDeque<(Key, OpenFile)>,
     entries: BTreeMap<Key, Entry>,
     /// How many replies run on a file.
     pins: BTreeMap<Key, u32>,
@@ -99,7 +104,50 @@ impl Files {
 
     /// Files of this stream may stay open from now on.
     pub(crate) fn remember(&self, stream: StreamId) {
-        self.lock().streams.insert(stream);
+        let mut table = self.lock();
+        table.streams.insert(stream);
+        let offered = table.take_offered(stream);
+        let closed: Vec<_> = offered
+            .into_iter()
+            .flat_map(|(key, file)| table.insert(key, file))
+            .collect();
+        drop(table);
+        self.close(closed);
+    }
+
+    /// A file was opened to describe its stream: what is read of it is read there, if the stream is
+    /// registered soon. May block.
+    pub(crate) fn offer(&self, source: &dyn StreamSource, key: Key, file: File) {
+        let mut direct = self.is_direct();
+        if direct && let Err(error) = make_direct(source, &file) {
+            if !is(&error, Errno::INVAL) {
+                return;
+            }
+            direct = false;
+            self.direct_refused("open");
+        }
+        let file = match checked(source, key.1, file, direct) {
+            Ok(file) => file,
+            // Whoever reads it meets the error.
+            Err(_) => return,
+        };
+        let mut table = self.lock();
+        let closed = match table.streams.contains(&key.0) {
+            true => table.insert(key, file),
+            false => {
+                table.offered.push_back((key, file));
+                let over = table.offered.len().saturating_sub(OFFERED_MAX);
+                table.offered.drain(..over).map(|(_, file)| file).collect()
+            }
+        };
+        drop(table);
+        drop(closed);
+    }
+
+    /// The stream was not registered: its files are closed.
+    pub(crate) fn withdraw(&self, stream: StreamId) {
+        let offered = self.lock().take_offered(stream);
+        self.close(offered.into_iter().map(|(_, file)| file).collect());
     }
 
     /// Closes the files of a stream, those being read as soon as they are not.
@@ -237,18 +285,7 @@ impl Files {
             self.close_half();
             opened = source.open(key.1, direct);
         }
-        let file = opened?;
-        if !source.unchanged(key.1, &file) {
-            return Err(Errno::STALE.into());
-        }
-        if !direct {
-            // Advice only: without it, more is read than was asked for.
-            let _ = fadvise(&file, 0, None, Advice::Random);
-        }
-        let file = OpenFile {
-            file: Arc::new(file),
-            direct,
-        };
+        let file = checked(source, key.1, opened?, direct)?;
         let closed = self.lock().insert(key, file.clone());
         // This may block already.
         drop(closed);
@@ -297,12 +334,43 @@ impl Files {
     }
 }
 
+/// Has a file that is open read with `O_DIRECT`.
+fn make_direct(source: &dyn StreamSource, file: &File) -> io::Result<()> {
+    if !source.allows_direct() {
+        return Err(Errno::INVAL.into());
+    }
+    let flags = fcntl_getfl(file)?;
+    Ok(fcntl_setfl(file, flags | OFlags::DIRECT)?)
+}
+
+/// A file as it is read, if it is the version that is meant.
+fn checked(source: &dyn StreamSource, part: u32, file: File, direct: bool) -> io::Result<OpenFile> {
+    if !source.unchanged(part, &file) {
+        return Err(Errno::STALE.into());
+    }
+    if !direct {
+        // Advice only: without it, more is read than was asked for.
+        let _ = fadvise(&file, 0, None, Advice::Random);
+    }
+    Ok(OpenFile {
+        file: Arc::new(file),
+        direct,
+    })
+}
+
 /// Whether an error is this one.
 pub(crate) fn is(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
 }
 
 impl Table {
+    fn take_offered(&mut self, stream: StreamId) -> Vec<(Key, OpenFile)> {
+        let all = std::mem::take(&mut self.offered);
+        let (taken, left): (Vec<_>, Vec<_>) = all.into_iter().partition(|(key, _)| key.0 == stream);
+        self.offered = left.into();
+        taken
+    }
+
     fn touch(&mut self, key: &Key) -> Option<OpenFile> {
         let entry = self.entries.get_mut(key)?;
         self.uses += 1;
@@ -348,138 +416,5 @@ impl Table {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::disk::rig::{FileSource, Scratch};
-
-    fn files(files_max: usize) -> Arc<Files> {
-        let files = Files::new("test", files_max).expect("starts");
-        files.remember(StreamId(1));
-        files
-    }
-
-    #[test]
-    fn the_least_recently_used_file_is_closed_first() {
-        let scratch = Scratch::new();
-        let source = FileSource::new(1, (0..3).map(|n| scratch.file(&n.to_string(), &[n])));
-        let files = files(2);
-        for part in [0, 1, 0, 2] {
-            files.open(&source, StreamId(1), part).expect("opens");
-        }
-        assert!(files.cached(StreamId(1), 0).is_some());
-        assert!(files.cached(StreamId(1), 1).is_none());
-        assert!(files.cached(StreamId(1), 2).is_some());
-    }
-
-    #[test]
-    fn a_file_that_a_reply_runs_on_stays_open_until_the_reply_has_ended() {
-        let scratch = Scratch::new();
-        let source = FileSource::new(1, (0..3).map(|n| scratch.file(&n.to_string(), &[n])));
-        let files = files(1);
-        files.pin(StreamId(1), 0);
-        for part in 0..3 {
-            files.open(&source, StreamId(1), part).expect("opens");
-        }
-        std::fs::remove_file(scratch.path().join("0")).expect("removed");
-        assert!(files.cached(StreamId(1), 0).is_some());
-        assert!(files.cached(StreamId(1), 1).is_none());
-        files.unpin(StreamId(1), 0);
-        files.open(&source, StreamId(1), 1).expect("opens");
-        assert!(files.cached(StreamId(1), 0).is_none());
-    }
-
-    #[test]
-    fn a_forgotten_stream_keeps_no_file_open() {
-        let scratch = Scratch::new();
-        let source = FileSource::new(1, [scratch.file("a", b"a")]);
-        let files = files(8);
-        let open = files.open(&source, StreamId(1), 0).expect("opens");
-        files.forget(StreamId(1));
-        assert!(files.cached(StreamId(1), 0).is_none());
-        // A read that was opening it meanwhile gets its file, which nobody keeps.
-        files.open(&source, StreamId(1), 0).expect("opens");
-        assert!(files.cached(StreamId(1), 0).is_none());
-        drop(open);
-    }
-
-    #[test]
-    fn the_first_refusal_of_direct_reads_is_for_the_whole_device() {
-        let scratch = Scratch::new();
-        let source = FileSource::new(1, [scratch.file("a", b"a")]).refusing_direct();
-        let files = files(8);
-        assert!(files.is_direct());
-        let open = files.open(&source, StreamId(1), 0).expect("opens");
-        assert!(!open.direct && !files.is_direct());
-    }
-
-    #[test]
-    fn a_later_refusal_of_direct_reads_is_for_one_file() {
-        let scratch = Scratch::new();
-        let source = FileSource::new(1, [scratch.file("a", b"a")]).refusing_direct();
-        let files = files(8);
-        files.direct_worked();
-        let open = files.open(&source, StreamId(1), 0).expect("opens");
-        assert!(!open.direct && files.is_direct());
-    }
-
-    /// Has descriptors for so many opens, and then none until some are closed.
-    struct Scarce {
-        files: FileSource,
-        opens_left: std::sync::atomic::AtomicU32,
-        refused: AtomicBool,
-    }
-
-    impl StreamSource for Scarce {
-        fn spec(&self) -> headlong_engine::StreamSpec {
-            self.files.spec()
-        }
-
-        fn open(&self, part: u32, direct: bool) -> io::Result<File> {
-            let left = self.opens_left.load(Ordering::Relaxed);
-            if left == 0 && !self.refused.swap(true, Ordering::Relaxed) {
-                return Err(Errno::MFILE.into());
-            }
-            self.opens_left
-                .store(left.saturating_sub(1), Ordering::Relaxed);
-            self.files.open(part, direct)
-        }
-
-        fn unchanged(&self, part: u32, file: &File) -> bool {
-            self.files.unchanged(part, file)
-        }
-    }
-
-    #[test]
-    fn half_of_the_files_are_closed_when_descriptors_run_out() {
-        let scratch = Scratch::new();
-        let paths = (0..5).map(|n| scratch.file(&n.to_string(), &[n]));
-        let source = Scarce {
-            files: FileSource::new(1, paths),
-            opens_left: 4.into(),
-            refused: AtomicBool::new(false),
-        };
-        let files = files(8);
-        for part in 0..5 {
-            files.open(&source, StreamId(1), part).expect("opens");
-        }
-        assert!(source.refused.load(Ordering::Relaxed));
-        let open: Vec<u32> = (0..5)
-            .filter(|part| files.cached(StreamId(1), *part).is_some())
-            .collect();
-        assert_eq!(
-            open,
-            [2, 3, 4],
-            "the two that were used longest ago are closed"
-        );
-    }
-
-    #[test]
-    fn another_version_is_not_opened() {
-        let scratch = Scratch::new();
-        let path = scratch.file("a", b"old");
-        let source = FileSource::new(1, [path.clone()]);
-        std::fs::write(&path, b"another").expect("writes");
-        let error = files(8).open(&source, StreamId(1), 0).expect_err("changed");
-        assert!(is(&error, Errno::STALE), "{error}");
-    }
-}
+#[path = "files_tests.rs"]
+mod tests;

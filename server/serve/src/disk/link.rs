@@ -14,11 +14,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use headlong_engine::{Refusal, Request, RequestId, Slot, StreamId, StreamSpec};
-use headlong_units::Instant;
+use headlong_units::{BitRate, Instant};
 use tokio::sync::oneshot;
 
 use super::StreamSource;
 use super::engine::{DeviceEngine, EngineParts};
+use super::files::Files;
 use super::keeper::Keeper;
 use super::lock::{self, HandOver};
 use super::mailbox::Mailbox;
@@ -43,6 +44,7 @@ pub(crate) struct Link {
     keeper: Option<Keeper>,
     /// Not kept alive: a device that is started again waits until the memory of before has gone.
     pool: Weak<Pool>,
+    files: Weak<Files>,
 }
 
 impl Link {
@@ -57,6 +59,7 @@ impl Link {
             is_stopping: AtomicBool::new(false),
             keeper,
             pool: Arc::downgrade(&parts.pool),
+            files: Arc::downgrade(&parts.files),
         });
         let receiver = Arc::clone(&link) as Arc<dyn Receiver>;
         link.lock.open(Desk {
@@ -64,6 +67,11 @@ impl Link {
             thread_due: Instant(0),
         });
         link
+    }
+
+    /// The files that the device reads; `None` of one that has stopped.
+    pub(crate) fn files(&self) -> Option<Arc<Files>> {
+        self.files.upgrade()
     }
 
     /// Leaves a message for the device's thread.
@@ -220,6 +228,10 @@ impl Receiver for Link {
             desk.engine.cancel(now, request);
         }
         self.lock.leave(guard);
+    }
+
+    fn bit_rate(&self, stream: StreamId, rate: BitRate) {
+        self.post(Message::BitRate(stream, rate));
     }
 
     fn keep(&self, piece: Piece) {
