@@ -14,7 +14,6 @@ use headlong_units::Duration;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64, xxh3_64_with_seed};
 
 use crate::identity::Identity;
-use crate::library::Library;
 
 /// Bytes of a record: file (16), version, duration in nanoseconds, declared end, and XXH3 of those
 /// (8 each), little-endian.
@@ -107,6 +106,39 @@ impl FactsTable {
         }
     }
 
+    /// Takes over records.
+    pub(crate) fn recall_all(&self, bytes: &[u8]) -> FactsRecalled {
+        let mut recalled = FactsRecalled::default();
+        let mut table = self.lock();
+        for record in bytes.chunks(FACTS_RECORD_BYTES) {
+            let known = decode(record);
+            match known.is_some_and(|(of, facts)| table.insert(of, facts, false)) {
+                true => recalled.records += 1,
+                false => recalled.damaged += usize::from(known.is_none()),
+            }
+        }
+        recalled
+    }
+
+    /// Records of what was learned since this was last called.
+    pub(crate) fn take_new(&self) -> Vec<u8> {
+        std::mem::take(&mut self.lock().unwritten)
+    }
+
+    /// Records of all that is known.
+    pub(crate) fn all(&self) -> Vec<u8> {
+        let table = self.lock();
+        let records = table.by_file.iter().map(|(file, known)| {
+            let version = known.version;
+            let of = Version {
+                file: *file,
+                version,
+            };
+            encode(of, known.facts)
+        });
+        records.flatten().collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Table> {
         // Nothing under the lock panics half-way through a change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -129,44 +161,6 @@ impl Table {
         };
         self.by_file.insert(file, known);
         true
-    }
-}
-
-impl Library {
-    /// Takes over what [`Library::take_new_facts`] and [`Library::all_facts`] gave to be written;
-    /// before the first scan, or what it says of files that were asked about is not seen.
-    pub fn recall_facts(&self, bytes: &[u8]) -> FactsRecalled {
-        let mut recalled = FactsRecalled::default();
-        let mut table = self.state.maker.ground.facts.lock();
-        for record in bytes.chunks(FACTS_RECORD_BYTES) {
-            let known = decode(record);
-            match known.is_some_and(|(of, facts)| table.insert(of, facts, false)) {
-                true => recalled.records += 1,
-                false => recalled.damaged += usize::from(known.is_none()),
-            }
-        }
-        recalled
-    }
-
-    /// Records of what was learned since this was last called, to be written behind the others.
-    pub fn take_new_facts(&self) -> Vec<u8> {
-        std::mem::take(&mut self.state.maker.ground.facts.lock().unwritten)
-    }
-
-    /// Records of all that is known.
-    pub fn all_facts(&self) -> Vec<u8> {
-        let table = self.state.maker.ground.facts.lock();
-        let records = table.by_file.iter().map(|(file, known)| {
-            let version = known.version;
-            encode(
-                Version {
-                    file: *file,
-                    version,
-                },
-                known.facts,
-            )
-        });
-        records.flatten().collect()
     }
 }
 

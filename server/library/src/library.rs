@@ -9,6 +9,7 @@ use headlong_media::encode_path;
 
 use crate::device::{DeviceInfo, Devices, Kernel};
 use crate::entry::FileEntry;
+use crate::facts::FactsRecalled;
 use crate::look::{Look, ResolveError, check_path};
 use crate::options::LibraryOptions;
 use crate::root::{RootError, open_roots};
@@ -122,6 +123,23 @@ impl Library {
             view.odd = odd.get(&view.path).cloned();
         }
         views
+    }
+
+    /// Takes over what [`Library::take_new_facts`] and [`Library::all_facts`] gave to be written;
+    /// before the first scan, or it is not seen of files that were asked about.
+    pub fn recall_facts(&self, bytes: &[u8]) -> FactsRecalled {
+        self.state.maker.ground.facts.recall_all(bytes)
+    }
+
+    /// Records of what was learned of media files since this was last called, to be written behind
+    /// the others.
+    pub fn take_new_facts(&self) -> Vec<u8> {
+        self.state.maker.ground.facts.take_new()
+    }
+
+    /// Records of all that is known of media files.
+    pub fn all_facts(&self) -> Vec<u8> {
+        self.state.maker.ground.facts.all()
     }
 
     /// The streams that no path leads to any more, each once.

@@ -215,9 +215,9 @@ fn real_files_say_how_long_they_play() {
     for (name, _) in variants {
         let entry = resolve(&library, name);
         watch(&entry.stream, &std::fs::read(tree.at(name)).expect("read"));
-        let title = library.titles().into_iter();
-        let title = title.filter(|title| title.name == name.trim_end_matches(".mp4"));
-        let seconds = title.last().and_then(|title| title.duration_s);
+        let titles = library.titles();
+        let title = titles.iter().find(|title| title.path == format!("/{name}"));
+        let seconds = title.and_then(|title| title.duration_s);
         let seconds = seconds.unwrap_or_else(|| panic!("{name}: a duration"));
         assert!((2.9..3.2).contains(&seconds), "{name}: {seconds}");
         let rate = entry.stream.spec().bit_rate.expect("a bit rate").0 as f64;

@@ -10,7 +10,7 @@ use std::sync::{Mutex, TryLockError};
 
 use headlong_library::{FACTS_MAX, FACTS_RECORD_BYTES, FactsRecalled, Library};
 
-use crate::state_folder::write_whole;
+use crate::whole_file::write_whole;
 
 /// No file grows longer: twice what is kept at most.
 const FILE_BYTES_MAX: u64 = 2 * (FACTS_MAX * FACTS_RECORD_BYTES) as u64;

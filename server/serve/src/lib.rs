@@ -34,3 +34,4 @@ mod tokens;
 pub mod unscanned;
 pub mod upgrade;
 mod view;
+mod whole_file;
