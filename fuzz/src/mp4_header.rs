@@ -4,42 +4,52 @@
 //! zeros, `1000` a number in four bytes; any other word stands for itself, so that `9 free x` is a
 //! box whose length was written by hand.
 
-use std::fs::File;
-use std::io::Write as _;
-
-use headlong_library::read_mp4_header;
-use rustix::fs::{MemfdFlags, memfd_create};
+use headlong_media::{Mp4Progress, Mp4Scan};
 
 /// Files are made no longer than this.
 const FILE_BYTES_MAX: u64 = 128 << 20;
 /// Zeros that one word makes at most.
 const ZEROS_MAX: usize = 4096;
-/// Tracks kept of one file.
-const TRACKS_MAX: usize = 64;
+/// Most bytes that are given to the scan at a time.
+const PIECE_BYTES: usize = 4096;
 
-/// Either a header of bounded size, or one sentence that says why not.
+/// Either facts, or one sentence that says why not; the same in pieces of any size.
 pub fn run(data: &[u8]) {
     let mut words = data
         .split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty());
     let size_min = crate::number(words.next().unwrap_or_default()) % FILE_BYTES_MAX;
     let bytes = assemble(words);
-    let file = memfd_create("mp4_header", MemfdFlags::CLOEXEC).expect("memory for a file");
-    let mut file = File::from(file);
-    file.write_all(&bytes).expect("memory for its bytes");
     let size = size_min.max(bytes.len() as u64);
-    file.set_len(size).expect("memory for its end");
-    match read_mp4_header(&file, size) {
-        Ok(header) => {
-            assert!(header.tracks.len() <= TRACKS_MAX);
-            let rate = header.bit_rate(size);
+    let progress = scan(&bytes, size, PIECE_BYTES);
+    match progress {
+        Mp4Progress::Done(facts) | Mp4Progress::Scanning(facts) => {
+            let rate = facts.bit_rate(size);
             assert!(rate.is_none_or(|rate| rate.0 > 0));
         }
-        Err(error) => {
-            let text = error.to_string();
+        Mp4Progress::Failed(fault) => {
+            let text = fault.to_string();
             assert!(!text.contains('\n') && text.len() < 200, "{text}");
         }
     }
+    assert_eq!(scan(&bytes, size, 13), progress);
+}
+
+/// Gives a scan what it wants of a file: these bytes, and zeros after them.
+fn scan(bytes: &[u8], size: u64, piece_bytes: usize) -> Mp4Progress {
+    let mut scan = Mp4Scan::new(size);
+    while let Some(at) = scan.wants() {
+        assert!(at < size, "it wants what is not there");
+        let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..));
+        match rest.filter(|rest| !rest.is_empty()) {
+            Some(rest) => scan.take(at, &rest[..rest.len().min(piece_bytes)]),
+            None => {
+                let left = usize::try_from(size - at).unwrap_or(piece_bytes);
+                scan.take(at, &[0; PIECE_BYTES][..left.min(piece_bytes)]);
+            }
+        }
+    }
+    scan.progress()
 }
 
 fn assemble<'a>(words: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {

@@ -5,14 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use headlong_media::encode_path;
+
 use crate::device::{DeviceInfo, Devices, Kernel};
-use crate::entry::{FileEntry, Files};
+use crate::entry::FileEntry;
+use crate::facts::FactsRecalled;
 use crate::look::{Look, ResolveError, check_path};
 use crate::options::LibraryOptions;
 use crate::root::{RootError, open_roots};
 use crate::scan::Changes;
 use crate::state::{State, lock};
-use crate::stream::{Gone, Ground, StreamFiles};
+use crate::stream::{Gone, Ground};
 use crate::title::{TitleRecord, TitleView};
 use crate::walk::Counts;
 use crate::warning::Warning;
@@ -109,27 +112,34 @@ impl Library {
 
     /// The titles, in path order. Touches no disk.
     pub fn titles(&self) -> Vec<TitleView> {
+        // What was learned of a file before may be odd, and is looked at with its view.
+        let views = self.state.of_titles(TitleRecord::view);
+        let mut views: Vec<TitleView> = views.collect();
         let mut odd = HashMap::new();
         for Warning { path, reason } in self.warnings() {
-            odd.entry(path).or_insert(reason);
+            odd.entry(encode_path(&path)).or_insert(reason);
         }
-        let view = |title: &TitleRecord, files: &Files| {
-            Some(TitleView {
-                odd: odd.get(&*title.path).cloned(),
-                ..title.view(files)?
-            })
-        };
-        self.state.of_titles(view).collect()
+        for view in &mut views {
+            view.odd = odd.get(&view.path).cloned();
+        }
+        views
     }
 
-    /// The streams on a device of plain MP4 titles of which nobody has read the headers yet
-    /// ([`StreamFiles::header`] does), at most so many, in path order. Touches no disk.
-    pub fn unread_headers(&self, device: usize, count_max: usize) -> Vec<Arc<StreamFiles>> {
-        let unread = |title: &TitleRecord, files: &Files| {
-            let stream = title.unread_header(files)?;
-            (stream.device == device).then_some(stream)
-        };
-        self.state.of_titles(unread).take(count_max).collect()
+    /// Takes over what [`Library::take_new_facts`] and [`Library::all_facts`] gave to be written;
+    /// before the first scan, or it is not seen of files that were asked about.
+    pub fn recall_facts(&self, bytes: &[u8]) -> FactsRecalled {
+        self.state.maker.ground.facts.recall_all(bytes)
+    }
+
+    /// Records of what was learned of media files since this was last called, to be written behind
+    /// the others.
+    pub fn take_new_facts(&self) -> Vec<u8> {
+        self.state.maker.ground.facts.take_new()
+    }
+
+    /// Records of all that is known of media files.
+    pub fn all_facts(&self) -> Vec<u8> {
+        self.state.maker.ground.facts.all()
     }
 
     /// The streams that no path leads to any more, each once.

@@ -6,19 +6,19 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use headlong_engine::{PartSpec, StreamId, StreamSpec};
 use headlong_flash::FileKey;
-use headlong_media::encode_path;
+use headlong_media::{Mp4Facts, Mp4Fault, Mp4Progress, Mp4Scan, encode_path};
 use headlong_units::BitRate;
 use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::device::{Devices, Place};
+use crate::facts::{FactsTable, Version};
 use crate::identity::{Identity, born_ns};
 use crate::kind::{FileKind, file_kind};
-use crate::mp4::{Mp4Header, read_mp4_header};
 use crate::raw;
 use crate::root::Root;
 use crate::warning::{LateWarnings, Warning};
@@ -29,6 +29,7 @@ pub(crate) struct Ground {
     pub(crate) roots: Vec<Arc<Root>>,
     pub(crate) devices: Devices,
     pub(crate) late_warnings: LateWarnings,
+    pub(crate) facts: FactsTable,
 }
 
 impl Ground {
@@ -37,6 +38,7 @@ impl Ground {
             roots,
             devices,
             late_warnings: LateWarnings::default(),
+            facts: FactsTable::default(),
         }
     }
 
@@ -91,6 +93,22 @@ impl PartFile {
     }
 }
 
+/// What is known of the headers of a single MP4 file.
+#[derive(Debug, Default)]
+enum Header {
+    /// Nobody has asked; another process may have learned it.
+    #[default]
+    Unasked,
+    /// Nothing of it has passed yet.
+    Unseen,
+    /// Some of it has.
+    Scanning(Box<Mp4Scan>),
+    /// All that it says.
+    Known(Mp4Facts),
+    /// It says nothing, or there is none.
+    Failed(Option<Mp4Fault>),
+}
+
 /// A stream in one version.
 #[derive(Debug)]
 pub struct StreamFiles {
@@ -105,7 +123,7 @@ pub struct StreamFiles {
     /// Bit rate by the manifest.
     pub manifest_bit_rate: Option<BitRate>,
     ground: Arc<Ground>,
-    header: OnceLock<Option<Mp4Header>>,
+    header: Mutex<Header>,
     spec_parts: OnceLock<Vec<PartSpec>>,
     lasting_name: OnceLock<u64>,
 }
@@ -126,19 +144,23 @@ impl StreamFiles {
             device,
             manifest_bit_rate,
             ground: Arc::clone(ground),
-            header: OnceLock::new(),
+            header: Mutex::default(),
             spec_parts: OnceLock::new(),
             lasting_name: OnceLock::new(),
         }
     }
 
-    /// What the engine is told about it. The first call opens every part to ask where it lies,
-    /// and reads the headers of a single MP4 file if no manifest knows its bit rate; later calls
-    /// touch no disk.
+    /// What the engine is told about it.
     pub fn spec(&self) -> StreamSpec {
+        self.describe(&mut |_, _| ())
+    }
+
+    /// The same. The first call opens every part to ask where it lies, and gives the files to
+    /// `opened`; later calls touch no disk. Nothing is read.
+    pub fn describe(&self, opened: &mut dyn FnMut(u32, File)) -> StreamSpec {
         let parts = self.spec_parts.get_or_init(|| {
             let indices = 0..self.parts.len() as u32;
-            indices.map(|part| self.spec_part(part)).collect()
+            indices.map(|part| self.spec_part(part, opened)).collect()
         });
         // Here is the time for it.
         self.lasting_name();
@@ -169,14 +191,16 @@ impl StreamFiles {
         })
     }
 
-    fn spec_part(&self, part: u32) -> PartSpec {
+    fn spec_part(&self, part: u32, opened: &mut dyn FnMut(u32, File)) -> PartSpec {
         let file = &self.parts[part as usize];
         let size_bytes = file.size();
+        let (mut extents, mut born) = (Vec::new(), 0);
         // A part that cannot be opened now has no known place; whoever reads it meets the error.
-        let open = self.open(part);
-        let born_ns = open.as_ref().map_or(0, born_ns);
-        let extents = open.and_then(|file| Ok(raw::extents(&file, size_bytes, raw::FLAG_SYNC)?));
-        let mut extents = extents.unwrap_or_default();
+        if let Ok(open) = self.open(part) {
+            born = born_ns(&open);
+            extents = raw::extents(&open, size_bytes, raw::FLAG_SYNC).unwrap_or_default();
+            opened(part, open);
+        }
         // A file system counts from its own start; the disk's other partitions count elsewhere.
         let place = self.ground.devices.known(file.identity.dev);
         let start_bytes = place.map_or(0, |place| place.start_bytes);
@@ -186,7 +210,7 @@ impl StreamFiles {
         PartSpec {
             size_bytes,
             extents,
-            flash_key: self.flash_key(file, born_ns),
+            flash_key: self.flash_key(file, born),
             is_absent: false,
         }
     }
@@ -219,69 +243,133 @@ impl StreamFiles {
         Some(FileKey(hash.digest128()))
     }
 
-    /// Average bit rate: the manifest's, else that of the headers of a single MP4 file. May wait for
-    /// the disk.
+    /// Average bit rate: the manifest's, else that of the headers of a single MP4 file as far as they
+    /// have passed. Touches no disk.
     pub fn bit_rate(&self) -> Option<BitRate> {
-        self.manifest_bit_rate.or_else(|| {
-            let [only] = &self.parts[..] else {
-                return None;
-            };
-            self.header()?.bit_rate(only.size())
-        })
+        let learned = || self.facts()?.bit_rate(self.size());
+        self.manifest_bit_rate.or_else(learned)
     }
 
-    /// The same without waiting: of a file whose headers nobody has read, `None`.
-    pub fn bit_rate_if_read(&self) -> Option<BitRate> {
-        self.manifest_bit_rate.or_else(|| {
-            let [only] = &self.parts[..] else {
-                return None;
-            };
-            self.header_if_read()?.bit_rate(only.size())
-        })
+    /// What the headers of a single MP4 file say, as far as they have passed. Touches no disk.
+    pub(crate) fn facts(&self) -> Option<Mp4Facts> {
+        match &*self.header() {
+            Header::Known(facts) => Some(*facts),
+            Header::Scanning(scan) => said_so_far(scan),
+            _ => None,
+        }
     }
 
-    /// The headers of a single MP4 file, read on the first call.
-    pub fn header(&self) -> Option<&Mp4Header> {
-        self.header.get_or_init(|| self.read_header()).as_ref()
+    /// The byte of a part from which on [`StreamFiles::learn`] is of use; `None` if it never is.
+    pub fn wants(&self, part: u32) -> Option<u64> {
+        match &*self.header() {
+            _ if part > 0 => None,
+            Header::Unseen => Some(0),
+            Header::Scanning(scan) => scan.wants(),
+            _ => None,
+        }
     }
 
-    /// The headers, if somebody has asked for them before.
-    pub(crate) fn header_if_read(&self) -> Option<&Mp4Header> {
-        self.header.get()?.as_ref()
+    /// Bytes of a part, from `offset` on, were read for somebody. The bit rate, if they say another
+    /// than was known.
+    pub fn learn(&self, part: u32, offset: u64, bytes: &[u8]) -> Option<BitRate> {
+        let mut header = self.header();
+        if part > 0 || !matches!(&*header, Header::Unseen | Header::Scanning(_)) {
+            return None;
+        }
+        let mut scan = match std::mem::take(&mut *header) {
+            Header::Scanning(scan) => scan,
+            _ => Box::new(Mp4Scan::new(self.size())),
+        };
+        let rate = |facts: Option<Mp4Facts>| facts?.bit_rate(self.size());
+        let before = rate(said_so_far(&scan));
+        scan.take(offset, bytes);
+        let now = rate(said_so_far(&scan));
+        *header = match scan.progress() {
+            Mp4Progress::Scanning(_) => Header::Scanning(scan),
+            Mp4Progress::Done(facts) => Header::Known(facts),
+            Mp4Progress::Failed(fault) => Header::Failed(Some(fault)),
+        };
+        if let Header::Known(facts) = &*header
+            && let Some(version) = self.version()
+        {
+            self.ground.facts.remember(version, *facts);
+        }
+        let odd = self.oddity(&header);
+        drop(header);
+        self.warn(odd);
+        now.filter(|now| before != Some(*now))
     }
 
-    /// Whether somebody has asked for the headers before.
-    pub(crate) fn is_header_asked(&self) -> bool {
-        self.header.get().is_some()
-    }
-
-    /// Whether the headers were asked for, and could not be read or say that the file was cut.
+    /// Whether the headers are known to say nothing, or something that cannot be.
     pub(crate) fn is_header_odd(&self) -> bool {
-        let is_odd = |header: &Mp4Header| header.is_cut(self.size());
-        let asked = self.header.get();
-        asked.is_some_and(|header| header.as_ref().is_none_or(is_odd))
+        // Nothing is asked for here: who keeps warnings holds the lock that a new one needs.
+        self.oddity(&self.lock_header()).is_some()
     }
 
-    fn read_header(&self) -> Option<Mp4Header> {
+    /// What is known of the headers; first of all, what another process has learned.
+    fn header(&self) -> MutexGuard<'_, Header> {
+        let mut header = self.lock_header();
+        if !matches!(*header, Header::Unasked) {
+            return header;
+        }
+        let has_header = match &self.parts[..] {
+            [only] => file_kind(&only.path) == FileKind::Mp4 && only.size() > 0,
+            _ => false,
+        };
+        if !has_header || self.manifest_bit_rate.is_some() {
+            *header = Header::Failed(None);
+            return header;
+        }
+        let known = self.version().and_then(|of| self.ground.facts.recall(of));
+        *header = known.map_or(Header::Unseen, Header::Known);
+        let odd = self.oddity(&header);
+        drop(header);
+        self.warn(odd);
+        self.lock_header()
+    }
+
+    fn lock_header(&self) -> MutexGuard<'_, Header> {
+        // Every change under the lock leaves a whole state behind.
+        self.header.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The version of a single file, by which it is known to the next process.
+    fn version(&self) -> Option<Version> {
         let [only] = &self.parts[..] else {
             return None;
         };
-        if file_kind(&only.path) != FileKind::Mp4 || only.size() == 0 {
-            return None;
-        }
-        let file = self.open(0).ok()?;
-        let (header, odd) = match read_mp4_header(&file, only.size()) {
-            Ok(header) if header.is_cut(only.size()) => {
+        let root = &self.ground.roots[only.root].path;
+        Version::of(root, &only.path, &only.identity)
+    }
+
+    /// What is odd about the headers, and what is done about it.
+    fn oddity(&self, header: &Header) -> Option<String> {
+        match header {
+            Header::Failed(Some(fault)) => Some(format!("{fault}; it is served as a plain file")),
+            Header::Known(facts) if facts.is_cut(self.size()) => {
                 let reason = "its mdat is longer than the file: it was cut, or is still being \
                               copied; it is served as far as it goes";
-                (Some(header), reason.to_string())
+                Some(reason.to_owned())
             }
-            Ok(header) => return Some(header),
-            Err(error) => (None, format!("{error}; it is served as a plain file")),
-        };
-        let late = &self.ground.late_warnings;
-        late.push(Warning::new(&only.path, odd));
-        header
+            Header::Known(facts) if facts.duration.0 > 0 => {
+                let seconds = facts.duration.as_secs_f64();
+                let reason = || {
+                    format!(
+                        "by its headers it plays for {seconds} s, which no film of its size does; \
+                         the server goes by the speed that viewers show"
+                    )
+                };
+                facts.bit_rate(self.size()).is_none().then(reason)
+            }
+            _ => None,
+        }
+    }
+
+    fn warn(&self, odd: Option<String>) {
+        if let (Some(odd), Some(file)) = (odd, self.parts.first()) {
+            let late = &self.ground.late_warnings;
+            late.push(Warning::new(&file.path, odd));
+        }
     }
 
     /// Path of the URL of its title.
@@ -332,6 +420,16 @@ impl StreamFiles {
     /// Bytes of all parts.
     pub fn size(&self) -> u64 {
         self.parts.iter().map(PartFile::size).sum()
+    }
+}
+
+/// What the headers said before all of them were seen.
+fn said_so_far(scan: &Mp4Scan) -> Option<Mp4Facts> {
+    match scan.progress() {
+        Mp4Progress::Scanning(facts) | Mp4Progress::Done(facts) => {
+            Some(facts).filter(|facts| facts.duration.0 > 0)
+        }
+        Mp4Progress::Failed(_) => None,
     }
 }
 

@@ -7,8 +7,7 @@ use headlong_units::Duration;
 use serde::Serialize;
 
 use crate::entry::Files;
-use crate::kind::{FileKind, IMAGES, file_kind, split_name};
-use crate::stream::StreamFiles;
+use crate::kind::{IMAGES, split_name};
 use crate::subtitles::{Subtitles, TextView};
 
 /// Names of manifests that say nothing about the title: its directory does.
@@ -36,8 +35,8 @@ pub struct TitleView {
     pub kind: &'static str,
     /// URL path of the manifest a player begins with, or of the file.
     pub path: String,
-    /// How long it plays; `None` as long as nobody knows. Of a plain file that is until somebody
-    /// has read its headers.
+    /// How long it plays; `None` as long as nobody knows. Of a plain file that is until its headers
+    /// were read for a viewer, in this process or an earlier one.
     pub duration_s: Option<f64>,
     /// Bit rates of its pictures (or of its sound, if it has no pictures), in manifest order.
     pub bit_rates_bps: Vec<u64>,
@@ -112,15 +111,6 @@ impl TitleRecord {
         }
     }
 
-    /// The stream of a plain MP4 file of which nobody has read the headers yet.
-    pub(crate) fn unread_header(&self, files: &Files) -> Option<Arc<StreamFiles>> {
-        if self.kind != Kind::File || file_kind(&self.path) != FileKind::Mp4 {
-            return None;
-        }
-        let stream = &files.get(&self.path)?.stream;
-        (!stream.is_header_asked()).then(|| Arc::clone(stream))
-    }
-
     /// As shown; `None` if it has gone since the scan.
     pub(crate) fn view(&self, files: &Files) -> Option<TitleView> {
         let entry = files.get(&self.path)?;
@@ -128,9 +118,10 @@ impl TitleRecord {
         let mut bit_rates_bps = self.bit_rates_bps.clone();
         if self.kind == Kind::File {
             bytes = entry.size;
-            let header = entry.stream.header_if_read();
-            duration = header.map(|header| header.duration).filter(|d| d.0 > 0);
-            let rate = header.and_then(|header| header.bit_rate(bytes));
+            let facts = entry.stream.facts();
+            let rate = facts.and_then(|facts| facts.bit_rate(bytes));
+            // A length that makes no bit rate is none.
+            duration = facts.filter(|_| rate.is_some()).map(|facts| facts.duration);
             bit_rates_bps.extend(rate.map(|rate| rate.0));
         }
         let texts = self.texts.iter();

@@ -1,14 +1,12 @@
-//! MP4 headers, wherever they lie and whatever is wrong with them.
+//! Headers of MP4 files, learned from bytes that are read for viewers.
 
 mod common;
 
-use std::fs::File;
 use std::process::Command;
 
 use common::{Tree, resolve};
-use headlong_library::{Mp4Error, Mp4Header, TrackKind, read_mp4_header};
-use headlong_units::Duration;
-use proptest::prelude::*;
+use headlong_library::{FactsRecalled, Library, StreamFiles};
+use headlong_units::BitRate;
 
 fn boxed(kind: &str, body: &[&[u8]]) -> Vec<u8> {
     let body = body.concat();
@@ -18,148 +16,115 @@ fn boxed(kind: &str, body: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-fn mvhd(timescale: u32, duration: u32) -> Vec<u8> {
-    let mut body = vec![0; 12];
-    body.extend(timescale.to_be_bytes());
-    body.extend(duration.to_be_bytes());
-    body.extend([0, 1, 0, 0, 1, 0]);
-    body.extend([0; 10]);
-    for value in [0x1_0000u32, 0, 0, 0, 0x1_0000, 0, 0, 0, 0x4000_0000] {
-        body.extend(value.to_be_bytes());
+/// A film that plays for so many milliseconds.
+fn film(duration: u32) -> Vec<u8> {
+    let time = [1000_u32.to_be_bytes(), duration.to_be_bytes()].concat();
+    let moov = boxed("moov", &[&boxed("mvhd", &[&[0; 12], &time, &[0; 80]])]);
+    let ftyp = boxed("ftyp", &[b"isom\0\0\x02\0isom"]);
+    let mdat = boxed("mdat", &[&vec![7; 1_000_000]]);
+    [ftyp, moov, boxed("free", &[&[0; 100]]), mdat].concat()
+}
+
+/// A viewer reads a whole file.
+fn watch(stream: &StreamFiles, bytes: &[u8]) {
+    for (index, piece) in bytes.chunks(4096).enumerate() {
+        stream.learn(0, index as u64 * 4096, piece);
     }
-    body.extend([0; 24]);
-    body.extend(2u32.to_be_bytes());
-    boxed("mvhd", &[&body])
 }
 
-fn track(handler: &str, timescale: u32, duration: u32) -> Vec<u8> {
-    let mut mdhd = vec![0; 12];
-    mdhd.extend(timescale.to_be_bytes());
-    mdhd.extend(duration.to_be_bytes());
-    mdhd.extend([0x55, 0xc4, 0, 0]);
-    let hdlr = [&[0; 8], handler.as_bytes(), &[0; 12], b"h\0"].concat();
-    let table = boxed("minf", &[&vec![0; 100_000]]);
-    let mdia = boxed(
-        "mdia",
-        &[&boxed("mdhd", &[&mdhd]), &boxed("hdlr", &[&hdlr]), &table],
-    );
-    boxed("trak", &[&mdia])
+fn durations(library: &Library) -> Vec<Option<f64>> {
+    let titles = library.titles().into_iter();
+    titles.map(|title| title.duration_s).collect()
 }
 
-fn ftyp() -> Vec<u8> {
-    boxed("ftyp", &[b"isom\0\0\x02\0isom"])
-}
-
-fn read(bytes: &[u8]) -> Result<Mp4Header, Mp4Error> {
+#[test]
+fn a_title_s_bit_rate_is_learned_from_what_is_read_of_it() {
     let tree = Tree::new();
-    tree.write("x.mp4", bytes);
-    let file = File::open(tree.at("x.mp4")).expect("written");
-    read_mp4_header(&file, bytes.len() as u64)
-}
-
-#[test]
-fn the_header_is_found_at_either_end() {
-    let moov = boxed(
-        "moov",
-        &[
-            &mvhd(1000, 8000),
-            &track("vide", 90_000, 720_000),
-            &track("soun", 48_000, 384_000),
-        ],
-    );
-    let mdat = boxed("mdat", &[&vec![9; 200_000]]);
-    for order in [[&ftyp(), &moov, &mdat], [&ftyp(), &mdat, &moov]] {
-        let header = read(&order.map(|b| &b[..]).concat()).expect("headers");
-        assert_eq!(header.duration, Duration::from_secs(8));
-        let kinds: Vec<_> = header.tracks.iter().map(|track| track.kind).collect();
-        assert_eq!(kinds, [TrackKind::Video, TrackKind::Audio]);
-        assert_eq!(
-            header.bit_rate(1_000_000).map(|rate| rate.0),
-            Some(1_000_000)
-        );
-    }
-}
-
-#[test]
-fn a_large_media_box_is_stepped_over() {
-    let mut bytes = ftyp();
-    bytes.extend([0, 0, 0, 1]);
-    bytes.extend(b"mdat");
-    bytes.extend(100_016u64.to_be_bytes());
-    bytes.extend(vec![0; 100_000]);
-    bytes.extend(boxed("moov", &[&mvhd(600, 1200)]));
+    let bytes = film(8000);
+    tree.write("film.mp4", &bytes);
+    let library = tree.scan();
+    let stream = resolve(&library, "film.mp4").stream.clone();
+    assert_eq!((stream.spec().bit_rate, stream.wants(0)), (None, Some(0)));
+    assert_eq!(stream.learn(0, 500_000, &bytes[500_000..]), None);
+    assert_eq!(stream.wants(0), Some(0), "the midst says nothing");
+    let rate = BitRate(bytes.len() as u64);
+    assert_eq!(stream.learn(0, 0, &bytes[..4096]), Some(rate));
+    assert_eq!(stream.learn(0, 0, &bytes[..4096]), None, "nothing new");
     assert_eq!(
-        read(&bytes).expect("headers").duration,
-        Duration::from_secs(2)
+        (stream.spec().bit_rate, stream.wants(0)),
+        (Some(rate), None)
     );
+    assert_eq!(durations(&library), [Some(8.0)]);
 }
 
 #[test]
-fn a_fragmented_file_says_its_duration_in_mehd_or_sidx() {
-    let mehd = boxed("mehd", &[&[0; 4], &5000u32.to_be_bytes()]);
-    let moov = boxed("moov", &[&mvhd(1000, 0), &boxed("mvex", &[&mehd])]);
-    assert_eq!(
-        read(&[ftyp(), moov].concat()).expect("headers").duration,
-        Duration::from_secs(5)
-    );
+fn facts_are_known_to_the_next_process_for_the_same_version_only() {
+    let tree = Tree::new();
+    for name in ["a.mp4", "b.mp4", "c.mp4"] {
+        tree.write(name, film(8000));
+    }
+    let library = tree.scan();
+    for name in ["a.mp4", "b.mp4", "c.mp4"] {
+        watch(&resolve(&library, name).stream, &film(8000));
+    }
+    let written = library.take_new_facts();
+    assert!(library.take_new_facts().is_empty(), "each once");
+    assert_eq!(library.all_facts().len(), written.len());
 
-    let mut sidx = vec![0; 4];
-    for value in [1u32, 1000, 0, 0, 2] {
-        sidx.extend(value.to_be_bytes());
-    }
-    for duration in [4000u32, 3000] {
-        sidx.extend([0, 0, 1, 0]);
-        sidx.extend(duration.to_be_bytes());
-        sidx.extend([0x90, 0, 0, 0]);
-    }
-    let moov = boxed("moov", &[&mvhd(1000, 0), &boxed("mvex", &[])]);
-    let bytes = [ftyp(), moov, boxed("sidx", &[&sidx]), boxed("moof", &[])].concat();
-    assert_eq!(
-        read(&bytes).expect("headers").duration,
-        Duration::from_secs(7)
-    );
+    tree.write("b.mp4", film(9000)).write("b.mp4.tmp", "");
+    let file = std::fs::File::options().write(true).open(tree.at("b.mp4"));
+    let later = std::time::SystemTime::now() - std::time::Duration::from_secs(600);
+    file.and_then(|file| file.set_modified(later)).expect("set");
+    let library = tree.scan();
+    // The last record is cut.
+    let recalled = library.recall_facts(&written[..written.len() - 1]);
+    let expected = FactsRecalled {
+        records: 2,
+        damaged: 1,
+    };
+    assert_eq!(recalled, expected);
+    assert_eq!(durations(&library), [Some(8.0), None, None]);
+    let wants = |name| resolve(&library, name).stream.wants(0);
+    assert_eq!(wants("a.mp4"), None, "nothing is to be learned of it");
+    assert_eq!(wants("b.mp4"), Some(0));
+    watch(&resolve(&library, "b.mp4").stream, &film(9000));
+    assert_eq!(durations(&library), [Some(8.0), Some(9.0), None]);
 }
 
 #[test]
-fn broken_headers_say_what_is_broken() {
-    let moov = boxed("moov", &[&mvhd(1000, 8000)]);
-    let cut = [&ftyp()[..], &moov[..60]].concat();
-    assert!(matches!(read(&cut), Err(Mp4Error::Broken(_))));
-    assert!(matches!(read(&ftyp()), Err(Mp4Error::NoMoov)));
-    assert!(matches!(
-        read(b"just some text that is no film"),
-        Err(Mp4Error::NotMp4 | Mp4Error::NoMoov)
-    ));
-    assert!(matches!(read(&[0xff; 5000]), Err(Mp4Error::NotMp4)));
-    assert!(matches!(read(&[0; 5000]), Err(Mp4Error::NotMp4)));
-    let mut empty_boxes = ftyp();
-    for _ in 0..20_000 {
-        empty_boxes.extend(boxed("free", &[]));
-    }
-    assert!(matches!(read(&empty_boxes), Err(Mp4Error::TooLarge)));
-    let mut inner = boxed("moov", &[&mvhd(1000, 8000)]);
-    inner[11] = 255;
-    assert!(matches!(read(&inner), Err(Mp4Error::Broken(_))));
+fn facts_of_a_file_that_may_still_change_are_not_written() {
+    let tree = Tree::new();
+    std::fs::write(tree.at("new.mp4"), film(8000)).expect("written");
+    let library = tree.scan();
+    watch(&resolve(&library, "new.mp4").stream, &film(8000));
+    assert_eq!(durations(&library), [Some(8.0)]);
+    assert!(library.take_new_facts().is_empty());
 }
 
 #[test]
-fn the_name_of_a_broken_box_cannot_break_the_line_that_quotes_it() {
-    let bytes = [&ftyp()[..], &[0, 0, 0, 1], b"a\nb\x1b", &[0; 8]].concat();
-    let error = read(&bytes).expect_err("a length of zero").to_string();
-    assert_eq!(error, "its `a\\nb\\x1b` box is broken");
+fn no_garbage_in_the_state_folder_makes_facts() {
+    let tree = Tree::new();
+    tree.write("film.mp4", film(8000));
+    let library = tree.scan();
+    let recalled = library.recall_facts(&[0x5a; 4801]);
+    assert_eq!((recalled.records, recalled.damaged), (0, 101));
+    assert_eq!(durations(&library), [None]);
 }
 
 #[test]
 fn a_broken_file_is_served_and_warned_of_once() {
     let tree = Tree::new();
-    tree.write("bad.mp4", "this is not a film at all")
+    let text = "this is not a film at all";
+    tree.write("bad.mp4", text)
         .write("film.mkv", "no headers known");
     let library = tree.scan();
     assert!(library.warnings().is_empty());
     let entry = resolve(&library, "bad.mp4");
+    watch(&entry.stream, text.as_bytes());
+    watch(&entry.stream, text.as_bytes());
     assert_eq!(entry.stream.spec().bit_rate, None);
-    assert_eq!(entry.stream.bit_rate(), None);
-    assert_eq!(resolve(&library, "film.mkv").stream.spec().bit_rate, None);
+    let film = resolve(&library, "film.mkv");
+    assert_eq!((film.stream.bit_rate(), film.stream.wants(0)), (None, None));
     let warnings = library.warnings();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert_eq!(warnings[0].path, "bad.mp4");
@@ -172,47 +137,57 @@ fn a_broken_file_is_served_and_warned_of_once() {
 }
 
 #[test]
-fn a_file_that_was_cut_is_warned_of_and_has_the_bit_rate_of_the_whole() {
-    let whole = [
-        ftyp(),
-        boxed("moov", &[&mvhd(1000, 8000), &track("vide", 1000, 8000)]),
-        boxed("free", &[&[0; 100]]),
-        boxed("mdat", &[&vec![7; 1_000_000]]),
-    ]
-    .concat();
+fn an_absurd_duration_is_warned_of_and_not_believed() {
     let tree = Tree::new();
-    tree.write("whole.mp4", &whole)
-        .write("cut.mp4", &whole[..250_000]);
+    let bytes = film(1);
+    tree.write("film.mp4", &bytes);
     let library = tree.scan();
-    let rate = |path: &str| resolve(&library, path).stream.bit_rate();
-    assert_eq!(rate("cut.mp4"), rate("whole.mp4"));
-    let expected = headlong_units::BitRate(whole.len() as u64);
-    assert_eq!(
-        rate("cut.mp4"),
-        Some(expected),
-        "eight seconds of eight bits a byte"
-    );
-    let shown = library
-        .titles()
-        .into_iter()
-        .map(|title| title.bit_rates_bps);
-    let shown: Vec<_> = shown.collect();
-    assert_eq!(shown[0], shown[1]);
-    let warnings = library.warnings();
-    assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert_eq!(warnings[0].path, "cut.mp4");
-    assert!(
-        warnings[0]
-            .reason
-            .contains("its mdat is longer than the file")
-    );
+    let stream = resolve(&library, "film.mp4").stream.clone();
+    watch(&stream, &bytes);
+    assert_eq!((stream.bit_rate(), durations(&library)), (None, vec![None]));
+    let odd = library.titles().remove(0).odd.expect("it is odd");
+    assert!(odd.contains("0.001 s"), "{odd}");
+}
+
+#[test]
+fn a_file_that_was_cut_is_warned_of_and_has_the_bit_rate_of_the_whole() {
+    let whole = film(8000);
+    let cut = &whole[..250_000];
+    let tree = Tree::new();
+    tree.write("whole.mp4", &whole).write("cut.mp4", cut);
+    let library = tree.scan();
+    let rate = |library: &Library, path: &str| resolve(library, path).stream.bit_rate();
+    watch(&resolve(&library, "whole.mp4").stream, &whole);
+    watch(&resolve(&library, "cut.mp4").stream, cut);
+    let expected = Some(BitRate(whole.len() as u64));
+    assert_eq!(rate(&library, "cut.mp4"), expected);
+    assert_eq!(rate(&library, "whole.mp4"), expected);
+    let is_warned_of = |library: &Library| {
+        let titles = library.titles();
+        let warnings = library.warnings();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert_eq!(warnings[0].path, "cut.mp4");
+        assert!(
+            warnings[0]
+                .reason
+                .contains("its mdat is longer than the file")
+        );
+        assert_eq!(titles[0].odd.as_ref(), Some(&warnings[0].reason));
+        assert_eq!(titles[0].bit_rates_bps, titles[1].bit_rates_bps);
+    };
+    is_warned_of(&library);
+    // The next process knows it, too.
+    let next = tree.scan();
+    next.recall_facts(&library.take_new_facts());
+    is_warned_of(&next);
     // Another file that comes or goes makes no difference to it; the rest of it does.
     tree.write("other.txt", "");
     library.rescan();
     assert_eq!(library.warnings().len(), 1);
     tree.write("cut.mp4", &whole);
     library.rescan();
-    assert_eq!(rate("cut.mp4"), rate("whole.mp4"));
+    watch(&resolve(&library, "cut.mp4").stream, &whole);
+    assert_eq!(rate(&library, "cut.mp4"), rate(&library, "whole.mp4"));
     assert!(library.warnings().is_empty());
 }
 
@@ -226,24 +201,8 @@ fn real_files_say_how_long_they_play() {
     ];
     for (name, flags) in variants {
         let mut ffmpeg = Command::new("ffmpeg");
-        ffmpeg.args([
-            "-v",
-            "error",
-            "-f",
-            "lavfi",
-            "-i",
-            "testsrc=size=64x64:rate=10:duration=3",
-        ]);
-        ffmpeg.args([
-            "-f",
-            "lavfi",
-            "-i",
-            "sine=duration=3",
-            "-c:v",
-            "mpeg4",
-            "-c:a",
-            "aac",
-        ]);
+        ffmpeg.args("-v error -f lavfi -i testsrc=size=64x64:rate=10:duration=3".split(' '));
+        ffmpeg.args("-f lavfi -i sine=duration=3 -c:v mpeg4 -c:a aac".split(' '));
         let status = ffmpeg
             .args(["-movflags", flags])
             .arg(tree.at(name))
@@ -252,50 +211,20 @@ fn real_files_say_how_long_they_play() {
         assert!(status.success(), "{name}");
     }
     let library = tree.scan();
-    assert!(
-        library
-            .titles()
-            .iter()
-            .all(|title| title.duration_s.is_none())
-    );
+    assert_eq!(durations(&library), [None, None, None]);
     for (name, _) in variants {
         let entry = resolve(&library, name);
-        let header = entry
-            .stream
-            .header()
-            .unwrap_or_else(|| panic!("{name}: headers"));
-        let seconds = header.duration.as_secs_f64();
+        watch(&entry.stream, &std::fs::read(tree.at(name)).expect("read"));
+        let titles = library.titles();
+        let title = titles.iter().find(|title| title.path == format!("/{name}"));
+        let seconds = title.and_then(|title| title.duration_s);
+        let seconds = seconds.unwrap_or_else(|| panic!("{name}: a duration"));
         assert!((2.9..3.2).contains(&seconds), "{name}: {seconds}");
-        assert_eq!(header.tracks.len(), 2, "{name}");
         let rate = entry.stream.spec().bit_rate.expect("a bit rate").0 as f64;
         let expected = entry.size as f64 * 8.0 / seconds;
         assert!(
             (rate / expected - 1.0).abs() < 0.01,
             "{name}: {rate} for {expected}"
         );
-    }
-    assert!(
-        library
-            .titles()
-            .iter()
-            .all(|title| title.duration_s.is_some())
-    );
-}
-
-proptest! {
-    #[test]
-    fn no_bytes_make_the_reader_panic(
-        at in 0usize..400,
-        replacement in proptest::collection::vec(any::<u8>(), 1..12),
-        cut in 0usize..100_800,
-    ) {
-        let mehd = boxed("mehd", &[&[0; 4], &5000u32.to_be_bytes()]);
-        let moov = boxed("moov", &[&mvhd(1000, 0), &boxed("mvex", &[&mehd]), &track("vide", 1, 2)]);
-        let mut bytes = [ftyp(), moov].concat();
-        for (i, byte) in replacement.iter().enumerate() {
-            bytes[at + i] = *byte;
-        }
-        bytes.truncate(cut.max(1));
-        let _ = read(&bytes);
     }
 }

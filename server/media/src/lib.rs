@@ -10,7 +10,9 @@
 //! segment, no empty segment and no NUL, so it names something inside the tree or nothing; a file
 //! belongs to at most one stream.
 //!
-//! What it deliberately lacks: parsing (that needs `std`, and is done by kept libraries in
+//! Of media files it knows the headers of MP4, as far as they say how long a film plays ([`Mp4Scan`]).
+//!
+//! What it deliberately lacks: parsing of manifests (that needs `std`, and is done by kept libraries in
 //! `server/library`), and any idea of what is on disk beyond what the caller answers.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -21,6 +23,7 @@ extern crate std;
 
 mod dash;
 mod hls;
+mod mp4;
 mod note;
 mod plan;
 mod run;
@@ -38,6 +41,7 @@ pub use hls::{
     HlsAlternative, HlsByteRange, HlsMap, HlsMaster, HlsMedia, HlsSegment, HlsVariant,
     PlaylistReference, master_title, media_title, playlists,
 };
+pub use mp4::{Mp4Facts, Mp4Fault, Mp4Progress, Mp4Scan};
 pub use note::{NOTES_PER_TITLE_MAX, Notes};
 pub use plan::{FileFacts, Place, Plan, PlannedStream, plan};
 pub use run::{numbered_run, run_of};

@@ -7,8 +7,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Kept for listeners, logs, certificates, the operator's connections and folders being scanned.
 const RESERVE: u64 = 64;
-/// Kept for each device: its ring, its wake-ups, its roots, and files being opened.
-const RESERVE_PER_DEVICE: u64 = 16;
+/// Kept for each device: its ring, its wake-ups, its roots, and files being opened or waiting for
+/// their stream to be registered.
+const RESERVE_PER_DEVICE: u64 = 48;
 /// The least files that a device may keep open.
 const FILES_MIN: u64 = 8;
 

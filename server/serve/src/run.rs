@@ -144,6 +144,9 @@ async fn serve(
     let tier = TierHolder::new(tier);
     let rescan = config.time_scale().wall(config.rescan);
     let folder = StateFolder::new(config.state.clone());
+    if let Some(facts) = folder.facts() {
+        facts.read(&state.library);
+    }
     let scanned = watch::Sender::new(0);
     let scans = scanned.subscribe();
     let unscanned = Arc::new(Unscanned::new(state.library.roots()));

@@ -11,7 +11,7 @@
 //! shard bounds what it says.
 
 use std::collections::HashMap;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,8 +22,10 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::disk::DeviceLearned;
+use crate::facts_file::FactsFile;
 use crate::state_record::Record;
 use crate::time_scale::TimeScale;
+use crate::whole_file::write_whole;
 
 /// Of the form of the file; another is not read.
 const VERSION: u32 = 1;
@@ -67,7 +69,11 @@ impl<'a> Who<'a> {
 
 /// The folder, and whose turn it is to write the file of each device.
 #[derive(Debug, Clone)]
-pub(crate) struct StateFolder(Option<PathBuf>, Turns);
+pub(crate) struct StateFolder {
+    folder: Option<PathBuf>,
+    turns: Turns,
+    facts: Option<Arc<FactsFile>>,
+}
 
 /// By the name of the device.
 type Turns = Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>>;
@@ -77,12 +83,22 @@ pub(crate) type Turn = OwnedMutexGuard<()>;
 
 impl StateFolder {
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
-        Self(folder, Turns::default())
+        let facts = folder.as_deref().map(FactsFile::new).map(Arc::new);
+        Self {
+            folder,
+            turns: Turns::default(),
+            facts,
+        }
     }
 
     /// Whether anything is kept.
     pub(crate) fn is_set(&self) -> bool {
-        self.0.is_some()
+        self.folder.is_some()
+    }
+
+    /// What is kept of media files; `None` without a folder.
+    pub(crate) fn facts(&self) -> Option<&Arc<FactsFile>> {
+        self.facts.as_ref()
     }
 
     /// Waits until no other write of the device is under way: of those into a folder that hangs, one
@@ -90,7 +106,7 @@ impl StateFolder {
     pub(crate) async fn turn(&self, device: &str) -> Turn {
         let turn = {
             // Every change under the lock is one call.
-            let mut turns = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(turns.entry(device.to_owned()).or_default())
         };
         turn.lock_owned().await
@@ -136,7 +152,8 @@ impl StateFolder {
             reference_bit_rate_bps: engine.sizing.reference_bit_rate.0,
             learned: Record::of(&learned),
         };
-        if let Err(error) = write(&path, &found) {
+        let written = serde_json::to_vec(&found).map_err(std::io::Error::from);
+        if let Err(error) = written.and_then(|text| write_whole(&path, &text)) {
             let (device, path) = (who.name, path.display());
             tracing::warn!(
                 device,
@@ -149,7 +166,7 @@ impl StateFolder {
     /// The device's file: its name says its paths and capacity in 64 bits (FNV-1a), and what is in
     /// the file decides.
     fn path(&self, who: Who<'_>) -> Option<PathBuf> {
-        let folder = self.0.as_ref()?;
+        let folder = self.folder.as_ref()?;
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
         let capacity = who.capacity_bytes.to_le_bytes();
         let paths = who
@@ -212,53 +229,6 @@ fn read(path: &Path) -> std::io::Result<Option<Remembered>> {
         return Err(std::io::Error::other(text));
     }
     Ok(Some(serde_json::from_slice(&text)?))
-}
-
-/// A new file takes the old one's name once all of it is on the disk, and the name is, too.
-fn write(path: &Path, found: &Remembered) -> std::io::Result<()> {
-    remove_leftovers(path);
-    let new = new_path(path, std::process::id());
-    let written = || {
-        let mut file = std::fs::File::create(&new)?;
-        file.write_all(&serde_json::to_vec(found)?)?;
-        file.sync_all()?;
-        std::fs::rename(&new, path)
-    };
-    if let Err(error) = written() {
-        // It may not be there, or stay: then the next write begins it anew.
-        let _ = std::fs::remove_file(&new);
-        return Err(error);
-    }
-    match path.parent() {
-        Some(folder) => std::fs::File::open(folder)?.sync_all(),
-        None => Ok(()),
-    }
-}
-
-/// Where a process writes what is to become the file. Another may do so at the same time: the one whose
-/// place it takes.
-fn new_path(path: &Path, process: u32) -> PathBuf {
-    path.with_extension(format!("json.new.{process}"))
-}
-
-/// Removes what processes that are gone have left half written. What cannot be removed does no harm.
-fn remove_leftovers(path: &Path) {
-    let Some(folder) = path.parent() else {
-        return;
-    };
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let process = name
-            .to_str()
-            .and_then(|name| name.rsplit_once('.')?.1.parse().ok());
-        let is_left = |process: u32| {
-            let is_running = Path::new("/proc").join(process.to_string()).exists();
-            entry.path() == new_path(path, process) && !is_running
-        };
-        if process.is_some_and(is_left) {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use headlong_engine::{
 use headlong_units::{BitRate, Duration, MIB};
 
 use super::*;
+use crate::whole_file::new_path;
 
 fn engine(mode: Control) -> EngineConfig {
     let mut engine = EngineConfig::default();

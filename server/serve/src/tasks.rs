@@ -1,4 +1,4 @@
-//! What goes on beside the requests: searching the roots again, reading headers, remembering.
+//! What goes on beside the requests: searching the roots again, remembering.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,6 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::headers::read_headers;
 use crate::http::MediaState;
 use crate::net::Pulse;
 use crate::service_manager::{self, NotifyState};
@@ -38,7 +37,7 @@ const TAKE_OVER_PATIENCE: Duration = Duration::from_secs(1);
 const REMEMBER_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Scans the roots now and every `rescan` (never again, if that is zero), tells the devices of streams
-/// that are gone, and reads headers in idle moments. `scanned` counts scans; `unscanned` are roots that
+/// that are gone, and remembers what was learned. `scanned` counts scans; `unscanned` are roots that
 /// have had none.
 pub(crate) async fn upkeep(
     state: Arc<MediaState>,
@@ -53,7 +52,7 @@ pub(crate) async fn upkeep(
         let unscanned = Arc::clone(&unscanned);
         scans.spawn(async move { scan(&state, root, rescan, &scanned, &unscanned).await });
     }
-    tokio::join!(sweep(&state), read_headers(&state, &scanned), async {
+    tokio::join!(sweep(&state), async {
         loop {
             sleep(REMEMBER_INTERVAL).await;
             remember(&state, &folder).await;
@@ -160,13 +159,17 @@ fn tell_gone(state: &MediaState, gone: Vec<Gone>) {
     }
 }
 
-/// Writes down what was learned of each device. A device that hangs, or a folder that does, keeps
+/// Writes down what was learned of each device and of media files. A device that hangs, or a folder that does, keeps
 /// nothing from going on or from stopping.
 pub(crate) async fn remember(state: &MediaState, folder: &StateFolder) {
     if !folder.is_set() {
         return;
     }
     let mut devices = JoinSet::new();
+    if let Some(facts) = folder.facts() {
+        let (facts, library) = (Arc::clone(facts), state.library.clone());
+        devices.spawn_blocking(move || facts.write(&library));
+    }
     for (device, info) in state
         .devices
         .clone()

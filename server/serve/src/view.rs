@@ -84,11 +84,13 @@ fn document(library: &headlong_library::Library) -> Bytes {
         odd: Vec<headlong_library::Warning>,
         odd_count: usize,
     }
+    // What an earlier process learned of a file may be odd, and is looked at with its title.
+    let titles = library.titles();
     let mut odd = library.warnings();
     let odd_count = odd.len();
     odd.truncate(ODD_MAX);
     let document = Document {
-        titles: library.titles(),
+        titles,
         odd,
         odd_count,
     };
@@ -101,7 +103,7 @@ impl StreamNames for View {
         let files = self.0.stream(stream)?;
         Some(StreamName {
             path: files.url_path(),
-            bit_rate: files.manifest_bit_rate,
+            bit_rate: files.bit_rate(),
         })
     }
 }
@@ -132,7 +134,7 @@ mod tests {
         let library = headlong_library::Library::scan(&[root.path().to_path_buf()]);
         let library = library.expect("a library");
         let entry = library.resolve("bad.mp4").expect("it is there");
-        assert!(entry.stream.header().is_none());
+        assert_eq!(entry.stream.learn(0, 0, b"no film"), None);
         let document: serde_json::Value =
             serde_json::from_slice(&document(&library)).expect("JSON");
         assert_eq!(document["odd_count"], ODD_MAX + 1);

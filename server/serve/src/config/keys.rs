@@ -37,7 +37,7 @@ pub(super) fn rows() -> Rows<Config> {
     rows.add("rescan", time(), |c| &mut c.rescan,
         "How often the roots are searched for new and deleted files; \"0s\" for never.").restart();
     rows.add("state", path().optional(), |c| &mut c.state,
-        "Folder for what is remembered across restarts of each device: its times, the prefetch size that `auto` found, and where viewers are. Must exist and be writable.").restart();
+        "Folder for what is remembered across restarts: of each device its times, the prefetch size that `auto` found, and where viewers are; of MP4 files bit rates and durations. Must exist and be writable.").restart();
     rows.add("flash", path().list(), |c| &mut c.flash,
         "SSDs that keep what is asked for often, between memory and disks: devices or files made by `headlong flash format`. Each serves all disks.").restart();
     rows.add("server_timing", named(ServerTiming::ALL, ServerTiming::name), |c| &mut c.server_timing,

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use headlong_device::PartId;
 use headlong_engine::{
     ConfigError, DeviceState, EngineConfig, Expected, MemoryUse, PartSpec, QueueUse, Refusal,
-    Request, RequestId, Stats, StreamId,
+    Request, RequestId, Stats, StreamId, StreamSpec,
 };
 use headlong_units::BitRate;
 use tokio::sync::oneshot;
@@ -25,7 +26,7 @@ use crate::flash::{FlashShare, TierPart};
 use crate::raw::QUIESCE_TIME;
 use crate::thread_pool::ThreadPool;
 
-/// Threads for what is asked of a disk beside reads: where a stream lies, headers.
+/// Threads for what is asked of a disk beside reads: where a stream lies.
 const ASIDE_THREADS_MAX: usize = 8;
 /// Most of that which waits for a thread.
 const ASIDES_MAX: usize = 1024;
@@ -46,7 +47,7 @@ struct Handle {
     requests: AtomicU64,
     name: Arc<str>,
     identity: Identity,
-    /// Describe streams and read headers; apart from those that read, which may all be busy.
+    /// Describe streams; apart from those that read, which may all be busy.
     asides: ThreadPool,
     aside_timeout: std::time::Duration,
     flash: FlashShare,
@@ -132,25 +133,47 @@ impl Device {
     }
 
     /// Asks for bytes. A stream that the engine does not know is registered from `source` first,
-    /// on a thread of this device that may block. A device that stopped, or whose disk does not
-    /// say in time what the stream is, answers [`Refusal::Offline`].
+    /// on a thread of this device that may block; nothing is read for that. A device that stopped,
+    /// or whose disk does not say in time what the stream is, answers [`Refusal::Offline`].
     pub async fn request(
         &self,
         request: Request,
         source: &Arc<dyn StreamSource>,
     ) -> Result<Reply, Refusal> {
+        let teaching = |reply: Reply| reply.teaching(&request, source);
         match self.ask(request, None).await {
             Err(Refusal::UnknownStream) => {}
-            answer => return answer,
+            answer => return answer.map(teaching),
         }
-        let describer = Arc::clone(source);
-        let described = self.aside(move || describer.spec()).await;
+        let wanted = PartId {
+            stream: request.stream,
+            part: request.part,
+        };
+        let described = self.describe(wanted, source).await;
         let spec = described.ok_or_else(|| self.stopped())?;
         // A source that speaks of another stream describes nothing.
         if spec.id != request.stream {
             return Err(Refusal::UnknownStream);
         }
-        self.ask(request, Some((spec, Arc::clone(source)))).await
+        let answer = self.ask(request, Some((spec, Arc::clone(source)))).await;
+        if let (Err(_), Some(opener)) = (&answer, self.link().opener()) {
+            opener.withdraw(request.stream);
+        }
+        answer.map(teaching)
+    }
+
+    /// Has a stream described, on a thread that may block. The file of a part that has to be opened
+    /// for that is the one that is read.
+    async fn describe(&self, wanted: PartId, source: &Arc<dyn StreamSource>) -> Option<StreamSpec> {
+        let (describer, opener) = (Arc::clone(source), self.link().opener());
+        let describe = move || {
+            describer.describe(&mut |part, file| {
+                if let Some(opener) = opener.as_ref().filter(|_| part == wanted.part) {
+                    opener.offer(wanted, file);
+                }
+            })
+        };
+        self.aside(describe).await
     }
 
     /// A player says what it will ask for next; the engine decides whether it is read ahead. Only if it
@@ -159,18 +182,24 @@ impl Device {
         if self.tell_expected(expected, None).await != Some(Err(Refusal::UnknownStream)) {
             return;
         }
-        let describer = Arc::clone(source);
-        let described = self.aside(move || describer.spec()).await;
+        let wanted = PartId {
+            stream: expected.stream,
+            part: expected.part,
+        };
+        let described = self.describe(wanted, source).await;
         if let Some(spec) = described.filter(|spec| spec.id == expected.stream) {
             let register = Some((spec, Arc::clone(source)));
-            self.tell_expected(expected, register).await;
+            let told = self.tell_expected(expected, register).await;
+            if let (Some(Err(_)), Some(opener)) = (told, self.link().opener()) {
+                opener.withdraw(expected.stream);
+            }
         }
     }
 
     async fn tell_expected(
         &self,
         expected: Expected,
-        register: Option<(headlong_engine::StreamSpec, Arc<dyn StreamSource>)>,
+        register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
     ) -> Option<Result<(), Refusal>> {
         let (answer, answered) = oneshot::channel();
         self.link().post(Message::Expect(Box::new(Expect {
@@ -183,7 +212,7 @@ impl Device {
 
     /// Has something done that waits for this disk, on a thread kept for it; `None` if the disk
     /// does not answer in time, or too much waits for it already.
-    pub(crate) async fn aside<T: Send + 'static>(
+    async fn aside<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
@@ -220,7 +249,7 @@ impl Device {
     async fn ask(
         &self,
         request: Request,
-        register: Option<(headlong_engine::StreamSpec, Arc<dyn StreamSource>)>,
+        register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
     ) -> Result<Reply, Refusal> {
         let id = RequestId(self.handle.requests.fetch_add(1, Ordering::Relaxed));
         let reply = self.link().ask((id, request), register).await;

@@ -14,7 +14,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use headlong_engine::{Refusal, Request, RequestId, Slot, StreamId, StreamSpec};
-use headlong_units::Instant;
+use headlong_units::{BitRate, Instant};
 use tokio::sync::oneshot;
 
 use super::StreamSource;
@@ -23,6 +23,7 @@ use super::keeper::Keeper;
 use super::lock::{self, HandOver};
 use super::mailbox::Mailbox;
 use super::message::{Ask, Message, REQUESTS_MAX};
+use super::opener::Opener;
 use super::reply::{Piece, Receiver, Reply};
 use super::transfer::Transfer;
 use crate::raw::Pool;
@@ -43,6 +44,7 @@ pub(crate) struct Link {
     keeper: Option<Keeper>,
     /// Not kept alive: a device that is started again waits until the memory of before has gone.
     pool: Weak<Pool>,
+    opener: Weak<Opener>,
 }
 
 impl Link {
@@ -57,6 +59,7 @@ impl Link {
             is_stopping: AtomicBool::new(false),
             keeper,
             pool: Arc::downgrade(&parts.pool),
+            opener: Arc::downgrade(&parts.opener),
         });
         let receiver = Arc::clone(&link) as Arc<dyn Receiver>;
         link.lock.open(Desk {
@@ -64,6 +67,11 @@ impl Link {
             thread_due: Instant(0),
         });
         link
+    }
+
+    /// What opens the files of the device; `None` of one that has stopped.
+    pub(crate) fn opener(&self) -> Option<Arc<Opener>> {
+        self.opener.upgrade()
     }
 
     /// Leaves a message for the device's thread.
@@ -220,6 +228,10 @@ impl Receiver for Link {
             desk.engine.cancel(now, request);
         }
         self.lock.leave(guard);
+    }
+
+    fn bit_rate(&self, stream: StreamId, rate: BitRate) {
+        self.post(Message::BitRate(stream, rate));
     }
 
     fn keep(&self, piece: Piece) {

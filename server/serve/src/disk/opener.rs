@@ -3,12 +3,15 @@
 //! Reads bypass the page cache (`O_DIRECT`) where the device core says so; other files are opened
 //! without kernel read-ahead.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headlong_device::{IoFailure, OpenJob, Opened, PartId};
-use rustix::fs::{Advice, fadvise};
+use headlong_engine::StreamId;
+use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
 use super::StreamSource;
 use super::mailbox::Mailbox;
@@ -18,10 +21,15 @@ use crate::thread_pool::ThreadPool;
 /// Most threads that open, judge and, without io_uring, read the files of a device.
 pub(crate) const THREADS_MAX: usize = 32;
 
+/// Most files that were opened to describe a stream and wait to be read.
+const OFFERED_MAX: usize = 32;
+
 /// The threads of one device that may block.
 pub(crate) struct Opener {
     device: String,
     threads: ThreadPool,
+    /// Files that were opened to describe their streams, the oldest first.
+    offered: Mutex<VecDeque<(PartId, File)>>,
 }
 
 /// The duty to say how an open ended. Dropped without that (a job panicked), it says that the device
@@ -49,7 +57,11 @@ impl Opener {
     pub(crate) fn new(device: &str) -> io::Result<Arc<Self>> {
         let threads = ThreadPool::new(&format!("io-{device}"), THREADS_MAX, 0)?;
         let device = device.to_owned();
-        Ok(Arc::new(Self { device, threads }))
+        Ok(Arc::new(Self {
+            device,
+            threads,
+            offered: Mutex::default(),
+        }))
     }
 
     /// Name of the device, for logs.
@@ -75,9 +87,45 @@ impl Opener {
             completions: Arc::clone(completions),
         };
         self.threads.run(move || {
-            let opened = open(&job).map_err(|error| opener.failure(&job, &error));
+            let offered = opener.take_offered(job.id);
+            let opened = open(&job, offered).map_err(|error| opener.failure(&job, &error));
             ticket.end(opened);
         });
+    }
+
+    /// Keeps a file that was opened to describe its stream: what is read of it is read there, if that is
+    /// soon. May block, as the oldest of too many is closed.
+    pub(crate) fn offer(&self, id: PartId, file: File) {
+        let mut offered = self.offered();
+        offered.push_back((id, file));
+        let over = offered.len().saturating_sub(OFFERED_MAX);
+        let closed: Vec<_> = offered.drain(..over).collect();
+        drop(offered);
+        drop(closed);
+    }
+
+    /// The stream was not registered: its files are closed. Does not block.
+    pub(crate) fn withdraw(&self, stream: StreamId) {
+        let mut offered = self.offered();
+        let all = std::mem::take(&mut *offered);
+        let (closed, left): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(id, _)| id.stream == stream);
+        *offered = left.into();
+        drop(offered);
+        if !closed.is_empty() {
+            self.threads.run(move || drop(closed));
+        }
+    }
+
+    fn take_offered(&self, id: PartId) -> Option<File> {
+        let mut offered = self.offered();
+        let place = offered.iter().position(|(of, _)| *of == id)?;
+        offered.remove(place).map(|(_, file)| file)
+    }
+
+    fn offered(&self) -> MutexGuard<'_, VecDeque<(PartId, File)>> {
+        // Nothing under the lock panics half-way through a change.
+        self.offered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Closes files. Does not block.
@@ -96,13 +144,33 @@ impl Opener {
     }
 }
 
-fn open(job: &OpenJob<Arc<dyn StreamSource>>) -> io::Result<Opened<Arc<File>>> {
+/// Has a file that is open read with `O_DIRECT`.
+fn make_direct(source: &dyn StreamSource, file: &File) -> io::Result<()> {
+    if !source.allows_direct() {
+        return Err(Errno::INVAL.into());
+    }
+    let flags = fcntl_getfl(file)?;
+    Ok(fcntl_setfl(file, flags | OFlags::DIRECT)?)
+}
+
+fn open(
+    job: &OpenJob<Arc<dyn StreamSource>>,
+    offered: Option<File>,
+) -> io::Result<Opened<Arc<File>>> {
     let OpenJob {
         id,
         source,
         is_direct,
     } = job;
-    let file = source.open(id.part, *is_direct)?;
+    let file = match offered {
+        Some(file) => {
+            if *is_direct {
+                make_direct(&**source, &file)?;
+            }
+            file
+        }
+        None => source.open(id.part, *is_direct)?,
+    };
     let is_current = source.unchanged(id.part, &file);
     if !is_direct {
         // Advice only: without it, more is read than was asked for.
@@ -112,4 +180,75 @@ fn open(job: &OpenJob<Arc<dyn StreamSource>>) -> io::Result<Opened<Arc<File>>> {
         file: Arc::new(file),
         is_current,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::mailbox::Waker;
+    use crate::disk::rig::{FileSource, Scratch};
+
+    fn part(number: u32) -> PartId {
+        PartId {
+            stream: StreamId(1),
+            part: number,
+        }
+    }
+
+    fn job(source: &Arc<dyn StreamSource>, is_direct: bool) -> OpenJob<Arc<dyn StreamSource>> {
+        OpenJob {
+            id: part(0),
+            source: Arc::clone(source),
+            is_direct,
+        }
+    }
+
+    #[test]
+    fn file_that_described_its_stream_is_the_one_that_is_read() {
+        let scratch = Scratch::new();
+        let path = scratch.file("film", b"bytes");
+        let source = FileSource::new(1, [path.clone()]);
+        let opener = Opener::new("test").expect("starts");
+        opener.offer(part(0), source.open(0, false).expect("opens"));
+        // Nobody could open it a second time.
+        std::fs::remove_file(path).expect("removed");
+        let source: Arc<dyn StreamSource> = Arc::new(source);
+        let completions = Mailbox::new(Waker::new().expect("eventfd"));
+        opener.open(job(&source, false), &completions);
+        let mut told = Vec::new();
+        while told.is_empty() {
+            std::thread::yield_now();
+            completions.take(&mut told);
+        }
+        let [Completion::Opened(_, Ok(opened))] = &told[..] else {
+            panic!("it is open");
+        };
+        assert!(opened.is_current);
+        assert!(opener.take_offered(part(0)).is_none());
+    }
+
+    #[test]
+    fn offered_file_that_refuses_direct_reads_says_so_as_an_open_does() {
+        let scratch = Scratch::new();
+        let source = FileSource::new(1, [scratch.file("film", b"bytes")]).refusing_direct();
+        let file = source.open(0, false).expect("opens");
+        let source: Arc<dyn StreamSource> = Arc::new(source);
+        let error = open(&job(&source, true), Some(file))
+            .err()
+            .expect("refused");
+        assert_eq!(error.raw_os_error(), Some(Errno::INVAL.raw_os_error()));
+    }
+
+    #[test]
+    fn files_of_streams_that_are_not_registered_are_closed() {
+        let scratch = Scratch::new();
+        let source = FileSource::new(1, [scratch.file("film", b"bytes")]);
+        let opener = Opener::new("test").expect("starts");
+        for number in 0..2 * OFFERED_MAX as u32 {
+            opener.offer(part(number), source.open(0, false).expect("opens"));
+        }
+        assert_eq!(opener.offered().len(), OFFERED_MAX);
+        opener.withdraw(StreamId(1));
+        assert!(opener.offered().is_empty());
+    }
 }

@@ -9,10 +9,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use headlong_engine::{ChainId, Failure, RequestId, Slot};
-use headlong_units::Duration;
+use headlong_engine::{ChainId, Failure, Request, RequestId, Slot, StreamId};
+use headlong_units::{BitRate, Duration};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use super::StreamSource;
 use crate::raw::{InFile, Pinned, View};
 
 /// Who is told what became of pieces and replies.
@@ -22,6 +23,11 @@ pub(crate) trait Receiver: Send + Sync {
 
     /// A reply was dropped before its end.
     fn cancelled(&self, request: RequestId);
+
+    /// The bit rate of a stream became known, or a better one.
+    fn bit_rate(&self, stream: StreamId, rate: BitRate) {
+        let _ = (stream, rate);
+    }
 
     /// A piece that is sent again and again: it may be copied before it is given back.
     fn keep(&self, piece: Piece) {
@@ -203,8 +209,28 @@ pub struct Reply {
     /// What comes after that; `None` if nothing does.
     pieces: Option<UnboundedReceiver<Result<Piece, Failure>>>,
     chain: Option<ChainId>,
+    /// Who learns from its bytes.
+    learner: Option<Box<Learner>>,
     bytes_left: u64,
     ended: bool,
+}
+
+/// Shows the bytes of a reply to the source of its stream.
+struct Learner {
+    source: Arc<dyn StreamSource>,
+    stream: StreamId,
+    part: u32,
+    /// Where the next piece begins.
+    at: u64,
+}
+
+impl Learner {
+    fn show(&mut self, piece: &Piece) -> Option<BitRate> {
+        let bytes = piece.as_ref();
+        let rate = self.source.learn(self.part, self.at, bytes);
+        self.at += bytes.len() as u64;
+        rate
+    }
 }
 
 impl Reply {
@@ -220,6 +246,7 @@ impl Reply {
             ready,
             pieces,
             chain: None,
+            learner: None,
             bytes_left: length,
             ended: false,
         }
@@ -232,6 +259,7 @@ impl Reply {
             ready: pieces.map(Ok).collect(),
             pieces: None,
             chain: None,
+            learner: None,
             bytes_left: length,
             ended: false,
         }
@@ -239,6 +267,28 @@ impl Reply {
 
     pub(super) fn in_chain(mut self, chain: Option<ChainId>) -> Self {
         self.chain = chain;
+        self
+    }
+
+    /// Shows its bytes to the source of its stream, if something may be learned from them.
+    pub(super) fn teaching(mut self, request: &Request, source: &Arc<dyn StreamSource>) -> Self {
+        let Request {
+            stream,
+            part,
+            offset,
+            length,
+            ..
+        } = *request;
+        let wanted = source.wants(part);
+        let is_of_use = wanted.is_some_and(|at| at >= offset && at - offset < length);
+        self.learner = is_of_use.then(|| {
+            Box::new(Learner {
+                source: Arc::clone(source),
+                stream,
+                part,
+                at: offset,
+            })
+        });
         self
     }
 
@@ -267,6 +317,12 @@ impl Reply {
         let next = next.unwrap_or(Err(Failure::Offline));
         match &next {
             Ok(piece) => {
+                if let Some(learner) = &mut self.learner
+                    && let Some(rate) = learner.show(piece)
+                    && let Some((_, device)) = &self.device
+                {
+                    device.bit_rate(learner.stream, rate);
+                }
                 let length = piece.as_ref().len() as u64;
                 self.bytes_left = self.bytes_left.saturating_sub(length);
                 self.ended = self.bytes_left == 0;

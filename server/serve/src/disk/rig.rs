@@ -149,6 +149,10 @@ impl StreamSource for FileSource {
             .open(path)
     }
 
+    fn allows_direct(&self) -> bool {
+        !self.refuses_direct
+    }
+
     fn unchanged(&self, part: u32, file: &File) -> bool {
         let now = file.metadata().ok().map(|data| version(&data));
         now == self.parts[part as usize].1

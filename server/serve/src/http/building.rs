@@ -26,7 +26,7 @@ pub(super) fn add_cmsd(plan: &mut ReplyPlan, asked: &Asked, (path, file): (&str,
     }
     let object = Object {
         file_name: path,
-        bit_rate: file.stream.bit_rate_if_read(),
+        bit_rate: file.stream.bit_rate(),
     };
     if let Some(said) = object.cmsd_static() {
         plan.fields.push(("cmsd-static", said.into()));

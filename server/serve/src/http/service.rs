@@ -407,8 +407,8 @@ async fn fetch(
     match begun.reply.next().await {
         Some(Ok(piece)) => {
             asked.account.got(&piece, Stage::Other);
-            // By now the headers were read, on a thread that may wait for the disk.
-            let bit_rate = file.stream.bit_rate_if_read().or(asked.cmcd.bit_rate);
+            // The first piece may have told it.
+            let bit_rate = file.stream.bit_rate().or(asked.cmcd.bit_rate);
             let pace = asked.settings.access.pace(path);
             asking.pacer = pace.pacer(headlong_units::Instant::ZERO, bit_rate);
             add_cmsd(&mut plan, asked, (path, file));

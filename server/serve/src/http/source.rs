@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use headlong_engine::StreamSpec;
 use headlong_library::{StreamFiles, is_changed};
+use headlong_units::BitRate;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
@@ -24,6 +25,10 @@ pub struct LibrarySource {
 impl StreamSource for LibrarySource {
     fn spec(&self) -> StreamSpec {
         self.files.spec()
+    }
+
+    fn describe(&self, opened: &mut dyn FnMut(u32, File)) -> StreamSpec {
+        self.files.describe(opened)
     }
 
     fn lasting_name(&self) -> Option<u64> {
@@ -52,6 +57,18 @@ impl StreamSource for LibrarySource {
             fcntl_setfl(&file, flags | OFlags::DIRECT)?;
         }
         Ok(file)
+    }
+
+    fn allows_direct(&self) -> bool {
+        self.direct
+    }
+
+    fn wants(&self, part: u32) -> Option<u64> {
+        self.files.wants(part)
+    }
+
+    fn learn(&self, part: u32, offset: u64, bytes: &[u8]) -> Option<BitRate> {
+        self.files.learn(part, offset, bytes)
     }
 
     fn unchanged(&self, part: u32, file: &File) -> bool {

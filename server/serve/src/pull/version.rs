@@ -136,12 +136,20 @@ pub struct SliceSource {
 
 impl StreamSource for SliceSource {
     fn spec(&self) -> StreamSpec {
+        self.describe(&mut |_, _| ())
+    }
+
+    fn describe(&self, opened: &mut dyn FnMut(u32, File)) -> StreamSpec {
         let present = self.version.table().present.clone();
         let parts = (0_u32..).zip(present).map(|(index, is_there)| {
             let file = is_there
                 .then(|| store::open(&self.version.folder, index, false).ok())
                 .flatten();
-            self.version.part(index, &self.library, file.as_ref())
+            let part = self.version.part(index, &self.library, file.as_ref());
+            if let Some(file) = file {
+                opened(index, file);
+            }
+            part
         });
         StreamSpec {
             id: self.version.stream,
@@ -164,6 +172,10 @@ impl StreamSource for SliceSource {
             return Err(Errno::INVAL.into());
         }
         store::open(&self.version.folder, part, direct)
+    }
+
+    fn allows_direct(&self) -> bool {
+        self.direct
     }
 
     fn unchanged(&self, part: u32, file: &File) -> bool {

@@ -1,0 +1,252 @@
+//! What the headers of media files said, by file and version, kept across restarts.
+//!
+//! Records are believed only of the version that they were made of, and only with a right checksum.
+//! The table is bounded: once it is full, records that no stream of this process has asked for make
+//! room, and if there are none, what is new is not remembered.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use headlong_media::Mp4Facts;
+use headlong_units::Duration;
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64, xxh3_64_with_seed};
+
+use crate::identity::Identity;
+
+/// Bytes of a record: file (16), version, duration in nanoseconds, declared end, and XXH3 of those
+/// (8 each), little-endian.
+pub const FACTS_RECORD_BYTES: usize = 48;
+/// Most files of which something is kept.
+pub const FACTS_MAX: usize = 500_000;
+
+/// Of the meaning of the fields: a record of another never has a right checksum.
+const CHECK_SEED: u64 = 0x6864_6c67_0001;
+
+/// How much of what was read back is of use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FactsRecalled {
+    /// Records taken over.
+    pub records: usize,
+    /// Records that were cut or damaged, and ignored.
+    pub damaged: usize,
+}
+
+/// A version of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Version {
+    file: u128,
+    version: u64,
+}
+
+impl Version {
+    /// Of a file beneath a root as it was named; `None` while its next change might leave size and
+    /// time as they are.
+    pub(crate) fn of(root: &Path, path: &str, identity: &Identity) -> Option<Self> {
+        if !identity.is_settled {
+            return None;
+        }
+        let mut hash = Xxh3Default::new();
+        hash.update(root.as_os_str().as_bytes());
+        hash.update(&[0]);
+        hash.update(path.as_bytes());
+        let size = identity.size.to_le_bytes();
+        let (mtime, ino) = (identity.mtime_ns.to_le_bytes(), identity.ino.to_le_bytes());
+        Some(Self {
+            file: hash.digest128(),
+            version: xxh3_64(&[&size[..], &mtime, &ino].concat()),
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    version: u64,
+    facts: Mp4Facts,
+    is_used: bool,
+}
+
+/// The table.
+#[derive(Debug, Default)]
+pub(crate) struct FactsTable(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    by_file: HashMap<u128, Known>,
+    /// Records that were not taken out to be written yet.
+    unwritten: Vec<u8>,
+    is_other_version_logged: bool,
+}
+
+impl FactsTable {
+    /// What is known of a version of a file.
+    pub(crate) fn recall(&self, of: Version) -> Option<Mp4Facts> {
+        let mut table = self.lock();
+        let known = table.by_file.get_mut(&of.file)?;
+        if known.version == of.version {
+            known.is_used = true;
+            return Some(known.facts);
+        }
+        table.by_file.remove(&of.file);
+        if !std::mem::replace(&mut table.is_other_version_logged, true) {
+            tracing::info!(
+                "the state folder has durations of other versions of some files; they are ignored, \
+                 and learned again when the files are played"
+            );
+        }
+        None
+    }
+
+    /// The headers of a version of a file were seen.
+    pub(crate) fn remember(&self, of: Version, facts: Mp4Facts) {
+        let mut table = self.lock();
+        if table.insert(of, facts, true) {
+            table.unwritten.extend(encode(of, facts));
+        }
+    }
+
+    /// Takes over records.
+    pub(crate) fn recall_all(&self, bytes: &[u8]) -> FactsRecalled {
+        let mut recalled = FactsRecalled::default();
+        let mut table = self.lock();
+        for record in bytes.chunks(FACTS_RECORD_BYTES) {
+            let known = decode(record);
+            match known.is_some_and(|(of, facts)| table.insert(of, facts, false)) {
+                true => recalled.records += 1,
+                false => recalled.damaged += usize::from(known.is_none()),
+            }
+        }
+        recalled
+    }
+
+    /// Records of what was learned since this was last called.
+    pub(crate) fn take_new(&self) -> Vec<u8> {
+        std::mem::take(&mut self.lock().unwritten)
+    }
+
+    /// Records of all that is known.
+    pub(crate) fn all(&self) -> Vec<u8> {
+        let table = self.lock();
+        let records = table.by_file.iter().map(|(file, known)| {
+            let version = known.version;
+            let of = Version {
+                file: *file,
+                version,
+            };
+            encode(of, known.facts)
+        });
+        records.flatten().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        // Nothing under the lock panics half-way through a change.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn insert(&mut self, of: Version, facts: Mp4Facts, is_used: bool) -> bool {
+        if self.by_file.len() >= FACTS_MAX && !self.by_file.contains_key(&of.file) {
+            self.by_file.retain(|_, known| known.is_used);
+            if self.by_file.len() >= FACTS_MAX {
+                return false;
+            }
+        }
+        let Version { file, version } = of;
+        let known = Known {
+            version,
+            facts,
+            is_used,
+        };
+        self.by_file.insert(file, known);
+        true
+    }
+}
+
+fn encode(of: Version, facts: Mp4Facts) -> [u8; FACTS_RECORD_BYTES] {
+    let mut record = [0; FACTS_RECORD_BYTES];
+    record[..16].copy_from_slice(&of.file.to_le_bytes());
+    record[16..24].copy_from_slice(&of.version.to_le_bytes());
+    record[24..32].copy_from_slice(&facts.duration.0.to_le_bytes());
+    record[32..40].copy_from_slice(&facts.end_declared.to_le_bytes());
+    let check = xxh3_64_with_seed(&record[..40], CHECK_SEED);
+    record[40..].copy_from_slice(&check.to_le_bytes());
+    record
+}
+
+fn decode(record: &[u8]) -> Option<(Version, Mp4Facts)> {
+    let (said, check) = record.split_at_checked(40)?;
+    if check != xxh3_64_with_seed(said, CHECK_SEED).to_le_bytes() {
+        return None;
+    }
+    let word = |at: usize| Some(u64::from_le_bytes(*said.get(at..)?.first_chunk()?));
+    let of = Version {
+        file: u128::from_le_bytes(*said.first_chunk()?),
+        version: word(16)?,
+    };
+    let facts = Mp4Facts {
+        duration: Duration(word(24)?),
+        end_declared: word(32)?,
+    };
+    Some((of, facts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(n: u64) -> (Version, Mp4Facts) {
+        let of = Version {
+            file: u128::from(n) << 70 | 5,
+            version: n + 1,
+        };
+        let facts = Mp4Facts {
+            duration: Duration(n + 2),
+            end_declared: n + 3,
+        };
+        (of, facts)
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let (of, facts) = record(77);
+        assert_eq!(decode(&encode(of, facts)), Some((of, facts)));
+    }
+
+    #[test]
+    fn a_cut_or_damaged_record_is_none() {
+        let (of, facts) = record(77);
+        let whole = encode(of, facts);
+        for length in 0..whole.len() {
+            assert_eq!(decode(&whole[..length]), None);
+        }
+        for at in 0..whole.len() {
+            let mut damaged = whole;
+            damaged[at] ^= 4;
+            assert_eq!(decode(&damaged), None, "{at}");
+        }
+    }
+
+    #[test]
+    fn facts_of_another_version_are_not_believed() {
+        let table = FactsTable::default();
+        let (of, facts) = record(1);
+        table.remember(of, facts);
+        assert_eq!(table.recall(of), Some(facts));
+        let other = Version { version: 9, ..of };
+        assert_eq!(table.recall(other), None);
+    }
+
+    #[test]
+    fn a_full_table_forgets_what_was_not_asked_for() {
+        let mut table = Table::default();
+        for n in 0..FACTS_MAX as u64 {
+            let (of, facts) = record(n);
+            assert!(table.insert(of, facts, n == 0));
+        }
+        let (of, facts) = record(u64::from(u32::MAX));
+        assert!(table.insert(of, facts, true));
+        assert_eq!(table.by_file.len(), 2);
+    }
+}

@@ -1,0 +1,239 @@
+use alloc::string::ToString;
+use alloc::vec;
+use std::format;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn boxed(kind: &str, body: &[&[u8]]) -> Vec<u8> {
+    let body = body.concat();
+    let mut bytes = ((body.len() + 8) as u32).to_be_bytes().to_vec();
+    bytes.extend(kind.as_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+fn mvhd(timescale: u32, duration: u32) -> Vec<u8> {
+    let time = [timescale.to_be_bytes(), duration.to_be_bytes()].concat();
+    boxed("mvhd", &[&[0; 12], &time, &[0; 80]])
+}
+
+fn track(timescale: u32, duration: u32) -> Vec<u8> {
+    let time = [timescale.to_be_bytes(), duration.to_be_bytes()].concat();
+    let mdhd = boxed("mdhd", &[&[0; 12], &time, &[0x55, 0xc4, 0, 0]]);
+    let table = boxed("minf", &[&vec![0; 100_000]]);
+    boxed("trak", &[&boxed("mdia", &[&mdhd, &table])])
+}
+
+fn ftyp() -> Vec<u8> {
+    boxed("ftyp", &[b"isom\0\0\x02\0isom"])
+}
+
+fn film() -> [Vec<u8>; 3] {
+    let moov = boxed("moov", &[&mvhd(1000, 7000), &track(90_000, 720_000)]);
+    [ftyp(), moov, boxed("mdat", &[&vec![9; 200_000]])]
+}
+
+/// The result of a scan that is given what it wants, in pieces of at most so many bytes.
+fn scan_in(bytes: &[u8], piece_bytes: usize) -> Mp4Scan {
+    let mut scan = Mp4Scan::new(bytes.len() as u64);
+    while let Some(at) = scan.wants() {
+        let piece = bytes[at as usize..].chunks(piece_bytes).next();
+        scan.take(at, piece.expect("it wants nothing beyond the end"));
+    }
+    scan
+}
+
+fn scan(bytes: &[u8]) -> Result<Mp4Facts, Mp4Fault> {
+    match scan_in(bytes, usize::MAX).progress() {
+        Mp4Progress::Done(facts) => Ok(facts),
+        Mp4Progress::Failed(fault) => Err(fault),
+        Mp4Progress::Scanning(_) => panic!("it has not ended"),
+    }
+}
+
+fn seconds(bytes: &[u8]) -> f64 {
+    scan(bytes).expect("headers").duration.as_secs_f64()
+}
+
+#[test]
+fn finds_moov_before_and_after_the_media() {
+    let [ftyp, moov, mdat] = film();
+    // The longest track counts.
+    assert_eq!(seconds(&[&ftyp[..], &moov, &mdat].concat()), 8.0);
+    assert_eq!(seconds(&[&ftyp[..], &mdat, &moov].concat()), 8.0);
+    let facts = scan(&[&ftyp[..], &moov, &mdat].concat()).expect("headers");
+    assert_eq!(facts.bit_rate(1_000_000), Some(BitRate(1_000_000)));
+}
+
+#[test]
+fn passes_over_bytes_that_it_does_not_want() {
+    let bytes = film().concat();
+    let mut scan = Mp4Scan::new(bytes.len() as u64);
+    scan.take(120_000, &bytes[120_000..]);
+    assert_eq!(scan.wants(), Some(0));
+    scan.take(0, &bytes[..60]);
+    scan.take(70, &bytes[70..50_000]);
+    assert!(scan.wants().expect("not ended") < 70);
+    scan.take(0, &bytes);
+    assert!(matches!(scan.progress(), Mp4Progress::Done(_)));
+}
+
+#[test]
+fn knows_the_duration_before_the_end_of_moov() {
+    let bytes = film().concat();
+    let mut scan = Mp4Scan::new(bytes.len() as u64);
+    scan.take(0, &bytes[..1000]);
+    let Mp4Progress::Scanning(facts) = scan.progress() else {
+        panic!("there are tables to come");
+    };
+    assert!(facts.duration >= Duration::from_secs(7));
+}
+
+#[test]
+fn wants_the_end_of_a_file_whose_moov_is_last_and_nothing_between() {
+    let [ftyp, moov, mdat] = film();
+    let bytes = [&ftyp[..], &mdat, &moov].concat();
+    let mut scan = Mp4Scan::new(bytes.len() as u64);
+    scan.take(0, &bytes[..4096]);
+    let at = (ftyp.len() + mdat.len()) as u64;
+    assert_eq!(scan.wants(), Some(at));
+    scan.take(at - 1000, &bytes[at as usize - 1000..]);
+    assert!(matches!(scan.progress(), Mp4Progress::Done(_)));
+}
+
+#[test]
+fn steps_over_a_box_with_a_length_of_64_bits() {
+    let mut bytes = ftyp();
+    bytes.extend([0, 0, 0, 1]);
+    bytes.extend(b"mdat");
+    bytes.extend(100_016u64.to_be_bytes());
+    bytes.extend(vec![0; 100_000]);
+    bytes.extend(boxed("moov", &[&mvhd(600, 1200)]));
+    assert_eq!(seconds(&bytes), 2.0);
+}
+
+#[test]
+fn reads_times_of_64_bits() {
+    let time = [&1000u32.to_be_bytes()[..], &9000u64.to_be_bytes()].concat();
+    let mvhd = boxed("mvhd", &[&[1, 0, 0, 0], &[0; 16], &time, &[0; 80]]);
+    assert_eq!(seconds(&boxed("moov", &[&mvhd])), 9.0);
+}
+
+#[test]
+fn a_fragmented_file_says_its_duration_in_mehd_or_sidx() {
+    let mehd = boxed("mehd", &[&[0; 4], &5000u32.to_be_bytes()]);
+    let moov = boxed("moov", &[&mvhd(1000, 0), &boxed("mvex", &[&mehd])]);
+    assert_eq!(seconds(&[ftyp(), moov].concat()), 5.0);
+
+    let mut sidx = vec![0; 4];
+    for value in [1u32, 1000, 0, 0, 2] {
+        sidx.extend(value.to_be_bytes());
+    }
+    for duration in [4000u32, 3000] {
+        sidx.extend([0, 0, 1, 0]);
+        sidx.extend(duration.to_be_bytes());
+        sidx.extend([0x90, 0, 0, 0]);
+    }
+    let moov = boxed("moov", &[&mvhd(1000, 0), &boxed("mvex", &[])]);
+    let bytes = [ftyp(), moov, boxed("sidx", &[&sidx]), boxed("moof", &[])].concat();
+    assert_eq!(seconds(&bytes), 7.0);
+}
+
+#[test]
+fn broken_headers_are_refused_by_name() {
+    let moov = boxed("moov", &[&mvhd(1000, 8000)]);
+    let cut = [&ftyp()[..], &moov[..60]].concat();
+    assert_eq!(scan(&cut), Err(Mp4Fault::Broken(*b"moov")));
+    assert_eq!(scan(&ftyp()), Err(Mp4Fault::NoMoov));
+    assert_eq!(
+        scan(b"just some text that is no film"),
+        Err(Mp4Fault::NoMoov)
+    );
+    for bytes in [&[0xff; 5000][..], &[0; 5000], &[], b"x"] {
+        assert_eq!(scan(bytes), Err(Mp4Fault::NotMp4));
+    }
+    let mut empty_boxes = ftyp();
+    for _ in 0..20_000 {
+        empty_boxes.extend(boxed("free", &[]));
+    }
+    assert_eq!(scan(&empty_boxes), Err(Mp4Fault::TooLarge));
+    let mut inner = moov;
+    inner[11] = 255;
+    assert_eq!(scan(&inner), Err(Mp4Fault::Broken(*b"mvhd")));
+}
+
+#[test]
+fn the_name_of_a_broken_box_does_not_break_the_line() {
+    let bytes = [&ftyp()[..], &[0, 0, 0, 1], b"a\nb\x1b", &[0; 8]].concat();
+    let fault = scan(&bytes).expect_err("a length of zero").to_string();
+    assert_eq!(fault, "its `a\\nb\\x1b` box is broken");
+}
+
+#[test]
+fn a_file_that_was_cut_has_the_bit_rate_of_the_whole() {
+    let whole = film().concat();
+    let cut = &whole[..150_000];
+    let facts = scan(cut).expect("its headers are there");
+    assert!(facts.is_cut(150_000) && !facts.is_cut(whole.len() as u64));
+    assert_eq!(
+        facts.bit_rate(150_000),
+        scan(&whole).expect("headers").bit_rate(whole.len() as u64)
+    );
+}
+
+#[test]
+fn rubbish_behind_moov_takes_nothing_from_it() {
+    let moov = boxed("moov", &[&mvhd(1000, 8000)]);
+    assert_eq!(
+        seconds(&[&ftyp()[..], &moov, &[0, 0, 0, 3, 9, 9, 9, 9]].concat()),
+        8.0
+    );
+}
+
+#[test]
+fn absurd_durations_make_no_bit_rate() {
+    for duration in [Duration::ZERO, Duration(1), Duration::MAX] {
+        let facts = Mp4Facts {
+            duration,
+            end_declared: 0,
+        };
+        assert_eq!(facts.bit_rate(1 << 30), None, "{duration:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn pieces_of_any_size_say_the_same(piece_bytes in 1usize..5000, at_end: bool) {
+        let [ftyp, moov, mdat] = film();
+        let bytes = match at_end {
+            true => [ftyp, mdat, moov],
+            false => [ftyp, moov, mdat],
+        };
+        let bytes = bytes.concat();
+        let in_pieces = scan_in(&bytes, piece_bytes).progress();
+        prop_assert_eq!(in_pieces, Mp4Progress::Done(scan(&bytes).expect("headers")));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic_or_keep_much(
+        at in 0usize..400,
+        replacement in proptest::collection::vec(any::<u8>(), 1..12),
+        cut in 0usize..100_800,
+        piece_bytes in 1usize..5000,
+    ) {
+        let mehd = boxed("mehd", &[&[0; 4], &5000u32.to_be_bytes()]);
+        let moov = boxed("moov", &[&mvhd(1000, 0), &boxed("mvex", &[&mehd]), &track(1, 2)]);
+        let mut bytes = [ftyp(), moov, boxed("sidx", &[&[0; 100]])].concat();
+        bytes[at..at + replacement.len()].copy_from_slice(&replacement);
+        bytes.truncate(cut.max(1));
+        let scan = scan_in(&bytes, piece_bytes);
+        prop_assert!(scan.kept.capacity() as u64 <= 2 * BOX_BYTES_MAX);
+        if let Mp4Progress::Failed(fault) = scan.progress() {
+            let text = format!("{fault}");
+            prop_assert!(text.len() < 200 && !text.contains('\n'));
+        }
+        prop_assert_eq!(scan.progress(), scan_in(&bytes, usize::MAX).progress());
+    }
+}

@@ -1,0 +1,312 @@
+//! The first request of a title: what it costs a disk, and what is learned from it.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, SystemTime};
+
+use headlong_e2e_tests::{eventually, have_or_skip};
+use headlong_testkit::client::fetch;
+use headlong_testkit::server::ServerBuilder;
+use headlong_testkit::slow_disk::{DriveModel, Record};
+use headlong_testkit::{BlockDevice, Scratch, Server, SlowDisk};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+/// Of a title, but for its headers.
+const MEDIA_BYTES: u64 = 8 * MIB;
+/// Where a viewer begins who does not begin at the start.
+const MIDST: u64 = 4 * MIB;
+const TITLE_SECONDS: u32 = 40;
+
+/// Where the headers of a title are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moov {
+    Front,
+    End,
+    Absent,
+}
+
+fn boxed(kind: &[u8], body: &[u8]) -> Vec<u8> {
+    let length = (body.len() + 8) as u32;
+    [&length.to_be_bytes(), kind, body].concat()
+}
+
+/// An MP4 file of [`TITLE_SECONDS`].
+fn film(moov: Moov) -> Vec<u8> {
+    let time = [1_u32.to_be_bytes(), TITLE_SECONDS.to_be_bytes()].concat();
+    let mvhd = boxed(b"mvhd", &[&[0; 12][..], &time, &[0; 80]].concat());
+    let table = boxed(b"udta", &[0; 20_000]);
+    let header = boxed(b"moov", &[mvhd, table].concat());
+    let ftyp = boxed(b"ftyp", b"isom\0\0\x02\0isom");
+    let mdat = boxed(b"mdat", &vec![7; MEDIA_BYTES as usize]);
+    match moov {
+        Moov::Front => [ftyp, header, mdat].concat(),
+        Moov::End => [ftyp, mdat, header].concat(),
+        Moov::Absent => [ftyp, mdat].concat(),
+    }
+}
+
+/// Writes films, long ago: what was written a moment ago is not remembered.
+fn fill(root: &Path, titles: &[(String, Moov)]) {
+    for (name, moov) in titles {
+        let path = root.join(name);
+        fs::write(&path, film(*moov)).expect("written");
+        let file = File::options().write(true).open(&path).expect("there");
+        let long_ago = SystemTime::now() - Duration::from_secs(3600);
+        file.set_modified(long_ago).expect("set");
+        // So that it has a place on the disk.
+        file.sync_all().expect("on disk");
+    }
+}
+
+/// Some of each kind.
+fn titles() -> Vec<(String, Moov)> {
+    let kinds = [Moov::Front, Moov::End, Moov::Absent];
+    let names = kinds.into_iter().flat_map(|moov| {
+        (0..4).map(move |number| (format!("{moov:?}-{number}.mp4").to_lowercase(), moov))
+    });
+    names.collect()
+}
+
+fn ask(server: &Server, name: &str, first: u64, length: u64) {
+    let range = format!("bytes={first}-{}", first + length - 1);
+    let target = format!("/{name}");
+    let reply = fetch(server.address(), "GET", &target, &[("range", &range)]).expect("a reply");
+    assert_eq!(reply.status(), 206, "{name}");
+    assert_eq!(reply.body.len() as u64, length, "{name}");
+}
+
+/// Durations by path, as the library page has them.
+fn durations(server: &Server) -> Vec<(String, Option<f64>)> {
+    let reply = fetch(server.admin(), "GET", "/library.json", &[]).expect("a reply");
+    let library: Value = serde_json::from_slice(&reply.body).expect("JSON");
+    let titles = library["titles"].as_array().expect("a list");
+    let title = |title: &Value| {
+        let path = title["path"].as_str().expect("a path");
+        (path.to_owned(), title["duration_s"].as_f64())
+    };
+    titles.iter().map(title).collect()
+}
+
+/// First requests of cold titles from `first` on: as many reads as titles, and nothing of a title is
+/// read that the engine did not ask for.
+fn reads_of_cold_titles(first: u64) {
+    if !SlowDisk::available_or_skip("first requests of cold titles") {
+        return;
+    }
+    let device = BlockDevice::new(256 * MIB, DriveModel::WD_RED, 50.0).expect("a device");
+    let titles = titles();
+    fill(device.root(), &titles);
+    let extents = titles.iter().flat_map(|(name, _)| {
+        let path = device.root().join(name);
+        device.extents(&path).expect("extents")
+    });
+    let extents: Vec<_> = extents.collect();
+    device.start().expect("caches are cold");
+    let server = ServerBuilder::new([device.root()])
+        .memory("128MiB")
+        .config(&format!(
+            "policy = \"fixed\"\nprefetch = \"1MiB\"\nadmission = \"accept\"\n\
+             [device.\"{}\"]\nrotational = true",
+            device.device_name()
+        ))
+        .start()
+        .expect("a server");
+    for (name, _) in &titles {
+        ask(&server, name, first, 64 * KIB);
+    }
+    let idle = |status: &headlong_testkit::server::Status| {
+        status.counter("reads") == status.counter("reads_done")
+    };
+    let status = eventually("no read", || server.status().expect("/status"), idle);
+    assert_eq!(status.counter("reads"), titles.len() as u64);
+    let is_of_a_title = |record: &&Record| {
+        let at = record.offset;
+        let holds = |extent: &headlong_testkit::block_device::FileExtent| {
+            (extent.physical..extent.physical + extent.length).contains(&at)
+        };
+        !record.write && extents.iter().any(holds)
+    };
+    let trace = device.disk().trace();
+    let read: u64 = trace
+        .records()
+        .iter()
+        .filter(is_of_a_title)
+        .map(|record| record.length)
+        .sum();
+    assert_eq!(read, status.counter("bytes_read"), "{trace:?}");
+}
+
+#[test]
+fn cold_titles_cost_one_read_each_from_the_midst() {
+    reads_of_cold_titles(MIDST);
+}
+
+#[test]
+fn cold_titles_cost_one_read_each_from_the_start() {
+    reads_of_cold_titles(0);
+}
+
+/// The calls of a server, by `strace`.
+struct Calls {
+    strace: Child,
+    scratch: Scratch,
+}
+
+impl Calls {
+    /// `None` if it cannot be traced on this machine.
+    fn of(server: &Server) -> Option<Self> {
+        let test = "system calls of a first request";
+        if !have_or_skip(test, "strace") {
+            return None;
+        }
+        let scratch = Scratch::new("strace").expect("a folder");
+        let pid = server.pid();
+        let mut strace = scratch
+            .command("strace")
+            .args(["-f", "-qq", "-y", "-p", &pid.to_string(), "-o"])
+            .arg(scratch.path().join("log"))
+            .args(["-e", "trace=file,ioctl,read,readv,pread64,preadv,preadv2"])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("strace starts");
+        let is_traced = || {
+            let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("threads");
+            let mut texts = tasks.flatten().map(|task| {
+                let status = fs::read_to_string(task.path().join("status"));
+                status.unwrap_or_default()
+            });
+            let is_refused = strace.try_wait().expect("its state").is_some();
+            is_refused || texts.all(|text| !text.contains("TracerPid:\t0\n"))
+        };
+        eventually("all threads", is_traced, |is_traced| *is_traced);
+        if strace.try_wait().expect("its state").is_some() {
+            headlong_testkit::skip(test, "this process may not trace another");
+            return None;
+        }
+        Some(Self { strace, scratch })
+    }
+
+    /// The lines, once it has let go of the server.
+    fn end(mut self) -> Vec<String> {
+        let pid = Pid::from_child(&self.strace);
+        kill_process(pid, Signal::INT).expect("it runs");
+        self.strace.wait().expect("it ends");
+        let text = fs::read_to_string(self.scratch.path().join("log")).expect("a log");
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+#[test]
+fn a_first_request_in_the_midst_makes_one_open_and_no_read_beside_the_ring() {
+    let library = Scratch::new("library").expect("a folder");
+    fill(library.path(), &titles());
+    let server = ServerBuilder::new([library.path()])
+        .memory("64MiB")
+        .start()
+        .expect("a server");
+    let status = server.status().expect("/status");
+    let io = status.devices()[0]["io"].as_str().unwrap_or_default();
+    if !io.starts_with("io_uring") {
+        return headlong_testkit::skip("system calls of a first request", "io_uring is refused");
+    }
+    let Some(calls) = Calls::of(&server) else {
+        return;
+    };
+    ask(&server, "front-1.mp4", MIDST, 64 * KIB);
+    ask(&server, "front-1.mp4", MIDST + MIB, 64 * KIB);
+    let lines = calls.end();
+    let of_the_title = |line: &&String| line.contains("front-1.mp4");
+    let lines: Vec<&String> = lines.iter().filter(of_the_title).collect();
+    let count = |of: &dyn Fn(&str) -> bool| lines.iter().filter(|line| of(line)).count();
+    // With O_PATH nothing is opened: a name is looked up.
+    let opens = count(&|line| line.contains("openat2(") && !line.contains("O_PATH"));
+    assert_eq!(opens, 1, "{lines:#?}");
+    assert_eq!(
+        count(&|line| line.contains("FS_IOC_FIEMAP")),
+        1,
+        "{lines:#?}"
+    );
+    let is_read = |line: &str| {
+        let calls = ["read(", "readv(", "pread64(", "preadv(", "preadv2("];
+        calls.iter().any(|call| line.contains(&format!(" {call}")))
+    };
+    assert_eq!(count(&is_read), 0, "{lines:#?}");
+}
+
+#[test]
+fn what_was_learned_of_a_title_is_known_after_a_restart_without_a_read() {
+    let library = Scratch::new("library").expect("a folder");
+    let state = Scratch::new("state").expect("a folder");
+    let titles = titles();
+    fill(library.path(), &titles);
+    let start = || {
+        let config = format!("state = {:?}", state.path());
+        let server = ServerBuilder::new([library.path()]).memory("64MiB");
+        server.config(&config).start().expect("a server")
+    };
+    let server = start();
+    assert!(
+        durations(&server)
+            .iter()
+            .all(|(_, length)| length.is_none())
+    );
+    let known = || {
+        let names = titles.iter().map(|(name, moov)| {
+            let length = f64::from(TITLE_SECONDS);
+            (
+                format!("/{name}"),
+                (*moov != Moov::Absent).then_some(length),
+            )
+        });
+        let mut known: Vec<_> = names.collect();
+        known.sort_by(|one, other| one.0.cmp(&other.0));
+        known
+    };
+    for (name, moov) in &titles {
+        ask(&server, name, MIDST, 64 * KIB);
+        ask(&server, name, 0, 32 * KIB);
+        if *moov == Moov::End {
+            let size = film(*moov).len() as u64;
+            ask(&server, name, size - 32 * KIB, 32 * KIB);
+        }
+    }
+    assert_eq!(durations(&server), known());
+    server.stop();
+
+    let server = start();
+    assert_eq!(durations(&server), known());
+    assert_eq!(server.status().expect("/status").counter("reads"), 0);
+    server.stop();
+
+    // A crash has cut the last record, and a title is another version.
+    let facts = state.path().join("media-1.facts");
+    let file = File::options().write(true).open(&facts).expect("a file");
+    let length = file.metadata().expect("its length").len();
+    file.set_len(length - 7).expect("cut");
+    let path = library.path().join("front-0.mp4");
+    let file = File::options().write(true).open(path).expect("there");
+    file.set_modified(SystemTime::now() - Duration::from_secs(600))
+        .expect("set");
+    let server = start();
+    let unknown = |lengths: &[(String, Option<f64>)]| {
+        lengths
+            .iter()
+            .filter(|(_, length)| length.is_none())
+            .count()
+    };
+    let (now, before) = (durations(&server), known());
+    assert!(
+        now.iter()
+            .any(|(path, length)| path == "/front-0.mp4" && length.is_none())
+    );
+    let lost = unknown(&now) - unknown(&before);
+    assert!((1..=2).contains(&lost), "{now:?}");
+    let output = server.output();
+    let said = output.matches("is cut or damaged").count();
+    assert_eq!(said, 1, "{output}");
+}
