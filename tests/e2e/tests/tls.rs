@@ -98,58 +98,6 @@ fn sixty_ranges_at_once_on_one_http_2_connection_are_right() {
     check_ranges(Version::Http2);
 }
 
-/// Of the kernel's own count of sessions whose records it made.
-fn sessions_of_kernel() -> u64 {
-    let text = std::fs::read_to_string("/proc/net/tls_stat").unwrap_or_default();
-    let line = text.lines().find(|line| line.starts_with("TlsTxSw"));
-    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok())
-        .unwrap_or(0)
-}
-
-#[test]
-fn replies_are_right_whether_the_kernel_encrypts_them_or_not() {
-    let library = Library::new(1, 8 * MIB).expect("a library");
-    let folder = Scratch::new("tls").expect("a folder");
-    let certificate = Certificate::new();
-    let (chain, key) = certificate.write(folder.path());
-    for kernel in ["auto", "off"] {
-        let config = format!("[tls]\ncertificate = {chain:?}\nkey = {key:?}\nkernel = {kernel:?}");
-        let server = ServerBuilder::new([library.root()]).config(&config);
-        let server = server.start().expect("a server");
-        let before = sessions_of_kernel();
-        let client = SecureClient::new(&certificate.der, Version::Http1).expect("a client");
-        let parts = ranges(60, 100_000);
-        let whole = [("/title-0.bin".to_owned(), Vec::new())];
-        // What is asked for again and again is sent from the file of copies.
-        for _ in 0..4 {
-            let replies = client.fetch_all(server.address(), "GET", &parts);
-            for (n, reply) in (0..).zip(bounded(LIMIT, replies).expect("served")) {
-                pattern::verify(0, n * 100_000, &reply.body).expect("right bytes");
-            }
-            let replies = client.fetch_all(server.address(), "GET", &whole);
-            let replies = bounded(LIMIT, replies).expect("served");
-            pattern::verify(0, 0, &replies[0].body).expect("right bytes");
-            assert_eq!(replies[0].body.len() as u64, 8 * MIB);
-        }
-        let status = server.status().expect("a status");
-        let connections = &status.0["connections"];
-        let is_by_kernel = connections["has_kernel_tls"] == true;
-        println!("by the kernel: {is_by_kernel}");
-        let count = if is_by_kernel { 8 } else { 0 };
-        assert_eq!(connections["kernel_tls"], count, "{}", server.output());
-        assert!(sessions_of_kernel() - before >= count);
-        assert!(kernel == "auto" || !is_by_kernel);
-        // Linux counts sessions only where it has TLS.
-        let has_kernel = Path::new("/proc/net/tls_stat").exists();
-        assert_eq!(is_by_kernel, has_kernel && kernel == "auto");
-        let what = match is_by_kernel {
-            true => "the kernel encrypts replies",
-            false => "encrypted by this process",
-        };
-        assert_eq!(server.output().contains(what), kernel == "auto");
-    }
-}
-
 #[test]
 fn what_is_asked_for_again_and_again_is_at_hand_over_tls_in_both_versions() {
     for version in [Version::Http1, Version::Http2] {

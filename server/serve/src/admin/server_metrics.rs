@@ -57,14 +57,13 @@ struct ServerCollector {
 
 /// What has no label.
 #[rustfmt::skip]
-const ROWS: [Row<ServerCollector>; 14] = [
+const ROWS: [Row<ServerCollector>; 13] = [
     gauge("draining", "1 while the server drains", |s| u64::from(s.is_draining)),
     gauge("connections_open", "Connections of viewers open", |s| s.connections.open),
     gauge("requests_active", "Requests in progress", |s| s.connections.requests_active),
     count("connections_accepted", "Connections accepted", |s| s.connections.accepted),
     count("accept_errors", "Connections that could not be accepted", |s| s.connections.accept_errors),
     count("connection_limit_waits", "Times that accepting waited for the limit", |s| s.connections.limit_waits),
-    count("kernel_tls_connections", "Connections whose records of TLS the kernel makes", |s| s.connections.kernel_tls),
     count("tls_failures", "TLS handshakes that failed", |s| s.connections.tls_failures),
     count("proxy_refusals", "Connections for proxies without a header of the PROXY protocol, or from strangers",
         |s| s.connections.proxy_refusals),

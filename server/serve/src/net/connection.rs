@@ -24,13 +24,11 @@ use super::http1;
 use super::info::{ConnectionInfo, Verdict};
 use super::limits::Limits;
 use super::outlet::{Outgoing, Outlet};
-use super::records::Records;
 use super::remote::Remote;
 use super::shutdown::Shutdown;
 use super::sniff::{Sniffed, Speaks};
 use super::timed::TimedStream;
 use super::tls::Encryption;
-use super::to_kernel::{Encrypted, to_kernel};
 use super::tracked::Tracked;
 
 /// How long a connection that was asked to close may take for it.
@@ -81,17 +79,12 @@ where
     let info = Arc::new(info);
     let _listed = context.open.add(&info);
     let timed = TimedStream::new(stream, Arc::clone(&info));
-    let Some(Encryption { acceptor, kernel }) = tls else {
+    let Some(Encryption { acceptor }) = tls else {
         // Boxed, so that a connection is as large as what it does, not as all it might do.
         return Box::pin(drive(timed, service, &info, shutdown)).await;
     };
     info.begin_handshake();
-    let handshake = Box::pin(async {
-        let here = acceptor
-            .accept(Records::new(timed, kernel.is_some()))
-            .await?;
-        to_kernel(here, kernel, &info).await
-    });
+    let handshake = Box::pin(acceptor.accept(timed));
     let handshake = timeout(info.limits().header_timeout, handshake);
     let shaken = {
         // All of it is gone when the connection goes on.
@@ -107,11 +100,7 @@ where
     };
     info.end_handshake();
     match shaken {
-        Ok(Ok(Encrypted::Here(here))) => Box::pin(drive(here, service, &info, shutdown)).await,
-        Ok(Ok(Encrypted::ByKernel(plain))) => {
-            add(&info.counters().kernel_tls);
-            Box::pin(drive(plain, service, &info, shutdown)).await
-        }
+        Ok(Ok(stream)) => Box::pin(drive(stream, service, &info, shutdown)).await,
         failed => {
             let error = failed.map_or_else(|late| late.to_string(), |done| error_text(done.err()));
             tracing::debug!(remote = %remote.address, error, "TLS handshake failed");

@@ -1,6 +1,6 @@
 //! What happened to connections, counted for `/metrics` and `/status`.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::by_thread::ByThread;
 
@@ -16,8 +16,6 @@ pub struct ConnectionCounters {
     pub(super) idle_timeouts: AtomicU64,
     pub(super) send_timeouts: AtomicU64,
     pub(super) tls_failures: AtomicU64,
-    pub(super) kernel_tls: AtomicU64,
-    has_kernel_tls: AtomicBool,
     pub(super) proxy_refusals: AtomicU64,
     pub(super) address_refusals: AtomicU64,
     pub(super) heads_refused: AtomicU64,
@@ -53,10 +51,6 @@ pub struct ConnectionCounts {
     pub send_timeouts: u64,
     /// TLS handshakes that failed or took too long.
     pub tls_failures: u64,
-    /// Connections whose records of TLS the kernel makes.
-    pub kernel_tls: u64,
-    /// Whether it can and may.
-    pub has_kernel_tls: bool,
     /// Connections on a listener for proxies that sent no header of the PROXY protocol, or came from
     /// an address that is not trusted.
     pub proxy_refusals: u64,
@@ -71,11 +65,6 @@ pub struct ConnectionCounts {
 }
 
 impl ConnectionCounters {
-    /// The kernel goes on with sessions of TLS.
-    pub fn note_kernel_tls(&self) {
-        self.has_kernel_tls.store(true, Relaxed);
-    }
-
     /// A request begins.
     pub(super) fn begin_request(&self) {
         add(&self.requests.mine().active);
@@ -103,8 +92,6 @@ impl ConnectionCounters {
             idle_timeouts: self.idle_timeouts.load(Relaxed),
             send_timeouts: self.send_timeouts.load(Relaxed),
             tls_failures: self.tls_failures.load(Relaxed),
-            kernel_tls: self.kernel_tls.load(Relaxed),
-            has_kernel_tls: self.has_kernel_tls.load(Relaxed),
             proxy_refusals: self.proxy_refusals.load(Relaxed),
             address_refusals: self.address_refusals.load(Relaxed),
             heads_refused: self.heads_refused.load(Relaxed),

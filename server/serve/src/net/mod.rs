@@ -9,9 +9,6 @@
 //!                                                               or -> hyper -> Tracked -> service
 //! ```
 //!
-//! Where the kernel goes on with a session, the layer of TLS is gone after the handshake, and the socket
-//! takes plain bytes.
-//!
 //! On listeners for proxies the header of the PROXY protocol is read from the socket before.
 //!
 //! Invariants:
@@ -27,20 +24,17 @@ mod accept;
 mod address;
 mod at_hand;
 mod by_address;
-mod connected;
 mod connection;
 mod context;
 mod counters;
 mod head;
 mod http1;
 mod info;
-mod kernel_tls;
 mod limits;
 mod listen;
 mod ocsp;
 mod outlet;
 mod progress;
-mod records;
 mod remote;
 mod sending;
 mod shutdown;
@@ -53,7 +47,6 @@ mod tcp;
 mod threads;
 mod timed;
 mod tls;
-mod to_kernel;
 mod tracked;
 
 pub use accept::serve_listener;
@@ -65,7 +58,6 @@ pub use context::ListenerContext;
 pub use counters::{ConnectionCounters, ConnectionCounts};
 pub(crate) use head::{begin_head, head_text};
 pub use info::{ActiveRequest, ConnectionInfo};
-pub use kernel_tls::{KernelKeys, KernelTls, TlsKernel};
 pub use limits::{FIELDS_MAX, Limits};
 #[cfg(test)]
 pub(crate) use listen::bind_local;

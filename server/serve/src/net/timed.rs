@@ -21,7 +21,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Duration, Instant, Sleep, sleep_until};
 
 use super::info::ConnectionInfo;
-use super::kernel_tls::KernelKeys;
 use super::outlet::Outlet;
 use super::speed::{FAST_UNSENT_BYTES, Speed};
 use crate::raw::InFile;
@@ -305,19 +304,6 @@ impl<S: AsyncRead + Outlet + Unpin> Outlet for TimedStream<S> {
 
     fn discard_when_closed(&self) {
         self.inner.discard_when_closed();
-    }
-
-    fn attach_keys(&self) -> io::Result<()> {
-        self.inner.attach_keys()
-    }
-
-    fn take_keys(
-        &mut self,
-        keys: &KernelKeys,
-        early: Vec<u8>,
-        info: &Arc<ConnectionInfo>,
-    ) -> io::Result<()> {
-        self.inner.take_keys(keys, early, info)
     }
 }
 

@@ -1,4 +1,4 @@
-//! TLS by rustls, and by the kernel after the handshake: a certificate chain and its key from PEM
+//! TLS by rustls: a certificate chain and its key from PEM
 //! files, replaced without a restart.
 //!
 //! Invariant: the pair in use always matches. A reload that fails for any reason leaves the old
@@ -16,7 +16,6 @@ use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, Se
 use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
 
-use super::kernel_tls::KernelTls;
 use super::ocsp::{OcspError, read_staple};
 
 /// Certificate and key cannot be used.
@@ -203,8 +202,6 @@ impl ResolvesServerCert for ReloadingCertificates {
 #[derive(Clone)]
 pub struct Encryption {
     pub(super) acceptor: TlsAcceptor,
-    /// What the kernel goes on with, if it is to.
-    pub(super) kernel: Option<KernelTls>,
 }
 
 impl Encryption {
@@ -213,19 +210,13 @@ impl Encryption {
     ///
     /// # Errors
     /// The protocol library refuses its own defaults.
-    pub fn new(
-        certificates: Arc<ReloadingCertificates>,
-        kernel: Option<KernelTls>,
-    ) -> Result<Self, TlsError> {
-        let acceptor = tls_acceptor(certificates, kernel.is_some())?;
-        Ok(Self { acceptor, kernel })
+    pub fn new(certificates: Arc<ReloadingCertificates>) -> Result<Self, TlsError> {
+        let acceptor = tls_acceptor(certificates)?;
+        Ok(Self { acceptor })
     }
 }
 
-fn tls_acceptor(
-    certificates: Arc<ReloadingCertificates>,
-    shows_keys: bool,
-) -> Result<TlsAcceptor, TlsError> {
+fn tls_acceptor(certificates: Arc<ReloadingCertificates>) -> Result<TlsAcceptor, TlsError> {
     let provider = Arc::new(ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -235,7 +226,6 @@ fn tls_acceptor(
     // A viewer who comes back, and players open many connections, needs no whole handshake.
     config.ticketer = ring::Ticketer::new().map_err(TlsError::Protocol)?;
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.enable_secret_extraction = shows_keys;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -262,7 +262,7 @@ fn server() -> (Server, CertificateDer<'static>, ShutdownTrigger) {
     let certificates = Arc::new(files.load().expect("a good pair"));
     let (trigger, signal) = shutdown();
     let server = Server {
-        encryption: Encryption::new(certificates, None).expect("an acceptor"),
+        encryption: Encryption::new(certificates).expect("an acceptor"),
         counters: Arc::default(),
         signal,
     };
