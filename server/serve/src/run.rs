@@ -79,11 +79,7 @@ async fn serve(
     let tls = match config.tls.files() {
         None => None,
         Some((certificate, key)) => {
-            let loaded = ReloadingCertificates::load(
-                certificate.into(),
-                key.into(),
-                config.tls.ocsp.clone(),
-            )?;
+            let loaded = ReloadingCertificates::load(certificate.into(), key.into())?;
             Some(Arc::new(loaded))
         }
     };

@@ -7,7 +7,7 @@ use headlong_units::{Bytes, Duration, nearest};
 use super::settings::{Admin, Config, DeviceOverride};
 use crate::disk::IoMode;
 use crate::log::LogTarget;
-use crate::net::{ListenAddress, check_ocsp};
+use crate::net::ListenAddress;
 use crate::time_scale::TimeScale;
 
 impl Config {
@@ -111,23 +111,9 @@ impl Config {
         away.map(|name| one_line(&format!("device.{name}: the device is away, as it may be")))
             .chain(self.memory_warning())
             .chain(self.pipe_warnings())
-            .chain(self.ocsp_warning())
             .chain(self.admin_warning())
             .chain(self.slow_warning())
             .collect()
-    }
-
-    /// Why the OCSP response is not sent.
-    fn ocsp_warning(&self) -> Option<String> {
-        let (certificate, ocsp) = self
-            .tls
-            .certificate
-            .as_deref()
-            .zip(self.tls.ocsp.as_deref())?;
-        let error = check_ocsp(certificate, ocsp).err()?;
-        Some(one_line(&format!(
-            "tls.ocsp: {error}; until then it is not sent"
-        )))
     }
 
     /// Who may reach the operator's pages can purge titles and see what is watched.

@@ -104,8 +104,6 @@ pub(super) fn rows() -> Rows<Config> {
         "Certificate chain in PEM. Both files are read again on SIGHUP.").restart();
     rows.add("tls.key", path().optional(), |c| &mut c.tls.key,
         "Its private key in PEM.").restart();
-    rows.add("tls.ocsp", path().optional(), |c| &mut c.tls.ocsp,
-        "A file with the OCSP response (DER) of the certificate's authority, sent with the certificate. Read again on SIGHUP. What is of another certificate, not good or too old is not sent, and `headlong check` says so.").restart();
     rows.add("tls.listen", address().list(), |c| &mut c.tls.listen,
         "Addresses and ports, or unix sockets, that speak TLS, so that those of `listen` and `proxies.listen` do not. If there are none, those do.").restart();
     rows.add("cors.origins", origin().list(), |c| &mut c.cors.origins,

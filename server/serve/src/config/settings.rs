@@ -217,8 +217,6 @@ pub struct Tls {
     pub certificate: Option<PathBuf>,
     /// Its private key, PEM.
     pub key: Option<PathBuf>,
-    /// The OCSP response of the certificate's authority, DER.
-    pub ocsp: Option<PathBuf>,
     /// Addresses that speak TLS, beside others that do not; if there are none, all do.
     pub listen: Vec<ListenAddress>,
 }

@@ -32,7 +32,6 @@ mod http1;
 mod info;
 mod limits;
 mod listen;
-mod ocsp;
 mod outlet;
 mod progress;
 mod remote;
@@ -71,7 +70,7 @@ pub use socket_file::{SocketFile, SocketFileError};
 pub use tcp::TcpOptions;
 pub use threads::{ConnectionThreads, Pulse};
 pub use timed::TimedStream;
-pub use tls::{Encryption, ReloadingCertificates, TlsError, check_ocsp, check_pair};
+pub use tls::{Encryption, ReloadingCertificates, TlsError, check_pair};
 pub use tracked::{CountedBuf, TrackedBody};
 
 /// What is left of a request's body, which nobody looks at.

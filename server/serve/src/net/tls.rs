@@ -2,7 +2,7 @@
 //! files, replaced without a restart.
 //!
 //! Invariant: the pair in use always matches. A reload that fails for any reason leaves the old
-//! pair in place. Only a word of its authority that is good for it now is sent with a certificate.
+//! pair in place.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,6 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig};
 use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
-
-use super::ocsp::{OcspError, read_staple};
 
 /// Certificate and key cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -105,90 +103,35 @@ pub fn check_pair(certificate: &Path, key: &Path) -> Result<(), TlsError> {
     read_pair(certificate, key).map(drop)
 }
 
-/// Whether a response of OCSP is sent with the certificate.
-///
-/// # Errors
-/// Why not.
-pub fn check_ocsp(certificate: &Path, response: &Path) -> Result<(), OcspError> {
-    let read = std::fs::read(certificate).unwrap_or_default();
-    let own = CertificateDer::from_pem_slice(&read).ok();
-    // What is wrong with the certificate is said elsewhere.
-    own.map_or(Ok(()), |own| {
-        read_staple(response, &own, unix_seconds()).map(drop)
-    })
-}
-
-/// A pair, and with it the word of its authority.
-#[derive(Debug)]
-struct InUse {
-    pair: Arc<CertifiedKey>,
-    /// The pair with that word, and until when that is good.
-    stapled: Option<(Arc<CertifiedKey>, Option<i64>)>,
-}
-
-impl InUse {
-    fn read(certificate: &Path, key: &Path, ocsp: Option<&Path>) -> Result<Self, TlsError> {
-        let pair = read_pair(certificate, key)?;
-        // A server without this word is better than none; the configuration's warnings say why.
-        let staple = ocsp.zip(pair.cert.first());
-        let staple = staple.and_then(|(path, own)| read_staple(path, own, unix_seconds()).ok());
-        let stapled = staple.map(|staple| {
-            let pair = CertifiedKey {
-                ocsp: Some(staple.der),
-                ..pair.clone()
-            };
-            (Arc::new(pair), staple.until)
-        });
-        Ok(Self {
-            pair: Arc::new(pair),
-            stapled,
-        })
-    }
-
-    /// What is shown at this second since 1970: a word that has become too old is not.
-    fn at(&self, now: i64) -> Arc<CertifiedKey> {
-        match &self.stapled {
-            Some((stapled, until)) if until.is_none_or(|until| now < until) => Arc::clone(stapled),
-            _ => Arc::clone(&self.pair),
-        }
-    }
-}
-
 /// The pair in use, and where it came from.
 #[derive(Debug)]
 pub struct ReloadingCertificates {
     certificate: PathBuf,
     key: PathBuf,
-    ocsp: Option<PathBuf>,
-    current: RwLock<InUse>,
+    current: RwLock<Arc<CertifiedKey>>,
 }
 
 impl ReloadingCertificates {
-    /// Reads both files, and the response of OCSP if there is one.
-    pub fn load(
-        certificate: PathBuf,
-        key: PathBuf,
-        ocsp: Option<PathBuf>,
-    ) -> Result<Self, TlsError> {
-        let read = InUse::read(&certificate, &key, ocsp.as_deref())?;
+    /// Reads both files.
+    pub fn load(certificate: PathBuf, key: PathBuf) -> Result<Self, TlsError> {
+        let pair = read_pair(&certificate, &key)?;
         Ok(Self {
             certificate,
             key,
-            ocsp,
-            current: RwLock::new(read),
+            current: RwLock::new(Arc::new(pair)),
         })
     }
 
     /// Reads the files again, for connections to come. On error the old pair stays.
     pub fn reload(&self) -> Result<(), TlsError> {
-        let pair = InUse::read(&self.certificate, &self.key, self.ocsp.as_deref())?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = pair;
+        let pair = read_pair(&self.certificate, &self.key)?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
         Ok(())
     }
 
     fn current(&self) -> Arc<CertifiedKey> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        current.at(unix_seconds())
+        Arc::clone(&current)
     }
 }
 
