@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use headlong_http::Peer;
-use http_body::Body;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -16,6 +15,7 @@ use super::context::ListenerContext;
 use super::counters::add;
 use super::outlet::Outgoing;
 use super::remote::{Remote, read_proxy_header};
+use super::reply_body::ReplyBytes;
 use super::shutdown::Shutdown;
 use super::socket::{Listener, Socket};
 use super::tls::Encryption;
@@ -36,9 +36,9 @@ pub async fn serve_listener<S, B>(
 ) where
     S: Answers<B> + Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    B: Body + Send + 'static,
-    B::Data: Outgoing + Send,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
+    B: ReplyBytes + Send + 'static,
+    B::Data: Outgoing + Send + Sync,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut connections = JoinSet::new();
@@ -116,9 +116,9 @@ async fn serve_accepted<S, B>(
 ) where
     S: Answers<B> + Send + Sync + 'static,
     S::Future: Send + 'static,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    B: Body + Send + 'static,
-    B::Data: Outgoing + Send,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
+    B: ReplyBytes + Send + 'static,
+    B::Data: Outgoing + Send + Sync,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let Some(trusted) = context.proxies.clone() else {

@@ -1,6 +1,6 @@
 //! One connection from its first byte to its last.
 //!
-//! `http1` or hyper moves the bytes; this file decides when a connection has to end, and how
+//! `http1` or `http2` moves the bytes; this file decides when a connection has to end, and how
 //! gently: an idle or used-up one is asked to close (FIN, or GOAWAY over HTTP/2), one that does not
 //! send its head or does not read its reply is cut.
 
@@ -10,9 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
-use http_body::Body;
-use hyper::server::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::AsyncRead;
 use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
 
@@ -21,15 +18,15 @@ use super::at_hand::Answers;
 use super::context::ListenerContext;
 use super::counters::{ConnectionCounters, Gauged, add};
 use super::http1;
+use super::http2::Http2;
 use super::info::{ConnectionInfo, Verdict};
-use super::limits::Limits;
 use super::outlet::{Outgoing, Outlet};
 use super::remote::Remote;
+use super::reply_body::ReplyBytes;
 use super::shutdown::Shutdown;
 use super::sniff::{Sniffed, Speaks};
 use super::timed::TimedStream;
 use super::tls::Encryption;
-use super::tracked::Tracked;
 
 /// How long a connection that was asked to close may take for it.
 const CLOSE_GRACE: Duration = Duration::from_secs(3);
@@ -52,6 +49,8 @@ pub enum End {
     SendTimeout,
     /// It had not finished when the drain ended.
     DrainAborted,
+    /// Its control frames outweighed its requests by far.
+    Flooded,
 }
 
 /// Serves one accepted stream until it ends.
@@ -67,9 +66,9 @@ where
     IO: AsyncRead + Outlet + Unpin + Send + 'static,
     S: Answers<B> + Send + Sync + 'static,
     S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
-    B: Body + Send + 'static,
-    B::Data: Outgoing + Send,
+    S::Error: Into<BoxError> + 'static,
+    B: ReplyBytes + Send + 'static,
+    B::Data: Outgoing + Send + Sync,
     B::Error: Into<BoxError>,
 {
     let _open = Gauged::new(OpenGauge(Arc::clone(&context.counters)));
@@ -122,17 +121,6 @@ impl AsRef<std::sync::atomic::AtomicU64> for OpenGauge {
     }
 }
 
-/// HTTP/2 with these limits.
-fn http2(limits: &Limits) -> http2::Builder<TokioExecutor> {
-    let mut http2 = http2::Builder::new(TokioExecutor::new());
-    http2.timer(TokioTimer::new());
-    http2.max_concurrent_streams(limits.streams_max);
-    http2.max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX));
-    http2.keep_alive_interval(limits.keep_alive_interval);
-    http2.keep_alive_timeout(limits.keep_alive_interval);
-    http2
-}
-
 async fn drive<IO, S, B>(
     stream: IO,
     service: S,
@@ -143,9 +131,9 @@ where
     IO: AsyncRead + Outlet + Unpin + Send + 'static,
     S: Answers<B> + Send + Sync + 'static,
     S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
-    B: Body + Send + 'static,
-    B::Data: Outgoing + Send,
+    S::Error: Into<BoxError> + 'static,
+    B: ReplyBytes + Send + 'static,
+    B::Data: Outgoing + Send + Sync,
     B::Error: Into<BoxError>,
 {
     let signal = shutdown.clone();
@@ -183,16 +171,13 @@ where
         }
         Ok(Speaks::Http2) => {
             info.note_http2();
-            let info = Arc::clone(info);
-            let tracked = Tracked { service, info };
-            let builder = http2(watch.info.limits());
             // Boxed, so that the others are not as large as this.
-            let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), tracked));
+            let mut connection = Box::new(Http2::new(stream, service, info));
             let poll = |cx: &mut Context<'_>, ask: bool| {
                 if ask {
-                    connection.as_mut().graceful_shutdown();
+                    connection.graceful_shutdown();
                 }
-                connection.as_mut().poll(cx).map_err(Into::into)
+                connection.poll(cx)
             };
             watch.over(poll).await
         }
@@ -327,6 +312,7 @@ impl<'a> Overseer<'a> {
         match self.closing {
             Some((_, End::IdleTimeout)) => End::IdleTimeout,
             _ if self.info.is_send_timed_out() => End::SendTimeout,
+            _ if self.info.is_flooded() => End::Flooded,
             _ => End::Closed,
         }
     }
@@ -339,6 +325,10 @@ impl<'a> Overseer<'a> {
             if self.info.is_http2() {
                 return Poll::Ready(Action::AskToClose);
             }
+        }
+        if self.info.is_flooded() && self.closing.is_none_or(|(_, end)| end != End::Flooded) {
+            // It is told so, and need not listen.
+            self.closing = Some((Instant::now() + CLOSE_GRACE, End::Flooded));
         }
         if self.info.active_count() > 0 {
             // It was asked to close as it was idle, and has asked for something just before: it ends
@@ -391,7 +381,7 @@ impl<'a> Overseer<'a> {
                 self.info.note_drain_aborted();
                 add(&counters.drain_aborts);
             }
-            End::Closed | End::TlsFailed | End::IdleTimeout => {}
+            End::Closed | End::TlsFailed | End::IdleTimeout | End::Flooded => {}
         }
         Action::Cut(end)
     }

@@ -20,6 +20,7 @@ pub struct ConnectionCounters {
     pub(super) address_refusals: AtomicU64,
     pub(super) heads_refused: AtomicU64,
     pub(super) drain_aborts: AtomicU64,
+    pub(super) floods: AtomicU64,
 }
 
 /// What every request counts into.
@@ -62,6 +63,8 @@ pub struct ConnectionCounts {
     pub replies_at_hand: u64,
     /// Connections cut because they had not finished when the drain ended.
     pub drain_aborts: u64,
+    /// HTTP/2 connections closed because control frames outweighed requests by far.
+    pub floods: u64,
 }
 
 impl ConnectionCounters {
@@ -97,6 +100,7 @@ impl ConnectionCounters {
             heads_refused: self.heads_refused.load(Relaxed),
             replies_at_hand: self.requests.sum(|part| part.at_hand.load(Relaxed)),
             drain_aborts: self.drain_aborts.load(Relaxed),
+            floods: self.floods.load(Relaxed),
         }
     }
 }

@@ -5,8 +5,8 @@
 //! through the same three layers, from the bottom up:
 //!
 //! ```text
-//! socket -> TimedStream (send timeout, clean close) -> TLS, if any -> http1            -> service
-//!                                                               or -> hyper -> Tracked -> service
+//! socket -> TimedStream (turns, send timeout, clean close) -> TLS, if any -> http1 -> service
+//!                                                                      or -> http2  -> service
 //! ```
 //!
 //! On listeners for proxies the header of the PROXY protocol is read from the socket before.
@@ -29,12 +29,14 @@ mod context;
 mod counters;
 mod head;
 mod http1;
+mod http2;
 mod info;
 mod limits;
 mod listen;
 mod outlet;
 mod progress;
 mod remote;
+mod reply_body;
 mod sending;
 mod shutdown;
 mod silence;
@@ -46,7 +48,7 @@ mod tcp;
 mod threads;
 mod timed;
 mod tls;
-mod tracked;
+mod turn;
 
 pub use accept::serve_listener;
 pub use address::ListenAddress;
@@ -63,6 +65,7 @@ pub(crate) use listen::bind_local;
 pub use listen::{BindError, adopt, bind};
 pub use outlet::{Outgoing, Outlet};
 pub use remote::{Remote, TrustedProxies};
+pub use reply_body::ReplyBytes;
 pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
 pub use socket::Listener;
 pub(crate) use socket_file::is_socket;
@@ -71,7 +74,6 @@ pub use tcp::TcpOptions;
 pub use threads::{ConnectionThreads, Pulse};
 pub use timed::TimedStream;
 pub use tls::{Encryption, ReloadingCertificates, TlsError, check_pair};
-pub use tracked::{CountedBuf, TrackedBody};
 
 /// What is left of a request's body, which nobody looks at.
 pub type NoBody = http_body_util::Empty<bytes::Bytes>;
