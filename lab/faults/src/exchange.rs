@@ -178,6 +178,7 @@ impl Asked {
             offset: part.range.start,
             length: part.range.len() - cut,
             open_ended: part.open_ended || is_whole,
+            holder: None,
             hints: self.hints,
         }
     }

@@ -86,6 +86,7 @@ impl Collector for ServerCollector {
             ([("reason", "idle-timeout")], of.idle_timeouts),
             ([("reason", "send-timeout")], of.send_timeouts),
             ([("reason", "drain")], of.drain_aborts),
+            ([("reason", "flood")], of.floods),
         ];
         let help = "Connections ended by the server, by reason";
         let family = ("connections_cut", help, None, MetricType::Counter);

@@ -13,6 +13,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use headlong_engine::ViewerId;
+
 /// Addresses that count as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Subscriber(Origin);
@@ -28,6 +30,15 @@ impl Subscriber {
     /// Whom an address is of.
     pub fn of(address: IpAddr) -> Self {
         Self(Origin::of(address))
+    }
+
+    /// Its number among those who hold memory.
+    pub fn holder(self) -> ViewerId {
+        ViewerId(match self.0 {
+            Origin::V4(address) => u32::from_be_bytes(address).into(),
+            // Of all networks only `::/64` is below 2^32, which has no addresses of others.
+            Origin::V6(network) => u64::from_be_bytes(network),
+        })
     }
 }
 

@@ -27,6 +27,7 @@ use super::shutdown::Shutdown;
 use super::sniff::{Sniffed, Speaks};
 use super::timed::TimedStream;
 use super::tls::Encryption;
+use crate::log::{LimitedKind, LimitedLog};
 
 /// How long a connection that was asked to close may take for it.
 const CLOSE_GRACE: Duration = Duration::from_secs(3);
@@ -76,11 +77,13 @@ where
     let number = context.open.number();
     let info = ConnectionInfo::new(number, remote, limits, counters);
     let info = Arc::new(info);
+    let log = Arc::clone(&context.log);
     let _listed = context.open.add(&info);
     let timed = TimedStream::new(stream, Arc::clone(&info));
     let Some(Encryption { acceptor }) = tls else {
         // Boxed, so that a connection is as large as what it does, not as all it might do.
-        return Box::pin(drive(timed, service, &info, shutdown)).await;
+        let end = Box::pin(drive(timed, service, &info, shutdown)).await;
+        return note_end(end, remote, &log);
     };
     info.begin_handshake();
     let handshake = Box::pin(acceptor.accept(timed));
@@ -99,7 +102,10 @@ where
     };
     info.end_handshake();
     match shaken {
-        Ok(Ok(stream)) => Box::pin(drive(stream, service, &info, shutdown)).await,
+        Ok(Ok(stream)) => {
+            let end = Box::pin(drive(stream, service, &info, shutdown)).await;
+            note_end(end, remote, &log)
+        }
         failed => {
             let error = failed.map_or_else(|late| late.to_string(), |done| error_text(done.err()));
             tracing::debug!(remote = %remote.address, error, "TLS handshake failed");
@@ -107,6 +113,20 @@ where
             End::TlsFailed
         }
     }
+}
+
+fn note_end(end: End, remote: Remote, log: &LimitedLog) -> End {
+    if end == End::Flooded {
+        let address = remote.address.host();
+        log.write(LimitedKind::Flood, |left_out| {
+            tracing::warn!(
+                %address,
+                left_out,
+                "closed an HTTP/2 connection: its control frames far outweigh its requests"
+            );
+        });
+    }
+    end
 }
 
 fn error_text(error: Option<std::io::Error>) -> String {

@@ -13,6 +13,7 @@ use super::limits::Limits;
 use super::remote::{Remote, TrustedProxies};
 use super::tcp::TcpOptions;
 use super::threads::ConnectionThreads;
+use crate::log::{LimitedKind, LimitedLog};
 
 /// Of the open connections, the part that is closed at once to make room: one in so many.
 const SHED_PART: usize = 64;
@@ -34,6 +35,7 @@ pub struct ListenerContext {
     pub exempt: Option<TrustedProxies>,
     /// Where connections live; without, where their listener does.
     pub threads: Option<Arc<ConnectionThreads>>,
+    pub(super) log: Arc<LimitedLog>,
     pub(super) open: Arc<OpenConnections>,
     pub(super) by_address: Arc<ByAddress>,
 }
@@ -50,27 +52,37 @@ impl ListenerContext {
             proxies: None,
             exempt: None,
             threads: None,
+            log: Arc::default(),
             open: Arc::default(),
             by_address: Arc::default(),
         }
     }
 
-    /// One more connection from where it comes from; an error if that has as many as it may.
-    pub(super) fn hold(&self, remote: Remote) -> Result<Option<Held>, Remote> {
+    /// One more connection from where it comes from; `None` if that has as many as it may.
+    pub(super) fn hold(&self, remote: Remote) -> Option<Option<Held>> {
         let Some(address) = remote.address.ip() else {
-            return Ok(None);
+            return Some(None);
         };
         if let Some(exempt) = &self.exempt
             && exempt.trust(remote.address)
         {
-            return Ok(None);
+            return Some(None);
         }
         let max = self.limits.connections_per_address_max;
         match self.by_address.hold(address, max) {
-            Some(held) => Ok(Some(held)),
+            Some(held) => Some(Some(held)),
             None => {
                 add(&self.counters.address_refusals);
-                Err(remote)
+                let address = remote.address.host();
+                self.log.write(LimitedKind::AddressConnections, |left_out| {
+                    tracing::warn!(
+                        %address,
+                        left_out,
+                        "closed a connection: its address has as many as one may; if it is a proxy, \
+                         write it in proxies.trusted, or raise connections_per_address_max"
+                    );
+                });
+                None
             }
         }
     }
