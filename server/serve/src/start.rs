@@ -84,6 +84,7 @@ pub(crate) fn limits(config: &Config) -> Limits {
         requests_per_connection_max: u64::from(limits.requests_per_connection_max),
         headers_max: limits.headers_max as usize,
         streams_max: limits.requests_at_once_max,
+        request_bytes_max: config.request_bytes_max(),
         keep_alive_interval: wall(limits.keep_alive_interval),
         drain_timeout: wall(limits.drain_timeout),
     }

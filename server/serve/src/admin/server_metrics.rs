@@ -57,7 +57,7 @@ struct ServerCollector {
 
 /// What has no label.
 #[rustfmt::skip]
-const ROWS: [Row<ServerCollector>; 13] = [
+const ROWS: [Row<ServerCollector>; 14] = [
     gauge("draining", "1 while the server drains", |s| u64::from(s.is_draining)),
     gauge("connections_open", "Connections of viewers open", |s| s.connections.open),
     gauge("requests_active", "Requests in progress", |s| s.connections.requests_active),
@@ -69,6 +69,8 @@ const ROWS: [Row<ServerCollector>; 13] = [
         |s| s.connections.proxy_refusals),
     count("address_refusals", "Connections closed at once because their address had as many as it may",
         |s| s.connections.address_refusals),
+    count("request_memory_refusals", "HTTP/2 requests answered 503 because requests in progress had all memory they may",
+        |s| s.connections.request_memory_refusals),
     count("heads_refused", "Requests that could not be understood, answered 400, 414 or 431; no log has them",
         |s| s.connections.heads_refused),
     count("replies_at_hand", "Replies of what is asked for again and again, and in memory, whose head was made before",

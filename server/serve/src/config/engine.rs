@@ -10,6 +10,10 @@ use crate::log::LogTarget;
 use crate::net::ListenAddress;
 use crate::time_scale::TimeScale;
 
+/// Requests in progress over HTTP/2 may take one part of so many of `memory` beside it.
+const REQUEST_PART: u64 = 8;
+const REQUEST_BYTES_MIN: u64 = 8 * headlong_units::MIB;
+
 impl Config {
     /// How fast the server's own clocks go.
     pub fn time_scale(&self) -> TimeScale {
@@ -114,6 +118,11 @@ impl Config {
             .chain(self.admin_warning())
             .chain(self.slow_warning())
             .collect()
+    }
+
+    /// Of `memory`, what requests in progress over HTTP/2 may take beside it.
+    pub fn request_bytes_max(&self) -> u64 {
+        (self.engine.memory_bytes / REQUEST_PART).max(REQUEST_BYTES_MIN)
     }
 
     /// Who may reach the operator's pages can purge titles and see what is watched.

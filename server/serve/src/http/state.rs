@@ -167,7 +167,7 @@ impl MediaState {
             return Some(None);
         }
         let count_max = settings.requests_per_address_max;
-        held.hold(address, count_max).map(Some)
+        held.hold(address, 1, count_max as u64).map(Some)
     }
 
     /// Whose share of a device's memory a reply takes. A proxy's own address is nobody's.

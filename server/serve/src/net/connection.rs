@@ -82,7 +82,7 @@ where
     let timed = TimedStream::new(stream, Arc::clone(&info));
     let Some(Encryption { acceptor }) = tls else {
         // Boxed, so that a connection is as large as what it does, not as all it might do.
-        let end = Box::pin(drive(timed, service, &info, shutdown)).await;
+        let end = Box::pin(drive(timed, service, &info, context, shutdown)).await;
         return note_end(end, remote, &log);
     };
     info.begin_handshake();
@@ -103,7 +103,7 @@ where
     info.end_handshake();
     match shaken {
         Ok(Ok(stream)) => {
-            let end = Box::pin(drive(stream, service, &info, shutdown)).await;
+            let end = Box::pin(drive(stream, service, &info, context, shutdown)).await;
             note_end(end, remote, &log)
         }
         failed => {
@@ -145,6 +145,7 @@ async fn drive<IO, S, B>(
     stream: IO,
     service: S,
     info: &Arc<ConnectionInfo>,
+    context: ListenerContext,
     mut shutdown: Shutdown,
 ) -> End
 where
@@ -192,7 +193,7 @@ where
         Ok(Speaks::Http2) => {
             info.note_http2();
             // Boxed, so that the others are not as large as this.
-            let mut connection = Box::new(Http2::new(stream, service, info));
+            let mut connection = Box::new(Http2::new(stream, service, info, context));
             let poll = |cx: &mut Context<'_>, ask: bool| {
                 if ask {
                     connection.graceful_shutdown();

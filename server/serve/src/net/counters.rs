@@ -21,6 +21,7 @@ pub struct ConnectionCounters {
     pub(super) heads_refused: AtomicU64,
     pub(super) drain_aborts: AtomicU64,
     pub(super) floods: AtomicU64,
+    pub(super) request_memory_refusals: AtomicU64,
 }
 
 /// What every request counts into.
@@ -65,6 +66,8 @@ pub struct ConnectionCounts {
     pub drain_aborts: u64,
     /// HTTP/2 connections closed because control frames outweighed requests by far.
     pub floods: u64,
+    /// Requests over HTTP/2 refused for want of memory.
+    pub request_memory_refusals: u64,
 }
 
 impl ConnectionCounters {
@@ -101,6 +104,7 @@ impl ConnectionCounters {
             replies_at_hand: self.requests.sum(|part| part.at_hand.load(Relaxed)),
             drain_aborts: self.drain_aborts.load(Relaxed),
             floods: self.floods.load(Relaxed),
+            request_memory_refusals: self.request_memory_refusals.load(Relaxed),
         }
     }
 }

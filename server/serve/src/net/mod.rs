@@ -37,6 +37,7 @@ mod outlet;
 mod progress;
 mod remote;
 mod reply_body;
+mod request_memory;
 mod sending;
 mod shutdown;
 mod silence;

@@ -23,6 +23,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use self::metered::Metered;
 use self::slice::{Buffered, Slice};
+use super::context::ListenerContext;
 use super::info::ConnectionInfo;
 use super::limits::Limits;
 use super::reply_body::ReplyBytes;
@@ -32,6 +33,9 @@ use super::{BoxError, NoBody};
 /// Bytes of one reply in the library's buffers.
 const STREAM_BUFFER_BYTES: usize = 128 << 10;
 
+/// Requests that a connection may begin before others have their turn.
+const REQUESTS_PER_TURN: usize = 8;
+
 type StreamFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// One connection whose preface was recognised and is still to be read.
@@ -39,6 +43,7 @@ pub(super) struct Http2<IO, S, B: ReplyBytes> {
     state: State<IO, B>,
     service: S,
     info: Arc<ConnectionInfo>,
+    context: ListenerContext,
     streams: FuturesUnordered<StreamFuture>,
     buffered: Arc<Buffered>,
     is_asked_to_close: bool,
@@ -63,12 +68,18 @@ where
     B::Data: Send + Sync,
     B::Error: Into<BoxError>,
 {
-    pub(super) fn new(stream: IO, service: S, info: &Arc<ConnectionInfo>) -> Self {
+    pub(super) fn new(
+        stream: IO,
+        service: S,
+        info: &Arc<ConnectionInfo>,
+        context: ListenerContext,
+    ) -> Self {
         let stream = Metered::new(stream, PREFACE_BYTES, Arc::clone(info));
         Self {
             state: State::Handshake(builder(info.limits()).handshake(stream)),
             service,
             info: Arc::clone(info),
+            context,
             streams: FuturesUnordered::new(),
             buffered: Arc::default(),
             is_asked_to_close: false,
@@ -106,15 +117,22 @@ where
         }
         // What the disks have brought is handed on before the connection writes.
         while let Poll::Ready(Some(())) = self.streams.poll_next_unpin(cx) {}
+        let mut begun_count = 0;
         loop {
+            if begun_count == REQUESTS_PER_TURN {
+                // The others wait in the library.
+                cx.waker().wake_by_ref();
+                break;
+            }
             if self.info.is_flooded() && !self.is_told_to_calm {
                 self.is_told_to_calm = true;
                 connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
             }
             match connection.poll_accept(cx) {
                 Poll::Ready(Some(Ok((request, respond)))) => {
+                    begun_count += 1;
                     let (head, _unread) = request.into_parts();
-                    let begun = stream::begin(&self.service, head, &self.info);
+                    let begun = stream::begin(&self.service, head, &self.info, &self.context);
                     let (info, buffered) = (Arc::clone(&self.info), Arc::clone(&self.buffered));
                     let answer = stream::answer(begun, respond, info, buffered);
                     self.streams.push(Box::pin(answer));

@@ -17,11 +17,13 @@ use http_body::Body;
 use tokio::time::{Duration, Sleep, sleep};
 
 use super::slice::{Buffered, Slice};
+use crate::net::context::ListenerContext;
 use crate::net::counters::add;
 use crate::net::head::date_value;
 use crate::net::info::{ActiveRequest, ConnectionInfo};
 use crate::net::progress::ReplyProgress;
 use crate::net::reply_body::ReplyBytes;
+use crate::net::request_memory::RequestShare;
 use crate::net::{BoxError, NoBody};
 
 /// So long a stream without room keeps bytes that others may wait for.
@@ -29,12 +31,14 @@ const HOLD_TIME: Duration = Duration::from_secs(1);
 /// So many bytes of window are asked for before it is known how many are needed.
 const WINDOW_BYTES: usize = 16 << 10;
 
-/// The service's part of a stream: begins a request, unless it has too many fields.
+/// The service's part of a stream: begins a request, unless it has too many fields, or there is no
+/// memory for it.
 pub(super) fn begin<S>(
     service: &S,
     head: http::request::Parts,
     info: &Arc<ConnectionInfo>,
-) -> (ActiveRequest, Option<S::Future>)
+    context: &ListenerContext,
+) -> Begun<S::Future>
 where
     S: hyper::service::Service<Request<NoBody>>,
 {
@@ -42,13 +46,34 @@ where
     let mut request = Request::from_parts(head, NoBody::new());
     let active = info.begin_request();
     request.extensions_mut().insert(Arc::clone(info));
-    let is_understood = request.headers().len() <= info.limits().headers_max;
-    (active, is_understood.then(|| service.call(request)))
+    let share = context.share(info.remote(), request.headers());
+    let reply = if request.headers().len() > info.limits().headers_max {
+        // As over HTTP/1.1. The library that reads the heads counts bytes alone.
+        add(&info.counters().heads_refused);
+        Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)
+    } else if share.is_none() {
+        Err(StatusCode::SERVICE_UNAVAILABLE)
+    } else {
+        Ok(service.call(request))
+    };
+    Begun {
+        active,
+        share,
+        reply,
+    }
+}
+
+/// A request that has begun.
+pub(super) struct Begun<F> {
+    active: ActiveRequest,
+    share: Option<RequestShare>,
+    /// What the service answers, or why it is not asked.
+    reply: Result<F, StatusCode>,
 }
 
 /// Answers a request, up to the last byte of its reply.
 pub(super) async fn answer<F, B, E>(
-    (active, reply): (ActiveRequest, Option<F>),
+    begun: Begun<F>,
     mut respond: SendResponse<Slice<B::Data>>,
     info: Arc<ConnectionInfo>,
     buffered: Arc<Buffered>,
@@ -59,15 +84,20 @@ pub(super) async fn answer<F, B, E>(
     B::Data: Buf,
     B::Error: Into<BoxError>,
 {
-    let _active = active;
-    let Some(reply) = reply else {
-        // As over HTTP/1.1. The library that reads the heads counts bytes alone.
-        add(&info.counters().heads_refused);
-        let mut refusal = Response::new(());
-        *refusal.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-        add_fields(refusal.headers_mut(), Some(0));
-        drop(respond.send_response(refusal, true));
-        return;
+    let _counted = (begun.active, begun.share);
+    let reply = match begun.reply {
+        Ok(reply) => reply,
+        Err(status) => {
+            let mut refusal = Response::new(());
+            *refusal.status_mut() = status;
+            if status == StatusCode::SERVICE_UNAVAILABLE {
+                let headers = refusal.headers_mut();
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            add_fields(refusal.headers_mut(), Some(0));
+            drop(respond.send_response(refusal, true));
+            return;
+        }
     };
     let outcome = {
         let mut reply = pin!(reply);
