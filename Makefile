@@ -1,5 +1,5 @@
 # Verbs only; what has logic is in scripts/.
-.PHONY: help run test unit check deny coverage sanitize floods soak bench-smoke bench-hot build deb systemd ktls sbom web sample clean
+.PHONY: help run test unit check deny coverage sanitize floods soak bench-smoke bench-hot build deb systemd sbom web sample clean
 
 help: ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -45,9 +45,6 @@ deb: ## Debian packages in target/debian; of programs that are there: BIN_DIR=ta
 
 systemd: ## The package below a real systemd (root; makes a Debian root): PACKAGE=FILE CHECKS="upgrade"
 	@scripts/systemd.sh
-
-ktls: ## TLS by the kernel, on a kernel of Debian in qemu
-	@scripts/ktls.sh
 
 sbom: ## What is linked into the programs, as CycloneDX in target/sbom; installs cargo-cyclonedx if needed
 	@scripts/sbom.sh

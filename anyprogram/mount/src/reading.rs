@@ -209,6 +209,7 @@ fn request(stream: &Stream, reader: ConnectionId, (offset, length): (u64, u64)) 
         offset,
         length,
         open_ended: false,
+        holder: None,
         hints: Hints::default(),
     }
 }

@@ -161,6 +161,7 @@ impl Asked {
             offset: part.range.start,
             length: part.range.len(),
             open_ended: part.open_ended || is_whole,
+            holder: None,
             hints: self.hints,
         }
     }

@@ -200,6 +200,7 @@ impl Bare<'_> {
             offset: call.range.start,
             length: call.range.len(),
             open_ended: false,
+            holder: None,
             hints: Hints::default(),
         };
         // Whether it was taken on is counted by the shard.

@@ -187,6 +187,7 @@ impl DiskServer {
             offset: wanted.start,
             length: wanted.len(),
             open_ended: asking.range.is_none(),
+            holder: None,
             hints: shared.hints(asking.place),
         };
         let reply = Reply {

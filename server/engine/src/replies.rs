@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use crate::age::{AgeQueue, Turn};
 use crate::id_map::IdMap;
-use crate::ids::{ChainId, RequestId, Slot, StreamId};
+use crate::ids::{ChainId, RequestId, Slot, StreamId, ViewerId};
 use crate::memory::PieceKey;
 
 /// Pieces of the usual send window: so many are kept track of in the reply itself.
@@ -26,11 +26,13 @@ pub(crate) struct Reply {
     pub(crate) stream: StreamId,
     pub(crate) part: u32,
     pub(crate) open_ended: bool,
+    /// Whose share of memory it takes.
+    holder: Option<ViewerId>,
     /// Next byte to hand out; what lies before it is with the socket or taken by it.
     pub(crate) next: u64,
     pub(crate) end: u64,
     /// Pieces handed out and not yet returned.
-    pub(crate) sending: SmallVec<[Slot; SENT_AT_ONCE]>,
+    sending: SmallVec<[Slot; SENT_AT_ONCE]>,
     waiting: Option<Waiting>,
     /// When it was asked for.
     begun: Instant,
@@ -64,6 +66,7 @@ impl Reply {
             stream,
             part,
             open_ended,
+            holder: None,
             next,
             end,
             sending: SmallVec::new(),
@@ -72,6 +75,21 @@ impl Reply {
             waited: Duration::ZERO,
             ended: false,
         }
+    }
+
+    /// The same, of a share of memory.
+    pub(crate) fn held_by(self, holder: Option<ViewerId>) -> Self {
+        Self { holder, ..self }
+    }
+
+    /// Whose share of memory it takes.
+    pub(crate) fn holder(&self) -> Option<ViewerId> {
+        self.holder
+    }
+
+    /// Pieces handed out and not yet returned.
+    pub(crate) fn sending_count(&self) -> usize {
+        self.sending.len()
     }
 
     /// How long it has waited for the device by now, in all.
@@ -112,6 +130,8 @@ pub(crate) struct Replies {
     waiters: BTreeMap<PieceKey, Vec<RequestId>>,
     /// Replies that wait, by the time since when.
     waiting: AgeQueue<RequestId>,
+    /// Pieces of the replies of each holder: those being sent, and one for a reply that has none.
+    held: IdMap<ViewerId, usize>,
 }
 
 impl Replies {
@@ -128,12 +148,67 @@ impl Replies {
     }
 
     pub(crate) fn add(&mut self, id: RequestId, reply: Reply) {
+        self.hold(reply.holder);
         self.by_id.insert(id, reply);
+    }
+
+    /// Pieces that a holder has, or is to have.
+    pub(crate) fn held(&self, holder: ViewerId) -> usize {
+        self.held.get(&holder).copied().unwrap_or(0)
+    }
+
+    /// A reply is given a piece, which becomes that of its socket.
+    pub(crate) fn give(&mut self, id: RequestId, slot: Slot) {
+        let Some(reply) = self.by_id.get_mut(&id) else {
+            return;
+        };
+        reply.sending.push(slot);
+        if reply.sending.len() > 1 {
+            let holder = reply.holder;
+            self.hold(holder);
+        }
+    }
+
+    /// A piece comes back. Answers whether it was with that reply.
+    pub(crate) fn take_back(&mut self, id: RequestId, slot: Slot) -> bool {
+        let Some(reply) = self.by_id.get_mut(&id) else {
+            return false;
+        };
+        let Some(index) = reply.sending.iter().position(|sent| *sent == slot) else {
+            return false;
+        };
+        reply.sending.swap_remove(index);
+        if !reply.sending.is_empty() {
+            let holder = reply.holder;
+            self.release(holder);
+        }
+        true
+    }
+
+    fn hold(&mut self, holder: Option<ViewerId>) {
+        if let Some(holder) = holder {
+            *self.held.entry(holder).or_default() += 1;
+        }
+    }
+
+    fn release(&mut self, holder: Option<ViewerId>) {
+        let Some(holder) = holder else {
+            return;
+        };
+        if let Some(count) = self.held.get_mut(&holder) {
+            *count -= 1;
+            if *count == 0 {
+                self.held.remove(&holder);
+            }
+        }
     }
 
     pub(crate) fn remove(&mut self, id: RequestId) -> Option<Reply> {
         debug_assert!(self.by_id.get(&id).is_none_or(|reply| !reply.is_waiting()));
-        self.by_id.remove(&id)
+        let reply = self.by_id.remove(&id)?;
+        debug_assert!(reply.sending.is_empty());
+        self.release(reply.holder);
+        Some(reply)
     }
 
     /// A reply waits for a piece from now on.
@@ -235,6 +310,14 @@ impl Replies {
             let times = self.waiters(key).iter().filter(|of| *of == id).count();
             assert_eq!(times, 1, "{id:?} in the list of {key:?}");
             assert!(self.waiting.has(waiting.turn), "{id:?} is in no queue");
+        }
+        for (holder, count) in &self.held {
+            let theirs = self
+                .by_id
+                .values()
+                .filter(|reply| reply.holder == Some(*holder));
+            let pieces: usize = theirs.map(|reply| reply.sending.len().max(1)).sum();
+            assert_eq!(pieces, *count, "of {holder:?}");
         }
         let waiting = self.by_id.values().filter(|reply| reply.is_waiting());
         let listed: usize = self.waiters.values().map(Vec::len).sum();

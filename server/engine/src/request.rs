@@ -42,6 +42,9 @@ impl Identity {
 pub struct Request {
     /// Who asks.
     pub viewer: Identity,
+    /// The address that holds the reply's memory, which is a share of all at most; `None` where that
+    /// does not count.
+    pub holder: Option<ViewerId>,
     /// The stream.
     pub stream: StreamId,
     /// Index of the part in [`crate::StreamSpec::parts`].

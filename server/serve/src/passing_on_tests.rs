@@ -31,6 +31,7 @@ async fn read(
         offset: 0,
         length,
         open_ended: false,
+        holder: None,
         hints: Hints::default(),
     };
     let mut reply = device.request(request, source).await.ok()?;

@@ -79,19 +79,11 @@ async fn serve(
     let tls = match config.tls.files() {
         None => None,
         Some((certificate, key)) => {
-            let loaded = ReloadingCertificates::load(
-                certificate.into(),
-                key.into(),
-                config.tls.ocsp.clone(),
-            )?;
+            let loaded = ReloadingCertificates::load(certificate.into(), key.into())?;
             Some(Arc::new(loaded))
         }
     };
-    let kernel_tls = match tls {
-        Some(_) => start::kernel_tls(&config),
-        None => None,
-    };
-    let encryption = tls.clone().map(|tls| Encryption::new(tls, kernel_tls));
+    let encryption = tls.clone().map(Encryption::new);
     let encryption = encryption.transpose()?;
     let library = start::library(&config)?;
     let pulls = Pulls::open(&config, &library, predecessor.is_some()).map_err(RunError::Pull)?;
@@ -171,9 +163,6 @@ async fn serve(
 
     let (trigger, signal) = shutdown();
     let counters = Arc::new(ConnectionCounters::default());
-    if kernel_tls.is_some() {
-        counters.note_kernel_tls();
-    }
     let limits = Limits {
         connections_max: shares.connections_max,
         ..start::limits(&config)

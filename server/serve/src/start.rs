@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::flash::{FlashError, Tier};
 use crate::http::{AccessRules, HttpSettings, SharedRates};
 use crate::log::{AccessLog, LogConfig, SessionLimits, SinkError};
-use crate::net::{ConnectionThreads, KernelTls, Limits, TcpOptions, TlsKernel};
+use crate::net::{ConnectionThreads, Limits, TcpOptions};
 use crate::run_error::RunError;
 
 /// Opens the roots; they are scanned while the server runs.
@@ -84,6 +84,7 @@ pub(crate) fn limits(config: &Config) -> Limits {
         requests_per_connection_max: u64::from(limits.requests_per_connection_max),
         headers_max: limits.headers_max as usize,
         streams_max: limits.requests_at_once_max,
+        request_bytes_max: config.request_bytes_max(),
         keep_alive_interval: wall(limits.keep_alive_interval),
         drain_timeout: wall(limits.drain_timeout),
     }
@@ -94,27 +95,6 @@ pub(crate) fn tcp_options(config: &Config) -> TcpOptions {
     TcpOptions {
         congestion_control: config.tcp.congestion_control.clone(),
         unsent_bytes_max: u32::try_from(config.tcp.unsent_max).unwrap_or(u32::MAX),
-    }
-}
-
-/// What the kernel can do of TLS, if it may.
-pub(crate) fn kernel_tls(config: &Config) -> Option<KernelTls> {
-    if config.tls.kernel == TlsKernel::Off {
-        return None;
-    }
-    match KernelTls::detect() {
-        Ok(kernel) => {
-            tracing::info!("the kernel encrypts replies over HTTP/1.1 (kTLS)");
-            Some(kernel)
-        }
-        Err(error) => {
-            tracing::info!(
-                %error,
-                remedy = "`modprobe tls` if its kernel has that module",
-                "the kernel has no TLS, so replies are encrypted by this process"
-            );
-            None
-        }
     }
 }
 

@@ -179,6 +179,7 @@ fn request(viewer: u64, stream: u64, offset: u64, length: u64) -> Request {
         offset,
         length,
         open_ended: false,
+        holder: None,
         hints: Hints::default(),
     }
 }

@@ -272,6 +272,7 @@ impl DeviceThread {
             offset,
             length,
             open_ended: false,
+            holder: None,
             hints: Default::default(),
         };
         let now = self.now();

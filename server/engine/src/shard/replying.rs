@@ -8,9 +8,13 @@ use headlong_units::{ByteRange, Duration, Instant};
 use super::state::Shard;
 use crate::command::{Event, Failure};
 use crate::health::DeviceState;
-use crate::ids::{ChainId, RequestId, Slot};
+use crate::ids::{ChainId, RequestId, Slot, ViewerId};
 use crate::memory::PieceKey;
 use crate::replies::{Reply, Waiting};
+
+/// Of a device's memory, the replies of one address may hold one part of so many: whoever does not read
+/// what it asks for leaves the rest to others.
+const HOLDER_SHARE: usize = 4;
 
 /// Where a reply's bytes come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,12 +38,14 @@ impl Shard {
                 return;
             }
             if request.next == request.end {
-                if request.sending.is_empty() {
+                if request.sending_count() == 0 {
                     self.remove_request(id);
                 }
                 return;
             }
-            if request.sending.len() >= self.send_window_pieces() {
+            let sending = request.sending_count();
+            let is_at_share = sending > 0 && self.is_at_share(request.holder());
+            if sending >= self.send_window_pieces() || is_at_share {
                 return;
             }
             let Some(stream) = self.streams.get(request.stream) else {
@@ -72,6 +78,13 @@ impl Shard {
         } else {
             (window as usize).max(1)
         }
+    }
+
+    /// Whether the replies of a holder have as many pieces as one may. A reply that has none is given one
+    /// all the same, which was counted when it was taken on.
+    pub(super) fn is_at_share(&self, holder: Option<ViewerId>) -> bool {
+        let share = self.memory.slot_count() / HOLDER_SHARE;
+        holder.is_some_and(|holder| self.replies.held(holder) >= share.max(1))
     }
 
     fn wait_for(&mut self, id: RequestId, piece: u32) {
@@ -127,8 +140,8 @@ impl Shard {
             Some(_) => Source::Disk,
         };
         request.next = place.offset + end;
-        request.sending.push(slot);
         let (chain_id, open_ended) = (request.chain, request.open_ended);
+        self.replies.give(id, slot);
         self.count_sent(end - start, fresh_bytes.into(), source, open_ended);
         self.note_use(key, end - start);
         let (queue_time, disk_time) = waited.map_or((Duration::ZERO, Duration::ZERO), |waited| {
@@ -203,11 +216,10 @@ impl Shard {
     /// dropped. To be called once for each.
     pub fn handle_sent(&mut self, now: Instant, id: RequestId, slot: Slot) {
         self.begin(now);
-        if let Some(request) = self.replies.get_mut(id)
-            && let Some(index) = request.sending.iter().position(|sent| *sent == slot)
-        {
-            request.sending.swap_remove(index);
-            let is_over = request.has_ended() && request.sending.is_empty();
+        if self.replies.take_back(id, slot) {
+            let reply = self.replies.get(id);
+            let is_over =
+                reply.is_some_and(|reply| reply.has_ended() && reply.sending_count() == 0);
             self.rest(slot, id);
             if is_over {
                 self.remove_request(id);

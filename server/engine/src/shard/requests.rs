@@ -79,6 +79,9 @@ impl Shard {
         if self.replies.len() >= self.config.requests_max {
             return Err(Refusal::Full);
         }
+        if request.length > 0 && self.is_at_share(request.holder) {
+            return Err(Refusal::Full);
+        }
         // An open-ended request does not say how far it will go.
         let asked = ByteRange::new(
             start,
@@ -95,6 +98,7 @@ impl Shard {
         }
         let from = (request.stream, request.part);
         let reply = Reply::new(self.now, chain, from, open_ended, (request.offset, end));
+        let reply = reply.held_by(request.holder);
         self.replies.add(id, reply);
         self.note_request(id, chain, &request, asked);
         self.advance(id);

@@ -493,6 +493,7 @@ pub fn range(viewer: u64, stream: StreamId, offset: u64, length: u64) -> Request
         offset,
         length,
         open_ended: false,
+        holder: None,
         hints: Hints::default(),
     }
 }

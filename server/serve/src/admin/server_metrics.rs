@@ -64,12 +64,13 @@ const ROWS: [Row<ServerCollector>; 14] = [
     count("connections_accepted", "Connections accepted", |s| s.connections.accepted),
     count("accept_errors", "Connections that could not be accepted", |s| s.connections.accept_errors),
     count("connection_limit_waits", "Times that accepting waited for the limit", |s| s.connections.limit_waits),
-    count("kernel_tls_connections", "Connections whose records of TLS the kernel makes", |s| s.connections.kernel_tls),
     count("tls_failures", "TLS handshakes that failed", |s| s.connections.tls_failures),
     count("proxy_refusals", "Connections for proxies without a header of the PROXY protocol, or from strangers",
         |s| s.connections.proxy_refusals),
     count("address_refusals", "Connections closed at once because their address had as many as it may",
         |s| s.connections.address_refusals),
+    count("request_memory_refusals", "HTTP/2 requests answered 503 because requests in progress had all memory they may",
+        |s| s.connections.request_memory_refusals),
     count("heads_refused", "Requests that could not be understood, answered 400, 414 or 431; no log has them",
         |s| s.connections.heads_refused),
     count("replies_at_hand", "Replies of what is asked for again and again, and in memory, whose head was made before",
@@ -87,6 +88,7 @@ impl Collector for ServerCollector {
             ([("reason", "idle-timeout")], of.idle_timeouts),
             ([("reason", "send-timeout")], of.send_timeouts),
             ([("reason", "drain")], of.drain_aborts),
+            ([("reason", "flood")], of.floods),
         ];
         let help = "Connections ended by the server, by reason";
         let family = ("connections_cut", help, None, MetricType::Counter);

@@ -44,9 +44,6 @@ struct Status<'a> {
 struct Connections {
     open: u64,
     requests_active: u64,
-    /// Whether the kernel makes records of TLS, and of how many connections it did.
-    has_kernel_tls: bool,
-    kernel_tls: u64,
 }
 
 #[derive(serde::Serialize)]
@@ -186,8 +183,6 @@ pub(super) fn render(
         connections: Connections {
             open: counts.open,
             requests_active: counts.requests_active,
-            has_kernel_tls: counts.has_kernel_tls,
-            kernel_tls: counts.kernel_tls,
         },
         totals: state.requests.totals(),
         devices: devices

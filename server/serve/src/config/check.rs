@@ -26,9 +26,6 @@ pub(super) fn contradictions(document: &mut Document, config: &Config) {
         (None, None) if !config.tls.listen.is_empty() => {
             lacks("tls.listen", "tls.certificate", "certificate");
         }
-        (None, None) if config.tls.ocsp.is_some() => {
-            lacks("tls.ocsp", "tls.certificate", "certificate");
-        }
         _ => {}
     }
     if config.roots.is_empty() && config.pull.is_empty() {

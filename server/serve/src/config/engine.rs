@@ -7,8 +7,12 @@ use headlong_units::{Bytes, Duration, nearest};
 use super::settings::{Admin, Config, DeviceOverride};
 use crate::disk::IoMode;
 use crate::log::LogTarget;
-use crate::net::{ListenAddress, check_ocsp};
+use crate::net::ListenAddress;
 use crate::time_scale::TimeScale;
+
+/// Requests in progress over HTTP/2 may take one part of so many of `memory` beside it.
+const REQUEST_PART: u64 = 8;
+const REQUEST_BYTES_MIN: u64 = 8 * headlong_units::MIB;
 
 impl Config {
     /// How fast the server's own clocks go.
@@ -111,23 +115,14 @@ impl Config {
         away.map(|name| one_line(&format!("device.{name}: the device is away, as it may be")))
             .chain(self.memory_warning())
             .chain(self.pipe_warnings())
-            .chain(self.ocsp_warning())
             .chain(self.admin_warning())
             .chain(self.slow_warning())
             .collect()
     }
 
-    /// Why the OCSP response is not sent.
-    fn ocsp_warning(&self) -> Option<String> {
-        let (certificate, ocsp) = self
-            .tls
-            .certificate
-            .as_deref()
-            .zip(self.tls.ocsp.as_deref())?;
-        let error = check_ocsp(certificate, ocsp).err()?;
-        Some(one_line(&format!(
-            "tls.ocsp: {error}; until then it is not sent"
-        )))
+    /// Of `memory`, what requests in progress over HTTP/2 may take beside it.
+    pub fn request_bytes_max(&self) -> u64 {
+        (self.engine.memory_bytes / REQUEST_PART).max(REQUEST_BYTES_MIN)
     }
 
     /// Who may reach the operator's pages can purge titles and see what is watched.

@@ -15,7 +15,7 @@ use super::kinds::{
 use super::settings::{Config, DeviceOverride, LogLevel, ServerTiming};
 use crate::disk::IoMode;
 use crate::log::LogFormat;
-use crate::net::{FIELDS_MAX, TlsKernel};
+use crate::net::FIELDS_MAX;
 
 /// Every setting, but those of single devices.
 #[rustfmt::skip]
@@ -104,12 +104,8 @@ pub(super) fn rows() -> Rows<Config> {
         "Certificate chain in PEM. Both files are read again on SIGHUP.").restart();
     rows.add("tls.key", path().optional(), |c| &mut c.tls.key,
         "Its private key in PEM.").restart();
-    rows.add("tls.ocsp", path().optional(), |c| &mut c.tls.ocsp,
-        "A file with the OCSP response (DER) of the certificate's authority, sent with the certificate. Read again on SIGHUP. What is of another certificate, not good or too old is not sent, and `headlong check` says so.").restart();
     rows.add("tls.listen", address().list(), |c| &mut c.tls.listen,
         "Addresses and ports, or unix sockets, that speak TLS, so that those of `listen` and `proxies.listen` do not. If there are none, those do.").restart();
-    rows.add("tls.kernel", named(TlsKernel::ALL, TlsKernel::name), |c| &mut c.tls.kernel,
-        "Who encrypts replies over HTTP/1.1: `auto` leaves it to the kernel (kTLS) where that has it, which a line in the log says at start; `off` never does. Linux has it as a module: `modprobe tls`. HTTP/2 and what comes by `proxies.listen` is always encrypted by the server.").restart();
     rows.add("cors.origins", origin().list(), |c| &mut c.cors.origins,
         "Origins whose pages may play from here; \"*\" for all, an empty list for none.");
     rows.add("cors.headers", token().list(), |c| &mut c.cors.headers,

@@ -82,7 +82,6 @@ impl Config {
         let files = [
             &mut self.tls.certificate,
             &mut self.tls.key,
-            &mut self.tls.ocsp,
             &mut self.state,
         ];
         let lists = self.roots.iter_mut().chain(&mut self.flash);

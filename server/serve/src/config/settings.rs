@@ -13,7 +13,7 @@ use super::path_rule::PathRule;
 use super::pull_rule::PullRule;
 use crate::disk::IoMode;
 use crate::log::{LogFormat, LogTarget};
-use crate::net::{ListenAddress, TlsKernel};
+use crate::net::ListenAddress;
 
 /// Everything an operator may say. Defaults are in `Default`, the engine's own in
 /// [`EngineConfig`]; what each setting means is in the rows of `keys.rs` and of the engine.
@@ -217,12 +217,8 @@ pub struct Tls {
     pub certificate: Option<PathBuf>,
     /// Its private key, PEM.
     pub key: Option<PathBuf>,
-    /// The OCSP response of the certificate's authority, DER.
-    pub ocsp: Option<PathBuf>,
     /// Addresses that speak TLS, beside others that do not; if there are none, all do.
     pub listen: Vec<ListenAddress>,
-    /// Who makes the records.
-    pub kernel: TlsKernel,
 }
 
 impl Tls {

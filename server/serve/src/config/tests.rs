@@ -725,12 +725,11 @@ fn slow_replies_that_nobody_is_told_of_are_warned_of_and_paths_are_of_the_files_
     let off = "[log]\nslow = \"off\"\nslow_after = \"1s\"\n";
     assert!(told(off)[0].starts_with("log.slow_after: "), "{off}");
     assert_eq!(told("[log]\nslow_after = \"1s\"\n"), Vec::<String>::new());
-    let text =
-        "[log]\nslow = \"slow.log\"\n[tls]\ncertificate = \"c\"\nkey = \"k\"\nocsp = \"o\"\n";
+    let text = "[log]\nslow = \"slow.log\"\n[tls]\ncertificate = \"c\"\nkey = \"k\"\n";
     let mut config = load(text).expect("it is right");
     config.join_paths(Path::new("/etc/x"));
     assert_eq!(config.log.slow, LogTarget::File("/etc/x/slow.log".into()));
-    assert_eq!(config.tls.ocsp, Some("/etc/x/o".into()));
+    assert_eq!(config.tls.key, Some("/etc/x/k".into()));
 }
 
 #[test]

@@ -56,6 +56,7 @@ async fn read(device: &Device, title: &Title, part: u32, (start, end): (u64, u64
         offset: start,
         length: end - start,
         open_ended: false,
+        holder: None,
         hints: Hints::default(),
     };
     let reply = device.request(request, &title.source).await;

@@ -103,6 +103,7 @@ impl Process {
             offset: 0,
             length: std::fs::metadata(path).expect("there").len(),
             open_ended: false,
+            holder: None,
             hints: Hints::default(),
         };
         let mut reply = self

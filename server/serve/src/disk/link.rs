@@ -288,6 +288,7 @@ mod tests {
                 offset: 0,
                 length: 1000,
                 open_ended: false,
+                holder: None,
                 hints: Hints::default(),
             };
             let register = Some((source.spec(), Arc::clone(&source)));

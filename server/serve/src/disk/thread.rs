@@ -158,6 +158,7 @@ mod tests {
                 offset: 0,
                 length: 1,
                 open_ended: false,
+                holder: None,
                 hints: Hints::default(),
             },
             register: Some((source.spec(), source)),

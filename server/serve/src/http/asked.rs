@@ -185,6 +185,7 @@ fn begin(
         connection,
         held: None,
         gzip_turn: None,
+        unsent_bytes: 0,
         started,
         time_scale,
     })

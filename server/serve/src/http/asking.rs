@@ -46,6 +46,8 @@ pub(super) struct Begun {
     end: u64,
     /// What is to be asked for then.
     rest: Option<Part>,
+    /// The viewer named no end.
+    open_ended: bool,
     pinned: Option<Pinned>,
 }
 
@@ -76,16 +78,18 @@ impl Begun {
 
     /// All that has not come yet.
     pub(super) fn left(self) -> Part {
-        let start = self.end - self.reply.bytes_left();
-        let (end, open_ended) = match &self.rest {
-            Some(rest) => (rest.range.end, rest.open_ended),
-            None => (self.end, false),
-        };
-        part(ByteRange::new(start, end), open_ended)
+        let end = self.rest.as_ref().map_or(self.end, |rest| rest.range.end);
+        part(ByteRange::new(self.position(), end), self.open_ended)
+    }
+
+    /// The byte of the file that comes next.
+    pub(super) fn position(&self) -> u64 {
+        self.end - self.reply.bytes_left()
     }
 }
 
-fn part(range: ByteRange, open_ended: bool) -> Part {
+/// What goes on in the midst of a part.
+pub(super) fn part(range: ByteRange, open_ended: bool) -> Part {
     Part {
         preamble: String::new(),
         range,
@@ -105,7 +109,11 @@ impl Asking {
         let ByteRange { start, end } = wanted.range;
         let Some(Bringing { pull, version, by }) = &self.bringing else {
             let request = self.request_for(self.request.part, (start, end - start), open_ended);
-            return self.begin(request, end, None, None).await;
+            let begun = self.begin(request, end, None, None).await;
+            return begun.map(|begun| Begun {
+                open_ended: wanted.open_ended,
+                ..begun
+            });
         };
         let slices = version.slices();
         let index = slices.at(start);
@@ -133,6 +141,7 @@ impl Asking {
         Ok(Begun {
             reply,
             end,
+            open_ended: rest.as_ref().is_some_and(|rest| rest.open_ended),
             rest,
             pinned,
         })

@@ -13,18 +13,18 @@ use std::time::Instant as Clock;
 use bytes::{Buf, Bytes};
 use headlong_engine::{Failure, Refusal};
 use headlong_http::{Pacer, Part};
-use headlong_units::{Duration, Instant};
+use headlong_units::{ByteRange, Duration, Instant};
 use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-use super::asking::{Asking, Begun, NotBegun};
+use super::asking::{Asking, Begun, NotBegun, part};
 use super::gzip::Turn;
 use super::shared_pace::Shared;
 use super::stages::Tracing;
 use super::state::MediaState;
-use crate::disk::Piece;
+use crate::disk::{Piece, PieceInfo};
 use crate::log::{RequestRecord, Stage};
-use crate::net::{ConnectionInfo, Held, Outgoing};
+use crate::net::{ConnectionInfo, Held, Outgoing, ReplyBytes};
 use crate::raw::{InFile, Pinned};
 use crate::time_scale::TimeScale;
 
@@ -72,8 +72,18 @@ enum Next {
     /// A piece that was waited for before the status was sent.
     Piece(Piece),
     Part(Part),
-    Asked(PendingReply),
+    Asked(PendingReply, Part),
     Replying(Begun),
+}
+
+/// What a body gave last.
+enum Given {
+    Nothing,
+    Text(Bytes),
+    /// A piece that ends at this byte of the file.
+    Piece(u64, PieceInfo),
+    /// A piece that cannot be asked for again.
+    Copy,
 }
 
 /// Bytes of a body: a text, or a piece in the memory that the disk wrote it to.
@@ -136,6 +146,7 @@ pub struct ReplyBody {
     steps: VecDeque<Next>,
     asking: Option<Asking>,
     left_bytes: u64,
+    last: Given,
     account: Box<Account>,
     /// How often in a row what was there a moment ago was not.
     vain: u32,
@@ -164,6 +175,8 @@ pub(super) struct Account {
     pub(super) held: Option<Held>,
     /// That of a reply by gzip.
     pub(super) gzip_turn: Option<Turn>,
+    /// Bytes that were given to the connection and have not left.
+    pub(super) unsent_bytes: u64,
     pub(super) started: Clock,
     pub(super) time_scale: TimeScale,
 }
@@ -212,7 +225,21 @@ impl Account {
         }
     }
 
-    fn note_sent(&mut self, bytes: u64) {
+    /// Of a piece only what is sent counts.
+    fn forget_piece(&mut self, info: PieceInfo, bytes: u64) {
+        let record = &mut self.record;
+        let counted = match info {
+            PieceInfo { from_ram: true, .. } => &mut record.bytes_from_ram,
+            PieceInfo {
+                from_flash: true, ..
+            } => &mut record.bytes_from_flash,
+            _ => &mut record.bytes_from_disk,
+        };
+        *counted = counted.saturating_sub(bytes);
+    }
+
+    fn note_left(&mut self, bytes: u64) {
+        self.unsent_bytes = self.unsent_bytes.saturating_sub(bytes);
         self.record.bytes_sent += bytes;
         self.state.metrics.add_bytes_sent(bytes);
         if self.record.first_byte_time.is_none() {
@@ -233,6 +260,7 @@ impl ReplyBody {
             steps,
             asking: None,
             left_bytes,
+            last: Given::Nothing,
             account,
             vain: 0,
             pacer: None,
@@ -284,6 +312,7 @@ impl ReplyBody {
             steps,
             asking: Some(asking),
             left_bytes,
+            last: Given::Nothing,
             account,
             vain: 0,
             pacer,
@@ -296,7 +325,7 @@ impl ReplyBody {
     fn waits_for(&self) -> Stage {
         let asking = self.asking.as_ref();
         match self.steps.front() {
-            Some(Next::Asked(_)) if asking.is_some_and(Asking::is_of_origin) => Stage::Origin,
+            Some(Next::Asked(..)) if asking.is_some_and(Asking::is_of_origin) => Stage::Origin,
             _ => Stage::Device,
         }
     }
@@ -307,19 +336,23 @@ impl ReplyBody {
                 return Poll::Ready(None);
             };
             match step {
-                Next::Text(text) => return Poll::Ready(Some(Ok(Chunk::Text(text)))),
+                Next::Text(text) => {
+                    self.last = Given::Text(text.clone());
+                    return Poll::Ready(Some(Ok(Chunk::Text(text))));
+                }
                 Next::Piece(piece) => return Poll::Ready(Some(Ok(self.take(piece)))),
                 Next::Part(part) => {
                     let Some(asking) = self.asking.clone() else {
                         return Poll::Ready(None);
                     };
                     let is_again = self.vain > 0;
-                    let reply = Box::pin(async move { asking.ask(&part, is_again).await });
-                    self.steps.push_front(Next::Asked(reply));
+                    let wanted = part.clone();
+                    let reply = Box::pin(async move { asking.ask(&wanted, is_again).await });
+                    self.steps.push_front(Next::Asked(reply, part));
                 }
-                Next::Asked(mut asked) => match asked.as_mut().poll(context) {
+                Next::Asked(mut asked, part) => match asked.as_mut().poll(context) {
                     Poll::Pending => {
-                        self.steps.push_front(Next::Asked(asked));
+                        self.steps.push_front(Next::Asked(asked, part));
                         return Poll::Pending;
                     }
                     Poll::Ready(Ok(reply)) => self.steps.push_front(Next::Replying(reply)),
@@ -385,8 +418,71 @@ impl ReplyBody {
         }
     }
 
+    fn can_give_again(&self) -> bool {
+        matches!(self.last, Given::Text(_) | Given::Piece(..))
+    }
+
+    /// Drops what the device has brought or is to bring; it is asked for again when it is wanted.
+    fn forget_begun(&mut self) {
+        let mut piece_bytes = 0;
+        let steps = std::mem::take(&mut self.steps);
+        for step in steps {
+            let step = match step {
+                Next::Piece(piece) => {
+                    piece_bytes = piece.as_ref().len() as u64;
+                    continue;
+                }
+                Next::Asked(_, part) => Next::Part(part),
+                Next::Replying(begun) => {
+                    let mut part = begun.left();
+                    part.range.start -= std::mem::take(&mut piece_bytes);
+                    if part.range.is_empty() {
+                        continue;
+                    }
+                    Next::Part(part)
+                }
+                step => step,
+            };
+            self.steps.push_back(step);
+        }
+    }
+
+    /// The end of what was given last comes next.
+    fn give_again(&mut self, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        match std::mem::replace(&mut self.last, Given::Nothing) {
+            Given::Text(text) => {
+                let from = text.len().saturating_sub(bytes as usize);
+                self.steps.push_front(Next::Text(text.slice(from..)));
+            }
+            Given::Piece(end, info) => {
+                self.account.forget_piece(info, bytes);
+                match self.steps.front_mut() {
+                    Some(Next::Part(next))
+                        if next.preamble.is_empty() && next.range.start == end =>
+                    {
+                        next.range.start -= bytes;
+                    }
+                    _ => {
+                        let range = ByteRange::new(end - bytes, end);
+                        self.steps.push_front(Next::Part(part(range, false)));
+                    }
+                }
+            }
+            Given::Nothing | Given::Copy => {}
+        }
+        self.left_bytes += bytes;
+        self.account.unsent_bytes -= bytes;
+    }
+
     fn take(&mut self, piece: Piece) -> Chunk {
         self.account.note_piece(&piece);
+        self.last = match self.steps.front() {
+            Some(Next::Replying(begun)) => Given::Piece(begun.position(), piece.info()),
+            _ => Given::Copy,
+        };
         Chunk::Piece(piece, 0)
     }
 }
@@ -418,7 +514,7 @@ impl http_body::Body for ReplyBody {
                 }
                 let length = bytes.remaining() as u64;
                 this.left_bytes = this.left_bytes.saturating_sub(length);
-                this.account.note_sent(length);
+                this.account.unsent_bytes += length;
                 if let Some(pacer) = &mut this.pacer {
                     pacer.go(length);
                 }
@@ -444,10 +540,26 @@ impl http_body::Body for ReplyBody {
     }
 }
 
+impl ReplyBytes for ReplyBody {
+    fn note_left(mut self: Pin<&mut Self>, bytes: u64) {
+        self.account.note_left(bytes);
+    }
+
+    fn suspend(mut self: Pin<&mut Self>, unsent_bytes: u64) -> bool {
+        let this = &mut *self;
+        if this.asking.is_none() || (unsent_bytes > 0 && !this.can_give_again()) {
+            return false;
+        }
+        this.forget_begun();
+        this.give_again(unsent_bytes);
+        true
+    }
+}
+
 impl Drop for ReplyBody {
     fn drop(&mut self) {
         let account = &mut self.account;
-        if self.left_bytes > 0 && account.record.failure.is_none() {
+        if self.left_bytes + account.unsent_bytes > 0 && account.record.failure.is_none() {
             account.record.failure = Some(account.why_cut_off());
         }
     }

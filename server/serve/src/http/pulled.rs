@@ -106,6 +106,7 @@ async fn begin(
             offset: 0,
             length: 0,
             open_ended: false,
+            holder: state.holder(&asked.settings, asked.account.record.remote),
             hints: asked.hints(),
         },
         whole: plan.status == Status::Ok,

@@ -27,7 +27,7 @@ use super::small_texts::{gzip_turn, is_packed, may_be_gzipped, packed_path};
 use super::source::LibrarySource;
 use super::state::MediaState;
 use crate::disk::Piece;
-use crate::log::{REQUEST_ID, Stage};
+use crate::log::{LimitedKind, REQUEST_ID, Stage};
 use crate::net::{Answers, AtHand, ConnectionInfo, NoBody, RawHead};
 
 /// The media listener's service. Clones share everything.
@@ -119,9 +119,10 @@ async fn respond(
     let mut answer = answer.unwrap_or_else(|none| {
         if let NoAnswer::TooMany = none {
             let address = asked.account.record.remote.host();
-            state.warn(|| {
+            state.limited_log.write(LimitedKind::AddressRequests, |left_out| {
                 tracing::warn!(
                     %address,
+                    left_out,
                     "refused a request: its address has as many in progress as one may; if it is a \
                      proxy, write it in proxies.trusted, or raise requests_per_address_max"
                 );
@@ -211,11 +212,12 @@ async fn answer_read(
     may_watch.map_err(|why| {
         if let Denied::Unanswered(_, what) = &why {
             let remedy = "look at the server of auth_url";
-            state.warn(|| {
+            state.limited_log.write(LimitedKind::Access, |left_out| {
                 tracing::warn!(
                     path = path.as_str(),
                     what,
                     remedy,
+                    left_out,
                     "cannot ask who may watch"
                 )
             });
@@ -273,7 +275,9 @@ async fn resolve(
     found.map_err(|error| match error {
         ResolveError::Io { path, source } => {
             // A name may hold anything; quoted, it stays on its line.
-            state.warn(|| tracing::warn!(?path, error = %source, "cannot look up a file"));
+            state.limited_log.write(LimitedKind::Lookup, |left_out| {
+                tracing::warn!(?path, error = %source, left_out, "cannot look up a file");
+            });
             NoAnswer::Failed(match is_short_of_resources(&source) {
                 true => Failure::NoResources,
                 false => Failure::Device,
@@ -282,7 +286,9 @@ async fn resolve(
         ResolveError::NoAnswer(_) => NoAnswer::Failed(Failure::TimedOut),
         ResolveError::Forbidden(path) => {
             let remedy = "let the server's user read it and enter the folders above it";
-            state.warn(|| tracing::warn!(?path, remedy, "a file may not be read"));
+            state.limited_log.write(LimitedKind::Forbidden, |left_out| {
+                tracing::warn!(?path, remedy, left_out, "a file may not be read");
+            });
             NoAnswer::Status(Status::Forbidden, None)
         }
         _ => NoAnswer::Status(Status::NotFound, None),
@@ -362,6 +368,7 @@ async fn fetch(
         offset: 0,
         length: 0,
         open_ended: false,
+        holder: state.holder(&asked.settings, asked.account.record.remote),
         hints: asked.hints(),
     };
     let files = Arc::clone(&file.stream);

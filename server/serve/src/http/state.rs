@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
-use headlong_engine::{Identity, StreamId};
+use headlong_engine::{Identity, StreamId, ViewerId};
 use headlong_http::{CorsPolicy, Peer, RangeLimits, SessionRule, is_same_argument};
 use headlong_library::{Library, StreamFiles};
 use tokio::sync::Semaphore;
@@ -17,15 +17,13 @@ use super::shared_pace::{Shared, SharedPaces, SharedRates};
 use crate::admin::RequestMetrics;
 use crate::config::{Proxies, ServerTiming};
 use crate::disk::Device;
-use crate::log::{AccessLog, RequestIds};
-use crate::net::{ByAddress, Held};
+use crate::log::{AccessLog, LimitedLog, RequestIds};
+use crate::net::{ByAddress, Held, Subscriber};
 use crate::pull::Pulls;
 use crate::time_scale::TimeScale;
 
 /// Hints of next requests that are being looked up at a time, of all viewers. Any more are dropped.
 const EXPECTING_MAX: usize = 8;
-/// Between two warnings of what clients ask for.
-const WARN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Settings of replies; a reload replaces them as a whole.
 #[derive(Debug, Clone)]
@@ -102,7 +100,8 @@ pub struct MediaState {
     /// Turns of [`super::expecting`].
     pub(super) expecting: Arc<Semaphore>,
     settings: ArcSwap<HttpSettings>,
-    warned: Mutex<Option<Instant>>,
+    /// Lines that clients can bring about.
+    pub(super) limited_log: LimitedLog,
     /// Streams that were asked for, to be named to the operator.
     streams: Mutex<HashMap<StreamId, Weak<StreamFiles>>>,
 }
@@ -133,7 +132,7 @@ impl MediaState {
             started: Instant::now(),
             expecting: Arc::new(Semaphore::new(EXPECTING_MAX)),
             settings,
-            warned: Mutex::new(None),
+            limited_log: LimitedLog::default(),
             streams: Mutex::new(HashMap::new()),
         }
     }
@@ -168,7 +167,13 @@ impl MediaState {
             return Some(None);
         }
         let count_max = settings.requests_per_address_max;
-        held.hold(address, count_max).map(Some)
+        held.hold(address, 1, count_max as u64).map(Some)
+    }
+
+    /// Whose share of a device's memory a reply takes. A proxy's own address is nobody's.
+    pub(super) fn holder(&self, settings: &HttpSettings, client: Peer) -> Option<ViewerId> {
+        let address = client.ip()?;
+        (!settings.proxies.trust(address)).then(|| Subscriber::of(address).holder())
     }
 
     /// Model time since the start.
@@ -192,16 +197,6 @@ impl MediaState {
         );
         let now = self.now(settings.time_scale);
         self.shared_paces.of(now, settings.shared_rates, of)
-    }
-
-    /// Says something that clients can bring about, once in a while.
-    pub(super) fn warn(&self, say: impl FnOnce()) {
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        if warned.is_none_or(|at| at.elapsed() >= WARN_INTERVAL) {
-            *warned = Some(Instant::now());
-            drop(warned);
-            say();
-        }
     }
 
     /// A stream is asked for. Those that are no longer are forgotten as the table doubles.

@@ -75,9 +75,17 @@ impl DaemonLog {
     }
 }
 
+/// It warns once a connection of what clients do, which the server counts and says itself.
+const HTTP2_LIBRARY: &str = "h2";
+const HTTP2_LIBRARY_LEVEL: &str = ",h2=error";
+
 fn parse(level: &str) -> Result<EnvFilter, DaemonLogError> {
+    let mut directives = level.to_owned();
+    if !level.contains(HTTP2_LIBRARY) {
+        directives += HTTP2_LIBRARY_LEVEL;
+    }
     EnvFilter::builder()
-        .parse(level)
+        .parse(directives)
         .map_err(|reason| DaemonLogError::Level {
             level: level.to_owned(),
             reason,
@@ -93,6 +101,9 @@ mod tests {
         for good in ["info", "headlong=debug,hyper=warn"] {
             parse(good).expect(good);
         }
+        let shown = |level: &str| parse(level).expect(level).to_string();
+        assert!(shown("info").contains("h2=error"));
+        assert!(!shown("info,h2=debug").contains("h2=error"));
         let error = parse("a=loud").expect_err("no level").to_string();
         assert!(
             error.contains("a=loud") && error.contains("debug"),

@@ -1,29 +1,29 @@
 //! Taking connections from a listener, never more than may be open, and never giving up.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use headlong_http::Peer;
-use http_body::Body;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::at_hand::Answers;
 use super::connection::serve_connection;
 use super::context::ListenerContext;
 use super::counters::add;
 use super::outlet::Outgoing;
-use super::remote::{Remote, read_proxy_header};
+use super::remote::read_proxy_header;
+use super::reply_body::ReplyBytes;
 use super::shutdown::Shutdown;
 use super::socket::{Listener, Socket};
 use super::tls::Encryption;
+use crate::log::LimitedKind;
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 /// How often idle connections are looked for while none is free.
 const SHED_INTERVAL: Duration = Duration::from_millis(250);
-const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Accepts and serves connections until `shutdown`, then returns when all of them have ended. Once it
 /// drains, that takes at most [`Limits::drain_timeout`].
@@ -36,13 +36,12 @@ pub async fn serve_listener<S, B>(
 ) where
     S: Answers<B> + Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    B: Body + Send + 'static,
-    B::Data: Outgoing + Send,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
+    B: ReplyBytes + Send + 'static,
+    B::Data: Outgoing + Send + Sync,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut connections = JoinSet::new();
-    let trouble = Arc::new(AcceptTrouble::default());
     // Accepted, and without a slot yet.
     let mut waiting = None;
     let signal = shutdown.clone();
@@ -58,7 +57,6 @@ pub async fn serve_listener<S, B>(
             threads: None,
             ..context.clone()
         };
-        let trouble = Arc::clone(&trouble);
         let seat = context.threads.as_ref().and_then(|threads| threads.seat());
         let thread = seat.as_ref().map(|seat| seat.handle().clone());
         let serving = async move {
@@ -67,7 +65,7 @@ pub async fn serve_listener<S, B>(
             match stream.moved_here() {
                 Ok(stream) => {
                     let with = (tls, service);
-                    serve_accepted(stream, remote, with, own, shutdown, &trouble).await;
+                    serve_accepted(stream, remote, with, own, shutdown).await;
                 }
                 Err(error) => tracing::warn!(%remote, %error, "cannot take over a connection"),
             }
@@ -87,7 +85,7 @@ pub async fn serve_listener<S, B>(
                 report_panic(finished);
                 continue;
             }
-            accepted = accept(&listener, &context, &mut waiting, &trouble) => accepted,
+            accepted = accept(&listener, &context, &mut waiting) => accepted,
         };
         begin(accepted, &mut connections);
     }
@@ -112,21 +110,17 @@ async fn serve_accepted<S, B>(
     (tls, service): (Option<Encryption>, S),
     context: ListenerContext,
     shutdown: Shutdown,
-    trouble: &AcceptTrouble,
 ) where
     S: Answers<B> + Send + Sync + 'static,
     S::Future: Send + 'static,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    B: Body + Send + 'static,
-    B::Data: Outgoing + Send,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
+    B: ReplyBytes + Send + 'static,
+    B::Data: Outgoing + Send + Sync,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let Some(trusted) = context.proxies.clone() else {
-        match context.hold(remote.into()) {
-            Ok(_held) => {
-                serve_connection(stream, remote.into(), tls, service, context, shutdown).await;
-            }
-            Err(remote) => trouble.warn_of_address(remote),
+        if let Some(_held) = context.hold(remote.into()) {
+            serve_connection(stream, remote.into(), tls, service, context, shutdown).await;
         }
         return;
     };
@@ -139,15 +133,16 @@ async fn serve_accepted<S, B>(
             () = stop.draining() => return,
         };
         match header {
-            Ok((stream, remote)) => match context.hold(remote) {
-                Ok(_held) => {
+            Ok((stream, remote)) => {
+                if let Some(_held) = context.hold(remote) {
                     serve_connection(stream, remote, tls, service, context, shutdown).await;
                 }
-                Err(remote) => trouble.warn_of_address(remote),
-            },
+            }
             Err(error) => {
                 add(&context.counters.proxy_refusals);
-                trouble.warn(|| tracing::warn!(%remote, %error, "refused a connection"));
+                context.log.write(LimitedKind::Proxy, |left_out| {
+                    tracing::warn!(%remote, %error, left_out, "refused a connection");
+                });
             }
         }
     };
@@ -168,18 +163,18 @@ async fn accept(
     listener: &Listener,
     context: &ListenerContext,
     waiting: &mut Option<Socket>,
-    trouble: &AcceptTrouble,
 ) -> (Socket, OwnedSemaphorePermit) {
     if waiting.is_none() {
-        *waiting = Some(accept_one(listener, context, trouble).await);
+        *waiting = Some(accept_one(listener, context).await);
         if context.slots.available_permits() > 0 {
             return slot_for(context, waiting).await;
         }
         add(&context.counters.limit_waits);
-        trouble.warn(|| {
+        context.log.write(LimitedKind::ConnectionsMax, |left_out| {
             let max = context.limits.connections_max;
             tracing::warn!(
                 max,
+                left_out,
                 "all connections are in use: the oldest idle ones are closed, new ones wait; raise \
                  connections_max"
             );
@@ -210,11 +205,7 @@ async fn slot_for(
     }
 }
 
-async fn accept_one(
-    listener: &Listener,
-    context: &ListenerContext,
-    trouble: &AcceptTrouble,
-) -> Socket {
+async fn accept_one(listener: &Listener, context: &ListenerContext) -> Socket {
     loop {
         match listener.accept().await {
             Ok(stream) => {
@@ -224,9 +215,10 @@ async fn accept_one(
             Err(error) if is_about_one_connection(&error) => {}
             Err(error) => {
                 add(&context.counters.accept_errors);
-                trouble.warn(|| {
+                context.log.write(LimitedKind::Accept, |left_out| {
                     tracing::warn!(
                         %error,
+                        left_out,
                         "cannot accept connections; if files ran out, raise LimitNOFILE (ulimit -n)"
                     );
                 });
@@ -244,32 +236,6 @@ fn is_about_one_connection(error: &io::Error) -> bool {
         error.kind(),
         ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted
     )
-}
-
-/// Lets one warning a minute through.
-#[derive(Debug, Default)]
-struct AcceptTrouble(Mutex<Option<Instant>>);
-
-impl AcceptTrouble {
-    fn warn_of_address(&self, remote: Remote) {
-        self.warn(|| {
-            let address = remote.address.host();
-            tracing::warn!(
-                %address,
-                "closed a connection: its address has as many as one may; if it is a proxy, write it \
-                 in proxies.trusted, or raise connections_per_address_max"
-            );
-        });
-    }
-
-    fn warn(&self, say: impl FnOnce()) {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.is_none_or(|last| last.elapsed() >= WARN_INTERVAL) {
-            *last = Some(Instant::now());
-            drop(last);
-            say();
-        }
-    }
 }
 
 #[cfg(test)]

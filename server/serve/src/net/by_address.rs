@@ -13,6 +13,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use headlong_engine::ViewerId;
+
 /// Addresses that count as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Subscriber(Origin);
@@ -28,6 +30,15 @@ impl Subscriber {
     /// Whom an address is of.
     pub fn of(address: IpAddr) -> Self {
         Self(Origin::of(address))
+    }
+
+    /// Its number among those who hold memory.
+    pub fn holder(self) -> ViewerId {
+        ViewerId(match self.0 {
+            Origin::V4(address) => u32::from_be_bytes(address).into(),
+            // Of all networks only `::/64` is below 2^32, which has no addresses of others.
+            Origin::V6(network) => u64::from_be_bytes(network),
+        })
     }
 }
 
@@ -45,32 +56,35 @@ impl Origin {
 
 /// How much each address holds.
 #[derive(Debug, Default)]
-pub struct ByAddress(Mutex<HashMap<Origin, usize>>);
+pub struct ByAddress(Mutex<HashMap<Origin, u64>>);
 
-/// One of what an address holds, as long as this lives.
+/// Some of what an address holds, as long as this lives.
 #[derive(Debug)]
 pub struct Held {
     origin: Origin,
+    amount: u64,
     all: Arc<ByAddress>,
 }
 
 impl ByAddress {
-    /// One more for an address; `None` if it holds `count_max` already.
-    pub fn hold(self: &Arc<Self>, address: IpAddr, count_max: usize) -> Option<Held> {
+    /// So much more for an address; `None` if that is more than it may hold.
+    pub fn hold(self: &Arc<Self>, address: IpAddr, amount: u64, max: u64) -> Option<Held> {
         let origin = Origin::of(address);
         let mut held = self.lock();
-        let count = held.get(&origin).copied().unwrap_or(0);
-        if count >= count_max {
+        let present = held.get(&origin).copied().unwrap_or(0);
+        let wanted = present.saturating_add(amount);
+        if wanted > max {
             return None;
         }
-        held.insert(origin, count + 1);
+        held.insert(origin, wanted);
         Some(Held {
             origin,
+            amount,
             all: Arc::clone(self),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Origin, usize>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Origin, u64>> {
         // Nothing under the lock panics.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -80,7 +94,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         let mut held = self.all.lock();
         if let Some(count) = held.get_mut(&self.origin) {
-            *count -= 1;
+            *count -= self.amount;
             if *count == 0 {
                 held.remove(&self.origin);
             }
@@ -99,21 +113,23 @@ mod tests {
     #[test]
     fn an_address_holds_so_many_and_others_as_many() {
         let all = Arc::<ByAddress>::default();
-        let held: Vec<_> = (0..3).map_while(|_| all.hold(ip("192.0.2.1"), 2)).collect();
+        let held: Vec<_> = (0..3)
+            .map_while(|_| all.hold(ip("192.0.2.1"), 1, 2))
+            .collect();
         assert_eq!(held.len(), 2);
-        assert!(all.hold(ip("192.0.2.2"), 2).is_some());
+        assert!(all.hold(ip("192.0.2.2"), 1, 2).is_some());
         drop(held);
-        assert!(all.hold(ip("192.0.2.1"), 2).is_some());
+        assert!(all.hold(ip("192.0.2.1"), 1, 2).is_some());
         assert!(all.lock().is_empty(), "who holds nothing has no entry");
     }
 
     #[test]
     fn a_subscriber_is_one_however_many_addresses_it_has() {
         let all = Arc::<ByAddress>::default();
-        let _first = all.hold(ip("2001:db8:1:2::1"), 1).expect("the first");
-        assert!(all.hold(ip("2001:db8:1:2:ffff::9"), 1).is_none());
-        let _second = all.hold(ip("2001:db8:1:3::1"), 1).expect("another");
-        let _third = all.hold(ip("192.0.2.1"), 1).expect("another");
-        assert!(all.hold(ip("::ffff:192.0.2.1"), 1).is_none(), "the same");
+        let _first = all.hold(ip("2001:db8:1:2::1"), 1, 1).expect("the first");
+        assert!(all.hold(ip("2001:db8:1:2:ffff::9"), 1, 1).is_none());
+        let _second = all.hold(ip("2001:db8:1:3::1"), 1, 1).expect("another");
+        let _third = all.hold(ip("192.0.2.1"), 1, 1).expect("another");
+        assert!(all.hold(ip("::ffff:192.0.2.1"), 1, 1).is_none(), "the same");
     }
 }

@@ -1,6 +1,6 @@
 //! One connection from its first byte to its last.
 //!
-//! `http1` or hyper moves the bytes; this file decides when a connection has to end, and how
+//! `http1` or `http2` moves the bytes; this file decides when a connection has to end, and how
 //! gently: an idle or used-up one is asked to close (FIN, or GOAWAY over HTTP/2), one that does not
 //! send its head or does not read its reply is cut.
 
@@ -10,9 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
-use http_body::Body;
-use hyper::server::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::AsyncRead;
 use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
 
@@ -21,17 +18,16 @@ use super::at_hand::Answers;
 use super::context::ListenerContext;
 use super::counters::{ConnectionCounters, Gauged, add};
 use super::http1;
+use super::http2::Http2;
 use super::info::{ConnectionInfo, Verdict};
-use super::limits::Limits;
 use super::outlet::{Outgoing, Outlet};
-use super::records::Records;
 use super::remote::Remote;
+use super::reply_body::ReplyBytes;
 use super::shutdown::Shutdown;
 use super::sniff::{Sniffed, Speaks};
 use super::timed::TimedStream;
 use super::tls::Encryption;
-use super::to_kernel::{Encrypted, to_kernel};
-use super::tracked::Tracked;
+use crate::log::{LimitedKind, LimitedLog};
 
 /// How long a connection that was asked to close may take for it.
 const CLOSE_GRACE: Duration = Duration::from_secs(3);
@@ -54,6 +50,8 @@ pub enum End {
     SendTimeout,
     /// It had not finished when the drain ended.
     DrainAborted,
+    /// Its control frames outweighed its requests by far.
+    Flooded,
 }
 
 /// Serves one accepted stream until it ends.
@@ -69,9 +67,9 @@ where
     IO: AsyncRead + Outlet + Unpin + Send + 'static,
     S: Answers<B> + Send + Sync + 'static,
     S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
-    B: Body + Send + 'static,
-    B::Data: Outgoing + Send,
+    S::Error: Into<BoxError> + 'static,
+    B: ReplyBytes + Send + 'static,
+    B::Data: Outgoing + Send + Sync,
     B::Error: Into<BoxError>,
 {
     let _open = Gauged::new(OpenGauge(Arc::clone(&context.counters)));
@@ -79,19 +77,16 @@ where
     let number = context.open.number();
     let info = ConnectionInfo::new(number, remote, limits, counters);
     let info = Arc::new(info);
+    let log = Arc::clone(&context.log);
     let _listed = context.open.add(&info);
     let timed = TimedStream::new(stream, Arc::clone(&info));
-    let Some(Encryption { acceptor, kernel }) = tls else {
+    let Some(Encryption { acceptor }) = tls else {
         // Boxed, so that a connection is as large as what it does, not as all it might do.
-        return Box::pin(drive(timed, service, &info, shutdown)).await;
+        let end = Box::pin(drive(timed, service, &info, context, shutdown)).await;
+        return note_end(end, remote, &log);
     };
     info.begin_handshake();
-    let handshake = Box::pin(async {
-        let here = acceptor
-            .accept(Records::new(timed, kernel.is_some()))
-            .await?;
-        to_kernel(here, kernel, &info).await
-    });
+    let handshake = Box::pin(acceptor.accept(timed));
     let handshake = timeout(info.limits().header_timeout, handshake);
     let shaken = {
         // All of it is gone when the connection goes on.
@@ -107,10 +102,9 @@ where
     };
     info.end_handshake();
     match shaken {
-        Ok(Ok(Encrypted::Here(here))) => Box::pin(drive(here, service, &info, shutdown)).await,
-        Ok(Ok(Encrypted::ByKernel(plain))) => {
-            add(&info.counters().kernel_tls);
-            Box::pin(drive(plain, service, &info, shutdown)).await
+        Ok(Ok(stream)) => {
+            let end = Box::pin(drive(stream, service, &info, context, shutdown)).await;
+            note_end(end, remote, &log)
         }
         failed => {
             let error = failed.map_or_else(|late| late.to_string(), |done| error_text(done.err()));
@@ -119,6 +113,20 @@ where
             End::TlsFailed
         }
     }
+}
+
+fn note_end(end: End, remote: Remote, log: &LimitedLog) -> End {
+    if end == End::Flooded {
+        let address = remote.address.host();
+        log.write(LimitedKind::Flood, |left_out| {
+            tracing::warn!(
+                %address,
+                left_out,
+                "closed an HTTP/2 connection: its control frames far outweigh its requests"
+            );
+        });
+    }
+    end
 }
 
 fn error_text(error: Option<std::io::Error>) -> String {
@@ -133,30 +141,20 @@ impl AsRef<std::sync::atomic::AtomicU64> for OpenGauge {
     }
 }
 
-/// HTTP/2 with these limits.
-fn http2(limits: &Limits) -> http2::Builder<TokioExecutor> {
-    let mut http2 = http2::Builder::new(TokioExecutor::new());
-    http2.timer(TokioTimer::new());
-    http2.max_concurrent_streams(limits.streams_max);
-    http2.max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX));
-    http2.keep_alive_interval(limits.keep_alive_interval);
-    http2.keep_alive_timeout(limits.keep_alive_interval);
-    http2
-}
-
 async fn drive<IO, S, B>(
     stream: IO,
     service: S,
     info: &Arc<ConnectionInfo>,
+    context: ListenerContext,
     mut shutdown: Shutdown,
 ) -> End
 where
     IO: AsyncRead + Outlet + Unpin + Send + 'static,
     S: Answers<B> + Send + Sync + 'static,
     S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
-    B: Body + Send + 'static,
-    B::Data: Outgoing + Send,
+    S::Error: Into<BoxError> + 'static,
+    B: ReplyBytes + Send + 'static,
+    B::Data: Outgoing + Send + Sync,
     B::Error: Into<BoxError>,
 {
     let signal = shutdown.clone();
@@ -194,16 +192,13 @@ where
         }
         Ok(Speaks::Http2) => {
             info.note_http2();
-            let info = Arc::clone(info);
-            let tracked = Tracked { service, info };
-            let builder = http2(watch.info.limits());
             // Boxed, so that the others are not as large as this.
-            let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), tracked));
+            let mut connection = Box::new(Http2::new(stream, service, info, context));
             let poll = |cx: &mut Context<'_>, ask: bool| {
                 if ask {
-                    connection.as_mut().graceful_shutdown();
+                    connection.graceful_shutdown();
                 }
-                connection.as_mut().poll(cx).map_err(Into::into)
+                connection.poll(cx)
             };
             watch.over(poll).await
         }
@@ -338,6 +333,7 @@ impl<'a> Overseer<'a> {
         match self.closing {
             Some((_, End::IdleTimeout)) => End::IdleTimeout,
             _ if self.info.is_send_timed_out() => End::SendTimeout,
+            _ if self.info.is_flooded() => End::Flooded,
             _ => End::Closed,
         }
     }
@@ -350,6 +346,10 @@ impl<'a> Overseer<'a> {
             if self.info.is_http2() {
                 return Poll::Ready(Action::AskToClose);
             }
+        }
+        if self.info.is_flooded() && self.closing.is_none_or(|(_, end)| end != End::Flooded) {
+            // It is told so, and need not listen.
+            self.closing = Some((Instant::now() + CLOSE_GRACE, End::Flooded));
         }
         if self.info.active_count() > 0 {
             // It was asked to close as it was idle, and has asked for something just before: it ends
@@ -402,7 +402,7 @@ impl<'a> Overseer<'a> {
                 self.info.note_drain_aborted();
                 add(&counters.drain_aborts);
             }
-            End::Closed | End::TlsFailed | End::IdleTimeout => {}
+            End::Closed | End::TlsFailed | End::IdleTimeout | End::Flooded => {}
         }
         Action::Cut(end)
     }

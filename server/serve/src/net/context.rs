@@ -1,9 +1,11 @@
 //! What listeners of one server share.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use http::HeaderMap;
 use tokio::sync::Semaphore;
 
 use super::by_address::{ByAddress, Held};
@@ -11,8 +13,10 @@ use super::counters::{ConnectionCounters, add};
 use super::info::ConnectionInfo;
 use super::limits::Limits;
 use super::remote::{Remote, TrustedProxies};
+use super::request_memory::{RequestMemory, RequestShare};
 use super::tcp::TcpOptions;
 use super::threads::ConnectionThreads;
+use crate::log::{LimitedKind, LimitedLog};
 
 /// Of the open connections, the part that is closed at once to make room: one in so many.
 const SHED_PART: usize = 64;
@@ -34,6 +38,8 @@ pub struct ListenerContext {
     pub exempt: Option<TrustedProxies>,
     /// Where connections live; without, where their listener does.
     pub threads: Option<Arc<ConnectionThreads>>,
+    pub(super) log: Arc<LimitedLog>,
+    pub(super) request_memory: Arc<RequestMemory>,
     pub(super) open: Arc<OpenConnections>,
     pub(super) by_address: Arc<ByAddress>,
 }
@@ -50,27 +56,60 @@ impl ListenerContext {
             proxies: None,
             exempt: None,
             threads: None,
+            log: Arc::default(),
+            request_memory: Arc::default(),
             open: Arc::default(),
             by_address: Arc::default(),
         }
     }
 
-    /// One more connection from where it comes from; an error if that has as many as it may.
-    pub(super) fn hold(&self, remote: Remote) -> Result<Option<Held>, Remote> {
-        let Some(address) = remote.address.ip() else {
-            return Ok(None);
-        };
-        if let Some(exempt) = &self.exempt
-            && exempt.trust(remote.address)
-        {
-            return Ok(None);
+    /// The address that what a remote holds is counted to.
+    fn counted(&self, remote: Remote) -> Option<IpAddr> {
+        let is_exempt = |exempt: &TrustedProxies| exempt.trust(remote.address);
+        let address = remote.address.ip()?;
+        (!self.exempt.as_ref().is_some_and(is_exempt)).then_some(address)
+    }
+
+    /// Memory for one more request over HTTP/2; `None` if there is none.
+    pub(super) fn share(&self, remote: Remote, fields: &HeaderMap) -> Option<RequestShare> {
+        let bytes_max = self.limits.request_bytes_max;
+        let address = self.counted(remote);
+        let share = self.request_memory.take(address, fields, bytes_max);
+        if share.is_none() {
+            add(&self.counters.request_memory_refusals);
+            let address = remote.address.host();
+            self.log.write(LimitedKind::RequestMemory, |left_out| {
+                tracing::warn!(
+                    %address,
+                    left_out,
+                    "refused an HTTP/2 request: requests in progress have all memory that they, or \
+                     those of this address, may have; raise memory, of which it is an eighth"
+                );
+            });
         }
+        share
+    }
+
+    /// One more connection from where it comes from; `None` if that has as many as it may.
+    pub(super) fn hold(&self, remote: Remote) -> Option<Option<Held>> {
+        let Some(address) = self.counted(remote) else {
+            return Some(None);
+        };
         let max = self.limits.connections_per_address_max;
-        match self.by_address.hold(address, max) {
-            Some(held) => Ok(Some(held)),
+        match self.by_address.hold(address, 1, max as u64) {
+            Some(held) => Some(Some(held)),
             None => {
                 add(&self.counters.address_refusals);
-                Err(remote)
+                let address = remote.address.host();
+                self.log.write(LimitedKind::AddressConnections, |left_out| {
+                    tracing::warn!(
+                        %address,
+                        left_out,
+                        "closed a connection: its address has as many as one may; if it is a proxy, \
+                         write it in proxies.trusted, or raise connections_per_address_max"
+                    );
+                });
+                None
             }
         }
     }

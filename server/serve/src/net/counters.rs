@@ -1,6 +1,6 @@
 //! What happened to connections, counted for `/metrics` and `/status`.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::by_thread::ByThread;
 
@@ -16,12 +16,12 @@ pub struct ConnectionCounters {
     pub(super) idle_timeouts: AtomicU64,
     pub(super) send_timeouts: AtomicU64,
     pub(super) tls_failures: AtomicU64,
-    pub(super) kernel_tls: AtomicU64,
-    has_kernel_tls: AtomicBool,
     pub(super) proxy_refusals: AtomicU64,
     pub(super) address_refusals: AtomicU64,
     pub(super) heads_refused: AtomicU64,
     pub(super) drain_aborts: AtomicU64,
+    pub(super) floods: AtomicU64,
+    pub(super) request_memory_refusals: AtomicU64,
 }
 
 /// What every request counts into.
@@ -53,10 +53,6 @@ pub struct ConnectionCounts {
     pub send_timeouts: u64,
     /// TLS handshakes that failed or took too long.
     pub tls_failures: u64,
-    /// Connections whose records of TLS the kernel makes.
-    pub kernel_tls: u64,
-    /// Whether it can and may.
-    pub has_kernel_tls: bool,
     /// Connections on a listener for proxies that sent no header of the PROXY protocol, or came from
     /// an address that is not trusted.
     pub proxy_refusals: u64,
@@ -68,14 +64,13 @@ pub struct ConnectionCounts {
     pub replies_at_hand: u64,
     /// Connections cut because they had not finished when the drain ended.
     pub drain_aborts: u64,
+    /// HTTP/2 connections closed because control frames outweighed requests by far.
+    pub floods: u64,
+    /// Requests over HTTP/2 refused for want of memory.
+    pub request_memory_refusals: u64,
 }
 
 impl ConnectionCounters {
-    /// The kernel goes on with sessions of TLS.
-    pub fn note_kernel_tls(&self) {
-        self.has_kernel_tls.store(true, Relaxed);
-    }
-
     /// A request begins.
     pub(super) fn begin_request(&self) {
         add(&self.requests.mine().active);
@@ -103,13 +98,13 @@ impl ConnectionCounters {
             idle_timeouts: self.idle_timeouts.load(Relaxed),
             send_timeouts: self.send_timeouts.load(Relaxed),
             tls_failures: self.tls_failures.load(Relaxed),
-            kernel_tls: self.kernel_tls.load(Relaxed),
-            has_kernel_tls: self.has_kernel_tls.load(Relaxed),
             proxy_refusals: self.proxy_refusals.load(Relaxed),
             address_refusals: self.address_refusals.load(Relaxed),
             heads_refused: self.heads_refused.load(Relaxed),
             replies_at_hand: self.requests.sum(|part| part.at_hand.load(Relaxed)),
             drain_aborts: self.drain_aborts.load(Relaxed),
+            floods: self.floods.load(Relaxed),
+            request_memory_refusals: self.request_memory_refusals.load(Relaxed),
         }
     }
 }

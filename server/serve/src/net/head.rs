@@ -274,8 +274,17 @@ fn write_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// The `date` field; its text is made once a second for each thread.
 fn write_date(out: &mut Vec<u8>) {
+    with_date(|text| write_field(out, "date", text.as_bytes()));
+}
+
+/// The value of the `date` field.
+pub(super) fn date_value() -> HeaderValue {
+    with_date(|text| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("")))
+}
+
+/// The present date; its text is made once a second for each thread.
+fn with_date<T>(with: impl FnOnce(&str) -> T) -> T {
     thread_local! {
         static LAST: RefCell<(u64, String)> = const { RefCell::new((u64::MAX, String::new())) };
     }
@@ -288,8 +297,8 @@ fn write_date(out: &mut Vec<u8>) {
             *text = date.unwrap_or(HttpDate::EPOCH).to_string();
             *known = seconds;
         }
-        write_field(out, "date", text.as_bytes());
-    });
+        with(text)
+    })
 }
 
 #[cfg(test)]

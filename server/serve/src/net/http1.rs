@@ -29,6 +29,7 @@ use super::counters::add;
 use super::head::{Framing, Head, Taken, end_head, opening, take_head, write_head};
 use super::info::ConnectionInfo;
 use super::outlet::{Outgoing, Outlet, Pins};
+use super::reply_body::ReplyBytes;
 use super::sending::Sending;
 use super::silence::Silence;
 use super::{BoxError, NoBody};
@@ -63,7 +64,7 @@ where
     IO: AsyncRead + Outlet + Unpin,
     S: Answers<B>,
     S::Error: Into<BoxError>,
-    B: Body,
+    B: ReplyBytes,
     B::Data: Outgoing,
     B::Error: Into<BoxError>,
 {
@@ -208,7 +209,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         is_asked_to_close: &AtomicBool,
     ) -> Result<bool, BoxError>
     where
-        B: Body,
+        B: ReplyBytes,
         B::Data: Outgoing,
         B::Error: Into<BoxError>,
     {
@@ -235,7 +236,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
     where
         S: Service<Request<NoBody>, Response = Response<B>>,
         S::Error: Into<BoxError>,
-        B: Body,
+        B: ReplyBytes,
         B::Data: Outgoing,
         B::Error: Into<BoxError>,
     {
@@ -293,7 +294,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         length: Option<u64>,
     ) -> Result<(), BoxError>
     where
-        B: Body,
+        B: ReplyBytes,
         B::Data: Outgoing,
         B::Error: Into<BoxError>,
     {
@@ -310,7 +311,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         body: &mut Pin<&mut B>,
     ) -> Poll<Result<(), BoxError>>
     where
-        B: Body,
+        B: ReplyBytes,
         B::Data: Outgoing,
         B::Error: Into<BoxError>,
     {
@@ -318,7 +319,10 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
             sending.gather(cx, body);
             sending.join();
             if sending.has_something() {
+                let held_bytes = sending.held_bytes();
                 ready!(sending.poll_write(cx, &mut self.stream, &mut self.pins))?;
+                let left_bytes = held_bytes - sending.held_bytes();
+                body.as_mut().note_left(left_bytes);
                 self.info.note_left(sending.unwritten_bytes());
                 if let Some(silence) = &mut self.silence {
                     silence.answer();

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 
 use tokio::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use super::counters::{ConnectionCounters, add};
 use super::limits::Limits;
 use super::progress::ReplyProgress;
 use super::remote::Remote;
+use super::turn::Turn;
 
 const NEVER: u64 = u64::MAX;
 /// The first bytes of a reply go as fast as the network takes them.
@@ -50,6 +51,13 @@ pub struct ConnectionInfo {
     retired: AtomicBool,
     /// Asked to make room for others, and who acts on that.
     shed: AtomicBool,
+    turn: Turn,
+    /// When the last bytes came in.
+    heard_at: AtomicU64,
+    /// Since when a frame or header block over HTTP/2 is incomplete.
+    frame_since: AtomicU64,
+    /// Its control frames outweigh its requests.
+    flooded: AtomicBool,
     overseer: Mutex<Option<Waker>>,
     replies: Mutex<Vec<Weak<ReplyProgress>>>,
 }
@@ -98,6 +106,10 @@ impl ConnectionInfo {
             drain_aborted: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             shed: AtomicBool::new(false),
+            turn: Turn::new(),
+            heard_at: AtomicU64::new(0),
+            frame_since: AtomicU64::new(NEVER),
+            flooded: AtomicBool::new(false),
             overseer: Mutex::new(None),
             replies: Mutex::new(Vec::new()),
         }
@@ -237,8 +249,47 @@ impl ConnectionInfo {
         self.head_since.store(NEVER, Relaxed);
     }
 
+    /// Whether more may be read in this turn; if not, the task is woken for its next one.
+    pub(super) fn poll_turn(&self, cx: &Context<'_>) -> Poll<()> {
+        self.turn.poll(cx)
+    }
+
+    /// Time since it opened.
+    pub(super) fn now(&self) -> headlong_units::Instant {
+        headlong_units::Instant(self.since_opened())
+    }
+
+    /// Frames came in over HTTP/2; since when the last one is incomplete.
+    pub(super) fn note_frames(
+        &self,
+        frames: u32,
+        incomplete_since: Option<headlong_units::Instant>,
+    ) {
+        self.turn.note_frames(frames);
+        let since = incomplete_since.map_or(NEVER, |since| since.0);
+        self.frame_since.store(since, Relaxed);
+    }
+
+    /// Its control frames outweigh its requests; counted once.
+    pub(super) fn note_flood(&self) {
+        if !self.flooded.swap(true, Relaxed) {
+            add(&self.counters.floods);
+        }
+    }
+
+    pub(super) fn is_flooded(&self) -> bool {
+        self.flooded.load(Relaxed)
+    }
+
+    /// When the last bytes came in.
+    pub(super) fn heard_at(&self) -> Instant {
+        self.at(self.heard_at.load(Relaxed))
+    }
+
     /// Bytes came in, perhaps encrypted ones.
-    pub(super) fn note_read(&self) {
+    pub(super) fn note_read(&self, bytes: usize) {
+        self.turn.note_bytes(bytes);
+        self.heard_at.store(self.since_opened(), Relaxed);
         if self.shakes_hands.load(Relaxed) {
             self.note_head();
         }
@@ -353,6 +404,18 @@ impl ConnectionInfo {
 
     /// Which limit has been passed by `now`, if any.
     pub(super) fn verdict(&self, now: Instant) -> Verdict {
+        let until = match self.frame_since.load(Relaxed) {
+            NEVER => return self.verdict_of_requests(now),
+            since => self.at(since) + self.limits.header_timeout,
+        };
+        match self.verdict_of_requests(now) {
+            _ if until <= now => Verdict::HeaderTimeout,
+            Verdict::Wait(other) => Verdict::Wait(until.min(other)),
+            verdict => verdict,
+        }
+    }
+
+    fn verdict_of_requests(&self, now: Instant) -> Verdict {
         if self.active_count() > 0 {
             // Often enough that a stall is noticed at most a quarter late.
             let tick = Verdict::Wait(now + self.limits.send_timeout / 4);

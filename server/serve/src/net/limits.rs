@@ -32,6 +32,9 @@ pub struct Limits {
     pub requests_per_connection_max: u64,
     /// Concurrent requests on one HTTP/2 connection.
     pub streams_max: u32,
+    /// Bytes that requests in progress over HTTP/2 may take beyond the pieces of their replies; those
+    /// of an address a quarter of that.
+    pub request_bytes_max: u64,
     /// An HTTP/2 client is asked whether it is still there this often.
     pub keep_alive_interval: Duration,
     /// Time that requests in progress have to finish once the server drains.
@@ -51,6 +54,7 @@ impl Default for Limits {
             send_bytes_min: 64 * 1024,
             requests_per_connection_max: 10_000,
             streams_max: 100,
+            request_bytes_max: 128 << 20,
             keep_alive_interval: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(5),
         }

@@ -5,12 +5,9 @@
 //! through the same three layers, from the bottom up:
 //!
 //! ```text
-//! socket -> TimedStream (send timeout, clean close) -> TLS, if any -> http1            -> service
-//!                                                               or -> hyper -> Tracked -> service
+//! socket -> TimedStream (turns, send timeout, clean close) -> TLS, if any -> http1 -> service
+//!                                                                      or -> http2  -> service
 //! ```
-//!
-//! Where the kernel goes on with a session, the layer of TLS is gone after the handshake, and the socket
-//! takes plain bytes.
 //!
 //! On listeners for proxies the header of the PROXY protocol is read from the socket before.
 //!
@@ -27,21 +24,20 @@ mod accept;
 mod address;
 mod at_hand;
 mod by_address;
-mod connected;
 mod connection;
 mod context;
 mod counters;
 mod head;
 mod http1;
+mod http2;
 mod info;
-mod kernel_tls;
 mod limits;
 mod listen;
-mod ocsp;
 mod outlet;
 mod progress;
-mod records;
 mod remote;
+mod reply_body;
+mod request_memory;
 mod sending;
 mod shutdown;
 mod silence;
@@ -53,8 +49,7 @@ mod tcp;
 mod threads;
 mod timed;
 mod tls;
-mod to_kernel;
-mod tracked;
+mod turn;
 
 pub use accept::serve_listener;
 pub use address::ListenAddress;
@@ -65,13 +60,13 @@ pub use context::ListenerContext;
 pub use counters::{ConnectionCounters, ConnectionCounts};
 pub(crate) use head::{begin_head, head_text};
 pub use info::{ActiveRequest, ConnectionInfo};
-pub use kernel_tls::{KernelKeys, KernelTls, TlsKernel};
 pub use limits::{FIELDS_MAX, Limits};
 #[cfg(test)]
 pub(crate) use listen::bind_local;
 pub use listen::{BindError, adopt, bind};
 pub use outlet::{Outgoing, Outlet};
 pub use remote::{Remote, TrustedProxies};
+pub use reply_body::ReplyBytes;
 pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
 pub use socket::Listener;
 pub(crate) use socket_file::is_socket;
@@ -79,8 +74,7 @@ pub use socket_file::{SocketFile, SocketFileError};
 pub use tcp::TcpOptions;
 pub use threads::{ConnectionThreads, Pulse};
 pub use timed::TimedStream;
-pub use tls::{Encryption, ReloadingCertificates, TlsError, check_ocsp, check_pair};
-pub use tracked::{CountedBuf, TrackedBody};
+pub use tls::{Encryption, ReloadingCertificates, TlsError, check_pair};
 
 /// What is left of a request's body, which nobody looks at.
 pub type NoBody = http_body_util::Empty<bytes::Bytes>;

@@ -1,12 +1,10 @@
 //! Ways out to a socket that copy nothing: bytes in a file are named to it, not handed to it.
 //!
-//! Only TCP has them, plain or encrypted by the kernel; through anything else (TLS in this process, a
-//! proxy's header) bytes go by memory.
+//! Only plain TCP has them; through anything else (TLS, the PROXY protocol) bytes go by memory.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -16,8 +14,6 @@ use socket2::SockRef;
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::TcpStream;
 
-use super::info::ConnectionInfo;
-use super::kernel_tls::KernelKeys;
 use crate::raw::{InFile, Pinned, delivery_rate, is_reset, unconfirmed_bytes};
 
 /// Bytes of a reply that are perhaps in a file.
@@ -91,27 +87,6 @@ pub trait Outlet: AsyncWrite {
 
     /// When it is closed, what waits in it is thrown away, and the other end is told so by a reset.
     fn discard_when_closed(&self) {}
-
-    /// Gets ready for [`Outlet::take_keys`].
-    ///
-    /// # Errors
-    /// It takes none, and goes on as before.
-    fn attach_keys(&self) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// From now on what is written and read is encrypted by the kernel; `early` is what was decrypted before.
-    ///
-    /// # Errors
-    /// What the kernel says; nothing can be sent or read any more.
-    fn take_keys(
-        &mut self,
-        _keys: &KernelKeys,
-        _early: Vec<u8>,
-        _info: &Arc<ConnectionInfo>,
-    ) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
 }
 
 impl Outlet for TcpStream {
@@ -193,7 +168,7 @@ impl Outlet for TcpStream {
     }
 }
 
-/// Through TLS in this process bytes go by memory.
+/// Through TLS bytes go by memory.
 impl<IO: Outlet> Outlet for tokio_rustls::server::TlsStream<IO>
 where
     Self: AsyncWrite,

@@ -1,17 +1,22 @@
 //! How far a reply's bytes have been taken by the protocol below.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
 use super::limits::Limits;
 
-/// Bytes of one reply that were handed to the protocol, and those that it has taken.
+/// Bytes of one reply that were handed to the protocol, and those that have left it.
 #[derive(Debug, Default)]
 pub(super) struct ReplyProgress {
     handed_bytes: AtomicU64,
-    taken_bytes: AtomicU64,
+    left_bytes: AtomicU64,
+    dropped_bytes: AtomicU64,
+    /// Of those that have left, what the reply was told of.
+    told_bytes: AtomicU64,
+    /// It has more, and the client's window or the connection's buffer has no room.
+    lacks_room: AtomicBool,
     mark: Mutex<Option<Mark>>,
 }
 
@@ -28,15 +33,40 @@ impl ReplyProgress {
         self.handed_bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// So many of them were taken, or dropped.
-    pub(super) fn taken(&self, bytes: usize) {
-        self.taken_bytes.fetch_add(bytes as u64, Relaxed);
+    /// So many of them have left.
+    pub(super) fn left(&self, bytes: usize) {
+        self.left_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// So many of them were dropped.
+    pub(super) fn dropped(&self, bytes: usize) {
+        self.dropped_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Whether it waits for room from now on.
+    pub(super) fn set_lacks_room(&self, lacks: bool) {
+        self.lacks_room.store(lacks, Relaxed);
+    }
+
+    /// Bytes that have left since the last call.
+    pub(super) fn take_left(&self) -> u64 {
+        let left = self.left_bytes.load(Relaxed);
+        left - self.told_bytes.swap(left, Relaxed)
+    }
+
+    /// Whether the protocol holds none of its bytes.
+    pub(super) fn has_left_all(&self) -> bool {
+        self.taken_bytes() == self.handed_bytes.load(Relaxed)
+    }
+
+    fn taken_bytes(&self) -> u64 {
+        self.left_bytes.load(Relaxed) + self.dropped_bytes.load(Relaxed)
     }
 
     /// Whether bytes have waited for `send_timeout` while fewer than `send_bytes_min` were taken.
     pub(super) fn is_stalled(&self, now: Instant, limits: &Limits) -> bool {
-        let taken_bytes = self.taken_bytes.load(Relaxed);
-        let is_waiting = taken_bytes < self.handed_bytes.load(Relaxed);
+        let taken_bytes = self.taken_bytes();
+        let is_waiting = !self.has_left_all() || self.lacks_room.load(Relaxed);
         let mut slot = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
         let mark = slot.get_or_insert(Mark {
             at: now,

@@ -29,6 +29,8 @@ pub(super) struct Sending<D> {
     /// Taken out of the body and not written yet.
     pieces: VecDeque<D>,
     ahead_bytes: usize,
+    /// Of the head, its last bytes are so many of the body.
+    joined_bytes: usize,
     /// What the body still has to give, if that was said.
     left_bytes: Option<u64>,
     /// The body has given all it has.
@@ -44,6 +46,7 @@ impl<D: Outgoing> Sending<D> {
             head,
             pieces: VecDeque::new(),
             ahead_bytes: 0,
+            joined_bytes: 0,
             left_bytes: length,
             is_ended: false,
             broken: None,
@@ -93,7 +96,7 @@ impl<D: Outgoing> Sending<D> {
                 piece.advance(chunk.len());
             }
         }
-        self.ahead_bytes = 0;
+        self.joined_bytes = std::mem::take(&mut self.ahead_bytes);
         D::drop_all(self.pieces.drain(..));
     }
 
@@ -118,6 +121,12 @@ impl<D: Outgoing> Sending<D> {
     /// Of the body, as far as its length is known.
     pub(super) fn unwritten_bytes(&self) -> u64 {
         self.left_bytes.unwrap_or(0) + self.ahead_bytes as u64
+    }
+
+    /// Of the body, as far as it was taken out of it.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let joined_bytes = self.joined_bytes.min(self.head.remaining());
+        (self.ahead_bytes + joined_bytes) as u64
     }
 
     pub(super) fn has_something(&self) -> bool {

@@ -6,7 +6,6 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use headlong_http::Peer;
@@ -16,9 +15,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::address::ListenAddress;
-use super::connected::Connected;
-use super::info::ConnectionInfo;
-use super::kernel_tls::KernelKeys;
 use super::outlet::Outlet;
 use super::tcp::TcpOptions;
 use crate::raw::{InFile, unconfirmed_bytes};
@@ -74,7 +70,7 @@ impl Listener {
     /// What the kernel says.
     pub(super) async fn accept(&self) -> io::Result<Socket> {
         Ok(match self {
-            Self::Tcp(listener) => Socket::Tcp(Connected::new(listener.accept().await?.0)),
+            Self::Tcp(listener) => Socket::Tcp(listener.accept().await?.0),
             Self::Unix(listener) => Socket::Unix(listener.accept().await?.0),
         })
     }
@@ -92,7 +88,7 @@ impl AsFd for Listener {
 /// An accepted socket.
 #[derive(Debug)]
 pub(super) enum Socket {
-    Tcp(Connected),
+    Tcp(TcpStream),
     Unix(UnixStream),
 }
 
@@ -100,7 +96,7 @@ impl Socket {
     /// Who is at the other end.
     pub(super) fn peer(&self) -> io::Result<Peer> {
         match self {
-            Self::Tcp(tcp) => tcp.stream().peer_addr().map(Peer::At),
+            Self::Tcp(tcp) => tcp.peer_addr().map(Peer::At),
             Self::Unix(_) => Ok(Peer::Local),
         }
     }
@@ -108,17 +104,14 @@ impl Socket {
     /// Sets what it can have of these.
     pub(super) fn apply(&self, options: &TcpOptions) {
         if let Self::Tcp(tcp) = self {
-            options.apply(tcp.stream());
+            options.apply(tcp);
         }
     }
 
     /// The same in the event loop of the present thread.
     pub(super) fn moved_here(self) -> io::Result<Self> {
         Ok(match self {
-            Self::Tcp(tcp) => {
-                let stream = TcpStream::from_std(tcp.into_stream().into_std()?)?;
-                Self::Tcp(Connected::new(stream))
-            }
+            Self::Tcp(stream) => Self::Tcp(TcpStream::from_std(stream.into_std()?)?),
             Self::Unix(stream) => Self::Unix(UnixStream::from_std(stream.into_std()?)?),
         })
     }
@@ -218,19 +211,6 @@ impl Outlet for Socket {
 
     fn discard_when_closed(&self) {
         of_both!(self, stream => stream.discard_when_closed())
-    }
-
-    fn attach_keys(&self) -> io::Result<()> {
-        of_both!(self, stream => stream.attach_keys())
-    }
-
-    fn take_keys(
-        &mut self,
-        keys: &KernelKeys,
-        early: Vec<u8>,
-        info: &Arc<ConnectionInfo>,
-    ) -> io::Result<()> {
-        of_both!(self, stream => stream.take_keys(keys, early, info))
     }
 }
 

@@ -21,7 +21,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Duration, Instant, Sleep, sleep_until};
 
 use super::info::ConnectionInfo;
-use super::kernel_tls::KernelKeys;
 use super::outlet::Outlet;
 use super::speed::{FAST_UNSENT_BYTES, Speed};
 use crate::raw::InFile;
@@ -196,9 +195,13 @@ impl<S: AsyncRead + Outlet + Unpin> TimedStream<S> {
             if alarm.as_mut().poll(cx).is_ready() || *seen_bytes > LINGER_BYTES_MAX {
                 return Poll::Ready(());
             }
+            ready!(self.info.poll_turn(cx));
             let mut buffer = ReadBuf::new(&mut space);
             match ready!(Pin::new(&mut self.inner).poll_read(cx, &mut buffer)) {
-                Ok(()) if !buffer.filled().is_empty() => *seen_bytes += buffer.filled().len(),
+                Ok(()) if !buffer.filled().is_empty() => {
+                    self.info.note_read(buffer.filled().len());
+                    *seen_bytes += buffer.filled().len();
+                }
                 Ok(()) | Err(_) => return Poll::Ready(()),
             }
         }
@@ -212,10 +215,12 @@ impl<S: AsyncRead + Outlet + Unpin> AsyncRead for TimedStream<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        ready!(this.info.poll_turn(cx));
         let before = buffer.filled().len();
         ready!(Pin::new(&mut this.inner).poll_read(cx, buffer))?;
-        if buffer.filled().len() > before {
-            this.info.note_read();
+        let count = buffer.filled().len() - before;
+        if count > 0 {
+            this.info.note_read(count);
             if this.info.wants_delivery_rate() {
                 this.info.note_delivery_rate(this.inner.delivery_rate());
             }
@@ -305,19 +310,6 @@ impl<S: AsyncRead + Outlet + Unpin> Outlet for TimedStream<S> {
 
     fn discard_when_closed(&self) {
         self.inner.discard_when_closed();
-    }
-
-    fn attach_keys(&self) -> io::Result<()> {
-        self.inner.attach_keys()
-    }
-
-    fn take_keys(
-        &mut self,
-        keys: &KernelKeys,
-        early: Vec<u8>,
-        info: &Arc<ConnectionInfo>,
-    ) -> io::Result<()> {
-        self.inner.take_keys(keys, early, info)
     }
 }
 

@@ -1,8 +1,8 @@
-//! TLS by rustls, and by the kernel after the handshake: a certificate chain and its key from PEM
+//! TLS by rustls: a certificate chain and its key from PEM
 //! files, replaced without a restart.
 //!
 //! Invariant: the pair in use always matches. A reload that fails for any reason leaves the old
-//! pair in place. Only a word of its authority that is good for it now is sent with a certificate.
+//! pair in place.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,6 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig};
 use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
-
-use super::kernel_tls::KernelTls;
-use super::ocsp::{OcspError, read_staple};
 
 /// Certificate and key cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -106,90 +103,35 @@ pub fn check_pair(certificate: &Path, key: &Path) -> Result<(), TlsError> {
     read_pair(certificate, key).map(drop)
 }
 
-/// Whether a response of OCSP is sent with the certificate.
-///
-/// # Errors
-/// Why not.
-pub fn check_ocsp(certificate: &Path, response: &Path) -> Result<(), OcspError> {
-    let read = std::fs::read(certificate).unwrap_or_default();
-    let own = CertificateDer::from_pem_slice(&read).ok();
-    // What is wrong with the certificate is said elsewhere.
-    own.map_or(Ok(()), |own| {
-        read_staple(response, &own, unix_seconds()).map(drop)
-    })
-}
-
-/// A pair, and with it the word of its authority.
-#[derive(Debug)]
-struct InUse {
-    pair: Arc<CertifiedKey>,
-    /// The pair with that word, and until when that is good.
-    stapled: Option<(Arc<CertifiedKey>, Option<i64>)>,
-}
-
-impl InUse {
-    fn read(certificate: &Path, key: &Path, ocsp: Option<&Path>) -> Result<Self, TlsError> {
-        let pair = read_pair(certificate, key)?;
-        // A server without this word is better than none; the configuration's warnings say why.
-        let staple = ocsp.zip(pair.cert.first());
-        let staple = staple.and_then(|(path, own)| read_staple(path, own, unix_seconds()).ok());
-        let stapled = staple.map(|staple| {
-            let pair = CertifiedKey {
-                ocsp: Some(staple.der),
-                ..pair.clone()
-            };
-            (Arc::new(pair), staple.until)
-        });
-        Ok(Self {
-            pair: Arc::new(pair),
-            stapled,
-        })
-    }
-
-    /// What is shown at this second since 1970: a word that has become too old is not.
-    fn at(&self, now: i64) -> Arc<CertifiedKey> {
-        match &self.stapled {
-            Some((stapled, until)) if until.is_none_or(|until| now < until) => Arc::clone(stapled),
-            _ => Arc::clone(&self.pair),
-        }
-    }
-}
-
 /// The pair in use, and where it came from.
 #[derive(Debug)]
 pub struct ReloadingCertificates {
     certificate: PathBuf,
     key: PathBuf,
-    ocsp: Option<PathBuf>,
-    current: RwLock<InUse>,
+    current: RwLock<Arc<CertifiedKey>>,
 }
 
 impl ReloadingCertificates {
-    /// Reads both files, and the response of OCSP if there is one.
-    pub fn load(
-        certificate: PathBuf,
-        key: PathBuf,
-        ocsp: Option<PathBuf>,
-    ) -> Result<Self, TlsError> {
-        let read = InUse::read(&certificate, &key, ocsp.as_deref())?;
+    /// Reads both files.
+    pub fn load(certificate: PathBuf, key: PathBuf) -> Result<Self, TlsError> {
+        let pair = read_pair(&certificate, &key)?;
         Ok(Self {
             certificate,
             key,
-            ocsp,
-            current: RwLock::new(read),
+            current: RwLock::new(Arc::new(pair)),
         })
     }
 
     /// Reads the files again, for connections to come. On error the old pair stays.
     pub fn reload(&self) -> Result<(), TlsError> {
-        let pair = InUse::read(&self.certificate, &self.key, self.ocsp.as_deref())?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = pair;
+        let pair = read_pair(&self.certificate, &self.key)?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
         Ok(())
     }
 
     fn current(&self) -> Arc<CertifiedKey> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        current.at(unix_seconds())
+        Arc::clone(&current)
     }
 }
 
@@ -203,8 +145,6 @@ impl ResolvesServerCert for ReloadingCertificates {
 #[derive(Clone)]
 pub struct Encryption {
     pub(super) acceptor: TlsAcceptor,
-    /// What the kernel goes on with, if it is to.
-    pub(super) kernel: Option<KernelTls>,
 }
 
 impl Encryption {
@@ -213,19 +153,13 @@ impl Encryption {
     ///
     /// # Errors
     /// The protocol library refuses its own defaults.
-    pub fn new(
-        certificates: Arc<ReloadingCertificates>,
-        kernel: Option<KernelTls>,
-    ) -> Result<Self, TlsError> {
-        let acceptor = tls_acceptor(certificates, kernel.is_some())?;
-        Ok(Self { acceptor, kernel })
+    pub fn new(certificates: Arc<ReloadingCertificates>) -> Result<Self, TlsError> {
+        let acceptor = tls_acceptor(certificates)?;
+        Ok(Self { acceptor })
     }
 }
 
-fn tls_acceptor(
-    certificates: Arc<ReloadingCertificates>,
-    shows_keys: bool,
-) -> Result<TlsAcceptor, TlsError> {
+fn tls_acceptor(certificates: Arc<ReloadingCertificates>) -> Result<TlsAcceptor, TlsError> {
     let provider = Arc::new(ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -235,7 +169,6 @@ fn tls_acceptor(
     // A viewer who comes back, and players open many connections, needs no whole handshake.
     config.ticketer = ring::Ticketer::new().map_err(TlsError::Protocol)?;
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.enable_secret_extraction = shows_keys;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -47,7 +47,7 @@ impl Files {
     }
 
     fn load(&self) -> Result<ReloadingCertificates, TlsError> {
-        ReloadingCertificates::load(self.certificate(), self.key(), None)
+        ReloadingCertificates::load(self.certificate(), self.key())
     }
 }
 
@@ -92,7 +92,7 @@ async fn a_reload_changes_the_certificate_and_a_bad_one_changes_nothing() {
     let files = Files::new();
     let first = files.write_pair();
     let certificates = Arc::new(files.load().expect("a good pair"));
-    let acceptor = tls_acceptor(Arc::clone(&certificates), false).expect("an acceptor");
+    let acceptor = tls_acceptor(Arc::clone(&certificates)).expect("an acceptor");
     let alpn = presented_to_a_client(&acceptor, &first).await;
     assert_eq!(alpn.expect("trusted").as_deref(), Some(&b"h2"[..]));
 
@@ -112,27 +112,12 @@ async fn a_reload_changes_the_certificate_and_a_bad_one_changes_nothing() {
         .expect("still the second");
 }
 
-#[test]
-fn a_word_that_has_become_too_old_is_no_longer_shown() {
-    let files = Files::new();
-    files.write_pair();
-    let pair = read_pair(&files.certificate(), &files.key()).expect("a good pair");
-    let mut with = pair.clone();
-    with.ocsp = Some(vec![1]);
-    let in_use = InUse {
-        pair: Arc::new(pair),
-        stapled: Some((Arc::new(with), Some(10))),
-    };
-    assert!(in_use.at(9).ocsp.is_some());
-    assert!(in_use.at(10).ocsp.is_none());
-}
-
 #[tokio::test]
 async fn a_viewer_who_comes_back_needs_no_whole_handshake() {
     let files = Files::new();
     let trusted = files.write_pair();
     let certificates = Arc::new(files.load().expect("a good pair"));
-    let acceptor = tls_acceptor(certificates, false).expect("an acceptor");
+    let acceptor = tls_acceptor(certificates).expect("an acceptor");
     let client = client(&trusted);
     let mut handshakes = Vec::new();
     for _ in 0..2 {
@@ -262,7 +247,7 @@ fn server() -> (Server, CertificateDer<'static>, ShutdownTrigger) {
     let certificates = Arc::new(files.load().expect("a good pair"));
     let (trigger, signal) = shutdown();
     let server = Server {
-        encryption: Encryption::new(certificates, None).expect("an acceptor"),
+        encryption: Encryption::new(certificates).expect("an acceptor"),
         counters: Arc::default(),
         signal,
     };

@@ -12,7 +12,6 @@
 )]
 
 mod hot;
-mod ktls;
 #[cfg(not(miri))]
 mod mapping;
 #[cfg(miri)]
@@ -26,7 +25,6 @@ mod socket;
 pub use hot::CopiesUse;
 pub(crate) use hot::{HotSize, PieceOf, Pinned};
 
-pub(crate) use ktls::{Way, attach_tls, give_keys, receive_record, send_record};
 pub(crate) use passed::passed_descriptor;
 pub(crate) use pool::{InFile, Lease, Pool, View};
 pub(crate) use ring::{Ended, QUIESCE_TIME, RUNS_MAX, Ring, Target};

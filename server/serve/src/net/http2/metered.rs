@@ -1,0 +1,115 @@
+//! What an HTTP/2 connection reads and writes, metered.
+//!
+//! The frame heads of everything that comes in are read on the way ([`FrameMeter`]): a flood of control
+//! frames is found, and a frame or header block that stays incomplete has a deadline. No more than a few
+//! dozen frames are given in one turn, as one can be costly.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use headlong_http::FrameMeter;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::net::info::ConnectionInfo;
+
+/// One read; of the shortest frames it holds 113.
+const READ_BYTES_MAX: usize = 1024;
+
+/// A stream of frames whose first bytes, the preface, were recognised and are still to be read.
+#[derive(Debug)]
+pub(super) struct Metered<S> {
+    inner: S,
+    info: Arc<ConnectionInfo>,
+    meter: FrameMeter,
+    preface_left: usize,
+}
+
+impl<S> Metered<S> {
+    pub(super) fn new(inner: S, preface_bytes: usize, info: Arc<ConnectionInfo>) -> Self {
+        let meter = FrameMeter::new(info.now());
+        info.note_frames(0, meter.incomplete_since());
+        Self {
+            inner,
+            info,
+            meter,
+            preface_left: preface_bytes,
+        }
+    }
+
+    fn note_read(&mut self, bytes: &[u8]) {
+        let of_preface = self.preface_left.min(bytes.len());
+        self.preface_left -= of_preface;
+        let now = self.info.now();
+        let frames = self.meter.handle_received(now, &bytes[of_preface..]);
+        self.info.note_frames(frames, self.meter.incomplete_since());
+        if self.meter.is_exhausted() {
+            self.info.note_flood();
+        }
+    }
+
+    fn note_written(&mut self, written: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.meter.handle_delivered(*bytes as u64);
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(this.info.poll_turn(cx));
+        if this.meter.is_exhausted() {
+            // The connection is being closed; what else it sends is nobody's.
+            return Poll::Pending;
+        }
+        let bytes_max = buffer.remaining().min(READ_BYTES_MAX);
+        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(bytes_max));
+        ready!(Pin::new(&mut this.inner).poll_read(cx, &mut part))?;
+        let count = part.filled().len();
+        this.note_read(part.filled());
+        buffer.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.inner).poll_write(cx, bytes);
+        this.note_written(&written);
+        written
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.inner).poll_write_vectored(cx, slices);
+        this.note_written(&written);
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().inner).poll_shutdown(cx)
+    }
+}

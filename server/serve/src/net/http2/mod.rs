@@ -1,0 +1,210 @@
+//! HTTP/2 on one connection (RFC 9113): requests come from the `h2` library, replies go back to it.
+//!
+//! hyper has a server on the same library. It is not used because it takes bytes out of a reply before
+//! the client's windows have room for them, so that streams nobody reads keep memory, and because it
+//! cannot close a connection with `ENHANCE_YOUR_CALM`. All streams of a connection are one task, so
+//! they have one turn together.
+
+mod metered;
+mod slice;
+mod stream;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use h2::server::{Connection, Handshake};
+use h2::{Ping, PingPong, Reason};
+use http::{Request, Response};
+use hyper::service::Service;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, Sleep, sleep};
+
+use self::metered::Metered;
+use self::slice::{Buffered, Slice};
+use super::context::ListenerContext;
+use super::info::ConnectionInfo;
+use super::limits::Limits;
+use super::reply_body::ReplyBytes;
+use super::sniff::PREFACE_BYTES;
+use super::{BoxError, NoBody};
+
+/// Bytes of one reply in the library's buffers.
+const STREAM_BUFFER_BYTES: usize = 128 << 10;
+
+/// Requests that a connection may begin before others have their turn.
+const REQUESTS_PER_TURN: usize = 8;
+
+type StreamFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// One connection whose preface was recognised and is still to be read.
+pub(super) struct Http2<IO, S, B: ReplyBytes> {
+    state: State<IO, B>,
+    service: S,
+    info: Arc<ConnectionInfo>,
+    context: ListenerContext,
+    streams: FuturesUnordered<StreamFuture>,
+    buffered: Arc<Buffered>,
+    is_asked_to_close: bool,
+    is_told_to_calm: bool,
+}
+
+enum State<IO, B: ReplyBytes> {
+    Handshake(Handshake<Metered<IO>, Slice<B::Data>>),
+    Open(
+        Box<Connection<Metered<IO>, Slice<B::Data>>>,
+        Option<KeepAlive>,
+    ),
+}
+
+impl<IO, S, B> Http2<IO, S, B>
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+    S: Service<Request<NoBody>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError> + 'static,
+    B: ReplyBytes + Send + 'static,
+    B::Data: Send + Sync,
+    B::Error: Into<BoxError>,
+{
+    pub(super) fn new(
+        stream: IO,
+        service: S,
+        info: &Arc<ConnectionInfo>,
+        context: ListenerContext,
+    ) -> Self {
+        let stream = Metered::new(stream, PREFACE_BYTES, Arc::clone(info));
+        Self {
+            state: State::Handshake(builder(info.limits()).handshake(stream)),
+            service,
+            info: Arc::clone(info),
+            context,
+            streams: FuturesUnordered::new(),
+            buffered: Arc::default(),
+            is_asked_to_close: false,
+            is_told_to_calm: false,
+        }
+    }
+
+    /// No further request is to begin; what is in progress goes on.
+    pub(super) fn graceful_shutdown(&mut self) {
+        self.is_asked_to_close = true;
+        if let State::Open(connection, _) = &mut self.state {
+            connection.graceful_shutdown();
+        }
+    }
+
+    /// Goes on as far as it can; ready when the connection is over.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        if let State::Handshake(handshake) = &mut self.state {
+            let mut connection = ready!(Pin::new(handshake).poll(cx))?;
+            let interval = self.info.limits().keep_alive_interval;
+            let pings = connection.ping_pong();
+            let keep_alive = pings.map(|pings| KeepAlive::new(pings, interval));
+            if self.is_asked_to_close {
+                connection.graceful_shutdown();
+            }
+            self.state = State::Open(Box::new(connection), keep_alive);
+        }
+        let State::Open(connection, keep_alive) = &mut self.state else {
+            return Poll::Pending;
+        };
+        if let Some(keep_alive) = keep_alive
+            && keep_alive.is_dead(cx, &self.info)
+        {
+            connection.abrupt_shutdown(Reason::NO_ERROR);
+        }
+        // What the disks have brought is handed on before the connection writes.
+        while let Poll::Ready(Some(())) = self.streams.poll_next_unpin(cx) {}
+        let mut begun_count = 0;
+        loop {
+            if begun_count == REQUESTS_PER_TURN {
+                // The others wait in the library.
+                cx.waker().wake_by_ref();
+                break;
+            }
+            if self.info.is_flooded() && !self.is_told_to_calm {
+                self.is_told_to_calm = true;
+                connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+            }
+            match connection.poll_accept(cx) {
+                Poll::Ready(Some(Ok((request, respond)))) => {
+                    begun_count += 1;
+                    let (head, _unread) = request.into_parts();
+                    let begun = stream::begin(&self.service, head, &self.info, &self.context);
+                    let (info, buffered) = (Arc::clone(&self.info), Arc::clone(&self.buffered));
+                    let answer = stream::answer(begun, respond, info, buffered);
+                    self.streams.push(Box::pin(answer));
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    if error.reason() == Some(Reason::ENHANCE_YOUR_CALM) && !error.is_remote() {
+                        self.info.note_flood();
+                    }
+                    return Poll::Ready(Err(error.into()));
+                }
+                Poll::Ready(None) => return Poll::Ready(Ok(())),
+                Poll::Pending if self.info.is_flooded() && !self.is_told_to_calm => {}
+                Poll::Pending => break,
+            }
+        }
+        // The first look at new requests; what they send wakes this task.
+        while let Poll::Ready(Some(())) = self.streams.poll_next_unpin(cx) {}
+        Poll::Pending
+    }
+}
+
+fn builder(limits: &Limits) -> h2::server::Builder {
+    let mut builder = h2::server::Builder::new();
+    builder
+        .max_concurrent_streams(limits.streams_max)
+        .max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX))
+        .max_send_buffer_size(STREAM_BUFFER_BYTES);
+    builder
+}
+
+/// Asks a client that has said nothing for long whether it is there.
+struct KeepAlive {
+    pings: PingPong,
+    interval: std::time::Duration,
+    alarm: Pin<Box<Sleep>>,
+    asked_at: Option<Instant>,
+}
+
+impl KeepAlive {
+    fn new(pings: PingPong, interval: std::time::Duration) -> Self {
+        Self {
+            pings,
+            interval,
+            alarm: Box::pin(sleep(interval)),
+            asked_at: None,
+        }
+    }
+
+    /// Whether it has not answered, and has said nothing else, within the interval.
+    fn is_dead(&mut self, cx: &mut Context<'_>, info: &ConnectionInfo) -> bool {
+        if self.asked_at.is_some() && self.pings.poll_pong(cx).is_ready() {
+            self.asked_at = None;
+        }
+        while self.alarm.as_mut().poll(cx).is_ready() {
+            let now = Instant::now();
+            let heard_at = info.heard_at();
+            if self.asked_at.is_some_and(|asked_at| heard_at < asked_at) {
+                return true;
+            }
+            if now.duration_since(heard_at) >= self.interval / 2
+                && self.asked_at.is_none()
+                && self.pings.send_ping(Ping::opaque()).is_ok()
+            {
+                self.asked_at = Some(now);
+            }
+            self.alarm.as_mut().reset(now + self.interval);
+        }
+        if self.asked_at.is_some() {
+            // Registers for the answer.
+            let is_answered = self.pings.poll_pong(cx).is_ready();
+            self.asked_at.take_if(|_| is_answered);
+        }
+        false
+    }
+}

@@ -1,0 +1,186 @@
+//! Bytes of a reply on their way through the HTTP/2 library.
+//!
+//! The library is given only what the client's windows and the connection's buffer have room for, so
+//! that a stream that is not read holds no piece of memory there. A small part of a piece is copied,
+//! since it would keep the whole piece.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Waker};
+
+use bytes::{Buf, Bytes};
+
+use crate::net::progress::ReplyProgress;
+
+/// Bytes of replies that one connection may have between its streams and its socket.
+pub(super) const BUFFER_BYTES_MAX: usize = 256 << 10;
+/// Shorter slices are copied.
+const SHARED_BYTES_MIN: usize = 16 << 10;
+
+/// Room for bytes of replies in the buffers of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Buffered(Mutex<BufferedState>);
+
+#[derive(Debug, Default)]
+struct BufferedState {
+    bytes: usize,
+    waiting: Vec<Waker>,
+}
+
+impl Buffered {
+    /// Bytes that may be added now; if there is no room, the task is woken when half of it is free.
+    pub(super) fn poll_room(&self, cx: &Context<'_>) -> usize {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = BUFFER_BYTES_MAX.saturating_sub(state.bytes);
+        if room == 0 {
+            state.waiting.push(cx.waker().clone());
+        }
+        room
+    }
+
+    /// Wakes the task when bytes have left.
+    pub(super) fn wait(&self, cx: &Context<'_>) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.waiting.push(cx.waker().clone());
+    }
+
+    fn add(&self, bytes: usize) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.bytes += bytes;
+    }
+
+    fn remove(&self, bytes: usize) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.bytes -= bytes;
+        if state.bytes > BUFFER_BYTES_MAX / 2 {
+            return;
+        }
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Consecutive bytes that are handed to the library.
+#[derive(Debug)]
+pub(super) struct Slice<D: Buf> {
+    source: Source<D>,
+    at: usize,
+    end: usize,
+    progress: Arc<ReplyProgress>,
+    buffered: Arc<Buffered>,
+}
+
+#[derive(Debug)]
+enum Source<D> {
+    Shared(Arc<D>),
+    Copied(Bytes),
+}
+
+impl<D: Buf> Slice<D> {
+    /// No bytes.
+    pub(super) fn empty(progress: &Arc<ReplyProgress>, buffered: &Arc<Buffered>) -> Self {
+        Self {
+            source: Source::Copied(Bytes::new()),
+            at: 0,
+            end: 0,
+            progress: Arc::clone(progress),
+            buffered: Arc::clone(buffered),
+        }
+    }
+
+    /// The bytes from `at` to `end` of data that is in one chunk.
+    pub(super) fn new(
+        data: &Arc<D>,
+        (at, end): (usize, usize),
+        progress: &Arc<ReplyProgress>,
+        buffered: &Arc<Buffered>,
+    ) -> Self {
+        let bytes = end - at;
+        progress.handed(bytes);
+        buffered.add(bytes);
+        let is_all = bytes == data.remaining();
+        let (source, at, end) = match bytes < SHARED_BYTES_MIN && !is_all {
+            true => {
+                let copy = Bytes::copy_from_slice(&data.chunk()[at..end]);
+                (Source::Copied(copy), 0, bytes)
+            }
+            false => (Source::Shared(Arc::clone(data)), at, end),
+        };
+        Self {
+            source,
+            at,
+            end,
+            progress: Arc::clone(progress),
+            buffered: Arc::clone(buffered),
+        }
+    }
+}
+
+impl<D: Buf> Buf for Slice<D> {
+    fn remaining(&self) -> usize {
+        self.end - self.at
+    }
+
+    fn chunk(&self) -> &[u8] {
+        let all = match &self.source {
+            Source::Shared(data) => data.chunk(),
+            Source::Copied(bytes) => bytes,
+        };
+        &all[self.at..self.end]
+    }
+
+    fn advance(&mut self, count: usize) {
+        assert!(count <= self.remaining(), "beyond the end");
+        self.at += count;
+        self.progress.left(count);
+        self.buffered.remove(count);
+    }
+}
+
+impl<D: Buf> Drop for Slice<D> {
+    fn drop(&mut self) {
+        let dropped = self.remaining();
+        if dropped > 0 {
+            self.progress.dropped(dropped);
+            self.buffered.remove(dropped);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slice_keeps_piece_only_if_it_is_large() {
+        let (progress, buffered) = (Arc::default(), Arc::default());
+        let data = Arc::new(Bytes::from(vec![7; 64 << 10]));
+        let slice = |range| Slice::new(&data, range, &progress, &buffered);
+        let (small, large) = (slice((0, 100)), slice((100, 64 << 10)));
+        assert_eq!(Arc::strong_count(&data), 2);
+        let whole = Arc::new(Bytes::from_static(b"short"));
+        let all = Slice::new(&whole, (0, 5), &progress, &buffered);
+        assert_eq!(Arc::strong_count(&whole), 2, "nothing else is kept with it");
+        assert_eq!(
+            (small.chunk().len(), large.remaining(), all.chunk()),
+            (100, 65_436, &b"short"[..])
+        );
+    }
+
+    #[test]
+    fn room_is_what_has_not_left_and_dropped_bytes_have_not_left_either() {
+        let (progress, buffered) = (Arc::<ReplyProgress>::default(), Arc::<Buffered>::default());
+        let data = Arc::new(Bytes::from(vec![7; BUFFER_BYTES_MAX]));
+        let mut slice = Slice::new(&data, (0, BUFFER_BYTES_MAX), &progress, &buffered);
+        let cx = Context::from_waker(Waker::noop());
+        assert_eq!(buffered.poll_room(&cx), 0);
+        slice.advance(1000);
+        assert_eq!(buffered.poll_room(&cx), 1000);
+        assert!(!progress.has_left_all());
+        drop(slice);
+        assert_eq!(buffered.poll_room(&cx), BUFFER_BYTES_MAX);
+        assert!(progress.has_left_all());
+        assert_eq!(progress.take_left(), 1000);
+        assert_eq!(progress.take_left(), 0);
+    }
+}

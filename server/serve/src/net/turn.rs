@@ -1,0 +1,53 @@
+//! Turns: what a connection may read before others are served.
+//!
+//! A connection that always has something to read would keep its thread, and every other connection
+//! of that thread would wait. So after a bounded number of bytes or frames a read finds nothing once: the
+//! connection wakes itself and yields.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::task::{Context, Poll};
+
+/// Bytes of one turn; the last read may go beyond by its buffer.
+const BYTES: u32 = 16 << 10;
+/// Frames of one turn over HTTP/2; the last read may go beyond by what it holds.
+const FRAMES: u32 = 64;
+
+/// What is left of a connection's turn. Only its own task changes it.
+#[derive(Debug)]
+pub(super) struct Turn {
+    bytes: AtomicU32,
+    frames: AtomicU32,
+}
+
+impl Turn {
+    pub(super) fn new() -> Self {
+        Self {
+            bytes: AtomicU32::new(BYTES),
+            frames: AtomicU32::new(FRAMES),
+        }
+    }
+
+    pub(super) fn note_bytes(&self, bytes: usize) {
+        spend(&self.bytes, u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+
+    pub(super) fn note_frames(&self, frames: u32) {
+        spend(&self.frames, frames);
+    }
+
+    /// Whether more may be read. If not, the turn is over: the task is woken, and has its next one
+    /// after others.
+    pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.bytes.load(Relaxed) > 0 && self.frames.load(Relaxed) > 0 {
+            return Poll::Ready(());
+        }
+        self.bytes.store(BYTES, Relaxed);
+        self.frames.store(FRAMES, Relaxed);
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+fn spend(left: &AtomicU32, count: u32) {
+    left.store(left.load(Relaxed).saturating_sub(count), Relaxed);
+}
