@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use headlong_engine::{Opening, ReadId, ReadOutcome};
+use headlong_engine::{ReadId, ReadOutcome};
 use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
 
@@ -28,7 +28,6 @@ pub(crate) enum Job {
     Read {
         id: ReadId,
         run: Run,
-        opening: Option<Opening>,
         given_up: Vec<Run>,
     },
     /// A run is read for somebody who waits, and nobody holds it.
@@ -38,8 +37,6 @@ pub(crate) enum Job {
 /// What was done.
 #[derive(Debug)]
 pub(crate) enum Done {
-    /// The first bytes of a read with an opening have come.
-    Begun(ReadId),
     /// A read, with the pages that are held for each of its pieces.
     Read(ReadId, ReadOutcome, Vec<Held>),
     /// What was read for somebody who waits, whatever came of it.
@@ -93,17 +90,9 @@ fn work(queue: &Mutex<Receiver<Job>>, how: How, done: impl Fn(Done)) {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match job {
             Err(_) => return,
-            Ok(Job::Read {
-                id,
-                run,
-                opening,
-                given_up,
-            }) => {
+            Ok(Job::Read { id, run, given_up }) => {
                 given_up.iter().for_each(drop_pages);
-                match opening {
-                    None => put(&run, how, (0, run.length)),
-                    Some(opening) => put_in_parts(&run, how, opening, || done(Done::Begun(id))),
-                }
+                put(&run, how);
                 let (outcome, held) = match wait_and_hold(&run, how) {
                     Ok(held) => (ReadOutcome::Done, held),
                     Err(outcome) => (outcome, Vec::new()),
@@ -111,7 +100,7 @@ fn work(queue: &Mutex<Receiver<Job>>, how: How, done: impl Fn(Done)) {
                 done(Done::Read(id, outcome, held));
             }
             Ok(Job::Plain { waiting, run }) => {
-                put(&run, how, (0, run.length));
+                put(&run, how);
                 // An error is the program's to see.
                 let _ = wait_and_hold(&run, how);
                 let bytes = run.length;
@@ -129,12 +118,12 @@ fn drop_pages(run: &Run) {
     }
 }
 
-/// Puts a part of a run to the device, to be read into the page cache, and waits for nothing.
-fn put(run: &Run, how: How, (from, to): (u64, u64)) {
+/// Puts a run to the device, to be read into the page cache, and waits for nothing.
+fn put(run: &Run, how: How) {
     let Ok(file) = run.open.file() else {
         return;
     };
-    let (mut at, end) = (run.offset + from, run.offset + to);
+    let (mut at, end) = (run.offset, run.offset + run.length);
     while at < end {
         let length = std::num::NonZeroU64::new(how.request_bytes.min(end - at));
         let is_put = |length: &_| fadvise(file, at, Some(*length), Advice::WillNeed).is_ok();
@@ -143,20 +132,6 @@ fn put(run: &Run, how: How, (from, to): (u64, u64)) {
         };
         at += length.get();
     }
-}
-
-/// The same so that a drive with others to choose from begins at the run's beginning: the rest is
-/// put once the lead has come, as [`Opening`] says.
-fn put_in_parts(run: &Run, how: How, opening: Opening, has_begun: impl FnOnce()) {
-    let [lead, follower, rest] = opening.parts(run.length);
-    put(run, how, lead);
-    put(run, how, follower);
-    // What fails here fails again when all of it is waited for.
-    if let Ok(file) = run.open.file() {
-        let _ = file.read_at(&mut [0], run.offset);
-    }
-    has_begun();
-    put(run, how, rest);
 }
 
 /// Waits for a run that was put to the device, and holds it.
@@ -228,7 +203,7 @@ mod tests {
         Arc::new(Open::passed(copy(), version))
     }
 
-    fn read(opening: Option<Opening>) -> Vec<Done> {
+    fn read() -> Vec<Done> {
         let how = How {
             piece_bytes: 128 << 10,
             request_bytes: 512 << 10,
@@ -246,29 +221,17 @@ mod tests {
         readers.expect("threads").give(Job::Read {
             id: ReadId(3),
             run,
-            opening,
             given_up: Vec::new(),
         });
         what.iter().collect()
     }
 
     #[test]
-    fn a_read_with_an_opening_says_that_it_has_begun_and_is_held_whole_as_without() {
-        let opening = Opening {
-            lead_bytes: 4096,
-            follower_bytes: 508 << 10,
+    fn read_is_held_whole() {
+        let done = read();
+        let [Done::Read(ReadId(3), ReadOutcome::Done, held)] = &done[..] else {
+            panic!("{done:?}");
         };
-        let of_two = read(Some(opening));
-        let [Done::Begun(ReadId(3)), read_in_parts] = &of_two[..] else {
-            panic!("{of_two:?}");
-        };
-        let plain = read(None);
-        for done in [read_in_parts, &plain[0]] {
-            let Done::Read(ReadId(3), ReadOutcome::Done, held) = done else {
-                panic!("{done:?}");
-            };
-            assert_eq!(held.len() as u64, LENGTH / (128 << 10));
-        }
-        assert_eq!(plain.len(), 1);
+        assert_eq!(held.len() as u64, LENGTH / (128 << 10));
     }
 }

@@ -213,8 +213,6 @@ impl Bare<'_> {
         loop {
             if let Some((request, slot)) = machine.taken.pop() {
                 core.sent(now, machine, request, slot);
-            } else if let Some(read) = machine.disk.poll_begun() {
-                core.handle_read_begun(now, machine, read);
             } else if let Some(id) = machine.disk.poll_done() {
                 let completion = ReadCompletion {
                     id,

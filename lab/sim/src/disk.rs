@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use headlong_device::{PartId, ReadJob};
 use headlong_drive::{Direction, Request, RequestId, SECTOR_BYTES};
-use headlong_engine::{Opening, ReadId};
+use headlong_engine::ReadId;
 use headlong_units::Instant;
 
 use crate::device::Device;
@@ -49,13 +49,10 @@ impl<K: Copy + PartialEq, V> Few<K, V> {
 pub(crate) struct Disk {
     device: Device,
     request_bytes_max: u64,
-    /// What is given to the drive when a read's first request is done.
-    held: Few<ReadId, (u64, u64)>,
     /// Requests of each read that are not done.
     reads: Few<ReadId, u32>,
     of_request: Few<RequestId, ReadId>,
     done: VecDeque<ReadId>,
-    begun: VecDeque<ReadId>,
     next_id: u64,
     cold_open: Option<ColdOpen>,
     /// Files that were opened before, by where they begin: what leads to them is in the kernel's cache.
@@ -90,11 +87,9 @@ impl Disk {
         Self {
             device,
             request_bytes_max: request_bytes_max.max(BLOCK_BYTES) / BLOCK_BYTES * BLOCK_BYTES,
-            held: Few::default(),
             reads: Few::default(),
             of_request: Few::default(),
             done: VecDeque::new(),
-            begun: VecDeque::new(),
             next_id: 0,
             cold_open,
             warm: BTreeSet::new(),
@@ -115,7 +110,7 @@ impl Disk {
         self.opens += 1;
         self.opening.insert(id, file);
         let group = start - start % cold.group_bytes.max(1);
-        self.submit(now, id, group, cold.bytes, None);
+        self.submit(now, id, group, cold.bytes);
         false
     }
 
@@ -140,34 +135,14 @@ impl Disk {
     /// A read of a file that begins here.
     pub(crate) fn read(&mut self, now: Instant, job: &ReadJob, start: u64) {
         let from = start + job.offset;
-        self.submit(now, job.id, from, job.length, job.opening());
+        self.submit(now, job.id, from, job.length);
     }
 
     /// A read of `length` bytes from `physical` on.
-    fn submit(
-        &mut self,
-        now: Instant,
-        read: ReadId,
-        physical: u64,
-        length: u64,
-        opening: Option<Opening>,
-    ) {
+    fn submit(&mut self, now: Instant, read: ReadId, physical: u64, length: u64) {
         let from = physical / BLOCK_BYTES * BLOCK_BYTES;
         let end = (physical + length).next_multiple_of(BLOCK_BYTES);
-        let parts = opening.map(|opening| opening.parts(end - from));
-        // What the kernel refuses is not to work here.
-        let edges = parts.iter().flatten().map(|(_, to)| to % BLOCK_BYTES);
-        assert!(
-            edges.max().unwrap_or(0) == 0,
-            "{parts:?} are no whole blocks"
-        );
-        if let Some([lead, follower, (rest, _)]) = parts {
-            self.cut(now, read, from + lead.0, from + lead.1);
-            self.cut(now, read, from + follower.0, from + follower.1);
-            self.held.insert(read, (from + rest, end));
-        } else {
-            self.cut(now, read, from, end);
-        }
+        self.cut(now, read, from, end);
         self.collect(now);
     }
 
@@ -196,11 +171,9 @@ impl Disk {
     /// it.
     pub(crate) fn forget_reads(&mut self) {
         self.device.forget_waiting();
-        self.held = Few::default();
         self.reads = Few::default();
         self.of_request = Few::default();
         self.done.clear();
-        self.begun.clear();
         self.opening = Few::default();
         self.opened.clear();
     }
@@ -214,11 +187,6 @@ impl Disk {
         self.device.poll_timeout()
     }
 
-    /// The next read of which the lead has come.
-    pub(crate) fn poll_begun(&mut self) -> Option<ReadId> {
-        self.begun.pop_front()
-    }
-
     /// The next read of which everything is there.
     pub(crate) fn poll_done(&mut self) -> Option<ReadId> {
         self.done.pop_front()
@@ -226,18 +194,14 @@ impl Disk {
 
     fn collect(&mut self, now: Instant) {
         while let Some(id) = self.device.poll_done(now) {
-            self.finish(now, id);
+            self.finish(id);
         }
     }
 
-    fn finish(&mut self, now: Instant, id: RequestId) {
+    fn finish(&mut self, id: RequestId) {
         let Some(read) = self.of_request.remove(id) else {
             return;
         };
-        if let Some((from, end)) = self.held.remove(read) {
-            self.cut(now, read, from, end);
-            self.begun.push_back(read);
-        }
         let Some(left) = self.reads.get_mut(read) else {
             return;
         };

@@ -380,9 +380,7 @@ impl DiskServer {
         let (core, mut machine) = self.call(now, shared);
         core.settle(now, &mut machine);
         loop {
-            if let Some(id) = machine.disk.poll_begun() {
-                core.handle_read_begun(now, &mut machine, id);
-            } else if let Some(id) = machine.disk.poll_done() {
+            if let Some(id) = machine.disk.poll_done() {
                 let completion = ReadCompletion {
                     id,
                     outcome: ReadOutcome::Done,

@@ -6,7 +6,7 @@
 //!
 //! [`Changed`]: ReadOutcome::Changed
 
-use headlong_engine::{Opening, ReadCommand, ReadId, ReadOutcome};
+use headlong_engine::{ReadCommand, ReadId, ReadOutcome};
 
 use crate::io_failure::IoFailure;
 use crate::open_job::PartId;
@@ -39,7 +39,6 @@ pub struct ReadJob {
     pub offset: u64,
     /// Bytes wanted.
     pub length: u64,
-    opening: Option<Opening>,
     is_direct: bool,
     done: u64,
     idle_calls: u32,
@@ -92,7 +91,6 @@ impl ReadJob {
             },
             offset: command.offset,
             length: command.length,
-            opening: command.opening,
             is_direct: false,
             done: 0,
             idle_calls: 0,
@@ -103,11 +101,6 @@ impl ReadJob {
     /// Its file is open, for direct reads or not.
     pub fn begin(&mut self, is_direct: bool) {
         self.is_direct = is_direct;
-    }
-
-    /// How to put it to the device, where that can be chosen.
-    pub fn opening(&self) -> Option<Opening> {
-        self.opening
     }
 
     /// Whether it bypasses the page cache.
@@ -131,41 +124,6 @@ impl ReadJob {
             skip: self.done,
             length: length - self.done,
         }
-    }
-
-    /// The spans in which to put a direct read to a drive that may choose, if nothing of it has been
-    /// read; the last once the first has come. Of whole blocks, as the kernel refuses others.
-    pub fn parts(&self) -> Option<[Span; 3]> {
-        let opening = self.opening?;
-        if !self.is_direct || self.done > 0 {
-            return None;
-        }
-        let whole = self.span();
-        let whole_blocks = |at: u64| at.next_multiple_of(BLOCK_BYTES).min(whole.length);
-        let parts = opening.parts(whole.length);
-        let parts = parts.map(|(from, to)| (whole_blocks(from), whole_blocks(to)));
-        Some(parts.map(|(from, to)| Span {
-            offset: whole.offset + from,
-            skip: from,
-            length: to - from,
-        }))
-    }
-
-    /// What is left of a span of which a call read so many bytes: nothing if that was all of it, or
-    /// all that is wanted; an error if it is not to be continued in parts.
-    pub(crate) fn left_of(&self, span: Span, bytes: u64) -> Result<Option<Span>, ()> {
-        if bytes >= span.length || span.skip + bytes >= self.length {
-            return Ok(None);
-        }
-        let bytes = bytes - bytes % BLOCK_BYTES;
-        if bytes == 0 {
-            return Err(());
-        }
-        Ok(Some(Span {
-            offset: span.offset + bytes,
-            skip: span.skip + bytes,
-            length: span.length - bytes,
-        }))
     }
 
     /// A call for [`ReadJob::span`] returned so many bytes, or failed.

@@ -7,7 +7,7 @@ use headlong_engine::{Slot, StreamId};
 use super::*;
 
 /// A read of 10,000 bytes from byte 4096 on.
-fn job(is_direct: bool, opening: Option<Opening>) -> ReadJob {
+fn job(is_direct: bool) -> ReadJob {
     let mut job = ReadJob::new(&ReadCommand {
         id: ReadId(5),
         stream: StreamId(1),
@@ -15,7 +15,6 @@ fn job(is_direct: bool, opening: Option<Opening>) -> ReadJob {
         offset: 4096,
         length: 10_000,
         slots: Vec::from([Slot(0), Slot(1), Slot(2)]),
-        opening,
     });
     job.begin(is_direct);
     job
@@ -46,7 +45,7 @@ impl FileState for File {
 
 #[test]
 fn short_direct_read_continues_at_last_whole_block() {
-    let mut job = job(true, None);
+    let mut job = job(true);
     assert_eq!(job.span(), span(4096, 0, 12_288), "whole blocks");
     assert_eq!(job.advance(Ok(5000)), Next::Again);
     assert_eq!(job.span(), span(8192, 4096, 8192));
@@ -57,7 +56,7 @@ fn short_direct_read_continues_at_last_whole_block() {
 
 #[test]
 fn short_buffered_read_continues_where_it_ended() {
-    let mut job = job(false, None);
+    let mut job = job(false);
     assert_eq!(job.span(), span(4096, 0, 10_000));
     assert_eq!(job.advance(Ok(1)), Next::Again);
     assert_eq!(job.span(), span(4097, 1, 9_999));
@@ -67,61 +66,21 @@ fn short_buffered_read_continues_where_it_ended() {
 
 #[test]
 fn refused_direct_read_is_reopened_and_refused_buffered_read_fails() {
-    assert_eq!(
-        job(true, None).advance(Err(IoFailure::Refused)),
-        Next::Reopen
-    );
+    assert_eq!(job(true).advance(Err(IoFailure::Refused)), Next::Reopen);
     let failed = Next::Ended(ReadEnd::Failed(IoFailure::Refused));
-    assert_eq!(job(false, None).advance(Err(IoFailure::Refused)), failed);
+    assert_eq!(job(false).advance(Err(IoFailure::Refused)), failed);
 }
 
 #[test]
 fn call_that_is_always_interrupted_ends() {
-    let mut job = job(false, None);
+    let mut job = job(false);
     let calls = (0..1000).take_while(|_| job.advance(Err(IoFailure::Interrupted)) == Next::Again);
     assert_eq!(calls.count() as u32, IDLE_CALLS_MAX - 1);
 }
 
 #[test]
-fn direct_read_is_put_in_whole_blocks_in_parts() {
-    assert_eq!(job(true, None).parts(), None, "none was said");
-    let opening = Opening {
-        lead_bytes: 4096,
-        follower_bytes: 4096,
-    };
-    let parts = [
-        span(4096, 0, 4096),
-        span(8192, 4096, 4096),
-        span(12_288, 8192, 4096),
-    ];
-    assert_eq!(job(true, Some(opening)).parts(), Some(parts));
-    assert_eq!(job(false, Some(opening)).parts(), None);
-    let opening = Opening {
-        lead_bytes: 4096,
-        follower_bytes: 10_000 - 4096,
-    };
-    let parts = [
-        span(4096, 0, 4096),
-        span(8192, 4096, 8192),
-        span(16_384, 12_288, 0),
-    ];
-    assert_eq!(job(true, Some(opening)).parts(), Some(parts));
-}
-
-#[test]
-fn short_part_continues_at_last_whole_block() {
-    let job = job(true, None);
-    assert_eq!(job.left_of(span(4096, 0, 4096), 4096), Ok(None));
-    let last = span(12_288, 8192, 4096);
-    assert_eq!(job.left_of(last, 1808), Ok(None), "all that is wanted");
-    assert_eq!(job.left_of(last, 100), Err(()), "no whole block");
-    let left = span(8192, 4096, 8192);
-    assert_eq!(job.left_of(span(4096, 0, 12_288), 5000), Ok(Some(left)));
-}
-
-#[test]
 fn bytes_count_only_if_the_file_is_the_same_version() {
-    let job = job(true, None);
+    let job = job(true);
     let judge = |end, size, is_same| job.judge(end, &mut File { size, is_same });
     assert_eq!(judge(ReadEnd::Whole, 14_096, true), ReadOutcome::Done);
     assert_eq!(judge(ReadEnd::Whole, 14_096, false), ReadOutcome::Changed);

@@ -127,12 +127,6 @@ impl<R: Resources> DeviceCore<R> {
         self.settle(now, host);
     }
 
-    /// The first bytes of a read that was put in parts have come.
-    pub fn handle_read_begun(&mut self, now: Instant, host: &mut impl Host<R>, id: ReadId) {
-        self.shard.handle_read_begun(now, id);
-        self.settle(now, host);
-    }
-
     /// A read has ended.
     pub fn handle_read_ended(
         &mut self,

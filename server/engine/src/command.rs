@@ -6,7 +6,6 @@ use headlong_flash::{BlockId, PieceId, Place, SsdId};
 use headlong_units::Duration;
 
 use crate::ids::{FlashReadId, ReadId, RequestId, Slot, StreamId};
-use crate::opening::Opening;
 
 /// Something the shell must do; see [`crate::Shard::poll_command`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,8 +119,6 @@ pub struct ReadCommand {
     pub length: u64,
     /// Memory to read into.
     pub slots: Vec<Slot>,
-    /// How to put it to the device; `None`: as it is.
-    pub opening: Option<Opening>,
 }
 
 /// Something a reply waits for; see [`crate::Shard::poll_event`].

@@ -27,8 +27,8 @@ pub struct EngineConfig {
     /// No further read is issued while those outstanding are of so many bytes together: a few long
     /// ones choose as well as many short ones, and who waits does not wait for more.
     pub outstanding_bytes_max: u64,
-    /// Whether the device has an arm to move: several reads are then put to it so that it chooses
-    /// between their beginnings ([`crate::Opening`]).
+    /// Whether the device has an arm to move: it is then given one run of reads at a time, unless more
+    /// were seen to move more (`lanes.rs`).
     pub has_arm: bool,
     /// Largest request that the device takes, as the kernel cuts reads (`max_sectors_kb`). No
     /// setting: whoever makes the shard asks the device.

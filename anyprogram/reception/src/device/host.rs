@@ -184,7 +184,6 @@ impl Host<PageCache> for PageCacheHost {
         self.readers.give(Job::Read {
             id: job.id,
             run,
-            opening: job.opening(),
             given_up: memory.given_up,
         });
     }

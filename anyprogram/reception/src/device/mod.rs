@@ -123,11 +123,6 @@ impl DeviceThread {
                 self.handle_followed(stream, parts, rest);
             }
             Message::Done(Done::Read(id, outcome, held)) => self.handle_read(id, outcome, held),
-            Message::Done(Done::Begun(id)) => {
-                let now = self.now();
-                self.core.handle_read_begun(now, &mut self.host, id);
-                self.settle();
-            }
             Message::Done(Done::Plain { waiting, bytes }) => {
                 self.host
                     .waiting

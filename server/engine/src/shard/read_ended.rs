@@ -21,12 +21,6 @@ use crate::runs::{Claim, OutstandingRead, RunId};
 const CAREFUL_READS: u8 = 16;
 
 impl Shard {
-    /// The lead of a read's [`Opening`] has come: the device is at the read, and the run that it
-    /// belongs to goes on in the next file. Who cannot tell need not.
-    pub fn handle_read_begun(&mut self, now: Instant, id: ReadId) {
-        let _ = (now, id);
-    }
-
     /// A read ended. Slots of a failed one may hold anything.
     pub fn handle_read_done(&mut self, now: Instant, id: ReadId, outcome: ReadOutcome) {
         self.begin(now);

@@ -363,7 +363,6 @@ impl Shard {
             offset: first.offset,
             length,
             slots,
-            opening: None,
         }));
     }
 

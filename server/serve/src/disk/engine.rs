@@ -16,7 +16,7 @@ use std::time::Instant as Clock;
 
 use headlong_device::DeviceCore;
 use headlong_device::flash::FlashPort;
-use headlong_engine::{EngineConfig, ReadId, Refusal, Request, RequestId, Shard, Slot, StreamSpec};
+use headlong_engine::{EngineConfig, Refusal, Request, RequestId, Shard, Slot, StreamSpec};
 use headlong_units::Instant;
 use tokio::sync::{mpsc, oneshot};
 
@@ -152,12 +152,6 @@ impl DeviceEngine {
     /// Whether there are reads to start.
     pub(crate) fn has_submits(&self) -> bool {
         !self.host.submits.is_empty()
-    }
-
-    /// A read's first bytes have come.
-    pub(crate) fn read_begun(&mut self, now: Instant, id: ReadId) {
-        self.core.handle_read_begun(now, &mut self.host, id);
-        self.settled();
     }
 
     /// An open or a read has ended.

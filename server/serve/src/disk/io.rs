@@ -7,8 +7,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headlong_engine::ReadId;
-
 use super::mailbox::{Mailbox, Waker};
 use super::opener::Opener;
 use super::transfer::{Completion, Transfer};
@@ -39,10 +37,6 @@ pub(crate) trait DiskIo: Send {
         timeout: Option<Duration>,
         completions: &mut Vec<Completion>,
     ) -> io::Result<()>;
-
-    /// Adds the reads whose leads ([`Opening`](headlong_engine::Opening)) have come since the last
-    /// call, if reads are put in parts at all.
-    fn take_begun(&mut self, _begun: &mut Vec<ReadId>) {}
 
     /// `io_uring` or `pread`.
     fn mode(&self) -> IoMode;

@@ -233,9 +233,8 @@ mod tests {
         let source = FileSource::new(1, [scratch.file("film", b"bytes")]).refusing_direct();
         let file = source.open(0, false).expect("opens");
         let source: Arc<dyn StreamSource> = Arc::new(source);
-        let error = open(&job(&source, true), Some(file))
-            .err()
-            .expect("refused");
+        let opened = open(&job(&source, true), Some(file));
+        let error = opened.expect_err("refused");
         assert_eq!(error.raw_os_error(), Some(Errno::INVAL.raw_os_error()));
     }
 

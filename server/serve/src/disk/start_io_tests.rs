@@ -10,9 +10,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use headlong_device::{IoFailure, OpenJob, Read, ReadJob};
-use headlong_engine::{
-    Opening, PartSpec, ReadCommand, ReadId, ReadOutcome, Slot, StreamId, StreamSpec,
-};
+use headlong_engine::{PartSpec, ReadCommand, ReadId, ReadOutcome, Slot, StreamId, StreamSpec};
 use headlong_units::MIB;
 
 use super::*;
@@ -76,11 +74,6 @@ impl Rig {
             offset,
             length,
             slots,
-            // Long enough for parts: everything here holds for reads in parts too.
-            opening: (length > PIECE).then_some(Opening {
-                lead_bytes: PIECE,
-                follower_bytes: 2 * PIECE,
-            }),
         });
         let source = Arc::clone(source);
         self.open(Pending {
@@ -284,24 +277,6 @@ fn many_reads_at_once_do_not_mix() {
             rig.bytes((0..512).rev(), bytes.len() as u64) == bytes,
             "{mode:?}"
         );
-    }
-}
-
-#[test]
-fn it_is_told_that_the_drive_has_begun_a_read_put_to_it_in_parts() {
-    let scratch = Scratch::new();
-    let source = source_of(scratch.file("film", &noise(16 * 4096)));
-    for mode in MODES {
-        let mut rig = Rig::new(mode, 16);
-        let mut begun = Vec::new();
-        assert_eq!(rig.read(&source, (0, 4096), [0]), ReadOutcome::Done);
-        rig.io.take_begun(&mut begun);
-        assert_eq!(begun, [], "a short read is one call");
-        let long = rig.submit(&source, (0, 16 * 4096), 0..16);
-        assert_eq!(rig.outcomes(1)[&long], ReadOutcome::Done);
-        rig.io.take_begun(&mut begun);
-        let in_parts = rig.io.mode() == IoMode::IoUring && rig.is_direct;
-        assert_eq!(begun, Vec::from_iter(in_parts.then_some(long)), "{mode:?}");
     }
 }
 

@@ -48,7 +48,6 @@ impl DeviceThread {
         let link = Arc::clone(&self.link.0);
         let mut submits = Vec::new();
         let mut completions = Vec::new();
-        let mut begun = Vec::new();
         let mut messages = Vec::new();
         loop {
             let timeout = link.before_sleep(&mut submits)?;
@@ -56,16 +55,12 @@ impl DeviceThread {
                 self.io.submit(read);
             }
             self.io.wait(timeout, &mut completions)?;
-            self.io.take_begun(&mut begun);
             if link.is_stopping() {
                 return Ok(());
             }
             link.take_messages(&mut messages);
             link.turn(|engine| {
                 let now = engine.now();
-                for id in begun.drain(..) {
-                    engine.read_begun(now, id);
-                }
                 for completion in completions.drain(..) {
                     engine.complete(now, completion);
                 }

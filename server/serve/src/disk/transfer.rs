@@ -9,7 +9,7 @@ use std::sync::Arc;
 use headlong_device::{
     BLOCK_BYTES, FileState, IoFailure, Next, Opened, PartId, Read, ReadCompletion, ReadEnd, ReadJob,
 };
-use headlong_engine::{ReadId, ReadOutcome};
+use headlong_engine::ReadOutcome;
 use rustix::fs::{Advice, fadvise};
 
 use super::StreamSource;
@@ -89,11 +89,6 @@ impl Transfer {
                 },
             },
         }
-    }
-
-    /// The read it is.
-    pub(crate) fn id(&self) -> ReadId {
-        self.rest.job.id
     }
 
     /// Takes in what a call returned.
@@ -205,7 +200,7 @@ mod tests {
     use crate::disk::mailbox::Waker;
     use crate::disk::rig::{FileSource, Scratch};
     use crate::raw::Pool;
-    use headlong_engine::{ReadCommand, Slot, StreamId};
+    use headlong_engine::{ReadCommand, ReadId, Slot, StreamId};
 
     #[test]
     fn read_dropped_anywhere_is_reported_as_error() {
@@ -222,7 +217,6 @@ mod tests {
             offset: 0,
             length: 4096,
             slots,
-            opening: None,
         });
         let file = Arc::new(File::open(&path).expect("opens"));
         let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path]));

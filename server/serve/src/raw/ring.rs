@@ -158,14 +158,6 @@ impl<T> Ring<T> {
         Ok(self.reap(ended))
     }
 
-    /// Gives the kernel what is to be started now, so that it cannot become one request with what is
-    /// started later.
-    pub(crate) fn send(&mut self) {
-        self.push();
-        // What the kernel has no room for is sent with the next wait, which tells of errors.
-        let _ = self.ring.submit();
-    }
-
     /// Moves unsent reads into the submission queue, as far as there is room.
     fn push(&mut self) {
         let mut queue = self.ring.submission();

@@ -51,7 +51,7 @@ pub(super) struct Http2<IO, S, B: ReplyBytes> {
 }
 
 enum State<IO, B: ReplyBytes> {
-    Handshake(Handshake<Metered<IO>, Slice<B::Data>>),
+    Handshake(Box<Handshake<Metered<IO>, Slice<B::Data>>>),
     Open(
         Box<Connection<Metered<IO>, Slice<B::Data>>>,
         Option<KeepAlive>,
@@ -76,7 +76,7 @@ where
     ) -> Self {
         let stream = Metered::new(stream, PREFACE_BYTES, Arc::clone(info));
         Self {
-            state: State::Handshake(builder(info.limits()).handshake(stream)),
+            state: State::Handshake(Box::new(builder(info.limits()).handshake(stream))),
             service,
             info: Arc::clone(info),
             context,
@@ -98,7 +98,7 @@ where
     /// Goes on as far as it can; ready when the connection is over.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         if let State::Handshake(handshake) = &mut self.state {
-            let mut connection = ready!(Pin::new(handshake).poll(cx))?;
+            let mut connection = ready!(Pin::new(&mut **handshake).poll(cx))?;
             let interval = self.info.limits().keep_alive_interval;
             let pings = connection.ping_pong();
             let keep_alive = pings.map(|pings| KeepAlive::new(pings, interval));
