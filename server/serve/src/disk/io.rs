@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use headlong_engine::ReadId;
 
+use super::completion::Completion;
 use super::mailbox::{Mailbox, Waker};
 use super::opener::Opener;
-use super::transfer::{Completion, Transfer};
+use super::transfer::Transfer;
 
 headlong_units::names! {
     /// How a device is read.

@@ -11,8 +11,8 @@ use headlong_device::{IoFailure, OpenJob, Opened, PartId};
 use rustix::fs::{Advice, fadvise};
 
 use super::StreamSource;
+use super::completion::Completion;
 use super::mailbox::Mailbox;
-use super::transfer::Completion;
 use crate::thread_pool::ThreadPool;
 
 /// Most threads that open, judge and, without io_uring, read the files of a device.

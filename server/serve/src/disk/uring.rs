@@ -11,10 +11,11 @@ use std::time::Duration;
 use headlong_device::{PartEnd, PartedRead, ReadEnd, Span};
 use headlong_engine::ReadId;
 
+use super::completion::Completion;
 use super::io::{DiskIo, IoMode, Parts};
 use super::mailbox::{Mailbox, Waker};
 use super::opener::Opener;
-use super::transfer::{Completion, Rest, Step, Transfer, failure_of};
+use super::transfer::{Rest, Step, Transfer, failure_of};
 use crate::raw::{Ended, Ring, Target};
 
 /// What a call of the ring belongs to.
