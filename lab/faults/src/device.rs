@@ -15,9 +15,10 @@ use crate::around::Around;
 use crate::check::Check;
 use crate::disk::Reading;
 use crate::files::{Files, Identity, Inode};
-use crate::host::{Belongings, Machine, Simulated, Source};
+use crate::host::{Belongings, Machine};
 use crate::pool::Pool;
 use crate::recover::Recoverer;
+use crate::resources::{Simulated, Source};
 
 /// Of so many requests one says what comes next.
 const EXPECTING: u64 = 3;

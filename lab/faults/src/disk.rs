@@ -13,8 +13,8 @@ use headlong_units::{BitRate, Duration, Instant};
 use crate::draw::Draw;
 use crate::fault::DiskFault;
 use crate::files::{Files, Inode};
-use crate::host::{Simulated, Source};
 use crate::machine::DiskPlan;
+use crate::resources::{Simulated, Source};
 
 /// A call of a read on its way.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use headlong_device::flash::{BlockJob, SsdJob};
-use headlong_device::{Host, Notice, OpenJob, OpenProgress, Read, ReadyPiece, Resources, SlotBusy};
+use headlong_device::{Host, Notice, OpenJob, OpenProgress, Read, ReadyPiece, SlotBusy};
 use headlong_engine::{Failure, RequestId, Slot, StreamId};
 use headlong_flash::format::{RecordName, encode_record, padded_bytes};
 use headlong_flash::{RecordEntry, SsdId};
@@ -13,26 +13,9 @@ use headlong_flash::{RecordEntry, SsdId};
 use crate::around::Around;
 use crate::check::Check;
 use crate::disk::Reading;
-use crate::files::{Identity, Inode};
+use crate::files::Inode;
 use crate::pool::{Leased, Pool};
-
-/// One version of a stream: its files.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Source {
-    pub(crate) parts: Vec<(String, Identity)>,
-}
-
-/// What a simulated device holds.
-#[derive(Debug)]
-pub(crate) struct Simulated;
-
-impl Resources for Simulated {
-    type Source = Rc<Source>;
-    type File = Inode;
-    type Memory = Leased;
-    type Client = ();
-    type Record = Vec<u8>;
-}
+use crate::resources::{Simulated, Source};
 
 /// Something for a reply.
 #[derive(Debug, Clone, Copy)]

@@ -36,6 +36,7 @@ mod plan;
 mod pool;
 mod queue;
 mod recover;
+mod resources;
 mod session;
 mod settings;
 mod shrink;

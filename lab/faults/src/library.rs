@@ -11,8 +11,8 @@ use headlong_random::Generator;
 use headlong_units::{Duration, Instant};
 
 use crate::files::{Files, Identity};
-use crate::host::Source;
 use crate::machine::{DiskPlan, TitlePlan};
+use crate::resources::Source;
 use crate::session::path;
 
 /// How long after it was written a file may be written again under the same time

@@ -14,9 +14,9 @@ use headlong_units::Instant;
 
 use crate::drive::{Drive, Failed, TIER_BYTES};
 use crate::fault::{Moment, Restart, SsdFault};
-use crate::host::Simulated;
 use crate::machine::SsdPlan;
 use crate::pool::Leased;
+use crate::resources::Simulated;
 
 /// A job of the writer.
 #[derive(Debug)]

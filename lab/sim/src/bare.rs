@@ -24,10 +24,9 @@ use headlong_workload::{Catalogue, SessionStream};
 
 use crate::device::{Device, DriveUse};
 use crate::disk::Disk;
-use crate::disk_server::{OPEN_FILES_MAX, OPENED};
 use crate::experiment::Experiment;
-use crate::host::{Virtual, start_of};
 use crate::layout::{Ground, Place};
+use crate::resources::{OPEN_FILES_MAX, OPENED, Virtual, start_of};
 use crate::setup::SetupError;
 
 /// The calls of a workload, in the order of their times, and the files that they name.

@@ -8,38 +8,24 @@
 
 use std::sync::Arc;
 
-use headlong_device::{DeviceCore, Opened, ReadCompletion};
+use headlong_device::{DeviceCore, ReadCompletion};
 use headlong_engine::{
     Expected, PartSpec, ReadOutcome, Refusal, Request, RequestId, Shard, Slot, Stats, StreamId,
     StreamSpec,
 };
 use headlong_flash::SpecError;
-use headlong_http::Pacer;
 use headlong_units::Instant;
 
 use crate::asking::{Asking, Shared, parts_of};
 use crate::disk::Disk;
 use crate::flash_use::{FlashCounts, FlashUse};
-use crate::host::{Machine, Virtual};
+use crate::host::Machine;
 use crate::layout::Place;
 use crate::origin::{Asker, Outcome, State};
+use crate::reply::{Reply, of_all};
+use crate::resources::{OPEN_FILES_MAX, OPENED, Virtual};
 use crate::restart::Kept;
 use crate::slab::Slab;
-
-/// Files that stay open without a reply, as the server's default.
-pub(crate) const OPEN_FILES_MAX: usize = 1024;
-
-/// A reply that is being sent.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    pub(crate) asker: Asker,
-    pub(crate) asked_at: Instant,
-    pub(crate) bytes: u64,
-    pub(crate) bytes_left: u64,
-    /// Handed to the socket and not yet taken by it.
-    pub(crate) sending: Vec<Slot>,
-    pacer: Option<Pacer>,
-}
 
 /// One disk of the server in virtual time.
 pub(crate) struct DiskServer {
@@ -64,20 +50,6 @@ impl std::fmt::Debug for DiskServer {
             .field("number", number)
             .finish_non_exhaustive()
     }
-}
-
-/// Where the number of the disk begins in that of a request.
-const DISK_BITS: u32 = 48;
-
-/// The number of a disk's request among those of all.
-pub(crate) fn of_all(disk: u32, request: RequestId) -> RequestId {
-    RequestId(u64::from(disk) << DISK_BITS | request.0)
-}
-
-/// Which disk a request is of, and its number there.
-pub(crate) fn of_disk(request: RequestId) -> (u32, RequestId) {
-    let own = request.0 & ((1 << DISK_BITS) - 1);
-    ((request.0 >> DISK_BITS) as u32, RequestId(own))
 }
 
 impl DiskServer {
@@ -400,12 +372,6 @@ impl DiskServer {
         }
     }
 }
-
-/// Files do not change here.
-pub(crate) const OPENED: Opened<()> = Opened {
-    file: (),
-    is_current: true,
-};
 
 /// What the server's front says to a refusal.
 fn status_of(refusal: Refusal) -> u16 {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use headlong_device::flash::{FlashEnd, SsdJob};
-use headlong_device::{Host, Notice, OpenJob, OpenProgress, Read, ReadyPiece, Resources, SlotBusy};
+use headlong_device::{Host, Notice, OpenJob, OpenProgress, Read, ReadyPiece, SlotBusy};
 use headlong_engine::{Failure, RequestId, Slot, StreamId};
 use headlong_flash::format::RecordName;
 use headlong_flash::{SpecError, SsdId};
@@ -12,26 +12,15 @@ use headlong_units::Instant;
 
 use crate::asking::Shared;
 use crate::disk::Disk;
-use crate::disk_server::{OPENED, Reply, of_all};
 use crate::origin::{Outcome, Piece};
+use crate::reply::{Reply, of_all};
+use crate::resources::{OPENED, Virtual, start_of};
 use crate::slab::Slab;
 
 /// What is imitated around the server's own decisions, as reports say it.
 pub const IMITATED: &str = "the front of the server (requests, pacing), file systems (a first open \
                             costs what --cold-open says; no header is read), block layer, ring, \
                             drives, SSDs, network, sockets";
-
-/// What a simulated device holds: where each file of a stream begins, and nothing else.
-#[derive(Debug)]
-pub(crate) struct Virtual;
-
-impl Resources for Virtual {
-    type Source = Arc<[u64]>;
-    type File = ();
-    type Memory = ();
-    type Client = ();
-    type Record = ();
-}
 
 /// The machine of one disk, while its core is called.
 pub(crate) struct Machine<'m> {
@@ -48,10 +37,6 @@ impl Machine<'_> {
     pub(crate) fn flash_ended(&mut self) -> Option<FlashEnd> {
         self.shared.tier.as_mut()?.take_ended(self.number)
     }
-}
-
-pub(crate) fn start_of(source: &[u64], part: u32) -> u64 {
-    source.get(part as usize).copied().unwrap_or(0)
 }
 
 impl Host<Virtual> for Machine<'_> {

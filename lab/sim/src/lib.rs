@@ -37,6 +37,8 @@ mod record_devices;
 mod record_flash;
 mod record_series;
 mod record_viewing;
+mod reply;
+mod resources;
 mod restart;
 mod series;
 mod server;

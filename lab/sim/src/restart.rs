@@ -7,7 +7,7 @@ use headlong_device::{DeviceCore, KnownViewers, Returning};
 use headlong_engine::{Learned, LearnedChain, Shard};
 use headlong_units::{Duration, Instant};
 
-use crate::host::Virtual;
+use crate::resources::Virtual;
 
 /// When the server ends, and what the next one knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

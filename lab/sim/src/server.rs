@@ -12,13 +12,14 @@ use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use crate::asking::{Asking, Shared};
 use crate::device::{DriveUse, Pattern};
-use crate::disk_server::{DiskServer, of_disk};
+use crate::disk_server::DiskServer;
 use crate::disk_use::DiskUse;
 use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
 use crate::layout::{Layout, Place};
 use crate::link::Link;
 use crate::origin::{Asker, CacheUse, Origin, Outcome, Piece, State};
+use crate::reply::of_disk;
 use crate::setup::Setup;
 use crate::ssd_use::SsdUse;
 use crate::tier::Tier;

@@ -20,7 +20,7 @@ use crate::device::Device;
 use crate::flash::FlashSetup;
 use crate::flash_kept::recovered;
 use crate::flash_place::TierPlaces;
-use crate::host::Virtual;
+use crate::resources::Virtual;
 use crate::ssd::{Doing, Job, Ssd};
 use crate::ssd_use::SsdUse;
 

@@ -11,9 +11,10 @@ use headlong_units::Instant;
 
 use crate::files::Files;
 use crate::flash::{FlashEnd, FlashPort};
-use crate::host::{Host, Notice, Resources};
-use crate::reads::WaitingRead;
-use crate::replies::Reply;
+use crate::host::{Host, Notice};
+use crate::read::WaitingRead;
+use crate::reply::Reply;
+use crate::resources::Resources;
 use crate::returning::Returning;
 
 type FilesOf<R> = Files<

@@ -15,7 +15,9 @@ use headlong_engine::StreamId;
 
 use crate::io_failure::IoFailure;
 use crate::open_job::{OpenJob, Opened, PartId};
-use crate::reads::OPENS_MAX;
+
+/// Most files that are being opened at a time.
+pub const OPENS_MAX: usize = 24;
 
 /// An open file.
 #[derive(Debug, Clone)]

@@ -10,21 +10,8 @@ use headlong_units::Duration;
 use crate::flash::SsdJob;
 use crate::io_failure::IoFailure;
 use crate::open_job::{OpenJob, Opened};
-use crate::reads::Read;
-
-/// What a device core holds on behalf of its host.
-pub trait Resources {
-    /// The way to the files of a stream.
-    type Source: Clone;
-    /// An open file.
-    type File: Clone;
-    /// Memory that is read into. It is free for other uses once this is dropped.
-    type Memory;
-    /// The receiver of a reply.
-    type Client;
-    /// The copy of a record that is collected for an SSD.
-    type Record;
-}
+use crate::read::Read;
+use crate::resources::Resources;
 
 /// What a device core needs of the machine: memory, files, a way to read, replies, SSDs.
 ///

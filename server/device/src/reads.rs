@@ -3,51 +3,17 @@
 
 use alloc::vec::Vec;
 
-use headlong_engine::{ReadCommand, ReadId, ReadOutcome};
+use headlong_engine::{ReadCommand, ReadOutcome};
 use headlong_units::Instant;
 
 use crate::device_core::DeviceCore;
 use crate::files::{FileNews, OpenFile};
-use crate::host::{Host, Notice, OpenProgress, Resources};
+use crate::host::{Host, Notice, OpenProgress};
 use crate::io_failure::IoFailure;
 use crate::open_job::{Opened, PartId};
+use crate::read::{Read, ReadCompletion, WaitingRead};
 use crate::read_job::ReadJob;
-
-/// Most files that are being opened at a time.
-pub const OPENS_MAX: usize = 24;
-
-/// A read of an open file, with all that it takes. The memory comes first, so that it is free before
-/// the file's last user can be seen to be gone.
-#[derive(Debug)]
-pub struct Read<R: Resources> {
-    /// Where its bytes go.
-    pub memory: R::Memory,
-    /// What to read.
-    pub job: ReadJob,
-    /// From where.
-    pub file: R::File,
-    /// The stream's source, which knows whether the file changes.
-    pub source: R::Source,
-}
-
-/// A read before its file is open.
-#[derive(Debug)]
-pub(crate) struct WaitingRead<M, S> {
-    memory: M,
-    job: ReadJob,
-    source: S,
-}
-
-/// The end of a read, once its memory is free.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReadCompletion {
-    /// Which.
-    pub id: ReadId,
-    /// How it ended.
-    pub outcome: ReadOutcome,
-    /// Whether a direct call brought bytes ([`ReadJob::has_read_direct`]).
-    pub has_read_direct: bool,
-}
+use crate::resources::Resources;
 
 impl<R: Resources> DeviceCore<R> {
     pub(crate) fn read(&mut self, host: &mut impl Host<R>, mut command: ReadCommand) {

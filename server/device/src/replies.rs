@@ -5,18 +5,10 @@ use headlong_engine::{ChainId, Event, Failure, Refusal, Request, RequestId, Slot
 use headlong_units::Instant;
 
 use crate::device_core::DeviceCore;
-use crate::host::{Host, Notice, ReadyPiece, Resources};
+use crate::host::{Host, Notice, ReadyPiece};
 use crate::open_job::PartId;
-
-/// A reply that has bytes to come.
-#[derive(Debug)]
-pub(crate) struct Reply<C> {
-    client: C,
-    bytes_left: u64,
-    file: PartId,
-    /// Where the next bytes begin in the file.
-    next: u64,
-}
+use crate::reply::Reply;
+use crate::resources::Resources;
 
 impl<R: Resources> DeviceCore<R> {
     /// Takes on a request of a registered stream. Its first pieces may be delivered before this

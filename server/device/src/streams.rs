@@ -4,9 +4,10 @@ use headlong_engine::{PartSpec, Refusal, StreamId, StreamSpec};
 use headlong_units::Instant;
 
 use crate::device_core::DeviceCore;
-use crate::host::{Host, Resources};
+use crate::host::Host;
 use crate::open_job::PartId;
 use crate::reads::close;
+use crate::resources::Resources;
 
 impl<R: Resources> DeviceCore<R> {
     /// Registers a stream, unless it is: several requests may have found it unknown. Answers

@@ -63,6 +63,8 @@ pub fn members(root: &Path) -> Result<Vec<Member>, String> {
             let dependencies = package.dependencies.iter();
             dependencies
                 .filter(|dependency| (dependency.kind == DependencyKind::Development) == is_test)
+                // Of features that nothing shipped has, such as mutations.
+                .filter(|dependency| !dependency.optional)
                 .map(|dependency| dependency.name.clone())
                 .filter(|name| names.contains(name))
                 .collect()

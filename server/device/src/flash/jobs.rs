@@ -6,14 +6,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use headlong_engine::{FlashOutcome, FlashReadId, FlashRecord};
+use headlong_engine::{FlashOutcome, FlashReadId};
 use headlong_flash::format::{RecordName, Summary, decode_record, padded_bytes};
 use headlong_flash::{BlockId, Checkpoints, SsdId};
 
-use super::FlashEnd;
+use super::end::FlashEnd;
 use super::medium::FlashMedium;
 use super::probe::PROBE_FAILED;
-use crate::host::Resources;
+use super::wanted::WantedRecord;
+use crate::resources::Resources;
 
 /// Most records in one call: each takes two runs of memory, and the kernel takes 1,024.
 const RECORDS_MAX: usize = 256;
@@ -42,17 +43,6 @@ impl<R: Resources> SsdJob<R> {
                 ssd: *ssd,
                 probed: PROBE_FAILED,
             }),
-        }
-    }
-}
-
-impl FlashEnd {
-    /// A read of so many records that failed.
-    pub(crate) fn failed_read(id: FlashReadId, records: usize) -> Self {
-        Self::Read {
-            id,
-            outcomes: vec![FlashOutcome::Error; records],
-            took: None,
         }
     }
 }
@@ -218,17 +208,6 @@ pub struct RecordsJob<M> {
     pub block: u32,
     /// The records, in order of place.
     pub wanted: Vec<WantedRecord<M>>,
-}
-
-/// One record to be read.
-#[derive(Debug)]
-pub struct WantedRecord<M> {
-    /// Where it is.
-    pub record: FlashRecord,
-    /// What it must be.
-    pub name: RecordName,
-    /// Memory for its bytes.
-    pub memory: M,
 }
 
 impl<M> RecordsJob<M> {

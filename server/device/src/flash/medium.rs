@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use headlong_flash::Ground;
 
-use super::jobs::WantedRecord;
+use super::wanted::WantedRecord;
 
 /// Called with the index, the header and the bytes of every record of a run, in order.
 pub type EachRecord<'a> = dyn FnMut(usize, &[u8], &[u8]) + 'a;

@@ -5,85 +5,32 @@
 //! order of writes and flushes, and the checks of what is read. [`Recovery`] finds what is on an SSD
 //! at the start.
 
+mod end;
 mod jobs;
 mod medium;
 mod port;
 mod probe;
 mod recovery;
 mod share;
+mod wanted;
 
 use alloc::vec::Vec;
 
-use headlong_engine::{FlashOutcome, FlashReadId};
-use headlong_flash::{BlockId, FlashSpec, Probed, RecoveredBlock, SsdId};
-use headlong_units::{Duration, Instant};
+use headlong_flash::RecoveredBlock;
+use headlong_units::Instant;
 
 use crate::device_core::DeviceCore;
-use crate::host::{Host, Notice, Resources};
+use crate::host::{Host, Notice};
+use crate::resources::Resources;
 
-pub use jobs::{BlockJob, RecordsJob, SealJob, SsdJob, WantedRecord, WriteJob};
+pub use end::{FlashEnd, FoundBlock};
+pub use jobs::{BlockJob, RecordsJob, SealJob, SsdJob, WriteJob};
 pub use medium::{EachRecord, FlashMedium, ProbedMedium};
 pub use port::FlashPort;
 pub use probe::{PROBE_FAILED, probe};
 pub use recovery::{BareBlock, GroupsFound, Recovered, Recovery, RecoverySearch, write_summary};
 pub use share::{SsdShare, TierShare};
-
-/// A block that was there at the start.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundBlock {
-    /// Which filling of it is there.
-    pub filling: u64,
-    /// What it holds.
-    pub block: RecoveredBlock,
-}
-
-/// Something that was asked of flash has ended, or is found out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FlashEnd {
-    /// What this device has of the SSDs, with what is known of their content.
-    Attach(FlashSpec, Vec<FoundBlock>),
-    /// Blocks that were there at the start.
-    Found(Vec<FoundBlock>),
-    /// Those were all.
-    RecoveryEnded {
-        /// Bytes written within the last day.
-        written_bytes: u64,
-        /// SSDs that were never filled.
-        fresh: Vec<SsdId>,
-    },
-    /// Records of a block were written.
-    Written {
-        /// The block.
-        block: BlockId,
-        /// One past the last byte.
-        to: u32,
-        /// Whether all of them are there.
-        ok: bool,
-    },
-    /// A block was sealed.
-    Sealed {
-        /// The block.
-        block: BlockId,
-        /// Whether it is durable.
-        ok: bool,
-    },
-    /// Records were read.
-    Read {
-        /// Which read.
-        id: FlashReadId,
-        /// How each came back.
-        outcomes: Vec<FlashOutcome>,
-        /// How long the SSD took, if that is measured.
-        took: Option<Duration>,
-    },
-    /// An SSD was probed.
-    Probed {
-        /// Which.
-        ssd: SsdId,
-        /// What was seen.
-        probed: Probed,
-    },
-}
+pub use wanted::WantedRecord;
 
 impl<R: Resources> DeviceCore<R> {
     /// The tier takes part through this port, once it is attached ([`FlashEnd::Attach`]).

@@ -10,10 +10,12 @@ use headlong_engine::{FlashCommand, FlashRead, Slot};
 use headlong_flash::format::{RecordName, Summary, SummaryHead};
 use headlong_flash::{BlockId, PieceId, Place, RecordEntry, SsdId};
 
-use super::jobs::{BlockJob, RecordsJob, SealJob, SsdJob, WantedRecord, WriteJob};
+use super::end::{FlashEnd, FoundBlock};
+use super::jobs::{BlockJob, RecordsJob, SealJob, SsdJob, WriteJob};
 use super::share::TierShare;
-use super::{FlashEnd, FoundBlock};
-use crate::host::{Host, Notice, Resources};
+use super::wanted::WantedRecord;
+use crate::host::{Host, Notice};
+use crate::resources::Resources;
 
 /// A block that is being filled.
 #[derive(Debug)]

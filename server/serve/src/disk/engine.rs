@@ -21,14 +21,16 @@ use headlong_units::Instant;
 use tokio::sync::{mpsc, oneshot};
 
 use super::StreamSource;
-use super::host::{DiskHost, DiskResources, ReplyChannel};
+use super::completion::Completion;
+use super::host::DiskHost;
 use super::io::IoMode;
 use super::learned::{self, DeviceLearned};
 use super::mailbox::Mailbox;
 use super::opener::Opener;
 use super::passing_on::Arrivals;
 use super::reply::{Receiver, Reply};
-use super::transfer::{Completion, Transfer};
+use super::resources::{DiskResources, ReplyChannel};
+use super::transfer::Transfer;
 use crate::flash::{FlashSource, SsdQueue};
 use crate::raw::Pool;
 use crate::time_scale::TimeScale;

@@ -8,29 +8,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use headlong_device::flash::SsdJob;
-use headlong_device::{Host, Notice, OpenJob, OpenProgress, Read, ReadyPiece, Resources, SlotBusy};
+use headlong_device::{Host, Notice, OpenJob, OpenProgress, Read, ReadyPiece, SlotBusy};
 use headlong_engine::{DeviceState, Failure, RequestId, Slot, StreamId};
 use headlong_flash::format::RecordName;
 use headlong_flash::{SsdId, SsdState};
-use tokio::sync::mpsc;
 
 use super::StreamSource;
+use super::completion::Completion;
 use super::mailbox::Mailbox;
 use super::opener::Opener;
 use super::reply::{Piece, PieceInfo, Receiver};
-use super::transfer::{Completion, Transfer};
+use super::resources::{DiskResources, ReplyChannel};
+use super::transfer::Transfer;
 use crate::flash::{Record, SsdQueue};
 use crate::raw::{Lease, PieceOf, Pool};
-
-/// Where a reply gets what comes for it.
-#[derive(Debug, Default)]
-pub(crate) struct ReplyChannel {
-    /// What waits in it is bounded by the reply's send window. `None` while the reply is being made.
-    pub(crate) pieces: Option<mpsc::UnboundedSender<Result<Piece, Failure>>>,
-}
-
-/// What the core of a device holds: files, memory, channels.
-pub(crate) struct DiskResources;
 
 /// The machine of one device.
 pub(crate) struct DiskHost {
@@ -97,14 +88,6 @@ impl DiskHost {
             ),
         }
     }
-}
-
-impl Resources for DiskResources {
-    type Source = Arc<dyn StreamSource>;
-    type File = Arc<File>;
-    type Memory = Arc<Lease>;
-    type Client = ReplyChannel;
-    type Record = Record;
 }
 
 impl Host<DiskResources> for DiskHost {

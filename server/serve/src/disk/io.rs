@@ -7,9 +7,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::completion::Completion;
 use super::mailbox::{Mailbox, Waker};
 use super::opener::Opener;
-use super::transfer::{Completion, Transfer};
+use super::transfer::Transfer;
 
 headlong_units::names! {
     /// How a device is read.

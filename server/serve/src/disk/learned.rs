@@ -9,7 +9,7 @@ use headlong_device::{DeviceCore, KnownViewers, Returning};
 use headlong_engine::{Learned, LearnedChain};
 use headlong_units::{Duration, Instant};
 
-use super::host::DiskResources;
+use super::resources::DiskResources;
 use crate::time_scale::TimeScale;
 
 /// Most chains that are told to the next process.

@@ -13,6 +13,7 @@
 //! to the shard exactly once; a file's bytes count only if it was the same version before and
 //! after they were read.
 
+mod completion;
 #[cfg(test)]
 mod copies_tests;
 mod device;
@@ -33,6 +34,7 @@ mod opener;
 mod passing_on;
 mod pread;
 mod reply;
+mod resources;
 #[cfg(test)]
 pub(crate) mod rig;
 mod snapshot;
@@ -48,11 +50,11 @@ mod uring;
 pub use crate::raw::CopiesUse;
 pub use device::Device;
 pub use device_config::{DeviceConfig, OPEN_FILES_MAX_DEFAULT};
-pub(crate) use host::DiskResources;
 pub use io::IoMode;
 pub use learned::DeviceLearned;
 pub(crate) use passing_on::{Arrived, Leaving};
 pub use reply::{Piece, PieceInfo, Reply};
+pub(crate) use resources::DiskResources;
 pub use snapshot::DeviceSnapshot;
 pub use source::StreamSource;
 pub use start_error::StartError;

@@ -14,8 +14,8 @@ use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use super::StreamSource;
+use super::completion::Completion;
 use super::mailbox::Mailbox;
-use super::transfer::Completion;
 use crate::thread_pool::ThreadPool;
 
 /// Most threads that open, judge and, without io_uring, read the files of a device.

@@ -7,10 +7,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::completion::Completion;
 use super::io::{DiskIo, IoMode, Parts};
 use super::mailbox::{Mailbox, Waker};
 use super::opener::Opener;
-use super::transfer::{Completion, Step, Transfer};
+use super::transfer::{Step, Transfer};
 use crate::raw::{QUIESCE_TIME, RUNS_MAX};
 
 /// Reads through the threads of the pool.

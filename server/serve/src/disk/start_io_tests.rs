@@ -15,10 +15,11 @@ use headlong_units::MIB;
 
 use super::*;
 use crate::disk::StreamSource;
+use crate::disk::completion::Completion;
 use crate::disk::mailbox::{Mailbox, Waker};
 use crate::disk::opener::{Opener, THREADS_MAX};
 use crate::disk::rig::{FileSource, Scratch, noise};
-use crate::disk::transfer::{Completion, Transfer};
+use crate::disk::transfer::Transfer;
 use crate::raw::{Lease, Pool};
 
 const PIECE: u64 = 4096;

@@ -184,11 +184,12 @@ fn restart(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::completion::Completion;
     use crate::disk::io::{DiskIo, IoMode};
     use crate::disk::making::make;
     use crate::disk::message::Message;
     use crate::disk::rig::small_device;
-    use crate::disk::transfer::{Completion, Transfer};
+    use crate::disk::transfer::Transfer;
     use std::io;
 
     /// Nothing can be read by it.

@@ -77,13 +77,14 @@ impl DeviceThread {
 mod tests {
     use super::*;
     use crate::disk::StreamSource;
+    use crate::disk::completion::Completion;
     use crate::disk::engine::{EngineParts, Identity};
     use crate::disk::io::IoMode;
     use crate::disk::mailbox::{Mailbox, Waker};
     use crate::disk::message::{Ask, Message};
     use crate::disk::opener::Opener;
     use crate::disk::rig::{FileSource, Scratch};
-    use crate::disk::transfer::{Completion, Transfer};
+    use crate::disk::transfer::Transfer;
     use crate::raw::Pool;
     use crate::time_scale::TimeScale;
     use headlong_engine::{

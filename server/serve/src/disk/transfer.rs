@@ -7,26 +7,17 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use headlong_device::{
-    BLOCK_BYTES, FileState, IoFailure, Next, Opened, PartId, Read, ReadCompletion, ReadEnd, ReadJob,
+    BLOCK_BYTES, FileState, IoFailure, Next, Read, ReadCompletion, ReadEnd, ReadJob,
 };
 use headlong_engine::ReadOutcome;
 use rustix::fs::{Advice, fadvise};
 
 use super::StreamSource;
-use super::host::DiskResources;
+use super::completion::Completion;
 use super::mailbox::Mailbox;
 use super::opener::Opener;
+use super::resources::DiskResources;
 use crate::raw::Target;
-
-/// What the device's thread is told by the threads that block.
-pub(crate) enum Completion {
-    /// A file is open, or cannot be opened.
-    Opened(PartId, Result<Opened<Arc<File>>, IoFailure>),
-    /// Direct reads of a file are refused.
-    Refused(Read<DiskResources>),
-    /// A read has ended.
-    Ended(ReadCompletion),
-}
 
 /// The duty to say how a read ended. Dropped without that (a job panicked, the device stops), it
 /// says [`ReadOutcome::Error`].

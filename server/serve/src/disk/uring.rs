@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use headlong_device::ReadEnd;
 
+use super::completion::Completion;
 use super::io::{DiskIo, IoMode, Parts};
 use super::mailbox::{Mailbox, Waker};
 use super::opener::Opener;
-use super::transfer::{Completion, Rest, Step, Transfer};
+use super::transfer::{Rest, Step, Transfer};
 use crate::raw::{Ended, Ring};
 
 /// Reads through io_uring.

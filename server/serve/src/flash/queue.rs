@@ -9,10 +9,8 @@ use std::sync::mpsc::{Sender, channel};
 
 use headlong_device::flash::{FlashEnd, FoundBlock, SsdJob, probe};
 use headlong_flash::SsdId;
-use headlong_flash::format::{RecordName, encode_record, padded_bytes};
 use headlong_units::Duration;
 
-use super::aligned::Aligned;
 use super::random::random;
 use super::ssd::{Ssd, SsdMedium};
 use super::stopwatch::Stopwatch;
@@ -34,18 +32,6 @@ pub(crate) type Say = Arc<dyn Fn(FlashDone) + Send + Sync>;
 pub(crate) struct FlashSource {
     pub(crate) part: TierPart,
     pub(crate) say: Say,
-}
-
-/// A record in memory of its own, with its checksum.
-#[derive(Debug)]
-pub(crate) struct Record(pub(super) Aligned);
-
-impl Record {
-    pub(crate) fn of(name: &RecordName, content: &[u8]) -> Option<Self> {
-        let mut record = Aligned::new(padded_bytes(name.length) as usize);
-        encode_record(name, content, record.as_mut())?;
-        Some(Self(record))
-    }
 }
 
 /// The duty to say how something ended; dropped without that, it says that it failed.

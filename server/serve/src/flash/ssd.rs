@@ -12,7 +12,7 @@ use headlong_flash::{Checkpoints, Ground, RECORD_ALIGN_BYTES};
 use super::aligned::Aligned;
 use super::error::FlashError;
 use super::medium::{Access, Medium, SsdCounters, counted};
-use super::queue::Record;
+use super::record::Record;
 use super::stopwatch::Stopwatch;
 use crate::raw::Lease;
 use crate::thread_pool::ThreadPool;

@@ -1,0 +1,30 @@
+//! What a simulated device holds.
+
+use std::sync::Arc;
+
+use headlong_device::{Opened, Resources};
+
+/// What a simulated device holds: where each file of a stream begins, and nothing else.
+#[derive(Debug)]
+pub(crate) struct Virtual;
+
+impl Resources for Virtual {
+    type Source = Arc<[u64]>;
+    type File = ();
+    type Memory = ();
+    type Client = ();
+    type Record = ();
+}
+
+/// Files that stay open without a reply, as the server's default.
+pub(crate) const OPEN_FILES_MAX: usize = 1024;
+
+/// Files do not change here.
+pub(crate) const OPENED: Opened<()> = Opened {
+    file: (),
+    is_current: true,
+};
+
+pub(crate) fn start_of(source: &[u64], part: u32) -> u64 {
+    source.get(part as usize).copied().unwrap_or(0)
+}
