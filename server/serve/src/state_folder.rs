@@ -12,6 +12,7 @@
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,6 +22,7 @@ use headlong_library::DeviceInfo;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 
+use crate::degraded::{DegradedParts, PartKind};
 use crate::disk::DeviceLearned;
 use crate::state_record::Record;
 use crate::time_scale::TimeScale;
@@ -67,7 +69,7 @@ impl<'a> Who<'a> {
 
 /// The folder, and whose turn it is to write the file of each device.
 #[derive(Debug, Clone)]
-pub(crate) struct StateFolder(Option<PathBuf>, Turns);
+pub(crate) struct StateFolder(Option<PathBuf>, Turns, Arc<DegradedParts>);
 
 /// By the name of the device.
 type Turns = Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>>;
@@ -76,8 +78,8 @@ type Turns = Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>>;
 pub(crate) type Turn = OwnedMutexGuard<()>;
 
 impl StateFolder {
-    pub(crate) fn new(folder: Option<PathBuf>) -> Self {
-        Self(folder, Turns::default())
+    pub(crate) fn new(folder: Option<PathBuf>, degraded: Arc<DegradedParts>) -> Self {
+        Self(folder, Turns::default(), degraded)
     }
 
     /// Whether anything is kept.
@@ -136,13 +138,13 @@ impl StateFolder {
             reference_bit_rate_bps: engine.sizing.reference_bit_rate.0,
             learned: Record::of(&learned),
         };
-        if let Err(error) = write(&path, &found) {
-            let (device, path) = (who.name, path.display());
-            tracing::warn!(
-                device,
-                "cannot write what was learned to {path}: {error}; make the folder of state \
-                 writable"
-            );
+        let folder = path.parent().unwrap_or(&path).display();
+        match write(&path, &found) {
+            Ok(()) => self.2.recover(PartKind::State, folder),
+            Err(error) => {
+                let reason = format!("{error}; let the server's user write there");
+                self.2.lose(PartKind::State, folder, reason);
+            }
         }
     }
 
@@ -219,7 +221,13 @@ fn write(path: &Path, found: &Remembered) -> std::io::Result<()> {
     remove_leftovers(path);
     let new = new_path(path, std::process::id());
     let written = || {
-        let mut file = std::fs::File::create(&new)?;
+        let mut file = std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            // It names viewers by their addresses' hashes, and says what they watched.
+            .mode(0o640)
+            .open(&new)?;
         file.write_all(&serde_json::to_vec(found)?)?;
         file.sync_all()?;
         std::fs::rename(&new, path)
