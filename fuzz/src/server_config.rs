@@ -18,7 +18,7 @@ pub fn run(data: &[u8]) {
             for rotational in [true, false] {
                 // A budget may not go round; then it says so.
                 let devices = [("sda".to_string(), rotational), ("sdb".to_string(), true)];
-                if let Ok(engines) = config.engines_for(&devices) {
+                if let Ok(engines) = config.engines_for(&devices, true) {
                     assert!(engines.iter().all(|engine| engine.check().next().is_none()));
                 }
                 assert!(

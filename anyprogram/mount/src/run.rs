@@ -177,7 +177,7 @@ fn start_devices(settings: &Settings) -> Result<Vec<Device>, RunError> {
         }
     };
     let disks = &settings.disks;
-    let engines = devices::engines(disks, &infos)?;
+    let engines = devices::engines(disks, &infos, true)?;
     let open_files_max = disks.open_files_max as usize;
     Ok(devices::start(disks, infos, engines, None, open_files_max)?)
 }

@@ -8,12 +8,19 @@ use headlong_units::Bytes;
 
 use crate::args::Checking;
 
-/// Prints folders, devices and settings; the settings are a file that says the same.
+/// Prints folders, devices and settings, which are a file that says the same. A part that is ill is no
+/// mistake: it is named on standard error.
 pub(crate) fn check(checking: &Checking) -> anyhow::Result<()> {
     let mut config = checking.serving.config()?;
     // So that the settings mean the same wherever they are saved.
     config.join_paths(&std::env::current_dir()?);
     let page = report(&config)?;
+    let prefix = headlong_report::error_prefix();
+    for ill in config.ill_parts() {
+        headlong_report::say!(
+            "{prefix}headlong: {ill}; the server starts without it and tries it again"
+        );
+    }
     if !checking.quiet {
         headlong_survey::print(&page)?;
     }
@@ -21,16 +28,16 @@ pub(crate) fn check(checking: &Checking) -> anyhow::Result<()> {
 }
 
 fn report(config: &Config) -> anyhow::Result<String> {
-    let devices = look_at_roots(&config.folders()).map_err(|errors| {
+    let seen = look_at_roots(&config.folders()).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         anyhow::anyhow!(lines.join("\n"))
     })?;
-    let devices = devices.devices;
+    let devices = seen.devices;
     let named: Vec<(String, bool)> = devices
         .iter()
         .map(|device| (device.name.clone(), device.rotates()))
         .collect();
-    let engines = config.engines_for(&named)?;
+    let engines = config.engines_for(&named, seen.missing.is_empty())?;
     let mut page = String::from(
         "# What would be served. The settings are a file that says the same, but for secrets.\n",
     );

@@ -22,10 +22,10 @@ use crate::entry::FileEntry;
 use crate::identity::{Identity, is_regular};
 use crate::kind::{FileKind, file_kind, is_manifest};
 use crate::look::check_path;
-use crate::manifest::{Manifest, Manifests, is_complete, titles, unread};
+use crate::manifest::{Manifest, Manifests, is_complete, titles_around, unread};
 use crate::state::{State, lock};
 use crate::stream::{Gone, PartFile};
-use crate::title::TitleRecord;
+use crate::title::{Measures, TitleRecord};
 use crate::walk::names;
 
 /// Most manifests read of one folder; of more, those with names most like what was asked for.
@@ -115,8 +115,10 @@ impl State {
             }));
         }
         let size = |path: &str| located.get(path).map(|file| file.identity.size);
+        let mut measures = Measures::default();
         let records = titles.iter();
-        let records = records.filter_map(|title| TitleRecord::of_manifest(title, size));
+        let records =
+            records.filter_map(|title| TitleRecord::of_manifest(title, &size, &mut measures));
         self.list(records.collect());
     }
 
@@ -240,9 +242,9 @@ impl Reading<'_> {
 
     /// Lets go of manifests, but for `own`, that name no file in a folder.
     fn keep_those_of(&mut self, folder: &str, own: &BTreeSet<Arc<str>>) {
-        let (titles, _) = titles(&self.manifests);
+        let titles = titles_around(&self.manifests);
         let is_of = |title: &&Title| {
-            let mut segments = title.renditions.iter().flat_map(|of| &of.segments);
+            let mut segments = title.renditions.iter().flat_map(|of| &of.segments.list);
             segments.any(|segment| folder_of(&segment.path) == folder)
         };
         let kept: BTreeSet<&str> = titles
@@ -265,9 +267,9 @@ impl Reading<'_> {
         if manifests.is_empty() {
             return;
         }
-        let (titles, _) = titles(manifests);
+        let titles = titles_around(manifests);
         let renditions = titles.iter().flat_map(|title| &title.renditions);
-        let segments = renditions.flat_map(|rendition| &rendition.segments);
+        let segments = renditions.flat_map(|rendition| &rendition.segments.list);
         let mut located = self.locate(segments.map(|segment| &segment.path));
         // Met here, where waiting for it is allowed.
         state.meet_devices(root, &located);

@@ -15,7 +15,7 @@ use crate::identity::Identity;
 use crate::kind::{FileKind, file_kind};
 use crate::stream::{Ground, PartFile, StreamFiles};
 use crate::subtitles::Beside;
-use crate::title::TitleRecord;
+use crate::title::{Measures, TitleRecord};
 
 /// The library at one moment.
 #[derive(Debug, Default)]
@@ -195,9 +195,10 @@ fn records(
     located: &HashMap<Arc<str>, Located>,
 ) -> Vec<TitleRecord> {
     let size = |path: &str| located.get(path).map(|file| file.identity.size);
+    let mut measures = Measures::default();
     let with_manifest = titles
         .iter()
-        .filter_map(|title| TitleRecord::of_manifest(title, size));
+        .filter_map(|title| TitleRecord::of_manifest(title, &size, &mut measures));
     let alone = located.iter().filter(|(path, file)| {
         let playable = matches!(file_kind(path), FileKind::Mp4 | FileKind::Playable);
         playable && file.identity.size > 0 && !plan.places.contains_key(*path)

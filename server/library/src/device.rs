@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustix::fs::{major, minor};
@@ -63,24 +64,31 @@ impl DeviceInfo {
 }
 
 /// What there is to know of roots without looking at a file below them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct RootsSeen {
     /// The devices that they lie on, under the names and in the order that a scan has.
     pub devices: Vec<DeviceInfo>,
-    /// The roots without links; those whose disks fail or do not answer are left out.
+    /// The roots without links; those that are not there are left out.
     pub real_paths: Vec<PathBuf>,
+    /// Why roots are not there, of those that can be asked without waiting for a disk.
+    pub missing: Vec<RootError>,
 }
 
 /// Looks at the roots and the devices that they lie on, for a bounded time whatever hangs.
 ///
 /// # Errors
-/// Everything that is wrong with any of the roots; a disk that fails is no error here.
+/// What is wrong with the list of roots, or with all of them; a disk that fails is no error here.
 pub fn look_at_roots(roots: &[PathBuf]) -> Result<RootsSeen, Vec<RootError>> {
     let roots = open_roots(roots, LibraryOptions::default().open_timeout)?;
     let real = |root: &Arc<Root>| Some(root.place()?.0);
     Ok(RootsSeen {
         devices: Devices::of_roots(Kernel::default(), &roots).all(),
         real_paths: roots.iter().filter_map(real).collect(),
+        missing: (roots
+            .iter()
+            .filter(|root| root.was_missing.load(Ordering::Relaxed)))
+        .filter_map(|root| root.trouble())
+        .collect(),
     })
 }
 
@@ -133,7 +141,8 @@ struct Table {
 
 impl Devices {
     /// The devices of the roots, then those of what is mounted below them. Of a root that is not
-    /// open yet, the table of mounts says where it lies.
+    /// open yet, the table of mounts says where it lies; one that was not there has a device of its own,
+    /// for the disk that will come.
     pub(crate) fn of_roots(kernel: Kernel, roots: &[Arc<Root>]) -> Self {
         let devices = Self {
             kernel,
@@ -143,6 +152,10 @@ impl Devices {
         for root in roots {
             let place = match root.place() {
                 Some((real, dev)) => devices.place(dev, &real, &root.path),
+                None if root.was_missing.load(Ordering::Relaxed) => devices.write(|table| Place {
+                    device: table.add_nameless(0, &root.path, 0),
+                    start_bytes: 0,
+                }),
                 None => {
                     let reached = root.real_path_so_far();
                     devices.place_of_mount(innermost(&mounts, &reached), &root.path)

@@ -9,7 +9,7 @@ use headlong_media::{
     SEGMENTS_PER_RENDITION_MAX,
 };
 use headlong_units::{BitRate, Duration};
-use m3u8_rs::{AlternativeMediaType, MasterPlaylist, MediaPlaylist, Playlist};
+use m3u8_rs::{AlternativeMediaType, MasterPlaylist, MediaPlaylist};
 
 /// One playlist of either sort.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,48 +41,90 @@ pub fn parse_hls(text: &str) -> Result<HlsPlaylist, String> {
     if !text.starts_with("#EXTM3U") {
         return Err("it does not begin with #EXTM3U".to_string());
     }
-    let essence = essence(text);
-    let parsed = m3u8_rs::parse_playlist_res(essence.as_bytes());
-    match parsed.map_err(|_| "it is not a playlist".to_string())? {
-        Playlist::MasterPlaylist(master) => Ok(HlsPlaylist::Master(neutral_master(master))),
-        Playlist::MediaPlaylist(media) => {
-            let media = neutral_media(media);
-            if media.segments.is_empty() {
-                return Err("it names no segment and no playlist".to_string());
-            }
-            Ok(HlsPlaylist::Media(media))
+    let mut essence = Essence::new(text);
+    let first = essence.next().unwrap_or_default();
+    let none = || "it is not a playlist".to_string();
+    if m3u8_rs::is_master_playlist(first.as_bytes()) {
+        let whole = first
+            + &essence
+                .map(|batch| batch[HEAD.len()..].to_owned())
+                .collect::<String>();
+        let master = m3u8_rs::parse_master_playlist_res(whole.as_bytes()).map_err(|_| none())?;
+        return Ok(HlsPlaylist::Master(neutral_master(master)));
+    }
+    let mut media = HlsMedia::default();
+    for batch in std::iter::once(first).chain(essence) {
+        let parsed = m3u8_rs::parse_media_playlist_res(batch.as_bytes()).map_err(|_| none())?;
+        let more = neutral_media(parsed);
+        media.i_frames_only |= more.i_frames_only;
+        media.segments.extend(more.segments);
+    }
+    if media.segments.is_empty() {
+        return Err("it names no segment and no playlist".to_string());
+    }
+    media.segments.shrink_to_fit();
+    Ok(HlsPlaylist::Media(media))
+}
+
+/// What each batch of lines begins with.
+const HEAD: &str = "#EXTM3U\n";
+/// Most names in a batch: what the parser makes of a line takes a hundred times its bytes.
+const BATCH_URIS: usize = 4096;
+
+/// The lines that say something here, in batches that are playlists themselves.
+struct Essence<'a> {
+    lines: std::iter::Skip<std::str::Lines<'a>>,
+    uri_count: usize,
+    is_over: bool,
+}
+
+impl<'a> Essence<'a> {
+    fn new(text: &'a str) -> Self {
+        Self {
+            lines: text.lines().skip(1),
+            uri_count: 0,
+            is_over: false,
         }
     }
 }
 
-fn essence(text: &str) -> String {
-    let mut out = String::from("#EXTM3U\n");
-    let mut uri_count = 0;
-    for line in text.lines().skip(1).map(str::trim) {
-        let attributes = ATTRIBUTE_TAGS.iter().any(|tag| line.starts_with(tag));
-        let wanted = match line.starts_with('#') {
-            true if attributes => line.contains('='),
-            true => PLAIN_TAGS.iter().any(|tag| line.starts_with(tag)),
-            false => !line.is_empty(),
-        };
-        if wanted {
-            // A comma in the title of a segment would be taken for the end of the line.
-            match line.split_once(',') {
-                Some((duration, _)) if line.starts_with("#EXTINF:") => {
-                    out.push_str(duration);
-                    out.push(',');
+impl Iterator for Essence<'_> {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        if self.is_over {
+            return None;
+        }
+        let mut out = String::from(HEAD);
+        let start = self.uri_count;
+        for line in self.lines.by_ref().map(str::trim) {
+            let attributes = ATTRIBUTE_TAGS.iter().any(|tag| line.starts_with(tag));
+            let wanted = match line.starts_with('#') {
+                true if attributes => line.contains('='),
+                true => PLAIN_TAGS.iter().any(|tag| line.starts_with(tag)),
+                false => !line.is_empty(),
+            };
+            if wanted {
+                // A comma in the title of a segment would be taken for the end of the line.
+                match line.split_once(',') {
+                    Some((duration, _)) if line.starts_with("#EXTINF:") => {
+                        out.push_str(duration);
+                        out.push(',');
+                    }
+                    _ => out.push_str(line),
                 }
-                _ => out.push_str(line),
+                out.push('\n');
+                self.uri_count += usize::from(!line.starts_with('#'));
             }
-            out.push('\n');
-            uri_count += usize::from(!line.starts_with('#'));
+            // One more than is kept, so that the excess is noticed and noted.
+            self.is_over = self.uri_count > SEGMENTS_PER_RENDITION_MAX;
+            if self.is_over || self.uri_count - start == BATCH_URIS {
+                return Some(out);
+            }
         }
-        // One more than is kept, so that the excess is noticed and noted.
-        if uri_count > SEGMENTS_PER_RENDITION_MAX {
-            break;
-        }
+        self.is_over = true;
+        (out.len() > HEAD.len() || start == 0).then_some(out)
     }
-    out
 }
 
 fn neutral_master(master: MasterPlaylist) -> HlsMaster {
@@ -112,7 +154,8 @@ fn neutral_master(master: MasterPlaylist) -> HlsMaster {
 
 fn neutral_media(media: MediaPlaylist) -> HlsMedia {
     let segments = media.segments.into_iter().map(|segment| HlsSegment {
-        uri: segment.uri,
+        // Its own memory, so that what the parser took is free as a whole.
+        uri: segment.uri.as_str().to_owned(),
         duration: seconds(segment.duration),
         byte_range: segment.byte_range.map(neutral_range),
         map: segment.map.map(|map| HlsMap {
@@ -169,6 +212,22 @@ mod tests {
             offset: Some(5),
         };
         assert_eq!((map.uri.as_str(), map.byte_range), ("i.mp4", Some(range)));
+    }
+
+    #[test]
+    fn playlist_of_several_batches_is_read_in_order() {
+        let count = 3 * BATCH_URIS + 1;
+        let lines = (0..count).map(|n| format!("#EXTINF:2,\n{n}.ts\n"));
+        let text = format!(
+            "#EXTM3U\n#EXT-X-TARGETDURATION:2\n{}",
+            lines.collect::<String>()
+        );
+        let Ok(HlsPlaylist::Media(media)) = parse_hls(&text) else {
+            panic!("a media playlist");
+        };
+        assert_eq!(media.segments.len(), count);
+        let is_right = |(n, segment): (usize, &HlsSegment)| segment.uri == format!("{n}.ts");
+        assert!(media.segments.iter().enumerate().all(is_right));
     }
 
     #[test]

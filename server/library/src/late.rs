@@ -1,5 +1,7 @@
 //! Roots that open after the start, or once more, when it is settled which engine reads what.
 
+use std::sync::atomic::Ordering;
+
 use crate::state::State;
 
 impl State {
@@ -20,7 +22,10 @@ impl State {
 
     /// Says what is wrong with a root that has opened since the start, once: nothing of it can be put
     /// right while the server runs. Opens it if need be.
-    fn check_late(&self, root: usize) {
+    pub(crate) fn check_late(&self, root: usize) {
+        if !self.roots()[root].is_late() {
+            return;
+        }
         for trouble in self.late_troubles(root) {
             tracing::error!("{trouble}");
         }
@@ -45,7 +50,12 @@ impl State {
     fn wrong_device(&self, root: usize) -> Option<String> {
         let ground = &self.maker.ground;
         let at = &ground.roots[root];
-        let (_, dev) = at.place()?;
+        let (real, dev) = at.place()?;
+        if at.was_missing.load(Ordering::Relaxed) {
+            // Its engine was begun for whatever disk would come.
+            ground.devices.move_root(root, dev, &real);
+            return None;
+        }
         let found = ground.place(root, "", dev).device;
         let thought = *ground.devices.of_root(root).first()?;
         let devices = ground.devices.all();

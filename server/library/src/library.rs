@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use headlong_media::encode_path;
@@ -27,12 +28,12 @@ pub struct Library {
 }
 
 impl Library {
-    /// Opens the roots and scans nothing yet. A root that does not answer in time, or whose disk
-    /// fails, is opened when it is asked next. Several roots are one tree; where two have the same
+    /// Opens the roots and scans nothing yet. A root that is not there, does not answer in time, or whose
+    /// disk fails, is opened when it is asked next. Several roots are one tree; where two have the same
     /// path, the root named first wins.
     ///
     /// # Errors
-    /// Everything that is wrong with any of the roots.
+    /// What is wrong with the list of roots, or that none of them is there.
     pub fn open(roots: &[PathBuf], options: LibraryOptions) -> Result<Self, Vec<RootError>> {
         Self::open_in(Kernel::default(), roots, options)
     }
@@ -78,6 +79,17 @@ impl Library {
     /// root, and what was mounted below it at the start.
     pub fn devices_of_root(&self, root: usize) -> Vec<usize> {
         self.state.maker.ground.devices.of_root(root)
+    }
+
+    /// Why a root cannot be opened, if it cannot. May block for as long as its disk likes.
+    pub fn root_trouble(&self, root: usize) -> Option<RootError> {
+        self.state.roots()[root].trouble()
+    }
+
+    /// Whether a root was not there at the start: then its device is known by the root's path.
+    pub fn had_missing_root(&self) -> bool {
+        let mut roots = self.state.roots().iter();
+        roots.any(|root| root.was_missing.load(Ordering::Relaxed))
     }
 
     /// The roots, as they were named.

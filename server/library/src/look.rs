@@ -92,11 +92,14 @@ impl State {
         if !self.is_served(root) {
             return Look::Absent;
         }
+        self.check_late(root);
         let checked_ns = self.now_ns();
         let at = &self.roots()[root];
         match at.stat(path) {
             Ok(stat) => self.seen(root, path, None, &stat, checked_ns),
             Err(Miss::Absent) => Look::Absent,
+            // It may have the file, once it is there.
+            Err(Miss::Error(_)) if !at.is_open() => Look::NoAnswer,
             Err(Miss::Error(error)) => Look::Failed(error),
             Err(Miss::Link) => {
                 let Some(real) = at.real_path(path) else {

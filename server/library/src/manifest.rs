@@ -1,13 +1,17 @@
 //! Manifests as read from disk, and the titles they describe together.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::cell::{Cell, RefCell};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::{self, Read as _};
 use std::sync::Arc;
 
 use headlong_media::{
-    HlsMaster, HlsMedia, Mpd, Notes, Title, dash_title, master_title, media_title, playlists,
+    HlsMaster, HlsMedia, HlsSegment, Mpd, NamedFile, Notes, Title, TitleBuilder, dash_title,
+    master_title, media_title, playlists,
 };
 
+use crate::catalogue::Located;
 use crate::dash::parse_dash;
 use crate::hls::{HlsPlaylist, parse_hls};
 use crate::identity::Identity;
@@ -36,6 +40,32 @@ enum Parsed {
     Broken(String),
     /// Why it could not be read; it may be the next time.
     Unread(String),
+    /// There was no memory for it; it takes so many bytes.
+    TooMuch(u64),
+}
+
+/// Bytes that what is known of a manifest takes for each byte of a text of tags.
+const BYTES_PER_TEXT_BYTE: u64 = 8;
+/// Memory for the manifests of a root, and so much more for each of its files: a segment of a playlist
+/// takes half of that.
+const MEMORY_MIN: u64 = 64 << 20;
+const MEMORY_PER_FILE: u64 = 512;
+
+/// What the manifests of a root that are known so far take.
+#[derive(Debug, Default)]
+pub(crate) struct ManifestMemory {
+    used: u64,
+}
+
+impl ManifestMemory {
+    /// Whether there is memory for so many bytes more, in a root of so many files.
+    pub(crate) fn has_room(&self, bytes: u64, files: usize) -> bool {
+        self.used + bytes <= MEMORY_MIN + MEMORY_PER_FILE * files as u64
+    }
+
+    pub(crate) fn take(&mut self, bytes: u64) {
+        self.used += bytes;
+    }
 }
 
 impl Manifest {
@@ -54,6 +84,34 @@ impl Manifest {
             })
             .unwrap_or_else(|reason| reason);
         Self { identity, parsed }
+    }
+
+    /// One that is passed over, as it takes so much memory.
+    pub(crate) fn too_much(identity: Identity, bytes: u64) -> Self {
+        let parsed = Parsed::TooMuch(bytes);
+        Self { identity, parsed }
+    }
+
+    /// Bytes that it takes, or would.
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.parsed {
+            Parsed::Media(media) => {
+                let of = |segment: &HlsSegment| size_of::<HlsSegment>() + segment.uri.len() + 32;
+                media
+                    .segments
+                    .iter()
+                    .map(|segment| of(segment) as u64)
+                    .sum()
+            }
+            Parsed::Master(_) | Parsed::Dash(_) => self.identity.size * BYTES_PER_TEXT_BYTE,
+            Parsed::Broken(_) | Parsed::Unread(_) => 0,
+            Parsed::TooMuch(bytes) => *bytes,
+        }
+    }
+
+    /// Whether it was passed over.
+    pub(crate) fn is_too_much(&self) -> bool {
+        matches!(self.parsed, Parsed::TooMuch(_))
     }
 
     /// Whether it could not be read. That says nothing of the next time.
@@ -81,12 +139,70 @@ fn read_text(root: &Root, path: &str, identity: Identity) -> Result<String, Pars
     Ok(text)
 }
 
-/// The titles that the manifests describe, in path order, and what is odd about them.
+/// Segments, for all titles together, that may be named although their files are missing or belong to
+/// another title; and so many more for each file that is there.
+const SEGMENTS_SPARE: u64 = 500_000;
+const SEGMENTS_PER_FILE: u64 = 4;
+/// Files that are looked up for all titles, and so many more for each that is there.
+const LOOKS_MIN: u64 = 4_000_000;
+const LOOKS_PER_FILE: u64 = 16;
+/// Segments of the titles around one file.
+const SEGMENTS_AROUND: u64 = 400_000;
+
+/// The titles that the manifests describe of the files that are there, in path order, and what is odd
+/// about them.
 ///
 /// A media playlist that a master playlist names is part of that title; one that none names is a
 /// title of its own. An HLS and a DASH manifest over the same segments are two titles, since a
 /// player is given one of them.
-pub(crate) fn titles(manifests: &Manifests) -> (Vec<Title>, Vec<Warning>) {
+pub(crate) fn titles(
+    manifests: &Manifests,
+    located: &HashMap<Arc<str>, Located>,
+) -> (Vec<Title>, Vec<Warning>) {
+    // By the address of a file's name, the title that named it first. What a title named that was given
+    // up belongs to none.
+    let mut claims: HashMap<*const u8, usize> = HashMap::new();
+    let given_up: RefCell<HashSet<usize>> = RefCell::default();
+    let number = Cell::new(0);
+    let mut look = |path: &str| {
+        let Some((file, _)) = located.get_key_value(path) else {
+            return NamedFile::Missing;
+        };
+        match claims.entry(file.as_ptr()) {
+            Entry::Occupied(mut first) if given_up.borrow().contains(first.get()) => {
+                first.insert(number.get());
+            }
+            Entry::Occupied(_) => return NamedFile::Known(Arc::clone(file)),
+            Entry::Vacant(first) => {
+                first.insert(number.get());
+            }
+        }
+        NamedFile::New(Arc::clone(file))
+    };
+    let files = located.len() as u64;
+    let budget = SEGMENTS_SPARE + SEGMENTS_PER_FILE * files;
+    let looks = LOOKS_MIN + LOOKS_PER_FILE * files;
+    let builder = TitleBuilder::new(budget, looks, &mut look);
+    build_titles(manifests, builder, |is_built| {
+        if !is_built {
+            given_up.borrow_mut().insert(number.get());
+        }
+        number.set(number.get() + 1);
+    })
+}
+
+/// The same where nobody knows yet what is there: few, with all files that they name.
+pub(crate) fn titles_around(manifests: &Manifests) -> Vec<Title> {
+    let mut look = |path: &str| NamedFile::Known(Arc::from(path));
+    let builder = TitleBuilder::new(SEGMENTS_AROUND, u64::MAX, &mut look);
+    build_titles(manifests, builder, |_| ()).0
+}
+
+fn build_titles(
+    manifests: &Manifests,
+    mut builder: TitleBuilder<'_>,
+    mut ended: impl FnMut(bool),
+) -> (Vec<Title>, Vec<Warning>) {
     let mut named: BTreeSet<Arc<str>> = BTreeSet::new();
     for (path, manifest) in manifests {
         if let Parsed::Master(master) = &manifest.parsed {
@@ -101,12 +217,12 @@ pub(crate) fn titles(manifests: &Manifests) -> (Vec<Title>, Vec<Warning>) {
     let (mut titles, mut warnings) = (Vec::new(), Vec::new());
     for (path, manifest) in manifests {
         let title = match &manifest.parsed {
-            Parsed::Master(master) => master_title(path, master, media),
+            Parsed::Master(master) => master_title(path, master, media, &mut builder),
             Parsed::Media(media) if !named.contains(path) && !media.i_frames_only => {
-                media_title(path, media)
+                media_title(path, media, &mut builder)
             }
             Parsed::Media(_) => continue,
-            Parsed::Dash(mpd) => dash_title(path, mpd),
+            Parsed::Dash(mpd) => dash_title(path, mpd, &mut builder),
             Parsed::Broken(reason) | Parsed::Unread(reason) => {
                 let what = match manifest.is_unread() {
                     true => "could not be read",
@@ -117,6 +233,15 @@ pub(crate) fn titles(manifests: &Manifests) -> (Vec<Title>, Vec<Warning>) {
                 warnings.push(Warning::new(path, reason));
                 continue;
             }
+            Parsed::TooMuch(_) => {
+                warnings.push(Warning::new(path, TOO_MUCH.to_owned()));
+                continue;
+            }
+        };
+        ended(title.is_some());
+        let Some(title) = title else {
+            warnings.push(Warning::new(path, TOO_MANY.to_owned()));
+            continue;
         };
         warnings.extend(title.notes.iter().map(|note| Warning::new(path, note)));
         if title.notes.dropped_count() > 0 {
@@ -127,6 +252,11 @@ pub(crate) fn titles(manifests: &Manifests) -> (Vec<Title>, Vec<Warning>) {
     }
     (titles, warnings)
 }
+
+/// Said of a title that goes beyond the budget.
+const TOO_MANY: &str = "it names more files that are missing, or that other titles have, than all                         manifests together may; it is served as a plain file";
+/// Said of a manifest that there is no memory for.
+const TOO_MUCH: &str = "the manifests of this root need more memory than its files allow for; it is                         served as a plain file";
 
 /// Media playlists that master playlists name and that are not among the manifests.
 pub(crate) fn unread(manifests: &Manifests) -> BTreeSet<Arc<str>> {
@@ -147,24 +277,20 @@ pub(crate) fn is_complete(manifests: &Manifests) -> bool {
 }
 
 /// Says of each title which files it names that are nowhere.
-pub(crate) fn missing(titles: &[Title], is_here: impl Fn(&str) -> bool) -> Vec<Warning> {
+pub(crate) fn missing(titles: &[Title]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for title in titles {
-        let renditions = title.renditions.iter();
-        let segments = renditions.flat_map(|rendition| &rendition.segments);
-        let (mut named, mut missing, mut first) = (HashSet::new(), 0u64, None);
-        for segment in segments {
-            if named.insert(&*segment.path) && !is_here(&segment.path) {
-                missing += 1;
-                first.get_or_insert(&*segment.path);
-            }
+        let (mut named, mut missing, mut first) = (0, 0, None);
+        for rendition in &title.renditions {
+            named += rendition.segments.files;
+            missing += rendition.segments.missing;
+            first = first.or(rendition.segments.first_missing.as_ref());
         }
         if let Some(first) = first {
             let verb = if missing == 1 { "is" } else { "are" };
             let reason = format!(
-                "{missing} of the {} files that it names {verb} not there, or only as links; \
-                 the first is `{first}`",
-                named.len()
+                "{missing} of the {named} files that it names {verb} not there, or only as links; \
+                 the first is `{first}`"
             );
             warnings.push(Warning::new(&title.path, reason));
         }

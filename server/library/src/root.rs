@@ -76,6 +76,15 @@ pub enum RootError {
 }
 
 impl RootError {
+    /// Whether the list of roots itself is wrong, whatever this machine has: only another list mends
+    /// that.
+    pub fn is_of_the_list(&self) -> bool {
+        matches!(
+            self,
+            Self::None | Self::Duplicate { .. } | Self::Nested { .. }
+        )
+    }
+
     /// Which folder it is about, as given.
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -101,6 +110,8 @@ pub(crate) struct Root {
     reached: Mutex<PathBuf>,
     /// Whether it was not open yet when it was looked for which disk it lies on.
     is_late: AtomicBool,
+    /// Whether nothing was there then, so that the table of mounts does not say where it lies.
+    pub(crate) was_missing: AtomicBool,
 }
 
 /// A root, held open.
@@ -128,8 +139,9 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS);
 
-/// Opens all roots side by side, or says what is wrong with each. One whose disk fails or does not
-/// answer in time is not wrong: it is opened when it is asked next.
+/// Opens all roots side by side, or says what is wrong with each. One that cannot be opened is opened
+/// when it is asked next, as long as another can be; one whose disk fails or does not answer in time
+/// may be the only one.
 pub(crate) fn open_roots(
     paths: &[PathBuf],
     timeout: Duration,
@@ -137,6 +149,7 @@ pub(crate) fn open_roots(
     let deadline = Instant::now() + timeout;
     let opening: Vec<_> = paths.iter().map(|path| open_aside(path)).collect();
     let (mut roots, mut errors): (Vec<Arc<Root>>, Vec<RootError>) = (Vec::new(), Vec::new());
+    let mut missing = Vec::new();
     for (root, opened) in opening {
         let left = deadline.saturating_duration_since(Instant::now());
         let ill = |reason: &str| {
@@ -148,8 +161,9 @@ pub(crate) fn open_roots(
             Ok(Ok(())) => {}
             Ok(Err(error)) if error.is_of_the_disk() => ill(&error.to_string()),
             Ok(Err(error)) => {
-                errors.push(error);
-                continue;
+                root.is_late.store(true, Ordering::Relaxed);
+                root.was_missing.store(true, Ordering::Relaxed);
+                missing.push(error);
             }
             Err(_) => ill("its disk did not answer in time"),
         }
@@ -160,6 +174,10 @@ pub(crate) fn open_roots(
     }
     if paths.is_empty() {
         errors.push(RootError::None);
+    }
+    if missing.len() == paths.len() || !errors.is_empty() {
+        missing.append(&mut errors);
+        errors = missing;
     }
     if errors.is_empty() {
         Ok(roots)
@@ -215,7 +233,23 @@ impl Root {
             opened: RwLock::default(),
             reached: Mutex::new(path.to_path_buf()),
             is_late: AtomicBool::new(false),
+            was_missing: AtomicBool::new(false),
         }
+    }
+
+    /// Why it cannot be opened, if it is not open and still cannot be. May block.
+    pub(crate) fn trouble(&self) -> Option<RootError> {
+        self.open().err()
+    }
+
+    /// Whether it is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.held().is_some()
+    }
+
+    /// Whether it was not open when the devices were looked for, and what that means is not settled.
+    pub(crate) fn is_late(&self) -> bool {
+        self.is_late.load(Ordering::Relaxed)
     }
 
     /// One whose disk has not answered.

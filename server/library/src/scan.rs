@@ -243,14 +243,13 @@ impl State {
                 let here = here.chain(early);
                 manifests.extend(here.filter(|(path, _)| is_of(index, path)));
             }
-            let (titles, odd) = titles(&manifests);
+            let (titles, odd) = titles(&manifests, &found.located);
             let new = build(&found.located, &titles, old, &self.maker);
             changes.compare(old, &new);
             let mut served = (0..all_found.len()).filter(|index| self.is_served(*index));
             // A root that was not looked at yet may have what no other has.
             if served.all(|index| all_found[index].is_taken_in) {
-                let is_here = |path: &str| found.located.contains_key(path);
-                changes.warnings = self.keep_missing(missing(&titles, is_here));
+                changes.warnings = self.keep_missing(missing(&titles));
             }
             (new, odd)
         });

@@ -1,8 +1,9 @@
 //! Titles as the library page shows them.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use headlong_media::{Kind, Media, Title, bit_rate, encode_path};
+use headlong_media::{Kind, Media, Segments, Title, bit_rate, encode_path};
 use headlong_units::Duration;
 use serde::Serialize;
 
@@ -63,32 +64,34 @@ pub(crate) struct TitleRecord {
 
 impl TitleRecord {
     /// Of a title with a manifest; `None` if none of its segments is here.
-    pub(crate) fn of_manifest(title: &Title, size: impl Fn(&str) -> Option<u64>) -> Option<Self> {
+    pub(crate) fn of_manifest(
+        title: &Title,
+        size: &impl Fn(&str) -> Option<u64>,
+        measures: &mut Measures,
+    ) -> Option<Self> {
         let has_video = title.renditions.iter().any(|r| r.media == Media::Video);
-        let (mut bit_rates_bps, mut paths) = (Vec::new(), Vec::new());
+        let mut bit_rates_bps = Vec::new();
+        // Each file once: renditions of few files may share them, those of chunks do not.
+        let (mut bytes, mut few) = (0_u64, BTreeMap::new());
         for rendition in &title.renditions {
-            let mut bytes: u64 = 0;
-            let mut length = Duration::ZERO;
-            for segment in &rendition.segments {
-                let Some(whole) = size(&segment.path) else {
-                    continue;
-                };
-                bytes = bytes.saturating_add(segment.range.map_or(whole, |range| range.len()));
-                length += segment.duration;
-                if paths.last() != Some(&&segment.path) {
-                    paths.push(&segment.path);
-                }
-            }
+            let measure = measures.of(&rendition.segments, size);
+            bytes = bytes.saturating_add(measure.file_bytes);
+            few.extend(measure.few.iter().cloned());
             let shown =
                 rendition.media == Media::Video || (!has_video && rendition.media == Media::Audio);
-            let rate = bit_rate(rendition.average, rendition.peak, bytes, length);
-            if let Some(rate) = rate.filter(|_| shown && bytes > 0) {
+            let rate = bit_rate(
+                rendition.average,
+                rendition.peak,
+                measure.bytes,
+                measure.length,
+            );
+            if let Some(rate) = rate.filter(|_| shown && measure.bytes > 0) {
                 bit_rates_bps.push(rate.0);
             }
         }
-        paths.sort_unstable();
-        paths.dedup();
-        let bytes = paths.iter().filter_map(|path| size(path)).sum();
+        let bytes = few
+            .values()
+            .fold(bytes, |sum, size| sum.saturating_add(*size));
         (bytes > 0).then(|| Self {
             path: Arc::clone(&title.path),
             kind: title.kind,
@@ -138,6 +141,56 @@ impl TitleRecord {
             texts: texts.map(Subtitles::view).collect(),
             odd: None,
         })
+    }
+}
+
+/// Most files of a rendition that are told apart from those of other renditions.
+const FEW_FILES: usize = 16;
+
+/// What the segments of a rendition come to.
+struct Measure {
+    /// Bytes of the segments that are there, and how long these play.
+    bytes: u64,
+    length: Duration,
+    /// Bytes of its files, each once; of few files, nothing.
+    file_bytes: u64,
+    /// Its files, if they are few, with their sizes.
+    few: Vec<(Arc<str>, u64)>,
+}
+
+/// Measures of segments, which titles may share.
+#[derive(Default)]
+pub(crate) struct Measures(HashMap<*const Segments, Measure>);
+
+impl Measures {
+    fn of(&mut self, segments: &Arc<Segments>, size: &impl Fn(&str) -> Option<u64>) -> &Measure {
+        let known = self.0.entry(Arc::as_ptr(segments));
+        known.or_insert_with(|| Measure::of(segments, size))
+    }
+}
+
+impl Measure {
+    fn of(segments: &Segments, size: &impl Fn(&str) -> Option<u64>) -> Self {
+        let (mut bytes, mut length, mut files) = (0_u64, Duration::ZERO, Vec::new());
+        for segment in &segments.list {
+            let Some(whole) = size(&segment.path) else {
+                continue;
+            };
+            bytes = bytes.saturating_add(segment.range.map_or(whole, |range| range.len()));
+            length += segment.duration;
+            files.push((Arc::clone(&segment.path), whole));
+        }
+        files.sort_unstable();
+        files.dedup();
+        let are_few = files.len() <= FEW_FILES;
+        let file_bytes = files.iter().map(|(_, size)| *size);
+        let file_bytes = file_bytes.fold(0_u64, u64::saturating_add);
+        Self {
+            bytes,
+            length,
+            file_bytes: if are_few { 0 } else { file_bytes },
+            few: if are_few { files } else { Vec::new() },
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::identity::{Identity, is_regular, nanoseconds, now_ns};
 use crate::kind::is_manifest;
-use crate::manifest::{Manifest, Manifests};
+use crate::manifest::{Manifest, ManifestMemory, Manifests};
 use crate::root::Root;
 use crate::warning::Warning;
 
@@ -100,6 +100,7 @@ pub(crate) struct RootScan {
     /// Whether there are other names than before, or nobody can tell.
     pub(crate) is_changed: bool,
     pub(crate) manifests: Manifests,
+    pub(crate) memory: ManifestMemory,
     pub(crate) counts: Counts,
     pub(crate) warnings: Vec<Warning>,
 }
@@ -255,12 +256,25 @@ fn read_manifests(
         if !is_manifest(path) {
             continue;
         }
-        let manifest = match known.get(path) {
-            Some(manifest) if manifest.identity == *identity && !manifest.is_unread() => {
-                Arc::clone(manifest)
+        let files = scan.counts.files as usize;
+        let known = known.get(path);
+        let known = known.filter(|of| of.identity == *identity && !of.is_unread());
+        let needs = known.map_or(0, |of| of.bytes());
+        let manifest = match known {
+            Some(known) if !known.is_too_much() => Arc::clone(known),
+            _ if !scan.memory.has_room(needs, files) => {
+                Arc::new(Manifest::too_much(*identity, needs))
             }
             _ => along.ask(|| Arc::new(Manifest::read(root, path, *identity))),
         };
+        let needs = manifest.bytes();
+        let manifest = match scan.memory.has_room(needs, files) {
+            true => manifest,
+            false => Arc::new(Manifest::too_much(*identity, needs)),
+        };
+        if !manifest.is_too_much() {
+            scan.memory.take(needs);
+        }
         scan.manifests.insert(Arc::clone(path), manifest);
     }
 }

@@ -5,6 +5,7 @@
 //! representation comes out as the same list of segments. A representation that goes on in the
 //! next period under the same id goes on in the same rendition.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -12,13 +13,17 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration};
 
+use crate::build::TitleBuilder;
 use crate::note::Notes;
 use crate::template::{TemplateValues, expand, tells_segments_apart};
 use crate::timeline::{
     TimelineEntry, TimelineSegment, duration_to_ticks, expand_timeline, ticks_to_duration,
 };
-use crate::title::{Kind, Media, RENDITIONS_PER_TITLE_MAX, Rendition, Title, brief};
+use crate::title::{Kind, Media, RENDITIONS_PER_TITLE_MAX, Rendition, Segments, Title, brief};
 use crate::uri::{Unresolved, resolve};
+
+/// So many segments of a timeline that are written out cost as much as one that is kept.
+const SPANS_PER_CHARGE: u64 = 64;
 
 /// A manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -144,10 +149,10 @@ pub struct Source {
 /// `SegmentURL`.
 pub type SegmentUrl = Source;
 
-/// The title that the MPD at `path` describes.
-pub fn dash_title(path: &str, mpd: &Mpd) -> Title {
+/// The title that the MPD at `path` describes. `None` if it goes beyond the builder's budget.
+pub fn dash_title(path: &str, mpd: &Mpd, builder: &mut TitleBuilder<'_>) -> Option<Title> {
+    builder.begin();
     let mut title = Title::new(path, Kind::Dash);
-    let mut notes = Notes::default();
     let root = rebase(&Ok(String::from(path)), &mpd.base_urls);
     // Where the last period ends, as far as anything says so.
     let mut clock = Duration::ZERO;
@@ -176,14 +181,14 @@ pub fn dash_title(path: &str, mpd: &Mpd) -> Title {
                     ],
                 };
                 let media = representation.media.or(set.media).unwrap_or_default();
-                scope.add_to(&mut title, media, &mut notes);
+                scope.add_to(&mut title, media, builder);
             }
         }
     }
-    title.notes = notes;
+    title.notes = builder.end()?;
     title.measure();
     title.duration = mpd.duration.or(whole).or(title.duration);
-    title
+    Some(title)
 }
 
 /// The base one level further down: the first `BaseURL` that is ours, or, if there are some and
@@ -210,12 +215,16 @@ struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    fn add_to(&self, title: &mut Title, media: Media, notes: &mut Notes) {
+    fn add_to(&self, title: &mut Title, media: Media, builder: &mut TitleBuilder<'_>) {
+        if builder.is_exhausted() {
+            return;
+        }
+        builder.charge(1);
         let id = &self.representation.id;
         let base = match &self.base {
             Ok(base) => base,
             Err(reason) => {
-                notes.push(format!(
+                builder.note(format!(
                     "the BaseURL of representation `{}` {reason}",
                     brief(id)
                 ));
@@ -241,28 +250,28 @@ impl Scope<'_> {
             }
             None => {
                 let max = RENDITIONS_PER_TITLE_MAX;
-                notes.push(format!(
+                builder.note(format!(
                     "it has more than {max} renditions; the rest is ignored"
                 ));
                 return;
             }
         };
-        let rendition = &mut title.renditions[at];
-        let count_max = count_max.saturating_sub(rendition.segments.len());
+        let segments = Arc::make_mut(&mut title.renditions[at].segments);
+        let count_max = count_max.saturating_sub(segments.list.len());
         if count_max == 0 {
-            let count = rendition.segments.len();
-            notes.push(format!(
+            let count = segments.list.len();
+            builder.note(format!(
                 "it has more than {count} segments; the rest is ignored"
             ));
             return;
         }
         if let Some(template) = self.template() {
-            self.expand_template(&template, rendition, base, count_max, notes);
+            self.expand_template(&template, segments, base, count_max, builder);
         } else if let Some(list) = self.list() {
-            self.expand_list(&list, rendition, base, count_max, notes);
+            self.expand_list(&list, segments, base, count_max, builder);
         } else {
             let length = self.length.unwrap_or(Duration::ZERO);
-            rendition.push((base, ""), None, length, notes);
+            segments.push((base, ""), None, length, builder);
         }
     }
 
@@ -302,10 +311,10 @@ impl Scope<'_> {
     fn expand_template(
         &self,
         template: &SegmentTemplate,
-        rendition: &mut Rendition,
+        segments: &mut Segments,
         base: &str,
         count_max: usize,
-        notes: &mut Notes,
+        builder: &mut TitleBuilder<'_>,
     ) {
         let timescale = template.timescale.unwrap_or(1);
         let mut values = TemplateValues {
@@ -316,12 +325,12 @@ impl Scope<'_> {
         };
         if let Some(init) = template.initialization.as_deref().filter(|_| count_max > 0) {
             match expand(init, &values) {
-                Ok(url) => rendition.push((base, &url), None, Duration::ZERO, notes),
-                Err(error) => notes.push(format!("template `{}` {error}", brief(init))),
+                Ok(url) => segments.push((base, &url), None, Duration::ZERO, builder),
+                Err(error) => builder.note(format!("template `{}` {error}", brief(init))),
             }
         }
         let Some(media) = template.media.as_deref() else {
-            notes.push(format!(
+            builder.note(format!(
                 "representation `{}` has a template without media",
                 brief(&self.representation.id)
             ));
@@ -334,19 +343,25 @@ impl Scope<'_> {
             count_max.min(1)
         };
         let offset = template.time_offset.unwrap_or(0);
-        let segments = match &template.timeline {
-            Some(entries) => self.timeline(entries, timescale, offset, count_max, notes),
-            None => self.regular(template, timescale, count_max, notes),
+        let spans: Box<dyn Iterator<Item = TimelineSegment>> = match &template.timeline {
+            Some(entries) => {
+                let spans = self.timeline(entries, timescale, offset, count_max, builder);
+                Box::new(spans.into_iter())
+            }
+            None => Box::new(self.regular(template, timescale, count_max, builder)),
         };
         let first = template.start_number.unwrap_or(1);
-        for (i, segment) in (0u64..).zip(&segments) {
+        for (i, segment) in (0u64..).zip(spans) {
+            if builder.is_exhausted() {
+                return;
+            }
             values.number = Some(first.saturating_add(i));
             values.time = Some(segment.time);
             let length = ticks_to_duration(segment.duration, timescale);
             match expand(media, &values) {
-                Ok(url) => rendition.push((base, &url), None, length, notes),
+                Ok(url) => segments.push((base, &url), None, length, builder),
                 Err(error) => {
-                    notes.push(format!("template `{}` {error}", brief(media)));
+                    builder.note(format!("template `{}` {error}", brief(media)));
                     return;
                 }
             }
@@ -359,13 +374,20 @@ impl Scope<'_> {
         timescale: u64,
         offset: u64,
         count_max: usize,
-        notes: &mut Notes,
+        builder: &mut TitleBuilder<'_>,
     ) -> Vec<TimelineSegment> {
         let length = self
             .length
             .map(|length| duration_to_ticks(length, timescale));
         let end = length.map(|length| length.saturating_add(offset));
-        expand_timeline(entries, end, count_max, notes)
+        let mut notes = Notes::default();
+        let spans = expand_timeline(entries, end, count_max, &mut notes);
+        notes
+            .iter()
+            .for_each(|note| builder.note(String::from(note)));
+        // What was written out is dropped soon, but it took its time.
+        builder.charge(spans.len() as u64 / SPANS_PER_CHARGE);
+        spans
     }
 
     /// Segments of equal length: as many as the period holds, or as `endNumber` says.
@@ -374,8 +396,8 @@ impl Scope<'_> {
         template: &SegmentTemplate,
         timescale: u64,
         count_max: usize,
-        notes: &mut Notes,
-    ) -> Vec<TimelineSegment> {
+        builder: &mut TitleBuilder<'_>,
+    ) -> impl Iterator<Item = TimelineSegment> + use<> {
         let id = brief(&self.representation.id);
         let duration = template.duration.unwrap_or(0);
         let total = self
@@ -392,60 +414,67 @@ impl Scope<'_> {
             None => None,
         };
         let Some(count) = by_number.or(by_length) else {
-            notes.push(format!(
+            builder.note(format!(
                 "nothing says how many segments representation `{id}` has"
             ));
-            return Vec::new();
+            return (0..0).map(span(0, None, 0));
         };
         if count > count_max as u64 {
-            notes.push(format!(
+            builder.note(format!(
                 "it has more than {count_max} segments; the rest is ignored"
             ));
         }
         let offset = template.time_offset.unwrap_or(0);
-        let segment = |i: u64| {
-            let start = i.saturating_mul(duration);
-            let left = total.map_or(duration, |total| total.saturating_sub(start));
-            TimelineSegment {
-                time: start.saturating_add(offset),
-                duration: left.min(duration),
-            }
-        };
-        (0..count.min(count_max as u64)).map(segment).collect()
+        (0..count.min(count_max as u64)).map(span(duration, total, offset))
     }
 
     fn expand_list(
         &self,
         list: &SegmentList,
-        rendition: &mut Rendition,
+        segments: &mut Segments,
         base: &str,
         count_max: usize,
-        notes: &mut Notes,
+        builder: &mut TitleBuilder<'_>,
     ) {
         let timescale = list.timescale.unwrap_or(1);
         if let Some(init) = list.initialization.as_ref().filter(|_| count_max > 0) {
             let url = init.url.as_deref().unwrap_or("");
-            rendition.push((base, url), init.range, Duration::ZERO, notes);
+            segments.push((base, url), init.range, Duration::ZERO, builder);
         }
         let count_max = count_max.saturating_sub(1);
         if list.urls.len() > count_max {
-            notes.push(format!(
+            builder.note(format!(
                 "it has more than {count_max} segments; the rest is ignored"
             ));
         }
         let offset = list.time_offset.unwrap_or(0);
         let lengths = match &list.timeline {
-            Some(entries) => self.timeline(entries, timescale, offset, count_max, notes),
+            Some(entries) => self.timeline(entries, timescale, offset, count_max, builder),
             None => Vec::new(),
         };
         for (i, source) in list.urls.iter().take(count_max).enumerate() {
+            if builder.is_exhausted() {
+                return;
+            }
             let ticks = lengths
                 .get(i)
                 .map(|segment| segment.duration)
                 .or(list.duration);
             let length = ticks.map_or(Duration::ZERO, |t| ticks_to_duration(t, timescale));
             let url = source.url.as_deref().unwrap_or("");
-            rendition.push((base, url), source.range, length, notes);
+            segments.push((base, url), source.range, length, builder);
+        }
+    }
+}
+
+/// The segment of this number, where all are equally long and `total` ends the last one.
+fn span(duration: u64, total: Option<u64>, offset: u64) -> impl Fn(u64) -> TimelineSegment {
+    move |i| {
+        let start = i.saturating_mul(duration);
+        let left = total.map_or(duration, |total| total.saturating_sub(start));
+        TimelineSegment {
+            time: start.saturating_add(offset),
+            duration: left.min(duration),
         }
     }
 }

@@ -4,6 +4,12 @@ use std::format;
 use std::string::ToString;
 use std::vec;
 
+use crate::build::tests::all_there;
+
+fn dash_title(path: &str, mpd: &Mpd) -> Title {
+    all_there(|builder| super::dash_title(path, mpd, builder))
+}
+
 fn template(media: &str) -> SegmentTemplate {
     SegmentTemplate {
         media: Some(media.to_string()),
@@ -51,7 +57,7 @@ fn source(url: &str) -> Source {
 }
 
 fn paths(title: &Title, rendition: usize) -> Vec<&str> {
-    let segments = title.renditions[rendition].segments.iter();
+    let segments = title.renditions[rendition].segments.list.iter();
     segments.map(|segment| &*segment.path).collect()
 }
 
@@ -77,7 +83,7 @@ fn a_numbered_template_is_inherited_and_fills_the_period() {
         paths(&title, 0),
         ["t/v/init.mp4", "t/v/000.m4s", "t/v/001.m4s", "t/v/002.m4s"]
     );
-    let last = title.renditions[0].segments.last().map(|s| s.duration);
+    let last = title.renditions[0].segments.list.last().map(|s| s.duration);
     assert_eq!(last, Some(Duration::from_secs(2)));
     assert_eq!(title.duration, Some(Duration::from_secs(10)));
     assert!(title.notes.is_empty(), "{:?}", title.notes);
@@ -142,7 +148,10 @@ fn a_list_names_its_segments_and_ranges() {
         &mpd(10, Addressing::default(), vec![representation]),
     );
     assert_eq!(paths(&title, 0), ["t/v/a.mp4", "t/v/a.mp4", "t/v/b.m4s"]);
-    assert_eq!(title.renditions[0].duration(), Duration::from_secs(10));
+    assert_eq!(
+        title.renditions[0].segments.duration,
+        Duration::from_secs(10)
+    );
 }
 
 #[test]
@@ -200,7 +209,7 @@ fn a_live_manifest_without_an_end_gets_a_note_and_no_segments() {
     );
     mpd.duration = None;
     let title = dash_title("m.mpd", &mpd);
-    assert!(title.renditions[0].segments.is_empty());
+    assert!(title.renditions[0].segments.list.is_empty());
     assert_eq!(title.notes.iter().count(), 1);
 }
 
@@ -232,7 +241,7 @@ fn a_template_that_cannot_be_used_gets_a_note_and_no_segments() {
                 vec![representation("v", Addressing::default())],
             ),
         );
-        assert!(title.renditions[0].segments.is_empty(), "{note}");
+        assert!(title.renditions[0].segments.list.is_empty(), "{note}");
         let notes: Vec<&str> = title.notes.iter().collect();
         assert!(
             notes.len() == 1 && notes[0].contains(note),
@@ -307,7 +316,7 @@ fn a_list_below_another_takes_from_it_what_it_does_not_say() {
         };
         let title = dash_title("m.mpd", &mpd(10, period, vec![representation("v", below)]));
         assert_eq!(paths(&title, 0), [path]);
-        let length = title.renditions[0].segments[0].duration;
+        let length = title.renditions[0].segments.list[0].duration;
         assert_eq!(length, Duration::from_secs(3));
         let notes: Vec<&str> = title.notes.iter().collect();
         assert!(
@@ -342,7 +351,7 @@ proptest! {
         for template in [template, numbered] {
             let mpd = mpd(seconds, templated(template), vec![representation("v", Addressing::default())]);
             let title = dash_title("m.mpd", &mpd);
-            let count = title.renditions[0].segments.len();
+            let count = title.renditions[0].segments.list.len();
             prop_assert!(count <= crate::SEGMENTS_PER_RENDITION_MAX);
         }
     }

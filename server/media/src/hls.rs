@@ -7,8 +7,12 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration};
 
+use crate::build::TitleBuilder;
 use crate::note::Notes;
-use crate::title::{Kind, Media, RENDITIONS_PER_TITLE_MAX, Rendition, Title, brief};
+use crate::title::{
+    Kind, Media, RENDITIONS_PER_TITLE_MAX, Rendition, SEGMENTS_PER_RENDITION_MAX,
+    SEGMENTS_PER_TITLE_MAX, Segments, Title, brief,
+};
 use crate::uri::resolve_file;
 
 /// A master playlist.
@@ -144,12 +148,14 @@ pub fn playlists(path: &str, master: &HlsMaster, notes: &mut Notes) -> Vec<Playl
 }
 
 /// The title that the master playlist at `path` describes; `media` answers with the parsed media
-/// playlist at a path of the tree.
+/// playlist at a path of the tree. `None` if it goes beyond the builder's budget.
 pub fn master_title<'a>(
     path: &str,
     master: &HlsMaster,
     media: impl Fn(&str) -> Option<&'a HlsMedia>,
-) -> Title {
+    builder: &mut TitleBuilder<'_>,
+) -> Option<Title> {
+    builder.begin();
     let mut title = Title::new(path, Kind::Hls);
     let mut notes = Notes::default();
     for reference in playlists(path, master, &mut notes) {
@@ -161,56 +167,63 @@ pub fn master_title<'a>(
             notes.push(format!("playlist `{missing}` is missing or broken"));
             continue;
         };
-        let mut rendition = Rendition {
+        let fill = |builder: &mut TitleBuilder<'_>| fill(&reference.path, playlist, builder);
+        let Some(segments) = builder.playlist(&reference.path, fill) else {
+            break;
+        };
+        let count_max = title.segments_left();
+        if segments.list.len() > count_max {
+            notes.push(format!(
+                "it has more than {SEGMENTS_PER_TITLE_MAX} segments; the rest is ignored"
+            ));
+            continue;
+        }
+        title.renditions.push(Rendition {
             name: reference.name,
             media: reference.media,
             average: reference.average,
             peak: reference.peak,
-            segments: Vec::new(),
-        };
-        let count_max = title.segments_left();
-        fill(
-            &mut rendition,
-            &reference.path,
-            playlist,
-            count_max,
-            &mut notes,
-        );
-        title.renditions.push(rendition);
+            segments,
+        });
     }
+    notes.add(&builder.end()?);
     title.notes = notes;
     title.measure();
-    title
+    Some(title)
 }
 
-/// The title that a media playlist describes when no master playlist names it.
-pub fn media_title(path: &str, playlist: &HlsMedia) -> Title {
-    let mut title = Title::new(path, Kind::Hls);
-    let mut rendition = Rendition {
-        name: String::from(path),
-        ..Rendition::default()
-    };
-    let (count_max, notes) = (title.segments_left(), &mut title.notes);
-    fill(&mut rendition, path, playlist, count_max, notes);
-    title.renditions.push(rendition);
-    title.measure();
-    title
-}
-
-fn fill(
-    rendition: &mut Rendition,
+/// The title that a media playlist describes when no master playlist names it. `None` if it goes beyond
+/// the builder's budget.
+pub fn media_title(
     path: &str,
     playlist: &HlsMedia,
-    count_max: usize,
-    notes: &mut Notes,
-) {
+    builder: &mut TitleBuilder<'_>,
+) -> Option<Title> {
+    builder.begin();
+    let mut title = Title::new(path, Kind::Hls);
+    let segments = fill(path, playlist, builder);
+    title.notes = builder.end()?;
+    title.renditions.push(Rendition {
+        name: String::from(path),
+        segments: Arc::new(segments),
+        ..Rendition::default()
+    });
+    title.measure();
+    Some(title)
+}
+
+fn fill(path: &str, playlist: &HlsMedia, builder: &mut TitleBuilder<'_>) -> Segments {
+    let mut segments = Segments::default();
     let mut map: Option<&HlsMap> = None;
     // Where the previous segment ended, and in which URI.
     let mut previous: Option<(&str, u64)> = None;
-    for segment in &playlist.segments {
-        if rendition.segments.len() + 2 > count_max {
-            notes.push(format!(
-                "it has more than {count_max} segments; the rest is ignored"
+    for (index, segment) in playlist.segments.iter().enumerate() {
+        if builder.is_exhausted() {
+            break;
+        }
+        if index.max(segments.list.len()) + 2 > SEGMENTS_PER_RENDITION_MAX {
+            builder.note(format!(
+                "it has more than {SEGMENTS_PER_RENDITION_MAX} segments; the rest is ignored"
             ));
             break;
         }
@@ -218,7 +231,7 @@ fn fill(
             map = segment.map.as_ref();
             if let Some(init) = map {
                 let range = init.byte_range.map(|range| absolute(range, 0));
-                rendition.push((path, &init.uri), range, Duration::ZERO, notes);
+                segments.push((path, &init.uri), range, Duration::ZERO, builder);
             }
         }
         let after = previous.filter(|(uri, _)| *uri == segment.uri);
@@ -226,8 +239,9 @@ fn fill(
             .byte_range
             .map(|range| absolute(range, after.map_or(0, |(_, end)| end)));
         previous = range.map(|range| (segment.uri.as_str(), range.end));
-        rendition.push((path, &segment.uri), range, segment.duration, notes);
+        segments.push((path, &segment.uri), range, segment.duration, builder);
     }
+    segments
 }
 
 fn absolute(range: HlsByteRange, offset_default: u64) -> ByteRange {
@@ -257,8 +271,10 @@ mod tests {
         }
     }
 
+    use crate::build::tests::{all_there, build_media as media_title};
+
     fn paths(rendition: &Rendition) -> Vec<&str> {
-        rendition.segments.iter().map(|s| &*s.path).collect()
+        rendition.segments.list.iter().map(|s| &*s.path).collect()
     }
 
     #[test]
@@ -306,12 +322,13 @@ mod tests {
         );
         let ranges: Vec<_> = title.renditions[0]
             .segments
+            .list
             .iter()
             .map(|s| s.range)
             .collect();
         assert_eq!(
             ranges,
-            [(50, 150), (150, 180), (0, 7)].map(|(a, b)| Some(ByteRange::new(a, b)))
+            [(50, 180), (0, 7)].map(|(a, b)| Some(ByteRange::new(a, b)))
         );
     }
 
@@ -366,11 +383,12 @@ mod tests {
             segments: vec![segment("1.aac")],
             i_frames_only: false,
         };
-        let title = master_title("t/master.m3u8", &master, |path| match path {
+        let media = |path: &str| match path {
             "t/hi/v.m3u8" => Some(&video),
             "t/a.m3u8" => Some(&audio),
             _ => None,
-        });
+        };
+        let title = all_there(|builder| master_title("t/master.m3u8", &master, media, builder));
         assert_eq!(title.renditions.len(), 2);
         assert_eq!(paths(&title.renditions[0]), ["t/hi/1.ts"]);
         assert_eq!(title.renditions[0].peak, Some(BitRate::from_kbps(3000)));
@@ -405,7 +423,7 @@ mod tests {
                 i_frames_only: false,
             },
         );
-        assert!(title.renditions[0].segments.len() <= crate::SEGMENTS_PER_RENDITION_MAX);
+        assert!(title.renditions[0].segments.list.len() <= SEGMENTS_PER_RENDITION_MAX);
         assert!(!title.notes.is_empty());
     }
 }

@@ -6,7 +6,8 @@
 //! ([`plan`]).
 //!
 //! Invariants: no I/O and no clock; nothing a manifest says panics or makes more than
-//! [`SEGMENTS_PER_RENDITION_MAX`] segments of a rendition; a path that leaves here has no dot
+//! [`SEGMENTS_PER_RENDITION_MAX`] segments of a rendition, nor all together more than the files that
+//! are there and the budget of [`TitleBuilder`]; a path that leaves here has no dot
 //! segment, no empty segment and no NUL, so it names something inside the tree or nothing; a file
 //! belongs to at most one stream.
 //!
@@ -21,6 +22,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod build;
 mod dash;
 mod hls;
 mod mp4;
@@ -33,6 +35,7 @@ mod title;
 mod uri;
 mod xs_duration;
 
+pub use build::{NamedFile, TitleBuilder};
 pub use dash::{
     AdaptationSet, Addressing, Mpd, Period, Representation, SegmentBase, SegmentList,
     SegmentTemplate, SegmentUrl, Source, dash_title,
@@ -49,7 +52,7 @@ pub use template::{TemplateError, TemplateValues, expand};
 pub use timeline::{TimelineEntry, TimelineSegment, expand_timeline};
 pub use title::{
     Kind, Media, RENDITIONS_PER_TITLE_MAX, Rendition, SEGMENTS_PER_RENDITION_MAX,
-    SEGMENTS_PER_TITLE_MAX, Segment, Title, bit_rate,
+    SEGMENTS_PER_TITLE_MAX, Segment, Segments, Title, bit_rate,
 };
 pub use uri::{PATH_BYTES_MAX, Unresolved, encode_path, resolve, resolve_file};
 pub use xs_duration::parse_xs_duration;

@@ -26,6 +26,12 @@ impl Notes {
         }
     }
 
+    /// Adds those of others.
+    pub(crate) fn add(&mut self, others: &Self) {
+        others.kept.iter().for_each(|note| self.push(note.clone()));
+        self.dropped_count += others.dropped_count;
+    }
+
     /// The sentences, in the order they came up.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.kept.iter().map(String::as_str)

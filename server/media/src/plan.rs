@@ -5,13 +5,13 @@
 //! needs no plan. Where two manifests claim the same file (an HLS and a DASH one over the same
 //! segments), the first in path order has it.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headlong_units::{BitRate, Duration};
 
-use crate::title::{Title, bit_rate};
+use crate::title::{Segments, Title, bit_rate};
 
 /// What the caller knows of a file on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +63,13 @@ pub fn plan(titles: &[Title], facts: impl Fn(&str) -> Option<FileFacts>) -> Plan
     let mut order: Vec<usize> = (0..titles.len()).collect();
     order.sort_by(|a, b| titles[*a].path.cmp(&titles[*b].path));
     let mut plan = Plan::default();
+    // Of segments that titles share, the first title has the files.
+    let mut planned: BTreeSet<*const Segments> = BTreeSet::new();
     for title in order {
         for rendition in 0..titles[title].renditions.len() {
+            if !planned.insert(Arc::as_ptr(&titles[title].renditions[rendition].segments)) {
+                continue;
+            }
             plan.add(titles, (title, rendition), &facts);
         }
     }
@@ -81,7 +86,7 @@ impl Plan {
         let source = &titles[title].renditions[rendition];
         let streams_before = self.streams.len();
         let (mut bytes, mut length) = (0u64, Duration::ZERO);
-        for segment in &source.segments {
+        for segment in &source.segments.list {
             let Some(file) = facts(&segment.path) else {
                 continue;
             };
@@ -122,7 +127,8 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hls::{HlsMedia, HlsSegment, media_title};
+    use crate::build::tests::build_media as media_title;
+    use crate::hls::{HlsMedia, HlsSegment};
     use proptest::prelude::*;
     use std::string::{String, ToString};
 

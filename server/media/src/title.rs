@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration};
 
+use crate::build::TitleBuilder;
 use crate::note::Notes;
 use crate::uri::resolve_file;
 
@@ -76,8 +77,24 @@ pub struct Rendition {
     pub average: Option<BitRate>,
     /// Declared peak bit rate.
     pub peak: Option<BitRate>,
-    /// Init segments and media segments in the order a player reads them.
-    pub segments: Vec<Segment>,
+    /// Its segments; titles that name the same media playlist share them.
+    pub segments: Arc<Segments>,
+}
+
+/// The segments of a rendition.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Segments {
+    /// Init segments and media segments in the order a player reads them, without those whose files are
+    /// missing.
+    pub list: Vec<Segment>,
+    /// How long all of them play, also those that are missing.
+    pub duration: Duration,
+    /// How many files are named.
+    pub files: u64,
+    /// How many of these are missing, and the first of them.
+    pub missing: u64,
+    /// The first that is missing.
+    pub first_missing: Option<Arc<str>>,
 }
 
 /// A run of bytes of one file.
@@ -105,45 +122,63 @@ impl Title {
 
     /// How many more segments one more rendition may have.
     pub(crate) fn segments_left(&self) -> usize {
-        let used: usize = self.renditions.iter().map(|r| r.segments.len()).sum();
+        let used: usize = self.renditions.iter().map(|r| r.segments.list.len()).sum();
         SEGMENTS_PER_RENDITION_MAX.min(SEGMENTS_PER_TITLE_MAX.saturating_sub(used))
     }
 
     /// Sets the duration to that of the longest rendition.
     pub(crate) fn measure(&mut self) {
-        let longest = self.renditions.iter().map(Rendition::duration).max();
+        let longest = self.renditions.iter().map(|of| of.segments.duration).max();
         self.duration = longest.filter(|length| *length > Duration::ZERO);
     }
 }
 
-impl Rendition {
-    /// How long all its segments play.
-    pub fn duration(&self) -> Duration {
-        let lengths = self.segments.iter().map(|segment| segment.duration);
-        lengths.fold(Duration::ZERO, |sum, length| sum + length)
-    }
-
+impl Segments {
     /// Adds the segment that `reference` names seen from `base`, or a note why it is not ours.
     pub(crate) fn push(
         &mut self,
         (base, reference): (&str, &str),
         range: Option<ByteRange>,
         duration: Duration,
-        notes: &mut Notes,
+        builder: &mut TitleBuilder<'_>,
     ) {
         let path = match resolve_file(base, reference) {
             Ok(path) => path,
             Err(reason) => {
-                notes.push(alloc::format!("segment `{}` {reason}", brief(reference)));
+                builder.note(alloc::format!("segment `{}` {reason}", brief(reference)));
+                builder.charge(1);
                 return;
             }
         };
-        // Segments of one file follow one another: they share its name.
-        let path = match self.segments.last() {
-            Some(last) if *last.path == *path => Arc::clone(&last.path),
-            _ => Arc::from(path),
+        self.duration += duration;
+        // Segments of one file follow one another.
+        let last = self.list.last_mut().filter(|last| *last.path == *path);
+        let path = match last {
+            Some(last) => {
+                let joined = last.range.zip(range).filter(|(a, b)| a.end == b.start);
+                if let Some((before, more)) = joined {
+                    last.range = Some(ByteRange::new(before.start, more.end));
+                    last.duration += duration;
+                    return;
+                }
+                builder.charge(1);
+                Arc::clone(&last.path)
+            }
+            None => {
+                self.files += 1;
+                let Some(known) = builder.file(&path) else {
+                    if self.first_missing.as_deref() == Some(path.as_str()) {
+                        self.files -= 1;
+                        return;
+                    }
+                    self.missing += 1;
+                    self.first_missing.get_or_insert_with(|| Arc::from(path));
+                    return;
+                };
+                known
+            }
         };
-        self.segments.push(Segment {
+        self.list.push(Segment {
             path,
             range,
             duration,

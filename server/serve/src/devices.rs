@@ -47,7 +47,7 @@ pub fn start(
         tracing::warn!("{warning}");
     }
     warn_of_kernel(&names);
-    let folder = StateFolder::new(config.state.clone());
+    let folder = StateFolder::new(config.state.clone(), Arc::default());
     let mut devices = Vec::new();
     let owners = owners(&found);
     let mut parts = tier.map(|tier| tier.deal(&owners).into_iter());
@@ -106,8 +106,12 @@ fn warn_of_kernel(devices: &[(String, bool)]) {
 ///
 /// # Errors
 /// As [`Config::engines_for`].
-pub fn engines(config: &Config, devices: &[DeviceInfo]) -> Result<Vec<EngineConfig>, Mistakes> {
-    let mut engines = config.engines_for(&names(devices))?;
+pub fn engines(
+    config: &Config,
+    devices: &[DeviceInfo],
+    are_all: bool,
+) -> Result<Vec<EngineConfig>, Mistakes> {
+    let mut engines = config.engines_for(&names(devices), are_all)?;
     for (engine, device) in engines.iter_mut().zip(devices) {
         if let Some(bytes) = device.request_bytes_max {
             engine.request_bytes_max = bytes;

@@ -4,6 +4,7 @@ pub mod admin;
 mod ask_server;
 mod by_thread;
 pub mod config;
+pub mod degraded;
 pub mod descriptors;
 pub mod devices;
 pub mod disk;

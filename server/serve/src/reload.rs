@@ -72,7 +72,8 @@ impl Reloader {
     async fn apply(&self, config: &Config) {
         let infos = self.state.library.devices();
         let found = devices::names(&infos);
-        let engines = match devices::engines(config, &infos) {
+        let are_all = !self.state.library.had_missing_root();
+        let engines = match devices::engines(config, &infos, are_all) {
             Ok(engines) => engines,
             Err(errors) => {
                 tracing::error!("reload: {errors}; the old configuration stays in force");

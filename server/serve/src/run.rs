@@ -9,10 +9,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use crate::admin::serve_admin;
 use crate::config::{Admin, Config};
+use crate::degraded::{DegradedParts, PartKind};
 use crate::descriptors::{self, Shares};
 use crate::devices;
 use crate::disk::Device;
@@ -33,7 +33,7 @@ use crate::service_manager::{self, NotifyState};
 use crate::signals::{End, Signals};
 use crate::start;
 use crate::state_folder::StateFolder;
-use crate::tasks;
+use crate::tasks::{self, RootScans};
 use crate::unscanned::Unscanned;
 use crate::upgrade::{Inherited, Predecessor, Program};
 use crate::view;
@@ -85,9 +85,10 @@ async fn serve(
     };
     let encryption = tls.clone().map(Encryption::new);
     let encryption = encryption.transpose()?;
+    let degraded = Arc::new(DegradedParts::default());
     let library = start::library(&config)?;
     let pulls = Pulls::open(&config, &library, predecessor.is_some()).map_err(RunError::Pull)?;
-    let engines = devices::engines(&config, &library.devices())?;
+    let engines = devices::engines(&config, &library.devices(), !library.had_missing_root())?;
     let mut doors = Doors::new(config.unix_mode);
     let listeners = doors.open_all(&config, &mut inherited)?;
     let admin_listener = match &config.admin {
@@ -99,7 +100,7 @@ async fn serve(
         Some(_) => doors.close(inherited),
         None => inherited.all_taken()?,
     }
-    let log = Arc::new(start::open_log(&config)?);
+    let log = Arc::new(start::open_log(&config, &degraded)?);
     let wanted = Shares {
         connections_max: config.limits.connections_max as usize,
         open_files_max: config.open_files_max as usize,
@@ -111,7 +112,7 @@ async fn serve(
     let tier = match &predecessor {
         // It still has it.
         Some(_) => None,
-        None => start::tier(&config, engines.len())?,
+        None => start::tier(&config, engines.len(), &degraded)?,
     };
     let devices = devices::start(
         &config,
@@ -135,7 +136,10 @@ async fn serve(
     ));
     let tier = TierHolder::new(tier);
     let rescan = config.time_scale().wall(config.rescan);
-    let folder = StateFolder::new(config.state.clone());
+    if let (Some(folder), Some(trouble)) = (&config.state, config.state_trouble()) {
+        degraded.lose(PartKind::State, folder.display(), trouble);
+    }
+    let folder = StateFolder::new(config.state.clone(), Arc::clone(&degraded));
     if let Some(facts) = folder.facts() {
         facts.read(&state.library);
     }
@@ -143,23 +147,29 @@ async fn serve(
     let scans = scanned.subscribe();
     let unscanned = Arc::new(Unscanned::new(state.library.roots()));
     let missing = Arc::clone(&unscanned);
-    let upkeep = tasks::upkeep(Arc::clone(&state), rescan, folder.clone(), scanned, missing);
-    let upkeep = tokio::spawn(upkeep);
-    let late_flash = match &predecessor {
-        None => None,
-        Some(predecessor) => {
-            tasks::until_scanned_or_soon(scans.clone(), &unscanned).await;
-            let pieces = predecessor.take_over().await?;
-            doors.take_over();
-            tasks::recall(&state, &folder, config.time_scale()).await;
-            if let Some(pieces) = pieces {
-                passing_on::take(&state.devices, pieces);
-            }
-            let (config, state) = (config.clone(), Arc::clone(&state));
-            let late = late_flash::take_when_free(config, state, tier.clone());
-            Some(tokio::spawn(late))
-        }
+    let roots = RootScans {
+        rescan,
+        scanned,
+        unscanned: missing,
+        degraded: Arc::clone(&degraded),
     };
+    let upkeep = tokio::spawn(tasks::upkeep(Arc::clone(&state), folder.clone(), roots));
+    if let Some(predecessor) = &predecessor {
+        tasks::until_scanned_or_soon(scans.clone(), &unscanned).await;
+        let pieces = predecessor.take_over().await?;
+        doors.take_over();
+        tasks::recall(&state, &folder, config.time_scale()).await;
+        if let Some(pieces) = pieces {
+            passing_on::take(&state.devices, pieces);
+        }
+    }
+    let late_flash = tokio::spawn(late_flash::keep(
+        config.clone(),
+        Arc::clone(&state),
+        tier.clone(),
+        Arc::clone(&degraded),
+        predecessor.is_none(),
+    ));
 
     let (trigger, signal) = shutdown();
     let counters = Arc::new(ConnectionCounters::default());
@@ -212,7 +222,7 @@ async fn serve(
             counters,
             media_addresses,
             signal,
-            (is_ready, unscanned),
+            (is_ready, unscanned, degraded),
         );
         let address = listener.address();
         // The operator watches the drain to its end: this listener outlives the others.
@@ -253,7 +263,7 @@ async fn serve(
     drop(heir);
     ready.abort();
     upkeep.abort();
-    late_flash.iter().for_each(JoinHandle::abort);
+    late_flash.abort();
 
     let (successor, pieces) = match end {
         End::Stop => (None, None),

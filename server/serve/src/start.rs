@@ -8,6 +8,7 @@ use headlong_library::{Library, LibraryOptions};
 use headlong_units::Duration;
 
 use crate::config::Config;
+use crate::degraded::{DegradedParts, PartKind};
 use crate::flash::{FlashError, Tier};
 use crate::http::{AccessRules, HttpSettings, SharedRates};
 use crate::log::{AccessLog, LogConfig, SessionLimits, SinkError};
@@ -27,12 +28,23 @@ pub(crate) fn library(config: &Config) -> Result<Library, RunError> {
     })
 }
 
-/// Takes the SSDs of the flash tier, if there is one, for so many disks.
-pub(crate) fn tier(config: &Config, disks: usize) -> Result<Option<Arc<Tier>>, FlashError> {
-    if config.flash.is_empty() {
-        return Ok(None);
+/// Takes the SSDs of the flash tier that can be used, if there are any, for so many disks.
+///
+/// # Errors
+/// Another process has one of them.
+pub(crate) fn tier(
+    config: &Config,
+    disks: usize,
+    degraded: &DegradedParts,
+) -> Result<Option<Arc<Tier>>, FlashError> {
+    let (tier, ill) = Tier::open(&config.flash, config.engine.piece_bytes, disks)?;
+    for path in &config.flash {
+        match ill.iter().find(|error| error.path == *path) {
+            Some(error) => degraded.lose(PartKind::Flash, path.display(), &error.trouble),
+            None => degraded.recover(PartKind::Flash, path.display()),
+        }
     }
-    Tier::open(&config.flash, config.engine.piece_bytes, disks).map(Some)
+    Ok(tier)
 }
 
 /// What replies are made by.
@@ -104,8 +116,12 @@ pub(crate) fn connection_threads() -> io::Result<ConnectionThreads> {
 }
 
 /// Opens the access and session logs.
-pub(crate) fn open_log(config: &Config) -> Result<AccessLog, SinkError> {
+pub(crate) fn open_log(
+    config: &Config,
+    degraded: &Arc<DegradedParts>,
+) -> Result<AccessLog, SinkError> {
     AccessLog::open(&LogConfig {
+        degraded: Arc::clone(degraded),
         access: config.log.access.clone(),
         format: config.log.format,
         sessions: config.log.sessions.clone(),
@@ -131,10 +147,10 @@ pub(crate) fn media_state(root: &std::path::Path) -> crate::http::MediaState {
     let config = Config::load(None, &flags).expect("it is right");
     let library = library(&config).expect("a library");
     library.rescan();
-    let engines = devices::engines(&config, &library.devices()).expect("engines");
+    let engines = devices::engines(&config, &library.devices(), true).expect("engines");
     let devices = devices::start(&config, library.devices(), engines, None, 64).expect("devices");
     let lookups = crate::http::Lookups::start(&library).expect("threads");
-    let log = Arc::new(open_log(&config).expect("a log"));
+    let log = Arc::new(open_log(&config, &Arc::default()).expect("a log"));
     let settings = http_settings(&config);
     crate::http::MediaState::new(library, lookups, devices, log, settings, Arc::default())
 }

@@ -21,6 +21,7 @@ use headlong_library::DeviceInfo;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 
+use crate::degraded::{DegradedParts, PartKind};
 use crate::disk::DeviceLearned;
 use crate::facts_file::FactsFile;
 use crate::state_record::Record;
@@ -73,6 +74,7 @@ pub(crate) struct StateFolder {
     folder: Option<PathBuf>,
     turns: Turns,
     facts: Option<Arc<FactsFile>>,
+    degraded: Arc<DegradedParts>,
 }
 
 /// By the name of the device.
@@ -82,12 +84,13 @@ type Turns = Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>>;
 pub(crate) type Turn = OwnedMutexGuard<()>;
 
 impl StateFolder {
-    pub(crate) fn new(folder: Option<PathBuf>) -> Self {
+    pub(crate) fn new(folder: Option<PathBuf>, degraded: Arc<DegradedParts>) -> Self {
         let facts = folder.as_deref().map(FactsFile::new).map(Arc::new);
         Self {
             folder,
             turns: Turns::default(),
             facts,
+            degraded,
         }
     }
 
@@ -152,14 +155,14 @@ impl StateFolder {
             reference_bit_rate_bps: engine.sizing.reference_bit_rate.0,
             learned: Record::of(&learned),
         };
+        let folder = path.parent().unwrap_or(&path).display();
         let written = serde_json::to_vec(&found).map_err(std::io::Error::from);
-        if let Err(error) = written.and_then(|text| write_whole(&path, &text)) {
-            let (device, path) = (who.name, path.display());
-            tracing::warn!(
-                device,
-                "cannot write what was learned to {path}: {error}; make the folder of state \
-                 writable"
-            );
+        match written.and_then(|text| write_whole(&path, &text)) {
+            Ok(()) => self.degraded.recover(PartKind::State, folder),
+            Err(error) => {
+                let reason = format!("{error}; let the server's user write there");
+                self.degraded.lose(PartKind::State, folder, reason);
+            }
         }
     }
 

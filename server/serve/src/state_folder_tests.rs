@@ -61,7 +61,7 @@ fn info() -> DeviceInfo {
 
 fn folder() -> (tempfile::TempDir, StateFolder, Vec<PathBuf>) {
     let folder = tempfile::tempdir().expect("a folder");
-    let state = StateFolder::new(Some(folder.path().into()));
+    let state = StateFolder::new(Some(folder.path().into()), Arc::default());
     (folder, state, vec!["/srv/video".into()])
 }
 
@@ -183,7 +183,7 @@ fn a_file_that_is_broken_cut_off_or_of_another_version_is_ignored_and_replaced()
 #[test]
 fn without_a_folder_nothing_is_read_or_written() {
     let (folder, _, roots) = folder();
-    let none = StateFolder::new(None);
+    let none = StateFolder::new(None, Arc::default());
     let auto = engine(Control::Auto);
     none.write(who("sda", &roots), &auto, &learned(5 * MIB));
     assert!(

@@ -10,6 +10,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::degraded::{DegradedParts, PartKind};
 use crate::http::MediaState;
 use crate::net::Pulse;
 use crate::service_manager::{self, NotifyState};
@@ -29,6 +30,9 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the service manager and load balancers wait for roots to be scanned.
 const SCAN_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Between two looks for a root that is not there.
+const MISSING_ROOT_INTERVAL: Duration = Duration::from_secs(5);
+
 /// How long a process that is ready to take another's place waits for its roots to be scanned.
 const TAKE_OVER_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -36,21 +40,25 @@ const TAKE_OVER_PATIENCE: Duration = Duration::from_secs(1);
 /// times a viewer is remembered (`chain_gap`), so that it is known after a crash too.
 const REMEMBER_INTERVAL: Duration = Duration::from_secs(20);
 
-/// Scans the roots now and every `rescan` (never again, if that is zero), tells the devices of streams
-/// that are gone, and remembers what was learned. `scanned` counts scans; `unscanned` are roots that
-/// have had none.
-pub(crate) async fn upkeep(
-    state: Arc<MediaState>,
-    rescan: Duration,
-    folder: StateFolder,
-    scanned: watch::Sender<u64>,
-    unscanned: Arc<Unscanned>,
-) {
+/// How roots are scanned, and what is said of it.
+#[derive(Clone)]
+pub(crate) struct RootScans {
+    /// Between two scans of a root; zero for one scan.
+    pub(crate) rescan: Duration,
+    /// Counts scans.
+    pub(crate) scanned: watch::Sender<u64>,
+    /// Roots that have had none and may yet have one.
+    pub(crate) unscanned: Arc<Unscanned>,
+    pub(crate) degraded: Arc<DegradedParts>,
+}
+
+/// Scans the roots now and again, tells the devices of streams that are gone, and remembers what was
+/// learned.
+pub(crate) async fn upkeep(state: Arc<MediaState>, folder: StateFolder, roots: RootScans) {
     let mut scans = JoinSet::new();
     for root in 0..state.library.roots().len() {
-        let (state, scanned) = (Arc::clone(&state), scanned.clone());
-        let unscanned = Arc::clone(&unscanned);
-        scans.spawn(async move { scan(&state, root, rescan, &scanned, &unscanned).await });
+        let (state, roots) = (Arc::clone(&state), roots.clone());
+        scans.spawn(async move { scan(&state, root, &roots).await });
     }
     tokio::join!(sweep(&state), async {
         loop {
@@ -123,18 +131,25 @@ fn say_scanned(state: &MediaState) {
     );
 }
 
-/// Scans one root again and again; a root that hangs keeps only its own scans waiting.
-async fn scan(
-    state: &MediaState,
-    root: usize,
-    rescan: Duration,
-    scanned: &watch::Sender<u64>,
-    unscanned: &Unscanned,
-) {
+/// Scans one root again and again; a root that hangs keeps only its own scans waiting, and one that is
+/// not there is looked for more often.
+async fn scan(state: &MediaState, root: usize, roots: &RootScans) {
+    let RootScans {
+        scanned, unscanned, ..
+    } = roots;
+    let name = state.library.roots()[root].display().to_string();
     let began = Instant::now();
     loop {
-        if let Some(changes) = state.lookups.scan(root, &state.devices).await {
+        let mut pause = roots.rescan;
+        if let Some((changes, trouble)) = state.lookups.scan(root, &state.devices).await {
             tell_gone(state, changes.gone_streams);
+            match trouble {
+                None => roots.degraded.recover(PartKind::Root, &name),
+                Some(trouble) => {
+                    roots.degraded.lose(PartKind::Root, &name, trouble);
+                    pause = MISSING_ROOT_INTERVAL;
+                }
+            }
             let first = unscanned.scanned(root);
             if let Some(root) = first.filter(|_| began.elapsed() >= SCAN_PATIENCE) {
                 tracing::info!(root = %root.display(), "a root that was late is scanned now");
@@ -144,10 +159,10 @@ async fn scan(
             }
             scanned.send_modify(|count| *count += 1);
         }
-        if rescan.is_zero() {
+        if pause.is_zero() {
             return;
         }
-        sleep(rescan).await;
+        sleep(pause).await;
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::admin::{AdminState, BoxFuture, Devices, Library, StreamName, StreamNames};
 use crate::config::Config;
+use crate::degraded::DegradedParts;
 use crate::disk::DeviceSnapshot;
 use crate::http::MediaState;
 use crate::net::{ConnectionCounters, Shutdown};
@@ -22,7 +23,7 @@ pub(crate) fn admin_state(
     connections: Arc<ConnectionCounters>,
     media_addresses: Vec<String>,
     draining: Shutdown,
-    (is_ready, unscanned): (Arc<AtomicBool>, Arc<Unscanned>),
+    (is_ready, unscanned, degraded): (Arc<AtomicBool>, Arc<Unscanned>, Arc<DegradedParts>),
 ) -> AdminState {
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -44,6 +45,7 @@ pub(crate) fn admin_state(
         draining,
         is_ready,
         unscanned,
+        degraded,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Files of the state folder that are written whole or not at all.
 
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// A new file takes the old one's name once all of it is on the disk, and the name is, too.
@@ -8,7 +9,13 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     remove_leftovers(path);
     let new = new_path(path, std::process::id());
     let written = || {
-        let mut file = std::fs::File::create(&new)?;
+        let mut file = std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            // It names viewers by their addresses' hashes, and says what they watched.
+            .mode(0o640)
+            .open(&new)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         std::fs::rename(&new, path)

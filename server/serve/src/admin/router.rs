@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use headlong_engine::DeviceState;
+use headlong_settings::one_line;
 use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -149,8 +150,8 @@ async fn snapshots(state: &AdminState) -> Result<Vec<DeviceSnapshot>, Answer> {
     })
 }
 
-/// 200 as long as any device serves: `ok` if all do, else the state of each; and which roots have not
-/// been scanned.
+/// 200 as long as anything can be served: `ok` if nothing is wrong, else the state of each device, which
+/// roots have not been scanned, and which parts are out of service.
 async fn health(state: &AdminState) -> Answer {
     if state.draining.is_draining() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n");
@@ -166,14 +167,16 @@ async fn health(state: &AdminState) -> Answer {
     let is_online = |device: &DeviceSnapshot| device.state == DeviceState::Online;
     let are_online = devices.iter().all(is_online);
     let unscanned = state.unscanned.names();
-    if are_online && unscanned.is_empty() {
+    let degraded = state.degraded.list();
+    if are_online && unscanned.is_empty() && degraded.is_empty() {
         return text(StatusCode::OK, "ok");
     }
     let is_offline = |device: &DeviceSnapshot| device.state == DeviceState::Offline;
     let (code, first) = match devices.iter().all(is_offline) {
         true => (StatusCode::SERVICE_UNAVAILABLE, "all devices are offline"),
-        false if are_online => (StatusCode::OK, "ok, but not all roots are scanned"),
-        false => (StatusCode::OK, "ok, but not all devices are well"),
+        false if !are_online => (StatusCode::OK, "ok, but not all devices are well"),
+        false if !degraded.is_empty() => (StatusCode::OK, "ok, but degraded"),
+        false => (StatusCode::OK, "ok, but not all roots are scanned"),
     };
     let mut words = format!("{first}\n");
     for device in &devices {
@@ -185,6 +188,11 @@ async fn health(state: &AdminState) -> Answer {
     }
     for root in unscanned {
         words.push_str(&format!("{root}: not scanned yet\n"));
+    }
+    for part in degraded {
+        let line = format!("{} {}: {}", part.kind, part.name, part.reason);
+        words.push_str(&one_line(&line));
+        words.push('\n');
     }
     typed(code, PLAIN, Bytes::from(words))
 }

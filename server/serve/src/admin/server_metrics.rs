@@ -15,6 +15,7 @@ use super::encode::{Row, count, encode_family, encode_rows, gauge};
 use super::metrics::STATUS_CLASSES;
 use super::pull_metrics::PullCollector;
 use super::state::AdminState;
+use crate::degraded::PartKind;
 use crate::disk::DeviceSnapshot;
 use crate::log::LogCounts;
 use crate::net::ConnectionCounts;
@@ -39,6 +40,7 @@ pub(super) fn render(
         responses: state.requests.counts_by_class(),
         connections: state.connections.counts(),
         log: state.log.counts(),
+        degraded: state.degraded.counts().collect(),
     }));
     registry.register_collector(Box::new(DeviceCollector(devices)));
     registry.register_collector(Box::new(PullCollector(state.pulls.counts())));
@@ -53,6 +55,7 @@ struct ServerCollector {
     responses: [u64; STATUS_CLASSES.len()],
     connections: ConnectionCounts,
     log: LogCounts,
+    degraded: Vec<(PartKind, u64)>,
 }
 
 /// What has no label.
@@ -93,6 +96,11 @@ impl Collector for ServerCollector {
         let help = "Connections ended by the server, by reason";
         let family = ("connections_cut", help, None, MetricType::Counter);
         encode_family(&mut encoder, family, cut)?;
+        let help = "Parts that are out of service while the rest serves, by kind";
+        let family = ("degraded_parts", help, None, MetricType::Gauge);
+        let by_kind = self.degraded.iter();
+        let by_kind = by_kind.map(|(kind, count)| ([("kind", kind.name())], *count));
+        encode_family(&mut encoder, family, by_kind)?;
         let by_class = STATUS_CLASSES.map(|class| [("class", class)]);
         let help = "Replies to viewers, by class of status";
         let family = ("responses", help, None, MetricType::Counter);

@@ -9,6 +9,7 @@ use headlong_engine::StreamId;
 use headlong_units::BitRate;
 
 use super::metrics::RequestMetrics;
+use crate::degraded::DegradedParts;
 use crate::disk::DeviceSnapshot;
 use crate::log::AccessLog;
 use crate::net::{ConnectionCounters, Shutdown};
@@ -78,6 +79,8 @@ pub struct AdminState {
     pub is_ready: Arc<AtomicBool>,
     /// Roots that have not been scanned yet.
     pub unscanned: Arc<Unscanned>,
+    /// Parts that are out of service.
+    pub degraded: Arc<DegradedParts>,
 }
 
 impl std::fmt::Debug for AdminState {

@@ -12,6 +12,7 @@ use serde::ser::{Serialize, Serializer};
 use super::counters::counters;
 use super::metrics::RequestTotals;
 use super::state::{AdminState, StreamNames};
+use crate::degraded::DegradedPart;
 use crate::disk::{CopiesUse, DeviceSnapshot};
 use crate::pull::PullCounts;
 
@@ -35,6 +36,8 @@ struct Status<'a> {
     connections: Connections,
     totals: RequestTotals,
     devices: Vec<Device<'a>>,
+    /// Parts that are out of service.
+    degraded: Vec<DegradedPart>,
     /// What is filled from origins.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pull: Vec<PullCounts>,
@@ -189,6 +192,7 @@ pub(super) fn render(
             .iter()
             .map(|snapshot| device(snapshot, state.streams.as_ref()))
             .collect(),
+        degraded: state.degraded.list(),
         pull: state.pulls.counts(),
     })
 }

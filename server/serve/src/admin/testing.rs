@@ -114,6 +114,7 @@ pub(super) fn state(devices: Vec<DeviceSnapshot>) -> (AdminState, ShutdownTrigge
         draining,
         is_ready: Arc::new(AtomicBool::new(true)),
         unscanned: Arc::default(),
+        degraded: Arc::default(),
     };
     (state, trigger)
 }

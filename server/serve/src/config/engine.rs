@@ -49,19 +49,23 @@ impl Config {
     }
 
     /// Settings of every device served, given as kernel name and whether it rotates, in the same
-    /// order.
+    /// order. `are_all`: whether they are those of all roots; else some may be away.
     ///
     /// # Errors
     /// Every reason why the budget does not go round, and every table for a device that is not
     /// there and may not be away.
-    pub fn engines_for(&self, devices: &[(String, bool)]) -> Result<Vec<EngineConfig>, Mistakes> {
+    pub fn engines_for(
+        &self,
+        devices: &[(String, bool)],
+        are_all: bool,
+    ) -> Result<Vec<EngineConfig>, Mistakes> {
         let is_named = |name: &String| self.device(name).memory.is_some();
         let share_count = devices.iter().filter(|(name, _)| !is_named(name)).count();
         let mut mistakes = Mistakes::default();
         let mut wrong = |key: &str, text| mistakes.push(Place::Machine, key, text);
         for name in self
             .absent(devices)
-            .filter(|name| !self.device[*name].optional)
+            .filter(|name| are_all && !self.device[*name].optional)
         {
             let served = || devices.iter().map(|(name, _)| name.as_str());
             let meant = nearest(name, served());

@@ -1,20 +1,19 @@
-//! Whether this machine has what a configuration names.
+//! Whether a configuration fits this machine. What may be mended without another configuration is in
+//! [`super::ill_parts`].
 
-use std::fs::{self, OpenOptions};
-use std::io::ErrorKind;
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use headlong_library::{DeviceInfo, RootError, look_at_roots};
 use headlong_settings::{Document, Place};
 use headlong_units::{Bytes, KIB};
-use rustix::fs::{Access, Mode, OFlags, access, open};
 
 use super::check;
 use super::memory;
 use super::settings::{Admin, Config};
 use crate::devices;
-use crate::flash;
+use crate::flash::{self, Trouble};
 use crate::log::LogTarget;
 use crate::net::{ListenAddress, check_pair, is_socket};
 use crate::pull::check_s3;
@@ -27,13 +26,15 @@ impl Config {
     pub(super) fn check_machine(&self, document: &mut Document) {
         let seen = match look_at_roots(&self.folders()) {
             Ok(seen) => {
-                self.check_devices(&seen.devices, document);
+                self.check_devices(&seen.devices, seen.missing.is_empty(), document);
                 seen.real_paths
             }
             Err(errors) => {
+                // What is not there may come; the start says so.
+                let is_text = errors.iter().any(RootError::is_of_the_list);
                 for error in errors
                     .iter()
-                    .filter(|error| !matches!(error, RootError::None))
+                    .filter(|error| is_text && !matches!(error, RootError::None))
                 {
                     document.wrong(&self.key_of_folder(error), error.to_string());
                 }
@@ -41,8 +42,10 @@ impl Config {
             }
         };
         self.check_logs(&seen, document);
-        for error in flash::look(&self.flash, self.engine.piece_bytes) {
-            document.wrong("flash", error.to_string());
+        for error in flash::look(&self.flash, self.engine.piece_bytes, 1) {
+            if matches!(error.trouble, Trouble::Twice) {
+                document.wrong("flash", error.to_string());
+            }
         }
         self.check_sockets(document);
         self.check_tls(document);
@@ -61,21 +64,6 @@ impl Config {
             if let Err((key, text)) = check_s3(rule) {
                 document.wrong(&format!("pull.{prefix}.{key}"), text);
             }
-            if rule.folder.is_dir()
-                && let Err(error) = try_to_write(&rule.folder)
-            {
-                let text = cannot_write(&rule.folder, &error, "name another folder");
-                document.wrong(&format!("pull.{prefix}.folder"), text);
-            }
-        }
-        if let Some(folder) = self.state.as_ref().filter(|folder| !folder.is_dir()) {
-            let name = folder.display();
-            let text = format!("{name} is not a folder; make it, or remove state");
-            document.wrong("state", text);
-        } else if let Some(folder) = &self.state
-            && let Err(error) = try_to_write(folder)
-        {
-            document.wrong("state", cannot_write(folder, &error, "remove state"));
         }
         if let Err(text) = tcp_options(self).check() {
             document.wrong("tcp.congestion_control", text);
@@ -88,7 +76,7 @@ impl Config {
     /// server.
     pub fn check_disks(&self, devices: &[DeviceInfo], document: &mut Document) {
         check::disks(document, self);
-        self.check_devices(devices, document);
+        self.check_devices(devices, true, document);
         self.check_memory(document);
     }
 
@@ -194,7 +182,7 @@ impl Config {
     }
 
     /// The setting that names the folder that an error is about.
-    fn key_of_folder(&self, error: &RootError) -> String {
+    pub(super) fn key_of_folder(&self, error: &RootError) -> String {
         let is_it = |folder: &PathBuf| Some(folder.as_path()) == error.path();
         let of_pull = self.pull.iter().find(|(_, rule)| is_it(&rule.folder));
         match of_pull.filter(|_| !self.roots.iter().any(is_it)) {
@@ -210,10 +198,6 @@ impl Config {
             let LogTarget::File(path) = sink else {
                 continue;
             };
-            if let Err(text) = check_log(path) {
-                document.wrong(key, text);
-                continue;
-            }
             let real = real_path(path);
             if let Some(root) = roots.iter().find(|root| real.starts_with(root)) {
                 let text = format!(
@@ -234,9 +218,10 @@ impl Config {
         }
     }
 
-    /// Whether the settings fit the devices that the roots lie on.
-    fn check_devices(&self, devices: &[DeviceInfo], document: &mut Document) {
-        if let Err(mistakes) = self.engines_for(&devices::names(devices)) {
+    /// Whether the settings fit the devices that the roots lie on; those of roots that are not there
+    /// are not known.
+    fn check_devices(&self, devices: &[DeviceInfo], are_all: bool, document: &mut Document) {
+        if let Err(mistakes) = self.engines_for(&devices::names(devices), are_all) {
             for mistake in mistakes.iter() {
                 match document.is_written(&mistake.key) {
                     true => document.wrong_too(&mistake.key, &mistake.text),
@@ -249,72 +234,11 @@ impl Config {
     }
 }
 
-/// Whether files can be made in a folder: rights do not tell, as of `/proc`. None is left.
-fn try_to_write(folder: &Path) -> std::io::Result<()> {
-    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    if open(folder, flags, Mode::RUSR | Mode::WUSR).is_ok() {
-        return Ok(());
-    }
-    // Not every file system knows files without a name.
-    let file = folder.join(format!(".headlong-check.{}", std::process::id()));
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&file)?;
-    fs::remove_file(file)
-}
-
-/// What is wrong with a folder, and how it is mended.
-fn cannot_write(folder: &Path, error: &std::io::Error, or: &str) -> String {
-    let name = folder.display();
-    let remedy = match error.kind() {
-        ErrorKind::ReadOnlyFilesystem => "let a unit of systemd write there by ReadWritePaths=",
-        _ => "let the server's user write there",
-    };
-    format!("{name} cannot be written to: {error}; {remedy}, or {or}")
-}
-
-/// Whether a log could be written there; nothing is made.
-fn check_log(path: &Path) -> Result<(), String> {
-    let name = path.display();
-    if path.is_dir() {
-        return Err(format!("{name} is a folder; name a file in it"));
-    }
-    // To open and close a pipe would tell its reader that all was written.
-    if is_pipe(path) {
-        return access(path, Access::WRITE_OK).map_err(|error| {
-            format!("{name} cannot be written: {error}; let the server's user write it")
-        });
-    }
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let opened = OpenOptions::new()
-        .append(true)
-        .custom_flags(flags)
-        .open(path);
-    let remedy = "let the server's user write it, or name another file";
-    match opened {
-        Ok(_) => Ok(()),
-        Err(_) if fs::metadata(path).is_ok_and(|found| found.file_type().is_socket()) => {
-            Err(format!("{name} is a socket; name a file or a pipe"))
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let folder = folder_of(path);
-            if !folder.is_dir() {
-                let folder = folder.display();
-                return Err(format!("{name} has no folder to be in; make {folder}"));
-            }
-            access(folder, Access::WRITE_OK | Access::EXEC_OK)
-                .map_err(|error| format!("{name} cannot be made: {error}; {remedy}"))
-        }
-        Err(error) => Err(format!("{name} cannot be written: {error}; {remedy}")),
-    }
-}
-
-fn is_pipe(path: &Path) -> bool {
+pub(super) fn is_pipe(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
 }
 
-fn folder_of(path: &Path) -> &Path {
+pub(super) fn folder_of(path: &Path) -> &Path {
     let folder = path.parent();
     let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))

@@ -12,6 +12,7 @@
 mod changes;
 mod check;
 mod engine;
+mod ill_parts;
 mod keys;
 mod kinds;
 mod load;

@@ -363,7 +363,9 @@ fn the_budget_is_divided_and_named_devices_get_their_own() {
         ("sdb".to_string(), true),
         ("nvme0n1".to_string(), false),
     ];
-    let engines = config.engines_for(&devices).expect("the budget goes round");
+    let engines = config
+        .engines_for(&devices, true)
+        .expect("the budget goes round");
     let memory: Vec<_> = engines
         .iter()
         .map(|engine| engine.memory_bytes / MIB)
@@ -389,8 +391,10 @@ fn a_table_for_a_device_that_is_not_there_is_a_mistake_unless_it_may_be_away() {
     let text = "[device.\"sdb\"]\nmemory = \"256MiB\"\n";
     let config = load(text).expect("right");
     let devices = [("sda1".to_string(), true), ("sdb".to_string(), true)];
-    config.engines_for(&devices).expect("both are there");
-    let mistakes = config.engines_for(&devices[..1]).expect_err("one is not");
+    config.engines_for(&devices, true).expect("both are there");
+    let mistakes = config
+        .engines_for(&devices[..1], true)
+        .expect_err("one is not");
     let expected = "this machine: device.sdb: no root lies on a device of that name; those served \
                     are sda1 (did you mean `sda1`?). If the disk may be away, write optional = true \
                     in its table";
@@ -400,7 +404,9 @@ fn a_table_for_a_device_that_is_not_there_is_a_mistake_unless_it_may_be_away() {
     assert_eq!(config.warnings(&devices), Vec::<String>::new());
     let expected = "device.sdb: the device is away, as it may be";
     assert_eq!(config.warnings(&devices[..1]), [expected]);
-    let engines = config.engines_for(&devices[..1]).expect("it may be away");
+    let engines = config
+        .engines_for(&devices[..1], true)
+        .expect("it may be away");
     assert_eq!(
         engines[0].memory_bytes,
         768 * MIB,
@@ -413,7 +419,7 @@ fn a_budget_that_does_not_go_round_names_the_device() {
     let config = load("memory = \"8MiB\"\n").expect("right for one device");
     let devices: Vec<_> = (0..20).map(|n| (format!("sd{n}"), true)).collect();
     let errors = config
-        .engines_for(&devices)
+        .engines_for(&devices, true)
         .expect_err("too many devices")
         .to_string();
     assert!(
@@ -452,8 +458,6 @@ fn what_the_machine_lacks_is_reported_together() {
         "T/h.toml:1: memroy: unknown key; did you mean `memory`?",
         "T/h.toml:2: memory: 8TiB is more than this machine has",
         "T/h.toml:4: tls.certificate: T/no-cert.pem cannot be read: No such file or directory (os error 2); name a PEM file",
-        "T/h.toml:7: log.access: T/no/a.log has no folder to be in; make T/no",
-        "T/h.toml:8: log.sessions: T/ is a folder; name a file in it",
         "DIR: roots: folder T/.: the same directory as T/; name it once",
         "DIR: roots: folder T/file: not a directory; name the directory that holds the titles",
         "DIR: roots: folder T/missing: no such directory; create it or correct the path",
@@ -465,10 +469,36 @@ fn what_the_machine_lacks_is_reported_together() {
     let text = "[pull.\"/v/\"]\norigin = \"http://127.0.0.1:9/\"\nfolder = \"gone\"\nbytes_max = \"1GiB\"\n";
     fs::write(path("p.toml"), text).expect("a file");
     let file = PathBuf::from(path("p.toml"));
-    let errors = Config::load(Some(&file), &Flags::default()).expect_err("no folder");
-    let errors = errors.to_string().replace(&path(""), "T/");
-    let expected = "T/p.toml:3: pull./v/.folder: folder T/gone: no such directory";
-    assert!(errors.contains(expected), "{errors}");
+    Config::load(Some(&file), &Flags::default()).expect("a folder may come");
+}
+
+#[test]
+fn ill_parts_are_listed_and_are_no_mistakes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let text = format!(
+        "roots = [{:?}, {:?}]\nmemory = \"8MiB\"\nflash = [{:?}]\nstate = \"/proc\"\n[log]\naccess = {:?}\n",
+        path("videos"),
+        path("missing"),
+        path("ssd"),
+        path("no/a.log"),
+    );
+    fs::create_dir(path("videos")).expect("a folder");
+    let file = PathBuf::from(path("h.toml"));
+    fs::write(&file, text).expect("a file");
+    let config = Config::load(Some(&file), &Flags::default()).expect("no mistake");
+    let ill = config.ill_parts();
+    let ill: Vec<_> = ill.iter().map(|of| of.replace(&path(""), "T/")).collect();
+    let expected = [
+        "roots: folder T/missing: no such directory",
+        "flash: T/ssd: cannot be opened",
+        "log.access: T/no/a.log has no folder to be in; make T/no",
+        "state: /proc cannot be written to",
+    ];
+    assert_eq!(ill.len(), expected.len(), "{ill:?}");
+    for (ill, expected) in ill.iter().zip(expected) {
+        assert!(ill.starts_with(expected), "{ill}\n{expected}");
+    }
 }
 
 #[test]
@@ -519,7 +549,7 @@ fn a_certificate_that_cannot_be_used_is_told_before_anything_is_started() {
 fn what_the_kernel_has_not_is_told_before_anything_is_started() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("h.toml");
-    let text = "state = \"/proc\"\n[tcp]\ncongestion_control = \"nosuch\"\n";
+    let text = "[tcp]\ncongestion_control = \"nosuch\"\n";
     fs::write(&file, text).expect("a file");
     let flags = Flags {
         roots: vec![folder.path().into()],
@@ -527,12 +557,8 @@ fn what_the_kernel_has_not_is_told_before_anything_is_started() {
     };
     let mistakes = Config::load(Some(&file), &flags).expect_err("wrong");
     let mistakes = mistakes.to_string();
-    for expected in [
-        ":3: tcp.congestion_control: congestion control `nosuch` cannot be used",
-        ":1: state: /proc cannot be written to",
-    ] {
-        assert!(mistakes.contains(expected), "{mistakes}");
-    }
+    let expected = ":2: tcp.congestion_control: congestion control `nosuch` cannot be used";
+    assert!(mistakes.contains(expected), "{mistakes}");
 }
 
 #[test]
@@ -553,11 +579,10 @@ fn logs_are_judged_before_anything_is_started_and_nothing_is_made() {
         judged.map_err(|mistakes| mistakes.to_string().replace(&path(""), "T/"))
     };
     let wrong = |access, sessions| check(access, sessions).expect_err("wrong");
-    let unwritable = wrong("loop.log", "b.log");
-    assert!(
-        unwritable.starts_with("T/h.toml:2: log.access: T/loop.log cannot be written:"),
-        "{unwritable}"
-    );
+    let ill = check("loop.log", "b.log")
+        .expect("it may be mended")
+        .ill_parts();
+    assert!(ill[0].contains("loop.log cannot be written:"), "{ill:?}");
     let served = wrong("a.log", "videos/b.log");
     assert!(
         served.contains("T/videos/b.log lies in T/videos, which is served"),

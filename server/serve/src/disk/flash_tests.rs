@@ -60,7 +60,7 @@ impl Rig {
         // The threads of a process before end by themselves.
         loop {
             match Tier::open(&paths, PIECE, 1) {
-                Ok(tier) => return tier,
+                Ok((tier, _)) => return tier.expect("it is well"),
                 Err(error) if matches!(error.trouble, flash::Trouble::InUse) => {}
                 Err(error) => panic!("{error}"),
             }

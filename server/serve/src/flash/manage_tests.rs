@@ -103,10 +103,20 @@ fn a_tier_that_another_has_that_shrank_or_is_of_other_sizes_is_refused() {
     format(&path, &formatting()).expect("made");
     let paths = [path.clone()];
     let open = |piece| Tier::open(&paths, piece, 1);
-    let text = |piece| open(piece).expect_err("refused").to_string();
-    assert!(text(128 << 10).contains("piece"), "{}", text(128 << 10));
-    let owner = open(64 << 10).expect("taken");
-    assert!(text(64 << 10).contains("in use"));
+    let (tier, ill) = open(128 << 10).expect("it is free");
+    assert!(
+        tier.is_none() && ill[0].to_string().contains("piece"),
+        "{ill:?}"
+    );
+    let owner = loop {
+        // Threads of the one before end by themselves.
+        if let Ok((Some(tier), _)) = open(64 << 10) {
+            break tier;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    let text = open(64 << 10).expect_err("refused").to_string();
+    assert!(text.contains("in use"), "{text}");
     let forced = Formatting {
         size: None,
         is_forced: true,

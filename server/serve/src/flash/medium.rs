@@ -221,8 +221,8 @@ pub(super) fn counted<T>(
     result
 }
 
-/// Looks at the SSDs of a configuration without taking them: all mistakes that show.
-pub(crate) fn look(paths: &[PathBuf], piece_bytes: u64) -> Vec<FlashError> {
+/// Looks at the SSDs of a configuration for so many disks without taking them: why which cannot be used.
+pub(crate) fn look(paths: &[PathBuf], piece_bytes: u64, disks: usize) -> Vec<FlashError> {
     let mut errors = Vec::new();
     let mut first = None;
     let mut seen = Vec::new();
@@ -236,7 +236,8 @@ pub(crate) fn look(paths: &[PathBuf], piece_bytes: u64) -> Vec<FlashError> {
                 continue;
             }
         };
-        errors.extend(misfit(path, &tier, piece_bytes, &mut first, &mut seen));
+        let few = too_few(path, &tier, disks);
+        errors.extend(few.or_else(|| misfit(path, &tier, piece_bytes, &mut first, &mut seen)));
     }
     errors
 }
@@ -244,6 +245,12 @@ pub(crate) fn look(paths: &[PathBuf], piece_bytes: u64) -> Vec<FlashError> {
 /// Whether the server may write to it; nothing is opened, as the one that runs has it.
 fn may_write(path: &Path) -> Result<(), FlashError> {
     access(path, Rights::WRITE_OK).map_err(|errno| Trouble::Open(errno.into()).of(path))
+}
+
+/// Whether an SSD has fewer blocks than there are disks to serve.
+pub(super) fn too_few(path: &Path, tier: &Super, disks: usize) -> Option<FlashError> {
+    let blocks = tier.layout.block_count();
+    ((blocks as usize) < disks).then(|| Trouble::Disks { blocks, disks }.of(path))
 }
 
 /// What is wrong with an SSD beside those before it.
@@ -256,7 +263,6 @@ pub(super) fn misfit(
 ) -> Option<FlashError> {
     let (was, block) = (tier.layout.piece_bytes(), tier.layout.block_bytes());
     let (was, is) = (u64::from(was), u64::from(block));
-    let first = *first.get_or_insert(is);
     if seen.contains(&tier.device) {
         return Some(Trouble::Twice.of(path));
     }
@@ -265,6 +271,7 @@ pub(super) fn misfit(
         let (was, is) = (Bytes(was), Bytes(piece_bytes));
         return Some(Trouble::Piece { was, is }.of(path));
     }
+    let first = *first.get_or_insert(is);
     let (is, first) = (Bytes(is), Bytes(first));
     (is != first).then(|| Trouble::Block { is, first }.of(path))
 }

@@ -14,7 +14,7 @@ use headlong_flash::format::Summary;
 use headlong_flash::{BlockId, RecoveredBlock, SsdId};
 
 use super::error::{FlashError, Trouble};
-use super::medium::misfit;
+use super::medium::{misfit, too_few};
 use super::recover::recover;
 use super::ssd::Ssd;
 
@@ -64,26 +64,35 @@ impl FlashShare {
 }
 
 impl Tier {
-    /// Takes SSDs for this process.
+    /// Takes SSDs for this process: those that can be used, if any, and why the others cannot.
+    ///
+    /// # Errors
+    /// Another process has one of them.
     pub(crate) fn open(
         paths: &[PathBuf],
         piece_bytes: u64,
         disks: usize,
-    ) -> Result<Arc<Self>, FlashError> {
+    ) -> Result<(Option<Arc<Self>>, Vec<FlashError>), FlashError> {
         let (mut first, mut seen) = (None, Vec::new());
-        let mut ssds = Vec::new();
+        let (mut ssds, mut ill) = (Vec::new(), Vec::new());
         for path in paths {
-            let ssd = Ssd::open(path)?;
-            if let Some(error) = misfit(path, &ssd.tier, piece_bytes, &mut first, &mut seen) {
-                return Err(error);
+            let ssd = match Ssd::open(path) {
+                Err(error) if matches!(error.trouble, Trouble::InUse) => return Err(error),
+                Err(error) => {
+                    ill.push(error);
+                    continue;
+                }
+                Ok(ssd) => ssd,
+            };
+            let few = too_few(path, &ssd.tier, disks);
+            let wrong = few.or_else(|| misfit(path, &ssd.tier, piece_bytes, &mut first, &mut seen));
+            match wrong {
+                Some(error) => ill.push(error),
+                None => ssds.push(Arc::new(ssd)),
             }
-            let blocks = ssd.tier.layout.block_count();
-            if (blocks as usize) < disks {
-                return Err(Trouble::Disks { blocks, disks }.of(path));
-            }
-            ssds.push(Arc::new(ssd));
         }
-        Ok(Arc::new(Self { ssds }))
+        let tier = (!ssds.is_empty()).then(|| Arc::new(Self { ssds }));
+        Ok((tier, ill))
     }
 
     /// The parts of disks with these lasting names, in their order.

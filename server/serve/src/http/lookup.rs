@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use headlong_library::{Changes, FileEntry, Library, Look, ResolveError};
+use headlong_library::{Changes, FileEntry, Library, Look, ResolveError, RootError};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
@@ -153,8 +153,12 @@ impl Lookups {
     }
 
     /// Scans a root, which takes as long as its disk likes, and longer while one of its devices has
-    /// work; `None` if a scan of it hangs.
-    pub(crate) async fn scan(&self, root: usize, devices: &[Device]) -> Option<Changes> {
+    /// work; and why it cannot be opened, if it cannot. `None` if a scan of it hangs.
+    pub(crate) async fn scan(
+        &self,
+        root: usize,
+        devices: &[Device],
+    ) -> Option<(Changes, Option<RootError>)> {
         let (say, changes) = oneshot::channel();
         let library = self.library.clone();
         let here = library.devices_of_root(root).into_iter();
@@ -163,7 +167,7 @@ impl Lookups {
         let seen = Arc::clone(&is_busy);
         let job = move || {
             let found = library.scan_root_gently(root, &mut gentle::resting(&seen));
-            let _ = say.send(found);
+            let _ = say.send((found, library.root_trouble(root)));
         };
         if !self.roots[root].scans.offer(job) {
             return None;

@@ -18,6 +18,7 @@ use super::record::{RequestRecord, SessionKey};
 use super::session::{SessionLimits, SessionLog, SessionSummary};
 use super::sink::{LogTarget, Sink, SinkError};
 use super::slow;
+use crate::degraded::{DegradedParts, PartKind};
 use crate::time_scale::TimeScale;
 
 const BATCH_BYTES: usize = 64 * 1024;
@@ -29,7 +30,7 @@ const LOST_ENDS_MAX: usize = 4096;
 const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What to log, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct LogConfig {
     /// One line for each request.
     pub access: LogTarget,
@@ -45,6 +46,8 @@ pub struct LogConfig {
     pub queue_max: usize,
     /// How fast the clock goes by which sessions end.
     pub time_scale: TimeScale,
+    /// Where logs are listed that cannot be written.
+    pub degraded: Arc<DegradedParts>,
 }
 
 impl Default for LogConfig {
@@ -57,6 +60,7 @@ impl Default for LogConfig {
             session_limits: SessionLimits::default(),
             queue_max: 8192,
             time_scale: TimeScale::ONE,
+            degraded: Arc::default(),
         }
     }
 }
@@ -125,11 +129,20 @@ pub struct AccessLog {
 }
 
 impl AccessLog {
-    /// Opens the files and starts the writer.
+    /// Opens the files and starts the writer. A file that cannot be opened is tried again.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
     pub fn open(config: &LogConfig) -> Result<Self, SinkError> {
-        let access = Sink::open(&config.access)?;
-        let sessions = Sink::open(&config.sessions)?;
-        let slow = Sink::open(&config.slow)?;
+        let open = |target: &LogTarget| {
+            let (sink, error) = Sink::open(target);
+            if let (Some(path), Some(error)) = (sink.path(), error) {
+                let error = format!("{}; {}", error.source, SinkError::REMEDY);
+                config.degraded.lose(PartKind::Log, path.display(), error);
+            }
+            sink
+        };
+        let [access, sessions, slow] = [&config.access, &config.sessions, &config.slow].map(open);
         let shared = Arc::new(Shared::default());
         let (has_access, has_sessions) = (!access.is_off(), !sessions.is_off());
         if !has_access && !has_sessions && slow.is_off() {
@@ -150,6 +163,7 @@ impl AccessLog {
             slow: Output::new(slow),
             session_log: SessionLog::new(config.session_limits),
             shared: Arc::clone(&shared),
+            degraded: Arc::clone(&config.degraded),
             started: Instant::now(),
             time_scale: config.time_scale,
             warned: None,
@@ -268,8 +282,12 @@ impl Output {
     }
 
     /// Writes the lines; those that cannot be written are lost, and counted.
-    fn flush(&mut self, shared: &Shared) -> io::Result<()> {
+    fn flush(&mut self, shared: &Shared, degraded: &DegradedParts) -> io::Result<()> {
         if self.lines.is_empty() {
+            if self.sink.opens_again() {
+                self.is_failing = false;
+                self.recover(degraded);
+            }
             return Ok(());
         }
         let lines = std::mem::take(&mut self.lines);
@@ -284,10 +302,32 @@ impl Output {
             tracing::info!("a log can be written again");
         }
         self.is_failing = outcome.is_err();
+        match &outcome {
+            Ok(()) => self.recover(degraded),
+            // A pipe without a reader is as it may be.
+            Err(error) if is_of_pipe(error) => {}
+            Err(error) => {
+                if let Some(path) = self.sink.path() {
+                    let error = format!("{error}; {}", SinkError::REMEDY);
+                    degraded.lose(PartKind::Log, path.display(), error);
+                }
+            }
+        }
         self.lines = lines;
         self.lines.clear();
         outcome
     }
+
+    fn recover(&self, degraded: &DegradedParts) {
+        if let Some(path) = self.sink.path() {
+            degraded.recover(PartKind::Log, path.display());
+        }
+    }
+}
+
+fn is_of_pipe(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, WouldBlock};
+    matches!(error.kind(), BrokenPipe | WouldBlock)
 }
 
 struct Writer {
@@ -297,6 +337,7 @@ struct Writer {
     slow: Output,
     session_log: SessionLog,
     shared: Arc<Shared>,
+    degraded: Arc<DegradedParts>,
     started: Instant,
     time_scale: TimeScale,
     warned: Option<Instant>,
@@ -393,7 +434,7 @@ impl Writer {
     fn flush(&mut self) {
         let shared = &self.shared;
         let outputs = [&mut self.access, &mut self.sessions, &mut self.slow];
-        let outcomes = outputs.map(|output| output.flush(shared));
+        let outcomes = outputs.map(|output| output.flush(shared, &self.degraded));
         for error in outcomes.into_iter().filter_map(Result::err) {
             self.shared.write_errors.fetch_add(1, Relaxed);
             if self

@@ -181,14 +181,16 @@ fn a_log_that_is_off_takes_nothing() {
 }
 
 #[test]
-fn a_missing_folder_is_named_with_the_remedy() {
+fn opens_without_folder_and_lists_log_with_remedy() {
     let config = LogConfig {
         access: LogTarget::File("/nonexistent/access.log".into()),
         ..LogConfig::default()
     };
-    let error = AccessLog::open(&config).expect_err("no folder").to_string();
-    assert!(
-        error.contains("/nonexistent/access.log") && error.contains("folder"),
-        "{error}"
-    );
+    let _log = AccessLog::open(&config).expect("it is tried again");
+    let degraded = config.degraded.list();
+    let [part] = &degraded[..] else {
+        panic!("{degraded:?}");
+    };
+    assert_eq!((part.kind, &*part.name), ("log", "/nonexistent/access.log"));
+    assert!(part.reason.contains("folder"), "{}", part.reason);
 }

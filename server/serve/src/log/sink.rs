@@ -36,6 +36,11 @@ pub struct SinkError {
     pub source: io::Error,
 }
 
+impl SinkError {
+    /// What to do about it.
+    pub(super) const REMEDY: &str = "check that its folder exists and can be written to";
+}
+
 #[derive(Debug)]
 pub(super) enum Sink {
     Off,
@@ -52,17 +57,44 @@ pub(super) enum Sink {
 }
 
 impl Sink {
-    pub(super) fn open(target: &LogTarget) -> Result<Self, SinkError> {
-        Ok(match target {
-            LogTarget::Off => Self::Off,
-            LogTarget::Stdout => Self::Stdout(io::stdout()),
-            LogTarget::File(path) => Self::File {
-                path: path.clone(),
-                file: open_file(path)?,
-                is_stalled: false,
-                is_broken: false,
-            },
-        })
+    /// Opens it, and says why that failed; then each write tries again.
+    pub(super) fn open(target: &LogTarget) -> (Self, Option<SinkError>) {
+        match target {
+            LogTarget::Off => (Self::Off, None),
+            LogTarget::Stdout => (Self::Stdout(io::stdout()), None),
+            LogTarget::File(path) => {
+                let (file, error) = match open_file(path) {
+                    Ok(file) => (file, None),
+                    Err(error) => (None, Some(error)),
+                };
+                let sink = Self::File {
+                    path: path.clone(),
+                    file,
+                    is_stalled: false,
+                    is_broken: false,
+                };
+                (sink, error)
+            }
+        }
+    }
+
+    /// The file's path; of standard output, none.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Tries a file that is not open again; whether it is open now.
+    pub(super) fn opens_again(&mut self) -> bool {
+        match self {
+            Self::File { path, file, .. } if file.is_none() => {
+                *file = open_file(path).unwrap_or(None);
+                file.is_some()
+            }
+            _ => false,
+        }
     }
 
     pub(super) fn is_off(&self) -> bool {
@@ -158,7 +190,8 @@ impl Write for Patient<'_> {
 }
 
 fn nobody_reads(path: &Path) -> io::Error {
-    io::Error::other(format!("nobody reads the pipe {}", path.display()))
+    let text = format!("nobody reads the pipe {}", path.display());
+    io::Error::new(io::ErrorKind::BrokenPipe, text)
 }
 
 fn write_all(to: &mut impl Write, lines: &[u8]) -> (usize, io::Result<()>) {
@@ -192,6 +225,8 @@ fn open_file(path: &Path) -> Result<Option<File>, SinkError> {
     let opened = OpenOptions::new()
         .append(true)
         .create(true)
+        // Who watched what is nobody else's business.
+        .mode(0o640)
         .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
         .open(path);
     match opened {
@@ -214,7 +249,7 @@ mod tests {
         assert_eq!(whole_lines(b"abc"), 0);
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("log");
-        let mut sink = Sink::open(&LogTarget::File(path.clone())).expect("opens");
+        let mut sink = Sink::open(&LogTarget::File(path.clone())).0;
         sink.write(b"one\ntw").1.expect("written");
         let Sink::File {
             file: Some(file), ..
@@ -235,7 +270,7 @@ mod tests {
         let path = folder.path().join("pipe");
         mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).expect("a pipe");
         let target = LogTarget::File(path.clone());
-        let mut sink = Sink::open(&target).expect("opens without a reader");
+        let mut sink = Sink::open(&target).0;
         let (written, outcome) = sink.write(b"lost\n");
         let error = outcome.expect_err("nobody reads").to_string();
         assert!(
@@ -270,7 +305,7 @@ mod tests {
     #[test]
     fn a_full_file_system_says_how_much_of_the_lines_is_there() {
         let path = PathBuf::from("/dev/full");
-        let mut sink = Sink::open(&LogTarget::File(path)).expect("opens");
+        let mut sink = Sink::open(&LogTarget::File(path)).0;
         let (written, outcome) = sink.write(b"one\ntwo\n");
         assert_eq!(written, 0);
         outcome.expect_err("no room");

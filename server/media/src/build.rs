@@ -1,0 +1,231 @@
+//! What titles are built with: which named files are there, and how much work and memory what is named
+//! in vain may cost.
+//!
+//! A segment whose file is there and that no title has named before is free, as the file was paid for by
+//! whoever put it on the disk. Every other one is charged to one budget for all titles; when it is used
+//! up, a title that needs more than a handful is given up.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use crate::note::Notes;
+use crate::title::Segments;
+
+/// Segments that a title may be charged with after the budget is used up.
+const SPARE_MAX: u64 = 64;
+
+/// What is known of a file that a manifest names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamedFile {
+    /// It is there, and no title named it before.
+    New(Arc<str>),
+    /// It is there.
+    Known(Arc<str>),
+    /// It is not there.
+    Missing,
+}
+
+/// The files that manifests name, and what is left of the budget.
+pub struct TitleBuilder<'f> {
+    files: &'f mut dyn FnMut(&str) -> NamedFile,
+    budget: u64,
+    /// Files that may still be looked up, for all titles.
+    looks: u64,
+    /// What the title that is being built may still be charged with.
+    left: u64,
+    is_exhausted: bool,
+    notes: Notes,
+    /// Media playlists that were built, by path; titles that name the same one share its segments.
+    playlists: BTreeMap<Arc<str>, Option<(Arc<Segments>, Notes)>>,
+}
+
+impl<'f> TitleBuilder<'f> {
+    /// With `budget` segments for what is named again or in vain, and at most `looks` files looked up.
+    pub fn new(budget: u64, looks: u64, files: &'f mut dyn FnMut(&str) -> NamedFile) -> Self {
+        Self {
+            files,
+            budget,
+            looks,
+            left: 0,
+            is_exhausted: false,
+            notes: Notes::default(),
+            playlists: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn begin(&mut self) {
+        self.left = self.budget.saturating_add(SPARE_MAX);
+        self.is_exhausted = false;
+        self.notes = Notes::default();
+    }
+
+    /// Ends a title: its notes, unless it was given up.
+    pub(crate) fn end(&mut self) -> Option<Notes> {
+        self.budget = self.budget.min(self.left);
+        (!self.is_exhausted).then(|| core::mem::take(&mut self.notes))
+    }
+
+    /// Whether the title is to be given up.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.is_exhausted
+    }
+
+    pub(crate) fn charge(&mut self, count: u64) {
+        self.is_exhausted |= count > self.left;
+        self.left = self.left.saturating_sub(count);
+    }
+
+    pub(crate) fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    /// Looks a file up; `None` if it is not there.
+    pub(crate) fn file(&mut self, path: &str) -> Option<Arc<str>> {
+        self.is_exhausted |= self.looks == 0;
+        if self.is_exhausted {
+            return None;
+        }
+        self.looks -= 1;
+        match (self.files)(path) {
+            NamedFile::New(path) => Some(path),
+            NamedFile::Known(path) => {
+                self.charge(1);
+                Some(path)
+            }
+            NamedFile::Missing => {
+                self.charge(1);
+                None
+            }
+        }
+    }
+
+    /// The segments of the media playlist at a path, which `fill` makes if no title has named it before.
+    pub(crate) fn playlist(
+        &mut self,
+        path: &Arc<str>,
+        fill: impl FnOnce(&mut Self) -> Segments,
+    ) -> Option<Arc<Segments>> {
+        if let Some(built) = self.playlists.get(path) {
+            let built = built.clone();
+            self.charge(1);
+            let Some((segments, notes)) = built else {
+                self.is_exhausted = true;
+                return None;
+            };
+            self.notes.add(&notes);
+            return Some(segments);
+        }
+        let before = core::mem::take(&mut self.notes);
+        let segments = fill(self);
+        let notes = core::mem::replace(&mut self.notes, before);
+        let built = (!self.is_exhausted).then(|| (Arc::new(segments), notes));
+        self.playlists.insert(Arc::clone(path), built.clone());
+        let (segments, notes) = built?;
+        self.notes.add(&notes);
+        Some(segments)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use alloc::collections::BTreeSet;
+    use alloc::vec::Vec;
+    use std::format;
+
+    use super::*;
+    use crate::hls::{HlsMaster, HlsMedia, HlsSegment, HlsVariant, master_title, media_title};
+    use crate::title::Title;
+
+    /// Builds with all files there and no bound.
+    pub(crate) fn all_there(build: impl FnOnce(&mut TitleBuilder<'_>) -> Option<Title>) -> Title {
+        let mut files = |path: &str| NamedFile::Known(Arc::from(path));
+        let title = build(&mut TitleBuilder::new(u64::MAX, u64::MAX, &mut files));
+        title.expect("within the budget")
+    }
+
+    pub(crate) fn build_media(path: &str, playlist: &HlsMedia) -> Title {
+        all_there(|builder| media_title(path, playlist, builder))
+    }
+
+    fn playlist(name: &str, count: u64) -> HlsMedia {
+        let segment = |index| HlsSegment {
+            uri: format!("{name}-{index}.ts"),
+            ..HlsSegment::default()
+        };
+        HlsMedia {
+            segments: (0..count).map(segment).collect(),
+            i_frames_only: false,
+        }
+    }
+
+    /// Files are there whose names begin with `here`, each new once.
+    fn files() -> impl FnMut(&str) -> NamedFile {
+        let mut named: BTreeSet<String> = BTreeSet::new();
+        move |path| match (path.starts_with("here"), named.insert(path.into())) {
+            (false, _) => NamedFile::Missing,
+            (true, true) => NamedFile::New(Arc::from(path)),
+            (true, false) => NamedFile::Known(Arc::from(path)),
+        }
+    }
+
+    #[test]
+    fn titles_share_segments_of_one_playlist_and_pay_once() {
+        let missing = playlist("gone", 100);
+        let variant = HlsVariant {
+            uri: "v.m3u8".into(),
+            ..HlsVariant::default()
+        };
+        let master = HlsMaster {
+            variants: Vec::from([variant]),
+            ..HlsMaster::default()
+        };
+        let mut files = files();
+        let mut builder = TitleBuilder::new(150, u64::MAX, &mut files);
+        let mut build = |n: u64| {
+            let media = |_: &str| Some(&missing);
+            master_title(&format!("{n}.m3u8"), &master, media, &mut builder)
+        };
+        let titles: Vec<Title> = (0..20).map_while(&mut build).collect();
+        assert_eq!(titles.len(), 20);
+        let first = &titles[0].renditions[0].segments;
+        assert_eq!(
+            (first.files, first.missing, first.list.len()),
+            (100, 100, 0)
+        );
+        let is_shared = |title: &Title| Arc::ptr_eq(&title.renditions[0].segments, first);
+        assert!(titles.iter().all(is_shared));
+    }
+
+    #[test]
+    fn title_whose_files_are_there_is_built_after_budget_is_used_up() {
+        let mut files = files();
+        let mut builder = TitleBuilder::new(1000, u64::MAX, &mut files);
+        for n in 0..100 {
+            let path = format!("hostile-{n}.m3u8");
+            let built = media_title(&path, &playlist(&path, 999), &mut builder);
+            assert_eq!(built.is_some(), n == 0, "{n}");
+        }
+        let built = media_title("good.m3u8", &playlist("here", 5000), &mut builder);
+        assert_eq!(
+            built.expect("built").renditions[0].segments.list.len(),
+            5000
+        );
+        let again = media_title("twin.m3u8", &playlist("here", 5000), &mut builder);
+        assert!(again.is_none(), "named again, it costs");
+    }
+
+    #[test]
+    fn looks_are_bounded_whatever_is_there() {
+        let mut count = 0;
+        let mut files = |path: &str| {
+            count += 1;
+            NamedFile::New(Arc::from(path))
+        };
+        let mut builder = TitleBuilder::new(u64::MAX, 1000, &mut files);
+        for n in 0..10 {
+            media_title(&format!("{n}"), &playlist("here", 300), &mut builder);
+        }
+        assert_eq!(count, 1000);
+    }
+}

@@ -1,0 +1,122 @@
+//! Parts that a configuration names and this machine lacks at the moment: the server starts without
+//! them, serves the rest and tries them again. None of them makes a configuration wrong.
+
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use headlong_library::look_at_roots;
+use headlong_settings::one_line;
+use rustix::fs::{Access, Mode, OFlags, access, open};
+
+use super::machine::{folder_of, is_pipe};
+use super::settings::Config;
+use crate::flash;
+use crate::log::LogTarget;
+
+impl Config {
+    /// A sentence for each part that cannot be used now: roots, SSDs of the flash tier, logs, `state`,
+    /// folders of edges. Reads folders, leaves no file.
+    pub fn ill_parts(&self) -> Vec<String> {
+        let mut ill = Vec::new();
+        let mut add = |key: &str, text: String| ill.push(one_line(&format!("{key}: {text}")));
+        for error in look_at_roots(&self.folders()).map_or(Vec::new(), |seen| seen.missing) {
+            add(&self.key_of_folder(&error), error.to_string());
+        }
+        for error in flash::look(&self.flash, self.engine.piece_bytes, 1) {
+            add("flash", error.to_string());
+        }
+        for (key, sink) in self.log.sinks() {
+            if let LogTarget::File(path) = sink
+                && let Err(text) = check_log(path)
+            {
+                add(key, text);
+            }
+        }
+        for (prefix, rule) in &self.pull {
+            if rule.folder.is_dir()
+                && let Err(error) = try_to_write(&rule.folder)
+            {
+                let text = cannot_write(&rule.folder, &error, "name another folder");
+                add(&format!("pull.{prefix}.folder"), text);
+            }
+        }
+        if let Some(text) = self.state_trouble() {
+            add("state", text);
+        }
+        ill
+    }
+
+    /// Why nothing can be kept in the folder of `state`.
+    pub(crate) fn state_trouble(&self) -> Option<String> {
+        let folder = self.state.as_ref()?;
+        if !folder.is_dir() {
+            let name = folder.display();
+            return Some(format!("{name} is not a folder; make it, or remove state"));
+        }
+        let error = try_to_write(folder).err()?;
+        Some(cannot_write(folder, &error, "remove state"))
+    }
+}
+
+/// Whether files can be made in a folder: rights do not tell, as of `/proc`. None is left.
+fn try_to_write(folder: &Path) -> std::io::Result<()> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    if open(folder, flags, Mode::RUSR | Mode::WUSR).is_ok() {
+        return Ok(());
+    }
+    // Not every file system knows files without a name.
+    let file = folder.join(format!(".headlong-check.{}", std::process::id()));
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&file)?;
+    fs::remove_file(file)
+}
+
+/// What is wrong with a folder, and how it is mended.
+fn cannot_write(folder: &Path, error: &std::io::Error, or: &str) -> String {
+    let name = folder.display();
+    let remedy = match error.kind() {
+        ErrorKind::ReadOnlyFilesystem => "let a unit of systemd write there by ReadWritePaths=",
+        _ => "let the server's user write there",
+    };
+    format!("{name} cannot be written to: {error}; {remedy}, or {or}")
+}
+
+/// Whether a log could be written there; nothing is made.
+fn check_log(path: &Path) -> Result<(), String> {
+    let name = path.display();
+    if path.is_dir() {
+        return Err(format!("{name} is a folder; name a file in it"));
+    }
+    // To open and close a pipe would tell its reader that all was written.
+    if is_pipe(path) {
+        return access(path, Access::WRITE_OK).map_err(|error| {
+            format!("{name} cannot be written: {error}; let the server's user write it")
+        });
+    }
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = OpenOptions::new()
+        .append(true)
+        .custom_flags(flags)
+        .open(path);
+    let remedy = "let the server's user write it, or name another file";
+    match opened {
+        Ok(_) => Ok(()),
+        Err(_) if fs::metadata(path).is_ok_and(|found| found.file_type().is_socket()) => {
+            Err(format!("{name} is a socket; name a file or a pipe"))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let folder = folder_of(path);
+            if !folder.is_dir() {
+                let folder = folder.display();
+                return Err(format!("{name} has no folder to be in; make {folder}"));
+            }
+            access(folder, Access::WRITE_OK | Access::EXEC_OK)
+                .map_err(|error| format!("{name} cannot be made: {error}; {remedy}"))
+        }
+        Err(error) => Err(format!("{name} cannot be written: {error}; {remedy}")),
+    }
+}

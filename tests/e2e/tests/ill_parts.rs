@@ -1,0 +1,239 @@
+//! Parts that are ill at the start: the server starts without them, serves the rest, says so, and takes
+//! them into service once they are well. A real process, and the exit statuses that the real unit
+//! treats as final.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use headlong_e2e_tests::tier;
+use headlong_testkit::client::fetch;
+use headlong_testkit::server::{Server, ServerBuilder, free_address};
+use headlong_testkit::{Scratch, pattern};
+use serde_json::Value;
+
+/// Longer than any part is tried again.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const TITLE_BYTES: u64 = 256 << 10;
+
+fn root_with_title(scratch: &Scratch, name: &str, title: u64) -> PathBuf {
+    let root = scratch.directory(name).expect("a folder");
+    write_title(&root, title);
+    root
+}
+
+fn write_title(root: &Path, title: u64) {
+    let path = root.join(format!("{title}.mp4"));
+    pattern::write_file(&path, title, TITLE_BYTES).expect("written");
+}
+
+fn status_of(server: &Server, path: &str) -> u16 {
+    let reply = fetch(server.address(), "GET", path, &[]);
+    reply.expect("a reply").status()
+}
+
+fn health(server: &Server) -> (u16, String) {
+    let reply = fetch(server.admin(), "GET", "/healthz", &[]).expect("a reply");
+    (reply.status(), reply.text())
+}
+
+/// What `/status` lists as out of service: kinds and names.
+fn degraded(server: &Server) -> Vec<(String, String)> {
+    let reply = fetch(server.admin(), "GET", "/status", &[]).expect("a reply");
+    let status: Value = serde_json::from_str(&reply.text()).expect("JSON");
+    let parts = status["degraded"].as_array().expect("a list").iter();
+    let text = |part: &Value, key: &str| part[key].as_str().expect("a text").to_owned();
+    parts
+        .map(|part| (text(part, "kind"), text(part, "name")))
+        .collect()
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn display(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Exit statuses after which the unit does not start the server again.
+fn final_statuses() -> Vec<i32> {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/headlong.service");
+    let unit = fs::read_to_string(unit).expect("the unit");
+    assert!(unit.contains("Restart=on-failure"));
+    let mut lines = unit.lines();
+    let line = lines.find_map(|line| line.strip_prefix("RestartPreventExitStatus="));
+    let words = line.expect("it says so").split_whitespace();
+    words.map(|word| word.parse().expect("a number")).collect()
+}
+
+/// Runs a server that is to end by itself; its exit status, and what it said.
+fn run_to_end(mut command: Command) -> (i32, String) {
+    let output = command.output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code().expect("an exit status"), text)
+}
+
+fn arguments(scratch: &Scratch, roots: &[&Path], config: &str) -> Command {
+    let file = scratch.path().join("headlong.toml");
+    fs::write(&file, config).expect("written");
+    let (address, admin) = (free_address().to_string(), free_address().to_string());
+    let file = display(&file);
+    let arguments = [
+        "--listen", &address, "--admin", &admin, "--memory", "32MiB", "--config", &file,
+    ];
+    ServerBuilder::arguments(scratch, roots, &arguments)
+}
+
+#[test]
+fn starts_without_ill_ssds_and_uses_them_once_well() {
+    let scratch = Scratch::new("ill-flash").expect("a folder");
+    let root = root_with_title(&scratch, "root", 0);
+    let names = ["missing", "empty", "cut", "longer", "wiped", "good"];
+    let tiers = names.map(|name| scratch.path().join(name));
+    let [missing, empty, cut, longer, wiped, good] = &tiers;
+    for path in [cut, longer, wiped, good] {
+        tier::format(path, &["--size", "32MiB"]);
+    }
+    fs::write(empty, "").expect("written");
+    let open = |path: &Path| OpenOptions::new().write(true).open(path).expect("opens");
+    open(cut).set_len(16 << 20).expect("cut");
+    open(longer).set_len((32 << 20) + 1).expect("longer");
+    let zeros = vec![0; 1 << 20];
+    std::os::unix::fs::FileExt::write_all_at(&open(wiped), &zeros, 0).expect("wiped");
+
+    let list: Vec<String> = tiers.iter().map(|path| format!("{path:?}")).collect();
+    let server = ServerBuilder::new([&root])
+        .config(&format!("flash = [{}]", list.join(", ")))
+        .start()
+        .expect("it starts");
+    assert_eq!(status_of(&server, "/0.mp4"), 200);
+    let mut ill: Vec<_> = [missing, empty, cut, longer, wiped]
+        .map(|path| ("flash".to_owned(), display(path)))
+        .to_vec();
+    ill.sort();
+    assert_eq!(degraded(&server), ill);
+    let (status, text) = health(&server);
+    assert_eq!(status, 200, "{text}");
+    assert!(text.starts_with("ok, but degraded"), "{text}");
+    for (_, path) in &ill {
+        assert!(text.contains(path.as_str()), "{text}");
+    }
+    let metrics = server.metrics().expect("metrics");
+    assert!(
+        metrics.contains("headlong_degraded_parts{kind=\"flash\"} 5"),
+        "{metrics}"
+    );
+
+    tier::format(missing, &["--size", "32MiB"]);
+    wait_until("the new tier is used", || {
+        let reply = fetch(server.admin(), "GET", "/status", &[]).expect("a reply");
+        let status: Value = serde_json::from_str(&reply.text()).expect("JSON");
+        let ssds = status["devices"][0]["flash"]["ssds"].as_array();
+        let online = ssds.map_or(0, |ssds| {
+            ssds.iter().filter(|ssd| ssd["state"] == "online").count()
+        });
+        online == 2 && degraded(&server).len() == 4
+    });
+    assert_eq!(status_of(&server, "/0.mp4"), 200);
+    assert!(server.stop().expect("it ends").success());
+}
+
+#[test]
+fn second_server_on_one_tier_ends_with_2() {
+    let scratch = Scratch::new("one-tier").expect("a folder");
+    let root = root_with_title(&scratch, "root", 0);
+    let tier = scratch.path().join("tier");
+    tier::format(&tier, &["--size", "32MiB"]);
+    let config = format!("flash = [{tier:?}]");
+    let server = ServerBuilder::new([&root]).config(&config).start();
+    let _server = server.expect("it starts");
+    let (code, text) = run_to_end(arguments(&scratch, &[&root], &config));
+    assert_eq!(code, 2, "{text}");
+    assert!(text.contains("in use by another process"), "{text}");
+    assert!(!final_statuses().contains(&2));
+}
+
+#[test]
+fn starts_without_missing_root_and_serves_it_once_there() {
+    let scratch = Scratch::new("ill-root").expect("a folder");
+    let there = root_with_title(&scratch, "there", 0);
+    let away = scratch.path().join("mount/videos");
+    let server = ServerBuilder::new([&away, &there])
+        // Of the disk that is away.
+        .config("[device.sdz9]\nmemory = \"8MiB\"")
+        .start()
+        .expect("it starts");
+    assert_eq!(status_of(&server, "/0.mp4"), 200);
+    assert_eq!(status_of(&server, "/1.mp4"), 504, "it may be there");
+    assert_eq!(degraded(&server), [("root".to_owned(), display(&away))]);
+    let (status, text) = health(&server);
+    assert!(status == 200 && text.contains(&display(&away)), "{text}");
+
+    fs::create_dir_all(&away).expect("made");
+    write_title(&away, 1);
+    wait_until("the root is served", || degraded(&server).is_empty());
+    assert_eq!(status_of(&server, "/1.mp4"), 200);
+    assert_eq!(status_of(&server, "/2.mp4"), 404);
+    assert_eq!(health(&server), (200, "ok".to_owned()));
+    let library = fetch(server.admin(), "GET", "/library.json", &[]).expect("a reply");
+    assert!(library.text().contains("/1.mp4"), "{}", library.text());
+}
+
+#[test]
+fn starts_without_state_and_logs_and_writes_them_once_possible() {
+    let scratch = Scratch::new("ill-folders").expect("a folder");
+    let root = root_with_title(&scratch, "root", 0);
+    let (state, logs) = (scratch.path().join("state"), scratch.path().join("logs"));
+    let log = logs.join("access.log");
+    let server = ServerBuilder::new([&root])
+        .config(&format!("state = {state:?}\n[log]\naccess = {log:?}"))
+        .start()
+        .expect("it starts");
+    assert_eq!(status_of(&server, "/0.mp4"), 200);
+    let ill = [("state", &state), ("log", &log)];
+    let ill = ill.map(|(kind, path)| (kind.to_owned(), display(path)));
+    assert_eq!(degraded(&server), ill);
+    let text = health(&server).1;
+    assert!(text.starts_with("ok, but degraded"), "{text}");
+
+    fs::create_dir(&state).expect("made");
+    fs::create_dir(&logs).expect("made");
+    wait_until("both are used", || degraded(&server).is_empty());
+    assert_eq!(status_of(&server, "/0.mp4"), 200);
+    wait_until("a line is there", || {
+        fs::read_to_string(&log).is_ok_and(|text| text.contains("/0.mp4"))
+    });
+    use std::os::unix::fs::PermissionsExt as _;
+    let files = fs::read_dir(&state).expect("there");
+    let files = files.map(|entry| entry.expect("an entry").path());
+    for path in files.chain([log]) {
+        let mode = fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o640, "{}", path.display());
+    }
+}
+
+#[test]
+fn only_wrong_text_ends_with_status_that_unit_takes_as_final() {
+    let scratch = Scratch::new("final-status").expect("a folder");
+    let root = root_with_title(&scratch, "root", 0);
+    let away = [scratch.path().join("a"), scratch.path().join("b")];
+    let (code, text) = run_to_end(arguments(&scratch, &[&away[0], &away[1]], ""));
+    assert!(
+        code != 0 && !final_statuses().contains(&code),
+        "{code}: {text}"
+    );
+    for path in &away {
+        assert!(text.contains(&display(path)), "{text}");
+    }
+    let (code, text) = run_to_end(arguments(&scratch, &[&root], "memmory = 1"));
+    assert!(final_statuses().contains(&code), "{code}: {text}");
+    let (code, text) = run_to_end(arguments(&scratch, &[&root, &root], ""));
+    assert!(final_statuses().contains(&code), "{code}: {text}");
+}
