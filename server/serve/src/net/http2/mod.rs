@@ -51,7 +51,7 @@ pub(super) struct Http2<IO, S, B: ReplyBytes> {
 }
 
 enum State<IO, B: ReplyBytes> {
-    Handshake(Handshake<Metered<IO>, Slice<B::Data>>),
+    Handshake(Box<Handshake<Metered<IO>, Slice<B::Data>>>),
     Open(
         Box<Connection<Metered<IO>, Slice<B::Data>>>,
         Option<KeepAlive>,
@@ -76,7 +76,7 @@ where
     ) -> Self {
         let stream = Metered::new(stream, PREFACE_BYTES, Arc::clone(info));
         Self {
-            state: State::Handshake(builder(info.limits()).handshake(stream)),
+            state: State::Handshake(Box::new(builder(info.limits()).handshake(stream))),
             service,
             info: Arc::clone(info),
             context,
