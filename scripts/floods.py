@@ -16,6 +16,7 @@ import multiprocessing
 import os
 import random
 import resource
+import select
 import signal
 import struct
 import subprocess
@@ -286,7 +287,120 @@ def drain(client):
         pass
 
 
-FLOODS = [connections, churn, slow_headers, tiny_windows, ranges, many_ranges, sessions, rapid_reset]
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+def head(path, fields=()):
+    """A header block without the dynamic table."""
+    text = lambda value: bytes([len(value)]) + value
+    pairs = [(b":method", b"GET"), (b":scheme", b"http"), (b":authority", b"floods"), (b":path", path), *fields]
+    return b"".join(b"\0" + text(name) + text(value) for name, value in pairs)
+
+
+def endless(count, is_over, opening, repeated):
+    """64 connections of HTTP/2 that send the same frames without end; who is closed comes again."""
+    poll, held = select.poll(), {}
+    while not is_over():
+        while len(held) < 64 and not is_over():
+            try:
+                client = connect(FLOODER, timeout=1.0)
+                client.sendall(PREFACE + frame(4, 0, 0, b"") + opening)
+            except OSError as error:
+                count[type(error).__name__] += 1
+                continue
+            client.setblocking(False)
+            held[client.fileno()] = (client, [0])
+            poll.register(client, select.POLLIN | select.POLLOUT)
+            count["opened"] += 1
+        for number, _ in poll.poll(50):
+            client, at = held[number]
+            try:
+                drain(client)
+                sent = client.send(repeated[at[0]:])
+                at[0] = (at[0] + sent) % len(repeated)
+                count["MB sent"] += sent / 1e6
+            except BlockingIOError:
+                continue
+            except OSError:
+                count["closed by the server"] += 1
+                poll.unregister(number)
+                held.pop(number)[0].close()
+    count["MB sent"] = round(count["MB sent"])
+
+
+def settings_flap(count, is_over):
+    """HTTP/2: 100 unread streams on each connection, and an initial window that goes to and fro."""
+    streams = b"".join(frame(1, 5, 2 * n + 1, head(b"/title0/video.mp4")) for n in range(100))
+    flap = [frame(4, 0, 0, struct.pack(">HI", 4, size)) for size in (0, 65535)]
+    endless(count, is_over, streams, b"".join(flap) * 400)
+
+
+def priorities(count, is_over):
+    """HTTP/2: PRIORITY frames without end."""
+    endless(count, is_over, b"", frame(2, 0, 1, struct.pack(">IB", 3, 7)) * 2000)
+
+
+def pings(count, is_over):
+    """HTTP/2: PING frames without end."""
+    endless(count, is_over, b"", frame(6, 0, 0, b"12345678") * 2000)
+
+
+def windows(count, is_over):
+    """HTTP/2: WINDOW_UPDATE frames without end."""
+    endless(count, is_over, b"", frame(8, 0, 0, struct.pack(">I", 1)) * 2000)
+
+
+def late_resets(count, is_over):
+    """HTTP/2: RST_STREAM of a stream that has ended, without end."""
+    ended = frame(1, 5, 1, head(b"/nothing"))
+    endless(count, is_over, ended, frame(3, 0, 1, struct.pack(">I", 8)) * 2000)
+
+
+def unread_streams(count, is_over):
+    """HTTP/2: 80 connections of 100 requests at random places with a window of 0."""
+    held, poll = {}, select.poll()
+    while not is_over():
+        while len(held) < 80 and not is_over():
+            client = connect(FLOODER, timeout=1.0)
+            ask = lambda n: frame(1, 5, 2 * n + 1, head(
+                b"/title%d/video.mp4" % random.randrange(FILE_COUNT),
+                [(b"range", b"bytes=%d-" % random.randrange(FILE_BYTES))]))
+            client.sendall(PREFACE + frame(4, 0, 0, struct.pack(">HI", 4, 0)) + b"".join(map(ask, range(100))))
+            client.setblocking(False)
+            held[client.fileno()] = client
+            poll.register(client, select.POLLIN)
+            count["requests"] += 100
+        for number, _ in poll.poll(50):
+            try:
+                drain(held[number])
+            except OSError:
+                count["closed by the server"] += 1
+                poll.unregister(number)
+                held.pop(number).close()
+
+
+def half_heads(count, is_over):
+    """HTTP/2: 1000 connections with HEADERS that do not end."""
+    held, poll = {}, select.poll()
+    while not is_over():
+        while len(held) < 1000 and not is_over():
+            client = connect(FLOODER, timeout=1.0)
+            client.sendall(PREFACE + frame(4, 0, 0, b"") + frame(1, 1, 1, head(b"/title0/video.mp4")))
+            client.setblocking(False)
+            held[client.fileno()] = client
+            poll.register(client, select.POLLIN)
+            count["opened"] += 1
+        for number, _ in poll.poll(200):
+            try:
+                drain(held[number])
+            except OSError:
+                count["closed by the server"] += 1
+                poll.unregister(number)
+                held.pop(number).close()
+
+
+FLOODS = [connections, churn, slow_headers, tiny_windows, ranges, many_ranges, sessions, rapid_reset,
+          settings_flap, priorities, pings, windows, late_resets, unread_streams, half_heads]
 
 
 def flood(which, over, told):

@@ -206,7 +206,7 @@ impl World {
                         left.min(u64::from(length))
                     },
                     open_ended: open,
-                    holder: (viewer % 3 > 0).then_some(ViewerId(u64::from(viewer) % 3)),
+                    holder: (viewer % 3 > 0).then_some(ViewerId(viewer % 3)),
                     hints: Hints {
                         buffer: buffer.map(|seconds| Duration::from_secs(seconds.into())),
                         startup: length % 7 == 0,

@@ -9,7 +9,7 @@ use headlong_http::{Cmcd, FoundBy, Method, Peer, Viewer};
 use headlong_units::Duration;
 use http::header;
 
-use super::body::Account;
+use super::account::Account;
 use super::stages::Tracing;
 use super::state::{HttpSettings, MediaState};
 use crate::log::{REQUEST_ID, RequestId, RequestRecord, SessionKey, SessionSource};

@@ -8,9 +8,10 @@ use headlong_library::FileEntry;
 use headlong_units::BitRate;
 use http::{HeaderValue, Response};
 
+use super::account::Account;
 use super::answer::Answer;
 use super::asked::Asked;
-use super::body::{Account, ReplyBody};
+use super::body::ReplyBody;
 use super::state::HttpSettings;
 use crate::config;
 use crate::disk::PieceInfo;

@@ -9,6 +9,7 @@
 //! version of its file, or it fails.
 
 mod access;
+mod account;
 mod answer;
 mod asked;
 mod asking;

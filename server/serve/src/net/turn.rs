@@ -51,3 +51,30 @@ impl Turn {
 fn spend(left: &AtomicU32, count: u32) {
     left.store(left.load(Relaxed).saturating_sub(count), Relaxed);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn turn_ends_after_its_bytes_or_frames_and_the_next_begins() {
+        let cx = Context::from_waker(Waker::noop());
+        let turn = Turn::new();
+        let mut reads = [0, 0];
+        for (reads, spend) in reads
+            .iter_mut()
+            .zip([&|turn: &Turn| turn.note_bytes(1024), &|turn: &Turn| {
+                turn.note_frames(8)
+            }] as [&dyn Fn(&Turn); 2])
+        {
+            while turn.poll(&cx).is_ready() {
+                spend(&turn);
+                *reads += 1;
+            }
+        }
+        assert_eq!(reads, [16, 8]);
+        assert!(turn.poll(&cx).is_ready());
+    }
+}

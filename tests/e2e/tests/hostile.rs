@@ -1,0 +1,313 @@
+//! HTTP/2 clients that send frames without end, or take nothing of what they asked for.
+
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use headlong_e2e_tests::{Library, eventually};
+use headlong_testkit::client::fetch;
+use headlong_testkit::server::ServerBuilder;
+use headlong_testkit::{Server, pattern};
+
+const MIB: u64 = 1 << 20;
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const ENHANCE_YOUR_CALM: u32 = 11;
+/// Ends a test that hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// HEADERS with END_STREAM, without the dynamic table.
+fn request(stream: u32, path: &str, range: &str) -> Vec<u8> {
+    let fields = [
+        (":method", "GET"),
+        (":scheme", "http"),
+        (":authority", "h"),
+        (":path", path),
+        ("range", range),
+    ];
+    let mut block = Vec::new();
+    for text in fields.iter().flat_map(|(name, value)| [name, value]) {
+        if text.starts_with(':') || *text == "range" {
+            block.push(0);
+        }
+        block.push(text.len() as u8);
+        block.extend(text.as_bytes());
+    }
+    frame(1, 5, stream, &block)
+}
+
+fn initial_window(bytes: u32) -> Vec<u8> {
+    let setting = [&[0, 4][..], &bytes.to_be_bytes()].concat();
+    frame(4, 0, 0, &setting)
+}
+
+fn window_update(stream: u32, bytes: u32) -> Vec<u8> {
+    frame(8, 0, stream, &bytes.to_be_bytes())
+}
+
+struct Client {
+    stream: TcpStream,
+    heard: Vec<u8>,
+}
+
+impl Client {
+    fn open(server: &Server, settings: &[u8]) -> Self {
+        let stream = TcpStream::connect(server.address()).expect("connects");
+        stream.set_read_timeout(Some(PATIENCE)).expect("an option");
+        let mut client = Self {
+            stream,
+            heard: Vec::new(),
+        };
+        client.say(&[PREFACE, settings].concat());
+        client
+    }
+
+    fn say(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("open");
+    }
+
+    /// The next frame: kind, flags, stream, payload; `None` at the end.
+    fn hear(&mut self) -> Option<(u8, u8, u32, Vec<u8>)> {
+        let mut space = [0; 65_536];
+        loop {
+            if let Some(head) = self.heard.first_chunk::<9>() {
+                let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+                let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+                if self.heard.len() >= 9 + length {
+                    let (kind, flags) = (head[3], head[4]);
+                    let payload = self.heard[9..9 + length].to_vec();
+                    self.heard.drain(..9 + length);
+                    return Some((kind, flags, stream, payload));
+                }
+            }
+            match self.stream.read(&mut space) {
+                Ok(0) => return None,
+                Ok(count) => self.heard.extend(&space[..count]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("neither a frame nor an end: {error}"),
+            }
+        }
+    }
+
+    /// The status of each reply, by the first byte of its block: an index of the static table, or a
+    /// literal.
+    fn hear_heads(&mut self, count: usize) -> Vec<Vec<u8>> {
+        let mut heads = Vec::new();
+        while heads.len() < count {
+            let (kind, _, _, payload) = self.hear().expect("open");
+            if kind == 1 {
+                heads.push(payload);
+            }
+        }
+        heads
+    }
+
+    /// Bytes of replies by stream, until each has so many.
+    fn hear_bodies(&mut self, streams: &[u32], bytes: usize) -> HashMap<u32, Vec<u8>> {
+        let mut bodies = HashMap::<u32, Vec<u8>>::new();
+        let is_short = |bodies: &HashMap<u32, Vec<u8>>| {
+            let length = |stream| bodies.get(stream).map_or(0, Vec::len);
+            streams.iter().any(|stream| length(stream) < bytes)
+        };
+        while is_short(&bodies) {
+            let (kind, _, stream, payload) = self.hear().expect("open");
+            assert_ne!(kind, 3, "stream {stream} was reset");
+            if kind == 0 {
+                bodies.entry(stream).or_default().extend(payload);
+            }
+        }
+        bodies
+    }
+}
+
+fn counted(server: &Server, name: &str) -> u64 {
+    let metrics = server.metrics().expect("metrics");
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+    line.expect(name).trim().parse().expect("a number")
+}
+
+/// Sends the frames again and again until the connection ends; the code of GOAWAY.
+fn flood(server: &Server, opening: &[u8], frames: &[u8]) -> Option<u32> {
+    let mut client = Client::open(server, &frame(4, 0, 0, &[]));
+    client.say(opening);
+    let frames = frames.repeat(1000);
+    let mut writer = client.stream.try_clone().expect("cloned");
+    writer.set_write_timeout(Some(PATIENCE)).expect("an option");
+    // Who is flooding reads, too.
+    let writer = std::thread::spawn(move || (0..100).all(|_| writer.write_all(&frames).is_ok()));
+    let mut code = None;
+    while let Some((kind, _, _, payload)) = client.hear() {
+        if kind == 7 {
+            let bytes = payload[4..8].try_into().expect("four");
+            code = Some(u32::from_be_bytes(bytes));
+        }
+    }
+    // The socket may have taken all of it; that the connection ended is what counts.
+    writer.join().expect("no panic");
+    code
+}
+
+#[test]
+fn floods_of_control_frames_are_closed_counted_and_named_once() {
+    let library = Library::new(1, MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()]);
+    let server = server.start().expect("a server");
+    let streams: Vec<u8> = (0..100)
+        .flat_map(|n| request(2 * n + 1, "/title-0.bin", "bytes=0-"))
+        .collect();
+    let flap = [initial_window(0), initial_window(65_535)].concat();
+    let ended = request(1, "/nothing", "bytes=0-");
+    let floods: [(&str, &[u8], Vec<u8>); 8] = [
+        ("settings and unread streams", &streams, flap),
+        ("settings", &[], frame(4, 0, 0, &[0, 4, 0, 1, 0, 0])),
+        ("pings", &[], frame(6, 0, 0, &[7; 8])),
+        ("priorities", &[], frame(2, 0, 1, &[0, 0, 0, 3, 7])),
+        ("windows", &[], window_update(0, 1)),
+        (
+            "resets of an ended stream",
+            &ended,
+            frame(3, 0, 1, &[0, 0, 0, 8]),
+        ),
+        ("unknown frames", &[], frame(0xfe, 0, 0, &[7; 100])),
+        ("acknowledged pings", &[], frame(6, 1, 0, &[7; 8])),
+    ];
+    for (n, (what, opening, frames)) in (1..).zip(&floods) {
+        let code = flood(&server, opening, frames);
+        // What was on its way may make the kernel reset the connection before the word is read.
+        assert!(
+            code.is_none_or(|code| code == ENHANCE_YOUR_CALM),
+            "{what}: {code:?}"
+        );
+        let name = "headlong_connections_cut_total{reason=\"flood\"}";
+        eventually(what, || counted(&server, name), |count| *count == n);
+        let range = [("Range", "bytes=0-999")];
+        let reply = fetch(server.address(), "GET", "/title-0.bin", &range).expect("served");
+        pattern::verify(0, 0, &reply.body).expect("right bytes");
+    }
+    let output = server.output();
+    assert_eq!(
+        output.matches("control frames far outweigh").count(),
+        1,
+        "{output}"
+    );
+    assert!(!output.contains("locally-reset"), "{output}");
+}
+
+#[test]
+fn frame_or_header_block_that_does_not_end_is_cut() {
+    let library = Library::new(1, MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()]);
+    let server = server.config("[limits]\nheader_timeout = \"1s\"");
+    let server = server.start().expect("a server");
+    let whole = request(1, "/title-0.bin", "bytes=0-9");
+    let mut no_end = whole.clone();
+    no_end[4] = 1;
+    let settings = frame(4, 0, 0, &[]);
+    let half = whole[..12].to_vec();
+    let openings = [
+        Vec::new(),
+        [&settings[..], &no_end].concat(),
+        [&settings[..], &half].concat(),
+        [&settings[..], &frame(6, 0, 0, &[7; 8]), &[0, 0]].concat(),
+    ];
+    for (n, opening) in (1..).zip(openings) {
+        let mut client = Client::open(&server, &opening);
+        while client.hear().is_some() {}
+        let name = "headlong_connections_cut_total{reason=\"header-timeout\"}";
+        eventually("a timeout", || counted(&server, name), |count| *count == n);
+    }
+}
+
+#[test]
+fn streams_without_window_hold_no_memory_and_go_on_with_right_bytes() {
+    const BYTES: u32 = 300_000;
+    let library = Library::new(2, 48 * MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()]).memory("16MiB");
+    let server = server.start().expect("a server");
+    let streams: Vec<u32> = (0..50).map(|n| 2 * n + 1).collect();
+    // One has no window at all, one ends in the midst of a piece, one holds a few pieces.
+    for window in [0, 1_000, 100_000] {
+        let mut client = Client::open(&server, &initial_window(window));
+        for stream in &streams {
+            let start = u64::from(*stream) * 400_000 + 77;
+            let range = format!("bytes={start}-{}", start + u64::from(BYTES) - 1);
+            client.say(&request(*stream, "/title-0.bin", &range));
+        }
+        client.say(&window_update(0, BYTES * streams.len() as u32));
+        if window == 0 {
+            // A head is sent when the first piece is there.
+            client.hear_heads(streams.len());
+        }
+        let mut bodies = client.hear_bodies(&streams, window as usize);
+        eventually(
+            "memory of streams without a window",
+            || server.status().expect("/status").memory("sending_bytes"),
+            |sending| *sending == 0,
+        );
+        assert_eq!(
+            counted(&server, "headlong_requests_active"),
+            streams.len() as u64
+        );
+        let range = [("Range", "bytes=40000000-40099999")];
+        let other = fetch(server.address(), "GET", "/title-1.bin", &range).expect("served");
+        pattern::verify(1, 40_000_000, &other.body).expect("right bytes");
+        for stream in &streams {
+            client.say(&window_update(*stream, BYTES));
+        }
+        let rest = client.hear_bodies(&streams, (BYTES - window) as usize);
+        for stream in &streams {
+            let mut body = bodies.remove(stream).unwrap_or_default();
+            body.extend(&rest[stream]);
+            assert_eq!(body.len(), BYTES as usize);
+            let start = u64::from(*stream) * 400_000 + 77;
+            pattern::verify(0, start, &body).expect("right bytes");
+        }
+    }
+    // Each counts what has left, and nothing twice.
+    let sent = server.status().expect("/status").0["totals"]["bytes_sent"].clone();
+    let expected = 3 * (50 * u64::from(BYTES) + 100_000);
+    assert_eq!(sent.as_u64(), Some(expected));
+}
+
+#[test]
+fn requests_of_one_address_leave_memory_to_others() {
+    let library = Library::new(1, 48 * MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()]).memory("64MiB");
+    let server = server.start().expect("a server");
+    let mut clients: Vec<Client> = (0..8)
+        .map(|_| Client::open(&server, &initial_window(0)))
+        .collect();
+    for client in &mut clients {
+        for n in 0..100 {
+            let range = format!("bytes={}-", n * 65_536);
+            client.say(&request(2 * n + 1, "/title-0.bin", &range));
+        }
+        client.hear_heads(100);
+        // Until then the pieces are what is short.
+        eventually(
+            "memory of streams without a window",
+            || server.status().expect("/status").memory("sending_bytes"),
+            |sending| *sending == 0,
+        );
+    }
+    // An eighth of memory is for requests, and a quarter of that for an address: 2 MiB.
+    let active = counted(&server, "headlong_requests_active");
+    assert!((400..=512).contains(&active), "{active}");
+    let refused = counted(&server, "headlong_request_memory_refusals_total");
+    assert_eq!(refused + active, 800, "{refused} were refused");
+    // HTTP/1.1 has a request for each connection, which is bounded by itself.
+    let range = [("Range", "bytes=0-99")];
+    let reply = fetch(server.address(), "GET", "/title-0.bin", &range).expect("served");
+    assert_eq!(reply.status(), 206);
+    drop(clients);
+    let left = || counted(&server, "headlong_requests_active");
+    eventually("no request", left, |active| *active == 0);
+}
