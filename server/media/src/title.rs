@@ -6,9 +6,7 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration};
 
-use crate::build::TitleBuilder;
 use crate::note::Notes;
-use crate::uri::resolve_file;
 
 /// Most segments kept of one rendition; 100,000 of one second are more than a day.
 pub const SEGMENTS_PER_RENDITION_MAX: usize = 100_000;
@@ -130,59 +128,6 @@ impl Title {
     pub(crate) fn measure(&mut self) {
         let longest = self.renditions.iter().map(|of| of.segments.duration).max();
         self.duration = longest.filter(|length| *length > Duration::ZERO);
-    }
-}
-
-impl Segments {
-    /// Adds the segment that `reference` names seen from `base`, or a note why it is not ours.
-    pub(crate) fn push(
-        &mut self,
-        (base, reference): (&str, &str),
-        range: Option<ByteRange>,
-        duration: Duration,
-        builder: &mut TitleBuilder<'_>,
-    ) {
-        let path = match resolve_file(base, reference) {
-            Ok(path) => path,
-            Err(reason) => {
-                builder.note(alloc::format!("segment `{}` {reason}", brief(reference)));
-                builder.charge(1);
-                return;
-            }
-        };
-        self.duration += duration;
-        // Segments of one file follow one another.
-        let last = self.list.last_mut().filter(|last| *last.path == *path);
-        let path = match last {
-            Some(last) => {
-                let joined = last.range.zip(range).filter(|(a, b)| a.end == b.start);
-                if let Some((before, more)) = joined {
-                    last.range = Some(ByteRange::new(before.start, more.end));
-                    last.duration += duration;
-                    return;
-                }
-                builder.charge(1);
-                Arc::clone(&last.path)
-            }
-            None => {
-                self.files += 1;
-                let Some(known) = builder.file(&path) else {
-                    if self.first_missing.as_deref() == Some(path.as_str()) {
-                        self.files -= 1;
-                        return;
-                    }
-                    self.missing += 1;
-                    self.first_missing.get_or_insert_with(|| Arc::from(path));
-                    return;
-                };
-                known
-            }
-        };
-        self.list.push(Segment {
-            path,
-            range,
-            duration,
-        });
     }
 }
 
