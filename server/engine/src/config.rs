@@ -18,9 +18,8 @@ pub struct EngineConfig {
     pub order: Order,
     /// What to keep of what has been read.
     pub retention: Retention,
-    /// Reads outstanding at the device, at least one. One serializes, as the papers do (thesis
-    /// 3.7.1); of several long ones a drive's own queue takes those first that come by first, and
-    /// the chunk files of one prefetch count as one read.
+    /// Reads outstanding at the device, at least one; runs of reads at one with an arm (`lanes.rs`).
+    /// One serializes, as the papers do (thesis 3.7.1).
     pub outstanding_reads_max: u32,
     /// The same at a device without an arm; [`Self::for_device`] takes it into force.
     pub outstanding_reads_flash: u32,

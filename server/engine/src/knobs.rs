@@ -46,7 +46,7 @@ pub fn knobs() -> Rows<EngineConfig> {
     rows.add("read_max", size(), |c| &mut c.read_bytes_max,
         "Largest run of bytes read as one when jobs merge.");
     rows.add("outstanding_reads_rotating", whole().at_least(1), |c| &mut c.outstanding_reads_max,
-        "Reads outstanding at once at a device with moving parts. The drive's own queue takes those first that come by first, and the chunk files of one prefetch count once; 1 serializes. A drive that goes back and forth between several reads, and moves more with one at a time, gets one; that is tried again every 15 minutes.");
+        "Runs of reads that a device with moving parts works on at a time, at most; a run is one prefetch with the chunk files that it goes on in. Every device begins with one, and gets the beginning of the next when that comes to its end. Twice as many are tried for 32 runs every 15 minutes, and stay if they moved more.");
     rows.add("outstanding_reads_flash", whole().at_least(1), |c| &mut c.outstanding_reads_flash,
         "Reads outstanding at once at a device without moving parts.");
     rows.add("outstanding_max", size(), |c| &mut c.outstanding_bytes_max,

@@ -69,9 +69,11 @@ impl Moved {
 #[derive(Debug, Clone, Copy)]
 enum Phase {
     /// The lanes in use are measured.
-    Measured { deferred: u32 },
+    Measured { deferred: u32, is_first: bool },
     /// Twice as many since then, against what half of them moved.
     Tried { since: Instant, before: Moved },
+    /// Half as many since then, against what all of them moved: whether they are still worth it.
+    Halved { since: Instant, before: Moved },
     /// As was found to be best, until then.
     Held { until: Instant },
 }
@@ -88,7 +90,10 @@ impl Default for Lanes {
     fn default() -> Self {
         Self {
             count: 1,
-            phase: Phase::Measured { deferred: 0 },
+            phase: Phase::Measured {
+                deferred: 0,
+                is_first: true,
+            },
             moved: Moved::default(),
         }
     }
@@ -105,35 +110,63 @@ impl Lanes {
     pub(crate) fn record(&mut self, now: Instant, run: BusyRun, overdue: bool, count_max: u32) {
         match self.phase {
             Phase::Held { until } if now < until => return,
-            Phase::Held { .. } => return *self = Self::default(),
-            Phase::Tried { since, .. } if run.issued_at < since => return,
-            Phase::Measured { .. } | Phase::Tried { .. } => self.moved.add(run),
+            Phase::Held { .. } => {
+                self.phase = Phase::Measured {
+                    deferred: 0,
+                    is_first: false,
+                };
+                return;
+            }
+            Phase::Tried { since, .. } | Phase::Halved { since, .. } if run.issued_at < since => {
+                return;
+            }
+            Phase::Measured { .. } | Phase::Tried { .. } | Phase::Halved { .. } => {
+                self.moved.add(run);
+            }
         }
         if self.moved.runs < JUDGED_TOGETHER {
             return;
         }
         let moved = core::mem::take(&mut self.moved);
+        let has_more = self.count.saturating_mul(2) <= count_max;
         self.phase = match self.phase {
-            Phase::Measured { .. } if self.count.saturating_mul(2) > count_max => self.hold(now),
-            Phase::Measured { deferred } if overdue && deferred < ROUNDS_DEFERRED_MAX => {
-                Phase::Measured {
-                    deferred: deferred + 1,
+            // Bounds may have changed since.
+            _ if self.count > count_max => {
+                self.count = 1;
+                self.hold(now)
+            }
+            Phase::Measured { is_first, .. } if self.count > 1 && !is_first => {
+                self.count /= 2;
+                Phase::Halved {
+                    since: now,
+                    before: moved,
                 }
             }
-            Phase::Measured { .. } => self.try_twice_as_many(now, moved),
+            Phase::Measured { deferred, is_first } if overdue && deferred < ROUNDS_DEFERRED_MAX => {
+                Phase::Measured {
+                    deferred: deferred + 1,
+                    is_first,
+                }
+            }
+            Phase::Halved { before, .. } => {
+                if before.beats(&moved) {
+                    self.count *= 2;
+                }
+                self.hold(now)
+            }
             Phase::Tried { before, .. } if !moved.beats(&before) => {
                 self.count /= 2;
                 self.hold(now)
             }
-            Phase::Tried { .. } if self.count.saturating_mul(2) > count_max => self.hold(now),
-            Phase::Tried { .. } => self.try_twice_as_many(now, moved),
-            held @ Phase::Held { .. } => held,
+            Phase::Measured { .. } | Phase::Tried { .. } if has_more => {
+                self.count *= 2;
+                Phase::Tried {
+                    since: now,
+                    before: moved,
+                }
+            }
+            Phase::Measured { .. } | Phase::Tried { .. } | Phase::Held { .. } => self.hold(now),
         };
-    }
-
-    fn try_twice_as_many(&mut self, now: Instant, before: Moved) -> Phase {
-        self.count *= 2;
-        Phase::Tried { since: now, before }
     }
 
     fn hold(&self, now: Instant) -> Phase {
@@ -181,6 +214,29 @@ mod tests {
         assert_eq!(lanes.count(), 4, "the next step is tried at once");
         runs(&mut lanes, 3, JUDGED_TOGETHER, 10, false);
         assert_eq!(lanes.count(), 2);
+    }
+
+    #[test]
+    fn lanes_that_are_worth_it_no_more_are_taken_back_after_a_while() {
+        let after_hold = |halved_takes_millis| {
+            let mut lanes = Lanes::default();
+            runs(&mut lanes, 1, JUDGED_TOGETHER, 20, false);
+            runs(&mut lanes, 2, JUDGED_TOGETHER, 10, false);
+            runs(&mut lanes, 3, JUDGED_TOGETHER, 10, false);
+            assert_eq!(lanes.count(), 2);
+            runs(&mut lanes, 1_000, 1 + JUDGED_TOGETHER, 10, true);
+            assert_eq!(lanes.count(), 1, "half as many are tried");
+            runs(
+                &mut lanes,
+                1_001,
+                JUDGED_TOGETHER,
+                halved_takes_millis,
+                true,
+            );
+            lanes.count()
+        };
+        assert_eq!(after_hold(20), 2);
+        assert_eq!(after_hold(10), 1);
     }
 
     #[test]
