@@ -130,7 +130,7 @@ pub(crate) struct Replies {
     waiters: BTreeMap<PieceKey, Vec<RequestId>>,
     /// Replies that wait, by the time since when.
     waiting: AgeQueue<RequestId>,
-    /// Pieces of the replies of each holder: those being sent, and one for a reply that has none.
+    /// Pieces that are being sent, of each holder.
     held: IdMap<ViewerId, usize>,
 }
 
@@ -148,11 +148,10 @@ impl Replies {
     }
 
     pub(crate) fn add(&mut self, id: RequestId, reply: Reply) {
-        self.hold(reply.holder);
         self.by_id.insert(id, reply);
     }
 
-    /// Pieces that a holder has, or is to have.
+    /// Pieces of a holder that are being sent.
     pub(crate) fn held(&self, holder: ViewerId) -> usize {
         self.held.get(&holder).copied().unwrap_or(0)
     }
@@ -163,10 +162,8 @@ impl Replies {
             return;
         };
         reply.sending.push(slot);
-        if reply.sending.len() > 1 {
-            let holder = reply.holder;
-            self.hold(holder);
-        }
+        let holder = reply.holder;
+        self.hold(holder);
     }
 
     /// A piece comes back. Answers whether it was with that reply.
@@ -178,10 +175,8 @@ impl Replies {
             return false;
         };
         reply.sending.swap_remove(index);
-        if !reply.sending.is_empty() {
-            let holder = reply.holder;
-            self.release(holder);
-        }
+        let holder = reply.holder;
+        self.release(holder);
         true
     }
 
@@ -207,7 +202,6 @@ impl Replies {
         debug_assert!(self.by_id.get(&id).is_none_or(|reply| !reply.is_waiting()));
         let reply = self.by_id.remove(&id)?;
         debug_assert!(reply.sending.is_empty());
-        self.release(reply.holder);
         Some(reply)
     }
 
@@ -316,7 +310,7 @@ impl Replies {
                 .by_id
                 .values()
                 .filter(|reply| reply.holder == Some(*holder));
-            let pieces: usize = theirs.map(|reply| reply.sending.len().max(1)).sum();
+            let pieces: usize = theirs.map(|reply| reply.sending.len()).sum();
             assert_eq!(pieces, *count, "of {holder:?}");
         }
         let waiting = self.by_id.values().filter(|reply| reply.is_waiting());

@@ -12,8 +12,9 @@ use crate::ids::{ChainId, RequestId, Slot, ViewerId};
 use crate::memory::PieceKey;
 use crate::replies::{Reply, Waiting};
 
-/// Of a device's memory, the replies of one address may hold one part of so many: whoever does not read
-/// what it asks for leaves the rest to others.
+/// Of a device's memory, the replies of one address may fill their windows with one part of so many.
+/// Beyond it each has one piece, as when memory is short: behind an address there may be thousands of
+/// viewers, and none is refused.
 const HOLDER_SHARE: usize = 4;
 
 /// Where a reply's bytes come from.
@@ -80,9 +81,8 @@ impl Shard {
         }
     }
 
-    /// Whether the replies of a holder have as many pieces as one may. A reply that has none is given one
-    /// all the same, which was counted when it was taken on.
-    pub(super) fn is_at_share(&self, holder: Option<ViewerId>) -> bool {
+    /// Whether the replies of a holder have so many pieces that each is given one at a time.
+    fn is_at_share(&self, holder: Option<ViewerId>) -> bool {
         let share = self.memory.slot_count() / HOLDER_SHARE;
         holder.is_some_and(|holder| self.replies.held(holder) >= share.max(1))
     }

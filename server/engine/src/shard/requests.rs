@@ -79,9 +79,6 @@ impl Shard {
         if self.replies.len() >= self.config.requests_max {
             return Err(Refusal::Full);
         }
-        if request.length > 0 && self.is_at_share(request.holder) {
-            return Err(Refusal::Full);
-        }
         // An open-ended request does not say how far it will go.
         let asked = ByteRange::new(
             start,
