@@ -76,12 +76,12 @@ fn all_mistakes_are_printed_at_once_before_anything_starts() {
 }
 
 #[test]
-fn a_root_that_does_not_exist_is_a_mistake_of_the_configuration() {
+fn server_without_any_root_ends_so_that_the_service_manager_tries_again() {
     let output = headlong(&["serve", "/nonexistent/videos"]);
-    assert_eq!(output.status.code(), Some(64));
+    assert_eq!(output.status.code(), Some(2));
     let stderr = text(&output.stderr);
     assert!(
-        stderr.contains("roots: folder /nonexistent/videos: no such directory"),
+        stderr.contains("folder /nonexistent/videos: no such directory"),
         "{stderr}"
     );
 }
