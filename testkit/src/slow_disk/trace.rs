@@ -152,18 +152,6 @@ impl Trace {
         most_at_once(self.runs().iter().map(|run| (run.arrived, run.completed)))
     }
 
-    /// Two runs that were outstanding at one moment, if there are any: for messages.
-    pub fn overlap(&self) -> Option<(Run, Run)> {
-        let runs = self.runs();
-        let mut pairs = runs.iter().enumerate().flat_map(|(n, run)| {
-            let later = runs[n + 1..]
-                .iter()
-                .take_while(|next| next.arrived < run.completed);
-            later.map(|next| (*run, *next))
-        });
-        pairs.next()
-    }
-
     /// Mean bytes of a run; zero if there is none.
     pub fn run_bytes_mean(&self) -> u64 {
         let runs = self.runs();
@@ -259,7 +247,5 @@ mod tests {
     fn two_reads_at_different_places_are_seen_as_two() {
         let trace = Trace::new(vec![record(0, 100, 0, 10), record(500, 100, 5, 20)]);
         assert_eq!(trace.outstanding_runs_max(), 2);
-        let (first, second) = trace.overlap().expect("they overlap");
-        assert_eq!((first.offset, second.offset), (0, 500));
     }
 }

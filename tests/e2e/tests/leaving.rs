@@ -170,8 +170,8 @@ fn who_closes_while_its_disk_hangs_frees_its_place_and_nothing_is_read_for_it() 
     let text = request_text("GET", "/title-0.bin", &[]);
     first.send(text.as_bytes()).expect("sent");
     let reads = || rig.server.status().expect("/status").devices()[0]["queue"].clone();
-    let is_one = |queue: &serde_json::Value| queue["outstanding_reads"].as_u64() == Some(1);
-    eventually("the read that hangs", reads, is_one);
+    let hangs = |queue: &serde_json::Value| queue["outstanding_reads"].as_u64() > Some(0);
+    eventually("the read that hangs", reads, hangs);
     let ways: [(&str, Ask<'_>); 6] = [
         ("tcp", &|target| over_tcp(&rig, target, "HTTP/1.1")),
         ("tcp-1.0", &|target| over_tcp(&rig, target, "HTTP/1.0")),
