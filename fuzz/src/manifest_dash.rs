@@ -3,7 +3,7 @@
 use headlong_library::parse_dash;
 use headlong_media::dash_title;
 
-use crate::manifest::check_title;
+use crate::manifest::{built, check_title};
 
 /// A title of bounded size that names nothing outside the tree; each file has one place.
 pub fn run(data: &[u8]) {
@@ -12,6 +12,8 @@ pub fn run(data: &[u8]) {
     };
     match parse_dash(text) {
         Err(reason) => assert!(!reason.is_empty()),
-        Ok(mpd) => check_title(&dash_title("films/a/v.mpd", &mpd)),
+        Ok(mpd) => {
+            check_title(built(|builder| dash_title("films/a/v.mpd", &mpd, builder)).as_ref())
+        }
     }
 }

@@ -3,7 +3,7 @@
 use headlong_library::{HlsPlaylist, parse_hls};
 use headlong_media::{Notes, PATH_BYTES_MAX, master_title, media_title, playlists};
 
-use crate::manifest::check_title;
+use crate::manifest::{built, check_title};
 
 /// A title of bounded size that names nothing outside the tree; each file has one place.
 pub fn run(data: &[u8]) {
@@ -14,7 +14,9 @@ pub fn run(data: &[u8]) {
     let path = "films/a/v.m3u8";
     match parse_hls(first) {
         Err(reason) => assert!(!reason.is_empty()),
-        Ok(HlsPlaylist::Media(media)) => check_title(&media_title(path, &media)),
+        Ok(HlsPlaylist::Media(media)) => {
+            check_title(built(|builder| media_title(path, &media, builder)).as_ref())
+        }
         Ok(HlsPlaylist::Master(master)) => {
             for reference in playlists(path, &master, &mut Notes::default()) {
                 assert!(!reference.path.is_empty() && reference.path.len() <= PATH_BYTES_MAX);
@@ -23,7 +25,9 @@ pub fn run(data: &[u8]) {
                 Ok(HlsPlaylist::Media(media)) => Some(media),
                 _ => None,
             };
-            check_title(&master_title(path, &master, |_| media.as_ref()));
+            check_title(
+                built(|builder| master_title(path, &master, |_| media.as_ref(), builder)).as_ref(),
+            );
         }
     }
 }
