@@ -19,7 +19,7 @@ use headlong_units::{Duration, Instant, MIB};
 pub(crate) const LEAD_BYTES_MAX: u64 = MIB;
 /// What is left of a run when the next one is begun: long enough for the host to choose it and to hand
 /// it over, 10 ms on a slow drive.
-pub(crate) const TAIL_BYTES: u64 = MIB;
+pub(crate) const TAIL_BYTES: u64 = 2 * MIB;
 
 /// Runs that are judged together: two seconds of a busy drive.
 const JUDGED_TOGETHER: u32 = 32;

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use headlong_units::{Duration, Instant};
 
 use crate::ids::{ChainId, ReadId, Slot, StreamId};
-use crate::lanes::{BusyRun, TAIL_BYTES};
+use crate::lanes::{BusyRun, LEAD_BYTES_MAX, TAIL_BYTES};
 use crate::memory::PieceKey;
 use crate::queue::Job;
 
@@ -203,7 +203,7 @@ impl Runs {
     /// `lanes` come to their ends, and no other waits for a lane.
     pub(crate) fn has_room(&self, lanes: usize) -> bool {
         let is_ending = |id: RunId, run: &Run| {
-            run.bytes_outstanding <= TAIL_BYTES && run.end.is_some() && !self.goes_on(id)
+            run.bytes_outstanding < TAIL_BYTES + LEAD_BYTES_MAX && run.end.is_some() && !self.goes_on(id)
         };
         let staying = self.by_id.iter().filter(|(id, run)| !is_ending(**id, run));
         self.by_id.values().all(|run| run.has_lane) && staying.count() < lanes

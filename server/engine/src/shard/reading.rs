@@ -123,6 +123,7 @@ impl Shard {
             .max(chain.map_or(0, Chain::next_request_bytes));
         let drive = self.control.best_known_drive();
         let bytes = self.depth.bytes(drive, asked, time);
+        let bytes = bytes.max(job.wanted_bytes / 2);
         let pieces = u32::try_from(bytes.div_ceil(piece_bytes)).unwrap_or(u32::MAX);
         let to = job.to.min(job.from.saturating_add(pieces.max(1)));
         if to < job.to {
@@ -237,8 +238,8 @@ impl Shard {
             return to.min(from.saturating_add(request));
         }
         let (length, tail) = (to - from, pieces(TAIL_BYTES));
-        let body = length.saturating_sub(tail).next_multiple_of(request);
-        match to == end && body > 0 && body < length {
+        let body = length.saturating_sub(tail) / request * request;
+        match to == end && body > 0 {
             true => from + body,
             false => to,
         }
