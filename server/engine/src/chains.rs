@@ -83,9 +83,9 @@ impl Chains {
         self.chains.iter().map(|(id, chain)| (*id, chain))
     }
 
-    /// What a viewer may begin while new viewers are refused. An unnamed viewer is judged by the
-    /// chains of its connection; without those, by the chains of its origin, if they are few enough
-    /// to belong to one viewer.
+    /// Whether a viewer may begin a chain while new ones are refused. An unnamed viewer is judged
+    /// by the chains of its connection; without those, by the chains of its origin, if they are few
+    /// enough to belong to one viewer.
     pub(crate) fn may_begin(&self, identity: Identity) -> MayBegin {
         let viewer = identity.viewer();
         let of_viewer = (viewer, ChainId(0))..=(viewer, ChainId(u64::MAX));

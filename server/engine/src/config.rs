@@ -16,7 +16,7 @@ pub struct EngineConfig {
     pub control: ControlConfig,
     /// Order of the jobs.
     pub order: Order,
-    /// What to retain of the pieces that were read.
+    /// Retention of the pieces that were read.
     pub retention: Retention,
     /// Reads outstanding at the device, at least one; at a device with an arm, runs of reads
     /// (`lanes.rs`). One serializes, as the papers do (thesis 3.7.1).
@@ -81,7 +81,7 @@ pub struct EngineConfig {
     pub errors_offline: u32,
     /// An offline device is tried again this often.
     pub offline_retry: Duration,
-    /// What is stored on flash, if there is a flash tier.
+    /// Policy of the flash tier, if there is one.
     pub flash: RoomConfig,
     /// Most requests in progress.
     pub requests_max: usize,
@@ -197,7 +197,7 @@ headlong_units::names! {
 }
 
 headlong_units::names! {
-    /// What to retain of the pieces that were sent at least once, and whether unread pieces are
+    /// Retention of the pieces that were sent at least once, and whether unread pieces are
     /// protected at all.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Retention {
@@ -214,7 +214,7 @@ headlong_units::names! {
 }
 
 headlong_units::names! {
-    /// What to do with new chains when a device is overloaded.
+    /// Treatment of new chains when a device is overloaded.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Admission {
         /// Admit all viewers; they get slower together.

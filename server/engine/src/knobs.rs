@@ -78,7 +78,7 @@ pub fn knobs() -> Rows<EngineConfig> {
     rows.add("offline_retry", some_time(), |c| &mut c.offline_retry,
         "How often a device out of service is retried.");
     rows.add("flash_policy", named(FlashPolicy::ALL, FlashPolicy::name), |c| &mut c.flash.policy,
-        "What is kept on flash: `adaptive` writes the pieces that save the disk most for each byte written; the others write every piece that leaves memory, and replace the block that was read least recently, or least often (FlashStream).");
+        "Admission to flash: `adaptive` writes the pieces that save the disk most for each byte written; the others write every piece that leaves memory, and replace the block that was read least recently, or least often (FlashStream).");
     rows.add("flash_write_per_day", size().at_least(MIB).optional(), |c| &mut c.flash.write_per_day_bytes,
         "Most bytes that one device's part of the flash tier writes in any 24 hours; the initial fill of a new SSD is extra. If not set, three tenths of its size.");
     rows.add("flash_horizon", some_time(), |c| &mut c.flash.horizon,
