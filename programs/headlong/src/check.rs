@@ -8,8 +8,8 @@ use headlong_units::Bytes;
 
 use crate::args::Checking;
 
-/// Prints folders, devices and settings, which are a file that says the same. A part that is ill is no
-/// mistake: it is named on standard error.
+/// Prints folders, devices and settings, as a valid configuration file. A failing part is no
+/// mistake: it is reported on standard error.
 pub(crate) fn check(checking: &Checking) -> anyhow::Result<()> {
     let mut config = checking.serving.config()?;
     // So that the settings mean the same wherever they are saved.
