@@ -39,7 +39,7 @@ fn report(config: &Config) -> anyhow::Result<String> {
         .collect();
     let engines = config.engines_for(&named, seen.missing.is_empty())?;
     let mut page = String::from(
-        "# What would be served. The settings are a file that says the same, but for secrets.\n",
+        "# Dry run of `headlong serve`. The settings form an equivalent file, except for secrets.\n",
     );
     for (device, engine) in devices.iter().zip(engines) {
         let name = &device.name;
