@@ -28,7 +28,7 @@ pub enum Tolerance {
 
 /// A text that is not a tolerance.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no tolerance; write nothing, about, more than, less than, 5 % or 0.7 to 1.3")]
+#[error("`{0}` is not a tolerance; write nothing, about, more than, less than, 5 % or 0.7 to 1.3")]
 pub struct ToleranceError(String);
 
 impl Tolerance {

@@ -35,12 +35,14 @@ pub enum DiskTraceError {
     Unreadable(#[source] io::Error),
     /// The first line does not contain a required column.
     #[error(
-        "line 1: no column `{0}`; a disk trace begins with a line of names that has {needed}",
+        "line 1: no column `{0}`; the first line must name the columns {needed}",
         needed = NEEDED.join(", ")
     )]
     NoColumn(&'static str),
     /// A line with a missing or invalid field.
-    #[error("line {line}: `{found}` is no {column}; numbers are whole, the direction is R or W")]
+    #[error(
+        "line {line}: `{found}` is not valid as {column}; write an integer, or R or W as direction"
+    )]
     Field {
         /// The line number.
         line: usize,
@@ -152,7 +154,10 @@ mod tests {
         );
         let trace = "ended_ns,lba,sectors,direction\n?,0,8,R\n";
         let error = read_disk_trace(trace.as_bytes()).expect_err("wrong");
-        assert!(error.to_string().contains("`?` is no ended_ns"), "{error}");
+        assert!(
+            error.to_string().contains("`?` is not valid as ended_ns"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -162,12 +167,15 @@ mod tests {
             ("lba,sectors\n", "no column `direction`"),
             (
                 "lba,sectors,direction\n1,2,R\n1,x,R\n",
-                "line 3: `x` is no sectors",
+                "line 3: `x` is not valid as sectors",
             ),
-            ("lba,sectors,direction\n1,2\n", "line 2: `` is no direction"),
+            (
+                "lba,sectors,direction\n1,2\n",
+                "line 2: `` is not valid as direction",
+            ),
             (
                 "lba,sectors,direction\n18446744073709551615,2,R\n",
-                "is no lba",
+                "is not valid as lba",
             ),
         ] {
             let error = read_disk_trace(trace.as_bytes()).expect_err("wrong");

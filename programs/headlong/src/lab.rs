@@ -109,7 +109,7 @@ fn fit_by(path: &Path, name: &str, measured: &Measurements) -> io::Result<Output
     child.wait_with_output()
 }
 
-/// Beside this program, else in the path.
+/// Looks in the directory of this program, then in the path.
 fn find() -> Option<PathBuf> {
     let own = std::env::current_exe().ok();
     let beside = own.as_deref().and_then(Path::parent).map(Path::to_path_buf);

@@ -1,8 +1,8 @@
 //! The flash tier of a shard: the store and the outstanding reads.
 //!
-//! An SSD has no arm, so its reads need no order and no jobs. They are issued when a reply reaches
-//! a piece, beside the disk's queue, and bounded in number. The index of [`headlong_flash::Room`]
-//! is a hint until the bytes have arrived.
+//! An SSD has no seek time, so its reads need no order and no jobs. They are issued when a reply
+//! reaches a piece, outside the queue of the disk, and their number is limited. The index of
+//! [`headlong_flash::Room`] is a hint until the bytes have arrived.
 //!
 //! Invariants: a record that is being read keeps its block; a slot that a read fills is Filling in
 //! memory, under its piece's key unless the read is late.

@@ -37,8 +37,8 @@ pub struct ChainGrowth {
 }
 
 impl ChainGrowth {
-    /// The first sizes of thesis Table 5.6. A chain of length x has a 45 % chance to go on for 3.35
-    /// x more (thesis 5.3.3, Eq. 5.3 with P = 0.45): 3.35 = 67 / 20.
+    /// The first sizes of thesis Table 5.6. A chain of length x continues for another 3.35 x
+    /// with a probability of 45 % (thesis 5.3.3, Eq. 5.3 with P = 0.45): 3.35 = 67 / 20.
     pub const NETFLIX: Self = Self {
         first_open_at_zero_bytes: 1_049_212,
         first_chunk_at_zero_bytes: 131_073,

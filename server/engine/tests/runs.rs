@@ -57,7 +57,7 @@ fn two(reads_max: u32) -> (Rig, StreamId, StreamId) {
 }
 
 #[test]
-fn device_gets_lead_of_next_run_at_tail_of_first_and_rest_at_its_end() {
+fn next_run_starts_at_tail_of_first_and_continues_at_its_end() {
     for reads_max in [1, 8] {
         let (mut rig, one, other) = two(reads_max);
         assert_eq!(given(&rig, one), 4 * MIB, "not all of the first run");

@@ -291,7 +291,7 @@ fn texts(texts: Vec<XmlText>) -> Vec<String> {
 }
 
 fn length(text: Option<String>) -> Result<Option<Duration>, String> {
-    let parse = |text: String| parse_xs_duration(&text).ok_or(format!("`{text}` is no duration"));
+    let parse = |text: String| parse_xs_duration(&text).ok_or(format!("`{text}` is not a duration"));
     text.map(parse).transpose()
 }
 
@@ -302,7 +302,7 @@ fn range(text: Option<String>) -> Result<Option<ByteRange>, String> {
         let last: u64 = last.parse().ok()?;
         Some(ByteRange::new(first.parse().ok()?, last.checked_add(1)?))
     };
-    let parse = |text: String| parse(&text).ok_or(format!("`{text}` is no byte range"));
+    let parse = |text: String| parse(&text).ok_or(format!("`{text}` is not a byte range"));
     text.map(parse).transpose()
 }
 

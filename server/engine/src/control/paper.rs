@@ -76,7 +76,8 @@ impl Paper {
         }
         let drive = seen.drive.filter(|_| seen.size_mean_bytes > 0)?;
         self.has_start = true;
-        // For the mean of the sizes in use; the reference is that of its own bit rate.
+        // The balanced size applies to the mean of the sizes in use; it is scaled to the reference
+        // bit rate.
         let reference = u128::from(drive.balanced_bytes()) * u128::from(in_use)
             / u128::from(seen.size_mean_bytes);
         let reference = u64::try_from(reference).unwrap_or(u64::MAX);

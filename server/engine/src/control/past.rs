@@ -88,7 +88,7 @@ impl Past {
     }
 
     fn add(&mut self, ended: Ended) {
-        // At a pace of zero each byte would be a read of its own.
+        // At a pace of zero each byte would be a separate read.
         if ended.read_bytes == 0 || ended.rule_bytes_per_mib == 0 || ended.pace.0 == 0 {
             return;
         }

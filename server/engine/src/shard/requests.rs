@@ -163,8 +163,8 @@ impl Shard {
         Ok(chain)
     }
 
-    /// Admission check for each new chain, as each takes a share of the device, whoever its viewer
-    /// is.
+    /// Admission check for each new chain, as each takes a share of the device, even for a
+    /// viewer that already has one.
     fn admit(&mut self, request: &Request) -> Result<(), Refusal> {
         if self.config.admission == Admission::Accept {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Errors of a device that is to be measured.
+//! Errors of the measured device.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
