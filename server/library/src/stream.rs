@@ -355,8 +355,8 @@ impl StreamFiles {
                 let seconds = facts.duration.as_secs_f64();
                 let reason = || {
                     format!(
-                        "by its headers it plays for {seconds} s, which no film of its size does; \
-                         the server uses the observed speed of viewers"
+                        "its headers give a duration of {seconds} s, which is implausible for its \
+                         size; the server uses the observed speed of viewers"
                     )
                 };
                 facts.bit_rate(self.size()).is_none().then(reason)

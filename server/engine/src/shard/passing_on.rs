@@ -133,8 +133,8 @@ impl Shard {
         slot
     }
 
-    /// A reserved slot holds these bytes of a stream. Returns whether they are useful: if the
-    /// stream has no such piece, or has it in memory, the slot is free again.
+    /// A reserved slot holds these bytes of a stream. Returns whether they are useful. If
+    /// not, because the stream has no such piece or it is already in memory, the slot is freed.
     pub fn handle_received(
         &mut self,
         now: Instant,
