@@ -291,7 +291,8 @@ fn texts(texts: Vec<XmlText>) -> Vec<String> {
 }
 
 fn length(text: Option<String>) -> Result<Option<Duration>, String> {
-    let parse = |text: String| parse_xs_duration(&text).ok_or(format!("`{text}` is not a duration"));
+    let parse =
+        |text: String| parse_xs_duration(&text).ok_or(format!("`{text}` is not a duration"));
     text.map(parse).transpose()
 }
 
