@@ -1,7 +1,7 @@
-//! What is asked of a disk, and the seek test that measures one.
+//! Disk requests, and the seek test that measures a disk.
 //!
-//! The one idea: a real disk and a model of one are asked the same requests, so that their figures
-//! can be laid side by side. Nothing here sends a request or tells the time.
+//! A real disk and a disk model receive the same requests, so that their results can be compared
+//! directly. This crate neither sends requests nor measures time.
 #![no_std]
 #![forbid(unsafe_code)]
 

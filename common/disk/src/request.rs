@@ -1,6 +1,6 @@
 //! A request to a disk.
 
-/// Bytes of a sector: the unit of addresses on every interface, whatever the drive has inside.
+/// Bytes per sector: the unit of addresses on every interface, whatever the drive uses internally.
 pub const SECTOR_BYTES: u64 = 512;
 
 /// Read or write.
@@ -12,19 +12,19 @@ pub enum Direction {
     Write,
 }
 
-/// A run of sectors.
+/// A contiguous run of sectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Request {
     /// First sector (logical block address in units of [`SECTOR_BYTES`]).
     pub sector: u64,
-    /// How many; zero is refused.
+    /// Number of sectors; zero is rejected.
     pub sectors: u32,
-    /// Which way.
+    /// Read or write.
     pub direction: Direction,
 }
 
 impl Request {
-    /// First sector behind it.
+    /// The first sector after the request.
     pub const fn end(&self) -> u64 {
         self.sector.saturating_add(self.sectors as u64)
     }

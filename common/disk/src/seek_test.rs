@@ -1,7 +1,8 @@
-//! The seek test of FreeBSD's `diskinfo -t`: its requests, and what their times come to.
+//! The seek test of FreeBSD's `diskinfo -t`: its requests, and the results computed from their
+//! times.
 //!
-//! The requests of each phase are a list of their own, so that the same ones go to a real device,
-//! timed by the clock, and to a model.
+//! The requests of each phase form a separate list, so that the same requests can be sent to a real
+//! device, timed by the clock, and to a model.
 
 use alloc::vec::Vec;
 
@@ -10,20 +11,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::request::{Direction, Request, SECTOR_BYTES};
 
-/// Sectors of one read of the rate phases.
+/// Sectors per read in the rate phases.
 const MEGABYTE_SECTORS: u64 = (1 << 20) / SECTOR_BYTES;
 
-/// Most reads of a rate phase (`bulk` in `diskinfo.c`).
+/// Maximum number of reads in a rate phase (`bulk` in `diskinfo.c`).
 const RATE_READS_MAX: u64 = 100;
 
-/// A part of the test, in the order in which they are run. One request at a time.
+/// A phase of the test, in execution order. Requests are sent one at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
-    /// 250 sectors, by turns from the two ends.
+    /// 250 sectors, alternating between the two ends.
     FullStroke,
-    /// 250 sectors, by turns from one quarter and from three quarters.
+    /// 250 sectors, alternating between one quarter and three quarters of the addresses.
     HalfStroke,
-    /// 500 sectors, by turns from one quarter and from the middle.
+    /// 500 sectors, alternating between one quarter and one half of the addresses.
     QuarterStroke,
     /// 400 sectors upwards from the middle, 8 MiB apart.
     ShortForward,
@@ -38,7 +39,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All of them, in order.
+    /// All phases, in execution order.
     pub const ALL: [Self; 8] = [
         Self::FullStroke,
         Self::HalfStroke,
@@ -50,12 +51,13 @@ impl Phase {
         Self::Inner,
     ];
 
-    /// Whether bytes count, not requests.
+    /// Whether the phase measures a transfer rate instead of request times.
     pub const fn is_rate(self) -> bool {
         matches!(self, Self::Outer | Self::Middle | Self::Inner)
     }
 
-    /// A read to be done before the clock starts: the rate phases begin with the head in place.
+    /// A read to be completed before the clock starts: the rate phases begin with the head in
+    /// place.
     pub fn first(self, sectors: u64) -> Option<Request> {
         self.is_rate().then(|| read(self.rate_start(sectors), 1))
     }
@@ -69,7 +71,8 @@ impl Phase {
         }
     }
 
-    /// What is timed, on a drive of so many sectors. Nothing on one below 1 MiB.
+    /// The timed requests, for a drive with `sectors` sectors. Empty for a drive smaller than 1
+    /// MiB.
     pub fn requests(self, sectors: u64) -> Vec<Request> {
         if sectors < MEGABYTE_SECTORS {
             return Vec::new();
@@ -103,20 +106,21 @@ fn rate_reads(sectors: u64) -> u64 {
     (sectors / MEGABYTE_SECTORS).min(RATE_READS_MAX)
 }
 
-/// How long each phase took, to be made into [`Measurements`].
+/// The duration of each phase, from which [`Measurements`] are computed.
 #[derive(Debug, Clone, Default)]
 pub struct Timings {
     phases: Vec<(Phase, Duration)>,
 }
 
 impl Timings {
-    /// Notes the time from the first timed request of a phase to the end of its last.
+    /// Records the time from the start of the first timed request of a phase to the end of the last
+    /// one.
     pub fn record(&mut self, phase: Phase, elapsed: Duration) {
         self.phases.push((phase, elapsed));
     }
 
-    /// The figures, of a drive of so many bytes that turns so often. A phase that was not recorded
-    /// has a rate or a time of zero.
+    /// Computes the results for a drive with this capacity and rotational speed. A phase that was
+    /// not recorded has a rate or a time of zero.
     pub fn measurements(&self, capacity_bytes: u64, rpm: u32) -> Measurements {
         let sectors = capacity_bytes / SECTOR_BYTES;
         let elapsed = |phase| {
@@ -156,14 +160,14 @@ fn read(sector: u64, sectors: u32) -> Request {
     }
 }
 
-/// Sectors between one read and the next near to it: 8 MiB, less on a very small drive (step in
-/// FreeBSD's `diskinfo.c`, `speeddisk`).
+/// Sectors between consecutive reads of the short-stroke phases: 8 MiB, less on a very small drive
+/// (step in FreeBSD's `diskinfo.c`, `speeddisk`).
 pub fn step_sectors(sectors: u64) -> u64 {
     let bits = u64::BITS - (sectors / 800).leading_zeros();
     (1u64 << bits.saturating_sub(1)).min(16_384)
 }
 
-/// Rates of reading on and on, switches of heads and cylinders included.
+/// Sequential read rates, including switches between heads and cylinders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
@@ -175,18 +179,19 @@ pub struct Rates {
     pub inner_bytes_per_s: u64,
 }
 
-/// What a seek test in the manner of FreeBSD's `diskinfo -t` says about a drive.
+/// The results of a seek test like FreeBSD's `diskinfo -t`.
 ///
-/// Its seek times are those of whole reads of one sector: half a turn of the spindle and the
-/// command's overhead are in them.
+/// The seek times are the times of complete one-sector reads: they include half a revolution of the
+/// spindle and the command overhead.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measurements {
-    /// Bytes of the drive.
+    /// Capacity of the drive in bytes.
     pub capacity_bytes: u64,
-    /// Turns per minute; not measured but read off the label. 0 for what does not turn.
+    /// Revolutions per minute; not measured but read from the label. 0 for a drive that does not
+    /// rotate.
     pub rpm: u32,
-    /// Sequential rates at start, middle and end of the addresses.
+    /// Sequential rates at the start, middle and end of the addresses.
     pub rates: Rates,
     /// From one end of the addresses to the other, microseconds.
     pub full_stroke_us: f64,
@@ -194,9 +199,9 @@ pub struct Measurements {
     pub half_stroke_us: f64,
     /// Between a quarter and a half of the addresses, microseconds.
     pub quarter_stroke_us: f64,
-    /// Steps of some MB upwards, microseconds; depends on the angle between them, so nothing is
-    /// fitted to it.
+    /// Steps of several MiB to higher addresses, microseconds. The time depends on the angle
+    /// between the sectors, so no model parameter is fitted to it.
     pub short_forward_us: Option<f64>,
-    /// The same downwards, microseconds.
+    /// The same towards lower addresses, microseconds.
     pub short_backward_us: Option<f64>,
 }

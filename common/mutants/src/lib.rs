@@ -1,88 +1,90 @@
-//! Mutations: wrong decisions in the code that ships, each of which the simulation of faults must
-//! find.
+//! Mutants: wrong decisions in production code that the fault simulation must detect.
 //!
-//! A crate asks [`is_active`] at the place of the decision, through a macro that is `false` unless its
-//! feature `mutants` is on. Nothing that is shipped has that feature; a thread has at most one mutation.
+//! A crate calls [`is_active`] where the decision is made, through a macro that is `false` unless
+//! the crate's feature `mutants` is enabled. No release build has that feature. At most one mutant
+//! is active in a thread.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
 
 headlong_units::names! {
-    /// A mutation, and the file that it is in.
+    /// A mutant, documented with the file that contains it.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Mutant {
         /// `device/read_job.rs`: the version is not checked after a read.
         VersionUnchecked => "version-unchecked",
-        /// The same: a read that ended early counts as whole.
+        /// The same file: a read that ended early counts as complete.
         ShortReadTaken => "short-read-taken",
-        /// The same: a short read is continued a block too far.
+        /// The same file: a short read is continued one block too late.
         ContinuedTooFar => "continued-too-far",
-        /// The same: a read that failed counts as done.
+        /// The same file: a failed read counts as successful.
         ErrorSwallowed => "error-swallowed",
-        /// The same: a direct read that is refused counts as an error of the device.
+        /// The same file: a rejected direct read counts as a device error.
         RefusalBlamed => "refusal-blamed",
-        /// `device/io_failure.rs`: want of descriptors counts as an error of the device.
+        /// `device/io_failure.rs`: a lack of file descriptors counts as a device error.
         ResourcesBlamed => "resources-blamed",
-        /// `device/reads.rs`: memory is filled in another order than the engine said.
+        /// `device/reads.rs`: memory is filled in a different order from the one the engine
+        /// specified.
         SlotsReversed => "slots-reversed",
-        /// `device/files.rs`: a read that waits for an open in flight is forgotten.
+        /// `device/files.rs`: a read that waits for an open operation in progress is forgotten.
         WaiterForgotten => "waiter-forgotten",
         /// `device/replies.rs`: a piece is delivered twice.
         PieceTwice => "piece-twice",
-        /// The same: a slot is given back before the socket took its bytes.
+        /// The same file: a slot is returned before the socket has taken its bytes.
         SlotGivenBackEarly => "slot-given-back-early",
-        /// The same: some slots are never given back.
+        /// The same file: some slots are never returned.
         SlotKept => "slot-kept",
-        /// The same: the engine does not learn that a viewer left.
+        /// The same file: the engine is not told that a client disconnected.
         CancelLost => "cancel-lost",
-        /// The same: a reply that failed stays.
+        /// The same file: a failed reply is not removed.
         ReplyKept => "reply-kept",
-        /// `device/device_core.rs`: time does not pass while reads are outstanding.
+        /// `device/device_core.rs`: time does not advance while reads are outstanding.
         TimeoutSwallowed => "timeout-swallowed",
-        /// `device/flash/port.rs`: a record is in the summary and never written.
+        /// `device/flash/port.rs`: a record is listed in the summary but never written.
         RecordNotWritten => "record-not-written",
-        /// The same: a block is filled anew without being emptied.
+        /// The same file: a block is written again without being erased.
         EmptyLeftOut => "empty-left-out",
-        /// The same: two fillings have one number.
+        /// The same file: two generations have the same number.
         FillingReused => "filling-reused",
-        /// The same: a block is sealed with the number of the one before.
+        /// The same file: a block is sealed with the sequence number of the previous block.
         SequenceStale => "sequence-stale",
         /// `device/flash/jobs.rs`: records are not flushed before the summary.
         FlushLeftOut => "flush-left-out",
-        /// The same: a write that failed counts as done.
+        /// The same file: a failed write counts as successful.
         WriteErrorSwallowed => "write-error-swallowed",
-        /// The same: a checkpoint is written without what was sealed since the one before.
+        /// The same file: a checkpoint is written without the blocks sealed since the previous
+        /// checkpoint.
         CheckpointStale => "checkpoint-stale",
-        /// `flash/checkpoints.rs`: a group's checkpoint is not made void when one of its blocks is
-        /// filled anew.
+        /// `flash/checkpoints.rs`: the checkpoint of a group is not invalidated when one of the
+        /// group's blocks is written again.
         CheckpointNotVoided => "checkpoint-not-voided",
-        /// The same: of a group that cannot be read a checkpoint is written as if nothing were there.
+        /// The same file: a group that cannot be read gets a checkpoint as if it were empty.
         UnreadableForgotten => "unreadable-forgotten",
-        /// `flash/format/record.rs`: a record is believed whatever its header names.
+        /// `flash/format/record.rs`: a record is accepted whatever key its header contains.
         RecordKeyUnchecked => "record-key-unchecked",
-        /// The same: a record's checksum is not checked.
+        /// The same file: the checksum of a record is not checked.
         ChecksumUnchecked => "checksum-unchecked",
-        /// `flash/format/summary.rs`: a summary is taken without its checksum.
+        /// `flash/format/summary.rs`: a summary is accepted without checking its checksum.
         TornSummaryTaken => "torn-summary-taken",
-        /// `flash/format/checkpoint.rs`: a checkpoint is taken without its checksum, as far as its
-        /// summaries are right.
+        /// `flash/format/checkpoint.rs`: a checkpoint is accepted without checking its checksum, up
+        /// to the first invalid summary.
         TornCheckpointTaken => "torn-checkpoint-taken",
-        /// `flash/format/scan.rs`: a summary is believed whatever filling the record at the front of
-        /// its block is of.
+        /// `flash/format/scan.rs`: a summary is accepted whatever generation the first record of
+        /// its block belongs to.
         FrontUnchecked => "front-unchecked",
-        /// The same: a search takes records of two fillings for those of one.
+        /// The same file: a scan combines records of two generations.
         SearchMixesFillings => "search-mixes-fillings",
-        /// `http/plan.rs`: a range has one byte less than was asked for.
+        /// `http/plan.rs`: a range is one byte shorter than requested.
         RangeOffByOne => "range-off-by-one",
-        /// The same: of several ranges the last is not sent.
+        /// The same file: the last of several ranges is not sent.
         LastRangeLeftOut => "last-range-left-out",
         /// `http/conditional.rs`: `If-Range` is ignored.
         IfRangeIgnored => "if-range-ignored",
-        /// `lab/faults/library.rs`, an imitation: what a look-up found is believed indefinitely.
+        /// `lab/faults/library.rs`, an imitation: the result of a lookup is used indefinitely.
         LookUpBelieved => "look-up-believed",
-        /// The same: a file has one name on flash in all its versions.
+        /// The same file: all versions of a file have the same name on flash.
         KeyWithoutVersion => "key-without-version",
-        /// `lab/faults/world`: one disk's hang holds up the others.
+        /// `lab/faults/world`: a hanging disk blocks the other disks.
         HangShared => "hang-shared",
     }
 }
@@ -91,16 +93,16 @@ thread_local! {
     static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
 }
 
-/// Whether this thread has this mutation.
+/// Whether this mutant is active in this thread.
 pub fn is_active(mutant: Mutant) -> bool {
     ACTIVE.get() == Some(mutant)
 }
 
-/// A mutation of this thread, until it is dropped.
+/// Keeps a mutant active in this thread until it is dropped.
 #[derive(Debug)]
 pub struct Activated(Option<Mutant>);
 
-/// Gives this thread a mutation, or none.
+/// Activates a mutant, or none, in this thread.
 pub fn activate(mutant: Option<Mutant>) -> Activated {
     Activated(ACTIVE.replace(mutant))
 }

@@ -1,4 +1,4 @@
-//! A figure of ours beside the published one, and how both are printed.
+//! A measured figure compared with a published one, and how both are printed.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
@@ -7,23 +7,23 @@ use serde::Serialize;
 
 use crate::{Judgement, Published};
 
-/// A figure of ours beside the published one.
+/// A measured figure compared with a published one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Beside {
-    /// What it is, with its unit.
+    /// Name of the figure, with its unit.
     pub name: String,
-    /// Ours; `None` if there is nothing of the kind.
+    /// The measured figure; `None` if there is none.
     pub ours: Option<f64>,
-    /// The paper's.
+    /// The published figure.
     #[serde(flatten)]
     pub published: Published,
 }
 
 impl Beside {
-    /// Heads of the columns that [`Self::cells`] fills.
+    /// Headings of the columns that [`Self::cells`] returns.
     pub const HEADS: [&'static str; 5] = ["What", "Here", "Published", "Difference (%)", "Where"];
 
-    /// Ours beside the paper's.
+    /// Compares a measured figure with a published one.
     pub fn new(name: impl Into<String>, ours: Option<f64>, published: Published) -> Self {
         Self {
             name: name.into(),
@@ -32,13 +32,13 @@ impl Beside {
         }
     }
 
-    /// How ours stands to it.
+    /// Whether the measured figure is within the tolerance of the published one.
     pub fn judgement(&self) -> Judgement {
         self.published.judge(self.ours)
     }
 
-    /// A row of a table: name, ours, the paper's with how exactly it says so, difference in per
-    /// cent, source. What is missing is `None`.
+    /// A table row: name, measured figure, published figure with its qualifier, difference in per
+    /// cent, source. A missing cell is `None`.
     pub fn cells(&self) -> [Option<String>; 5] {
         let published = self.published.value.map(|value| {
             let exactly = self.published.tolerance.to_string();
@@ -59,8 +59,8 @@ impl Beside {
     }
 }
 
-/// A number with as many decimals as its size deserves: none from a thousand on, one from ten on,
-/// else three.
+/// A number with a number of decimals that depends on its magnitude: none from 1000, one from 10,
+/// otherwise three.
 pub fn number(value: f64) -> String {
     let decimals = match libm::fabs(value) {
         size if size >= 1_000.0 => 0,
@@ -76,7 +76,7 @@ mod tests {
     use crate::Tolerance;
 
     #[test]
-    fn a_row_has_both_numbers_their_difference_and_the_source() {
+    fn a_row_has_both_figures_their_difference_and_the_source() {
         let published = Published::new("thesis Table 5.1", 30.8).within(Tolerance::About);
         let row = Beside::new("data sent, TiB", Some(33.88), published).cells();
         let expected = [
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn as_json_it_is_flat() {
+    fn the_json_form_is_flat() {
         let published = Published::new("thesis 5.3", 2.0);
         let json = serde_json::to_value(Beside::new("a", Some(1.0), published)).expect("JSON");
         let expected = serde_json::json!({

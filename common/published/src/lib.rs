@@ -1,10 +1,10 @@
-//! Figures of papers, and ours beside them.
+//! Published figures, and their comparison with measured figures.
 //!
-//! The one idea: a published figure is a number with its source and with how near ours has to be,
-//! so every comparison with a paper is judged and printed in the same way.
+//! A published figure is a number with its source and a tolerance, so that every comparison with a
+//! paper is judged and printed in the same way.
 //!
-//! Invariants: a figure says paper and section, table or figure; its name says its unit; what has
-//! no number, or no stated tolerance, is shown and never judged.
+//! Invariants: a figure specifies the paper and the section, table or figure; its name contains its
+//! unit; a figure without a number or without a stated tolerance is shown but never judged.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -20,33 +20,33 @@ use serde::{Deserialize, Serialize};
 pub use beside::{Beside, number};
 pub use tolerance::{Tolerance, ToleranceError};
 
-/// A figure of a paper.
+/// A published figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Published {
-    /// The number, in the unit that the figure's name gives; `None` if the paper draws it only, or
-    /// says it in words.
+    /// The number, in the unit given by the name of the figure; `None` if the paper only shows it
+    /// in a graph or describes it in words.
     #[serde(rename = "published")]
     pub value: Option<f64>,
     /// Paper and section, table or figure, such as `thesis Table 5.1`.
     pub source: Cow<'static, str>,
-    /// How near ours has to be.
+    /// The tolerance for the measured figure.
     #[serde(default, skip_serializing_if = "Tolerance::is_unstated")]
     pub tolerance: Tolerance,
 }
 
-/// How ours stands to a published figure.
+/// The relation of a measured figure to a published one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
-    /// As near as it has to be.
+    /// Within the tolerance.
     Within,
-    /// Not as near.
+    /// Outside the tolerance.
     Outside,
-    /// One of the two is missing, or nothing says how near they have to be.
+    /// One of the two figures is missing, or no tolerance is stated.
     NotComparable,
 }
 
 impl Published {
-    /// A figure that ours is shown beside, without a judgement.
+    /// A figure that is compared without a judgement.
     pub const fn new(source: &'static str, value: f64) -> Self {
         Self {
             value: Some(value),
@@ -55,7 +55,7 @@ impl Published {
         }
     }
 
-    /// What a paper draws, or says in words only.
+    /// A figure that the paper only shows in a graph or describes in words.
     pub const fn without_number(source: &'static str) -> Self {
         Self {
             value: None,
@@ -64,13 +64,13 @@ impl Published {
         }
     }
 
-    /// The same with a tolerance.
+    /// Sets the tolerance.
     pub const fn within(mut self, tolerance: Tolerance) -> Self {
         self.tolerance = tolerance;
         self
     }
 
-    /// Ours against it. A number of ours that is not finite counts as missing.
+    /// Judges a measured figure. A measured figure that is not finite counts as missing.
     pub fn judge(&self, ours: Option<f64>) -> Judgement {
         let Some(ours) = ours.filter(|ours| ours.is_finite()) else {
             return Judgement::NotComparable;
@@ -82,7 +82,8 @@ impl Published {
         }
     }
 
-    /// By how much ours is more than it, as a part of it; `None` without a number, or beside zero.
+    /// The relative difference of the measured figure from the published one; `None` if either is
+    /// missing or the published one is zero.
     pub fn difference(&self, ours: Option<f64>) -> Option<f64> {
         let value = self.value.filter(|value| *value != 0.0)?;
         Some(ours? / value - 1.0).filter(|part| part.is_finite())
@@ -90,7 +91,7 @@ impl Published {
 }
 
 impl Judgement {
-    /// As tables say it: `yes`, `no`, or nothing.
+    /// The text in tables: `yes`, `no`, or none.
     pub const fn words(self) -> Option<&'static str> {
         match self {
             Self::Within => Some("yes"),
@@ -99,7 +100,8 @@ impl Judgement {
         }
     }
 
-    /// `Some(true)` if ours is within, `Some(false)` if it is not, `None` if nobody can tell.
+    /// `Some(true)` if the measured figure is within the tolerance, `Some(false)` if not, `None` if
+    /// this cannot be determined.
     pub const fn holds(self) -> Option<bool> {
         match self {
             Self::Within => Some(true),
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_is_within_or_outside_what_the_paper_allows() {
+    fn a_measured_figure_is_within_or_outside_the_tolerance() {
         let ten = Some(10.0);
         for (tolerance, inside, outside) in [
             (Tolerance::Share(0.1), 9.1, 11.1),
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_tell_is_not_judged() {
+    fn a_figure_without_number_or_tolerance_is_not_judged() {
         assert_eq!(judged(None, Tolerance::Share(0.1), 1.0), None);
         assert_eq!(judged(Some(1.0), Tolerance::Unstated, 1.0), None);
         assert_eq!(judged(Some(1.0), Tolerance::About, 1.0), None);

@@ -1,4 +1,4 @@
-//! How near ours has to be to a published figure.
+//! The tolerance of a published figure.
 
 use alloc::string::String;
 use core::fmt;
@@ -6,38 +6,38 @@ use core::str::FromStr;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// How near ours has to be. Its text form is that of lists of figures: empty, `about`, `more than`,
-/// `less than`, `5 %` or `0.7 to 1.3`.
+/// The tolerance for a measured figure. Its text form in lists of figures: empty, `about`, `more
+/// than`, `less than`, `5 %` or `0.7 to 1.3`.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Tolerance {
-    /// Nothing says how near.
+    /// No tolerance is stated.
     #[default]
     Unstated,
-    /// The paper says "about", and nothing more.
+    /// The paper says "about" without a number.
     About,
     /// The paper gives a lower limit.
     MoreThan,
     /// The paper gives an upper limit.
     LessThan,
-    /// Ours may differ by this part of the published number.
+    /// The measured figure may differ by this fraction of the published number.
     Share(f64),
-    /// Ours has to lie between these two, ends included.
+    /// The measured figure must lie between these two numbers, inclusive.
     Between(f64, f64),
 }
 
-/// A text that is no tolerance.
+/// A text that is not a tolerance.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no tolerance; write nothing, about, more than, less than, 5 % or 0.7 to 1.3")]
+#[error("`{0}` is not a tolerance; write nothing, about, more than, less than, 5 % or 0.7 to 1.3")]
 pub struct ToleranceError(String);
 
 impl Tolerance {
-    /// Whether nothing is stated.
+    /// Whether no tolerance is stated.
     pub const fn is_unstated(&self) -> bool {
         matches!(self, Self::Unstated)
     }
 
-    /// Whether it allows `ours` beside `value`; `None` if it cannot tell.
+    /// Whether it allows `ours` for the published `value`; `None` if this cannot be determined.
     pub(crate) fn allows(self, value: Option<f64>, ours: f64) -> Option<bool> {
         match self {
             Self::Unstated | Self::About => None,
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_as_it_was() {
+    fn a_written_tolerance_reads_back_unchanged() {
         for text in ["", "about", "more than", "less than", "7 %", "0.7 to 1.3"] {
             let tolerance: Tolerance = text.parse().expect("a tolerance");
             assert_eq!(tolerance.to_string(), text);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_are_refused_with_the_forms_there_are() {
+    fn an_unknown_tolerance_is_rejected_with_the_valid_forms() {
         for text in ["5", "x %", "1 to", "nan to 2", "roughly"] {
             let error = text.parse::<Tolerance>().expect_err(text);
             assert!(error.to_string().contains("more than"), "{error}");

@@ -1,43 +1,45 @@
-//! Distributions known as a curve read off a figure: straight lines between points.
+//! Distributions given as a curve, for example read from a figure, with linear interpolation
+//! between points.
 
 use alloc::vec::Vec;
 
 use crate::Generator;
 
-/// A distribution function given by points `(value, share at or below it)` joined by straight lines.
+/// A distribution function given by points `(value, fraction at or below it)` connected by straight
+/// lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Empirical {
     points: Vec<(f64, f64)>,
 }
 
-/// Why points are not a distribution function. `point` counts from 0.
+/// Why the points do not form a distribution function. `point` counts from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EmpiricalError {
     /// Fewer than two points.
     #[error("a curve needs at least two points")]
     TooFew,
-    /// A number that is not finite, or a share outside 0 to 1.
+    /// A value that is not finite, or a fraction outside 0 to 1.
     #[error("point {point} is not a value with a share between 0 and 1")]
     Outside {
-        /// Which point.
+        /// The point.
         point: usize,
     },
-    /// A value or a share smaller than the one before.
+    /// A value or a fraction smaller than the previous one.
     #[error("point {point} is below the one before; sort by value, shares never fall")]
     Falls {
-        /// Which point.
+        /// The point.
         point: usize,
     },
-    /// The first share is not 0 or the last is not 1.
+    /// The first fraction is not 0 or the last is not 1.
     #[error("the first share must be 0 and the last 1")]
     Open,
 }
 
 impl Empirical {
-    /// The curve through `points`. Two points with one value are a step.
+    /// The curve through `points`. Two points with the same value form a step.
     ///
     /// # Errors
-    /// If they are not a distribution function.
+    /// If the points do not form a distribution function.
     pub fn new(points: Vec<(f64, f64)>) -> Result<Self, EmpiricalError> {
         let (Some(first), Some(last), true) = (points.first(), points.last(), points.len() > 1)
         else {
@@ -60,12 +62,12 @@ impl Empirical {
         Ok(Self { points })
     }
 
-    /// The points it was made of.
+    /// The points of the curve.
     pub fn points(&self) -> &[(f64, f64)] {
         &self.points
     }
 
-    /// The value at `share`, which is taken to lie between 0 and 1.
+    /// The value at `share`, which is clamped to 0 to 1.
     pub fn quantile(&self, share: f64) -> f64 {
         let share = share.clamp(0.0, 1.0);
         let after = self.points.partition_point(|point| point.1 < share).max(1);
@@ -79,7 +81,7 @@ impl Empirical {
         from.0 + (to.0 - from.0) * (share - from.1) / (to.1 - from.1)
     }
 
-    /// The share at or below `value`.
+    /// The fraction at or below `value`.
     pub fn share_below(&self, value: f64) -> f64 {
         let after = self.points.partition_point(|point| point.0 <= value);
         if after == 0 {
@@ -98,7 +100,7 @@ impl Empirical {
         self.points.windows(2).map(part).sum()
     }
 
-    /// A value drawn from it.
+    /// A random value from the distribution.
     pub fn sample(&self, generator: &mut Generator) -> f64 {
         self.quantile(generator.unit())
     }
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn values_lie_on_the_lines_and_steps_are_kept() {
+    fn values_are_interpolated_and_steps_are_kept() {
         let curve = curve();
         assert_eq!(curve.quantile(0.25), 5.0);
         assert_eq!(curve.quantile(0.6), 10.0);
@@ -130,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_of_what_is_drawn_is_the_curve_s() {
+    fn the_mean_of_samples_is_the_mean_of_the_curve() {
         let mut generator = Generator::new(9);
         let sum: f64 = (0..50_000).map(|_| curve().sample(&mut generator)).sum();
         assert!(libm::fabs(sum / 50_000.0 - curve().mean()) < 0.2);
     }
 
     #[test]
-    fn what_is_no_distribution_function_is_refused_and_the_point_named() {
+    fn invalid_points_are_rejected_and_identified() {
         for (points, error) in [
             (vec![(0.0, 0.0)], EmpiricalError::TooFew),
             (

@@ -1,9 +1,9 @@
-//! xoshiro256++ behind the few draws that the project needs.
+//! The xoshiro256++ generator, with the few distributions that the project needs.
 
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A seeded source of chance. Cloning it repeats its future.
+/// A seeded pseudorandom generator. A clone produces the same sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Generator {
     seed: u64,
@@ -11,7 +11,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The generator of `seed`.
+    /// The generator with this seed.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -19,16 +19,17 @@ impl Generator {
         }
     }
 
-    /// The generator of the part of the work called `name`. It depends on this one's seed and on the
-    /// name, not on how much was drawn here before.
+    /// The generator for the part of the work called `name`. It depends on the seed of this
+    /// generator and on the name, not on how many numbers were drawn before.
     pub fn fork(&self, name: &str) -> Self {
-        // FNV-1a: any fixed mixing of the name will do, the seeding of xoshiro does the rest.
+        // FNV-1a: any fixed hash of the name is sufficient, because the seeding of xoshiro mixes
+        // further.
         let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         let hash = name.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix);
         Self::new(self.seed.rotate_left(17) ^ hash)
     }
 
-    /// The generator of the `index`-th of many like parts: one title, one session.
+    /// The generator for the `index`-th of many similar parts, such as one title or one session.
     pub fn fork_at(&self, index: u64) -> Self {
         Self::new(
             self.seed.rotate_left(29) ^ index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
@@ -45,8 +46,7 @@ impl Generator {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Uniform in `0..count`; 0 if `count` is 0. Unbiased: what would be drawn too often is drawn
-    /// again.
+    /// Uniform in `0..count`; 0 if `count` is 0. Unbiased by rejection sampling.
     pub fn below(&mut self, count: u64) -> u64 {
         if count == 0 {
             return 0;
@@ -65,7 +65,7 @@ impl Generator {
         -libm::log1p(-self.unit()) * mean
     }
 
-    /// Puts `items` in a random order (Fisher and Yates).
+    /// Shuffles `items` (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);
@@ -79,7 +79,7 @@ mod tests {
     use alloc::vec::Vec;
 
     #[test]
-    fn the_numbers_of_a_seed_are_these_for_ever() {
+    fn the_numbers_of_a_seed_never_change() {
         let mut generator = Generator::new(1);
         let drawn: Vec<u64> = (0..3).map(|_| generator.bits()).collect();
         assert_eq!(drawn, GOLDEN);
@@ -92,7 +92,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_part_s_numbers_do_not_depend_on_what_others_drew() {
+    fn a_fork_does_not_depend_on_earlier_draws() {
         let mut parent = Generator::new(7);
         let before = parent.fork("titles");
         parent.bits();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_below_a_bound_is_as_likely_as_the_others() {
+    fn every_number_below_a_bound_is_equally_likely() {
         let mut generator = Generator::new(3);
         let mut counts = [0u32; 7];
         for _ in 0..70_000 {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shuffle_keeps_everything_and_moves_most() {
+    fn a_shuffle_keeps_all_items_and_moves_most() {
         let mut items: Vec<u32> = (0..1000).collect();
         Generator::new(5).shuffle(&mut items);
         let unmoved = items.iter().enumerate().filter(|(i, x)| *i == **x as usize);

@@ -1,11 +1,12 @@
-//! The one seeded generator, and what is drawn from it.
+//! The seeded pseudorandom generator, and the distributions sampled from it.
 //!
-//! The one idea: chance is an input. Whoever needs it is handed a [`Generator`], and gives parts of
-//! the work generators of their own by name ([`Generator::fork`]), so that adding a draw in one
-//! place changes nothing in another.
+//! Randomness is an input: code that needs it receives a [`Generator`] and creates separate
+//! generators for parts of its work by name ([`Generator::fork`]), so that an additional draw in
+//! one place does not change the numbers in another.
 //!
-//! Invariants: same seed, same numbers, on every machine (the maths come from `libm`, not from the
-//! processor); no global state; nothing here panics on any seed.
+//! Invariants: the same seed gives the same numbers on every machine (mathematical functions come
+//! from `libm`, not from the processor); there is no global state; nothing here panics for any
+//! seed.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,21 +1,22 @@
-//! Zipf's law over a finite catalogue, by its exact distribution function.
+//! Zipf's law for a finite catalogue, by its exact distribution function.
 
 use alloc::vec::Vec;
 
 use crate::Generator;
 
-/// Popularity of `count` titles: the title of rank r (from 1) is asked for in proportion to
-/// 1 / r^alpha (thesis 3.2.1: alpha 0.8; FlashStream 5.1: 0.2).
+/// Popularity of `count` titles: the title of rank r (from 1) is requested with a probability
+/// proportional to 1 / r^alpha (thesis 3.2.1: alpha 0.8; FlashStream 5.1: 0.2).
 ///
-/// Costs eight bytes a title: catalogues have thousands, and an exact table needs no rejection.
+/// It uses eight bytes per title: catalogues have thousands of titles, and an exact table needs no
+/// rejection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Zipf {
-    /// Share of requests for ranks up to and with this one.
+    /// The fraction of requests for ranks up to and including this one.
     cumulative: Vec<f64>,
 }
 
 impl Zipf {
-    /// The law for `count` titles, at least one.
+    /// The distribution for `count` titles, at least one.
     pub fn new(count: usize, alpha: f64) -> Self {
         let mut sum = 0.0;
         let weights = (1..=count.max(1)).map(|rank| {
@@ -27,14 +28,14 @@ impl Zipf {
         Self { cumulative }
     }
 
-    /// A rank, from 0.
+    /// A random rank, from 0.
     pub fn sample(&self, generator: &mut Generator) -> usize {
         let unit = generator.unit();
         let rank = self.cumulative.partition_point(|&value| value <= unit);
         rank.min(self.cumulative.len() - 1)
     }
 
-    /// The probability of `rank`, from 0; none beyond the catalogue.
+    /// The probability of `rank`, from 0; zero beyond the catalogue.
     pub fn probability(&self, rank: usize) -> f64 {
         let Some(&upper) = self.cumulative.get(rank) else {
             return 0.0;
@@ -52,7 +53,7 @@ mod tests {
     use alloc::vec;
 
     #[test]
-    fn probabilities_fall_with_the_power_of_the_rank() {
+    fn probabilities_decrease_with_the_power_of_the_rank() {
         let zipf = Zipf::new(10_000, 0.8);
         let ratio = zipf.probability(0) / zipf.probability(9);
         assert!(libm::fabs(ratio - libm::pow(10.0, 0.8)) < 1e-6, "{ratio}");
@@ -62,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_follows_the_law() {
+    fn samples_follow_the_distribution() {
         let zipf = Zipf::new(500, 0.8);
         let mut generator = Generator::new(42);
         let mut counts = vec![0u64; 500];
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_catalogue_is_taken_for_one_title() {
+    fn an_empty_catalogue_counts_as_one_title() {
         assert_eq!(Zipf::new(0, 0.8).sample(&mut Generator::new(1)), 0);
     }
 }

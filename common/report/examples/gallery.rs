@@ -1,5 +1,5 @@
-//! Every kind of chart with made-up figures, to look at: `cargo run -p headlong-report --example
-//! gallery -- gallery.html`.
+//! All kinds of charts with synthetic data, for visual inspection: `cargo run -p headlong-report
+//! --example gallery -- gallery.html`.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use headlong_report::{
 };
 use headlong_stats::{Access, Cdf, ConfidenceInterval, Sequences, Summary};
 
-/// Anything that looks irregular and is the same each time.
+/// A value that looks irregular but is always the same for the same index.
 fn noise(index: u64) -> f64 {
     let mixed = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) as f64 / u64::MAX as f64
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             )
             .reference(),
         )
-        .caption("Made-up figures. Whiskers are 95 % confidence intervals of three runs.");
+        .caption("Synthetic data. Whiskers are 95 % confidence intervals of three runs.");
     let failures = failures_over_rate("Sessions that failed")
         .series(Series::new(
             "headlong",
@@ -123,7 +123,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ))
         .line_at_x(16.0, "16 MB");
     let table = Table::new(["Server", "Rate (MB/s)", "Ratio", "Runs"])
-        .caption("Made-up figures")
+        .caption("Synthetic data")
         .row([
             "headlong".into(),
             Cell::interval(&interval(83.1, 1.2), 1),
@@ -136,8 +136,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             Cell::Missing,
             3u64.into(),
         ]);
-    Page::new("Every kind of chart")
-        .lead("Made-up figures, to look at the charts themselves.")
+    Page::new("Chart gallery")
+        .lead("Synthetic data, for visual inspection of the charts.")
         .section(
             Section::new("Rates")
                 .note("This run is invalid: the generator lagged by 12 ms at the 99th percentile.")
@@ -192,14 +192,15 @@ fn throughput_over_rate(title: impl Into<String>) -> Chart {
     Chart::lines(title, x, Axis::new("Throughput", "MB/s").from(0.0))
 }
 
-/// Failed sessions over the target request rate (thesis Figure 3.11b). Points: requests/s, per cent.
+/// Failed sessions over the target request rate (thesis Figure 3.11b). Points: requests/s, per
+/// cent.
 fn failures_over_rate(title: impl Into<String>) -> Chart {
     let x = Axis::new("Target request rate", "requests/s").from(0.0);
     Chart::lines(title, x, Axis::new("Failed sessions", "%").from(0.0))
 }
 
-/// The share of bytes in sequences of adjacent requests no longer than so much (libception
-/// Figure 6), one curve for each named trace; a trace without requests has none.
+/// The fraction of bytes in sequences of adjacent requests up to a certain length (libception
+/// Figure 6), with one curve per named trace; a trace without requests has none.
 fn sequentiality_cdf<'a>(
     title: impl Into<String>,
     traces: impl IntoIterator<Item = (&'a str, &'a Sequences)>,
@@ -214,8 +215,8 @@ fn sequentiality_cdf<'a>(
     chart
 }
 
-/// Response times in seconds, in the order in which the requests were made (thesis Figure 3.7: how
-/// warm the cache is, and whether a steady state was reached).
+/// Response times in seconds, in the order of the requests (thesis Figure 3.7: how warm the cache
+/// is, and whether a steady state was reached).
 fn response_over_order<'a>(
     title: impl Into<String>,
     runs: impl IntoIterator<Item = (&'a str, &'a [f64])>,

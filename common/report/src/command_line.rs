@@ -1,8 +1,8 @@
-//! What was typed, as it can be typed again.
+//! The command line, in a form that can be typed again.
 
 use std::ffi::OsStr;
 
-/// These arguments of `headlong`, so that a shell reads them as they were.
+/// The command line of `headlong` with these arguments, quoted for a shell.
 pub fn command_line<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> String {
     let mut line = "headlong".to_owned();
     for word in words {
@@ -12,13 +12,13 @@ pub fn command_line<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Stri
     line
 }
 
-/// A word so that a shell reads it as it is. One of plain characters stays bare, as
-/// `--set name=value` is what people write; what is no Unicode is told as well as text can.
+/// A word quoted for a shell. A word of plain characters is not quoted, as in `--set name=value`;
+/// text that is not Unicode is replaced as far as necessary.
 pub fn shell_word(word: impl AsRef<OsStr>) -> String {
     let word = word.as_ref().to_string_lossy();
     match (is_plain(&word), shlex::try_quote(&word)) {
         (false, Ok(quoted)) => quoted.into_owned(),
-        // A word with a zero byte cannot be typed at all.
+        // A word with a zero byte cannot be typed.
         _ => word.into_owned(),
     }
 }

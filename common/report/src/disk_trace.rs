@@ -1,22 +1,22 @@
-//! Traces of what reached a disk: comma-separated, the columns named in the first line.
+//! Traces of disk requests: comma-separated values with the column names in the first line.
 
 use std::io::{self, BufRead};
 
 use headlong_stats::Access;
 
-/// Bytes of a sector: the unit of addresses in a trace, whatever the drive has inside.
+/// Bytes per sector: the unit of addresses in a trace, whatever the drive uses internally.
 const SECTOR_BYTES: u64 = 512;
-/// The columns that a trace must have. `started_ns` and `ended_ns` may be missing.
+/// The required columns. `started_ns` and `ended_ns` can be missing.
 const NEEDED: [&str; 3] = ["lba", "sectors", "direction"];
 
 /// One request of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskAccess {
-    /// When the drive began to work on it, in nanoseconds; 0 if the trace does not say.
+    /// When the drive started the request, in nanoseconds; 0 if the trace does not contain it.
     pub started_ns: u64,
-    /// When it had done with it; `None` if the trace does not say.
+    /// When the drive finished it; `None` if the trace does not contain it.
     pub ended_ns: Option<u64>,
-    /// Where, how long, and which way.
+    /// Position, length and direction.
     pub access: Access,
 }
 
@@ -27,35 +27,38 @@ impl DiskAccess {
     }
 }
 
-/// What is wrong with a trace. Lines count from 1.
+/// An error in a trace. Line numbers count from 1.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskTraceError {
     /// It cannot be read.
     #[error("the disk trace cannot be read: {0}")]
     Unreadable(#[source] io::Error),
-    /// The first line does not name a column that is needed.
+    /// The first line does not contain a required column.
     #[error(
-        "line 1: no column `{0}`; a disk trace begins with a line of names that has {needed}",
+        "line 1: no column `{0}`; the first line must name the columns {needed}",
         needed = NEEDED.join(", ")
     )]
     NoColumn(&'static str),
-    /// A line without a field, or with one that is not what it must be.
-    #[error("line {line}: `{found}` is no {column}; numbers are whole, the direction is R or W")]
+    /// A line with a missing or invalid field.
+    #[error(
+        "line {line}: `{found}` is not valid as {column}; write an integer, or R or W as direction"
+    )]
     Field {
-        /// Which line.
+        /// The line number.
         line: usize,
-        /// Which column.
+        /// The column name.
         column: &'static str,
-        /// What stands there.
+        /// The text of the field.
         found: String,
     },
 }
 
-/// Reads a trace as `headlong disk emulate` writes it, in the order in which the drive worked:
-/// by `started_ns`, or as the lines come if there is no such column. Other columns are passed over.
+/// Reads a trace in the format of `headlong disk emulate`, in the order in which the drive executed
+/// the requests: by `started_ns`, or in the order of the lines if there is no such column. Other
+/// columns are ignored.
 ///
 /// # Errors
-/// If it cannot be read, or a line is not as it must be.
+/// If it cannot be read, or a line is invalid.
 pub fn read_disk_trace(mut trace: impl BufRead) -> Result<Vec<DiskAccess>, DiskTraceError> {
     let mut line = String::new();
     trace
@@ -127,7 +130,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn requests_come_in_the_order_in_which_the_drive_worked() {
+    fn requests_are_sorted_by_execution_order() {
         let trace = "arrived_ns,started_ns,lba,sectors,direction,failed\n\
                      1,20,8,8,R,0\n2,10,0,8,R,0\n3,30,100,4,W,0\n";
         let accesses = read_disk_trace(trace.as_bytes()).expect("a trace");
@@ -142,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_that_says_when_requests_ended_is_believed() {
+    fn the_end_times_of_a_trace_are_used() {
         let trace = "started_ns,ended_ns,lba,sectors,direction\n10,17,0,8,R\n";
         let accesses = read_disk_trace(trace.as_bytes()).expect("a trace");
         assert_eq!(
@@ -151,22 +154,28 @@ mod tests {
         );
         let trace = "ended_ns,lba,sectors,direction\n?,0,8,R\n";
         let error = read_disk_trace(trace.as_bytes()).expect_err("wrong");
-        assert!(error.to_string().contains("`?` is no ended_ns"), "{error}");
+        assert!(
+            error.to_string().contains("`?` is not valid as ended_ns"),
+            "{error}"
+        );
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_the_line() {
         for (trace, words) in [
             ("", "no column `lba`"),
             ("lba,sectors\n", "no column `direction`"),
             (
                 "lba,sectors,direction\n1,2,R\n1,x,R\n",
-                "line 3: `x` is no sectors",
+                "line 3: `x` is not valid as sectors",
             ),
-            ("lba,sectors,direction\n1,2\n", "line 2: `` is no direction"),
+            (
+                "lba,sectors,direction\n1,2\n",
+                "line 2: `` is not valid as direction",
+            ),
             (
                 "lba,sectors,direction\n18446744073709551615,2,R\n",
-                "is no lba",
+                "is not valid as lba",
             ),
         ] {
             let error = read_disk_trace(trace.as_bytes()).expect_err("wrong");
@@ -176,7 +185,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_trace_is_too_odd_to_be_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn no_trace_causes_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = read_disk_trace(&bytes[..]);
             let trace = [b"lba,sectors,direction\n", &bytes[..]].concat();
             let _ = read_disk_trace(&trace[..]);

@@ -1,4 +1,4 @@
-//! The charts of the papers, with their axes, so that ours can be laid beside theirs.
+//! The charts of the papers with the same axes, so that results can be compared directly.
 
 use headlong_stats::Cdf;
 
@@ -7,16 +7,16 @@ use crate::disk_trace::DiskAccess;
 
 const MS_PER_SECOND: f64 = 1e3;
 
-/// The maximum failure-free rate of each configuration in MB/s, measured here and, where it is
-/// known, published.
+/// The maximum failure-free rate of each configuration in MB/s, as measured and, if known, as
+/// published.
 pub fn maximum_rates(title: impl Into<String>) -> Bars {
     Bars::new(title, Axis::new("Maximum failure-free rate", "MB/s"))
         .series("measured here")
         .reference("published")
 }
 
-/// Where each request lies, in the order in which the drive worked (libception Figures 2 to 5). A
-/// few hundred requests show best what a server makes a disk do.
+/// The address of each request, in the order in which the drive executed them (libception Figures 2
+/// to 5). A few hundred requests best show the access pattern of a server.
 pub fn lba_over_transactions(title: impl Into<String>, accesses: &[DiskAccess]) -> Chart {
     let point = |(index, access): (usize, &DiskAccess)| (index as f64, access.lba() as f64);
     let x = Axis::new("Transaction number", "").from(0.0);
@@ -25,8 +25,8 @@ pub fn lba_over_transactions(title: impl Into<String>, accesses: &[DiskAccess]) 
     Chart::scatter(title, x, y).series(Series::new("requests", points))
 }
 
-/// Distributions of latencies that were measured in seconds, told in milliseconds. A logarithmic
-/// axis shows the tail and the bulk at once.
+/// Distributions of latencies given in seconds, shown in milliseconds. A logarithmic axis shows
+/// both the tail and the bulk.
 pub fn latency_cdf<'a>(
     title: impl Into<String>,
     what: impl Into<String>,
@@ -39,7 +39,7 @@ pub fn latency_cdf<'a>(
     chart
 }
 
-/// The divergence of random from sequential writes by request size (flashstream Figure 3). Points:
+/// The divergence of random from sequential writes by request size (FlashStream Figure 3). Points:
 /// MB, nats.
 pub fn divergence_by_size(title: impl Into<String>, threshold: f64) -> Chart {
     let x = Axis::new("Request size", "MB").log2();
@@ -47,8 +47,8 @@ pub fn divergence_by_size(title: impl Into<String>, threshold: f64) -> Chart {
     Chart::lines(title, x, y).line_at_y(threshold, "threshold")
 }
 
-/// Where titles lie, in the order in which they were made (thesis Figure 3.6). `titles` holds, for
-/// each named folder, the mean address of each title in sectors.
+/// Positions of titles on the disk, in the order of their creation (thesis Figure 3.6). `titles`
+/// holds, for each named folder, the mean address of each title in sectors.
 pub fn disk_layout<'a>(
     title: impl Into<String>,
     folders: impl IntoIterator<Item = (&'a str, &'a [f64])>,

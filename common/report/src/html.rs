@@ -1,7 +1,7 @@
-//! Text that is safe inside HTML and SVG.
+//! Text escaped for HTML and SVG.
 
-/// `text` with everything replaced that means something in markup, and without the control
-/// characters that XML has no way to hold.
+/// `text` with all markup characters escaped, and without the control characters that XML cannot
+/// represent.
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markup_from_outside_stays_text() {
+    fn markup_in_external_text_is_escaped() {
         assert_eq!(
             escape("<a b='c'>&\"\u{7}"),
             "&lt;a b=&#39;c&#39;&gt;&amp;&quot;\u{fffd}"

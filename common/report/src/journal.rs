@@ -1,23 +1,23 @@
-//! Standard error that is systemd's journal: it keeps a time and a level with each line by itself.
+//! Standard error connected to systemd's journal, which stores a time and a level with each line.
 
 use std::fmt;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-/// How much a line matters, as the journal counts (sd-daemon(3)).
+/// The priority of a line in the journal (sd-daemon(3)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Priority {
-    /// Something failed.
+    /// An operation failed.
     Error = 3,
-    /// Something may fail.
+    /// An operation may fail.
     Warning = 4,
-    /// What is done.
+    /// Normal operation.
     Info = 6,
-    /// For who looks for a mistake.
+    /// Details for troubleshooting.
     Debug = 7,
 }
 
 impl fmt::Display for Priority {
-    /// What a line begins with, that the journal takes off again.
+    /// The prefix of a line, which the journal removes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "<{}>", *self as u8)
     }
@@ -29,7 +29,7 @@ pub fn is_journal() -> bool {
     is_stream(&stream, std::io::stderr().as_fd())
 }
 
-/// What a line of an error begins with on standard error.
+/// The prefix of an error message on standard error.
 pub fn error_prefix() -> String {
     match is_journal() {
         true => Priority::Error.to_string(),
@@ -37,7 +37,7 @@ pub fn error_prefix() -> String {
     }
 }
 
-/// A variable outlives a redirection, so the file counts.
+/// The variable remains set after a redirection, so the file is compared.
 fn is_stream(stream: &str, file: BorrowedFd<'_>) -> bool {
     let Ok(status) = rustix::fs::fstat(file) else {
         return false;
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_is_told_by_device_and_inode_and_a_line_begins_with_its_priority() {
+    fn a_journal_is_detected_and_lines_have_a_priority_prefix() {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let status = rustix::fs::fstat(&writer).expect("its status");
         let stream = format!("{}:{}", status.st_dev, status.st_ino);

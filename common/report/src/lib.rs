@@ -1,12 +1,12 @@
-//! Charts and pages: what was measured, as one file that anybody can open.
+//! Charts and pages: measurement results in one file that anybody can open.
 //!
-//! The one idea: a page is self-contained. No script, font or style comes from elsewhere, so a
-//! result that was kept can be read in ten years. Charts are SVG written here, because the colours
-//! must follow the reader's light or dark theme, every chart needs a description for those who
-//! cannot see it, and the libraries that draw charts fix colours as they draw.
+//! A page is self-contained. No script, font or style comes from elsewhere, so a stored result can
+//! still be read in ten years. Charts are written here as SVG, because their colours must follow
+//! the light or dark theme of the reader, every chart needs a description for people who cannot see
+//! it, and chart libraries fix the colours when they draw.
 //!
-//! Invariants: text from outside is escaped; a value that is no finite number is left out and said
-//! to be; same input, same bytes; a file is written whole or not at all.
+//! Invariants: external text is escaped; a value that is not finite is omitted and reported; the
+//! same input gives the same bytes; a file is written completely or not at all.
 
 mod chart;
 mod command_line;

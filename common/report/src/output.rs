@@ -1,8 +1,10 @@
-//! Files of results: whole or not at all, and never in the place of what is no file.
+//! Output files: written completely or not at all, and never replacing something that is not a
+//! regular file.
 //!
-//! The one idea: what a name leads to decides. A file, or nothing yet: the result is written where
-//! it has no name, and gets the name when it is whole. A device, a pipe or a socket: it is written
-//! into, as a shell's `>` does. Symbolic links are followed, so that a link stays a link.
+//! The type of the target decides. For a regular file, or if nothing exists yet, the result is
+//! written to a file without a name, which gets the name when it is complete. A device, a pipe or a
+//! socket is written to directly, like with `>` in a shell. Symbolic links are followed, so that a
+//! link remains a link.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -12,11 +14,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
 
-/// Links that are followed one after another, as the kernel does.
+/// Maximum number of links followed, the same as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// A file of a result that will be there when it is complete. Dropped before, it leaves what was
-/// there as it was.
+/// An output file that appears when it is complete. If it is dropped before, the existing file
+/// remains unchanged.
 #[derive(Debug)]
 pub struct Output {
     file: File,
@@ -25,27 +27,28 @@ pub struct Output {
 
 #[derive(Debug)]
 enum Place {
-    /// The file is the target itself.
+    /// The target itself is open.
     Direct,
-    /// The file has no name yet; a process that is killed leaves nothing.
+    /// The file has no name yet; a process that is killed leaves nothing behind.
     Unnamed { target: PathBuf },
-    /// The file system knows no files without a name.
+    /// The file system does not support files without a name.
     Beside { target: PathBuf, part: Part },
 }
 
-/// A name that goes unless it was given to the target.
+/// A temporary name that is removed unless it was renamed to the target.
 #[derive(Debug)]
 struct Part(PathBuf);
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // After the renaming there is none.
+        // After the rename it no longer exists.
         let _ = fs::remove_file(&self.0);
     }
 }
 
 impl Output {
-    /// Begins one, so that a folder one may not write to is found before the work and not after it.
+    /// Opens an output, so that a folder without write permission is detected before the work and
+    /// not after it.
     ///
     /// # Errors
     /// If nothing can be written there.
@@ -58,7 +61,7 @@ impl Output {
         };
         match kind {
             Some(kind) if kind.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-            // A link that is left is one of a process, such as /dev/stdout.
+            // A remaining link is a link of a process, such as /dev/stdout.
             Some(kind) if !kind.is_file() => Ok(Self {
                 file: OpenOptions::new().append(true).open(&target)?,
                 place: Place::Direct,
@@ -90,12 +93,12 @@ impl Output {
         })
     }
 
-    /// What is written to.
+    /// The file to write to.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// The folder in which it will be, unless it goes into what is no file.
+    /// The folder that will contain it, unless the target is not a regular file.
     pub fn folder(&self) -> Option<&Path> {
         match &self.place {
             Place::Direct => None,
@@ -103,10 +106,10 @@ impl Output {
         }
     }
 
-    /// Gives the file its name: it is whole.
+    /// Gives the complete file its name.
     ///
     /// # Errors
-    /// If that fails; what was there stays.
+    /// If that fails; the existing file then remains unchanged.
     pub fn finish(self) -> io::Result<()> {
         match self.place {
             Place::Direct => Ok(()),
@@ -115,7 +118,7 @@ impl Output {
                 use std::os::fd::AsRawFd as _;
                 let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
                 let part = Part(part_name(&target));
-                // A link cannot take the place of a file; a renaming can.
+                // A link cannot replace a file, but a rename can.
                 linkat(CWD, own, CWD, &part.0, AtFlags::SYMLINK_FOLLOW)?;
                 fs::rename(&part.0, target)
             }
@@ -133,7 +136,7 @@ pub fn write_output(path: &Path, bytes: &[u8]) -> io::Result<()> {
     output.finish()
 }
 
-/// Two names of one file.
+/// An output that is the same file as an input.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{} is the same file as {}, which is read; nothing was written: choose another name",
@@ -145,11 +148,11 @@ pub struct IsInput {
     input: PathBuf,
 }
 
-/// Refuses an output that is a file that is read: writing it would destroy it. `-` among inputs is
-/// standard input, among outputs it is nobody's file.
+/// Rejects an output that is also an input: writing it would destroy the input. `-` stands for
+/// standard input among the inputs, and for no file among the outputs.
 ///
 /// # Errors
-/// The first that is.
+/// The first such output.
 pub fn outputs_are_no_inputs<'a>(
     outputs: impl IntoIterator<Item = &'a Path>,
     inputs: impl IntoIterator<Item = &'a Path>,
@@ -174,7 +177,7 @@ pub fn outputs_are_no_inputs<'a>(
     Ok(())
 }
 
-/// Which file it is, if it is one: a device may well be read and written.
+/// The identity of a regular file: a device can be both read and written.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let path = match path == Path::new("-") {
         true => Path::new("/dev/stdin"),
@@ -184,8 +187,8 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
-/// Where links lead. Those of a process (`/dev/stdout`) stand for what it has open, which is not
-/// what a name would open again; they stay.
+/// The target of links. The links of a process (`/dev/stdout`) stand for an open file, which may
+/// differ from the file that the name would open, so they are not followed.
 fn followed(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..LINKS_MAX {

@@ -1,4 +1,4 @@
-//! What becomes of whatever has the name of a result.
+//! Output to different types of targets.
 
 use std::io::Read as _;
 use std::os::unix::fs::{FileTypeExt as _, symlink};
@@ -17,9 +17,9 @@ fn names(folder: &Path) -> Vec<OsString> {
 }
 
 #[test]
-fn a_device_is_written_into_and_stays_one() {
+fn a_device_is_written_to_and_remains_a_device() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Where the tests run as root, whoever can would replace the node itself.
+    // Where the tests run as root, the device node itself could be replaced.
     let link = folder.path().join("full");
     symlink("/dev/full", &link).expect("a link");
     let error = write_output(&link, b"text").expect_err("there is no room");
@@ -31,7 +31,7 @@ fn a_device_is_written_into_and_stays_one() {
 }
 
 #[test]
-fn a_pipe_gets_the_bytes_and_stays_one() {
+fn a_pipe_receives_the_bytes_and_remains_a_pipe() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pipe");
     mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).expect("a pipe");
@@ -51,7 +51,7 @@ fn a_pipe_gets_the_bytes_and_stays_one() {
 }
 
 #[test]
-fn a_link_stays_and_its_target_is_new() {
+fn a_link_remains_and_its_target_is_replaced() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     fs::create_dir(at("far")).expect("a folder");
@@ -70,7 +70,7 @@ fn a_link_stays_and_its_target_is_new() {
 }
 
 #[test]
-fn what_a_process_has_open_is_written_into() {
+fn an_open_file_of_the_process_is_written_to() {
     use std::os::fd::AsRawFd as _;
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("out");
@@ -84,7 +84,7 @@ fn what_a_process_has_open_is_written_into() {
 }
 
 #[test]
-fn what_is_not_finished_leaves_nothing() {
+fn an_unfinished_output_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("result");
     fs::write(&path, "old").expect("written");
@@ -96,7 +96,7 @@ fn what_is_not_finished_leaves_nothing() {
 }
 
 #[test]
-fn an_output_that_is_an_input_is_refused_by_both_names() {
+fn an_output_that_is_an_input_is_rejected_with_both_names() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     fs::write(at("log"), "lines").expect("written");

@@ -1,5 +1,5 @@
-// Charts that can be zoomed and asked for values. Everything it draws is in the page already: the
-// numbers are those of the link `data (CSV)`, and without this script the charts stay as they are.
+// Interactive charts: zoom and values at the pointer. All data are already in the page, in the link
+// `data (CSV)`; without this script the charts remain static.
 (() => {
   "use strict";
   const LOG_LEAST_SHARE = 1e-6;
@@ -153,7 +153,7 @@
       }
     }
 
-    // The whole of the data on one axis, linear or logarithmic.
+    // The full range of the data on one axis, linear or logarithmic.
     function whole(name, log) {
       const at = isBoxes ? (name === "x" ? [0, 1] : [2, 3]) : [name === "x" ? 0 : 1];
       const all = series.flatMap((one) => one.points.flatMap((point) => at.map((i) => point[i])));
@@ -312,7 +312,7 @@
   }
 
   for (const figure of document.querySelectorAll("figure[data-chart]")) {
-    // A browser too old for this shows what is there without it.
+    // In a browser that is too old, the charts remain static.
     try {
       startChart(figure);
     } catch (error) {

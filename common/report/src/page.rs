@@ -10,7 +10,7 @@ use crate::output::write_output;
 use crate::table::Table;
 
 const PAGE_STYLE: &str = include_str!("page.css");
-/// Zoom, logarithmic axes and values under the pointer, for whoever lets scripts run.
+/// Zoom, logarithmic axes and values at the pointer, if scripts are allowed.
 const PAGE_SCRIPT: &str = include_str!("page.js");
 
 /// A file that could not be written.
@@ -25,7 +25,7 @@ pub struct WriteError {
     source: io::Error,
 }
 
-/// What stands below one another in a section.
+/// A block in a section.
 #[derive(Debug, Clone, PartialEq)]
 enum Block {
     Text(String),
@@ -36,7 +36,7 @@ enum Block {
     Figure(Box<Figure>),
 }
 
-/// A heading and what belongs under it.
+/// A heading and its content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Section {
     heading: String,
@@ -57,23 +57,22 @@ impl Section {
         self
     }
 
-    /// With a paragraph.
+    /// Adds a paragraph.
     pub fn text(self, text: impl Into<String>) -> Self {
         self.with(Block::Text(text.into()))
     }
 
-    /// With a paragraph that must not be overlooked: a run that is invalid, a limit that was the
-    /// machine's.
+    /// Adds a highlighted paragraph, for example for an invalid run or a limit of the machine.
     pub fn note(self, text: impl Into<String>) -> Self {
         self.with(Block::Note(text.into()))
     }
 
-    /// With the command, or the file, that the figures came from.
+    /// Adds the command, or the file, from which the figures were generated.
     pub fn command(self, text: impl Into<String>) -> Self {
         self.with(Block::Command(text.into()))
     }
 
-    /// With a few numbers that say most, each with its name.
+    /// Adds the most important numbers, each with its name.
     pub fn tiles(
         self,
         tiles: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>,
@@ -84,18 +83,18 @@ impl Section {
         self.with(Block::Tiles(tiles.collect()))
     }
 
-    /// With a table.
+    /// Adds a table.
     pub fn table(self, table: Table) -> Self {
         self.with(Block::Table(table))
     }
 
-    /// With a chart.
+    /// Adds a chart.
     pub fn figure(self, figure: impl Into<Figure>) -> Self {
         self.with(Block::Figure(Box::new(figure.into())))
     }
 }
 
-/// A page that needs nothing from elsewhere.
+/// A self-contained page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
     title: String,
@@ -119,39 +118,39 @@ impl Page {
         }
     }
 
-    /// With links to its sections under the title.
+    /// Adds links to the sections below the title.
     pub fn contents(mut self) -> Self {
         self.has_contents = true;
         self
     }
 
-    /// With charts that can be zoomed and asked for values, and with the numbers of every figure
-    /// as a file. The script is part of the page; without it the charts are what they are otherwise,
-    /// and the numbers are there all the same.
+    /// Makes charts interactive, with zoom and values at the pointer, and adds the numbers of every
+    /// figure as a file. The script is part of the page; without it the charts remain static and
+    /// the numbers are still available.
     pub fn interactive(mut self) -> Self {
         self.is_interactive = true;
         self
     }
 
-    /// With a paragraph under the title that says the result.
+    /// Adds a paragraph with the result below the title.
     pub fn lead(mut self, text: impl Into<String>) -> Self {
         self.lead = text.into();
         self
     }
 
-    /// With one section more.
+    /// Adds a section.
     pub fn section(mut self, section: Section) -> Self {
         self.sections.push(section);
         self
     }
 
-    /// With a line at the end: version, machine, date.
+    /// Adds a line at the end: version, machine, date.
     pub fn footer(mut self, text: impl Into<String>) -> Self {
         self.footer = text.into();
         self
     }
 
-    /// The whole page.
+    /// The complete page.
     pub fn to_html(&self) -> String {
         let title = escape(&self.title);
         // Writing to a String cannot fail, here and below.
@@ -195,7 +194,7 @@ impl Page {
         html
     }
 
-    /// Writes the page to a file. What was there stays until the new page is whole.
+    /// Writes the page to a file. The existing file remains until the new page is complete.
     ///
     /// # Errors
     /// If that fails.
@@ -282,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_needs_nothing_from_elsewhere() {
+    fn a_page_is_self_contained() {
         let html = page().to_html();
         for outside in ["<script", "<link", "@import", "url(", "src="] {
             assert!(!html.contains(outside), "{outside}");
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interactive_page_needs_nothing_from_elsewhere_either() {
+    fn an_interactive_page_is_self_contained() {
         let html = page().interactive().contents().to_html();
         assert_eq!(html.matches("<script").count(), 1);
         assert!(!html.contains("src=") && !html.contains("url(") && !html.contains("import"));
@@ -309,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn text_from_outside_stays_text_and_figures_have_names_of_their_own() {
+    fn external_text_is_escaped_and_figures_have_unique_ids() {
         let html = page().to_html();
         assert!(html.contains("<title>A &amp; B</title>") && html.contains("It is &lt;fast&gt;."));
         assert!(html.contains("<pre>headlong bench run x.toml &gt; y</pre>"));
@@ -318,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_written_whole_or_the_old_one_stays() {
+    fn a_page_is_written_completely_or_the_old_one_remains() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("page.html");
         std::fs::write(&path, "old").expect("written");

@@ -1,20 +1,20 @@
-//! What people are told on standard error, which may be full or closed: `eprintln!` would end the
-//! program there, and with it what it has worked for.
+//! Output to standard error, which may be full or closed: `eprintln!` would panic there and so lose
+//! the work done so far.
 
 use std::fmt::Arguments;
 use std::io::Write;
 
-/// Writes a line to standard error. One that cannot be written is lost, and nothing else is.
+/// Writes a line to standard error. A line that cannot be written is lost, without further effect.
 pub fn say_line(line: Arguments<'_>) {
     say_to(&mut std::io::stderr().lock(), line);
 }
 
 fn say_to(place: &mut dyn Write, line: Arguments<'_>) {
-    // Nobody is left to tell.
+    // There is nowhere left to report the error.
     let _ = writeln!(place, "{line}");
 }
 
-/// Tells people something on standard error, in the words of `eprintln!`, and goes on if it cannot.
+/// Writes a line to standard error with the syntax of `eprintln!`, ignoring errors.
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => {
@@ -27,7 +27,7 @@ mod tests {
     use std::fs::OpenOptions;
 
     #[test]
-    fn what_cannot_be_said_ends_nothing() {
+    fn a_failed_write_has_no_further_effect() {
         let full = OpenOptions::new().write(true).open("/dev/full");
         super::say_to(&mut full.expect("every Linux has it"), format_args!("lost"));
         let mut heard = Vec::new();

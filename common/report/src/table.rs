@@ -1,4 +1,4 @@
-//! One table, written as HTML or as Markdown from the same cells.
+//! A table, written as HTML or as Markdown from the same cells.
 
 use std::fmt::Write as _;
 
@@ -9,22 +9,22 @@ use crate::html::escape;
 /// One cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
-    /// Words.
+    /// Text.
     Text(String),
-    /// A number, already as it is to be read.
+    /// A formatted number.
     Number(String),
-    /// Nothing was measured.
+    /// No value.
     Missing,
 }
 
 impl Cell {
-    /// A number with so many decimals; missing if it is not finite.
+    /// A number with this number of decimals; missing if it is not finite.
     pub fn number(value: f64, decimals: usize) -> Self {
         if !value.is_finite() {
             return Self::Missing;
         }
         let text = format!("{value:.decimals$}");
-        // -0.0 is a rounding of something else, and reads like a mistake.
+        // -0.0 is the result of rounding and would look like an error.
         let is_zero = text.trim_matches(['-', '0', '.']).is_empty();
         Self::Number(if is_zero {
             text.trim_start_matches('-').to_string()
@@ -33,7 +33,7 @@ impl Cell {
         })
     }
 
-    /// The same of a number that may be missing.
+    /// The same for a number that can be missing.
     pub fn maybe(value: Option<f64>, decimals: usize) -> Self {
         value.map_or(Self::Missing, |value| Self::number(value, decimals))
     }
@@ -51,8 +51,8 @@ impl Cell {
         }
     }
 
-    /// An estimate and both ends of its interval: `2.33 [2.20, 2.47]`, for one that is not
-    /// symmetric, as ratios and shares are.
+    /// An estimate and both ends of its interval: `2.33 [2.20, 2.47]`, for asymmetric intervals,
+    /// such as those of ratios and shares.
     pub fn ends(interval: &ConfidenceInterval, decimals: usize) -> Self {
         match Self::number(interval.low + interval.high, decimals) {
             Self::Number(_) => Self::Number(format!("{interval:.decimals$}")),
@@ -98,7 +98,7 @@ impl From<usize> for Cell {
     }
 }
 
-/// A table with one head row. Columns that hold nothing but numbers are set to the right.
+/// A table with one header row. Columns that contain only numbers are right-aligned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     caption: String,
@@ -107,7 +107,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table with these heads, units in them: `Throughput (MB/s)`.
+    /// An empty table with these headings, which include units: `Throughput (MB/s)`.
     pub fn new(heads: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             caption: String::new(),
@@ -116,18 +116,18 @@ impl Table {
         }
     }
 
-    /// The same, of heads as they stand beside each other: `Server | Throughput (MB/s)`.
+    /// The same, with the headings in one text: `Server | Throughput (MB/s)`.
     pub fn headed(heads: &str) -> Self {
         Self::new(heads.split(" | "))
     }
 
-    /// What it is a table of.
+    /// Sets the caption.
     pub fn caption(mut self, caption: impl Into<String>) -> Self {
         self.caption = caption.into();
         self
     }
 
-    /// With one row more. A short row is filled up with missing cells, a long one cut.
+    /// Adds a row. A short row is padded with missing cells, a long row is truncated.
     pub fn row(mut self, cells: impl IntoIterator<Item = Cell>) -> Self {
         self.push(cells);
         self
@@ -140,7 +140,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Whether it has no rows.
+    /// Whether the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -183,7 +183,7 @@ impl Table {
         html
     }
 
-    /// As Markdown, padded so that it also reads well as plain text.
+    /// As Markdown, padded so that it is also readable as plain text.
     pub fn to_markdown(&self) -> String {
         let plain = |text: &str| text.replace('|', "\\|").replace(['\n', '\r'], " ");
         let heads = || self.heads.iter().map(|head| plain(head));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn markdown_is_padded_and_numbers_stand_to_the_right() {
+    fn markdown_is_padded_and_numbers_are_right_aligned() {
         let expected = "Two <servers>\n\n\
             | Server |       MB/s | Failed |\n\
             | ------ | ---------: | -----: |\n\
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn html_holds_the_same_and_is_escaped() {
+    fn html_has_the_same_content_and_is_escaped() {
         let html = table().to_html();
         assert!(
             html.contains("<caption>Two &lt;servers&gt;</caption>"),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_told_with_both_ends_and_zero_has_no_sign() {
+    fn a_share_has_both_ends_and_zero_has_no_sign() {
         let share = ConfidenceInterval {
             estimate: 0.0,
             low: 0.0,

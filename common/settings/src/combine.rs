@@ -1,4 +1,4 @@
-//! Kinds made of others: with bounds, with a word besides, optional, lists.
+//! Kinds derived from others: with bounds, with an additional word, optional, and lists.
 
 use alloc::borrow::ToOwned as _;
 use alloc::boxed::Box;
@@ -53,7 +53,7 @@ impl<V: PartialOrd + Copy + 'static> Kind<V> {
 }
 
 impl<V: 'static> Kind<V> {
-    /// Only what passes; `judge` gets the value and what was written.
+    /// Accepts only values that pass `judge`, which receives the value and the written form.
     #[must_use]
     pub fn check(mut self, judge: impl Fn(&V, &Value) -> Result<(), String> + 'static) -> Self {
         let read = self.read;
@@ -76,7 +76,7 @@ impl<V: 'static> Kind<V> {
         }
     }
 
-    /// It may be left out.
+    /// Makes the value optional.
     pub fn optional(self) -> Kind<Option<V>> {
         let (read, show) = (self.read, self.show);
         Kind {
@@ -87,7 +87,7 @@ impl<V: 'static> Kind<V> {
         }
     }
 
-    /// A list of them.
+    /// A list of such values.
     pub fn list(self) -> Kind<Vec<V>> {
         let form = format!("a list, each {}, in square brackets", self.whole_form());
         let range = String::new();
@@ -119,7 +119,7 @@ impl<V: 'static> Kind<V> {
 }
 
 impl<V: PartialEq + Clone + 'static> Kind<V> {
-    /// A word besides, and what it means.
+    /// Also accepts a word, with the value that it stands for.
     #[must_use]
     pub fn or_word(self, word: &'static str, means: V) -> Self {
         let (read, show) = (self.read, self.show);

@@ -1,7 +1,7 @@
-//! A TOML text as one flat table of full keys, from which each is taken once.
+//! A TOML text as one flat table of full keys, from which each key is taken once.
 //!
-//! The one idea: who takes a key thereby makes it known. What nobody took in the end is unknown,
-//! and the names to suggest are those that somebody asked for.
+//! Taking a key makes it known. A key that has not been taken at the end is unknown, and suggestions
+//! are made from the keys that were requested.
 
 use alloc::borrow::ToOwned as _;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::kind::Kind;
 use crate::mistake::{Mistakes, Place};
 use crate::value::Value;
 
-/// A table that was written.
+/// A table in the text.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) above: String,
@@ -24,32 +24,32 @@ pub(crate) struct Table {
     pub(crate) path: String,
 }
 
-/// What was written in a file and on the command line, and what is wrong so far.
+/// The values from a file and from the command line, and the mistakes found so far.
 #[derive(Debug)]
 pub struct Document {
-    /// The whole text, where a mistake has no line.
+    /// The whole text, for a mistake without a line.
     whole: Place,
-    /// The manual's page that lists all keys.
+    /// The page of the manual that lists all keys.
     pub(crate) manual: &'static str,
-    /// What nobody has taken yet.
+    /// The values that have not been taken yet.
     pub(crate) values: BTreeMap<String, Value>,
     /// Where each key was written, taken or not.
     places: BTreeMap<String, Place>,
-    /// In the order of the text.
+    /// The tables in the order of the text.
     pub(crate) tables: Vec<Table>,
-    /// Keys that somebody asked for.
+    /// Keys that were requested.
     pub(crate) known: BTreeSet<String>,
-    /// Tables below which the writer chooses the names.
+    /// Tables whose subtables have names chosen by the user.
     pub(crate) families: BTreeSet<String>,
-    /// What is wrong so far.
+    /// The mistakes found so far.
     pub mistakes: Mistakes,
-    /// Lines that are not TOML: what was made of them is not worth a second mistake.
+    /// Lines that are not TOML: their values are not reported a second time.
     unreadable: Vec<Place>,
 }
 
 impl Document {
-    /// Reads a text. `source` is the name of its file, empty if there is none; `manual` the page
-    /// that lists all keys.
+    /// Parses a text. `source` is the name of its file, empty if there is none; `manual` is the
+    /// page that lists all keys.
     pub fn new(source: &str, manual: &'static str, text: &str) -> Self {
         let mut document = Self {
             whole: match source {
@@ -82,7 +82,7 @@ impl Document {
                 .mistakes
                 .push(place.clone(), "", format!("not TOML: {what}"));
             document.unreadable.push(place);
-            // A value of many lines has its mistake in one and its key in another.
+            // A value of several lines can have its mistake on one line and its key on another.
             let at = error.span().map_or(usize::MAX, |span| span.start);
             let holders = entries.iter().filter(|entry| entry.value.is_some());
             for entry in holders.filter(|entry| (entry.offset..=entry.end).contains(&at)) {
@@ -97,7 +97,8 @@ impl Document {
         document
     }
 
-    /// What a flag says about a key; it replaces what the text says. `flag` is how mistakes name it.
+    /// Sets a key from a flag; this replaces the value in the text. `flag` is the name used in
+    /// mistakes.
     pub fn set(&mut self, flag: &str, key: &str, value: Value) {
         let place = Place::Flag(flag.to_owned());
         let (above, name) = key.rsplit_once('.').unwrap_or(("", key));
@@ -125,7 +126,7 @@ impl Document {
         }
     }
 
-    /// Names of the tables below `parent`, which the writer chose, in the order of the text.
+    /// Names of the tables below `parent`, which are chosen by the user, in the order of the text.
     pub fn children(&mut self, parent: &str) -> Vec<String> {
         self.families.insert(parent.to_owned());
         let mut names: Vec<String> = Vec::new();
@@ -142,13 +143,13 @@ impl Document {
         self.places.contains_key(key)
     }
 
-    /// Whether a flag says what `key` is.
+    /// Whether a flag sets `key`.
     pub fn is_overridden(&self, key: &str) -> bool {
         matches!(self.places.get(key), Some(Place::Flag(_)))
     }
 
-    /// Where a key was written; if it was not, where the table is that it belongs in; or else the
-    /// text as a whole.
+    /// Where a key was written; if it was not, where the table is that it belongs to; otherwise the
+    /// whole text.
     pub fn place(&self, key: &str) -> Place {
         let mut above = Some(key);
         while let Some(path) = above {
@@ -160,7 +161,7 @@ impl Document {
         self.whole.clone()
     }
 
-    /// The value of `key`, if it was written; nobody else gets it.
+    /// Takes the value of `key`, if it was written.
     pub fn take(&mut self, key: &str) -> Option<Value> {
         self.known.insert(key.to_owned());
         if self.tables.iter().any(|table| table.path == key) {
@@ -171,13 +172,14 @@ impl Document {
         value.filter(|_| !self.unreadable.contains(&self.place(key)))
     }
 
-    /// The value of `key`, if it was written, and rightly; otherwise that is noted.
+    /// Takes the value of `key`, if it was written and is valid; an invalid value is recorded as a
+    /// mistake.
     pub fn get<V: 'static>(&mut self, key: &str, kind: &Kind<V>) -> Option<V> {
         let value = self.take(key)?;
         kind.read(&value).map_err(|text| self.wrong(key, text)).ok()
     }
 
-    /// The same, or what it is if it was not written.
+    /// The same, or `usual` if there is no valid value.
     pub fn get_or<V: 'static>(&mut self, key: &str, kind: &Kind<V>, usual: V) -> V {
         self.get(key, kind).unwrap_or(usual)
     }
@@ -203,8 +205,8 @@ impl Document {
         keys.into_iter().filter_map(value).collect()
     }
 
-    /// Of two keys that exclude each other, whether the first was written over the second on the
-    /// command line. Notes a mistake if both were written in the same place.
+    /// For two mutually exclusive keys, whether the first overrides the second from the command
+    /// line. Records a mistake if both were written in the same place.
     pub fn wins(&mut self, key: &str, rival: &str) -> bool {
         if !self.is_written(key) || !self.is_written(rival) {
             return false;
@@ -217,7 +219,7 @@ impl Document {
         is_flag
     }
 
-    /// Notes that something is wrong with what was, or was not, written for `key`.
+    /// Records that the value of `key`, or its absence, is wrong.
     pub fn wrong(&mut self, key: &str, text: impl Into<String>) {
         let place = self.place(key);
         if !self.unreadable.contains(&place) {
@@ -225,27 +227,27 @@ impl Document {
         }
     }
 
-    /// As [`Self::wrong`], unless something is wrong with the key already.
+    /// As [`Self::wrong`], unless a mistake is already recorded for the key.
     pub fn wrong_too(&mut self, key: &str, text: impl Into<String>) {
         if !self.mistakes.is_about(key) {
             self.wrong(key, text);
         }
     }
 
-    /// Ends the reading: what nobody took is a mistake.
+    /// Finishes reading: every key that was not taken is a mistake.
     ///
     /// # Errors
-    /// Everything that is wrong.
+    /// All mistakes.
     pub fn finish<T>(mut self, good: T) -> Result<T, Mistakes> {
         self.reject_unknown();
         self.mistakes.or(good)
     }
 }
 
-/// A leaf or a table (without a value) of the text.
+/// A value or a table (without a value) of the text.
 struct Entry {
     offset: usize,
-    /// Where its value ends.
+    /// The offset where its value ends.
     end: usize,
     above: String,
     name: String,

@@ -1,4 +1,4 @@
-//! The kind of a setting: what to write, how it is read and how it is shown.
+//! The kind of a setting: what to write, how it is parsed and how it is printed.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -6,14 +6,14 @@ use alloc::string::String;
 
 use crate::value::Value;
 
-/// Why a value cannot be taken.
+/// Why a value is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wrong {
-    /// It is of another kind; the message says what to write.
+    /// It is of another kind; the message states what to write.
     Unfit,
-    /// It is a number without the unit that it needs; the message says what to write.
+    /// It is a number without the required unit; the message states what to write.
     NoUnit,
-    /// What is wrong with it, and what to do about it.
+    /// The error, and how to correct it.
     Told(String),
 }
 
@@ -26,7 +26,7 @@ impl<T: Into<String>> From<T> for Wrong {
 pub(crate) type Read<V> = Box<dyn Fn(&Value) -> Result<V, Wrong>>;
 pub(crate) type Show<V> = Box<dyn Fn(&V) -> String>;
 
-/// What a setting of type `V` may be.
+/// The valid values of a setting of type `V`.
 pub struct Kind<V> {
     pub(crate) form: String,
     pub(crate) range: String,
@@ -35,7 +35,7 @@ pub struct Kind<V> {
 }
 
 impl<V: 'static> Kind<V> {
-    /// One that is written in the words of `form` ("a size such as \"2MiB\"").
+    /// A kind described by `form` ("a size such as \"2MiB\"").
     pub fn new(
         form: impl Into<String>,
         read: impl Fn(&Value) -> Result<V, Wrong> + 'static,
@@ -49,7 +49,7 @@ impl<V: 'static> Kind<V> {
         }
     }
 
-    /// What to write, without bounds.
+    /// The description of valid values, without bounds.
     pub fn form(&self) -> &str {
         &self.form
     }
@@ -59,7 +59,7 @@ impl<V: 'static> Kind<V> {
         &self.range
     }
 
-    /// What to write, with bounds.
+    /// The description of valid values, with bounds.
     pub fn whole_form(&self) -> String {
         match self.range.is_empty() {
             true => self.form.clone(),
@@ -67,10 +67,10 @@ impl<V: 'static> Kind<V> {
         }
     }
 
-    /// The value that was written.
+    /// Parses the written value.
     ///
     /// # Errors
-    /// What is wrong with it, and what to write.
+    /// If it is invalid, with a message that states what to write.
     pub fn read(&self, value: &Value) -> Result<V, String> {
         (self.read)(value).map_err(|wrong| {
             let quoted = value.quoted();
@@ -82,7 +82,7 @@ impl<V: 'static> Kind<V> {
         })
     }
 
-    /// As it is written in TOML; empty if nothing is set.
+    /// Its form in TOML; empty if it is not set.
     pub fn show(&self, value: &V) -> String {
         (self.show)(value)
     }

@@ -1,4 +1,4 @@
-//! The kinds that settings have: sizes, times, rates, numbers, names and texts.
+//! The kinds of settings: sizes, times, rates, numbers, names and texts.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -27,7 +27,7 @@ pub fn text() -> Kind<String> {
     Kind::new("a text in quotes", read, |text: &String| quote(text))
 }
 
-/// What parses from a text, with the words of its own error.
+/// A value parsed from a text, with the messages of its own error type.
 pub fn parsed<V: FromStr<Err: Display> + Display + 'static>(form: &'static str) -> Kind<V> {
     let read = |value: &Value| {
         let text = value.text().ok_or(Wrong::Unfit)?;
@@ -37,7 +37,7 @@ pub fn parsed<V: FromStr<Err: Display> + Display + 'static>(form: &'static str) 
     Kind::new(form, read, |value: &V| quote(&value.to_string()))
 }
 
-/// As [`parsed`], of what needs a unit.
+/// As [`parsed`], for a value that requires a unit.
 fn quantity<V: FromStr<Err: Display> + Display + 'static>(form: &'static str) -> Kind<V> {
     let mut kind = parsed(form);
     let read = kind.read;
@@ -58,30 +58,30 @@ fn has_no_unit(value: &Value) -> bool {
     }
 }
 
-/// Bytes.
+/// A size in bytes.
 pub fn size() -> Kind<u64> {
     quantity("a size such as \"2MiB\"").map(|bytes: Bytes| bytes.0, |bytes| Bytes(*bytes))
 }
 
-/// A length of time.
+/// A duration.
 pub fn time() -> Kind<Duration> {
     quantity("a time such as \"5s\"")
 }
 
-/// A length of time, in seconds of floating point.
+/// A duration, in seconds as a floating-point number.
 pub fn seconds() -> Kind<f64> {
     let to = |time: Duration| time.0 as f64 / 1e9;
-    // To the microsecond, as nobody writes it finer.
+    // Rounded to microseconds; a finer resolution is not needed.
     let from = |seconds: &f64| Duration((*seconds * 1e6 + 0.5) as u64 * 1000);
     time().map(to, from)
 }
 
-/// Bits of a second.
+/// Bits per second.
 pub fn bit_rate() -> Kind<BitRate> {
     quantity("a bit rate such as \"2000kbps\"")
 }
 
-/// Bytes of a second; the amount is above zero.
+/// Bytes per second; above zero.
 pub fn rate() -> Kind<f64> {
     let read = |value: &Value| {
         if has_no_unit(value) {
@@ -98,7 +98,7 @@ pub fn rate() -> Kind<f64> {
     Kind::new("a rate such as \"25MiB/s\"", read, show)
 }
 
-/// A share of the whole, written in per cent; from 0 to 1.
+/// A fraction from 0 to 1, written in per cent.
 pub fn share() -> Kind<f64> {
     let read = |value: &Value| {
         let number = value.text().and_then(|text| text.trim().strip_suffix('%'));
@@ -109,12 +109,12 @@ pub fn share() -> Kind<f64> {
     Kind::new("a share such as \"0.3%\"", read, show).between(0.0, 1.0)
 }
 
-/// A whole number of a type.
+/// An integer of type `N`.
 pub fn whole<N: TryFrom<i128> + Display + 'static>() -> Kind<N> {
     let read = |value: &Value| {
         let number = match value {
             Value::Whole(number) => Some(*number),
-            // `10.0` is as whole as `10`.
+            // `10.0` is as valid as `10`.
             Value::Number(number) if number.abs() < 1e15 && *number as i64 as f64 == *number => {
                 Some(*number as i128)
             }
@@ -136,7 +136,7 @@ pub fn number() -> Kind<f64> {
     Kind::new("a number such as 0.5", read, f64::to_string)
 }
 
-/// One of these names, each with what it means.
+/// One of these names, each with its value.
 pub fn choice<V: Copy + PartialEq + 'static>(names: &[(&'static str, V)]) -> Kind<V> {
     let names: Vec<(&'static str, V)> = names.to_vec();
     let quoted: Vec<String> = names.iter().map(|(name, _)| quote(name)).collect();
@@ -162,7 +162,7 @@ pub fn choice<V: Copy + PartialEq + 'static>(names: &[(&'static str, V)]) -> Kin
     })
 }
 
-/// One of the values of a type that has names.
+/// One of the values of a type whose values have names.
 pub fn named<V: Copy + PartialEq + 'static>(all: &[V], name: fn(V) -> &'static str) -> Kind<V> {
     let names: Vec<(&'static str, V)> = all.iter().map(|value| (name(*value), *value)).collect();
     choice(&names)

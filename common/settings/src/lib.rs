@@ -1,13 +1,13 @@
-//! Settings that people write in TOML files and flags: read, checked, shown and documented.
+//! Settings in TOML files and flags: parsed, checked, printed and documented.
 //!
-//! The one idea: a setting is one [`Row`] (name, [`Kind`], place in a struct, text), and everything
-//! else walks the rows: reading a [`Document`], the flags of a command line, printing the values in
-//! force, the manual's page. So a setting is written down once, and its default is what the
-//! struct's `Default` holds.
+//! A setting is one [`Row`] (name, [`Kind`], field of a struct, text), and everything else iterates
+//! over the rows: reading a [`Document`], the flags of a command line, printing the current values,
+//! the page of the manual. So a setting is defined once, and its default is the value in the
+//! `Default` of the struct.
 //!
-//! Invariants: every mistake is reported, not the first, each with its place and its remedy; a
-//! wrong value leaves the default in force, so that the checks behind it still run; what
-//! [`Kind::show`] prints, [`Kind::read`] reads back to the same value. No text makes it panic.
+//! Invariants: all mistakes are reported, not only the first, each with its position and its
+//! remedy; after an invalid value the default remains in effect, so that later checks still run;
+//! [`Kind::read`] parses the output of [`Kind::show`] to the same value. No text causes a panic.
 #![no_std]
 #![forbid(unsafe_code)]
 

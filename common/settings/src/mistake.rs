@@ -1,24 +1,24 @@
-//! What is wrong with settings: all of it at once, each with its place and its remedy.
+//! The mistakes in settings: all of them together, each with its position and its remedy.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Most mistakes that are printed; a text that is wrong throughout need not be told line by line.
+/// Maximum number of mistakes printed; for a text that is wrong throughout, this is enough.
 const PRINTED_MAX: usize = 50;
 
-/// Where a value was written; in the order in which mistakes are told.
+/// Where a value was written, in the order in which mistakes are reported.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// In the file of this name, at this line, counted from one.
+    /// In the file with this name, on this line, counted from 1.
     Line(String, usize),
-    /// In the file of this name as a whole, or missing in it.
+    /// In the file with this name as a whole, or missing in it.
     File(String),
     /// On the command line, in this flag.
     Flag(String),
-    /// Nowhere: the default is in force.
+    /// Nowhere: the default applies.
     Default,
-    /// Found out on this machine, not in what was written.
+    /// Detected on this machine, not in the written settings.
     Machine,
 }
 
@@ -34,21 +34,21 @@ impl fmt::Display for Place {
     }
 }
 
-/// One thing that is wrong.
+/// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mistake {
-    /// Where.
+    /// Where it is.
     pub place: Place,
-    /// The key with its table, as it is written: `limits.idle_timeout`; empty where there is none.
+    /// The full key as written: `limits.idle_timeout`; empty if there is none.
     pub key: String,
-    /// What is wrong, and what to do about it.
+    /// The error, and how to correct it.
     pub text: String,
 }
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.place)?;
-        // `--set KEY` names the key already.
+        // `--set KEY` already names the key.
         let is_named = matches!(&self.place, Place::Flag(flag) if flag.ends_with(&self.key));
         if !self.key.is_empty() && !is_named {
             write!(f, "{}: ", one_line(&self.key))?;
@@ -57,8 +57,8 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// A text that quotes somebody's file, with control characters escaped: it must not begin a new
-/// line of a log, nor speak to a terminal.
+/// A text that quotes a file, with control characters escaped: it must not begin a new line in a
+/// log or send control sequences to a terminal.
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
@@ -70,17 +70,17 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
-/// Everything that is wrong, in the order of the text, then of the flags; as an error never empty.
+/// All mistakes, in the order of the text and then of the flags; as an error never empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mistakes(Vec<Mistake>);
 
 impl Mistakes {
-    /// Each mistake.
+    /// All mistakes.
     pub fn iter(&self) -> impl Iterator<Item = &Mistake> {
         self.0.iter()
     }
 
-    /// Several about one place, and about no key.
+    /// Several mistakes at one position, without a key.
     pub fn at(place: &Place, texts: impl IntoIterator<Item = String>) -> Self {
         let mut mistakes = Self::default();
         for text in texts {
@@ -89,23 +89,23 @@ impl Mistakes {
         mistakes
     }
 
-    /// Notes one.
+    /// Records a mistake.
     pub fn push(&mut self, place: Place, key: impl Into<String>, text: impl Into<String>) {
         let (key, text) = (key.into(), text.into());
         self.0.push(Mistake { place, key, text });
     }
 
-    /// Notes those of others.
+    /// Adds the mistakes of another list.
     pub fn extend(&mut self, others: Self) {
         self.0.extend(others.0);
     }
 
-    /// Whether something is wrong with this key.
+    /// Whether there is a mistake for this key.
     pub fn is_about(&self, key: &str) -> bool {
         self.0.iter().any(|mistake| mistake.key == key)
     }
 
-    /// `Ok(good)` if nothing is wrong.
+    /// `Ok(good)` if there are no mistakes.
     ///
     /// # Errors
     /// All mistakes, in order.
@@ -120,7 +120,7 @@ impl Mistakes {
 }
 
 impl fmt::Display for Mistakes {
-    /// One line for each.
+    /// One line per mistake.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, mistake) in self.0.iter().take(PRINTED_MAX).enumerate() {
             if index > 0 {

@@ -1,4 +1,4 @@
-//! Rows: settings by name, each with its kind, its place in a struct and its text.
+//! Rows: settings by name, each with its kind, its field in a struct and its text.
 
 use alloc::borrow::ToOwned as _;
 use alloc::boxed::Box;
@@ -20,11 +20,11 @@ type Show<T> = Box<dyn Fn(&mut T) -> String>;
 pub struct Row<T> {
     /// Its name, with its table: `limits.idle_timeout`.
     pub name: &'static str,
-    /// What it means, for the manual; empty where no page is made of it.
+    /// Its meaning, for the manual; empty if it is not in the manual.
     pub text: &'static str,
-    /// Whether a running server keeps the old value until it is started again.
+    /// Whether a running server keeps the old value until it is restarted.
     pub needs_restart: bool,
-    /// If it is a secret: what is shown of a value in its place.
+    /// For a secret: computes the text that is printed instead of the value.
     hide: Option<fn(&str) -> String>,
     form: String,
     range: String,
@@ -33,22 +33,22 @@ pub struct Row<T> {
 }
 
 impl<T> Row<T> {
-    /// A running server keeps the old value until it is started again.
+    /// Marks the setting as requiring a restart.
     pub fn restart(&mut self) {
         self.needs_restart = true;
     }
 
-    /// It is a secret: [`Rows::write`] shows what `hide` makes of the value, in a comment.
+    /// Marks the setting as secret: [`Rows::write`] prints the result of `hide` in a comment.
     pub fn secret(&mut self, hide: fn(&str) -> String) {
         self.hide = Some(hide);
     }
 
-    /// Its value as a file says it; empty if it is not set.
+    /// Its value as written in a file; empty if it is not set.
     pub fn value(&self, owner: &mut T) -> String {
         (self.show)(owner)
     }
 
-    /// Its table, empty at the top, and its name there.
+    /// Its table, empty at the top level, and its name in the table.
     pub fn split(&self) -> (&'static str, &'static str) {
         self.name.rsplit_once('.').unwrap_or(("", self.name))
     }
@@ -64,7 +64,7 @@ impl<T: 'static> Default for Rows<T> {
 }
 
 impl<T: 'static> Rows<T> {
-    /// Adds the setting that lies at `place`.
+    /// Adds the setting for the field `place`.
     pub fn add<V: 'static>(
         &mut self,
         name: &'static str,
@@ -82,7 +82,7 @@ impl<T: 'static> Rows<T> {
         )
     }
 
-    /// Adds a setting that is no single field.
+    /// Adds a setting that is not a single field.
     pub fn add_with<V: 'static>(
         &mut self,
         name: &'static str,
@@ -120,7 +120,7 @@ impl<T: 'static> Rows<T> {
         })
     }
 
-    /// Adds all settings of a part.
+    /// Adds all settings of a part of the struct.
     pub fn include<U: 'static>(&mut self, part: Rows<U>, place: fn(&mut T) -> &mut U) {
         for Row {
             name,
@@ -154,15 +154,15 @@ impl<T: 'static> Rows<T> {
         &mut self.0[last]
     }
 
-    /// Each row.
+    /// All rows.
     pub fn iter(&self) -> impl Iterator<Item = &Row<T>> {
         self.0.iter()
     }
 
-    /// Sets one by its name.
+    /// Sets a setting by its name.
     ///
     /// # Errors
-    /// What is wrong with the name, with the nearest that there is, or with the value.
+    /// If the name is unknown, with the nearest existing name, or if the value is invalid.
     pub fn set(&self, owner: &mut T, name: &str, value: &Value) -> Result<(), String> {
         match self.0.iter().find(|row| row.name == name) {
             Some(row) => (row.set)(owner, value),
@@ -173,7 +173,7 @@ impl<T: 'static> Rows<T> {
         }
     }
 
-    /// Takes everything that a document says about them, in its table `above` (empty for the top).
+    /// Reads all these settings from a document, in its table `above` (empty for the top level).
     pub fn read(&self, document: &mut Document, above: &str, owner: &mut T) {
         for row in &self.0 {
             let key = joined(above, row.name);
@@ -185,8 +185,8 @@ impl<T: 'static> Rows<T> {
         }
     }
 
-    /// Adds every setting with the value in force to a TOML text; what is not set is left out, and of
-    /// a secret there is a comment.
+    /// Adds every setting with its current value to a TOML text; a setting that is not set is
+    /// omitted, and a secret appears as a comment.
     pub fn write(&self, text: &mut String, above: &str, owner: &T)
     where
         T: Clone,
@@ -206,13 +206,13 @@ impl<T: 'static> Rows<T> {
         }
     }
 
-    /// Whoever reads these takes no other value while it runs.
+    /// Marks all these settings as requiring a restart.
     pub fn restart(&mut self) {
         self.0.iter_mut().for_each(Row::restart);
     }
 
-    /// Adds an entry for each to a page of the manual; `default` holds the defaults. Tables get a
-    /// heading of their own.
+    /// Adds an entry for each setting to a page of the manual; `default` holds the defaults. Each
+    /// table gets a heading.
     pub fn document(&self, page: &mut String, default: &T)
     where
         T: Clone,
@@ -255,8 +255,8 @@ fn joined(above: &str, name: &str) -> String {
     }
 }
 
-/// Adds `key = value` to a TOML text whose last table was `table`, under a heading if the key is in
-/// another one.
+/// Adds `key = value` to a TOML text whose current table is `table`, with a heading if the key is
+/// in another one.
 pub fn toml_line(text: &mut String, table: &mut String, key: &str, value: &str) {
     let (of, name) = key.rsplit_once('.').unwrap_or(("", key));
     // Writing to a String cannot fail.

@@ -1,4 +1,4 @@
-//! What to say about keys and tables that nobody asked for.
+//! Messages for unknown keys and tables.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -9,10 +9,10 @@ use headlong_units::nearest;
 
 use crate::document::Document;
 
-/// Most names that a message lists; the manual has the others.
+/// Maximum number of names that a message lists; the manual has the others.
 const LISTED_MAX: usize = 15;
 
-/// `did you mean X?`, or what there is.
+/// `did you mean X?`, or the list of names.
 pub fn suggestion<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     match nearest(typed, names.iter().copied()) {
@@ -40,7 +40,7 @@ impl Document {
         }
     }
 
-    /// Whether somebody asked for something in this table.
+    /// Whether something in this table was requested.
     fn is_table(&self, path: &str) -> bool {
         let prefix = format!("{path}.");
         let mut asked = self.known.iter().chain(&self.families);

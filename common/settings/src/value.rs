@@ -8,12 +8,12 @@ use core::fmt::Write as _;
 
 use toml::de::{DeTable, DeValue};
 
-/// What was written, freed from the syntax it came in.
+/// A written value, independent of its syntax.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// A text in quotes, or a word of the command line.
     Text(String),
-    /// A whole number, exactly.
+    /// An integer.
     Whole(i128),
     /// A number with a decimal point.
     Number(f64),
@@ -21,12 +21,12 @@ pub enum Value {
     Flag(bool),
     /// A list.
     List(Vec<Value>),
-    /// What no setting takes; the name of its kind.
+    /// A value that no setting accepts; the name of its kind.
     Other(&'static str),
 }
 
 impl Value {
-    /// What was written on a command line: TOML, or else a text without its quotes.
+    /// A value from the command line: TOML, or otherwise a text without quotes.
     pub fn of_word(word: &str) -> Self {
         let line = format!("value = {word}");
         let (document, errors) = DeTable::parse_recoverable(&line);
@@ -47,7 +47,7 @@ impl Value {
             DeValue::String(text) => Self::Text(text.to_string()),
             DeValue::Integer(number) => {
                 let whole = i128::from_str_radix(number.as_str(), number.radix());
-                whole.map_or(Self::Other("a number of so many digits"), Self::Whole)
+                whole.map_or(Self::Other("a number with too many digits"), Self::Whole)
             }
             DeValue::Float(number) => match number.as_str().parse() {
                 Ok(number) => Self::Number(number),
@@ -78,7 +78,7 @@ impl Value {
         }
     }
 
-    /// As an error message quotes it.
+    /// Its form in an error message.
     pub fn quoted(&self) -> String {
         match self {
             Self::Text(text) => format!("`{text}`"),
@@ -88,7 +88,7 @@ impl Value {
         }
     }
 
-    /// As it is written on a command line: a text without quotes.
+    /// Its form on a command line: a text without quotes.
     pub fn to_word(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -96,7 +96,7 @@ impl Value {
         }
     }
 
-    /// As it is written in TOML; what no setting takes becomes a text.
+    /// Its form in TOML; a value that no setting accepts becomes a text.
     pub fn to_toml(&self) -> String {
         match self {
             Self::Text(text) => quote(text),
@@ -112,14 +112,14 @@ impl Value {
     }
 }
 
-/// A text in TOML's quotes.
+/// A text in TOML quotes.
 pub fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {
             '"' | '\\' => quoted.extend(['\\', c]),
             c if c.is_control() => {
-                // Writing to a String does not fail.
+                // Writing to a String cannot fail.
                 let _ = write!(quoted, "\\u{:04X}", u32::from(c));
             }
             c => quoted.push(c),
@@ -129,7 +129,7 @@ pub fn quote(text: &str) -> String {
     quoted
 }
 
-/// One part of a key, in quotes if it needs them.
+/// One part of a key, quoted if necessary.
 pub fn key_part(name: &str) -> String {
     let is_bare = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     match !name.is_empty() && name.bytes().all(is_bare) {

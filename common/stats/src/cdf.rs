@@ -1,32 +1,32 @@
-//! Distributions of weighted samples: latencies, or bytes by the length of the sequence they were
-//! read in.
+//! Distributions of weighted samples, such as latencies, or bytes by the length of the sequence in
+//! which they were read.
 
 use alloc::vec::Vec;
 
 use crate::samples::SampleError;
 
-/// The distribution function of samples: a staircase with one step at each different value.
+/// An empirical distribution function: a staircase with one step at each distinct value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cdf {
-    /// Different values in rising order, each with the weight at or below it.
+    /// Distinct values in ascending order, each with the weight at or below it.
     steps: Vec<(f64, f64)>,
     count: usize,
     sum: f64,
 }
 
 impl Cdf {
-    /// Of samples that all weigh the same.
+    /// From samples with equal weights.
     ///
     /// # Errors
-    /// If there are none, or one is not finite.
+    /// If there are no samples, or one is not finite.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Result<Self, SampleError> {
         Self::of_weighted(values.into_iter().map(|value| (value, 1.0)))
     }
 
-    /// Of samples `(value, weight)`. Those that weigh nothing count for nothing.
+    /// From samples `(value, weight)`. Samples with weight zero are ignored.
     ///
     /// # Errors
-    /// If nothing weighs anything, a number is not finite, or a weight is below zero.
+    /// If no sample has a weight above zero, a number is not finite, or a weight is negative.
     pub fn of_weighted(samples: impl IntoIterator<Item = (f64, f64)>) -> Result<Self, SampleError> {
         let mut sorted = Vec::new();
         for (index, (value, weight)) in samples.into_iter().enumerate() {
@@ -46,7 +46,7 @@ impl Cdf {
                 needed: 1,
             });
         }
-        // By weight too, so that the sums do not depend on the order of arrival.
+        // Sorted by weight too, so that the sums do not depend on the order of arrival.
         sorted.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let mut steps: Vec<(f64, f64)> = Vec::with_capacity(sorted.len());
         let (mut total, mut sum) = (0.0, 0.0);
@@ -65,45 +65,45 @@ impl Cdf {
         })
     }
 
-    /// Samples that weigh anything.
+    /// Number of samples with a weight above zero.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// All weight together: the count, or the bytes.
+    /// Total weight: the count, or the bytes.
     pub fn weight(&self) -> f64 {
         self.steps.last().map_or(0.0, |step| step.1)
     }
 
-    /// The mean by weight.
+    /// The weighted mean.
     pub fn mean(&self) -> f64 {
         self.sum / self.weight()
     }
 
-    /// The least value.
+    /// The smallest value.
     pub fn min(&self) -> f64 {
         self.steps.first().map_or(f64::NAN, |step| step.0)
     }
 
-    /// The greatest value.
+    /// The largest value.
     pub fn max(&self) -> f64 {
         self.steps.last().map_or(f64::NAN, |step| step.0)
     }
 
-    /// The least value with at least `share` (0 to 1, or held to it) of the weight at or below it.
+    /// The smallest value with at least `share` (clamped to 0 to 1) of the weight at or below it.
     pub fn quantile(&self, share: f64) -> f64 {
         let wanted = share.clamp(0.0, 1.0) * self.weight();
         let at = self.steps.partition_point(|step| step.1 < wanted);
         self.steps.get(at).map_or_else(|| self.max(), |step| step.0)
     }
 
-    /// The share of weight at values below `value`, that value not included (libception Figure 6:
+    /// The fraction of the weight at values below `value`, exclusive (libception Figure 6:
     /// "sequences that are shorter than").
     pub fn share_below(&self, value: f64) -> f64 {
         self.share_of_first(self.steps.partition_point(|step| step.0 < value))
     }
 
-    /// The share of weight at `value` or below: the distribution function.
+    /// The fraction of the weight at or below `value`: the distribution function.
     pub fn share_up_to(&self, value: f64) -> f64 {
         self.share_of_first(self.steps.partition_point(|step| step.0 <= value))
     }
@@ -115,16 +115,17 @@ impl Cdf {
         }
     }
 
-    /// The tops of the steps, `(value, share at or below it)`, for drawing as a staircase that
-    /// starts at share 0. At most `points_max` (and never fewer than two, if there are two): of more
-    /// steps those are kept that are farthest apart in share, the first and the last always.
+    /// The upper ends of the steps, `(value, fraction at or below it)`, for drawing a staircase
+    /// that starts at fraction 0. Returns at most `points_max` points (but two if there are two):
+    /// of more steps, those farthest apart in fraction are kept, and always the first and the last.
     pub fn points(&self, points_max: usize) -> Vec<(f64, f64)> {
         let total = self.weight();
         let all = self.steps.iter().map(|step| (step.0, step.1 / total));
         if self.steps.len() <= points_max.max(2) {
             return all.collect();
         }
-        // One point for each of so many equal shares: the first whose share falls into it.
+        // One point for each of `cells` equal intervals of the fraction: the first point that falls
+        // into it.
         let cells = (points_max.max(3) - 2) as f64;
         let last = self.steps.len() - 1;
         let mut kept: Vec<(f64, f64)> = Vec::with_capacity(points_max);
@@ -146,7 +147,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn quantiles_and_shares_are_those_of_the_staircase() {
+    fn quantiles_and_fractions_match_the_staircase() {
         let cdf = Cdf::of([3.0, 1.0, 2.0, 2.0]).expect("samples");
         assert_eq!((cdf.count(), cdf.weight(), cdf.mean()), (4, 4.0, 2.0));
         assert_eq!((cdf.min(), cdf.max()), (1.0, 3.0));
@@ -165,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn heavy_samples_count_for_more() {
+    fn samples_are_weighted() {
         let cdf = Cdf::of_weighted([(1.0, 1.0), (2.0, 0.0), (4.0, 3.0)]).expect("samples");
         assert_eq!((cdf.count(), cdf.mean()), (2, 3.25));
         assert_eq!((cdf.share_up_to(1.0), cdf.quantile(0.5)), (0.25, 4.0));
     }
 
     #[test]
-    fn samples_that_are_none_are_refused() {
+    fn invalid_samples_are_rejected() {
         let none = SampleError::TooFew {
             found: 0,
             needed: 1,
@@ -187,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_quantile_is_the_least_value_with_enough_below(
+        fn a_quantile_is_the_smallest_value_with_enough_below(
             values in prop::collection::vec(-100i32..100, 1..60), share in 0.0..1.0f64,
         ) {
             let cdf = Cdf::of(values.iter().map(|v| f64::from(*v))).expect("samples");
@@ -197,7 +198,7 @@ mod tests {
         }
 
         #[test]
-        fn a_thinned_curve_is_short_and_lies_on_the_whole_one(
+        fn a_thinned_curve_is_short_and_lies_on_the_original(
             values in prop::collection::vec(-1e3..1e3f64, 1..400), points_max in 2usize..50,
         ) {
             let cdf = Cdf::of(values).expect("samples");

@@ -1,9 +1,10 @@
-//! Two sets of measurements: how many times the one is the other.
+//! Comparison of two sets of measurements: the ratio of their means.
 //!
-//! Rates and times are above zero and their errors are relative, so they are compared by their
-//! logarithms: the difference of the means of logarithms is the logarithm of the ratio of geometric
-//! means, and its ordinary interval is, turned back, one for the ratio. For measurements that
-//! spread by a few per cent, geometric and ordinary means are the same.
+//! Rates and times are positive and their errors are relative, so their logarithms are compared:
+//! the difference of the means of the logarithms is the logarithm of the ratio of the geometric
+//! means, and its confidence interval, transformed back, is an interval for the ratio. For
+//! measurements with a spread of a few per cent, geometric and arithmetic means are practically
+//! equal.
 
 use alloc::vec::Vec;
 
@@ -12,7 +13,7 @@ use crate::samples::SampleError;
 use crate::student::student_t_quantile;
 use crate::summary::Summary;
 
-/// How many times the second's measurements the first's are.
+/// The ratio of the first measurements to the second ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
     /// The ratio first / second with its interval.
@@ -20,12 +21,12 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Of runs made in pairs, one of each, in the order they were made: the mean logarithm of the
-    /// ratios by Student's t. What drifts slowly and hits both of a pair drops out.
+    /// From runs made in pairs, one of each kind, in the order of measurement: the mean logarithm
+    /// of the ratios by Student's t. A slow drift that affects both runs of a pair cancels out.
     ///
     /// # Errors
-    /// If there are fewer than two pairs, not as many on each side, or a value is not finite and
-    /// above zero.
+    /// If there are fewer than two pairs, the two lists have different lengths, or a value is not
+    /// finite and above zero.
     pub fn of_pairs(first: &[f64], second: &[f64], confidence: f64) -> Result<Self, SampleError> {
         if first.len() != second.len() {
             return Err(SampleError::Unpaired {
@@ -36,7 +37,7 @@ impl Comparison {
         logarithms(first)?;
         logarithms(second)?;
         let ratios = first.iter().zip(second);
-        // Of the logarithms and not of the quotient, which could overflow.
+        // Difference of logarithms, because the quotient could overflow.
         let ratios: Vec<f64> = ratios.map(|(a, b)| libm::log(*a) - libm::log(*b)).collect();
         let logs: Summary = ratios.into_iter().collect();
         let error = libm::sqrt(logs.variance().unwrap_or(0.0) / logs.count() as f64);
@@ -65,8 +66,8 @@ fn logarithms(values: &[f64]) -> Result<Summary, SampleError> {
     Ok(values.iter().map(|value| libm::log(*value)).collect())
 }
 
-/// The interval of a logarithm, turned back. A confidence that is none gives no interval but the
-/// estimate's own place: not a number at both ends.
+/// The interval of a logarithm, transformed back. An invalid confidence gives NaN at both ends of
+/// the interval.
 fn around(log: f64, error: f64, freedom: f64, confidence: f64) -> ConfidenceInterval {
     let t = student_t_quantile((1.0 + confidence) / 2.0, freedom);
     let logs = ConfidenceInterval {
@@ -84,8 +85,8 @@ mod tests {
     use crate::USUAL_CONFIDENCE;
     use proptest::prelude::*;
 
-    // Student's own data of 1908 (Cushny and Peebles: extra sleep), as in R's `sleep`; their
-    // exponentials, because here logarithms are compared.
+    // Student's data of 1908 (Cushny and Peebles: extra sleep), as in R's `sleep`; exponentials of
+    // the values, because this function compares logarithms.
     const FIRST: [f64; 10] = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0];
     const SECOND: [f64; 10] = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4];
 
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_those_that_r_prints_for_student_s_data() {
+    fn intervals_match_those_of_r_for_student_s_data() {
         let (first, second) = (FIRST.map(libm::exp), SECOND.map(libm::exp));
         // t.test(..., paired = TRUE): df = 9, -2.4598858 to -0.7001142.
         let pairs = Comparison::of_pairs(&first, &second, USUAL_CONFIDENCE).expect("samples");
@@ -104,14 +105,14 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_do_not_vary_have_a_ratio_without_width() {
+    fn constant_runs_have_an_interval_without_width() {
         let same = Comparison::of_pairs(&[6.0, 6.0], &[3.0, 3.0], USUAL_CONFIDENCE);
         let ratio = same.expect("samples").ratio;
         assert!(libm::fabs(ratio.estimate - 2.0) < 1e-12 && ratio.half_width() < 1e-12);
     }
 
     #[test]
-    fn what_cannot_be_compared_is_refused() {
+    fn samples_that_cannot_be_compared_are_rejected() {
         let few = Comparison::of_pairs(&[1.0], &[1.0], USUAL_CONFIDENCE);
         let error = few.expect_err("one run");
         assert_eq!(
@@ -129,7 +130,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn turned_round_the_ratio_is_the_reciprocal(
+        fn exchanging_the_sides_inverts_the_ratio(
             pairs in prop::collection::vec((0.1..10.0f64, 0.1..10.0f64), 2..12),
         ) {
             let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();

@@ -1,43 +1,43 @@
-//! An estimate and how far off it may be.
+//! An estimate and its uncertainty.
 
 use core::fmt;
 
-/// What every table and chart of the project uses unless it says otherwise: 95 %, as thesis
-/// Table 3.5.
+/// The confidence of every table and chart of the project unless stated otherwise: 95 %, as in
+/// thesis Table 3.5.
 pub const USUAL_CONFIDENCE: f64 = 0.95;
 
-/// An estimate with its confidence interval, in the unit of what was measured.
+/// An estimate with its confidence interval, in the unit of the measured quantity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ConfidenceInterval {
-    /// The best single answer.
+    /// The estimate.
     pub estimate: f64,
     /// Lower end.
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// In what share of repeated experiments such an interval holds the truth.
+    /// The fraction of repeated experiments whose interval contains the true value.
     pub confidence: f64,
 }
 
 impl ConfidenceInterval {
-    /// Half the width: what stands behind a ±, if the interval is symmetric.
+    /// Half the width: the number after ± if the interval is symmetric.
     pub fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0
     }
 
-    /// Whether `value` lies within, ends included.
+    /// Whether `value` lies in the interval, inclusive.
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
 
-    /// Whether the two have a value in common. Intervals that do not overlap differ; of those that
-    /// do, nothing is known from this alone.
+    /// Whether the two intervals have a value in common. Intervals that do not overlap differ
+    /// significantly; if they overlap, this alone does not show whether they differ.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.low <= other.high && other.low <= self.high
     }
 
-    /// The same, each end and the estimate put through a rising function: logarithms back to
-    /// ratios, say.
+    /// Applies a monotonically increasing function to both ends and the estimate, for example to
+    /// transform logarithms back to ratios.
     pub(crate) fn map(self, rising: impl Fn(f64) -> f64) -> Self {
         Self {
             estimate: rising(self.estimate),
@@ -49,7 +49,7 @@ impl ConfidenceInterval {
 }
 
 impl fmt::Display for ConfidenceInterval {
-    /// `2.33 [2.20, 2.47]`, with as many decimals as the formatter asks for, or two.
+    /// `2.33 [2.20, 2.47]`, with the precision of the formatter, or two decimals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decimals = f.precision().unwrap_or(2);
         write!(
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn people_read_the_estimate_first() {
+    fn an_interval_prints_the_estimate_first() {
         assert_eq!(format!("{}", interval(1.0, 2.0)), "1.50 [1.00, 2.00]");
         assert_eq!(format!("{:.0}", interval(10.0, 20.0)), "15 [10, 20]");
     }

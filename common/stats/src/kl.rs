@@ -1,35 +1,36 @@
-//! How different two distributions are, after Kullback and Leibler (1951): what flashstream 3.1
-//! measures an SSD's optimal block size by.
+//! The Kullback-Leibler divergence of two distributions (1951), from which FlashStream 3.1
+//! determines the optimal block size of an SSD.
 //!
-//! Samples become shares of common bins. The paper does not say how it cut them; here the bins are
-//! as wide in *ratio* (latencies that differ by a tenth differ as much at 1 ms as at 1 s), no finer
-//! than [`RESOLUTION`], and at most [`BINS`]. The last is because bins cost noise: two samples of n
-//! values each of one and the same distribution over k bins diverge by about (k - 1) / n, and 19
-//! over 640 writes is 0.03, well below the paper's threshold of 0.1.
+//! Samples are counted in common bins. The paper does not specify its bins; here the bins have
+//! equal *ratios* of their edges (latencies that differ by a tenth differ equally at 1 ms and at 1
+//! s), are not finer than [`RESOLUTION`], and number at most [`BINS`]. The limit reduces noise: two
+//! samples of n values each from the same distribution over k bins diverge by about (k - 1) / n,
+//! and 19 / 640 writes is 0.03, well below the paper's threshold of 0.1.
 //!
-//! Values nearer than the resolution must not seem different because the edge of a bin lies between
-//! them, so the bins are laid twice, half a bin apart, and the smaller divergence counts.
+//! Values closer than the resolution must not appear different because a bin edge lies between
+//! them, so the divergence is computed for two sets of bins, offset by half a bin, and the smaller
+//! result is used.
 
 use alloc::vec::Vec;
 
 use crate::samples::SampleError;
 
-/// Most bins.
+/// Maximum number of bins.
 pub const BINS: usize = 20;
 
-/// The least ratio of the upper edge of a bin to its lower one: values nearer than half of it are
-/// held to be the same.
+/// The smallest ratio of the upper edge of a bin to its lower edge: values closer than half of it
+/// count as equal.
 pub const RESOLUTION: f64 = 1.2;
 
-/// What every bin is given before anything is counted (Jeffreys' half an observation). Without it
-/// one value of `first` where `second` has none would make them infinitely different.
+/// The initial count of every bin (Jeffreys' half an observation). Without it, one value of `first`
+/// in a bin where `second` has none would make the divergence infinite.
 const SMOOTHING: f64 = 0.5;
 
 /// The divergence in nats of the distribution of `first` from that of `second` (`D(first ||
-/// second)`: what is lost by taking the second for the first). Zero is the same.
+/// second)`: the information lost when the second is used in place of the first). Zero means equal.
 ///
 /// # Errors
-/// If either is empty or holds a value that is not finite and above zero.
+/// If either list is empty or contains a value that is not finite and above zero.
 pub fn kl_divergence(first: &[f64], second: &[f64]) -> Result<f64, SampleError> {
     let (mut min, mut max) = (f64::INFINITY, 0.0f64);
     for samples in [first, second] {
@@ -54,7 +55,7 @@ pub fn kl_divergence(first: &[f64], second: &[f64]) -> Result<f64, SampleError> 
     let width = (span / (BINS - 1) as f64).max(libm::log(RESOLUTION));
     let count = libm::floor(span / width) as usize + 2;
     let laid = [0.0, 0.5].map(|shift| {
-        // Half a bin lower at the most, so that the least value is in the first bin either way.
+        // At most half a bin lower, so that the smallest value is in the first bin in both cases.
         let origin = libm::log(min) - shift * width;
         let shares = |samples: &[f64]| shares(samples, origin, width, count);
         kl_of_shares(&shares(first), &shares(second))
@@ -62,12 +63,12 @@ pub fn kl_divergence(first: &[f64], second: &[f64]) -> Result<f64, SampleError> 
     Ok(laid[0].min(laid[1]))
 }
 
-/// The divergence in nats of two lists of shares over the same bins; infinite where the first has
-/// a share and the second none.
+/// The divergence in nats of two lists of probabilities over the same bins; infinite if the second
+/// list has zero where the first does not.
 pub fn kl_of_shares(first: &[f64], second: &[f64]) -> f64 {
     let pairs = first.iter().zip(second).filter(|(share, _)| **share > 0.0);
     let parts = pairs.map(|(first, second)| first * libm::log(first / second));
-    // Rounding can leave a trifle below zero, which no divergence is.
+    // Rounding can give a result slightly below zero, which is impossible for a divergence.
     parts.sum::<f64>().max(0.0)
 }
 
@@ -89,9 +90,9 @@ mod tests {
     use std::vec;
 
     #[test]
-    fn divergence_of_shares_is_the_published_one() {
+    fn the_divergence_of_shares_matches_the_published_value() {
         // The worked example of the encyclopaedia article on the divergence: binomial(2, 0.4)
-        // against uniform, both ways.
+        // against uniform, in both directions.
         let (p, q) = ([9.0 / 25.0, 12.0 / 25.0, 4.0 / 25.0], [1.0 / 3.0; 3]);
         assert!(libm::fabs(kl_of_shares(&p, &q) - 0.085_299_6) < 1e-7);
         assert!(libm::fabs(kl_of_shares(&q, &p) - 0.097_455_0) < 1e-7);
@@ -99,8 +100,8 @@ mod tests {
     }
 
     #[test]
-    fn spikes_like_those_of_garbage_collection_are_far_above_the_threshold() {
-        // Flashstream Figure 1: 8 MB writes of some 100 ms; at random, one in ten takes 800 to
+    fn garbage_collection_spikes_are_far_above_the_threshold() {
+        // FlashStream Figure 1: 8 MB writes of about 100 ms; at random, one in ten takes 800 to
         // 1000 ms.
         let steady: Vec<f64> = (0..640).map(|i| 90.0 + f64::from(i % 20)).collect();
         let spiky = steady.iter().enumerate().map(|(i, value)| match i % 10 {
@@ -112,8 +113,8 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_between_nearly_equal_values_makes_no_difference() {
-        // Whatever else is there to lay the bins by.
+    fn a_bin_edge_between_close_values_makes_no_difference() {
+        // For any smallest value that determines the position of the bins.
         for least in [10.0, 11.0, 12.0, 13.0, 14.0] {
             let with_least = |value: f64| {
                 let mut samples = vec![value; 639];
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_are_no_times_are_refused() {
+    fn invalid_times_are_rejected() {
         let fine = [1.0];
         assert!(kl_divergence(&[], &fine).is_err());
         assert_eq!(
@@ -141,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn divergence_is_finite_and_never_negative(
+        fn the_divergence_is_finite_and_never_negative(
             a in prop::collection::vec(1e-9..1e9f64, 1..50), b in prop::collection::vec(1e-9..1e9f64, 1..50),
         ) {
             let divergence = kl_divergence(&a, &b).expect("samples");
@@ -151,7 +152,7 @@ mod tests {
 
         #[test]
         fn halves_of_one_distribution_stay_below_the_threshold(seed: u64) {
-            // A multiplicative sequence: any even spread over a decade will do.
+            // A multiplicative sequence: any even distribution over a decade is suitable.
             let draw = |i: u64| {
                 let x = (seed | 1).wrapping_mul(i.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
                 libm::exp2((x ^ (x >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9) as f64 / u64::MAX as f64 * 3.3)

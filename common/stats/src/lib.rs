@@ -1,14 +1,14 @@
-//! Distributions, confidence intervals, and the comparison of two of them.
+//! Distributions, confidence intervals, and comparisons of measurements.
 //!
-//! The one idea: a figure without its spread is not a result. What is measured several times is told
-//! as a mean with a confidence interval ([`Summary`]), what has a distribution as one ([`Cdf`]), and
-//! two sets of measurements as a ratio with an interval ([`Comparison`]).
+//! A figure without its spread is not a result. Repeated measurements are reported as a mean with a
+//! confidence interval ([`Summary`]), distributions as a distribution function ([`Cdf`]), and two
+//! sets of measurements as a ratio with an interval ([`Comparison`]).
 //!
-//! Invariants: no answer is made of numbers that are not finite (they are refused, or counted as
-//! rejected); same samples, same answer, on every machine; what cannot be said from so few samples
-//! is not said (`None`, or an error that says why).
+//! Invariants: no result is computed from numbers that are not finite (they are rejected, or
+//! counted as rejected); the same samples give the same result on every machine; too few samples
+//! give no result (`None`, or an error with the reason).
 //!
-//! Confidence is a share: 0.95 is what people call 95 %; [`USUAL_CONFIDENCE`] is it.
+//! Confidence is a fraction: 0.95 stands for 95 %, which is [`USUAL_CONFIDENCE`].
 #![no_std]
 #![forbid(unsafe_code)]
 

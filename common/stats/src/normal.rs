@@ -1,17 +1,17 @@
-//! The normal distribution, as far as intervals need it.
+//! The quantiles of the normal distribution.
 
 use core::f64::consts::{PI, SQRT_2};
 
 /// The value below which a standard normal variable lies with probability `share`.
 ///
-/// Hastings' rational approximation (Abramowitz and Stegun 26.2.23, error below 4.5e-4), then
-/// Halley's steps on the distribution function itself, each of which triples the digits. Not a
-/// number unless `0 < share < 1`.
+/// Hastings' rational approximation (Abramowitz and Stegun 26.2.23, error below 4.5e-4), followed
+/// by Halley's method on the distribution function, each step of which triples the number of
+/// digits. NaN unless `0 < share < 1`.
 pub(crate) fn normal_quantile(share: f64) -> f64 {
     if !(share > 0.0 && share < 1.0) {
         return f64::NAN;
     }
-    // In the nearer tail, where a probability keeps all its digits.
+    // Computed in the nearer tail, where a probability keeps all its digits.
     let tail = share.min(1.0 - share);
     let t = libm::sqrt(-2.0 * libm::log(tail));
     let mut x = t
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_the_tables() {
+    fn quantiles_match_published_tables() {
         for (share, value) in [
             (0.5, 0.0),
             (0.9, 1.281_551_565_5),
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_probability_has_no_quantile() {
+    fn an_invalid_probability_has_no_quantile() {
         for share in [0.0, 1.0, -0.1, 1.1, f64::NAN] {
             assert!(normal_quantile(share).is_nan());
         }

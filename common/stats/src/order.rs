@@ -1,15 +1,15 @@
-//! What is out of order, and by how much: titles that lie where a later or an earlier one should
-//! (thesis 3.5.3).
+//! Elements that are out of order, and by how much: titles whose position is before an earlier one
+//! or after a later one (thesis 3.5.3).
 
 use alloc::vec::Vec;
 
-/// For each of a row of numbers, how far it is from where the row would have it; 0 for those in
-/// order.
+/// For each number of a sequence, its distance from the position that the order requires; 0 for
+/// numbers in order.
 ///
-/// In order is the longest rising row that can be had by leaving numbers out (equal ones rise).
-/// Whoever was left out is as far off as it is from the gap between its neighbours in that row. So
-/// one stray number is off, and not all that come after it. A number that is not finite is off by
-/// as much: not a number.
+/// The numbers in order are the longest non-decreasing subsequence. For any other number, the
+/// distance is that to the gap between its neighbours in that subsequence. So a single outlier is
+/// out of order, but not all the numbers after it. For a number that is not finite, the distance is
+/// NaN.
 pub fn out_of_order(row: &[f64]) -> Vec<f64> {
     let in_order = longest_rising(row);
     let mut off = Vec::with_capacity(row.len());
@@ -33,8 +33,8 @@ pub fn out_of_order(row: &[f64]) -> Vec<f64> {
     off
 }
 
-/// Places of the longest row that never falls, by patience sorting: `ends[n]` is where the row of
-/// n + 1 numbers ends that leaves most room for more.
+/// Indices of the longest non-decreasing subsequence, by patience sorting: `ends[n]` is the index
+/// of the smallest last element of a subsequence of length n + 1.
 fn longest_rising(row: &[f64]) -> Vec<usize> {
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(row.len());
@@ -67,7 +67,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn one_stray_is_off_and_those_behind_it_are_not() {
+    fn an_outlier_is_out_of_order_but_later_numbers_are_not() {
         let off = out_of_order(&[1.0, 2.0, 90.0, 3.0, 4.0, 0.5, 5.0]);
         assert_eq!(off, [0.0, 0.0, 87.0, 0.0, 0.0, 3.5, 0.0]);
         assert_eq!(out_of_order(&[]), []);
@@ -75,12 +75,12 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_that_lasts_is_no_disorder() {
+    fn a_permanent_jump_is_not_out_of_order() {
         assert_eq!(out_of_order(&[1.0, 2.0, 500.0, 501.0, 502.0]), [0.0; 5]);
     }
 
     #[test]
-    fn what_has_no_place_disturbs_nobody() {
+    fn numbers_that_are_not_finite_affect_no_others() {
         let off = out_of_order(&[1.0, f64::NAN, 2.0]);
         assert_eq!((off[0], off[2]), (0.0, 0.0));
         assert!(off[1].is_nan());
@@ -88,7 +88,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn those_in_order_never_fall_and_the_others_are_between_their_neighbours(
+        fn the_distance_is_that_to_the_neighbours_in_order(
             row in prop::collection::vec(0u16..500, 0..80),
         ) {
             let row: Vec<f64> = row.into_iter().map(f64::from).collect();

@@ -1,34 +1,34 @@
-//! What a set of samples must be before anything is said about it.
+//! Requirements on samples.
 
-/// Why nothing can be said from these samples. `index` counts from 0.
+/// Why no result can be computed from these samples. `index` counts from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SampleError {
-    /// Fewer than needed.
+    /// Too few samples.
     #[error("{found} samples are too few; measure at least {needed}")]
     TooFew {
-        /// How many there are.
+        /// Number of samples.
         found: usize,
-        /// How many are needed.
+        /// Number of samples needed.
         needed: usize,
     },
     /// A value or a weight that is not a finite number.
     #[error("sample {index} is not a finite number")]
     NotFinite {
-        /// Which.
+        /// Index of the sample.
         index: usize,
     },
-    /// A weight below zero, or a value that must be above zero and is not.
+    /// A negative weight, or a value that must be above zero.
     #[error("sample {index} is not above zero")]
     NotPositive {
-        /// Which.
+        /// Index of the sample.
         index: usize,
     },
-    /// Pairs need as many values on either side.
+    /// Paired samples must have the same number of values on both sides.
     #[error("{first} samples cannot be paired with {second}; measure both equally often")]
     Unpaired {
-        /// On the first side.
+        /// Number on the first side.
         first: usize,
-        /// On the second.
+        /// Number on the second side.
         second: usize,
     },
 }

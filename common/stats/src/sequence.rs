@@ -1,7 +1,8 @@
-//! How sequential a disk's work is: sequences of adjacent requests (libception 5.5).
+//! How sequential the work of a disk is: sequences of adjacent requests (libception 5.5).
 //!
-//! Going from the end of one sequence to the start of the next costs a seek and part of a turn;
-//! going on within one does not. So what counts is how many bytes are read in long sequences.
+//! Moving from the end of one sequence to the start of the next costs a seek and part of a
+//! revolution; continuing within a sequence does not. So the relevant quantity is the number of
+//! bytes read in long sequences.
 
 use alloc::collections::BTreeMap;
 
@@ -13,20 +14,20 @@ use crate::samples::SampleError;
 pub struct Access {
     /// Its first byte on the device.
     pub start_bytes: u64,
-    /// How long it is.
+    /// Its length.
     pub length_bytes: u64,
-    /// Whether it writes. A write behind a read is not the read going on.
+    /// Whether it is a write. A write after a read does not continue the sequence of the read.
     pub is_write: bool,
 }
 
-/// The sequences of a trace, request by request in the order in which the disk got them. What is
-/// kept grows with the number of different lengths, not with the trace.
+/// The sequences of a trace, added request by request in the order in which the disk received them.
+/// Memory use grows with the number of distinct lengths, not with the length of the trace.
 #[derive(Debug, Clone, Default)]
 pub struct Sequences {
-    /// Where the current sequence would go on, and its direction.
+    /// The position where the current sequence would continue, and its direction.
     next: Option<(u64, bool)>,
     current_bytes: u64,
-    /// Bytes of finished sequences by the length of the sequence.
+    /// Bytes of finished sequences, by the length of the sequence.
     by_length: BTreeMap<u64, u64>,
     sequences: u64,
     requests: u64,
@@ -34,12 +35,12 @@ pub struct Sequences {
 }
 
 impl Sequences {
-    /// Of no requests yet.
+    /// Creates an empty trace.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The next request. One of no bytes is not a request.
+    /// Adds the next request. A request of zero bytes is ignored.
     pub fn add(&mut self, access: Access) {
         if access.length_bytes == 0 {
             return;
@@ -64,40 +65,41 @@ impl Sequences {
         self.next = None;
     }
 
-    /// Requests seen.
+    /// Number of requests.
     pub fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// Bytes of them all.
+    /// Total bytes of all requests.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Sequences, the unfinished one included.
+    /// Number of sequences, including the unfinished one.
     pub fn sequences(&self) -> u64 {
         self.sequences
     }
 
-    /// Movements from one sequence to the next.
+    /// Number of moves from one sequence to the next.
     pub fn seeks(&self) -> u64 {
         self.sequences.saturating_sub(1)
     }
 
-    /// Bytes per sequence, if there is one: what a disk gets done for each time it repositions.
+    /// Bytes per sequence, if there is one: the work of a disk per repositioning.
     pub fn mean_bytes(&self) -> Option<f64> {
         (self.sequences > 0).then(|| self.bytes as f64 / self.sequences as f64)
     }
 
-    /// Bytes by the length of the sequence they are part of, in bytes: libception Figure 6. The
-    /// unfinished sequence counts as it is.
+    /// Bytes by the length of the sequence they belong to, in bytes: libception Figure 6. The
+    /// unfinished sequence counts with its current length.
     ///
     /// # Errors
+    /// If there were no requests.
     /// If there were no requests.
     pub fn cdf(&self) -> Result<Cdf, SampleError> {
         let mut all = self.clone();
         all.close();
-        // One of a million sequences of this length is one step all the same.
+        // All sequences of one length form one step, however many there are.
         Cdf::of_weighted(
             all.by_length
                 .iter()
@@ -141,7 +143,7 @@ mod tests {
         assert_eq!((sequences.sequences(), sequences.seeks()), (3, 2));
         assert_eq!(sequences.mean_bytes(), Some(100.0));
         let cdf = sequences.cdf().expect("requests");
-        // A third of the bytes is in the two sequences of 50, the rest in the one of 200.
+        // A third of the bytes are in the two sequences of 50, the rest in the one of 200.
         assert!(libm::fabs(cdf.share_below(200.0) - 1.0 / 3.0) < 1e-12);
         assert_eq!((cdf.share_below(50.0), cdf.max()), (0.0, 200.0));
     }
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn of_no_requests_there_is_no_curve() {
+    fn a_trace_without_requests_has_no_curve() {
         let sequences: Sequences = [read(5, 0)].into_iter().collect();
         assert_eq!((sequences.seeks(), sequences.mean_bytes()), (0, None));
         assert!(sequences.cdf().is_err());
@@ -163,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_byte_is_in_one_sequence(
+        fn every_byte_is_in_exactly_one_sequence(
             trace in prop::collection::vec((0u64..8, 1u64..4, any::<bool>()), 0..100),
         ) {
             let accesses = trace.into_iter().map(|(start_bytes, length_bytes, is_write)| Access {

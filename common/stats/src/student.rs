@@ -1,18 +1,19 @@
-//! Student's t, by way of the incomplete beta function.
+//! Student's t distribution, by means of the incomplete beta function.
 
 use crate::normal::normal_quantile;
 
-/// Above so many degrees of freedom the normal distribution is the same to nine digits.
+/// Above this number of degrees of freedom the normal distribution is the same to nine digits.
 const FREEDOM_NORMAL: f64 = 1e7;
-/// Terms of the continued fraction; it needs some square root of the degrees of freedom.
+/// Maximum number of terms of the continued fraction; it needs about the square root of the degrees
+/// of freedom.
 const TERMS_MAX: usize = 20_000;
-/// Halvings of the bracket around a quantile: more than the bits of a number.
+/// Bisection steps for a quantile: more than the number of bits of a value.
 const HALVINGS: usize = 128;
 
 /// The probability that a variable with `freedom` degrees of freedom lies above `t` (for `t >= 0`).
 ///
-/// `I_x(v/2, 1/2) / 2` with `x = v / (v + t^2)`: Abramowitz and Stegun 26.7.1. Not a number unless
-/// `freedom > 0` and `t >= 0`.
+/// `I_x(v/2, 1/2) / 2` with `x = v / (v + t^2)`: Abramowitz and Stegun 26.7.1. NaN unless `freedom
+/// > 0` and `t >= 0`.
 pub(crate) fn student_t_tail(t: f64, freedom: f64) -> f64 {
     if !(freedom > 0.0 && t >= 0.0) {
         return f64::NAN;
@@ -22,7 +23,7 @@ pub(crate) fn student_t_tail(t: f64, freedom: f64) -> f64 {
 }
 
 /// The value below which a variable with `freedom` degrees of freedom lies with probability
-/// `share`. Degrees of freedom need not be whole (Welch). Not a number unless `0 < share < 1` and
+/// `share`. The degrees of freedom need not be an integer (Welch). NaN unless `0 < share < 1` and
 /// `freedom > 0`.
 pub(crate) fn student_t_quantile(share: f64, freedom: f64) -> f64 {
     if !(share > 0.0 && share < 1.0 && freedom > 0.0) {
@@ -49,7 +50,7 @@ pub(crate) fn student_t_quantile(share: f64, freedom: f64) -> f64 {
     if share < 0.5 { -t } else { t }
 }
 
-/// `I_x(a, b)`, given `x` and `1 - x` apart so that neither loses digits.
+/// `I_x(a, b)`, with `x` and `1 - x` given separately so that neither loses digits.
 fn incomplete_beta(x: f64, rest: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -59,7 +60,7 @@ fn incomplete_beta(x: f64, rest: f64, a: f64, b: f64) -> f64 {
     }
     let beta = libm::lgamma(a) + libm::lgamma(b) - libm::lgamma(a + b);
     let front = libm::exp(a * libm::log(x) + b * libm::log(rest) - beta);
-    // The fraction converges fast on one side of the mean; the other side is its mirror image.
+    // The fraction converges quickly on one side of the mean; the other side follows by symmetry.
     if x < (a + 1.0) / (a + b + 2.0) {
         front * beta_fraction(x, a, b) / a
     } else {
@@ -67,8 +68,8 @@ fn incomplete_beta(x: f64, rest: f64, a: f64, b: f64) -> f64 {
     }
 }
 
-/// The continued fraction of Abramowitz and Stegun 26.5.8, by Lentz's method: from the front, with
-/// numerators and denominators kept away from zero.
+/// The continued fraction of Abramowitz and Stegun 26.5.8, by Lentz's method: evaluated from the
+/// front, with numerators and denominators kept away from zero.
 fn beta_fraction(x: f64, a: f64, b: f64) -> f64 {
     const TINY: f64 = 1e-300;
     let away = |value: f64| {
@@ -105,8 +106,9 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn quantiles_are_those_of_the_tables() {
-        // NIST/SEMATECH e-Handbook 1.3.6.7.2, with more digits from the closed forms and from R.
+    fn quantiles_match_published_tables() {
+        // NIST/SEMATECH e-Handbook 1.3.6.7.2, with additional digits from the closed forms and from
+        // R.
         for (share, freedom, value) in [
             (0.975, 1.0, 12.706_204_736),
             (0.975, 2.0, 4.302_652_730),
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn with_much_freedom_it_is_the_normal_distribution() {
+    fn many_degrees_of_freedom_give_the_normal_distribution() {
         for freedom in [1e6, 9e6, 1e8, f64::INFINITY] {
             let found = student_t_quantile(0.975, freedom);
             assert!(libm::fabs(found - 1.959_964) < 5e-6, "{freedom}: {found}");
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_not_a_number() {
+    fn invalid_arguments_give_nan() {
         assert!(student_t_quantile(1.0, 5.0).is_nan());
         assert!(student_t_quantile(0.9, 0.0).is_nan());
         assert!(student_t_quantile(f64::NAN, 5.0).is_nan());
@@ -148,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_tail_above_a_quantile_is_what_was_asked(share in 0.001..0.999f64, freedom in 0.5..500.0f64) {
+        fn tail_and_quantile_are_inverse(share in 0.001..0.999f64, freedom in 0.5..500.0f64) {
             let t = student_t_quantile(share, freedom);
             let tail = share.min(1.0 - share);
             prop_assert!(libm::fabs(student_t_tail(libm::fabs(t), freedom) - tail) < 1e-9);

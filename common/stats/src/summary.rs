@@ -1,16 +1,16 @@
-//! Mean and spread of a stream of values, without keeping them.
+//! Mean and spread of a stream of values, without storing them.
 
 use crate::interval::ConfidenceInterval;
 use crate::student::student_t_quantile;
 
-/// Count, mean, variance, least and greatest of the values seen; two can be merged into what one
-/// would have been.
+/// Count, mean, variance, minimum and maximum of the values added; merging two summaries gives the
+/// summary of all values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
     count: u64,
     rejected: u64,
     mean: f64,
-    /// Sum of squared distances from the mean.
+    /// Sum of squared deviations from the mean.
     squares: f64,
     min: f64,
     max: f64,
@@ -30,13 +30,13 @@ impl Default for Summary {
 }
 
 impl Summary {
-    /// Of no values yet.
+    /// Creates an empty summary.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One value more (Welford's step: no sum of squares that loses digits). What is not finite is
-    /// counted as rejected.
+    /// Adds a value (Welford's method: no sum of squares that loses digits). A value that is not
+    /// finite is counted as rejected.
     pub fn add(&mut self, value: f64) {
         if !value.is_finite() {
             self.rejected += 1;
@@ -50,7 +50,7 @@ impl Summary {
         self.max = self.max.max(value);
     }
 
-    /// As if the values of `other` had been added here (Chan, Golub and LeVeque 1979).
+    /// Adds the values of `other` (Chan, Golub and LeVeque 1979).
     pub fn merge(&mut self, other: &Self) {
         self.rejected += other.rejected;
         if other.count == 0 {
@@ -66,12 +66,12 @@ impl Summary {
         self.max = self.max.max(other.max);
     }
 
-    /// Values counted.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Values that were no finite numbers and are in nothing else here.
+    /// Number of values that were not finite; they are not included in any other result.
     pub fn rejected(&self) -> u64 {
         self.rejected
     }
@@ -91,19 +91,19 @@ impl Summary {
         self.variance().map(libm::sqrt)
     }
 
-    /// The least value, if there is one.
+    /// The minimum, if there is a value.
     pub fn min(&self) -> Option<f64> {
         (self.count > 0).then_some(self.min)
     }
 
-    /// The greatest value, if there is one.
+    /// The maximum, if there is a value.
     pub fn max(&self) -> Option<f64> {
         (self.count > 0).then_some(self.max)
     }
 
-    /// The mean with its confidence interval by Student's t: values taken to be independent, and
-    /// their mean near enough to normal. `None` below two values, or if `confidence` is not between
-    /// 0 and 1.
+    /// The mean with its confidence interval by Student's t, assuming that the values are
+    /// independent and their mean is approximately normal. `None` for fewer than two values, or if
+    /// `confidence` is not between 0 and 1.
     pub fn interval(&self, confidence: f64) -> Option<ConfidenceInterval> {
         let variance = self.variance()?;
         if !(confidence > 0.0 && confidence < 1.0) {
@@ -146,9 +146,10 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_a_mean_is_the_published_one() {
+    fn the_interval_of_a_mean_matches_the_published_one() {
         // NIST/SEMATECH e-Handbook 1.3.5.2, ZARR13.DAT: 195 values, mean 9.261460, standard
-        // deviation 0.022789: 9.258242 to 9.264679. Any values with that mean and deviation do.
+        // deviation 0.022789: 9.258242 to 9.264679. Any values with this mean and deviation are
+        // suitable.
         let (mean, deviation) = (9.261_460, 0.022_789);
         let values = (0..97).flat_map(|_| [mean - deviation, mean + deviation]);
         let summary: Summary = values.chain([mean]).collect();
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_offset_costs_no_digits() {
+    fn a_large_offset_loses_no_digits() {
         // NIST StRD NumAcc4: 10000000.2 and, alternating, .1 and .3: deviation exactly 0.1.
         let values = (0..1000).map(|i| 10_000_000.1 + 0.2 * f64::from(i % 2));
         let summary: Summary = core::iter::once(10_000_000.2).chain(values).collect();
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_few_values_nothing_is_said() {
+    fn too_few_values_give_no_result() {
         let mut summary = Summary::new();
         assert_eq!((summary.mean(), summary.min()), (None, None));
         summary.add(5.0);
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_counted_apart() {
+    fn values_that_are_not_finite_are_counted_separately() {
         let summary: Summary = [1.0, f64::NAN, f64::INFINITY, 3.0].into_iter().collect();
         assert_eq!((summary.count(), summary.rejected()), (2, 2));
         assert_eq!(summary.mean(), Some(2.0));
@@ -192,7 +193,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn merged_summaries_are_the_summary_of_all(
+        fn merging_summaries_gives_the_summary_of_all_values(
             first in prop::collection::vec(-1e6..1e6f64, 0..40),
             second in prop::collection::vec(-1e6..1e6f64, 0..40),
         ) {

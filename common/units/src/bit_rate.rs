@@ -6,17 +6,17 @@ use core::str::FromStr;
 use crate::parse::{ParseError, Reason, quantity};
 use crate::time::Duration;
 
-/// Bits per second. Zero stands for nothing at all, never for "unknown": that is an `Option`.
+/// Bits per second. Zero means no data at all, never "unknown", for which an `Option` is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct BitRate(pub u64);
 
 impl BitRate {
-    /// From thousands of bits per second, the unit of manifests, CMCD and the papers.
+    /// From kilobits per second, the unit of manifests, CMCD and the papers.
     pub const fn from_kbps(kilobits: u64) -> Self {
         Self(kilobits.saturating_mul(1000))
     }
 
-    /// From bytes that took `length`; `None` when no time passed.
+    /// From a transfer of `bytes` that took `length`; `None` if `length` is zero.
     pub fn from_transfer(bytes: u64, length: Duration) -> Option<Self> {
         let bits = u128::from(bytes) * 8 * 1_000_000_000;
         let rate = bits.checked_div(u128::from(length.0))?;
@@ -32,7 +32,7 @@ impl BitRate {
         })
     }
 
-    /// How many bytes this rate makes in `length`.
+    /// The number of bytes in `length` at this rate.
     pub fn bytes_in(self, length: Duration) -> u64 {
         let bits = u128::from(self.0) * u128::from(length.0) / 1_000_000_000;
         u64::try_from(bits / 8).unwrap_or(u64::MAX)
@@ -42,7 +42,7 @@ impl BitRate {
 impl FromStr for BitRate {
     type Err = ParseError;
 
-    /// Reads `2000kbps`, `2.5Mbps`, `800bps`; a unit is required.
+    /// Parses `2000kbps`, `2.5Mbps`, `800bps`; a unit is required.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let parsed = quantity(text, "2000kbps")?;
         let factor = match parsed.unit {
@@ -89,14 +89,14 @@ mod tests {
     }
 
     #[test]
-    fn degenerate_rates_have_answers() {
+    fn extreme_rates_are_handled() {
         assert_eq!(BitRate(0).time_for(1), Duration::MAX);
         assert_eq!(BitRate::from_transfer(1, Duration::ZERO), None);
         assert_eq!(BitRate(u64::MAX).bytes_in(Duration::MAX), u64::MAX);
     }
 
     #[test]
-    fn people_write_rates_with_a_unit() {
+    fn rates_are_written_with_a_unit() {
         assert_eq!("2.5Mbps".parse(), Ok(BitRate(2_500_000)));
         assert_eq!("419kbps".parse(), Ok(BitRate::from_kbps(419)));
         assert!("419".parse::<BitRate>().is_err());

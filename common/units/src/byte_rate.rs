@@ -1,4 +1,4 @@
-//! Bytes per second, as people write them.
+//! Bytes per second, and their text form.
 
 use core::str::FromStr;
 
@@ -30,7 +30,7 @@ const UNITS: [(&str, u64); 14] = [
 impl FromStr for ByteRate {
     type Err = ParseError;
 
-    /// Reads `70MiB/s`, `500MB/s`, `40Gbit/s`; a unit is required.
+    /// Parses `70MiB/s`, `500MB/s`, `40Gbit/s`; a unit is required.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let parsed = quantity(text, "70MiB/s")?;
         if parsed.unit.is_empty() {

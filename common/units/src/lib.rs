@@ -1,13 +1,13 @@
-//! The quantities every other crate speaks in: time, bytes, ranges and bit rates.
+//! The quantities that all crates use: time, bytes, ranges and bit rates.
 //!
-//! The one idea: a number that leaves a function says what it is. Time is nanoseconds since an
-//! origin the caller chose, so the same code runs on a real clock and on a simulated one. Sizes
-//! are bytes, and people write them as `2MiB`; durations are written as `5s`; what is chosen from a
-//! few is written by name ([`names!`]); and what they write wrongly gets the name they probably meant
+//! A number in an interface has a type that states its meaning. Time is in nanoseconds since an
+//! origin chosen by the caller, so the same code runs on a real clock and on a simulated one. Sizes
+//! are in bytes and are written as `2MiB`; durations are written as `5s`; values of small enums are
+//! written by name ([`names!`]); and for a wrong name the nearest valid one is suggested
 //! ([`nearest`]).
 //!
-//! Invariants: no clock, no I/O, no floating point in what is stored; parsing never panics; what
-//! [`Bytes`] and [`Duration`] print, they parse back to the same value.
+//! Invariants: no clock, no I/O, no floating point in stored values; parsing never panics; the
+//! output of [`Bytes`] and [`Duration`] parses back to the same value.
 #![no_std]
 #![forbid(unsafe_code)]
 

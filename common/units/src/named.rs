@@ -1,4 +1,4 @@
-//! Enums whose values people write by name.
+//! Enums whose values are written by name.
 
 /// Declares such an enum: `names! { pub enum Order { First => "first", Last => "last" } }`.
 #[macro_export]
@@ -10,7 +10,7 @@ macro_rules! names {
         pub enum $type { $($(#[$of_variant])* $variant),+ }
 
         impl $type {
-            /// Every value, in the order of the manual.
+            /// All values, in the order of the manual.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// Its name in configuration, on the command line, in metrics and logs.
@@ -18,7 +18,7 @@ macro_rules! names {
                 match self { $(Self::$variant => $name),+ }
             }
 
-            /// The value of that name.
+            /// The value with this name.
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.name() == name)
             }

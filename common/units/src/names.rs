@@ -1,13 +1,13 @@
-//! The name a person probably meant.
+//! The name that a user probably meant.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Longest name that is compared, in characters; nobody means one of ours by a longer one.
+/// Maximum length of a name that is compared, in characters; no valid name is near a longer one.
 const CHARACTERS_MAX: usize = 64;
 
-/// The one of `names` closest to `typed`, if one is close enough to be what was meant: at most one
-/// edit for each three letters, and two for short names; capitals do not count.
+/// The element of `names` closest to `typed`, if it is close enough: at most one edit per three
+/// letters, and two for short names. Case is ignored.
 pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
     let length = typed.chars().count();
@@ -22,8 +22,8 @@ pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<
         .map(|(_, name)| name)
 }
 
-/// Up to three of `names` that `typed` may have meant, the likeliest first, however unlikely: those
-/// that contain it, then those that are spelt alike.
+/// Up to three of `names` that `typed` may stand for, the most similar first, with no limit on the
+/// distance: first those that contain it, then those with a similar spelling.
 pub fn nearest_three<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let typed: String = typed.to_lowercase().chars().take(CHARACTERS_MAX).collect();
     let cost = |name: &'a str| {
@@ -35,8 +35,8 @@ pub fn nearest_three<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> V
     ranked.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
-/// Fewest insertions, deletions, replacements and swaps of neighbours from one to the other (optimal
-/// string alignment).
+/// The minimum number of insertions, deletions, replacements and swaps of adjacent letters that
+/// change one into the other (optimal string alignment).
 fn edits(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     let mut before: Vec<usize> = Vec::new();
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_of_the_finger_is_recognised_and_nonsense_is_not() {
+    fn a_typing_error_is_recognised_and_nonsense_is_not() {
         let names = || ["memory", "prefetch", "sessions.rate", "io"].into_iter();
         assert_eq!(nearest("memroy", names()), Some("memory"));
         assert_eq!(nearest("pre_fetch", names()), Some("prefetch"));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn three_names_are_found_for_anything_a_part_of_a_name_first() {
+    fn three_names_are_found_for_any_text_partial_matches_first() {
         let names = || ["wd-red-wd10efrx", "hp-146-10k-sas", "nearline-20tb", "x"].into_iter();
         assert_eq!(nearest_three("WD-RED", names())[0], "wd-red-wd10efrx");
         assert_eq!(nearest_three("hp-146-10-sas", names())[0], "hp-146-10k-sas");

@@ -1,11 +1,12 @@
-//! Splitting `12.5MiB` into a number and a unit, exactly and without floating point.
+//! Splits `12.5MiB` into a number and a unit, exactly and without floating point.
 
 use alloc::string::{String, ToString};
 use core::fmt;
 
-/// Why a size, a duration or a bit rate could not be read.
+/// Why a size, a duration or a bit rate could not be parsed.
 ///
-/// The text names the value and the remedy, so that a configuration error can quote it as it is.
+/// The message contains the value and the remedy, so that a configuration error can quote it
+/// unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     value: String,
@@ -52,7 +53,7 @@ impl fmt::Display for ParseError {
 
 impl core::error::Error for ParseError {}
 
-/// A decimal number split from the unit behind it: `12.5MiB` is 125 tenths and `MiB`.
+/// A decimal number separated from the unit after it: `12.5MiB` is 125 tenths and `MiB`.
 pub(crate) struct Quantity<'a> {
     digits: u128,
     denominator: u128,
@@ -60,14 +61,14 @@ pub(crate) struct Quantity<'a> {
 }
 
 impl Quantity<'_> {
-    /// The number times `factor`, rounded down; `None` when it does not fit in 64 bits.
+    /// The number times `factor`, rounded down; `None` if it does not fit into 64 bits.
     pub(crate) fn scaled(&self, factor: u64) -> Option<u64> {
         let product = self.digits.checked_mul(u128::from(factor))?;
         u64::try_from(product / self.denominator).ok()
     }
 }
 
-/// Splits `text`; `example` is what the error shows a person who wrote something else.
+/// Splits `text`; `example` is the valid form shown in the error.
 pub(crate) fn quantity<'a>(
     text: &'a str,
     example: &'static str,
@@ -82,7 +83,7 @@ pub(crate) fn quantity<'a>(
     if whole.is_empty() || fraction.contains('.') {
         return Err(no_number());
     }
-    // Nine decimals are more than any unit here can hold.
+    // Nine decimals are more than any unit here can represent.
     let fraction = &fraction[..fraction.len().min(9)];
     let mut digits: u128 = 0;
     for digit in whole.bytes().chain(fraction.bytes()) {

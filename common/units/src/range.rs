@@ -1,16 +1,16 @@
 //! Half-open ranges of bytes.
 
-/// The bytes `start..end` of something; `end` is not part of it.
+/// The bytes `start..end`, `end` excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ByteRange {
     /// First byte.
     pub start: u64,
-    /// One past the last byte; never below `start`.
+    /// One past the last byte; never less than `start`.
     pub end: u64,
 }
 
 impl ByteRange {
-    /// The bytes from `start` up to, not including, `end`; empty if they are the wrong way round.
+    /// The bytes from `start` up to `end`, exclusive; empty if `end` is less than `start`.
     pub const fn new(start: u64, end: u64) -> Self {
         Self {
             start,
@@ -18,17 +18,17 @@ impl ByteRange {
         }
     }
 
-    /// How many bytes.
+    /// The number of bytes.
     pub const fn len(self) -> u64 {
         self.end - self.start
     }
 
-    /// Whether there are none.
+    /// Whether the range is empty.
     pub const fn is_empty(self) -> bool {
         self.start == self.end
     }
 
-    /// What lies in both; empty, at this range's start, if nothing does.
+    /// The bytes in both ranges; if there are none, an empty range at the start of this one.
     pub fn intersection(self, other: Self) -> Self {
         let start = self.start.max(other.start);
         let end = self.end.min(other.end);
@@ -42,12 +42,12 @@ impl ByteRange {
         }
     }
 
-    /// Whether the two overlap or one begins where the other ends.
+    /// Whether the two overlap or are adjacent.
     pub const fn touches(self, other: Self) -> bool {
         self.start <= other.end && other.start <= self.end
     }
 
-    /// Whether `offset` is one of the bytes.
+    /// Whether `offset` is in the range.
     pub const fn contains(self, offset: u64) -> bool {
         self.start <= offset && offset < self.end
     }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn adjacent_ranges_touch_and_share_nothing() {
+    fn adjacent_ranges_touch_but_do_not_intersect() {
         let (left, right) = (ByteRange::new(0, 10), ByteRange::new(10, 20));
         assert!(left.touches(right) && right.touches(left));
         assert!(left.intersection(right).is_empty());

@@ -1,4 +1,4 @@
-//! Sizes in bytes, and their human spelling.
+//! Sizes in bytes, and their text form.
 
 use core::fmt;
 use core::str::FromStr;
@@ -14,10 +14,10 @@ pub const GIB: u64 = 1 << 30;
 /// 2^40 bytes.
 pub const TIB: u64 = 1 << 40;
 
-/// A size in bytes as people write it: `2MiB`, `512 KiB`, `1.5GiB`, `4096`, `1GB`.
+/// A size in bytes, written as `2MiB`, `512 KiB`, `1.5GiB`, `4096` or `1GB`.
 ///
-/// `K`, `M`, `G` and `T` alone are powers of 1024, as in the servers operators come from;
-/// `KB`, `MB`, `GB` and `TB` are powers of 1000, as disks are sold. A bare number is bytes.
+/// `K`, `M`, `G` and `T` alone are powers of 1024, as in other servers; `KB`, `MB`, `GB` and `TB`
+/// are powers of 1000, as for disks. A number without a unit is in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(pub u64);
 
@@ -49,7 +49,7 @@ impl FromStr for Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// The largest binary unit that divides the size exactly, so that nothing is lost.
+    /// Uses the largest binary unit that divides the size exactly, so that no information is lost.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (unit, name) in [(TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")] {
             if self.0 >= unit && self.0.is_multiple_of(unit) {
@@ -67,7 +67,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn people_write_sizes_in_many_ways() {
+    fn sizes_can_be_written_in_many_ways() {
         for (text, bytes) in [
             ("2MiB", 2 * MIB),
             ("512 KiB", 512 * KIB),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_size_says_what_to_write() {
+    fn the_error_for_a_wrong_size_shows_a_valid_one() {
         for text in ["", "MiB", "2QiB", "1.2.3MiB", "-5", "99999999TiB", "2 000"] {
             let error = text.parse::<Bytes>().expect_err(text).to_string();
             assert!(error.contains(text), "{error}");
@@ -91,12 +91,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_parses_back(bytes: u64) {
+        fn printed_sizes_parse_back(bytes: u64) {
             prop_assert_eq!(Bytes(bytes).to_string().parse(), Ok(Bytes(bytes)));
         }
 
         #[test]
-        fn no_text_makes_the_parser_panic(text in ".*") {
+        fn no_text_causes_a_panic(text in ".*") {
             let _ = text.parse::<Bytes>();
         }
     }

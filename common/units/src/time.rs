@@ -1,4 +1,4 @@
-//! Time as 64-bit nanoseconds, and the human spelling of durations.
+//! Time in 64-bit nanoseconds, and the text form of durations.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
@@ -6,9 +6,10 @@ use core::str::FromStr;
 
 use crate::parse::{ParseError, Reason, quantity};
 
-/// A moment: nanoseconds since an origin the caller chose (process start, or simulation start).
+/// A point in time: nanoseconds since an origin chosen by the caller (process start, or simulation
+/// start).
 ///
-/// There is no way to ask for the current one: it arrives as an argument.
+/// The current time cannot be queried here: it is passed as an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(pub u64);
 
@@ -19,19 +20,19 @@ pub struct Duration(pub u64);
 impl Instant {
     /// The origin.
     pub const ZERO: Self = Self(0);
-    /// Later than anything that happens.
+    /// Later than any event.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// How long ago `earlier` was; zero if it lies in the future.
+    /// The time since `earlier`; zero if it lies in the future.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl Duration {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
-    /// Longer than anything lasts.
+    /// Longer than any duration that occurs.
     pub const MAX: Self = Self(u64::MAX);
 
     /// From whole seconds.
@@ -59,7 +60,7 @@ impl Duration {
         self.0 as f64 / 1e9
     }
 
-    /// `count` of these one after another.
+    /// `count` times this duration.
     pub const fn times(self, count: u64) -> Self {
         Self(self.0.saturating_mul(count))
     }
@@ -111,8 +112,8 @@ const UNITS: [(&str, u64); 6] = [
 impl FromStr for Duration {
     type Err = ParseError;
 
-    /// Reads `5s`, `250ms`, `1.5min`, `2h`. A unit is required: seconds and milliseconds are too
-    /// easily taken for one another.
+    /// Parses `5s`, `250ms`, `1.5min`, `2h`. A unit is required, because seconds and milliseconds
+    /// are easily confused.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let parsed = quantity(text, "5s")?;
         let name = match parsed.unit {
@@ -135,7 +136,7 @@ impl FromStr for Duration {
 }
 
 impl fmt::Display for Duration {
-    /// The largest unit that divides the duration exactly, so that nothing is lost.
+    /// Uses the largest unit that divides the duration exactly, so that no information is lost.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 == 0 {
             return f.write_str("0s");
@@ -156,7 +157,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn people_write_durations_in_many_ways() {
+    fn durations_can_be_written_in_many_ways() {
         for (text, length) in [
             ("5s", Duration::from_secs(5)),
             ("250ms", Duration::from_millis(250)),
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_without_a_unit_is_refused() {
+    fn a_duration_without_a_unit_is_rejected() {
         let error = "30".parse::<Duration>().expect_err("no unit").to_string();
         assert!(error.contains("30") && error.contains("5s"), "{error}");
     }
@@ -183,7 +184,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_parses_back(nanoseconds: u64) {
+        fn printed_durations_parse_back(nanoseconds: u64) {
             let length = Duration(nanoseconds);
             prop_assert_eq!(length.to_string().parse(), Ok(length));
         }

@@ -132,7 +132,7 @@ fn probing_what_cannot_be_probed_says_what_can() {
         ),
         (
             vec!["ssd-ocz-core-v2", "-o", "never.toml"],
-            "only models of disks that turn",
+            "only models of rotating disks",
         ),
     ] {
         let told = told(&[&["disk", "probe"], &args[..]].concat());

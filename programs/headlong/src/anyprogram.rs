@@ -1,4 +1,4 @@
-//! `headlong reception` and `headlong run`: unmodified programs that read as the server does.
+//! `headlong reception` and `headlong run`: reading ahead for unmodified programs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use headlong_reception::{Flags, Settings};
 use headlong_report::say;
 use headlong_units::{Bytes, Duration as UnitsDuration};
 
-/// How to read for programs that were started with `headlong run`.
+/// Options of the read-ahead daemon for programs started with `headlong run`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Receiving {
     /// Settings in TOML; docs/operate/reception.md lists the keys
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Path of the socket on which programs ask
+    /// Path of the socket for programs
     #[arg(long, value_name = "PATH")]
     socket: Option<String>,
-    /// What is done for them: full, serialize, track
+    /// Service for them: full, serialize, track
     #[arg(long, value_name = "NAME")]
     mode: Option<String>,
-    /// Memory for what is prefetched, of all disks together, such as 1GiB
+    /// Memory for prefetched data, of all disks together, such as 1GiB
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
     /// Rule for the size of a prefetch, as for serve
@@ -35,28 +35,28 @@ pub(crate) struct Receiving {
     /// For experiments: how many times faster the engine's clocks run
     #[arg(long, value_name = "N", hide = true)]
     time_scale: Option<String>,
-    /// Print what the running reception has counted, as JSON, and end
+    /// Print the counters of the running reception as JSON, and exit
     #[arg(long)]
     status: bool,
 }
 
-/// What to start, and how it is helped.
+/// Options of `headlong run`: the program, and how it is helped.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Running {
     /// Path of the reception's socket
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Who reads ahead: the reception (daemon), or the program's own kernel calls (prefetch)
+    /// Reader: the reception (daemon), or the program's own kernel calls (prefetch)
     #[arg(long, value_name = "NAME", default_value = "daemon", value_parser = ["daemon", "prefetch"])]
     mode: String,
     /// With --mode prefetch, how much is read at a time
     #[arg(long, value_name = "SIZE", default_value = "2MiB")]
     prefetch: Bytes,
-    /// How long a call waits for the reception before it goes on by itself: a disk that is behind is
-    /// not helped by reads past its queue
+    /// How long a call waits for the reception before it reads by itself: reads past its queue do
+    /// not help a disk that is behind
     #[arg(long, value_name = "TIME", default_value = "10s")]
     wait: UnitsDuration,
-    /// Of smaller files only the first call is looked at
+    /// Smaller files are only considered at the first call
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
     file_min: Bytes,
     /// The library, if it is neither beside this program nor in ../lib
@@ -75,7 +75,7 @@ pub(crate) struct Running {
     command: Vec<OsString>,
 }
 
-/// Reads for programs until it is told to stop, or prints the status of one that does.
+/// Reads for programs until it is stopped, or prints the status of a running reception.
 pub(crate) fn receive(receiving: &Receiving) -> anyhow::Result<()> {
     let flags = Flags {
         socket: receiving.socket.clone(),
@@ -93,7 +93,7 @@ pub(crate) fn receive(receiving: &Receiving) -> anyhow::Result<()> {
     Ok(headlong_reception::run(&settings)?)
 }
 
-/// Becomes the program. Returns only if that fails.
+/// Replaces this process by the program. Returns only if that fails.
 pub(crate) fn run(running: &Running) -> anyhow::Error {
     match to_launch(running) {
         Ok(what) => launch(&what, |text| say!("headlong: {text}")).into(),
@@ -114,7 +114,7 @@ fn to_launch(running: &Running) -> anyhow::Result<Launch> {
         (environment::FILE_MIN, running.file_min.0.to_string().into()),
     ];
     if let Some(socket) = &running.socket {
-        // The program may change its folder.
+        // The program may change its working directory.
         let socket = std::path::absolute(socket).context("the path of --socket")?;
         environment.push((environment::SOCKET, socket.into()));
     }

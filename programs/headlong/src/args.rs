@@ -34,30 +34,30 @@ pub(crate) enum Command {
     Run(Running),
     /// Mount a tree read-only, so that any program reads its disk in long sweeps
     Mount(Mounting),
-    /// Take a mount off once its daemon has ended; started by `mount`
+    /// Unmount a mount once its daemon has ended; started by `mount`
     #[command(hide = true)]
     MountKeeper(Keeping),
-    /// Tell what the kernel has set for a disk and what serves best; set it only if asked to
+    /// Compare the kernel's settings of a disk with the advised ones; change them only on request
     Tune(Tuning),
-    /// Make and look at the flash tier's SSDs
+    /// Create and inspect the flash tier's SSDs
     #[command(subcommand)]
     Flash(FlashCommand),
-    /// Show what the disks of a running server do, each second
+    /// Show the activity of a running server's disks, each second
     Top(Watching),
-    /// Have a running server bring titles of an origin ahead of viewers
+    /// Have a running server fetch titles of an origin ahead of viewers
     Fill(Filling),
-    /// Print what a shell needs to complete command lines
+    /// Print a shell's completion script
     #[command(hide = true)]
     Completions(Completing),
-    /// Write the pages of the manual
+    /// Write the manual pages
     #[command(hide = true)]
     Manual(Documenting),
-    /// Look at disks and measure them; with headlong-lab, emulate them
+    /// Inspect and measure disks; with headlong-lab, emulate them
     #[command(subcommand)]
     Disk(DiskCommand),
 }
 
-/// What to do with a disk that is there.
+/// Actions on existing disks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DiskCommand {
     /// Show where files and titles lie on their disk
@@ -66,8 +66,8 @@ pub(crate) enum DiskCommand {
     Probe(Probing),
 }
 
-/// The command line as clap knows it, with the verbs of `headlong-lab` in the help and among what
-/// a mistyped verb may have meant.
+/// The clap command, with the verbs of `headlong-lab` in the help and among the suggestions for a
+/// mistyped verb.
 pub fn command() -> clap::Command {
     let of_lab = |verbs: &[(&'static str, &'static str)]| {
         let verbs = verbs.iter();
@@ -80,20 +80,20 @@ pub fn command() -> clap::Command {
         .subcommands(of_lab(&lab::VERBS))
 }
 
-/// What to do with an SSD of the flash tier.
+/// Actions on an SSD of the flash tier.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FlashCommand {
-    /// Make a device or a file a flash tier; refused where something is recognised on it
+    /// Format a device or a file as flash tier; refused if it has recognised content
     Format(FlashFormatting),
-    /// Show what is on a flash tier
+    /// Show the content of a flash tier
     Status(FlashPlace),
-    /// Read all records of a flash tier that no server has, and check them
+    /// Read and check all records of a flash tier that no server uses
     Verify(FlashPlace),
-    /// Make a flash tier none any more
+    /// Remove the flash tier from a device or a file
     Drop(FlashPlace),
 }
 
-/// Which SSD.
+/// The SSD.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct FlashPlace {
     /// Block device or file
@@ -101,23 +101,23 @@ pub(crate) struct FlashPlace {
     pub(crate) path: PathBuf,
 }
 
-/// What is to be made.
+/// Options of `headlong flash format`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct FlashFormatting {
     /// Block device or file
     #[arg(value_name = "DEV_OR_FILE")]
     pub(crate) path: PathBuf,
-    /// Size of a file that is to be made, such as 100GB
+    /// Size of a file to create, such as 100GB
     #[arg(long, value_name = "SIZE")]
     pub(crate) size: Option<String>,
-    /// Size of a block, a power of two [default: 16MiB, or less where that leaves fewer than 100]
+    /// Size of a block, a power of two [default: 16MiB, or less if that leaves fewer than 100]
     #[arg(long, value_name = "SIZE")]
     pub(crate) block: Option<String>,
-    /// Size of a piece, as the server's setting has it [default: 128KiB, which is the server's where
-    /// `flash` is set]
+    /// Size of a piece, as in the server's setting [default: 128KiB, which is the server's default
+    /// with `flash`]
     #[arg(long, value_name = "SIZE")]
     pub(crate) piece: Option<String>,
-    /// Overwrite what is recognised there
+    /// Overwrite recognised content
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -127,13 +127,13 @@ pub(crate) struct FlashFormatting {
 pub(crate) struct Checking {
     #[command(flatten)]
     pub(crate) serving: Serving,
-    /// Print mistakes and nothing else
+    /// Print only mistakes
     #[arg(long)]
     pub(crate) quiet: bool,
 }
 
-/// What to serve and how. Every flag overrides the key of its name in the file; the values are
-/// read together with the file, so that all mistakes are reported at once.
+/// Options of `headlong serve`. Every flag overrides the key of its name in the file; the values
+/// are parsed together with the file, so that all mistakes are reported at once.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Serving {
     /// Folders to serve; URLs are the paths below them
@@ -167,7 +167,7 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// The configuration these arguments mean, checked against this machine.
+    /// The configuration of these arguments, checked against this machine.
     pub(crate) fn config(&self) -> Result<Config, Mistakes> {
         let flags = Flags {
             roots: self.roots.clone(),
@@ -190,14 +190,16 @@ mod tests {
     use super::command;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         command().debug_assert();
     }
 
     #[test]
-    fn the_help_names_every_policy_and_order() {
+    fn help_names_every_policy_and_order() {
         let mut command = command();
-        let serve = command.find_subcommand_mut("serve").expect("there is one");
+        let serve = command
+            .find_subcommand_mut("serve")
+            .expect("the verb exists");
         let help = serve.render_long_help().to_string();
         let policies = Policy::ALL.iter().map(|policy| policy.name());
         for name in policies.chain(Order::ALL.iter().map(|order| order.name())) {

@@ -8,8 +8,8 @@ use headlong_units::Bytes;
 
 use crate::args::Checking;
 
-/// Prints folders, devices and settings, which are a file that says the same. A part that is ill is no
-/// mistake: it is named on standard error.
+/// Prints folders, devices and settings, as a valid configuration file. A failing part is no
+/// mistake: it is reported on standard error.
 pub(crate) fn check(checking: &Checking) -> anyhow::Result<()> {
     let mut config = checking.serving.config()?;
     // So that the settings mean the same wherever they are saved.
@@ -39,7 +39,7 @@ fn report(config: &Config) -> anyhow::Result<String> {
         .collect();
     let engines = config.engines_for(&named, seen.missing.is_empty())?;
     let mut page = String::from(
-        "# What would be served. The settings are a file that says the same, but for secrets.\n",
+        "# Dry run of `headlong serve`. The settings form an equivalent file, except for secrets.\n",
     );
     for (device, engine) in devices.iter().zip(engines) {
         let name = &device.name;

@@ -1,8 +1,8 @@
-//! `headlong fill`: has a running server bring titles of an origin ahead of viewers.
+//! `headlong fill`: has a running server fetch titles of an origin ahead of viewers.
 //!
-//! The server fetches, at the rate that is said here and only while no viewer waits; this program asks
-//! about one title after another until it is there. A fill that nobody asks about ends within seconds,
-//! so ending this program ends it, and starting it again goes on.
+//! The server fetches, at the given rate and only while no viewer waits; this program polls one
+//! title after another until it is complete. The server ends a fill without polls within seconds,
+//! so ending this program ends the fill, and starting it again continues it.
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
@@ -11,29 +11,29 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use headlong_units::Bytes;
 
-/// From one question to the next, at first and later. The server ends a fill that nobody asked about
-/// for ten seconds.
+/// Interval between two polls, at first and later. The server ends a fill without polls after ten
+/// seconds.
 const INTERVALS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
-/// A question is answered at once or never.
+/// The server answers at once or not at all.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// A server that is being restarted is back within this.
+/// A restarting server is back within this time.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Far more than any answer.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
-/// Which titles, of which server, and how fast.
+/// Options: the titles, the server, and the rate.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Filling {
     /// Titles: the paths of their URLs, decoded, such as /vod/film.mp4
     #[arg(value_name = "PATH", required_unless_present = "list")]
     paths: Vec<String>,
-    /// File with one such path a line, or - for standard input; # begins a remark
+    /// File with one such path per line, or - for standard input; # begins a comment
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
     /// The server's admin address
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8081")]
     admin: String,
-    /// Bytes a second, in all
+    /// Total bytes per second
     #[arg(long, value_name = "RATE", default_value = "20MB/s", value_parser = rate)]
     rate: u64,
 }
@@ -47,7 +47,7 @@ fn rate(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What the server says of a fill.
+/// The server's report about a fill.
 #[derive(Debug, Clone, serde::Deserialize)]
 struct Told {
     state: String,
@@ -57,7 +57,7 @@ struct Told {
     fault: Option<String>,
 }
 
-/// Fills what was named, one title after another.
+/// Fills the titles one after another.
 pub(crate) fn fill(filling: &Filling) -> anyhow::Result<()> {
     let mut paths = filling.paths.clone();
     if let Some(list) = &filling.list {
@@ -67,16 +67,16 @@ pub(crate) fn fill(filling: &Filling) -> anyhow::Result<()> {
     let mut failed = 0_usize;
     let (began, mut fetched) = (Instant::now(), 0_u64);
     for (number, path) in paths.iter().enumerate() {
-        // The server keeps to the rate within a title; of small ones it is kept to here.
+        // The server limits the rate within a title; across small titles it is limited here.
         let takes = Duration::from_secs_f64(fetched as f64 / filling.rate as f64);
         std::thread::sleep(takes.saturating_sub(began.elapsed()));
         let told = watch(&ask, path)?;
         fetched += told.bytes_fetched;
         let text = match told.state.as_str() {
-            "done" => format!("there, {} of it fetched", Bytes(told.bytes_fetched)),
+            "done" => format!("complete, {} of it fetched", Bytes(told.bytes_fetched)),
             "full" => {
                 let left = paths.len() - number - 1;
-                print_line(path, "no room but for what viewers read more")?;
+                print_line(path, "no room except for titles that viewers read more")?;
                 anyhow::bail!(
                     "the space of its path is full; raise bytes_max or purge something ({} done, \
                      {left} not tried)",
@@ -107,7 +107,7 @@ fn read_list(path: &PathBuf) -> anyhow::Result<Vec<String>> {
     Ok(paths.map(str::to_owned).collect())
 }
 
-/// Asks about a title until it is there or will not be.
+/// Polls a title until it is complete or has failed.
 fn watch(ask: &Ask, path: &str) -> anyhow::Result<Told> {
     let mut silent_since = None;
     let mut interval = INTERVALS.0;
@@ -121,7 +121,7 @@ fn watch(ask: &Ask, path: &str) -> anyhow::Result<Told> {
                 show(path, &told)?;
             }
             Err(Unanswered::Refused(error)) => return Err(error),
-            // A restart is not the end of a night.
+            // A restart must not end a whole night's fill.
             Err(Unanswered::Silent(error)) => {
                 let since: &Instant = silent_since.get_or_insert_with(Instant::now);
                 if since.elapsed() > PATIENCE {
@@ -134,7 +134,7 @@ fn watch(ask: &Ask, path: &str) -> anyhow::Result<Told> {
     }
 }
 
-/// How far it is, on one line of a terminal.
+/// Shows the progress on one line of a terminal.
 fn show(path: &str, told: &Told) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     if !out.is_terminal() {
@@ -157,15 +157,15 @@ fn print_line(path: &str, text: &str) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Why a question has no answer.
+/// Why a poll has no answer.
 enum Unanswered {
-    /// The server says no.
+    /// The server refused.
     Refused(anyhow::Error),
-    /// There is none at the moment.
+    /// The server does not respond at the moment.
     Silent(anyhow::Error),
 }
 
-/// Who is asked.
+/// The server to poll.
 struct Ask {
     agent: ureq::Agent,
     url: String,
@@ -176,7 +176,7 @@ impl Ask {
     fn new(filling: &Filling) -> Self {
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(ANSWER_TIMEOUT))
-            // The server is the one that was named, whatever the environment says of proxies.
+            // The server is addressed directly, whatever proxies the environment names.
             .proxy(None)
             .max_redirects(0)
             .http_status_as_error(false)
@@ -202,9 +202,11 @@ impl Ask {
         match status {
             200 => serde_json::from_str(&text).map_err(|error| {
                 let url = &self.url;
-                Unanswered::Refused(anyhow::anyhow!("{url} is no Headlong that fills: {error}"))
+                Unanswered::Refused(anyhow::anyhow!(
+                    "{url} is not a Headlong server with fills: {error}"
+                ))
             }),
-            // Others fill as many titles as may be.
+            // Other clients fill the maximum number of titles.
             429 => Err(Unanswered::Silent(anyhow::anyhow!("{}", text.trim()))),
             _ => Err(Unanswered::Refused(anyhow::anyhow!(
                 "{path}: {}",

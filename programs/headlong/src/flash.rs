@@ -6,7 +6,7 @@ use headlong_units::Bytes;
 
 use crate::args::{FlashCommand, FlashFormatting};
 
-/// Does what was asked for and prints what came of it.
+/// Executes the action and prints its result.
 pub(crate) fn flash(command: &FlashCommand) -> anyhow::Result<()> {
     let (text, is_right) = match command {
         FlashCommand::Format(formatting) => (format(formatting)?, true),

@@ -1,6 +1,6 @@
-//! The verbs of `headlong-lab`: they are handed to that program, as git and cargo do with theirs.
+//! The verbs of `headlong-lab`: passed on to that program, as git and cargo do with theirs.
 //!
-//! So every verb is written `headlong VERB`, and who only serves needs only this program.
+//! So every verb is written `headlong VERB`, and an operator needs only this program.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -14,7 +14,7 @@ use headlong_report::say;
 /// The other program.
 const PROGRAM: &str = "headlong-lab";
 
-/// Its verbs, each with what `headlong --help` says of it.
+/// Its verbs, each with its text in `headlong --help`.
 pub(crate) const VERBS: [(&str, &str); 6] = [
     (
         "workload",
@@ -33,7 +33,7 @@ pub(crate) const VERBS: [(&str, &str); 6] = [
     ("trace", "Read request logs: reports, chains, tables"),
 ];
 
-/// Its verbs below `disk`; the others are of this program.
+/// Its verbs below `disk`; the others belong to this program.
 pub(crate) const DISK_VERBS: [(&str, &str); 3] = [
     (
         "emulate",
@@ -65,7 +65,8 @@ pub(crate) fn is_for_lab(words: &[OsString]) -> bool {
     }
 }
 
-/// Becomes the other program. Returns only if that fails, with the reason and the remedy.
+/// Replaces this process by the other program. Returns only if that fails, with the reason and the
+/// remedy.
 pub(crate) fn become_lab(words: &[OsString]) -> anyhow::Error {
     let Some(path) = find() else {
         let verb = words.iter().find(|word| *word != OsStr::new("help"));
@@ -79,7 +80,8 @@ pub(crate) fn become_lab(words: &[OsString]) -> anyhow::Error {
     anyhow::anyhow!("{} cannot be started: {error}", path.display())
 }
 
-/// A model of a disk from what was measured, made by the other program; says why if there is none.
+/// A model of a disk fitted to measurements, made by the other program; logs the reason if there is
+/// none.
 pub(crate) fn fit(name: &str, measured: &Measurements) -> Option<String> {
     let why = match find() {
         None => format!("{PROGRAM} is neither beside this program nor in PATH"),
@@ -89,7 +91,7 @@ pub(crate) fn fit(name: &str, measured: &Measurements) -> Option<String> {
             Err(error) => format!("{}: {error}", path.display()),
         },
     };
-    say!("headlong: no model is fitted: {why}");
+    say!("headlong: no model was fitted: {why}");
     None
 }
 
@@ -107,7 +109,7 @@ fn fit_by(path: &Path, name: &str, measured: &Measurements) -> io::Result<Output
     child.wait_with_output()
 }
 
-/// Beside this program, else in the path.
+/// Looks in the directory of this program, then in the path.
 fn find() -> Option<PathBuf> {
     let own = std::env::current_exe().ok();
     let beside = own.as_deref().and_then(Path::parent).map(Path::to_path_buf);
@@ -122,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn verbs_of_the_other_program_are_told_from_its_own() {
+    fn verbs_of_the_other_program_are_recognised() {
         let is_handed_over = |line: &str| {
             let words: Vec<OsString> = line.split_whitespace().map(Into::into).collect();
             is_for_lab(&words)

@@ -1,12 +1,12 @@
-//! The operator's program: it serves, and hands the verbs of `headlong-lab` to that program.
+//! The operator's program: serves, and passes the verbs of `headlong-lab` on to that program.
 //!
-//! Exit codes: 0 for done, 64 for a mistake in the command line or the configuration (nothing
-//! was started), 2 for a failure while running; of `run`, 127 for a program that is not there and
-//! 126 for one that cannot be executed, as shells have them. Results go to standard output, everything else to
+//! Exit codes: 0 for success, 64 for a mistake in the command line or the configuration (nothing
+//! was started), 2 for a failure while running; for `run`, 127 if the program does not exist and
+//! 126 if it cannot be executed, as in shells. Results go to standard output, everything else to
 //! standard error.
 
 #![forbid(unsafe_code)]
-// A reader that has had enough closes the pipe, and `println!` panics: `headlong_survey::print`.
+// A reader may close the pipe early, and `println!` panics then: `headlong_survey::print`.
 #![deny(clippy::print_stdout)]
 // Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
@@ -34,12 +34,12 @@ use headlong_serve::config::Mistakes;
 use headlong_serve::run::RunError;
 use headlong_survey::{Probing, SurveyError, probe_page};
 
-/// A mistake of the operator's: EX_USAGE of sysexits.h.
+/// A mistake of the operator: EX_USAGE of sysexits.h.
 const EXIT_USAGE: u8 = 64;
 /// A failure while running.
 const EXIT_FAILURE: u8 = 2;
 
-/// The whole program: reads the command line, does what it says, and gives the exit code.
+/// The whole program: parses the command line, executes it, and returns the exit code.
 pub fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     if lab::is_for_lab(&words) {
@@ -51,7 +51,7 @@ pub fn main() -> ExitCode {
     let args = match parsed {
         Ok(args) => args,
         Err(error) => {
-            // Nobody is left to tell if this cannot be printed either.
+            // If this cannot be printed either, there is no further channel.
             let _ = error.print();
             let is_mistake = error.use_stderr();
             return ExitCode::from(if is_mistake { EXIT_USAGE } else { 0 });
@@ -92,11 +92,11 @@ fn probe(probing: &Probing) -> Result<(), SurveyError> {
     headlong_survey::probe(probing, probing.device()?, &lab::fit, &probe_page)
 }
 
-/// Prints an error and gives its exit code.
+/// Prints an error and returns its exit code.
 fn failed(error: anyhow::Error) -> ExitCode {
     let mut stderr = std::io::stderr().lock();
     let prefix = headlong_report::error_prefix();
-    // An error that cannot be printed changes the exit code all the same.
+    // An error that cannot be printed still sets the exit code.
     let at_start = error.downcast_ref::<RunError>();
     let found_late = at_start.and_then(RunError::mistakes);
     if let Some(errors) = found_late.or_else(|| error.downcast_ref::<Mistakes>()) {

@@ -1,8 +1,8 @@
-//! `headlong completions` and `headlong manual`: what a package installs beside the program, made
-//! of the command line itself, so that it cannot tell of a flag that is not there.
+//! `headlong completions` and `headlong manual`: files that a package installs beside the program,
+//! generated from the command line definition, so that they match its flags.
 //!
-//! Both are for who builds packages, and not in the help. Pages are written for the verbs of this
-//! program; those of `headlong-lab` are named on the first page.
+//! Both are for packagers, and hidden in the help. Pages are written for the verbs of this program;
+//! those of `headlong-lab` are listed on the first page.
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};
@@ -15,17 +15,17 @@ use clap_mangen::Man;
 
 use crate::lab;
 
-/// For which shell.
+/// The shell.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Completing {
     /// bash, zsh, fish, elvish or powershell
     shell: Shell,
 }
 
-/// Where to.
+/// The destination.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Documenting {
-    /// A folder that is there; each verb gets a page `headlong-VERB.1`
+    /// An existing folder; each verb gets a page `headlong-VERB.1`
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -35,7 +35,7 @@ pub(crate) fn complete(completing: &Completing, mut command: Command) -> anyhow:
     let mut text = Vec::new();
     clap_complete::generate(completing.shell, &mut command, "headlong", &mut text);
     match std::io::stdout().write_all(&text) {
-        // Whoever reads had enough: not a failure of ours.
+        // The reader has closed the pipe: not a failure.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
@@ -48,7 +48,7 @@ pub(crate) fn write(documenting: &Documenting, command: Command) -> anyhow::Resu
     write_pages(&command, "headlong", &documenting.folder)
 }
 
-/// The page of a command and those of the commands below it.
+/// Writes the page of a command and those of its subcommands.
 fn write_pages(command: &Command, name: &str, folder: &Path) -> anyhow::Result<()> {
     let mut page = Vec::new();
     let version = concat!("headlong ", env!("CARGO_PKG_VERSION"));
@@ -66,7 +66,7 @@ fn write_pages(command: &Command, name: &str, folder: &Path) -> anyhow::Result<(
     Ok(())
 }
 
-/// Whether a verb is of the other program: its flags are not known here.
+/// Whether a verb belongs to the other program: its flags are not known here.
 fn is_of_lab(above: &Command, verb: &Command) -> bool {
     let is_among = |verbs: &[(&str, &str)]| verbs.iter().any(|(name, _)| *name == verb.get_name());
     match above.get_name() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use headlong_mount::{Flags, Settings};
 
-/// What to mount, where, and how it is read. Every flag overrides the key of its name in the file.
+/// Options of `headlong mount`. Every flag overrides the key of its name in the file.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Mounting {
     /// Folder whose tree is mounted
@@ -17,7 +17,7 @@ pub(crate) struct Mounting {
     /// Settings in TOML; docs/operate/mount-settings.md lists the keys
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Memory for what is read, all disks together, such as 4GiB
+    /// Memory for read data, all disks together, such as 4GiB
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
     /// Rule for the size of a prefetch, as for serve
@@ -29,19 +29,19 @@ pub(crate) struct Mounting {
     /// For experiments: how many times faster the engine's clocks run
     #[arg(long, value_name = "N", hide = true)]
     time_scale: Option<String>,
-    /// Print how the mount at this mount point is, as JSON, and end
+    /// Print the state of the mount at this mount point as JSON, and exit
     #[arg(long, value_name = "MOUNTPOINT", conflicts_with_all = ["directory", "mount_point"])]
     status: Option<PathBuf>,
 }
 
-/// Which mount.
+/// The mount.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Keeping {
     #[arg(value_name = "MOUNTPOINT")]
     mount_point: PathBuf,
 }
 
-/// Mounts, and answers until it is told to stop; or prints the status of a mount.
+/// Mounts, and serves requests until it is stopped; or prints the status of a mount.
 pub(crate) fn mount(mounting: &Mounting) -> anyhow::Result<()> {
     if let Some(mount_point) = &mounting.status {
         let status = headlong_mount::status(mount_point)?;
@@ -59,16 +59,16 @@ pub(crate) fn mount(mounting: &Mounting) -> anyhow::Result<()> {
     Ok(headlong_mount::run(&settings)?)
 }
 
-/// Waits for the end of the daemon that started this process, and takes its mount off.
+/// Waits for the end of the daemon that started this process, and unmounts its mount.
 pub(crate) fn keep(keeping: &Keeping) -> anyhow::Result<()> {
     headlong_mount::keep(&keeping.mount_point)
-        .with_context(|| format!("the mount at {} stays", keeping.mount_point.display()))
+        .with_context(|| format!("cannot unmount {}", keeping.mount_point.display()))
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_keeper_is_started_by_the_verb_that_there_is() {
+    fn keeper_is_started_by_an_existing_verb() {
         let command = crate::args::command();
         assert!(
             command

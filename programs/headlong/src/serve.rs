@@ -1,10 +1,11 @@
-//! `headlong serve`: everything is checked before anything is started.
+//! `headlong serve`: all settings are checked before anything is started.
 
 use std::sync::Arc;
 
 use crate::args::Serving;
 
-/// Serves until it is told to stop, or until another process has its place. A reload reads what these arguments mean by then.
+/// Serves until it is stopped or replaced by another process. A reload evaluates these arguments
+/// again.
 pub(crate) fn serve(serving: &Serving) -> anyhow::Result<()> {
     let config = serving.config()?;
     if headlong_serve::upgrade::step_aside()? {

@@ -1,4 +1,4 @@
-//! Programs give the same under `headlong run` as without it: bytes, exit codes and errors.
+//! Programs produce the same bytes, exit codes and errors with and without `headlong run`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -9,7 +9,7 @@ use headlong_testkit::Scratch;
 
 const HEADLONG: &str = env!("CARGO_BIN_EXE_headlong");
 
-/// The library, built beside the program.
+/// The preload library, built beside the program.
 fn library() -> PathBuf {
     let profile = Path::new(HEADLONG).parent().expect("in a profile");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -35,7 +35,7 @@ impl Reception {
         let child = command.spawn().expect("started");
         let end = Instant::now() + Duration::from_secs(30);
         while status(socket).is_none() {
-            assert!(Instant::now() < end, "it does not answer");
+            assert!(Instant::now() < end, "the reception does not respond");
             std::thread::sleep(Duration::from_millis(10));
         }
         Self(child)
@@ -147,7 +147,7 @@ impl Case {
         self.scratch.path().join("socket")
     }
 
-    /// Has the kernel drop the file, so that it is read.
+    /// Drops the file from the page cache, so that it is read.
     fn cool(&self) {
         let mut command = Command::new("dd");
         command.arg(format!("if={}", self.scratch.path().join("big").display()));
@@ -221,14 +221,17 @@ impl Case {
 }
 
 #[test]
-fn programs_give_the_same_with_a_reception_without_one_and_with_one_that_is_killed() {
+fn programs_behave_the_same_with_or_without_reception() {
     let case = Case::new();
     let expected = case.outputs(false);
     case.same(&expected);
     let reception = Reception::start(&case.socket());
     case.same(&expected);
-    let text = status(&case.socket()).expect("it answers");
-    assert!(!text.contains("\"ready\":0"), "nobody was helped: {text}");
+    let text = status(&case.socket()).expect("the reception responds");
+    assert!(
+        !text.contains("\"ready\":0"),
+        "no program was helped: {text}"
+    );
     drop(reception);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -247,7 +250,7 @@ fn programs_give_the_same_with_a_reception_without_one_and_with_one_that_is_kill
 }
 
 #[test]
-fn a_status_that_nobody_reads_to_its_end_ends_in_silence() {
+fn status_with_closed_reader_ends_silently() {
     let case = Case::new();
     let _reception = Reception::start(&case.socket());
     let (reader, closed) = std::io::pipe().expect("a pipe");

@@ -1,4 +1,4 @@
-//! The binary as an operator meets it: what it prints where, and its exit codes.
+//! The binary's interface for operators: output streams and exit codes.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -17,7 +17,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn the_version_is_on_standard_output() {
+fn version_is_on_standard_output() {
     let output = headlong(&["--version"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(
@@ -27,7 +27,7 @@ fn the_version_is_on_standard_output() {
 }
 
 #[test]
-fn a_wrong_command_line_ends_with_64_and_prints_no_result() {
+fn wrong_command_line_exits_with_64_without_result() {
     for args in [
         &["serve", "--colour", "red"][..],
         &["sreve"],
@@ -44,7 +44,7 @@ fn a_wrong_command_line_ends_with_64_and_prints_no_result() {
 }
 
 #[test]
-fn all_mistakes_are_printed_at_once_before_anything_starts() {
+fn all_mistakes_are_printed_at_once_before_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("h.toml");
     fs::write(&file, "memroy = \"1GiB\"\npolicy = \"lru\"\n").expect("written");
@@ -76,7 +76,7 @@ fn all_mistakes_are_printed_at_once_before_anything_starts() {
 }
 
 #[test]
-fn server_without_any_root_ends_so_that_the_service_manager_tries_again() {
+fn server_without_roots_exits_so_that_service_is_retried() {
     let output = headlong(&["serve", "/nonexistent/videos"]);
     assert_eq!(output.status.code(), Some(2));
     let stderr = text(&output.stderr);
@@ -87,7 +87,7 @@ fn server_without_any_root_ends_so_that_the_service_manager_tries_again() {
 }
 
 #[test]
-fn check_knows_a_server_that_has_only_what_comes_from_an_origin() {
+fn check_accepts_server_with_origin_only() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("edge.toml");
     let place = folder.path().display();
@@ -100,7 +100,7 @@ fn check_knows_a_server_that_has_only_what_comes_from_an_origin() {
 }
 
 #[test]
-fn check_prints_a_file_that_means_the_same() {
+fn check_prints_an_equivalent_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().display().to_string();
     let first = headlong(&[
@@ -132,7 +132,7 @@ fn check_prints_a_file_that_means_the_same() {
         .args(["check", "."])
         .current_dir(&folder)
         .output()
-        .expect("it starts");
+        .expect("the binary starts");
     assert!(
         text(&output.stdout).contains(&format!("roots = [\"{root}/.\"]")),
         "{output:?}"
@@ -140,7 +140,7 @@ fn check_prints_a_file_that_means_the_same() {
 }
 
 #[test]
-fn a_reader_who_had_enough_is_no_failure() {
+fn closed_reader_is_no_failure() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut child = Command::new(env!("CARGO_BIN_EXE_headlong"))
         .arg("check")
@@ -150,7 +150,7 @@ fn a_reader_who_had_enough_is_no_failure() {
         .spawn()
         .expect("the binary starts");
     drop(child.stdout.take());
-    let output = child.wait_with_output().expect("it ends");
+    let output = child.wait_with_output().expect("the process ends");
     assert_eq!(
         (output.status.code(), text(&output.stderr)),
         (Some(0), String::new())
@@ -158,7 +158,7 @@ fn a_reader_who_had_enough_is_no_failure() {
 }
 
 #[test]
-fn disks_are_looked_at_without_the_other_program() {
+fn disks_are_inspected_without_the_other_program() {
     let folder = tempfile::tempdir().expect("a folder");
     let lonely = folder.path().join("headlong");
     fs::copy(env!("CARGO_BIN_EXE_headlong"), &lonely).expect("copied");
@@ -191,7 +191,7 @@ fn disks_are_looked_at_without_the_other_program() {
 }
 
 #[test]
-fn every_verb_of_this_program_has_a_page_of_the_manual_and_others_have_none() {
+fn every_verb_of_this_program_has_a_manual_page() {
     let folder = tempfile::tempdir().expect("a folder");
     let output = headlong(&["manual", &folder.path().display().to_string()]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -239,13 +239,13 @@ fn every_verb_of_this_program_has_a_page_of_the_manual_and_others_have_none() {
 }
 
 #[test]
-fn completions_know_the_verbs_and_flags_of_each_shell() {
+fn completions_contain_verbs_and_flags_for_each_shell() {
     for shell in ["bash", "zsh", "fish"] {
         let output = headlong(&["completions", shell]);
         assert_eq!(output.status.code(), Some(0));
         let script = text(&output.stdout);
         for word in ["reception", "mount", "time-scale", "workload"] {
-            assert!(script.contains(word), "{shell} does not know {word}");
+            assert!(script.contains(word), "{shell} lacks {word}");
         }
     }
     assert_eq!(headlong(&["completions", "ksh"]).status.code(), Some(64));

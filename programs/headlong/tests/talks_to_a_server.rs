@@ -1,19 +1,19 @@
-//! The verbs that ask a running server, against one that answers as a test says.
+//! Verbs that query a running server, against a scripted one.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::thread::JoinHandle;
 
-/// What a server says of itself.
+/// A server's status document.
 const STATUS: &str = include_str!("../../../server/serve/src/admin/status_golden.json");
 const DONE: &str =
     r#"{"state":"done","bytes":100,"bytes_there":100,"bytes_fetched":60,"fault":null}"#;
 const UNDER_WAY: &str =
     r#"{"state":"yielding","bytes":100,"bytes_there":40,"bytes_fetched":0,"fault":null}"#;
 
-/// Answers so many requests, each on a connection of its own, and tells what they were. `None`: closes
-/// the connection.
+/// Answers `answers` requests, each on its own connection, and returns their request lines. `None`:
+/// closes the connection.
 fn server(answers: Vec<Option<(u16, &'static str)>>) -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound").to_string();
@@ -34,7 +34,7 @@ fn server(answers: Vec<Option<(u16, &'static str)>>) -> (String, JoinHandle<Vec<
     (address, thread)
 }
 
-/// The line of a request; its headers are read too, so that closing is no reset.
+/// The line of a request; its headers are read too, so that closing causes no reset.
 fn take_request(stream: &TcpStream) -> String {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     let first = lines.next().unwrap_or_default();
@@ -53,7 +53,7 @@ fn headlong(args: &[&str], input: &str) -> Output {
     let mut stdin = child.stdin.take().expect("piped");
     stdin.write_all(input.as_bytes()).expect("written");
     drop(stdin);
-    child.wait_with_output().expect("it ends")
+    child.wait_with_output().expect("the process ends")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -61,7 +61,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_fill_goes_on_over_a_restart_and_waits_for_others() {
+fn fill_survives_restart_and_waits_for_other_fills() {
     let busy = "as many titles are being filled as may be; try again later\n";
     let answers = [
         None,
@@ -74,7 +74,7 @@ fn a_fill_goes_on_over_a_restart_and_waits_for_others() {
     let ended = headlong(&["fill", "--admin", &address, "--list", "-"], list);
     let said = text(&ended.stdout);
     assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
-    assert_eq!(said, "/vod/a b.mp4: there, 60B of it fetched\n");
+    assert_eq!(said, "/vod/a b.mp4: complete, 60B of it fetched\n");
     let asked = asked.join().expect("no panic");
     assert!(asked.iter().all(|line| line == &asked[0]), "{asked:?}");
     assert!(asked[0].starts_with("POST /fill?path="), "{asked:?}");
@@ -82,12 +82,12 @@ fn a_fill_goes_on_over_a_restart_and_waits_for_others() {
 }
 
 #[test]
-fn a_fill_ends_with_the_reason_when_it_is_refused_or_nothing_of_ours_answers() {
+fn fill_ends_with_reason_when_refused_or_not_understood() {
     let full = r#"{"state":"full","bytes":1,"bytes_there":0,"bytes_fetched":0,"fault":null}"#;
     let failed =
         r#"{"state":"failed","bytes":1,"bytes_there":0,"bytes_fetched":0,"fault":"absent"}"#;
     let cases = [
-        ((200, "hello"), "is no Headlong that fills", ""),
+        ((200, "hello"), "is not a Headlong server with fills", ""),
         (
             (404, "this path is below no [pull]\n"),
             "below no [pull]",
@@ -111,7 +111,7 @@ fn a_fill_ends_with_the_reason_when_it_is_refused_or_nothing_of_ours_answers() {
 }
 
 #[test]
-fn watching_goes_on_over_a_restart_and_one_look_does_not() {
+fn top_survives_restart_and_single_query_does_not() {
     let up = Some((200, STATUS));
     let (address, asked) = server(vec![up, None, up]);
     let mut child = Command::new(env!("CARGO_BIN_EXE_headlong"))
@@ -121,18 +121,18 @@ fn watching_goes_on_over_a_restart_and_one_look_does_not() {
         .expect("the binary starts");
     let mut shown = String::new();
     let mut out = BufReader::new(child.stdout.take().expect("piped"));
-    // What it says of the restart is written over the screen; then a table follows.
+    // The message about the restart overwrites the screen; then a table follows.
     while !shown.contains("/status") {
         let mut bytes = [0; 64];
         let count = out.read(&mut bytes).expect("read");
-        assert!(count > 0, "it ended: {shown}");
+        assert!(count > 0, "the process ended: {shown}");
         shown.push_str(&text(&bytes[..count]));
     }
     assert!(shown.starts_with("\x1b[Hheadlong: "), "{shown:?}");
     asked.join().expect("no panic");
-    // A reader who had enough ends it.
+    // Closing the pipe ends it.
     drop(out);
-    let ended = child.wait().expect("it ends");
+    let ended = child.wait().expect("the process ends");
     assert_eq!(ended.code(), Some(0));
 
     for how in ["--once", "--json"] {

@@ -1,11 +1,11 @@
-//! `headlong tune` on a real block device: a loop device, which root may make and set.
+//! `headlong tune` on a real block device: a loop device, which root can create and configure.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// What the tests change; `nr_requests` goes with the scheduler.
+/// The settings that the tests change; `nr_requests` depends on the scheduler.
 const SETTINGS: [&str; 4] = [
     "scheduler",
     "max_sectors_kb",
@@ -13,8 +13,8 @@ const SETTINGS: [&str; 4] = [
     "read_ahead_kb",
 ];
 
-/// A loop device that goes away with this. The kernel keeps its settings for whoever has it next,
-/// so they are set back.
+/// A loop device, removed on drop. The kernel keeps its settings for the next user, so they are
+/// restored.
 struct Loop {
     name: String,
     folder: tempfile::TempDir,
@@ -96,17 +96,17 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn the_settings_of_a_device_are_told_set_and_set_back() {
+fn settings_of_device_are_shown_set_and_restored() {
     let device = match Loop::new() {
         Ok(device) => device,
         Err(error) => {
-            let name = "the_settings_of_a_device_are_told_set_and_set_back";
+            let name = "settings_of_device_are_shown_set_and_restored";
             headlong_testkit::skip(name, &error);
             return;
         }
     };
     let all = || device.all();
-    // A scheduler that this kernel may not have.
+    // A scheduler that this kernel may lack.
     let _ = fs::write(device.file("scheduler"), "bfq");
     device.set("max_sectors_kb", "64");
     device.set("read_ahead_kb", "192");
@@ -118,7 +118,7 @@ fn the_settings_of_a_device_are_told_set_and_set_back() {
         text(&told.stdout).contains("\n- max_sectors_kb "),
         "{told:?}"
     );
-    assert_eq!(all(), before, "telling changes nothing");
+    assert_eq!(all(), before, "showing settings changed them");
 
     let applied = device.tune(&["--apply"]);
     assert_eq!(applied.status.code(), Some(0), "{}", text(&applied.stderr));
@@ -126,16 +126,16 @@ fn the_settings_of_a_device_are_told_set_and_set_back() {
     assert_ne!(scheduler, "bfq");
     let most: u64 = device.get("max_hw_sectors_kb").parse().expect("a number");
     assert_eq!(request_kb, most.min(4096).to_string());
-    assert_eq!(read_ahead_kb, "192", "no business of ours");
+    assert_eq!(read_ahead_kb, "192", "an unrelated setting was changed");
 
     let rule = text(&device.tune(&["--udev"]).stdout);
     let wanted = format!("ATTR{{queue/max_sectors_kb}}=\"{request_kb}\"");
     assert!(rule.contains(&wanted), "{rule}");
 
-    // Nobody else may.
+    // Other users may not.
     device.set("max_sectors_kb", "64");
     let mut nobody = device.command(&["--apply"]);
-    // The build may lie where only its owner can go.
+    // Other users may not have access to the build folder.
     if let Ok(output) = nobody.uid(65534).output() {
         assert_eq!(output.status.code(), Some(64), "{output:?}");
         assert!(
@@ -152,7 +152,7 @@ fn the_settings_of_a_device_are_told_set_and_set_back() {
 }
 
 #[test]
-fn a_name_that_is_no_device_is_a_mistake_of_the_command_line() {
+fn unknown_device_is_a_mistake_of_the_command_line() {
     let output = Command::new(env!("CARGO_BIN_EXE_headlong"))
         .args(["tune", "no-such-disk"])
         .output()

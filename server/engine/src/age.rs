@@ -1,24 +1,24 @@
-//! Who has been in a state for longest: names in the order in which they came into it.
+//! Age queue: finds the member that has been in a state for longest, in amortised constant time.
 //!
-//! The one idea: time never goes back, so whoever comes later stands further behind, and a queue is
-//! enough. An entry stays when its owner leaves the state, and is passed over when it comes up;
-//! when most entries are such, all of them go. So every call takes constant time on average.
+//! Times never decrease, so new entries go to the end of a queue. The entry of a member that has
+//! left the state is skipped when it reaches the front; when most entries are stale, all stale ones
+//! are removed.
 //!
-//! Invariants: times and turns ascend; a turn is given once; with [`AgeQueue::tidy`] called for every entry
-//! there are at most `2 * owners + SPARE` entries.
+//! Invariants: times and turns ascend; a turn is issued once; if [`AgeQueue::tidy`] is called after
+//! every entry, there are at most `2 * owners + SPARE` entries.
 
 use alloc::collections::VecDeque;
 
 use headlong_units::Instant;
 
-/// So many entries are never worth tidying.
+/// Up to this many entries, tidying is not worth its cost.
 const SPARE: usize = 16;
 
-/// The number of one stay in the state. Its owner keeps it for as long as it stays.
+/// Identifies one stay of a member in the state. The member stores it while it stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn(u64);
 
-/// Names by the time since when they are in a state.
+/// Members ordered by the time at which they entered the state.
 #[derive(Debug)]
 pub(crate) struct AgeQueue<Id> {
     entries: VecDeque<(Instant, Turn, Id)>,
@@ -35,7 +35,7 @@ impl<Id> Default for AgeQueue<Id> {
 }
 
 impl<Id: Copy> AgeQueue<Id> {
-    /// `id` comes into the state now.
+    /// `id` enters the state now.
     pub(crate) fn push(&mut self, now: Instant, id: Id) -> Turn {
         let turn = Turn(self.next_turn);
         self.next_turn += 1;
@@ -43,8 +43,8 @@ impl<Id: Copy> AgeQueue<Id> {
         turn
     }
 
-    /// Who has been in the state for longest, and since when. `turn_of` is the turn that an owner
-    /// keeps.
+    /// The member that has been in the state for longest, and since when. `turn_of` returns the
+    /// turn that a member stores.
     pub(crate) fn oldest(&mut self, turn_of: impl Fn(Id) -> Option<Turn>) -> Option<(Instant, Id)> {
         while let Some((since, turn, id)) = self.entries.front().copied() {
             if turn_of(id) == Some(turn) {
@@ -55,12 +55,12 @@ impl<Id: Copy> AgeQueue<Id> {
         None
     }
 
-    /// No entry is older than this; its owner may have left the state.
+    /// The time of the oldest entry, which may be stale.
     pub(crate) fn since(&self) -> Option<Instant> {
         self.entries.front().map(|(since, ..)| *since)
     }
 
-    /// Forgets what is passed over if that is most, of `owners` in all.
+    /// Removes stale entries if most are stale; there are `owners` members in all.
     pub(crate) fn tidy(&mut self, owners: usize, turn_of: impl Fn(Id) -> Option<Turn>) {
         if self.entries.len() > 2 * owners + SPARE {
             self.entries
@@ -86,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_oldest_is_the_first_that_came_and_did_not_leave(
+        fn oldest_is_first_member_that_has_not_left(
             steps in prop::collection::vec((0_usize..8, any::<bool>()), 0..400),
         ) {
             let mut queue = AgeQueue::default();

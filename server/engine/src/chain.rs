@@ -1,8 +1,8 @@
-//! One chain on line: what one viewer reads of one stream, in sequence.
+//! One live chain: the sequential requests of one viewer for one stream.
 //!
-//! The one idea (thesis 5.3): successive requests whose ranges touch are one reader, whatever
-//! connections they come on and in whatever order. What is known of a chain is what was asked for and
-//! sent, when, and what its player says of itself, as far as that is believed.
+//! Successive requests with adjoining ranges belong to one reader, whatever connections they use
+//! and in whatever order they arrive (thesis 5.3). A chain records the requested and sent ranges
+//! with their times, and the player's hints, which are trusted within bounds.
 
 use alloc::vec::Vec;
 
@@ -18,43 +18,43 @@ use crate::request::{Hints, Identity};
 use crate::sizing::ChainShape;
 use crate::unread::Unread;
 
-/// A hinted bit rate is believed up to so many times what is known or usual, and down to such a
-/// part of it: renditions beside one another differ by a factor of two at most (Apple's HLS
+/// A hinted bit rate is accepted up to this multiple of the known or usual rate, and down to the
+/// same fraction of it: adjacent renditions differ by a factor of two at most (Apple's HLS
 /// authoring specification asks for 1.5 to 2), and a stream's mean hides a peak of about two.
 const BELIEVED_TIMES: u64 = 4;
-/// Nobody who watches needs more than this ahead: players keep half a minute to a minute (30 s is
-/// what hls.js keeps of long titles, 60 s is the most that dash.js keeps by default).
+/// The longest buffer of a player that is watching: half a minute to a minute (hls.js keeps 30 s of
+/// long titles, dash.js at most 60 s by default).
 const WATCHED_AHEAD: Duration = Duration::from_secs(60);
-/// A viewer of the process before may have gone on by so many times its pace, and so many requests:
-/// players ask in bursts.
+/// A viewer of the previous process may have advanced by this multiple of its pace, and of its last
+/// request: players send requests in bursts.
 const WENT_ON_TIMES: u64 = 2;
-/// For so long a reader of a title without a known bit rate must have been read at a rate beyond
-/// belief: as long as players need to fill what they keep.
+/// A title without a known bit rate must have been read at an implausible rate for this long before
+/// its reader counts as a download: as long as players need to fill their buffer.
 const BEYOND_BELIEF: Duration = Duration::from_secs(20);
 
 /// One live chain. Offsets are logical: bytes from the start of the stream.
 #[derive(Debug)]
 pub(crate) struct Chain {
-    /// Who reads it, or where it comes from.
+    /// The viewer's name, or its origin if it has none.
     pub(crate) viewer: ViewerId,
     pub(crate) is_named: bool,
-    /// Of its last request, if it has no name.
+    /// Connection of its last request, if the viewer has no name.
     pub(crate) connection: Option<ConnectionId>,
     pub(crate) stream: StreamId,
-    /// Where it began.
+    /// Its lowest offset.
     pub(crate) start: u64,
-    /// End of what was asked for (chunk requests) or sent (open-ended ones).
+    /// End of the requested bytes (chunk requests) or of the sent bytes (open-ended requests).
     pub(crate) end: u64,
-    /// Before `end`, and its reader without a name has not received it.
+    /// Range before `end` that its unnamed reader has not received.
     owed: ByteRange,
-    /// Until its first request in this process: how far its reader may have gone on since the process
-    /// before last wrote down where it was.
+    /// Until its first request in this process: how far the reader may have advanced since the
+    /// previous process last saved its position.
     awaited_until: u64,
-    /// Where the reader is: end of the last bytes handed to it.
+    /// Position of the reader: end of the last bytes handed to it.
     pub(crate) position: u64,
-    /// End of what was read, or is queued to be read, for it.
+    /// End of the bytes that were read for it or are queued to be read.
     pub(crate) fetched_end: u64,
-    /// End of what was read for it, even if it is there no more.
+    /// End of the bytes that were read for it, even if they have been evicted since.
     pub(crate) read_once_end: u64,
     pub(crate) prefetched_bytes: u64,
     pub(crate) open_ended: bool,
@@ -63,7 +63,7 @@ pub(crate) struct Chain {
     before_last_request_bytes: u64,
     /// Requests in progress, in order of arrival.
     pub(crate) active: Vec<RequestId>,
-    /// Since when it has none: some only then.
+    /// Its turn in the queue of idle chains; set only while no request is in progress.
     pub(crate) idle: Option<Turn>,
     pub(crate) stay: Stay,
     pub(crate) pace: Pace,
@@ -72,14 +72,15 @@ pub(crate) struct Chain {
     /// Pieces in memory that are kept for it.
     pub(crate) unread: Unread,
     pub(crate) job: Option<JobId>,
-    /// A prefetch for it failed: until so many reads have succeeded, only what is asked for is read.
+    /// A prefetch for it failed: until this many reads have succeeded, only demanded bytes are
+    /// read.
     pub(crate) careful: u8,
-    /// No request of it came yet: its player said that one will.
+    /// Announced by its player; no request has arrived yet.
     pub(crate) is_expected: bool,
 }
 
 impl Chain {
-    /// One that begins at `start`, without a request yet.
+    /// A chain that begins at `start`, without a request yet.
     pub(crate) fn begin(
         now: Instant,
         (identity, stream): (Identity, StreamId),
@@ -116,7 +117,8 @@ impl Chain {
         }
     }
 
-    /// Nothing of it is in memory, and its reader may have gone on: it is one of an earlier process.
+    /// Restores the state of a chain of an earlier process: none of its bytes are in memory, and
+    /// its reader may have advanced since.
     pub(crate) fn resume(&mut self, now: Instant, told: &LearnedChain) {
         self.fetched_end = told.position;
         self.read_once_end = told.position;
@@ -127,7 +129,8 @@ impl Chain {
         self.awaited_until = told.end.saturating_add(went_on).saturating_add(asked_on);
     }
 
-    /// A request of it begins, on a connection. Answers the connection before if it is another one.
+    /// A request of the chain begins on a connection. Returns the previous connection if it was
+    /// another one.
     pub(crate) fn begin_request(
         &mut self,
         now: Instant,
@@ -142,8 +145,8 @@ impl Chain {
         (before != connection).then_some(before)
     }
 
-    /// A reply was cut off before its end: its reader may ask for the rest, and for what was on its
-    /// way.
+    /// A reply was cut off before its end: the reader may request the rest again, and the bytes
+    /// that were in flight.
     pub(crate) fn cut_off(&mut self, rest: ByteRange) {
         if !self.is_named {
             let first = rest.start.saturating_sub(REREAD_BYTES).max(self.start);
@@ -151,45 +154,45 @@ impl Chain {
         }
     }
 
-    /// Whether its player has only said that it will ask.
+    /// Whether its player has only announced it.
     pub(crate) fn is_expected(&self) -> bool {
         self.is_expected
     }
 
-    /// Whether it is read: not one that was only announced, nor one whose reader has left.
+    /// Whether it counts as a reader: not if it was only announced, nor if its reader has left.
     pub(crate) fn is_reader(&self) -> bool {
         !self.is_expected && self.stay != Stay::Left
     }
 
-    /// Whether no request of it is in progress.
+    /// Whether none of its requests is in progress.
     pub(crate) fn is_idle(&self) -> bool {
         self.active.is_empty()
     }
 
-    /// Requests of a chain that turned out to be part of this one.
+    /// Adopts the requests of a chain that was joined to this one.
     pub(crate) fn take_requests(&mut self, requests: Vec<RequestId>) {
         self.active.extend(requests);
         self.idle = self.idle.filter(|_| self.active.is_empty());
     }
 
-    /// Its reader asked for so much.
+    /// Its reader requested this many bytes.
     pub(crate) fn note_request(&mut self, bytes: u64) {
         self.before_last_request_bytes = self.last_request_bytes;
         self.last_request_bytes = bytes;
     }
 
-    /// What its reader may ask for next: as much as by the larger of the last two requests. Where a
-    /// file of a title ends in the midst of what is asked for at a time, one of them is for a rest.
+    /// Expected size of the next request: the larger of the last two. Where a file of a title ends
+    /// inside the player's usual request size, one of the two covers only the remainder.
     pub(crate) fn next_request_bytes(&self) -> u64 {
         self.last_request_bytes.max(self.before_last_request_bytes)
     }
 
-    /// From its first byte to its last.
+    /// Bytes from its first byte to its last.
     pub(crate) fn length_bytes(&self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 
-    /// What the sizing rules may know.
+    /// The inputs of the sizing rules.
     pub(crate) fn shape(&self) -> ChainShape {
         ChainShape {
             start_offset: self.start,
@@ -198,8 +201,8 @@ impl Chain {
         }
     }
 
-    /// How fast the reader is taken to be: what it shows, at least the bit rate of what it
-    /// watches, at most what its player says it can take.
+    /// Assumed speed of the reader: the observed rate, at least the bit rate of the stream, at most
+    /// the throughput that its player reports.
     pub(crate) fn pace(
         &self,
         now: Instant,
@@ -217,10 +220,10 @@ impl Chain {
         able.map_or(pace, |able| pace.min(able)).max(BitRate(1))
     }
 
-    /// The bit rate that the player said, as far as it is believed: near what is known of the
-    /// stream; else up to what the usual viewer may have, or what was read by this one would be if
-    /// it lasted a second. What a player says decides how much is read for it, and with that how
-    /// much is left for others.
+    /// The bit rate that the player reports, clamped: to near the known rate of the stream; if that
+    /// is unknown, to a multiple of the usual rate, or to the rate at which the bytes read so far
+    /// would last one second. The report decides how much is read for this viewer, and so how much
+    /// memory is left for others.
     pub(crate) fn believed_bit_rate(
         &self,
         known: Option<BitRate>,
@@ -240,14 +243,15 @@ impl Chain {
         })
     }
 
-    /// What the player still has in its buffer, if it said so.
+    /// The player's remaining buffer, if it reported one.
     pub(crate) fn buffer(&self, now: Instant) -> Duration {
         let said = self.hints.buffer.unwrap_or(Duration::ZERO);
         said - now.since(self.hinted_at)
     }
 
-    /// Whether its reader has far more than anybody who watches keeps: of a title whose bit rate is
-    /// known by what it was given and how long ago it began; else by a rate that no usual title has.
+    /// Whether the reader is much further ahead than a player that is watching: if the bit rate is
+    /// known, by the bytes sent and the age of the chain; otherwise by a rate that no usual title
+    /// has.
     pub(crate) fn is_far_ahead(
         &self,
         now: Instant,
@@ -265,7 +269,7 @@ impl Chain {
         given >= rate.bytes_in(least)
     }
 
-    /// Who reads it.
+    /// The identity of its viewer.
     pub(crate) fn identity(&self) -> Identity {
         match self.is_named {
             true => Identity::Named(self.viewer),
@@ -276,7 +280,7 @@ impl Chain {
         }
     }
 
-    /// Where it is, for who looks for the chain of a request.
+    /// Its position, for matching requests to chains.
     pub(crate) fn whereabouts(&self) -> Whereabouts {
         let owed = match (self.awaited_until > self.end, self.owed.is_empty()) {
             (false, _) => self.owed,
@@ -296,8 +300,8 @@ impl Chain {
         }
     }
 
-    /// Notes what of a request's way lies between it and the chain's end so far, or that something
-    /// owed is on its way.
+    /// Records the gap between the chain's end and a request beyond it, or removes from the owed
+    /// range what a request asks for.
     pub(crate) fn owe_before(&mut self, asked: ByteRange) {
         if asked.start > self.end {
             let first = match self.owed.is_empty() {

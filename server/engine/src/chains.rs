@@ -1,12 +1,13 @@
-//! All live chains of a device: which one a request belongs to, and which are idle, expected or left.
+//! All live chains of a device: matches requests to chains, and tracks idle, announced and departed
+//! ones.
 //!
-//! The one idea (thesis 5.3): requests of one reader are at most 40 s apart. Off line one can look
-//! ahead; here a request joins the chain that it continues, precedes, reads again, or runs ahead of by
-//! no more than what has been prefetched for it ([`crate::joining`]); and two chains of a viewer with a
-//! name become one when a request bridges them.
+//! Requests of one reader are at most 40 s apart (thesis 5.3). A log analysis can look ahead; here
+//! a request joins the chain that it continues, precedes, rereads, or overtakes within the
+//! prefetched range (see [`crate::joining`]). Two chains of a named viewer become one when a
+//! request bridges them.
 //!
-//! Invariants: a viewer with a name has at most [`CHAINS_PER_VIEWER`] chains without a request on
-//! one stream; a chain that ended is gone from every index.
+//! Invariants: a named viewer has at most [`CHAINS_PER_VIEWER`] chains without a request on one
+//! stream; a chain that ended is in no index.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -24,34 +25,34 @@ use crate::pace::Pace;
 use crate::readers::Readers;
 use crate::request::Identity;
 
-/// Whether a viewer may begin a chain on a device that cannot take on more.
+/// Whether a viewer may begin a chain on a device that refuses new viewers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MayBegin {
-    /// It is not served here, or by as many chains as it may have.
+    /// It is not being served, or already has as many chains as it may.
     Nothing,
-    /// One more: it seeks before its last request has ended, or takes up its sound.
+    /// One more: it seeks before its last request has ended, or starts its audio rendition.
     Another,
-    /// One in place of another, which it has left: it seeks, or changes its rendition.
+    /// One that replaces an idle chain: it seeks, or changes its rendition.
     InsteadOf(ChainId),
 }
 
-/// Chains of one viewer among which one is looked for that it has left.
+/// How many chains of one viewer are searched for an idle one.
 const LOOKED_AT_MAX: usize = 16;
 
 /// All live chains of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Chains {
     chains: IdMap<ChainId, Chain>,
-    /// Of viewers with a name.
+    /// Chains of named viewers.
     by_reader: IdMap<(ViewerId, StreamId), Vec<ChainId>>,
     unnamed: Unnamed,
-    /// The chains of each viewer, whatever they read.
+    /// The chains of each viewer, on all streams.
     by_viewer: BTreeSet<(ViewerId, ChainId)>,
     readers: Readers,
-    /// Those whose request has not come yet, and the bytes that were read for each.
+    /// Announced chains, and the bytes that were read for each.
     expected: BTreeMap<(ViewerId, ChainId), u64>,
     expected_bytes: u64,
-    /// Chains without a request, by the time since when: when they were last seen.
+    /// Chains without a request, by the time at which they became idle.
     idle: AgeQueue<ChainId>,
     once: Once,
     next_id: u64,
@@ -66,7 +67,7 @@ impl Chains {
         self.chains.get(&id)
     }
 
-    /// At most `count` of them, by viewer and age.
+    /// At most `count` chains, by viewer and age.
     pub(crate) fn at_most(&self, count: usize) -> impl Iterator<Item = (ChainId, &Chain)> {
         let ids = self.by_viewer.iter().take(count);
         ids.filter_map(|(_, id)| Some((*id, self.get(*id)?)))
@@ -77,14 +78,14 @@ impl Chains {
         self.chains.get_mut(&id)
     }
 
-    /// All of them, in no order.
+    /// All chains, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ChainId, &Chain)> + '_ {
         self.chains.iter().map(|(id, chain)| (*id, chain))
     }
 
-    /// What a viewer may do while new viewers are refused: [`MayBegin`]. Without a name it may do
-    /// so by the chains of its connection, else by those of where it comes from, if they are few
-    /// enough to be its own.
+    /// Whether a viewer may begin a chain while new ones are refused. An unnamed viewer is judged
+    /// by the chains of its connection; without those, by the chains of its origin, if they are few
+    /// enough to belong to one viewer.
     pub(crate) fn may_begin(&self, identity: Identity) -> MayBegin {
         let viewer = identity.viewer();
         let of_viewer = (viewer, ChainId(0))..=(viewer, ChainId(u64::MAX));
@@ -108,8 +109,8 @@ impl Chains {
         }
     }
 
-    /// The chain that a request for `range` belongs to, with the chain that the request turns out
-    /// to join it to.
+    /// The chain that a request for `range` belongs to, and the chain that the request joins to it,
+    /// if any.
     pub(crate) fn find(
         &self,
         now: Instant,
@@ -130,13 +131,13 @@ impl Chains {
             return found.map(|id| (id, None));
         }
         let ids = self.by_reader.get(&reader)?;
-        // Nearly always there is one, and one cannot be joined to another.
+        // The usual case: a single chain, which cannot be joined to another.
         if let [id] = ids[..] {
             let chain = whereabouts(id)?;
             let is_it = chain.continues_with(range) || chain.is_preceded_by(range);
             return is_it.then_some((id, None));
         }
-        // Newest first: where the viewer is now, before where it jumped from.
+        // Newest first: the viewer's present position comes before those it jumped from.
         let newest = || {
             let newest = ids.iter().rev().copied();
             newest.filter_map(|id| Some((id, whereabouts(id)?)))
@@ -153,7 +154,7 @@ impl Chains {
         }
     }
 
-    /// Begins a chain. Answers it, and the chain that has to end because its viewer has too many.
+    /// Begins a chain. Returns it, and the chain that must end because its viewer has too many.
     pub(crate) fn begin(
         &mut self,
         now: Instant,
@@ -178,10 +179,9 @@ impl Chains {
         (id, surplus)
     }
 
-    /// Begins a chain where an earlier process had it, with nothing of it in memory and no request.
-    /// Its first job is a start: many come back at once, and that they wait then does not say that
-    /// the device has too much to do.
-    /// Answers the chain that has to end because its viewer has too many.
+    /// Restores a chain of an earlier process, with no bytes in memory and no request. Its first
+    /// job counts as a start: many viewers return at once, and their waiting is no sign of
+    /// overload. Returns the chain that must end because its viewer has too many.
     pub(crate) fn resume(
         &mut self,
         now: Instant,
@@ -191,7 +191,7 @@ impl Chains {
         let (id, surplus) = self.begin(now, (told.viewer, stream), told.start, told.open_ended);
         self.extend(id, ByteRange::new(told.start, told.end));
         self.move_to(id, told.position);
-        // What was on its way when the process ended may not have come.
+        // Bytes in flight when the process ended may not have arrived.
         self.cut_off(id, ByteRange::new(told.position, told.end));
         let turn = self.idle.push(now, id);
         if let Some(chain) = self.chains.get_mut(&id) {
@@ -201,8 +201,8 @@ impl Chains {
         surplus
     }
 
-    /// Begins the chain of a request that will come, as its viewer says. Answers it, and the chain that
-    /// has to end because its viewer has too many.
+    /// Begins the chain of a request that a viewer has announced. Returns it, and the chain that
+    /// must end because its viewer has too many.
     pub(crate) fn expect(
         &mut self,
         now: Instant,
@@ -221,7 +221,8 @@ impl Chains {
         (id, surplus)
     }
 
-    /// A request of a chain comes: of one that was expected it decides what it is. Whether it was.
+    /// A request of the chain arrives; for an announced chain it decides whether it is open-ended.
+    /// Returns whether the chain was announced.
     pub(crate) fn meet(&mut self, now: Instant, id: ChainId, open_ended: bool) -> bool {
         let chain = self.chains.get_mut(&id);
         let Some(chain) = chain.filter(|chain| chain.is_expected) else {
@@ -235,19 +236,19 @@ impl Chains {
         true
     }
 
-    /// How many of a viewer's chains are expected, as far as `count_max`.
+    /// How many announced chains a viewer has, counted up to `count_max`.
     pub(crate) fn expected_of(&self, identity: Identity, count_max: usize) -> usize {
         let viewer = identity.viewer();
         let of_viewer = (viewer, ChainId(0))..=(viewer, ChainId(u64::MAX));
         self.expected.range(of_viewer).take(count_max).count()
     }
 
-    /// Bytes that were read for all that are expected.
+    /// Bytes that were read for all announced chains.
     pub(crate) fn expected_bytes(&self) -> u64 {
         self.expected_bytes
     }
 
-    /// So many more bytes are read for a chain; they count if it is expected.
+    /// `more` bytes are read for a chain; they are counted if it is announced.
     pub(crate) fn hold_expected(&mut self, id: ChainId, more: u64) {
         let Some(viewer) = self.chains.get(&id).map(|chain| chain.viewer) else {
             return;
@@ -258,7 +259,7 @@ impl Chains {
         }
     }
 
-    /// Answers the chain that has to end because its viewer has too many on the stream.
+    /// Returns the chain that must end because its viewer has too many on the stream.
     fn add_sibling(&mut self, reader: (ViewerId, StreamId), id: ChainId) -> Option<ChainId> {
         let siblings = self.by_reader.entry(reader).or_default();
         let idle = |id: &&ChainId| self.chains[*id].is_idle();
@@ -285,7 +286,8 @@ impl Chains {
         }
     }
 
-    /// Of the chain, `asked` was asked for or sent. Answers by how many bytes it is longer.
+    /// The range `asked` of the chain was requested or sent. Returns by how many bytes the chain
+    /// grew.
     pub(crate) fn extend(&mut self, id: ChainId, asked: ByteRange) -> u64 {
         let Some(chain) = self.chains.get_mut(&id) else {
             return 0;
@@ -303,15 +305,15 @@ impl Chains {
         chain.length_bytes() - length_before
     }
 
-    /// A reply was cut off before its end: its reader may ask for the rest, and for what was on its
-    /// way.
+    /// A reply was cut off before its end: the reader may request the rest again, and the bytes
+    /// that were in flight.
     pub(crate) fn cut_off(&mut self, id: ChainId, rest: ByteRange) {
         if let Some(chain) = self.chains.get_mut(&id) {
             chain.cut_off(rest);
         }
     }
 
-    /// A request of the chain is over.
+    /// A request of the chain ended.
     pub(crate) fn end_request(&mut self, now: Instant, id: ChainId, request: RequestId) {
         let Some(chain) = self.chains.get_mut(&id) else {
             return;
@@ -372,13 +374,13 @@ impl Chains {
         self.readers.of_stream(stream).collect()
     }
 
-    /// A chain that has been idle for longer than `gap`, to be ended; call until `None`.
+    /// A chain that has been idle for longer than `gap` and must be ended; call until `None`.
     pub(crate) fn poll_expired(&mut self, now: Instant, gap: Duration) -> Option<ChainId> {
         let longest = self.oldest_idle();
         longest.and_then(|(since, id)| (now.since(since) > gap).then_some(id))
     }
 
-    /// Readers who asked once and have left by now, it seems, are not counted any more.
+    /// Stops counting one-shot readers that have left by now.
     pub(crate) fn note_left(&mut self, now: Instant, gap: Duration) {
         let stay_of = |chains: &IdMap<ChainId, Chain>, id| Some(chains.get(&id)?.stay);
         while let Some(left) = self.once.poll((now, gap), |id| stay_of(&self.chains, id)) {
@@ -388,12 +390,13 @@ impl Chains {
         }
     }
 
-    /// Chains that are read: not those that were only announced, nor those whose reader has left.
+    /// Number of chains with a reader: without those that are only announced and those whose reader
+    /// has left.
     pub(crate) fn reader_count(&self) -> usize {
         self.chains.len() - self.expected.len() - self.once.left_count()
     }
 
-    /// The chain that has been idle longest, if any is idle.
+    /// The chain that has been idle for longest, if any is idle.
     pub(crate) fn longest_idle(&mut self) -> Option<ChainId> {
         self.oldest_idle().map(|(_, id)| id)
     }
@@ -402,7 +405,7 @@ impl Chains {
         self.idle.oldest(|id| self.chains.get(&id)?.idle)
     }
 
-    /// When [`Self::poll_expired`] or [`Self::note_left`] may have something to say.
+    /// When [`Self::poll_expired`] or [`Self::note_left`] may next return something.
     pub(crate) fn poll_timeout(&self, gap: Duration) -> Option<Instant> {
         let idle = self.idle.since().map(|since| since + gap + Duration(1));
         idle.into_iter().chain(self.once.poll_timeout(gap)).min()

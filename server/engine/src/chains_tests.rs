@@ -20,18 +20,18 @@ fn find(chains: &Chains, start: u64, end: u64) -> Option<(ChainId, Option<ChainI
 }
 
 #[test]
-fn a_request_that_touches_either_end_belongs_to_the_chain() {
+fn request_touching_either_end_belongs_to_chain() {
     let mut chains = Chains::default();
     let id = begin(&mut chains, 100, 200);
     assert_eq!(find(&chains, 200, 300), Some((id, None)));
     assert_eq!(find(&chains, 50, 100), Some((id, None)));
-    assert_eq!(find(&chains, 150, 180), Some((id, None)), "reading again");
+    assert_eq!(find(&chains, 150, 180), Some((id, None)), "a reread");
     assert_eq!(find(&chains, 201, 300), None);
     assert_eq!(find(&chains, 10, 99), None);
 }
 
 #[test]
-fn parallel_requests_within_what_is_prefetched_belong_to_the_chain() {
+fn parallel_requests_in_prefetched_range_belong_to_chain() {
     let mut chains = Chains::default();
     let id = begin(&mut chains, 0, 100);
     chains.get_mut(id).expect("live").fetched_end = 1000;
@@ -39,7 +39,7 @@ fn parallel_requests_within_what_is_prefetched_belong_to_the_chain() {
 }
 
 #[test]
-fn a_request_between_two_chains_makes_them_one() {
+fn request_between_two_chains_joins_them() {
     let mut chains = Chains::default();
     let first = begin(&mut chains, 0, 100);
     let second = begin(&mut chains, 200, 300);
@@ -47,7 +47,7 @@ fn a_request_between_two_chains_makes_them_one() {
 }
 
 #[test]
-fn a_chain_ends_forty_seconds_after_its_last_request() {
+fn chain_ends_forty_seconds_after_last_request() {
     let mut chains = Chains::default();
     let id = begin(&mut chains, 0, 100);
     let at = |second| Instant::ZERO + Duration::from_secs(second);
@@ -81,7 +81,7 @@ fn a_chain_ends_forty_seconds_after_its_last_request() {
 }
 
 #[test]
-fn the_nearest_reader_behind_is_found() {
+fn finds_nearest_reader_behind() {
     let mut chains = Chains::default();
     let (near, _) = chains.begin(
         Instant::ZERO,
@@ -114,7 +114,7 @@ fn the_nearest_reader_behind_is_found() {
 }
 
 #[test]
-fn a_viewer_keeps_a_bounded_number_of_chains_on_a_stream() {
+fn viewer_has_bounded_number_of_chains_on_stream() {
     let mut chains = Chains::default();
     let first = begin(&mut chains, 0, 1);
     for jump in 1..CHAINS_PER_VIEWER as u64 {

@@ -1,4 +1,4 @@
-//! What comes out of a shard: commands for the device, and events for the waiting replies.
+//! Output of a shard: commands for the device, and events for waiting replies.
 
 use alloc::vec::Vec;
 
@@ -7,36 +7,37 @@ use headlong_units::Duration;
 
 use crate::ids::{FlashReadId, ReadId, RequestId, Slot, StreamId};
 
-/// Something the shell must do; see [`crate::Shard::poll_command`].
+/// An action for the shell; see [`crate::Shard::poll_command`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Read one run of bytes of one file into pieces of memory, in the order of `slots`: the
-    /// first piece takes the first [`crate::EngineConfig::piece_bytes`] bytes, and so on; the last may
-    /// be partly filled. Answer with [`crate::Shard::handle_read_done`].
+    /// Read one run of bytes of one file into pieces of memory, in the order of `slots`: the first
+    /// piece takes the first [`crate::EngineConfig::piece_bytes`] bytes, and so on; the last may be
+    /// partly filled. Answer with [`crate::Shard::handle_read_done`].
     Read(ReadCommand),
     /// The engine has forgotten the stream: the shell may close its files.
     Forget(StreamId),
-    /// Something for the flash tier; only where one was attached.
+    /// An action for the flash tier; only if one was attached.
     Flash(FlashCommand),
-    /// Nothing is in the slot, and its memory is to go back to the system before the next command is
-    /// done. Only after [`crate::Shard::handle_retiring`].
+    /// The slot is empty: return its memory to the system before the next command is executed. Only
+    /// after [`crate::Shard::handle_retiring`].
     Vacate(Slot),
 }
 
-/// Something the shell must do with an SSD. Commands of one block are given in order; those of
-/// different blocks may be done in any order.
+/// An action on an SSD. Commands for one block are issued in order; those for different blocks may
+/// be executed in any order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FlashCommand {
-    /// Copy a slot's first `length` bytes into the memory that collects `place.block`, as the record
-    /// that begins at `place.offset`. To be done at once: the slot's next command is another read.
+    /// Copy a slot's first `length` bytes into the memory that collects `place.block`, as the
+    /// record that begins at `place.offset`. Execute it immediately: the slot's next command is
+    /// another read.
     Stage {
         /// Where the record will lie.
         place: Place,
-        /// Whose bytes they are.
+        /// Identity of the piece.
         piece: PieceId,
-        /// Bytes.
+        /// Length in bytes.
         length: u32,
-        /// Where they are.
+        /// Slot that holds the bytes.
         slot: Slot,
     },
     /// Write bytes `from..to` of a block, multiples of the alignment, from the memory that collects
@@ -49,31 +50,31 @@ pub enum FlashCommand {
         /// One past the last byte.
         to: u32,
     },
-    /// All of a block's records are written: write its summary, with this sequence number, and the
-    /// rest of it, and make all of it durable. Answer with [`crate::Shard::handle_flash_sealed`]. The memory that
-    /// collected the block is free then.
+    /// All records of a block are written: write its summary with this sequence number and the rest
+    /// of the block, and make all of it durable. Answer with [`crate::Shard::handle_flash_sealed`].
+    /// The memory that collected the block is free then.
     Seal {
         /// The block.
         block: BlockId,
         /// Where its records end.
         from: u32,
-        /// Grows with every block of this SSD that is sealed.
+        /// Grows with every sealed block of this SSD.
         sequence: u64,
     },
-    /// Nothing in the block is wanted any more; it will be written anew, or its SSD is out of
+    /// The content of the block is no longer needed: it will be overwritten, or its SSD is out of
     /// service. The memory that collects it is free, and its content may be discarded.
     Drop(BlockId),
     /// Read records. Answer with [`crate::Shard::handle_flash_read_done`].
     Read(FlashRead),
-    /// See whether an SSD that failed is well: that it is the one it was, gives what lies on it, and
-    /// keeps what is written. Answer with [`crate::Shard::handle_flash_probed`].
+    /// Check whether a failed SSD works again: that it is the same SSD, returns what is stored on
+    /// it, and keeps what is written. Answer with [`crate::Shard::handle_flash_probed`].
     Probe(SsdId),
 }
 
-/// Records to read, which lie one behind the other in one block.
+/// Consecutive records of one block to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlashRead {
-    /// Name to answer with.
+    /// Id for the answer.
     pub id: FlashReadId,
     /// The records, in order of place.
     pub records: Vec<FlashRecord>,
@@ -84,30 +85,29 @@ pub struct FlashRead {
 pub struct FlashRecord {
     /// Where it begins.
     pub place: Place,
-    /// What it must be, by its header.
+    /// Identity that its header must have.
     pub piece: PieceId,
-    /// How many bytes it must have.
+    /// Length that it must have, in bytes.
     pub length: u32,
     /// Memory to read into.
     pub slot: Slot,
 }
 
-/// How one record of a read came back, as the shell reports it.
+/// Outcome of one record of a read, as reported by the shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlashOutcome {
-    /// Its bytes are in its slot: identity, length and checksum are right.
+    /// The bytes are in the slot: identity, length and checksum are right.
     Done,
-    /// Something else was there: another record, or damage.
+    /// The block holds something else at this place: another record, or damaged data.
     Wrong,
     /// The SSD failed.
     Error,
 }
 
-/// One read. `offset` is a multiple of the piece size; `length` is one only if the file does not
-/// end first.
+/// One read. `offset` is a multiple of the piece size; so is `length`, unless the file ends first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadCommand {
-    /// Name to answer with.
+    /// Id for the answer.
     pub id: ReadId,
     /// The stream.
     pub stream: StreamId,
@@ -121,35 +121,35 @@ pub struct ReadCommand {
     pub slots: Vec<Slot>,
 }
 
-/// Something a reply waits for; see [`crate::Shard::poll_event`].
+/// An event that a reply waits for; see [`crate::Shard::poll_event`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The next bytes of the reply. The slot's content stays what it is until the shell returns
-    /// it with [`crate::Shard::handle_sent`], once for each `Ready`.
+    /// The next bytes of the reply. The slot's content does not change until the shell returns it
+    /// with [`crate::Shard::handle_sent`], once for each `Ready`.
     Ready {
-        /// Whose reply.
+        /// The request of the reply.
         request: RequestId,
-        /// Where the bytes are.
+        /// The slot that holds the bytes.
         slot: Slot,
         /// First byte to send, within the slot.
         start: u32,
         /// One past the last byte to send, within the slot.
         end: u32,
-        /// Whether they were in RAM when the reply got to them.
+        /// Whether they were in RAM when the reply reached them.
         from_ram: bool,
         /// Whether they were read from flash for this reply.
         from_flash: bool,
         /// How long the reply waited for the device to begin reading them; zero from RAM.
         queue_time: Duration,
-        /// How long it then waited for the device; zero from RAM.
+        /// How long the read then took; zero from RAM.
         disk_time: Duration,
     },
-    /// The reply cannot be completed. Nothing more is said of it, and nothing is returned but the
+    /// The reply cannot be completed. No further event follows for it; the shell returns only the
     /// slots of earlier `Ready` events.
     Failed {
-        /// Whose reply.
+        /// The request of the reply.
         request: RequestId,
-        /// Why.
+        /// The reason.
         failure: Failure,
     },
 }
@@ -161,36 +161,35 @@ pub enum Failure {
     Device,
     /// The device did not answer within [`crate::EngineConfig::read_timeout`].
     TimedOut,
-    /// The file is no longer the one that was asked for: changed, truncated or gone.
+    /// The file is no longer the requested version: changed, truncated or removed.
     Changed,
     /// The device is out of service ([`crate::DeviceState::Offline`]).
     Offline,
-    /// This machine lacked what the read needed, such as a file descriptor or memory.
+    /// This machine lacked a resource for the read, such as a file descriptor or memory.
     NoResources,
 }
 
-/// How a read ended, as the shell reports it.
+/// Outcome of a read, as reported by the shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadOutcome {
     /// All bytes are in their pieces, and the file was still the same version afterwards.
     Done,
     /// The device failed; counts against its error window.
     Error,
-    /// The file is shorter, newer or gone; says nothing about the device.
+    /// The file is shorter, newer or removed; no statement about the device.
     Changed,
-    /// The read could not be tried for want of descriptors, memory or the like (EMFILE, ENFILE,
-    /// ENOMEM, ...); says nothing about the device, and is never counted against it. Whoever waits
-    /// for it fails at once.
+    /// The read could not be attempted for lack of descriptors, memory or the like (EMFILE, ENFILE,
+    /// ENOMEM, ...); never counted against the device. Replies that wait for it fail immediately.
     NoResources,
 }
 
-/// Why a request is not taken on.
+/// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The device cannot meet the deadlines of new viewers; try again after the given time
-    /// (HTTP 503 with Retry-After).
+    /// The device cannot meet the deadlines of new viewers; retry after the given time (HTTP 503
+    /// with Retry-After).
     Overloaded {
-        /// When to try again.
+        /// When to retry.
         retry_after: Duration,
     },
     /// A table is full (requests, chains or streams; see [`crate::EngineConfig`]).
@@ -200,7 +199,7 @@ pub enum Refusal {
         /// When the device will next be tried.
         retry_after: Duration,
     },
-    /// The stream was never registered, or has been forgotten: register it and ask again.
+    /// The stream was never registered, or has been forgotten: register it and retry.
     UnknownStream,
     /// The range lies outside the part.
     OutOfBounds,

@@ -1,4 +1,4 @@
-//! Everything about a shard that an operator may choose, with its default and its source.
+//! Settings of a shard, with their defaults and sources. [`crate::knobs`] names them for operators.
 
 use headlong_flash::RoomConfig;
 use headlong_units::{BitRate, Duration, KIB, MIB};
@@ -12,73 +12,76 @@ pub struct EngineConfig {
     pub memory_bytes: u64,
     /// How much to read for a chain.
     pub sizing: SizingConfig,
-    /// Whether, and how, the reference size is found on line.
+    /// Whether, and how, a controller finds the reference size while serving.
     pub control: ControlConfig,
-    /// In which order.
+    /// Order of the jobs.
     pub order: Order,
-    /// What to keep of what has been read.
+    /// Retention of the pieces that were read.
     pub retention: Retention,
-    /// Reads outstanding at the device, at least one; runs of reads at one with an arm (`lanes.rs`).
-    /// One serializes, as the papers do (thesis 3.7.1).
+    /// Reads outstanding at the device, at least one; at a device with an arm, runs of reads
+    /// (`lanes.rs`). One serializes, as the papers do (thesis 3.7.1).
     pub outstanding_reads_max: u32,
-    /// The same at a device without an arm; [`Self::for_device`] takes it into force.
+    /// The same for a device without an arm; [`Self::for_device`] applies it.
     pub outstanding_reads_flash: u32,
-    /// No further read is issued while those outstanding are of so many bytes together: a few long
-    /// ones choose as well as many short ones, and who waits does not wait for more.
+    /// No further read is issued while the outstanding ones have this many bytes in total: a few
+    /// long ones give the drive as much choice as many short ones, and waiting replies do not wait
+    /// longer.
     pub outstanding_bytes_max: u64,
-    /// Whether the device has an arm to move: it is then given one run of reads at a time, unless more
-    /// were seen to move more (`lanes.rs`).
+    /// Whether the device has an arm to move: it then gets one run of reads at a time, unless more
+    /// were measured to be faster (`lanes.rs`).
     pub has_arm: bool,
-    /// Largest request that the device takes, as the kernel cuts reads (`max_sectors_kb`). No
-    /// setting: whoever makes the shard asks the device.
+    /// Largest request that the device takes, as the kernel splits reads (`max_sectors_kb`). Not a
+    /// setting: the caller that creates the shard reads it from the device.
     pub request_bytes_max: u64,
     /// Largest run of bytes read as one when jobs merge.
     pub read_bytes_max: u64,
     /// Two requests of one viewer belong to one chain if at most this far apart (thesis 5.3).
     pub chain_gap: Duration,
-    /// How far before the end of what it asked for a reader without a name may go on, bytes. Zero
-    /// where requests are viewers' own. Above a mount the kernel reads ahead for each open file and
-    /// may drop that unused, so that whoever goes on asks for it again.
+    /// How far before the end of its requested bytes an unnamed reader may continue, in bytes. Zero
+    /// if requests come from viewers directly. Above a mount the kernel reads ahead for each open
+    /// file and may drop that unused, so that a reader requests it again.
     pub reread_bytes: u64,
-    /// And it may skip so many, if it has no name: what the kernel still had it was not asked for, and
-    /// of requests that it makes at once a later one may come first. Zero where nobody is in between.
+    /// How many bytes an unnamed reader may skip: the kernel does not request bytes that it still
+    /// has, and of its concurrent requests a later one may arrive first. Zero if there is no kernel
+    /// in between.
     pub skip_bytes: u64,
-    /// What was sent stays in memory for so long at least after the last of its reply, as far as it
-    /// takes no more than a quarter of it. Zero where it was copied or is held by whoever sends it;
-    /// not where a program is told that it is there, and reads it then.
+    /// How long sent pieces stay in memory at least after the end of their reply, as long as they
+    /// take no more than a quarter of it. Zero if the sender copies or holds the bytes; not zero if
+    /// a program is notified that they are in memory and reads them then.
     pub sent_stays: Duration,
-    /// A chain's next job is queued when what it has left lasts no longer than this, and few jobs
-    /// wait. Otherwise, and always with zero, it is queued when something is missing and not before,
-    /// as the papers' servers do.
+    /// A chain's next job is queued when its remaining bytes last no longer than this, and few jobs
+    /// wait. Otherwise, and always if zero, it is queued only when bytes are missing, as in the
+    /// papers' servers.
     pub ahead_horizon: Duration,
-    /// A sweep over jobs in danger is planned for no longer than this; it holds at least one job. The
-    /// default is half of `patience`, for who comes just behind the head may wait for the rest of one
-    /// sweep and then for another. In virtual time shorter ones lose to seeks, longer ones to waiting.
+    /// Longest planned duration of a sweep over jobs in danger; a sweep holds at least one job. The
+    /// default is half of `patience`: a viewer whose position is just behind the head may wait for
+    /// the rest of one sweep and for another. In virtual time shorter sweeps lose to seeks, longer
+    /// ones to waiting.
     pub sweep: Duration,
-    /// Assumed reading speed of a viewer who has not shown or said any.
+    /// Assumed reading speed of a viewer without an observed or reported one.
     pub pace_default: BitRate,
-    /// How long a viewer who starts, seeks or says that it is in need may wait for its bytes.
+    /// How long a viewer that starts, seeks or reports an emergency may wait for its bytes.
     pub startup_patience: Duration,
-    /// How long any other viewer may wait for bytes that are not there: what a playout buffer
-    /// forgives.
+    /// How long any other viewer may wait for bytes that are not in memory: the tolerance of a
+    /// playout buffer.
     pub patience: Duration,
-    /// Bytes handed to one reply and not yet taken by its socket.
+    /// Bytes handed to one reply that its socket has not yet taken.
     pub send_window_bytes: u64,
     /// Whether new chains are refused when the device cannot meet deadlines.
     pub admission: Admission,
-    /// A read that takes longer counts as a device error, and those who wait for it fail.
+    /// A read that takes longer counts as a device error, and the replies that wait for it fail.
     pub read_timeout: Duration,
-    /// A reply that has waited so long for its next bytes fails, whatever it waits for: its turn,
-    /// memory, or the device.
+    /// A reply that has waited this long for its next bytes fails, whether it waits for its turn,
+    /// memory or the device.
     pub wait_timeout: Duration,
     /// Errors are counted over this window.
     pub error_window: Duration,
-    /// So many regions of the device with errors within the window take it out of service, if most
+    /// Errors in this many regions of the device within the window take it out of service, if most
     /// of the last reads failed.
     pub errors_offline: u32,
     /// An offline device is tried again this often.
     pub offline_retry: Duration,
-    /// What is kept on flash, where there is some.
+    /// Policy of the flash tier, if there is one.
     pub flash: RoomConfig,
     /// Most requests in progress.
     pub requests_max: usize,
@@ -101,30 +104,32 @@ pub struct SizingConfig {
     pub reference_bit_rate: BitRate,
 }
 
-/// Who chooses the reference size, and the parameters of a controller that does.
+/// The controller of the reference size, and its parameters.
 ///
-/// With [`Control::Off`] it is [`SizingConfig::reference_bytes`], and nothing else here matters.
-/// With [`Control::Paper`] that is the size until the device has been measured.
+/// With [`Control::Off`] the size is [`SizingConfig::reference_bytes`], and the other fields have
+/// no effect. With [`Control::Paper`] that is the size until the device has been measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ControlConfig {
     /// Which controller.
     pub mode: Control,
-    /// The size to begin with, such as the one in use when the server last stopped. Without one
-    /// `auto` begins with a part of the memory, `auto-paper` with what comes from the measured
+    /// The size to begin with, such as the one in use when the server last stopped. Without one,
+    /// `auto` begins with a part of the memory, `auto-paper` with a size derived from the measured
     /// device.
     pub start_bytes: Option<u64>,
-    /// A score is collected over this time, and then the size is judged (180 s in
+    /// A score is collected over this time before the size is judged (180 s in
     /// automated-prefetching Table 2).
     pub adjust_interval: Duration,
-    /// By so much the size changes at a time (0.5 MB there).
+    /// Step by which the size changes (0.5 MB there).
     pub step_bytes: u64,
-    /// By so many per cent remembered scores shrink at a minimum (5 % there).
+    /// Per cent by which remembered scores shrink at a minimum (5 % there).
     pub score_deflation_percent: u8,
-    /// A device busy for a smaller share of the time, per cent, is left alone (60 % there).
+    /// A device that is busy for less than this share of the time, in per cent, keeps its size (60
+    /// % there).
     pub busy_percent: u8,
-    /// When more than this is evicted unread, per cent of what is sent, the size jumps (5 % there).
+    /// When more than this is evicted unread, in per cent of the sent bytes, the size jumps (5 %
+    /// there).
     pub evict_percent: u8,
-    /// No size is larger.
+    /// Upper bound of the size.
     pub bytes_max: u64,
 }
 
@@ -133,12 +138,12 @@ pub struct ControlConfig {
 pub enum Prefetch {
     /// This size, in bytes.
     Size(u64),
-    /// The one that this controller finds.
+    /// The size that this controller finds.
     Found(Control),
 }
 
 impl Prefetch {
-    /// The size, if one is written.
+    /// The size, if it is a fixed one.
     pub fn size(self) -> Option<u64> {
         match self {
             Self::Size(bytes) => Some(bytes),
@@ -153,7 +158,7 @@ headlong_units::names! {
     pub enum Control {
         /// None: the size is the one configured.
         Off => "off",
-        /// Descent from the optimum by the measured device, chains and memory.
+        /// Descent from the optimum computed from the measured device, the chains and the memory.
         Auto => "auto",
         /// The descent of automated-prefetching section 4.
         Paper => "auto-paper",
@@ -186,40 +191,40 @@ headlong_units::names! {
         Fcfs => "fcfs",
         /// By physical position, upwards, then from the bottom again.
         Elevator => "elevator",
-        /// The elevator, but jobs that would miss their deadline by waiting come first, in short sweeps.
+        /// The elevator, but jobs that would miss their deadline come first, in short sweeps.
         DeadlineElevator => "deadline-elevator",
     }
 }
 
 headlong_units::names! {
-    /// What to keep of the pieces that were read at least once; and whether those that were not are
-    /// kept at all.
+    /// Retention of the pieces that were sent at least once, and whether unread pieces are
+    /// protected at all.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Retention {
         /// The most recently used.
         Lru => "lru",
-        /// What the next viewer, a little behind on the same stream, will read soonest; the rest by
-        /// LRU (interval caching, thesis 6.2.4).
+        /// Pieces that the next viewer of the stream, a little behind, will read soonest; the rest
+        /// by LRU (interval caching, thesis 6.2.4).
         Interval => "interval",
-        /// One list by last use of everything, as in a program above a kernel's page cache: prefetched
-        /// pieces are not kept for their readers, and nobody's prefetches are cut to a share of memory.
-        /// For comparisons with the papers' servers (automated-prefetching 3.1).
+        /// One list of everything by last use, as in a program above a kernel's page cache:
+        /// prefetched pieces are not kept for their readers, and prefetches are not limited to a
+        /// share of memory. For comparisons with the papers' servers (automated-prefetching 3.1).
         PageCache => "page-cache",
     }
 }
 
 headlong_units::names! {
-    /// What to do with new chains when a device is overloaded.
+    /// Treatment of new chains when a device is overloaded.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Admission {
-        /// Take on everybody; all get slower together.
+        /// Admit all viewers; they get slower together.
         Accept => "accept",
         /// Refuse new viewers, so that present ones are served in time.
         Refuse => "refuse",
     }
 }
 
-/// A value outside what the engine can work with; the text names the setting and the remedy.
+/// A value outside the supported range; the message names the setting and the remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigError {
     /// `piece_bytes` is not a power of two between 4 KiB and 2 MiB.
@@ -249,7 +254,7 @@ impl ConfigError {
         }
     }
 
-    /// What is wrong with it, and what to do about it.
+    /// The error and its remedy.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::PieceSize => "must be a power of two between 4KiB and 2MiB",
@@ -270,15 +275,15 @@ impl core::fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// The usual piece where an SSD lies between memory and disk: each piece that it holds costs memory
-/// to be known, and time to be found again after a restart.
+/// Default piece size with a flash tier: each piece on the SSD costs memory for its index entry,
+/// and time to restore that after a restart.
 pub const PIECE_BYTES_WITH_FLASH: u64 = 128 * KIB;
 
 impl Default for EngineConfig {
     fn default() -> Self {
         Self {
-            // A file of a title that is cut into segments ends in the midst of a piece, and what is
-            // behind its end is lost: with 128 KiB a fifth of the memory for files of 300.
+            // A file of a segmented title ends inside a piece, and the rest of that piece is
+            // wasted: with 128 KiB that is a fifth of the memory for files of 300 KiB.
             piece_bytes: 64 * KIB,
             memory_bytes: 1024 * MIB,
             sizing: SizingConfig::default(),
@@ -317,8 +322,8 @@ impl Default for EngineConfig {
 
 impl Default for SizingConfig {
     /// SquareRoot at 8 MiB for 2,000 kbps (thesis 4.3). In virtual time it carries more viewers
-    /// without a failure than FirstGrowSr, whose small first prefetches cost a seek each; memory
-    /// shared evenly keeps those who start from waiting behind each other's megabytes.
+    /// without a failure than FirstGrowSr, whose small first prefetches cost a seek each; as memory
+    /// is shared evenly, starting viewers do not wait for each other's megabytes.
     fn default() -> Self {
         Self {
             policy: Policy::SquareRoot,
@@ -344,8 +349,8 @@ impl Default for ControlConfig {
     }
 }
 
-/// A job that is late by so many times the patience is taken to be for somebody who has left. In
-/// virtual time, with players that wait for ten seconds, three serve more than one or none.
+/// The viewer of a job that is late by this multiple of the patience is assumed to have left. In
+/// virtual time, with players that wait for ten seconds, three serve more viewers than one or none.
 const GRACE_PATIENCES: u64 = 3;
 
 impl EngineConfig {
@@ -354,13 +359,13 @@ impl EngineConfig {
         self.memory_bytes / self.piece_bytes
     }
 
-    /// Whether anything is read before it is missing.
+    /// Whether bytes are read before they are missing.
     pub fn reads_ahead(&self) -> bool {
         self.ahead_horizon > Duration::ZERO
     }
 
-    /// What chooses the next job: the order, how long a sweep over jobs in danger may be, and how
-    /// late a job may be before others go first.
+    /// Parameters of the queue: the order, the longest sweep over jobs in danger, and how late a
+    /// job may be before others come first.
     pub(crate) fn queueing(&self) -> (Order, Duration, Duration) {
         (self.order, self.sweep, self.patience.times(GRACE_PATIENCES))
     }
@@ -379,7 +384,7 @@ impl EngineConfig {
         }
     }
 
-    /// The size of a prefetch, or who finds it.
+    /// The prefetch size, or its controller.
     pub fn prefetch(&self) -> Prefetch {
         match self.control.mode {
             Control::Off => Prefetch::Size(self.sizing.reference_bytes),
@@ -387,7 +392,7 @@ impl EngineConfig {
         }
     }
 
-    /// Chooses the size of a prefetch, or who finds it.
+    /// Sets the prefetch size, or its controller.
     pub fn set_prefetch(&mut self, prefetch: Prefetch) {
         (self.control.mode, self.sizing.reference_bytes) = match prefetch {
             Prefetch::Size(bytes) => (Control::Off, bytes),
@@ -395,7 +400,7 @@ impl EngineConfig {
         };
     }
 
-    /// Every reason why these settings cannot work; nothing if they can.
+    /// All reasons why these settings are invalid; none if they are valid.
     pub fn check(&self) -> impl Iterator<Item = ConfigError> + '_ {
         let wrong = [
             (

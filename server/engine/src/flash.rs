@@ -1,11 +1,11 @@
-//! The flash tier of a shard: what is there, and what is being read from it.
+//! The flash tier of a shard: the store and the outstanding reads.
 //!
-//! The one idea: an SSD has no arm, so that its reads need no order and no jobs. They are asked for
-//! when a reply comes to a piece, beside the disk's queue, and bounded in number. What
-//! [`headlong_flash::Room`] says of a piece is a hint until its bytes have come.
+//! An SSD has no seek time, so its reads need no order and no jobs. They are issued when a reply
+//! reaches a piece, outside the queue of the disk, and their number is limited. The index of
+//! [`headlong_flash::Room`] is a hint until the bytes have arrived.
 //!
-//! Invariants: a record that is read keeps its block; a slot that a read fills is Filling in memory,
-//! under its piece's name unless the read is late.
+//! Invariants: a record that is being read keeps its block; a slot that a read fills is Filling in
+//! memory, under its piece's key unless the read is late.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -15,17 +15,15 @@ use headlong_units::{Duration, Instant};
 
 use crate::ids::{ChainId, FlashReadId, RequestId, Slot, StreamId};
 
-/// Records being read at once. SSDs carry all that they can with fewer (32 are the queue of a SATA
-/// drive).
+/// Outstanding records. SSDs reach full throughput with fewer (32 are the queue of a SATA drive).
 const RECORDS_MAX: usize = 64;
-/// With those that are late, for they keep memory. An SSD that hangs must not keep others from being
-/// read.
+/// The same including late ones, which hold memory. A hung SSD must not block reads of others.
 const RECORDS_LATE_MAX: usize = 2 * RECORDS_MAX;
-/// A read that takes longer is taken for one that does not come: the disk is asked too. A disk with
-/// some work takes as long.
+/// A read that takes longer counts as late: the disk is asked too. A moderately busy disk takes as
+/// long.
 pub(crate) const LATE: Duration = Duration::from_millis(250);
-/// A read that does not come back at all is the SSD's fault after so long, whatever else the machine
-/// has to do. One that comes back says itself how long the SSD took.
+/// A read that does not return at all counts as a failure of the SSD after this time, whatever the
+/// load of the machine. One that returns reports itself how long the SSD took.
 const LOST: Duration = Duration::from_secs(1);
 
 /// One record being read.
@@ -39,21 +37,21 @@ pub(crate) struct Reading {
     pub(crate) slot: Slot,
 }
 
-/// Records that were asked for together.
+/// Records that are read together.
 #[derive(Debug)]
 pub(crate) struct FlashReading {
     pub(crate) stream: StreamId,
-    /// For whom.
+    /// The chain that they are read for.
     pub(crate) chain: ChainId,
     pub(crate) records: Vec<Reading>,
     pub(crate) issued_at: Instant,
-    /// Nobody counts on it any more.
+    /// No waiter relies on it any more.
     pub(crate) is_late: bool,
-    /// The SSD was blamed for it.
+    /// It was counted as a failure of the SSD.
     pub(crate) is_lost: bool,
 }
 
-/// The tier, and its reads under way.
+/// The tier and its outstanding reads.
 #[derive(Debug)]
 pub(crate) struct Flash {
     pub(crate) room: Room,
@@ -62,8 +60,8 @@ pub(crate) struct Flash {
     /// Of those, records that are late.
     late: usize,
     next_id: u64,
-    /// Replies whose next piece can come from here alone, as the disk is out of service, and for
-    /// which too much was being read.
+    /// Replies whose next piece is only on flash, as the disk is offline, and that wait for the
+    /// number of outstanding records to fall.
     pub(crate) postponed: BTreeSet<RequestId>,
 }
 
@@ -79,8 +77,7 @@ impl Flash {
         }
     }
 
-    /// A reply goes on when a read has ended. Answers whether one will: those that are late may
-    /// never.
+    /// Defers a reply until a read ends. Returns whether one will: late ones may never end.
     pub(crate) fn postpone(&mut self, id: RequestId) -> bool {
         let will_end = self.records > self.late;
         if will_end {
@@ -89,13 +86,13 @@ impl Flash {
         will_end
     }
 
-    /// The next of `postponed` that can go on, or that waits for nothing any more.
+    /// The next of `postponed` that can continue, or that has no read to wait for any more.
     pub(crate) fn take_postponed(&self, postponed: &mut BTreeSet<RequestId>) -> Option<RequestId> {
         let can_go_on = self.has_room_for(1) || self.records == self.late;
         can_go_on.then(|| postponed.pop_first())?
     }
 
-    /// Whether so many records more may be read.
+    /// Whether this many further records may be read.
     pub(crate) fn has_room_for(&self, records: usize) -> bool {
         let records = self.records + records;
         records - self.late <= RECORDS_MAX && records <= RECORDS_LATE_MAX
@@ -118,7 +115,7 @@ impl Flash {
         Some(read)
     }
 
-    /// When a read that brings a piece was asked for.
+    /// When a read of this piece was issued.
     pub(crate) fn issued_at(&self, stream: StreamId, number: u32) -> Option<Instant> {
         let brings = |read: &&FlashReading| {
             let mut records = read.records.iter();
@@ -127,9 +124,9 @@ impl Flash {
         self.reads.values().find(brings).map(|read| read.issued_at)
     }
 
-    /// A read that has taken too long, once; it is late from now on.
+    /// A read that has taken too long, each once; it is late from now on.
     pub(crate) fn take_late(&mut self, now: Instant) -> Option<(StreamId, Vec<Reading>)> {
-        // They are in the order in which they were issued.
+        // Reads are in the order in which they were issued.
         let first = self.reads.values_mut().find(|read| !read.is_late);
         let late = first.filter(|read| now.since(read.issued_at) >= LATE)?;
         late.is_late = true;
@@ -137,7 +134,7 @@ impl Flash {
         Some((late.stream, late.records.clone()))
     }
 
-    /// The block of a read that does not come back, once.
+    /// The block of a read that does not return, each once.
     pub(crate) fn take_lost(&mut self, now: Instant) -> Option<BlockId> {
         let first = self.reads.values_mut().find(|read| !read.is_lost);
         let lost = first.filter(|read| now.since(read.issued_at) >= LOST)?;
@@ -154,8 +151,8 @@ impl Flash {
         times.into_iter().flatten().min()
     }
 
-    /// Panics if an invariant is broken. `name_of` says what a slot is being filled with, and
-    /// whether it can be found by that name.
+    /// Panics if an invariant is broken. `is_filling` returns whether a slot is being filled with a
+    /// record, and is found by its key exactly if it is not late.
     pub(crate) fn check_invariants(&self, is_filling: impl Fn(StreamId, &Reading, bool) -> bool) {
         self.room.check_invariants();
         let records: usize = self.reads.values().map(|read| read.records.len()).sum();

@@ -1,9 +1,8 @@
-//! Whether a device can be trusted: ONLINE, FAILING, OFFLINE.
+//! Device health: online, failing or offline.
 //!
-//! The one idea: a device is ill if it fails in many regions and fails more often than not. A bad
-//! spot, or a whole bad file, is a few regions; and while others are read without errors beside it,
-//! the device is worth asking. One that fails everywhere is out of service soon, and is tried again
-//! now and then.
+//! A device goes offline if it fails in many regions and most of its last reads failed. A bad spot,
+//! or a whole bad file, is only a few regions; while other reads succeed, the device stays in use.
+//! An offline device is retried periodically.
 
 use alloc::collections::BTreeMap;
 
@@ -11,21 +10,21 @@ use headlong_units::{Duration, Instant};
 
 use crate::ids::StreamId;
 
-/// Errors closer together than this are one: a scratch or a weak head spoils some mebibytes (the
-/// bad areas that drives remap lie close together).
+/// Errors closer together than this are one: a scratch or a weak head spoils some mebibytes (bad
+/// areas that drives remap lie close together).
 const REGION_BYTES: u64 = 16 << 20;
-/// Each read weighs so much, of 1024, in the share of reads that fail: it is about the last four.
+/// Weight of each read in the share of failed reads, of 1024: the share covers about the last four.
 const READ_WEIGHT: u32 = 256;
-/// A device that fails less often than this, of 1024, is not taken out of service. Four failures in
-/// a row are more; where every other read fails it stays below.
+/// A device that fails less often than this, of 1024, stays in service. Four failures in a row are
+/// more; if every second read fails, the share stays below.
 const SHARE_OFFLINE: u32 = 640;
 
 /// A part of a device within which errors count as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Region {
-    /// Where the device is known to be read.
+    /// By physical position, if it is known.
     Physical(u64),
-    /// Where nobody knows the place: a part of a stream.
+    /// By logical offset in a stream, if the physical position is unknown.
     Logical(StreamId, u64),
 }
 
@@ -46,8 +45,8 @@ pub enum DeviceState {
     Online,
     /// Some errors within the window; it is still used.
     Failing,
-    /// Too many errors, or it does not answer at all: nothing is asked of it, and requests that
-    /// need it are refused.
+    /// Too many errors, or no response at all: no reads are issued, and requests that need the
+    /// device are refused.
     Offline,
 }
 
@@ -73,13 +72,13 @@ pub(crate) struct HealthConfig {
 /// The recent errors of one device.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    /// Regions with errors within the window, and when the last was. At most `errors_offline` of
-    /// them matter, and no more are kept.
+    /// Regions with errors within the window, and the time of the last one. At most
+    /// `errors_offline` of them matter, and no more are kept.
     errors: BTreeMap<Region, Instant>,
     /// Share of the last reads that failed, of 1024.
     failing: u32,
     offline_until: Option<Instant>,
-    /// Tried again after being offline: one more error is enough.
+    /// Retried after being offline: one more error takes it offline again.
     on_probation: bool,
 }
 
@@ -99,7 +98,7 @@ impl Health {
         self.offline_until
     }
 
-    /// A read failed. Answers whether the device just went offline.
+    /// A read failed. Returns whether the device just went offline.
     pub(crate) fn record_error(
         &mut self,
         now: Instant,
@@ -128,7 +127,7 @@ impl Health {
         self.failing -= self.failing * READ_WEIGHT / 1024;
     }
 
-    /// Forgets errors that left the window; ends an offline period that is over.
+    /// Forgets errors that left the window; ends an offline period that has passed.
     pub(crate) fn handle_timeout(&mut self, now: Instant, config: HealthConfig) {
         self.errors.retain(|_, at| now.since(*at) < config.window);
         if self.offline_until.is_some_and(|until| until <= now) {
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_regions_do_not_take_a_device_out_while_other_reads_succeed() {
+    fn bad_regions_keep_device_online_while_reads_succeed() {
         let mut health = Health::default();
         for number in 0..100 {
             assert!(!health.record_error(at(0), region(number), CONFIG));
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_failures_stays_a_share() {
+    fn share_of_failures_stays_within_bounds() {
         let mut health = Health::default();
         for _ in 0..1_000 {
             health.record_error(at(0), region(0), CONFIG);
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_spot_asked_often_is_one_error() {
+    fn repeated_errors_of_one_region_count_once() {
         let mut health = Health::default();
         for second in 0..20 {
             assert!(!health.record_error(at(second), region(7), CONFIG));
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_everywhere_take_the_device_out_until_it_is_tried_again() {
+    fn errors_everywhere_take_device_offline_until_retry() {
         let mut health = Health::default();
         let went = [0, 1, 2, 3].map(|n| health.record_error(at(0), region(n), CONFIG));
         assert_eq!(went, [false, false, false, true]);

@@ -1,21 +1,21 @@
-//! Tables whose keys are numbers that name something.
+//! Hash tables keyed by ids.
 //!
-//! The one idea: every piece that is sent asks for its request, its stream and its chain several times,
-//! and a search tree misses the cache at each of its levels where a hash table does once. Numbers are
-//! spread by a multiplication that is the same in every run.
+//! Every piece that is sent looks up its request, its stream and its chain several times; a search
+//! tree misses the cache at each level, a hash table once. Ids are hashed by a multiplication that
+//! is the same in every run.
 //!
-//! Invariant: nothing depends on the order in which a table is gone through; where one of several is
-//! chosen, its number decides between equals.
+//! Invariant: no result depends on the iteration order of a table; among equals the lower id
+//! decides.
 
 use core::hash::{BuildHasherDefault, Hasher};
 
-/// A table from a name to what has it.
+/// A table from an id to its value.
 pub(crate) type IdMap<K, V> = hashbrown::HashMap<K, V, BuildHasherDefault<Spread>>;
 
 /// 2^64 over the golden ratio, odd.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Spreads numbers evenly, whatever they have in common.
+/// Hashes ids evenly, whatever bits they share.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Spread(u64);
 
@@ -27,8 +27,9 @@ impl Hasher for Spread {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // The table looks at the lowest bits and at the highest. The lowest of a product know only the
-        // number's lowest, and its highest all of them: so both halves of it.
+        // The table uses the lowest and the highest bits. The lowest bits of a product depend only
+        // on the number's lowest bits, its highest bits on all of them; so both halves are
+        // combined.
         let product = u128::from(self.0 ^ number) * u128::from(FACTOR);
         self.0 = (product as u64) ^ ((product >> 64) as u64);
     }
@@ -44,7 +45,7 @@ mod tests {
     use crate::ids::StreamId;
 
     #[test]
-    fn numbers_that_have_their_lowest_bits_in_common_are_still_spread() {
+    fn numbers_with_equal_low_bits_are_spread() {
         for step in [1, 1 << 20, 1 << 40, 1 << 52] {
             let mut places = [0_u32; 64];
             let mut map = IdMap::default();

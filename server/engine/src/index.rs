@@ -1,15 +1,14 @@
-//! Where a piece is in memory: a table from its name to its slot.
+//! Piece index: finds the slot of a piece in memory.
 //!
-//! The one idea: it is asked several times for each piece that is sent, so a search tree is too
-//! slow, and so is a table that does not fit the processor's cache. An open-addressing hash table
-//! with twice as many places as there are slots needs about one probe. It keeps only the hash of a
-//! name; the caller compares the whole name with what the slot holds, which it reads next anyway.
-//! Pieces that follow one another in a file are neighbours in the table, because they are looked up
-//! one after the other. Nobody sees its order, so nothing depends on it. (A table with tombstones
-//! would have to be rebuilt now and then, in one long pause.)
+//! It is queried several times for each piece that is sent, so it must fit the processor's cache.
+//! It is an open-addressing hash table with twice as many entries as there are slots, which needs
+//! about one probe. An entry stores only the hash of the key; the caller compares the full key with
+//! that of the slot, which it reads next anyway. Consecutive pieces of a file are neighbours in the
+//! table, as they are looked up in sequence. Its iteration order is not used. (A table with
+//! tombstones would need a rebuild from time to time, in one long pause.)
 //!
-//! Invariants: a name is there once; a name is found by walking from its home without passing an
-//! empty place.
+//! Invariants: a key is stored once; it is found by probing from its home entry without passing an
+//! empty one.
 
 use alloc::vec::Vec;
 
@@ -18,16 +17,16 @@ use crate::ids::{Slot, StreamId};
 /// Stream and number of a piece.
 type Key = (StreamId, u32);
 
-/// One place of the table.
+/// One entry of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
-    /// What the name was spread to; its home is the lowest bits of it.
+    /// Hash of the key; its lowest bits are the home entry.
     spread: u32,
     /// The slot, or [`NONE`].
     slot: u32,
 }
 
-/// Pieces whose homes are side by side: a line of the processor's cache.
+/// Pieces whose home entries are adjacent: one cache line.
 const NEIGHBOURS: u32 = 8;
 /// No slot.
 const NONE: u32 = u32::MAX;
@@ -36,7 +35,7 @@ const EMPTY: Place = Place {
     slot: NONE,
 };
 
-/// The table. It never holds more names than it was made for.
+/// The table. It never holds more keys than it was made for.
 #[derive(Debug)]
 pub(crate) struct PieceIndex {
     places: Vec<Place>,
@@ -44,7 +43,7 @@ pub(crate) struct PieceIndex {
 }
 
 impl PieceIndex {
-    /// Room for so many pieces.
+    /// A table for at most `count_max` pieces.
     pub(crate) fn new(count_max: u32) -> Self {
         let size = (count_max as usize)
             .max(4)
@@ -56,7 +55,7 @@ impl PieceIndex {
         }
     }
 
-    /// The slot of a name; `name_of` says what a slot holds.
+    /// The slot of a key; `name_of` returns the key that a slot holds.
     pub(crate) fn get(&self, key: Key, name_of: impl Fn(Slot) -> Key) -> Option<Slot> {
         let spread = spread(key);
         let is_it = |place: Place| place.spread == spread && name_of(Slot(place.slot)) == key;
@@ -64,13 +63,13 @@ impl PieceIndex {
         Some(Slot(self.places[place].slot))
     }
 
-    /// Whether a slot is there under this name.
+    /// Whether a slot is stored under this key.
     pub(crate) fn has(&self, key: Key, slot: Slot) -> bool {
         self.walk(spread(key), |place| place.slot == slot.0)
             .is_some()
     }
 
-    /// A slot gets a name, which must not be there.
+    /// Stores a slot under a key that is not in the table.
     pub(crate) fn insert(&mut self, key: Key, slot: Slot) {
         let spread = spread(key);
         let mut place = self.home(spread);
@@ -83,13 +82,14 @@ impl PieceIndex {
         };
     }
 
-    /// A slot loses its name, if it is there under it.
+    /// Removes a key of a slot, if it is stored.
     pub(crate) fn remove(&mut self, key: Key, slot: Slot) {
         let Some(mut empty) = self.walk(spread(key), |place| place.slot == slot.0) else {
             return;
         };
         self.places[empty] = EMPTY;
-        // What comes behind and could not be at home moves up, so that no walk ends too early.
+        // Entries behind the removed one that are not at home move up, so that no probe ends too
+        // early.
         let mut place = empty;
         loop {
             place = (place + 1) & self.mask;
@@ -106,13 +106,13 @@ impl PieceIndex {
         }
     }
 
-    /// Every slot that has a name, in no order.
+    /// Every slot in the table, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> {
         let taken = self.places.iter().filter(|place| **place != EMPTY);
         taken.map(|place| Slot(place.slot))
     }
 
-    /// From the home of what is spread so to the first place that is it, or to an empty one.
+    /// Probes from the home entry of a hash to the first matching entry, or to an empty one.
     fn walk(&self, spread: u32, is_it: impl Fn(Place) -> bool) -> Option<usize> {
         let mut place = self.home(spread);
         loop {
@@ -132,7 +132,7 @@ impl PieceIndex {
     }
 }
 
-/// Groups of neighbours are spread evenly, whatever the numbers (the multiplier is 2^64 over the golden
+/// Hashes groups of neighbours evenly, whatever the numbers (the multiplier is 2^64 over the golden
 /// ratio).
 fn spread((stream, piece): Key) -> u32 {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -152,7 +152,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_map(steps in prop::collection::vec((0_u64..3, 0_u32..12, any::<bool>()), 0..400)) {
+        fn is_a_map(steps in prop::collection::vec((0_u64..3, 0_u32..12, any::<bool>()), 0..400)) {
             let mut index = PieceIndex::new(36);
             let mut map = BTreeMap::new();
             let mut names = alloc::vec![(StreamId(0), 0); 400];
@@ -169,7 +169,7 @@ mod tests {
                         index.remove(key, slot);
                         map.remove(&key);
                     }
-                    // Another slot of that name, which is not there under it.
+                    // Another slot for that key, which is not stored under it.
                     _ => index.remove(key, Slot(1000)),
                 }
                 for piece in 0..12 {

@@ -1,12 +1,13 @@
-//! Which chain a request belongs to, by where the chain is.
+//! Matches requests to chains by their positions.
 //!
-//! The one idea: a chain is a place in a stream that moves forward, and a request belongs to the
-//! chain that was at its first byte. If the viewer has a name, only its own few chains are asked,
-//! and they forgive much: what is read again, what runs ahead, what comes in the wrong order. If it
-//! has none, everybody behind its address is asked, so only what cannot well be another viewer's is
-//! forgiven. Two without a name at one place may change places; each place still has its chain.
+//! A chain is a position in a stream that moves forward, and a request belongs to the chain that
+//! was at its first byte. For a named viewer only its own few chains are candidates, so the match
+//! is tolerant: of rereads, overtaking and reordering. For an unnamed viewer all chains of its
+//! address are candidates, so only deviations that are unlikely to be another viewer's are
+//! tolerated. Two unnamed viewers at one position may be confused; each position still has its
+//! chain.
 //!
-//! Invariant: the work for one request has a bound, however many viewers share an address.
+//! Invariant: the work for one request is bounded, however many viewers share an address.
 
 use alloc::collections::BTreeSet;
 
@@ -15,41 +16,41 @@ use headlong_units::{ByteRange, Instant};
 use crate::config::EngineConfig;
 use crate::ids::{ChainId, ConnectionId, StreamId, ViewerId};
 
-/// How far behind its end a chain may be read again and still be the same chain.
+/// How far before its end a chain may be reread and still be the same chain.
 pub(crate) const REREAD_BYTES: u64 = 4 << 20;
-/// Live chains of one viewer on one stream: the present position, and those it jumped from. Who
-/// seems to have more, and has no name, is several.
+/// Live chains of one viewer on one stream: the present position, and those it jumped from. An
+/// unnamed viewer with more is assumed to be several.
 pub(crate) const CHAINS_PER_VIEWER: usize = 4;
-/// Requests that one viewer has in progress at a time, beyond which they are taken to be of several.
+/// Concurrent requests of one viewer; more are assumed to come from several viewers.
 const PARALLEL_MAX: u64 = 4;
-/// Chains near a request among which its own is looked for, in each direction.
+/// Chains near a request that are searched for its own, in each direction.
 const LOOKED_AT_MAX: usize = 16;
 
-/// Where a chain is, and what is known of who reads it.
+/// The position of a chain, and the properties of its reader that identify it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Whereabouts {
-    /// Where it began.
+    /// Its lowest offset.
     pub(crate) start: u64,
-    /// End of what was asked for.
+    /// End of the requested bytes.
     pub(crate) end: u64,
-    /// End of what was read, or is queued to be read, for it.
+    /// End of the bytes that were read for it or are queued to be read.
     pub(crate) fetched_end: u64,
-    /// Before `end`, and not received: skipped, or cut off.
+    /// Range before `end` that was not received: skipped, or cut off.
     pub(crate) owed: ByteRange,
     pub(crate) last_request_bytes: u64,
     pub(crate) is_idle: bool,
     pub(crate) open_ended: bool,
-    /// Of its last request.
+    /// Connection of its last request.
     pub(crate) connection: Option<ConnectionId>,
     pub(crate) last_seen: Instant,
 }
 
-/// What a kernel between a viewer and here may make of its requests.
+/// How a kernel between a viewer and this server may alter its requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Between {
-    /// It asks again for so many bytes before the end of what was asked for.
+    /// How far before the end of its requested bytes it may request again.
     reread_bytes: u64,
-    /// It leaves out so many behind it.
+    /// How many bytes after that end it may skip.
     skip_bytes: u64,
 }
 
@@ -62,40 +63,41 @@ impl Between {
     }
 }
 
-/// Why a request without a name belongs to a chain, the best reason first.
+/// Why a request of an unnamed viewer belongs to a chain, the best reason first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reason {
-    /// It begins where the chain ends.
+    /// It begins at the chain's end.
     Next,
-    /// It asks for what the chain's reader has not received.
+    /// It requests bytes that the chain's reader has not received.
     Owed,
-    /// It comes on the chain's connection, and a viewer with a name would be believed.
+    /// It uses the chain's connection, and a named viewer's request would match.
     Connection,
-    /// It came before one that was sent after it: several are in progress at once.
+    /// It was overtaken by a later request: several are in progress at once.
     Overtaken,
-    /// It overtook one that was sent before it.
+    /// It overtook a request that was sent before it.
     Overtook,
-    /// It begins so little before the chain's end that the kernel may have read that ahead in vain.
+    /// It begins so little before the chain's end that the kernel may have dropped that readahead
+    /// unused.
     Again,
-    /// It begins so many bytes behind the chain's end, where its reader is expected, that the kernel may
-    /// have had what is in between, or asked for the rest first.
+    /// It begins this many bytes after the chain's end, where its reader is expected: the kernel
+    /// may have had the bytes in between, or requested the rest first.
     Skipped(u64),
 }
 
 impl Whereabouts {
-    /// Whether a request continues the chain, reads its last part again, or runs ahead within
-    /// what is prefetched.
+    /// Whether a request continues the chain, rereads its last part, or overtakes it within the
+    /// prefetched range.
     pub(crate) fn continues_with(&self, range: ByteRange) -> bool {
         let again = self.end.saturating_sub(REREAD_BYTES).max(self.start);
         (again..=self.end.max(self.fetched_end)).contains(&range.start)
     }
 
-    /// Whether a request ends in the chain's beginning.
+    /// Whether a request ends in or at the chain's beginning.
     pub(crate) fn is_preceded_by(&self, range: ByteRange) -> bool {
         (range.start + 1..=range.end).contains(&self.start)
     }
 
-    /// Why a request of a viewer without a name belongs to the chain; `None` if it does not.
+    /// Why a request of an unnamed viewer belongs to the chain; `None` if it does not.
     fn reason(
         &self,
         range: ByteRange,
@@ -104,8 +106,8 @@ impl Whereabouts {
     ) -> Option<Reason> {
         let in_parallel = PARALLEL_MAX.saturating_mul(self.last_request_bytes);
         let is_young = self.end - self.start <= in_parallel;
-        // Who asked for everything behind a place does not ask for more of it: who begins there too,
-        // before anything has come, is another.
+        // An open-ended request already covers everything after its start: another request at that
+        // start, before any byte was sent, comes from another viewer.
         let is_busy = !self.is_idle && !self.open_ended;
         let is_ahead = self.end..=self.end.saturating_add(in_parallel);
         let skipped = range.start.saturating_sub(self.end);
@@ -137,10 +139,10 @@ impl Whereabouts {
     }
 }
 
-/// Chains of viewers without a name, by where they are.
+/// Chains of unnamed viewers, by position.
 #[derive(Debug, Default)]
 pub(crate) struct Unnamed {
-    /// By where viewers come from, what they read, and the end of what they asked for.
+    /// By origin, stream, and the end of the requested bytes.
     by_end: BTreeSet<(ViewerId, StreamId, u64, ChainId)>,
     /// By the connection last used.
     by_connection: BTreeSet<(ConnectionId, ChainId)>,
@@ -162,7 +164,7 @@ impl Unnamed {
         self.move_connection((connection, None), id);
     }
 
-    /// More was asked for.
+    /// More was requested.
     pub(crate) fn move_end(
         &mut self,
         (origin, stream): (ViewerId, StreamId),
@@ -173,7 +175,7 @@ impl Unnamed {
         self.by_end.insert((origin, stream, to, id));
     }
 
-    /// The chain goes on over another connection.
+    /// The chain continues on another connection.
     pub(crate) fn move_connection(
         &mut self,
         (from, to): (Option<ConnectionId>, Option<ConnectionId>),
@@ -187,16 +189,17 @@ impl Unnamed {
         }
     }
 
-    /// Chains that were last read over a connection, but no more than show that it is a proxy's.
+    /// Chains last read over a connection; at most one more than a viewer may have, which shows
+    /// that the connection is a proxy's.
     pub(crate) fn on(&self, connection: ConnectionId) -> impl Iterator<Item = ChainId> + '_ {
         let on_it = (connection, ChainId(0))..=(connection, ChainId(u64::MAX));
         let on_it = self.by_connection.range(on_it).map(|(_, id)| *id);
         on_it.take(CHAINS_PER_VIEWER + 1)
     }
 
-    /// The chain that a request belongs to. Of several with an equal reason it is one of the same
-    /// connection, then the one that was seen longest ago: at one pace, its viewer is the next to
-    /// ask. `whereabouts` of a chain that is over is `None`.
+    /// The chain that a request belongs to. Among equal reasons a chain of the same connection is
+    /// preferred, then the one seen longest ago: at equal pace, its viewer is the next to send a
+    /// request. `whereabouts` of an ended chain is `None`.
     pub(crate) fn find(
         &self,
         (origin, stream): (ViewerId, StreamId),
@@ -207,7 +210,7 @@ impl Unnamed {
         let is_own = |connection| self.on(connection).count() <= CHAINS_PER_VIEWER;
         let connection = connection.filter(|connection| is_own(*connection));
         let at = |end, id| (origin, stream, end, ChainId(id));
-        // What ends at the request's first byte, before it, and behind it.
+        // Chains that end at the request's first byte, before it, and behind it.
         let next = self
             .by_end
             .range(at(range.start, 0)..=at(range.start, u64::MAX));
@@ -222,14 +225,14 @@ impl Unnamed {
             let is_elsewhere = connection.is_none() || connection != chain.connection;
             Some(((reason, is_elsewhere, chain.last_seen), *id))
         };
-        // No reason is better than that of the first, so the others are not looked at then.
+        // No reason is better than `Next`, so the other chains are checked only without a match.
         let next = next.take(LOOKED_AT_MAX).filter_map(fits).min();
         let near = || before.take(LOOKED_AT_MAX).chain(behind.take(LOOKED_AT_MAX));
         let best = next.or_else(|| near().filter_map(fits).min());
         best.map(|(_, id)| id)
     }
 
-    /// Whether a chain is where it says that it is.
+    /// Whether a chain is indexed at its position.
     pub(crate) fn has(
         &self,
         (origin, stream): (ViewerId, StreamId),

@@ -1,8 +1,8 @@
-//! The engine's settings by name: one row for each knob.
+//! The engine's settings by name, one row for each.
 //!
-//! The one idea: a knob is a field of [`EngineConfig`], which holds its default and its relation to
-//! other fields, and a row here. The server's configuration, `simulate --engine` and the manual read
-//! these rows, so that nothing else has to know of a new knob.
+//! A setting is a field of [`EngineConfig`], which holds its default and its relation to other
+//! fields, and a row here. The server's configuration, `simulate --engine` and the manual read
+//! these rows; a new setting needs no other change.
 
 use alloc::format;
 use alloc::string::String;
@@ -20,11 +20,11 @@ const PIECE_MIN: u64 = 4 * KIB;
 pub fn knobs() -> Rows<EngineConfig> {
     let mut rows = Rows::<EngineConfig>::default();
     rows.add("memory", size().at_least(8 * PIECE_MIN), |c| &mut c.memory_bytes,
-        "The whole budget for pieces of files, at least eight of them (`piece`). Devices named with a `memory` of their own get that; the others share what is left equally.").restart();
+        "The whole budget for pieces of files, at least eight of them (`piece`). Devices with a `memory` of their own get that; the others share the rest equally.").restart();
     rows.add("piece", size().between(PIECE_MIN, 2 * MIB).check(power_of_two), |c| &mut c.piece_bytes,
         "The unit of memory and the alignment of reads: a power of two from 4KiB to 2MiB.").restart();
     rows.add("policy", policy(), |c| &mut c.sizing.policy,
-        "How the size of a prefetch is chosen: one size, proportional to the bit rate or to its square root, or growing with the length of the chain (first-grow; first-grow-sr also scales its largest size with the square root).");
+        "How the size of a prefetch is chosen: a constant, proportional to the bit rate or to its square root, or growing with the length of the chain (first-grow; first-grow-sr also scales its largest size with the square root).");
     rows.add_with(
         "prefetch",
         prefetch(),
@@ -32,63 +32,63 @@ pub fn knobs() -> Rows<EngineConfig> {
         "The policy's reference size: the size itself (fixed), the size at `reference_bit_rate` (proportional, square-root), or the largest size (first-grow, first-grow-sr). `auto` finds it for each device while it serves, from the device's measured times, the viewers and the memory; `auto-paper` by the slower descent of the published controller. See prefetch-size.md.",
     );
     rows.add("prefetch_start", size().optional(), |c| &mut c.control.start_bytes,
-        "The size that `auto` and `auto-paper` begin with where none is remembered. If not set, `auto` begins with a 300th of the memory, from 5 to 12 MiB, and `auto-paper` with what comes from the measured device.");
+        "The size that `auto` and `auto-paper` begin with if none is remembered. If not set, `auto` begins with a 300th of the memory, from 5 to 12 MiB, and `auto-paper` with a size derived from the measured device.");
     rows.add("prefetch_step", size().at_least(1), |c| &mut c.control.step_bytes,
-        "By so much `auto-paper` changes the size at a time.");
+        "Step by which `auto-paper` changes the size.");
     rows.add("adjust_interval", some_time(), |c| &mut c.control.adjust_interval,
-        "Over this time a device is measured before the size that `auto` or `auto-paper` found is changed.");
+        "How long a device is measured before `auto` or `auto-paper` changes its size.");
     rows.add("reference_bit_rate", some_rate(), |c| &mut c.sizing.reference_bit_rate,
         "The bit rate that `prefetch` is for.");
     rows.add("order", named(Order::ALL, Order::name), |c| &mut c.order,
-        "Which job a device does next: the oldest, the next one upwards by physical position, or that unless somebody is about to run dry.");
+        "Which job a device does next: the oldest, the next one upwards by physical position, or the latter unless a viewer is about to run dry.");
     rows.add("retention", named(Retention::ALL, Retention::name), |c| &mut c.retention,
-        "Which pieces to keep once they have been read: the most recently used, or those that the next viewer, a little behind, will read soonest; or, for comparisons, everything by last use, what is not yet read too.");
+        "Which pieces to keep once they have been read: the most recently used, or those that the next viewer, a little behind, will read soonest; or, for comparisons, everything by last use, including unread pieces.");
     rows.add("read_max", size(), |c| &mut c.read_bytes_max,
-        "Largest run of bytes read as one when jobs merge.");
+        "Largest run of bytes that merged jobs read at once.");
     rows.add("outstanding_reads_rotating", whole().at_least(1), |c| &mut c.outstanding_reads_max,
-        "Runs of reads that a device with moving parts works on at a time, at most; a run is one prefetch with the chunk files that it goes on in. Every device begins with one, and gets the beginning of the next when that comes to its end. Twice as many are tried for 32 runs every 15 minutes, and stay if they moved more.");
+        "Most runs of reads that a device with moving parts works on at a time; a run is one prefetch with the chunk files that it continues in. Every device begins with one run, and gets the beginning of the next when that is nearly complete. Twice as many are tried for 32 runs every 15 minutes, and stay if they transferred more.");
     rows.add("outstanding_reads_flash", whole().at_least(1), |c| &mut c.outstanding_reads_flash,
-        "Reads outstanding at once at a device without moving parts.");
+        "Most outstanding reads of a device without moving parts.");
     rows.add("outstanding_max", size(), |c| &mut c.outstanding_bytes_max,
-        "No further read is issued to a device while those outstanding are of so many bytes together.");
+        "No further read is issued to a device while the outstanding ones have this many bytes in total.");
     rows.add("ahead_horizon", time(), |c| &mut c.ahead_horizon,
-        "While fewer than four jobs wait, a chain's next prefetch is queued when what it has left lasts no longer than this, or than its next request. With more waiting, or with `\"0s\"`, it is queued when something is missing, and not before.");
+        "While fewer than four jobs wait, a chain's next prefetch is queued when its remaining bytes last no longer than this, or than its next request. With more waiting, or with `\"0s\"`, it is queued only when bytes are missing.");
     rows.add("sweep", some_time(), |c| &mut c.sweep,
-        "With `order = \"deadline-elevator\"`, the longest time that is planned for one sweep over the jobs of viewers about to run dry. Longer sweeps save seeks; shorter ones let a viewer just behind the head wait less.");
+        "With `order = \"deadline-elevator\"`, the longest planned duration of one sweep over the jobs of viewers about to run dry. Longer sweeps save seeks; shorter ones let a viewer just behind the head wait less.");
     rows.add("chain_gap", time(), |c| &mut c.chain_gap,
         "Two requests of one viewer for one file belong to one chain if at most this far apart.");
     rows.add("patience", time(), |c| &mut c.patience,
-        "How long a viewer who is already playing may wait for bytes that are not in memory. A device that cannot keep to it refuses new viewers, if `admission` is `refuse`; as long as replies are taken quickly and nobody leaves while waiting, only beyond up to twice as long.");
+        "How long a viewer that is already playing may wait for bytes that are not in memory. A device that cannot meet this refuses new viewers, if `admission` is `refuse`; while replies are delivered quickly and no viewer leaves while waiting, only at up to twice this time.");
     rows.add("startup_patience", time(), |c| &mut c.startup_patience,
-        "The same for a viewer who starts, seeks, or says that it is about to run dry.");
+        "The same for a viewer that starts, seeks, or reports that it is about to run dry.");
     rows.add("pace_default", some_rate(), |c| &mut c.pace_default,
-        "Assumed reading speed of a viewer who has not shown or said any.");
+        "Assumed reading speed of a viewer without an observed or reported one.");
     rows.add("send_window", size(), |c| &mut c.send_window_bytes,
-        "Bytes handed to one reply and not yet taken by its socket.");
+        "Bytes handed to one reply that its socket has not yet taken.");
     rows.add("admission", named(Admission::ALL, Admission::name), |c| &mut c.admission,
-        "What new viewers of a device that cannot meet its deadlines get: an answer 503 with Retry-After, or their share of the slowness.");
+        "What new viewers get from a device that cannot meet its deadlines: status 503 with Retry-After, or their share of the slowness.");
     rows.add("read_timeout", some_time(), |c| &mut c.read_timeout,
-        "A read that takes longer counts as an error of the device, and those who wait for it get an error.");
+        "A read that takes longer counts as an error of the device, and the replies that wait for it fail.");
     rows.add("wait_timeout", some_time(), |c| &mut c.wait_timeout,
-        "A reply that has waited so long for its next bytes, whether for its turn, for memory or for the device, gets an error.");
+        "A reply that has waited this long for its next bytes, whether for its turn, for memory or for the device, fails.");
     rows.add("error_window", some_time(), |c| &mut c.error_window,
-        "A device's errors are counted over this time.");
+        "Window over which the errors of a device are counted.");
     rows.add("errors_offline", whole().at_least(1), |c| &mut c.errors_offline,
-        "Errors in so many regions (of 16 MiB) within `error_window` take a device out of service, if most of its last reads failed.");
+        "Errors in this many regions (of 16 MiB) within `error_window` take a device out of service, if most of its last reads failed.");
     rows.add("offline_retry", some_time(), |c| &mut c.offline_retry,
-        "How often a device out of service is tried again.");
+        "How often a device out of service is retried.");
     rows.add("flash_policy", named(FlashPolicy::ALL, FlashPolicy::name), |c| &mut c.flash.policy,
-        "What is kept on flash: `adaptive` writes what saves the disk most for each byte written; with the others all that leaves memory is written, and the block that was read least recently, or least, goes (FlashStream).");
+        "Admission to flash: `adaptive` writes the pieces that save the disk most for each byte written; the others write every piece that leaves memory, and replace the block that was read least recently, or least often (FlashStream).");
     rows.add("flash_write_per_day", size().at_least(MIB).optional(), |c| &mut c.flash.write_per_day_bytes,
-        "Most bytes that one device's part of the flash tier writes in any 24 hours; the first filling of a new SSD comes on top. If not set, three tenths of its size.");
+        "Most bytes that one device's part of the flash tier writes in any 24 hours; the initial fill of a new SSD is extra. If not set, three tenths of its size.");
     rows.add("flash_horizon", some_time(), |c| &mut c.flash.horizon,
-        "After this time a read counts for half in what `flash_policy = \"adaptive\"` takes to be popular.");
+        "Time after which a read has half its weight in the popularity that `flash_policy = \"adaptive\"` computes.");
     rows.add("requests_max", whole().at_least(1), |c| &mut c.requests_max,
         "Most requests in progress at one device.");
     rows.add("chains_max", whole().at_least(1), |c| &mut c.chains_max,
         "Most chains remembered for one device.");
     rows.add("streams_max", whole().at_least(1), |c| &mut c.streams_max,
-        "Most streams known to one device at a time.");
+        "Most streams registered with one device at a time.");
     rows
 }
 
@@ -107,12 +107,12 @@ pub fn prefetch() -> Kind<Prefetch> {
         })
 }
 
-/// Nothing would ever be done within no time.
+/// A duration that is not zero.
 fn some_time() -> Kind<Duration> {
     time().at_least(Duration::from_millis(1))
 }
 
-/// At no rate nothing plays.
+/// A rate that is not zero.
 fn some_rate() -> Kind<BitRate> {
     bit_rate().at_least(BitRate::from_kbps(1))
 }
@@ -137,7 +137,7 @@ mod tests {
         let mut set = |name, value: &str| rows.set(&mut config, name, &Value::of_word(value));
         set("prefetch", "auto-paper").expect("a controller");
         set("prefetch_start", "2MiB").expect("a size");
-        let error = set("prefetch", "automatic").expect_err("neither");
+        let error = set("prefetch", "automatic").expect_err("neither a size nor a controller");
         assert!(error.contains("auto-paper"), "{error}");
         assert_eq!(config.control.mode, Control::Paper);
         assert_eq!(config.control.start_bytes, Some(2 * MIB));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn every_default_is_a_value_that_may_be_written() {
+    fn every_default_is_a_valid_value() {
         let (rows, standard) = (knobs(), EngineConfig::default());
         let mut text = String::new();
         rows.write(&mut text, "", &standard);

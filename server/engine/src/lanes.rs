@@ -1,34 +1,35 @@
-//! Lanes: how many runs a device with an arm works on at a time, and how reads are put to it.
+//! Lanes: how many runs a device with an arm works on at a time, and how reads are submitted to it.
 //!
-//! A drive that has several long reads in its queue may go from one to the other and back: each of
-//! them costs two seeks. Whether it does depends on its order, its depth, its age bound and the size
-//! of the kernel's requests, none of which can be asked for. So it is given one run at a time, which
-//! every drive reads with one seek. It does not stand still in between: when no more than a *tail* of
-//! a run is left, the drive gets a *lead* of the next, one request, and the rest when the run before
-//! has ended. While the arm goes to the lead, the host has time for that.
+//! A drive with several long reads in its queue may alternate between them, which costs two seeks
+//! each time. Whether it does depends on its order, its depth, its age bound and the size of the
+//! kernel's requests, none of which can be queried. It therefore gets one run at a time, which
+//! every drive reads with one seek. To keep it busy in between, it gets a *lead* of the next run,
+//! one request, when no more than a *tail* of the present run is left, and the rest when the
+//! present run has ended. The host has time for that while the arm moves to the lead.
 //!
-//! A drive with two arms moves more with two lanes. One lane more is tried now and then, for a few
-//! runs, and stays if that moved more bytes in the same time.
+//! A drive with two arms transfers more with two lanes. Twice as many lanes are tried periodically,
+//! for a few runs, and stay if they moved more bytes in the same time.
 //!
-//! Invariants: nothing is tried where no others wait; a trial is short, and a lost one is not
-//! repeated before [`VERDICT_HOLDS`] has passed.
+//! Invariants: a trial only happens while other jobs wait; a trial is short, and a failed one is
+//! not repeated before [`VERDICT_HOLDS`] has passed.
 
 use headlong_units::{Duration, Instant, MIB};
 
-/// Most of a run that the drive is given while it is at another.
+/// Most of a run that the drive gets while it works on another.
 pub(crate) const LEAD_BYTES_MAX: u64 = MIB;
-/// What is left of a run when the next one is begun: long enough for the host to choose it and to hand
-/// it over, 10 ms on a slow drive.
+/// Remainder of a run at which the next one is begun: time enough for the host to hear of the end of a
+/// request, choose the next run and submit it, 14 to 20 ms on a slow drive. An emulated drive at ten
+/// times real speed takes 10 ms of its own time for that; with 1 MiB it was idle for a fifth of it.
 pub(crate) const TAIL_BYTES: u64 = 2 * MIB;
 
 /// Runs that are judged together: two seconds of a busy drive.
 const JUDGED_TOGETHER: u32 = 32;
-/// While jobs are overdue a trial waits for so many judgements, and not for longer: a drive with two
+/// While jobs are overdue a trial is deferred for at most this many judgements: a drive with two
 /// arms may be behind because it has one lane.
 const ROUNDS_DEFERRED_MAX: u32 = 24;
-/// More lanes must move more by this part, or chance decides.
+/// More lanes must move more by one part in this many, to exclude chance.
 const GAIN_PARTS: u128 = 16;
-/// How long a verdict holds. A trial costs at most a seek for each of its runs, a second of this.
+/// How long a verdict holds. A trial costs at most one seek for each of its runs, a second of this.
 const VERDICT_HOLDS: Duration = Duration::from_secs(900);
 
 /// A run that ended while others waited.
@@ -36,11 +37,11 @@ const VERDICT_HOLDS: Duration = Duration::from_secs(900);
 pub(crate) struct BusyRun {
     pub(crate) issued_at: Instant,
     pub(crate) bytes: u64,
-    /// For how long it kept the device.
+    /// How long it kept the device busy.
     pub(crate) took: Duration,
 }
 
-/// What some runs moved, and in what time.
+/// Bytes moved by some runs, and the time they took.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moved {
     runs: u32,
@@ -55,7 +56,7 @@ impl Moved {
         self.time += run.took;
     }
 
-    /// Whether this is faster by more than chance.
+    /// Whether this is significantly faster.
     fn beats(&self, other: &Self) -> bool {
         let product = |bytes: u64, time: Duration| u128::from(bytes) * u128::from(time.0);
         let (own, others) = (
@@ -68,17 +69,18 @@ impl Moved {
 
 #[derive(Debug, Clone, Copy)]
 enum Phase {
-    /// The lanes in use are measured.
+    /// The present number of lanes is measured.
     Measured { deferred: u32, is_first: bool },
-    /// Twice as many since then, against what half of them moved.
+    /// Twice as many lanes since `since`, compared with the result of half of them.
     Tried { since: Instant, before: Moved },
-    /// Half as many since then, against what all of them moved: whether they are still worth it.
+    /// Half as many lanes since `since`, compared with the result of all of them: whether they are
+    /// still worth it.
     Halved { since: Instant, before: Moved },
-    /// As was found to be best, until then.
+    /// The better number is in force until `until`.
     Held { until: Instant },
 }
 
-/// How many lanes a device has.
+/// The number of lanes of a device.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     count: u32,
@@ -105,8 +107,8 @@ impl Lanes {
         self.count
     }
 
-    /// A run ended as it should, while others waited; whether some of those are overdue. There are
-    /// never more lanes than `count_max`.
+    /// A run ended successfully, while others waited; `overdue` if some of those are overdue. There
+    /// are never more lanes than `count_max`.
     pub(crate) fn record(&mut self, now: Instant, run: BusyRun, overdue: bool, count_max: u32) {
         match self.phase {
             Phase::Held { until } if now < until => return,
@@ -130,7 +132,7 @@ impl Lanes {
         let moved = core::mem::take(&mut self.moved);
         let has_more = self.count.saturating_mul(2) <= count_max;
         self.phase = match self.phase {
-            // Bounds may have changed since.
+            // The bound may have changed since.
             _ if self.count > count_max => {
                 self.count = 1;
                 self.hold(now)
@@ -185,7 +187,7 @@ mod tests {
         Instant::ZERO + Duration::from_secs(second)
     }
 
-    /// So many runs of a mebibyte that were issued and ended at this second.
+    /// `count` runs of a mebibyte that were issued and ended at this second.
     fn runs(lanes: &mut Lanes, second: u64, count: u32, millis: u64, overdue: bool) {
         let run = BusyRun {
             issued_at: at(second),
@@ -196,14 +198,14 @@ mod tests {
     }
 
     #[test]
-    fn drive_with_one_arm_keeps_one_lane_after_a_trial() {
+    fn drive_with_one_arm_keeps_one_lane_after_trial() {
         let mut lanes = Lanes::default();
         runs(&mut lanes, 1, JUDGED_TOGETHER, 20, false);
         assert_eq!(lanes.count(), 2, "tried");
         runs(&mut lanes, 2, JUDGED_TOGETHER, 30, false);
         assert_eq!(lanes.count(), 1);
         runs(&mut lanes, 3, 10 * JUDGED_TOGETHER, 20, false);
-        assert_eq!(lanes.count(), 1, "not tried again so soon");
+        assert_eq!(lanes.count(), 1, "no new trial so soon");
     }
 
     #[test]
@@ -211,13 +213,13 @@ mod tests {
         let mut lanes = Lanes::default();
         runs(&mut lanes, 1, JUDGED_TOGETHER, 20, false);
         runs(&mut lanes, 2, JUDGED_TOGETHER, 10, false);
-        assert_eq!(lanes.count(), 4, "the next step is tried at once");
+        assert_eq!(lanes.count(), 4, "the next step is tried immediately");
         runs(&mut lanes, 3, JUDGED_TOGETHER, 10, false);
         assert_eq!(lanes.count(), 2);
     }
 
     #[test]
-    fn lanes_that_are_worth_it_no_more_are_taken_back_after_a_while() {
+    fn lanes_that_lost_their_worth_are_removed() {
         let after_hold = |halved_takes_millis| {
             let mut lanes = Lanes::default();
             runs(&mut lanes, 1, JUDGED_TOGETHER, 20, false);
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn gain_within_chance_is_no_gain() {
+    fn gain_within_chance_is_ignored() {
         let mut lanes = Lanes::default();
         runs(&mut lanes, 1, JUDGED_TOGETHER, 100, false);
         runs(&mut lanes, 2, JUDGED_TOGETHER, 96, false);
@@ -248,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn trial_waits_while_jobs_are_overdue_but_not_for_ever() {
+    fn trial_is_deferred_while_jobs_are_overdue_up_to_a_bound() {
         let mut lanes = Lanes::default();
         runs(
             &mut lanes,
@@ -263,11 +265,11 @@ mod tests {
     }
 
     #[test]
-    fn runs_issued_before_a_trial_are_no_part_of_it() {
+    fn runs_issued_before_trial_do_not_count() {
         let mut lanes = Lanes::default();
         runs(&mut lanes, 5, JUDGED_TOGETHER, 20, false);
         runs(&mut lanes, 4, 10 * JUDGED_TOGETHER, 90, false);
-        assert_eq!(lanes.count(), 2, "the trial goes on");
+        assert_eq!(lanes.count(), 2, "the trial continues");
     }
 
     proptest! {

@@ -1,8 +1,8 @@
-//! Where the pieces of a stream are: within its files, and on the device.
+//! Layout of a stream: its pieces within its files, and their positions on the device.
 //!
-//! The one idea: a stream is addressed in two ways. *Logical* offsets count the bytes of its
-//! parts one after another, with no gaps: chains think in them. *Pieces* count units of memory;
-//! each part begins a new piece, so that a chunk file is one or more whole pieces.
+//! A stream has two address spaces. *Logical* offsets count the bytes of its parts without gaps;
+//! chains use them. *Pieces* count units of memory; each part begins a new piece, so that a chunk
+//! file is one or more whole pieces.
 //!
 //! Invariants: every piece lies in exactly one part and holds at least one byte; logical offsets
 //! and piece numbers grow together.
@@ -13,7 +13,7 @@ use headlong_flash::{FileKey, PieceId};
 
 use crate::stream::{Extent, PartSpec};
 
-/// One piece, as a place.
+/// The location of one piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PiecePlace {
     /// Index of the part.
@@ -46,7 +46,7 @@ struct Part {
 }
 
 impl Layout {
-    /// Cuts the parts; `None` if there are more pieces than can be numbered.
+    /// Divides the parts into pieces; `None` if there are more than can be numbered.
     pub(crate) fn new(parts: Vec<PartSpec>, piece_bytes: u64) -> Option<Self> {
         let mut layout = Self {
             piece_bytes,
@@ -57,8 +57,8 @@ impl Layout {
         layout.append(parts).then_some(layout)
     }
 
-    /// More parts follow the last one. If there would be more pieces than can be numbered, what comes
-    /// too late for that is left out, and the answer is `false`.
+    /// Appends parts. Returns `false` if there would be more pieces than can be numbered; the parts
+    /// from there on are left out.
     pub(crate) fn append(&mut self, parts: Vec<PartSpec>) -> bool {
         for part in parts {
             let pieces = u32::try_from(part.size_bytes.div_ceil(self.piece_bytes));
@@ -100,7 +100,8 @@ impl Layout {
         self.parts.get(part as usize).map(|part| part.size_bytes)
     }
 
-    /// A part came or went: where it lies now, and whether it is there. Its size is as it was.
+    /// A part appeared or was removed: updates its location and presence. Its size must be
+    /// unchanged.
     pub(crate) fn set_part(&mut self, part: u32, spec: PartSpec) {
         let known = self.parts.get_mut(part as usize);
         if let Some(known) = known.filter(|known| known.size_bytes == spec.size_bytes) {
@@ -110,7 +111,7 @@ impl Layout {
         }
     }
 
-    /// Where the pieces of `from..to` end that lie in parts that are there.
+    /// End of the pieces of `from..to` that lie in present parts, up to the first absent part.
     pub(crate) fn present_until(&self, from: u32, to: u32) -> u32 {
         let first = self.parts.partition_point(|part| part.first_piece <= from);
         let parts = self.parts.iter().skip(first.saturating_sub(1));
@@ -134,8 +135,8 @@ impl Layout {
         if logical >= self.size_bytes {
             return self.piece_count;
         }
-        // The last part that starts at or before the offset; empty parts start where the next
-        // one does, so the last of them is the one with the bytes.
+        // The last part that starts at or before the offset; empty parts start where the next one
+        // does, so the last of them is the one with the bytes.
         let index = self
             .parts
             .partition_point(|part| part.logical_start <= logical)
@@ -144,7 +145,7 @@ impl Layout {
         part.first_piece + ((logical - part.logical_start) / self.piece_bytes) as u32
     }
 
-    /// Where a piece is.
+    /// The location of a piece.
     pub(crate) fn place(&self, piece: u32) -> PiecePlace {
         debug_assert!(piece < self.piece_count);
         let index = self.parts.partition_point(|part| part.first_piece <= piece) - 1;
@@ -158,7 +159,7 @@ impl Layout {
         }
     }
 
-    /// The name of a piece on flash and its bytes, if it may be there.
+    /// The identity of a piece on flash and its length, if it may be stored there.
     pub(crate) fn flash_piece(&self, piece: u32) -> Option<(PieceId, u64)> {
         let place = self.place(piece);
         let part = &self.parts[place.part as usize];
@@ -169,7 +170,7 @@ impl Layout {
         Some((id, place.length))
     }
 
-    /// The name on flash of each part.
+    /// The flash key of each part.
     pub(crate) fn flash_keys(&self) -> impl Iterator<Item = Option<FileKey>> {
         self.parts.iter().map(|part| part.flash_key)
     }
@@ -183,7 +184,7 @@ impl Layout {
         }
     }
 
-    /// Position on the device of a byte of a part; `None` if the file system did not say.
+    /// Position on the device of a byte of a part; `None` if the file system did not report it.
     pub(crate) fn physical(&self, part: u32, offset: u64) -> Option<u64> {
         let extents = &self.parts[part as usize].extents;
         let index = extents
@@ -191,7 +192,7 @@ impl Layout {
             .checked_sub(1)?;
         let extent = extents[index];
         let within = offset - extent.offset;
-        // A hole is read from nowhere; the end of the extent before it is as near as any.
+        // A hole has no position; the end of the extent before it is as near as any.
         Some(extent.physical + within.min(extent.length))
     }
 
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_ends_where_a_part_is_absent_until_that_comes() {
+    fn pieces_end_at_absent_part_until_it_appears() {
         let mut layout = layout(&[25, 15, 5]);
         let part = |size_bytes, is_absent| PartSpec {
             size_bytes,
@@ -258,7 +259,7 @@ mod tests {
         assert_eq!(layout.present_until(1, 6), 3);
         assert_eq!(layout.present_until(4, 6), 4);
         assert_eq!(layout.present_until(5, 6), 6);
-        // One of another size is another version's.
+        // A spec of another size belongs to another version.
         layout.set_part(1, part(16, false));
         assert_eq!(layout.present_until(1, 6), 3);
         layout.set_part(1, part(15, false));
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_come_from_the_extent_that_holds_the_byte() {
+    fn positions_come_from_extent_of_the_byte() {
         let extents = vec![
             Extent {
                 offset: 0,

@@ -1,10 +1,10 @@
-//! What a shard has learned that is still true in the next process.
+//! State that a shard passes to the next process.
 //!
-//! The one idea: a restart loses what memory holds, which has to be read again; it need not lose what
-//! was found out about the drive and its viewers. A shard says it ([`crate::Shard::learned`],
-//! [`crate::Shard::learned_chains`]), and the next one is told
-//! ([`crate::Shard::handle_learned`], [`crate::Shard::handle_returning`]). What is told is input:
-//! it is clamped to what can be, and what cannot be is passed over.
+//! A restart loses the content of memory, but not the measurements of the drive and the positions
+//! of its viewers. A shard exports them ([`crate::Shard::learned`],
+//! [`crate::Shard::learned_chains`]), and the next process imports them
+//! ([`crate::Shard::handle_learned`], [`crate::Shard::handle_returning`]). Imported values are
+//! input: they are clamped to possible ranges, and impossible chains are skipped.
 
 use alloc::vec::Vec;
 
@@ -14,41 +14,41 @@ use crate::control::{DriveTimes, Ended};
 use crate::ids::StreamId;
 use crate::request::Identity;
 
-/// Bounds of the time that any drive needs to get somewhere.
+/// Bounds of the repositioning time of any drive.
 const REPOSITION: (Duration, Duration) = (Duration(1_000), Duration::from_secs(1));
-/// Bounds of the time that any drive needs for a MiB: 100 GiB/s to 1 MiB/s.
+/// Bounds of the transfer time of a MiB of any drive: 100 GiB/s to 1 MiB/s.
 const TRANSFER_PER_MIB: (Duration, Duration) = (Duration(10_000), Duration::from_secs(1));
 /// Bounds of the time of a read.
 const SERVICE: (Duration, Duration) = (Duration(10_000), Duration::from_secs(10));
 
-/// What was learned of a device, and of what its viewers do.
+/// Measurements of a device and of its viewers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Learned {
-    /// The reference size that the controller was going to, bytes; `None` if nobody chose one.
+    /// The reference size that the controller was moving to, bytes; `None` without a controller.
     pub reference_bytes: Option<u64>,
     /// Times of the drive, if they were firm.
     pub drive: Option<DriveTimes>,
-    /// How long a read took lately.
+    /// Recent duration of a read.
     pub service: Duration,
-    /// What the device had shown that it can carry.
+    /// The throughput that the device had sustained.
     pub carried: BitRate,
-    /// Bit rates of the chains that began last and of which it is known, on average.
+    /// Mean bit rate of the chains that began last, of those with a known rate.
     pub bit_rate_mean: Option<BitRate>,
-    /// The chains that ended last, the first that ended first.
+    /// The chains that ended last, in order of their end.
     pub ended: Vec<Ended>,
     /// Bytes sent to all viewers, on the count of [`Ended::sent_bytes`].
     pub sent_bytes: u64,
 }
 
 impl Learned {
-    /// The same within the bounds of what can be.
+    /// The same, clamped to possible values.
     pub(crate) fn clamped(&self) -> Self {
         let between = |time: Duration, (least, most)| time.max(least).min(most);
         let drive = self.drive.map(|drive| DriveTimes {
             reposition: between(drive.reposition, REPOSITION),
             transfer_per_mib: between(drive.transfer_per_mib, TRANSFER_PER_MIB),
         });
-        // No device carries more than it can transfer.
+        // No device sustains more than it can transfer.
         let able = drive.map_or(BitRate(0), |drive| {
             let bits = u128::from(MIB) * 8 * 1_000_000_000;
             BitRate((bits / u128::from(drive.transfer_per_mib.0)) as u64)
@@ -68,28 +68,28 @@ impl Learned {
 /// A chain that was live. Offsets are logical: bytes from the start of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LearnedChain {
-    /// Who reads it; of connections nothing outlives the process.
+    /// Its viewer; connections do not outlive the process.
     pub viewer: Identity,
-    /// What it reads; in the next process it may have another number.
+    /// Its stream; in the next process it may have another id.
     pub stream: StreamId,
-    /// Where it began.
+    /// Its lowest offset.
     pub start: u64,
-    /// End of what was asked for or sent.
+    /// End of the requested or sent bytes.
     pub end: u64,
-    /// Where its reader was.
+    /// Position of its reader.
     pub position: u64,
     /// Length of its last request.
     pub last_request_bytes: u64,
-    /// Whether its last request said no end.
+    /// Whether its last request was open-ended.
     pub open_ended: bool,
-    /// How fast it was read.
+    /// Reading speed.
     pub pace: BitRate,
-    /// How long ago it was last seen.
+    /// Time since it was last seen.
     pub idle: Duration,
 }
 
 impl LearnedChain {
-    /// Whether such a chain can be, on a stream of so many bytes.
+    /// Whether the chain is possible on a stream of `stream_bytes`.
     pub(crate) fn is_possible(&self, stream_bytes: u64) -> bool {
         self.start <= self.position && self.position <= self.end && self.end <= stream_bytes
     }

@@ -1,13 +1,13 @@
-//! What the server decides: what to read, how much, when, in which order, and what to keep.
+//! The engine: decides what to read, how much, when and in which order, and what to keep in memory.
 //!
-//! The one idea: all of it happens in a state machine without I/O. The shell tells it what
-//! happened (`handle_*`, with the time) and does what comes out (`poll_command`,
-//! `poll_event`, `poll_timeout`); it owns the bytes, and the engine deals in tokens for pieces of
-//! memory. So the server and the simulation in virtual time run the same decisions.
+//! A state machine without I/O. The shell reports events with their time (`handle_*`) and carries
+//! out commands (`poll_command`, `poll_event`, `poll_timeout`). The shell owns the bytes; the
+//! engine handles tokens for pieces of memory. The server and the simulation in virtual time
+//! therefore make the same decisions.
 //!
-//! Invariants: no clock, no I/O, no randomness, no dependence on the order of a hash map: the
-//! same calls give the same commands and events, byte for byte. Every table has a bound, and being
-//! full is an answer ([`Refusal::Full`]). Nothing panics on what comes from outside.
+//! Invariants: no clock, no I/O, no randomness, and no dependence on the iteration order of a hash
+//! map: the same calls give the same commands and events, byte for byte. Every table has a bound; a
+//! full one refuses with [`Refusal::Full`]. No input makes it panic. Start reading at [`Shard`].
 #![no_std]
 #![forbid(unsafe_code)]
 

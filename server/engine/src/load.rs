@@ -1,39 +1,39 @@
-//! How long one more viewer would have to wait, and which new viewers are refused.
+//! Load: estimates how long one more viewer would wait, and decides which new viewers are refused.
 //!
-//! The one idea: what waits in the queue takes as long as a device that had enough to do needed for
-//! as many jobs lately. New viewers are refused while that is longer than a viewer may wait. Jobs
-//! that come late are no such sign: after a restart everybody's next prefetch is late for minutes,
-//! by a second or two, and all are served.
+//! The waiting jobs take as long as a busy device recently needed for as many jobs. New viewers are
+//! refused while that exceeds their patience. Late jobs are not used as a sign of overload: after a
+//! restart every viewer's next prefetch is late by a second or two for minutes, and all are served.
 //!
-//! What a new viewer takes is felt only when its first prefetch has been used up, a minute later.
-//! So that not many are let in at one time and hardly any at the next, the share that was refused
-//! in the last minute counts: most of that share is refused whenever something waits, and the
-//! larger it is, the less may wait.
+//! The load of a new viewer is felt only when its first prefetch has been used up, a minute later.
+//! To avoid oscillating between admitting many and hardly any, the share of refused viewers in the
+//! last minute counts: most of that share is refused whenever jobs wait, and the larger it is, the
+//! fewer jobs may wait.
 
 use headlong_units::{Duration, Instant};
 
 use crate::queue::Pressing;
 
-/// What a read, and a job, is taken to last before any was seen: a seek and a few megabytes.
+/// Assumed duration of a read, and of a job, before the first measurement: a seek and a few
+/// megabytes.
 const SERVICE_FIRST: Duration = Duration::from_millis(30);
-/// All of what is counted in parts.
+/// Fixed-point unit of shares.
 const ALL: u64 = 1 << 20;
-/// How long it matters whether viewers were refused.
+/// Memory of the share of refused viewers.
 const MEMORY: Duration = Duration::from_secs(60);
-/// Without a new viewer for so long, the next one counts as much as if it were this.
+/// Longest gap between two new viewers that counts for the weight of the next one.
 const SILENCE_MAX: Duration = Duration::from_millis(7_500);
 
-/// Running averages: how long a new read took weighs an eighth, a new job a sixteenth.
+/// Running averages: a new read weighs an eighth, a new job a sixteenth.
 #[derive(Debug)]
 pub(crate) struct Load {
     service: Duration,
     job_time: Duration,
     /// When the last job was done, if others waited then.
     last_done: Option<Instant>,
-    /// Which share of new viewers was refused lately, in parts of [`ALL`].
+    /// Recent share of new viewers that were refused, in parts of [`ALL`].
     refused: u64,
     last_viewer: Instant,
-    /// What is left of one that is to be refused for the sake of the share.
+    /// Accumulated fraction of a viewer to refuse because of that share.
     due: u64,
 }
 
@@ -56,7 +56,7 @@ impl Load {
         self.service
     }
 
-    /// The same, as an earlier process had seen it.
+    /// Restores the value that an earlier process had observed.
     pub(crate) fn resume(&mut self, service: Duration) {
         self.service = service;
         self.job_time = service;
@@ -66,8 +66,8 @@ impl Load {
         self.service = Duration(self.service.0 / 8 * 7 + took.0 / 8);
     }
 
-    /// A job was done; whether others wait. From one such end to the next the device was busy, however
-    /// much it does at a time.
+    /// A job was done; `others_wait` if more jobs are queued. Between two such ends the device was
+    /// busy, whatever its concurrency.
     pub(crate) fn record_job(&mut self, now: Instant, others_wait: bool) {
         if let Some(last) = self.last_done {
             let took = now.since(last);
@@ -76,10 +76,9 @@ impl Load {
         self.last_done = others_wait.then_some(now);
     }
 
-    /// Whether a new viewer who comes now should be sent elsewhere, with these jobs waiting and
-    /// viewers who may wait for so long.
+    /// Whether a new viewer is refused now, with these jobs waiting and viewers of this patience.
     ///
-    /// In virtual time (docs/lab/results.md) none of those who were let in failed at up to twice what
+    /// In virtual time (docs/lab/results.md) no admitted viewer failed at up to twice the load that
     /// a disk can serve, and one call in a thousand at three times, where replies are large.
     pub(crate) fn refuses(&mut self, now: Instant, waiting: Pressing, patience: Duration) -> bool {
         let something_waits = self.time_for(4 * waiting.all()) > patience;
@@ -104,8 +103,9 @@ impl Load {
         self.refused = (self.refused * (ALL - weight) + seen * weight) / ALL;
     }
 
-    /// Whether more waits than viewers may: a quarter of that if all new ones are refused. Those who
-    /// start wait half as long again for one another, as many may come at once.
+    /// Whether more jobs wait than patience allows: a quarter of that if all new viewers are
+    /// refused. Starting viewers may wait for one another half as long again, as many may arrive at
+    /// once.
     pub(crate) fn is_overloaded(&self, waiting: Pressing, patience: Duration) -> bool {
         let less = patience.0 / ALL * (self.refused / 4 * 3);
         let allowed = Duration(patience.0.saturating_sub(less));
@@ -124,7 +124,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(2);
 
-    /// One that does ten jobs a second, and always has more to do.
+    /// A load that does ten jobs a second, and always has more to do.
     fn busy() -> Load {
         let mut load = Load::default();
         for done in 1..=100 {
@@ -141,7 +141,7 @@ mod tests {
         Pressing { starts: 0, others }
     }
 
-    /// How many of 600 are refused who come within a minute from `start` on.
+    /// How many are refused of 600 viewers that arrive within a minute from `start` on.
     fn refused(load: &mut Load, start: u64, others: u64) -> usize {
         let times = (0..600).map(|number| at(start + 100 * number));
         let refused = times.filter(|now| load.refuses(*now, waiting(others), PATIENCE));
@@ -149,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn as_much_may_wait_as_is_done_within_the_patience_of_a_viewer() {
+    fn as_many_jobs_may_wait_as_are_done_within_patience() {
         let load = busy();
         assert!(!load.is_overloaded(waiting(19), PATIENCE));
         assert!(load.is_overloaded(waiting(22), PATIENCE));
     }
 
     #[test]
-    fn many_may_start_at_once_but_not_any_number() {
+    fn many_viewers_may_start_at_once_up_to_a_bound() {
         let starts = |starts| Pressing { starts, others: 1 };
         let load = busy();
         assert!(!load.is_overloaded(starts(27), PATIENCE));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_minute_of_too_much_most_are_refused_while_something_waits_and_later_none() {
+    fn after_overload_most_are_refused_for_a_minute_then_none() {
         let mut load = busy();
         assert_eq!(refused(&mut load, 0, 100), 600);
         let next = refused(&mut load, 60_000, 6);
@@ -179,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_refused_where_nothing_waits() {
+    fn no_viewer_is_refused_while_no_job_waits() {
         let mut load = busy();
         refused(&mut load, 0, 100);
         assert_eq!(refused(&mut load, 60_000, 0), 0);
     }
 
     #[test]
-    fn less_may_wait_after_many_were_refused() {
+    fn fewer_jobs_may_wait_after_many_refusals() {
         let mut load = busy();
         refused(&mut load, 0, 100);
         assert!(load.is_overloaded(waiting(14), PATIENCE));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_in_which_nothing_waits_is_not_the_time_of_a_job() {
+    fn idle_time_does_not_count_as_job_time() {
         let mut load = busy();
         let before = load.job_time;
         load.record_job(at(11_000), false);

@@ -1,20 +1,20 @@
-//! Lists of slots: least recently used first, and the slots of each stream.
+//! Intrusive lists of slots: by last use, and by stream.
 //!
-//! The one idea: nearly every piece that is sent joins a list and leaves it from the midst when it is
-//! sent again, so a list is links through an array and nothing is searched.
+//! Nearly every piece that is sent is moved within a list, so lists are links in an array and need
+//! no search.
 //!
-//! Invariants: a slot is in one list of an array of links at most; a list has the order in which its
-//! slots joined it.
+//! Invariants: a slot is in at most one list of an array of links; a list is ordered by the time at
+//! which its slots joined.
 
 use alloc::vec::Vec;
 
 use crate::id_map::IdMap;
 use crate::ids::{Slot, StreamId};
 
-/// Nobody.
+/// No slot.
 const NONE: u32 = u32::MAX;
 
-/// The links of one array: who is before and behind each slot in the list that it is in.
+/// The links of one array: the predecessor and successor of each slot in its list.
 #[derive(Debug)]
 struct Links(Vec<Link>);
 
@@ -24,7 +24,7 @@ struct Link {
     behind: u32,
 }
 
-/// First and last of a list, and how many it has.
+/// First and last slot of a list, and its length.
 #[derive(Debug, Clone, Copy)]
 struct Ends {
     first: u32,
@@ -86,7 +86,7 @@ impl Links {
     }
 }
 
-/// Some lists by last use, `LISTS` of them, told apart by their numbers.
+/// `LISTS` lists by last use, identified by their numbers.
 #[derive(Debug)]
 pub(crate) struct LruLists<const LISTS: usize> {
     links: Links,
@@ -94,7 +94,7 @@ pub(crate) struct LruLists<const LISTS: usize> {
 }
 
 impl<const LISTS: usize> LruLists<LISTS> {
-    /// Empty lists for so many slots.
+    /// Empty lists for `slot_count` slots.
     pub(crate) fn new(slot_count: u32) -> Self {
         Self {
             links: Links::new(slot_count),
@@ -102,29 +102,29 @@ impl<const LISTS: usize> LruLists<LISTS> {
         }
     }
 
-    /// How many are in a list.
+    /// Length of a list.
     pub(crate) fn len(&self, list: usize) -> usize {
         self.ends[list].count
     }
 
-    /// Who was used least recently.
+    /// The least recently used slot.
     pub(crate) fn first(&self, list: usize) -> Option<Slot> {
         let first = self.ends[list].first;
         (first != NONE).then_some(Slot(first))
     }
 
-    /// A slot that is in no list joins the end of one.
+    /// Appends a slot that is in no list.
     pub(crate) fn join(&mut self, list: usize, slot: Slot) {
         self.links.join(&mut self.ends[list], slot);
     }
 
-    /// A slot that is in a list leaves it.
+    /// Removes a slot from its list.
     pub(crate) fn leave(&mut self, list: usize, slot: Slot) {
         self.links.leave(&mut self.ends[list], slot);
     }
 }
 
-/// The slots of each stream, so that a stream that goes is not searched for.
+/// The slots of each stream, so that removing a stream needs no search.
 #[derive(Debug)]
 pub(crate) struct StreamSlots {
     links: Links,
@@ -132,7 +132,7 @@ pub(crate) struct StreamSlots {
 }
 
 impl StreamSlots {
-    /// Of so many slots, none holds anything.
+    /// No slot of `slot_count` belongs to a stream.
     pub(crate) fn new(slot_count: u32) -> Self {
         Self {
             links: Links::new(slot_count),
@@ -140,13 +140,13 @@ impl StreamSlots {
         }
     }
 
-    /// A slot of no stream becomes one of this.
+    /// Adds a slot to a stream.
     pub(crate) fn join(&mut self, stream: StreamId, slot: Slot) {
         let ends = self.ends.entry(stream).or_insert(Ends::EMPTY);
         self.links.join(ends, slot);
     }
 
-    /// A slot of this stream becomes one of no stream.
+    /// Removes a slot from its stream.
     pub(crate) fn leave(&mut self, stream: StreamId, slot: Slot) {
         if let Some(ends) = self.ends.get_mut(&stream) {
             self.links.leave(ends, slot);
@@ -171,7 +171,7 @@ impl StreamSlots {
             assert_eq!(slots.len(), ends.count);
             assert!(slots.all(|slot| stream_of(slot) == *stream), "{stream:?}");
         }
-        assert_eq!(listed, count, "slots that hold something");
+        assert_eq!(listed, count, "slots with a piece");
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_lists(steps in prop::collection::vec((0_usize..2, 0_u32..8), 0..200)) {
+        fn behaves_like_lists(steps in prop::collection::vec((0_usize..2, 0_u32..8), 0..200)) {
             let mut lru: LruLists<2> = LruLists::new(8);
             let mut lists = [vec![], vec![]];
             for (line, slot) in steps {
@@ -210,7 +210,7 @@ mod tests {
         }
 
         #[test]
-        fn the_slots_of_a_stream_are_those_that_joined_and_did_not_leave(
+        fn slots_of_stream_are_those_that_joined_and_did_not_leave(
             steps in prop::collection::vec((0_u64..3, 0_u32..8), 0..200),
         ) {
             let mut slots = StreamSlots::new(8);

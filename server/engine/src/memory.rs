@@ -1,21 +1,21 @@
-//! RAM: which slot holds which piece, what each is good for, and which goes first.
+//! Memory pool: which slot holds which piece, and the order of eviction.
 //!
-//! The one idea: pieces prefetched and not yet read, pieces being sent, and pieces that were read
-//! are different things. A slot is in exactly one class, and the classes add up to the budget:
+//! Prefetched unread pieces, pieces being sent and pieces that were read are separate classes. A
+//! slot is in exactly one class, and the classes add up to the budget:
 //!
-//! ```text
+//!  ```text
 //! Free -> Filling -> Unread (owned by a live chain) -> Sending <-> Read -> Free
-//!                 -> Read   (nobody owns it)
-//! ```
+//!                  -> Read   (without an owner)
+//!  ```
 //!
-//! Invariants: a slot that is Filling or Sending is never given away; an Unread one only by
-//! [`Memory::take_unread`], which the caller counts as a prefetch eviction; Read ones go in the
-//! order: left behind and never read, or still on flash, then least recently used, then those that a
-//! viewer behind will want, the last wanted first.
+//! Invariants: a slot that is Filling or Sending is never reused; an Unread one only by
+//! [`Memory::take_unread`], which the caller counts as a prefetch eviction; Read ones in this
+//! order: abandoned unread or also on flash; then least recently used; then those that a viewer
+//! behind will want, the last wanted first.
 //!
 //! The exception is a pool that works like a kernel's page cache ([`Memory::protect_unread`]): one
-//! list by last use, on which an Unread piece is worth no more than any other, and where reading it
-//! into memory was its first use.
+//! list by last use, in which an Unread piece ranks like any other, and reading it into memory was
+//! its first use.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -34,12 +34,13 @@ mod slot;
 pub(crate) use slot::{Evicted, Held, PieceKey};
 use slot::{Owner, Rank, SlotState, State};
 
-/// The list of those that were never read, which go before all others.
+/// List of pieces that were never sent, which are evicted before all others.
 const ORPHANS: u8 = 0;
-/// The list of those that were.
+/// List of pieces that were sent.
 const READ: u8 = 1;
 
-/// Who is to want a piece is waited for so long beyond that time: as long as a viewer may pause.
+/// How long a piece is kept beyond the time at which a viewer was expected: as long as a viewer may
+/// pause.
 const WANTED_LATE: Duration = Duration::from_secs(40);
 
 /// The pool, as tokens.
@@ -54,11 +55,11 @@ pub(crate) struct Memory {
     wanted: BTreeSet<(Reverse<Instant>, u64, Slot)>,
     use_count: u64,
     counts: Counts,
-    /// Whether Unread pieces are kept from eviction.
+    /// Whether Unread pieces are protected from eviction.
     protects_unread: bool,
     /// Slots below this have been used.
     used_end: u32,
-    /// Free slots that were used, whose memory is to go back to the system.
+    /// Free slots that were used and whose memory must be returned to the system.
     to_vacate: Vec<Slot>,
 }
 
@@ -87,7 +88,7 @@ impl Memory {
         }
     }
 
-    /// Whether Unread pieces are kept, or go by last use like all others.
+    /// Sets whether Unread pieces are protected, or evicted by last use like all others.
     pub(crate) fn protect_unread(&mut self, protects: bool) {
         if self.protects_unread == protects {
             return;
@@ -109,7 +110,7 @@ impl Memory {
         self.slots.len()
     }
 
-    /// Slots that can be had without taking anything from a live chain.
+    /// Slots that are available without an eviction from a live chain.
     pub(crate) fn available(&self) -> usize {
         self.free.len() + self.evictable()
     }
@@ -123,21 +124,20 @@ impl Memory {
         self.lru.len(usize::from(list))
     }
 
-    /// The slot that goes first.
+    /// The first slot in the order of eviction.
     fn first_evictable(&self) -> Option<Slot> {
         let first = |list: u8| self.lru.first(usize::from(list));
         let in_list = first(ORPHANS).or_else(|| first(READ));
         in_list.or_else(|| self.wanted.first().map(|(_, _, slot)| *slot))
     }
 
-    /// A piece whose time has passed and that nobody came for: who was to come is slower than thought,
-    /// or has left.
+    /// A piece whose expected viewer is overdue: that viewer is slower than estimated, or has left.
     pub(crate) fn unclaimed(&self, now: Instant) -> Option<Slot> {
         let (Reverse(at), _, slot) = self.wanted.last()?;
         (*at + WANTED_LATE < now).then_some(*slot)
     }
 
-    /// A piece that was to be wanted is so at another time, or by nobody.
+    /// Changes the time at which a piece is wanted; `None` if no viewer is expected.
     pub(crate) fn want(&mut self, slot: Slot, wanted_at: Option<Instant>) {
         debug_assert!(matches!(
             self.slots[slot.0 as usize].rank,
@@ -146,7 +146,7 @@ impl Memory {
         self.rank(slot, wanted_at);
     }
 
-    /// The slot of a piece that is there or on its way.
+    /// The slot of a piece that is in memory or being read.
     pub(crate) fn find(&self, key: PieceKey) -> Option<Slot> {
         self.index.get(key, |slot| self.key(slot))
     }
@@ -176,7 +176,7 @@ impl Memory {
         Some((slot, evicted))
     }
 
-    /// Whether a slot holds an unread piece of that chain which nobody is being sent.
+    /// Whether a slot holds an unread piece of that chain which is not being sent.
     pub(crate) fn can_take_unread(&self, slot: Slot, owner: ChainId) -> bool {
         let state = &self.slots[slot.0 as usize];
         state.state == State::Ready && state.sending == 0 && state.owner.chain() == Some(owner)
@@ -190,7 +190,7 @@ impl Memory {
         evicted
     }
 
-    /// The read into the slot is done: it is `owner`'s, or nobody's.
+    /// The read into the slot is done: it belongs to `owner`, if there is one.
     pub(crate) fn filled(&mut self, now: Instant, slot: Slot, owner: Option<ChainId>) {
         let state = &mut self.slots[slot.0 as usize];
         debug_assert_eq!(state.state, State::Filling);
@@ -201,13 +201,13 @@ impl Memory {
         self.put_away(slot, None);
     }
 
-    /// The same, from flash, where it stays: once it was sent it is among the first to go.
+    /// The same, from flash, where the piece stays: after it was sent it is evicted early.
     pub(crate) fn filled_from_flash(&mut self, now: Instant, slot: Slot, owner: Option<ChainId>) {
         self.slots[slot.0 as usize].is_on_flash = true;
         self.filled(now, slot, owner);
     }
 
-    /// Whether a piece was brought from flash.
+    /// Whether a piece was read from flash.
     pub(crate) fn is_on_flash(&self, slot: Slot) -> bool {
         self.slots[slot.0 as usize].is_on_flash
     }
@@ -217,21 +217,21 @@ impl Memory {
         self.slots[slot.0 as usize].state == State::Filling
     }
 
-    /// A slot that is being read into is not counted on any more: its piece may be read into
-    /// another one.
+    /// Removes a slot that is being read into from the index: its piece may be read into another
+    /// one.
     pub(crate) fn unname(&mut self, slot: Slot) {
         debug_assert!(self.is_filling(slot));
         self.forget(slot);
     }
 
-    /// What such a slot brings is of use after all: nobody else has the name meanwhile.
+    /// Adds such a slot to the index again; no other slot holds the piece meanwhile.
     pub(crate) fn name(&mut self, slot: Slot, key: PieceKey) {
         debug_assert!(self.is_filling(slot) && self.find(key).is_none());
         self.index.insert(key, slot);
         self.by_stream.join(key.0, slot);
     }
 
-    /// A Ready slot that nobody sends takes its place among those that may go, if it has one.
+    /// Ranks a Ready slot that is no longer being sent, if its class is evictable.
     fn put_away(&mut self, slot: Slot, wanted_at: Option<Instant>) {
         let is_unread = self.slots[slot.0 as usize].is_owned();
         self.counts.unread += u64::from(is_unread);
@@ -240,7 +240,7 @@ impl Memory {
         }
     }
 
-    /// The read into the slot failed: it holds nothing.
+    /// The read into the slot failed: the slot is empty.
     pub(crate) fn unfilled(&mut self, slot: Slot) {
         let state = &mut self.slots[slot.0 as usize];
         debug_assert_eq!(state.state, State::Filling);
@@ -249,7 +249,7 @@ impl Memory {
         self.release(slot);
     }
 
-    /// A reply takes some bytes of the piece. Answers how many of them had not been sent since they were
+    /// A reply takes bytes of the piece. Returns how many of them had not been sent since they were
     /// read.
     pub(crate) fn begin_sending(&mut self, slot: Slot, (from, to): (u32, u32)) -> u32 {
         self.unrank(slot);
@@ -267,7 +267,7 @@ impl Memory {
         fresh
     }
 
-    /// A reply is done with the piece. `wanted_at` is when a viewer behind will want it. Answers
+    /// A reply is done with the piece. `wanted_at` is when a viewer behind will want it. Returns
     /// whether the slot became free because its piece had been dropped meanwhile.
     pub(crate) fn end_sending(&mut self, slot: Slot, wanted_at: Option<Instant>) -> bool {
         let state = &mut self.slots[slot.0 as usize];
@@ -286,7 +286,7 @@ impl Memory {
         false
     }
 
-    /// The piece in a slot was used again: it is the last to go of those that go by last use.
+    /// The piece in a slot was used again: it moves to the end of its list by last use.
     pub(crate) fn touch(&mut self, slot: Slot) {
         let state = self.slots.get(slot.0 as usize);
         if state.is_some_and(|state| matches!(state.rank, Some(Rank::InList(_)))) {
@@ -294,20 +294,20 @@ impl Memory {
         }
     }
 
-    /// The chain that the piece was kept for has read it, or has ended.
+    /// The chain that owned the piece has read it, or has ended.
     pub(crate) fn disown(&mut self, slot: Slot, wanted_at: Option<Instant>) {
         let state = &mut self.slots[slot.0 as usize];
         let was_owned = core::mem::replace(&mut state.owner, Owner::NOBODY) != Owner::NOBODY;
         if was_owned && state.state == State::Ready && state.sending == 0 {
             self.counts.unread -= 1;
-            // Nobody used it: on a list by last use it stays where it is.
+            // The piece was not used: on a list by last use it keeps its place.
             if self.protects_unread {
                 self.rank(slot, wanted_at);
             }
         }
     }
 
-    /// A chain claims a piece that nobody owns and that it will read.
+    /// A chain claims a piece without an owner that it will read.
     pub(crate) fn own(&mut self, slot: Slot, owner: ChainId) {
         let state = self.slots[slot.0 as usize];
         if state.state != State::Ready || state.is_owned() {
@@ -322,13 +322,13 @@ impl Memory {
         }
     }
 
-    /// Moves a piece from one chain to another (the chains turned out to be one).
+    /// Moves a piece from one chain to another (the chains were joined).
     pub(crate) fn change_owner(&mut self, slot: Slot, owner: ChainId) {
         self.slots[slot.0 as usize].owner = Owner::of(Some(owner));
     }
 
-    /// Drops every piece of a stream that is not being read into; those being sent stay in
-    /// memory, nameless, until the socket has taken them.
+    /// Drops every piece of a stream that is not being read into; those being sent stay in memory,
+    /// without a key, until the socket has taken them.
     pub(crate) fn drop_stream(&mut self, now: Instant, stream: StreamId) -> Vec<Evicted> {
         let mut pieces = self.by_stream.of(stream);
         pieces.sort_unstable_by_key(|slot| self.key(*slot));
@@ -349,7 +349,7 @@ impl Memory {
         dropped
     }
 
-    /// Frees a slot whose piece is gone, unless it is being read into or sent.
+    /// Frees a slot whose content was lost, unless it is being read into or sent.
     pub(crate) fn lose(&mut self, now: Instant, slot: Slot) -> Option<Evicted> {
         let state = self.slots.get(slot.0 as usize)?;
         if state.state != State::Ready || state.sending > 0 {
@@ -360,7 +360,7 @@ impl Memory {
         Some(lost)
     }
 
-    /// How the budget is divided.
+    /// The division of the budget.
     pub(crate) fn usage(&self, piece_bytes: u64) -> MemoryUse {
         let total = self.slots.len() as u64;
         let free = self.free.len() as u64;
@@ -387,12 +387,12 @@ impl Memory {
         state.sent_to = 0;
         state.is_on_flash = false;
         self.counts.filling += 1;
-        debug_assert!(self.find(key).is_none(), "a piece is in memory once");
+        debug_assert!(self.find(key).is_none(), "the piece is in memory twice");
         self.index.insert(key, slot);
         self.by_stream.join(key.0, slot);
     }
 
-    /// Takes a Ready slot out of the index; the caller reuses or releases it.
+    /// Removes a Ready slot from the index; the caller reuses or releases it.
     fn evict(&mut self, now: Instant, slot: Slot) -> Evicted {
         self.unrank(slot);
         let state = self.slots[slot.0 as usize];
@@ -410,7 +410,7 @@ impl Memory {
         }
     }
 
-    /// A slot that has a name loses it.
+    /// Removes a slot from the index, if it is in it.
     fn forget(&mut self, slot: Slot) {
         let key = self.key(slot);
         if self.index.has(key, slot) {
@@ -459,7 +459,7 @@ impl Memory {
         }
     }
 
-    /// Every slot is in one class, and the counts say how many are in each.
+    /// Panics unless every slot is in one class, and the counts agree.
     pub(crate) fn check_invariants(&self) {
         let is = |state| move |slot: &&SlotState| slot.state == state;
         let ready = || self.slots.iter().filter(is(State::Ready));
@@ -485,7 +485,7 @@ impl Memory {
                 .filter(|slot| !slot.is_owned() || !self.protects_unread)
                 .count(),
             ranked,
-            "what nobody sends or is kept for can be evicted, and nothing else"
+            "evictable are exactly the pieces that are neither sent nor owned"
         );
         for slot in self.index.iter() {
             assert_eq!(self.find(self.key(slot)), Some(slot));
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_left_behind_go_before_read_ones_and_wanted_ones_last() {
+    fn evicts_orphans_then_read_pieces_then_wanted_ones() {
         let mut memory = Memory::new(4);
         let late = fill(&mut memory, 0, None);
         let soon = fill(&mut memory, 1, None);
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_page_cache_unread_pieces_go_by_last_use_like_all_others() {
+    fn page_cache_evicts_unread_pieces_by_last_use() {
         let mut memory = Memory::new(3);
         memory.protect_unread(false);
         let first = fill(&mut memory, 0, Some(ChainId(1)));
@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_stream_keeps_only_what_is_on_its_way_to_a_socket() {
+    fn dropped_stream_keeps_only_pieces_being_sent() {
         let mut memory = Memory::new(2);
         let sent = fill(&mut memory, 0, None);
         fill(&mut memory, 1, Some(ChainId(1)));

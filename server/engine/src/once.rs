@@ -1,28 +1,29 @@
-//! Chains whose reader asked once, and has left, it seems.
+//! One-shot chains: viewers that sent a single request.
 //!
-//! The one idea: who watches on asks again within seconds, but who looked in, or wanted one segment,
-//! never does. Where many come for so little, those who have left would be most of the readers for as
-//! long as they are remembered, and leave the others with a small share of memory.
+//! A viewer that continues sends its next request within seconds. One that sampled a title, or
+//! fetched one segment, does not; it counts as departed after a quarter of the normal idle time.
+//! With many such viewers, remembered ones would otherwise dilute the memory share of active
+//! chains.
 
 use headlong_units::{Duration, Instant};
 
 use crate::age::{AgeQueue, Turn};
 use crate::ids::ChainId;
 
-/// Of the time for which a reader is remembered, the part after which one that asked once has left.
+/// A one-shot reader counts as departed after the idle time divided by this.
 const REMEMBERED_FOR_LEFT: u64 = 4;
 
-/// Whether the reader of a chain is there.
+/// Presence of the reader of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Stay {
-    /// It has not asked yet.
+    /// It has sent no request yet.
     #[default]
     Expected,
-    /// It asked once; the turn is that of a chain that is idle.
+    /// It sent one request; the turn is set while the chain is idle.
     Once(Option<Turn>),
-    /// It asked once, long ago.
+    /// It sent one request, long ago.
     Left,
-    /// It asked several times.
+    /// It sent several requests.
     Stays,
 }
 
@@ -35,7 +36,7 @@ impl Stay {
     }
 }
 
-/// Those that asked once.
+/// Tracks the one-shot chains.
 #[derive(Debug, Default)]
 pub(crate) struct Once {
     idle: AgeQueue<ChainId>,
@@ -43,12 +44,12 @@ pub(crate) struct Once {
 }
 
 impl Once {
-    /// How many have left.
+    /// How many readers have left.
     pub(crate) fn left_count(&self) -> usize {
         self.left_count
     }
 
-    /// A chain's request begins.
+    /// A request of a chain begins.
     pub(crate) fn asks(&mut self, stay: &mut Stay) {
         let next = match *stay {
             Stay::Expected => Stay::Once(None),
@@ -64,17 +65,18 @@ impl Once {
         }
     }
 
-    /// Forgets those that do not rest any more, of so many chains.
+    /// Removes stale entries; there are `chains` chains in all.
     pub(crate) fn tidy(&mut self, chains: usize, stay_of: impl Fn(ChainId) -> Option<Stay>) {
         self.idle.tidy(chains, |id| stay_of(id)?.turn());
     }
 
-    /// A chain that was in this state is over.
+    /// A chain in the state `stay` ended or left that state.
     pub(crate) fn leave(&mut self, stay: Stay) {
         self.left_count -= usize::from(stay == Stay::Left);
     }
 
-    /// A chain whose reader has left by now, by a memory of `gap`; it is to be told so.
+    /// A chain whose reader has left, given the idle time `gap`; the caller must set its state to
+    /// [`Stay::Left`].
     pub(crate) fn poll(
         &mut self,
         (now, gap): (Instant, Duration),
@@ -88,7 +90,7 @@ impl Once {
         })
     }
 
-    /// When [`Once::poll`] may next answer.
+    /// When [`Once::poll`] may next return a chain.
     pub(crate) fn poll_timeout(&self, gap: Duration) -> Option<Instant> {
         let after = Duration(gap.0 / REMEMBERED_FOR_LEFT + 1);
         self.idle.since().map(|since| since + after)

@@ -1,17 +1,17 @@
-//! How fast a viewer reads, as seen from here.
+//! Pace: the observed reading speed of a viewer.
 //!
-//! The one idea: bytes handed out over a window of one to two spans. Players that are full ask
-//! every few seconds (up to 32 s apart in thesis 5.3), so a span must outlast the usual gap
-//! between two requests, and an average over fewer bytes would swing.
+//! It counts the bytes handed out over a window of one to two spans. A player with a full buffer
+//! sends a request every few seconds (up to 32 s apart in thesis 5.3), so a span must outlast the
+//! usual gap between two requests; an average over less would oscillate.
 
 use headlong_units::{BitRate, Duration, Instant};
 
 /// Length of a span.
 const SPAN: Duration = Duration::from_secs(10);
-/// Before this much has been seen there is no measurement.
+/// Minimum observation time of a measurement.
 const SEEN_MIN: Duration = Duration::from_secs(1);
 
-/// Bytes handed to one viewer in the present span and in the one before.
+/// Bytes handed to one viewer in the present span and in the previous one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
     span_start: Instant,
@@ -22,7 +22,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// A viewer who begins now.
+    /// A viewer that begins now.
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             span_start: now,
@@ -33,7 +33,7 @@ impl Pace {
         }
     }
 
-    /// A viewer who read at this rate before.
+    /// A viewer that read at this rate before.
     pub(crate) fn resume(now: Instant, rate: BitRate) -> Self {
         Self {
             before: Some(rate.bytes_in(SPAN)),
@@ -75,10 +75,10 @@ impl Pace {
         )
     }
 
-    /// The rate since the beginning, once two spans have passed: what a title whose bit rate is
-    /// unknown is taken to have. The first fill of the buffer still weighs in, and is forgotten
-    /// slowly; a size by the square root of the rate forgives that. Who was given nothing yet has
-    /// shown nothing, however long it has waited.
+    /// The rate since the beginning, once two spans have passed: the assumed bit rate of a title
+    /// without a known one. The initial buffer fill weighs in and fades slowly; a size by the
+    /// square root of the rate tolerates that. `None` if no byte was handed out yet, however long
+    /// the viewer has waited.
     pub(crate) fn long_run(&self, now: Instant) -> Option<BitRate> {
         let seen = now.since(self.first_at);
         if seen < SPAN.times(2) || self.total_bytes == 0 {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_was_given_nothing_has_shown_no_rate() {
+    fn viewer_without_bytes_has_no_rate() {
         let mut pace = Pace::new(Instant::ZERO);
         let later = Instant::ZERO + SPAN.times(3);
         assert_eq!(pace.long_run(later), None);
@@ -112,19 +112,19 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_viewer_shows_its_rate() {
+    fn steady_viewer_has_its_rate() {
         let mut pace = Pace::new(Instant::ZERO);
         for second in 0..60 {
             pace.record(Instant::ZERO + Duration::from_secs(second), 250_000);
         }
         let rate = pace
             .rate(Instant::ZERO + Duration::from_secs(60))
-            .expect("seen a minute");
+            .expect("observed for a minute");
         assert_eq!(rate, BitRate::from_kbps(2_000));
     }
 
     #[test]
-    fn a_pause_shows_as_a_falling_rate() {
+    fn rate_falls_during_pause() {
         let mut pace = Pace::new(Instant::ZERO);
         pace.record(Instant::ZERO, 1_000_000);
         let at = |second| pace.rate(Instant::ZERO + Duration::from_secs(second));

@@ -1,14 +1,14 @@
-//! The jobs that wait for one device, and which of them comes next.
+//! Job queue of one device: chooses the job that the device does next.
 //!
-//! The one idea: a disk that always has several jobs to choose from can sweep instead of seek.
-//! The deadline-guarded elevator sweeps upwards by physical position and wraps; when the jobs,
-//! taken in order of deadline, would not all be done in time, the sweep is over those of them
-//! that are in danger alone, and over no more than a short sweep holds: with everybody late, a
-//! sweep over all saves a little of each seek and lets those just behind the head wait for all.
+//! A disk with several queued jobs can sweep instead of seeking. The deadline-guarded elevator
+//! sweeps upwards by physical position and wraps. If the jobs, taken in order of deadline, would
+//! not all be done in time, it sweeps only over those in danger, and over no more than a short
+//! sweep holds: if all are late, a sweep over all would save a little of each seek, and let the
+//! jobs just behind the head wait for all others.
 //!
-//! Invariants: the choice depends on the jobs, the head and the order of arrival, on nothing
-//! else; no job is passed over for ever: one that has seen twice the queue it found go by is next,
-//! unless some are so late that their viewers are taken to have left, which then come last.
+//! Invariants: the choice depends only on the jobs, the head and the order of arrival; no job
+//! starves: one that has been overtaken by twice the queue that it found is next, unless jobs are
+//! so late that their viewers are assumed to have left; these come last.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ use headlong_units::{Duration, Instant};
 use crate::config::Order;
 use crate::ids::{ChainId, JobId, StreamId};
 
-/// Pieces to be read for a chain.
+/// A decision to read pieces for a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) chain: ChainId,
@@ -28,26 +28,27 @@ pub(crate) struct Job {
     /// One past the last piece.
     pub(crate) to: u32,
     pub(crate) deadline: Instant,
-    /// Somebody waits for it already.
+    /// A reply already waits for it.
     pub(crate) demanded: bool,
-    /// It is a chain's first, or its viewer said that it is starting.
+    /// It is a chain's first job, or its player reported that it is starting.
     pub(crate) startup: bool,
-    /// Nobody runs dry if it is late: its reader downloads, and does not watch, or is expected only.
+    /// No viewer runs dry if it is late: its reader downloads instead of watching, or is only
+    /// announced.
     pub(crate) can_wait: bool,
-    /// Pieces at its beginning that are read even if memory for them has to be taken from others.
+    /// Pieces at its beginning that are read even if their memory must be taken from other chains.
     pub(crate) pieces_needed: u32,
-    /// Bytes that the sizing rule asked for.
+    /// Bytes that the sizing rule wanted.
     pub(crate) wanted_bytes: u64,
-    /// Where it begins on the device.
+    /// Its position on the device.
     pub(crate) physical: u64,
 }
 
-/// Jobs that cannot wait.
+/// Number of jobs that cannot wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pressing {
-    /// For viewers who start.
+    /// For starting viewers.
     pub(crate) starts: u64,
-    /// For those who are being served.
+    /// For viewers that are being served.
     pub(crate) others: u64,
 }
 
@@ -106,7 +107,7 @@ impl Queue {
         Some(waiting.job)
     }
 
-    /// Changes a job in place; it keeps its turn.
+    /// Changes a job in place; its turn is unchanged.
     pub(crate) fn update(&mut self, id: JobId, change: impl FnOnce(&mut Job)) {
         if let Some(mut waiting) = self.jobs.remove(&id) {
             self.unindex(id, &waiting.job);
@@ -116,7 +117,7 @@ impl Queue {
         }
     }
 
-    /// The queued job of a stream that holds a piece.
+    /// The queued job of a stream that contains a piece.
     pub(crate) fn covering(&self, stream: StreamId, piece: u32) -> Option<JobId> {
         self.by_stream
             .range((stream, 0, JobId(0))..=(stream, piece, JobId(u64::MAX)))
@@ -125,7 +126,7 @@ impl Queue {
             .find(|id| self.jobs[id].job.to > piece)
     }
 
-    /// A queued job of the stream that overlaps `from..to` or begins where it ends.
+    /// A queued job of the stream that overlaps `from..to` or begins at its end.
     pub(crate) fn touching(&self, stream: StreamId, from: u32, to: u32) -> Option<JobId> {
         self.by_stream
             .range((stream, from, JobId(0))..=(stream, to, JobId(u64::MAX)))
@@ -133,12 +134,12 @@ impl Queue {
             .next()
     }
 
-    /// Jobs in order of deadline.
+    /// Deadlines of all jobs, ascending.
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = Instant> + '_ {
         self.by_deadline.iter().map(|(deadline, _)| *deadline)
     }
 
-    /// How many jobs there are that cannot wait.
+    /// How many jobs cannot wait.
     pub(crate) fn pressing(&self) -> Pressing {
         let pressing = || self.jobs().filter(|job| !job.can_wait);
         Pressing {
@@ -147,7 +148,7 @@ impl Queue {
         }
     }
 
-    /// Positions of jobs, upwards.
+    /// Positions of all jobs, ascending.
     pub(crate) fn positions(&self) -> impl Iterator<Item = u64> + '_ {
         self.by_position.iter().map(|(position, _)| *position)
     }
@@ -157,22 +158,22 @@ impl Queue {
         self.jobs.values().map(|waiting| &waiting.job)
     }
 
-    /// Takes every job of a stream out.
+    /// Removes all jobs of a stream.
     pub(crate) fn drain_stream(&mut self, stream: StreamId) -> Vec<Job> {
         let range = (stream, 0, JobId(0))..=(stream, u32::MAX, JobId(u64::MAX));
         let ids: Vec<JobId> = self.by_stream.range(range).map(|(_, _, id)| *id).collect();
         ids.into_iter().filter_map(|id| self.remove(id)).collect()
     }
 
-    /// Takes every job out.
+    /// Removes all jobs.
     pub(crate) fn drain(&mut self) -> Vec<Job> {
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         ids.into_iter().filter_map(|id| self.remove(id)).collect()
     }
 
-    /// The job to do next, for a head at `head` and a device that takes `service` for a job; a sweep
-    /// over jobs in danger holds what the device does within `sweep`, and jobs late by more than
-    /// `grace` come last.
+    /// The next job for a head at `head` and a device that takes `service` for a job; a sweep over
+    /// jobs in danger holds what the device does within `sweep`, and jobs late by more than `grace`
+    /// come last.
     pub(crate) fn next(
         &self,
         (order, sweep, grace): (Order, Duration, Duration),
@@ -201,8 +202,8 @@ impl Queue {
     }
 
     /// How long each job may take so that no queued one is late by more than `allowed`, with
-    /// `outstanding` runs and one more job before them; `None` if nobody waits, or the order does
-    /// not look at deadlines. Those who are taken to have left bound nobody.
+    /// `outstanding` runs and one more job before them; `None` if no job waits, or the order
+    /// ignores deadlines. Jobs of viewers that are assumed to have left impose no limit.
     pub(crate) fn time_for_each(
         &self,
         (order, _, grace): (Order, Duration, Duration),
@@ -221,9 +222,10 @@ impl Queue {
         (0..).zip(waiting).map(share).min()
     }
 
-    /// With more to do than the device can, every job would be done a little too late, for viewers
-    /// who have just left. So jobs due before `lost_before` wait until all others are done; then
-    /// those due last come first. None waits for ever: its replies fail, and it goes with them.
+    /// The next job under overload. In order of deadline, every job would be done a little too
+    /// late, for viewers that have just left. So jobs due before `lost_before` wait until all
+    /// others are done; of them, those due last come first. They do not wait indefinitely: their
+    /// replies fail, which removes them.
     fn next_of_overload(&self, lost_before: Instant, head: u64, swept: usize) -> Option<JobId> {
         let others = self.by_deadline.range((lost_before, JobId(0))..);
         self.first_from(head, others.take(swept))
@@ -255,8 +257,8 @@ impl Queue {
             .map(|(_, id)| *id)
     }
 
-    /// How many jobs, in order of deadline, have to come first so that they are in time: those up
-    /// to the last that would be late if one more sweep job went before all of them.
+    /// How many jobs, in order of deadline, must come first to be in time: those up to the last one
+    /// that would be late if one more sweep job preceded all of them.
     fn in_danger(&self, now: Instant, service: Duration) -> usize {
         let mut in_danger = 0;
         let all_done = now + service.times(self.jobs.len() as u64 + 1);
@@ -325,10 +327,10 @@ mod tests {
     }
 
     #[test]
-    fn jobs_may_take_as_long_as_leaves_the_tightest_in_time() {
+    fn tightest_deadline_limits_time_for_each_job() {
         let of =
             |deadlines, outstanding| time_for_each(Order::DeadlineElevator, deadlines, outstanding);
-        // One more goes before it: two in three seconds.
+        // One more job precedes it: two in three seconds.
         assert_eq!(of(&[11_000], 0), Some(Duration::from_millis(1_500)));
         assert_eq!(of(&[11_000], 4), Some(Duration::from_millis(500)));
         // The second is tighter: three until 10.9 s.
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_not_at_all_or_has_left_bounds_nobody() {
+    fn empty_or_abandoned_queue_imposes_no_limit() {
         assert_eq!(time_for_each(Order::DeadlineElevator, &[], 3), None);
         assert_eq!(time_for_each(Order::DeadlineElevator, &[3_000], 0), None);
         assert_eq!(time_for_each(Order::Elevator, &[11_000], 0), None);
@@ -350,7 +352,7 @@ mod tests {
         }
         let (mut now, mut head, mut taken) = (Instant::ZERO, head, Vec::new());
         while let Some(id) = queue.next((order, SWEEP, GRACE), now, head, SERVICE) {
-            let job = queue.take(id).expect("it was queued");
+            let job = queue.take(id).expect("it is queued");
             head = job.physical;
             now = now + SERVICE;
             taken.push(job.physical);
@@ -359,37 +361,37 @@ mod tests {
     }
 
     #[test]
-    fn fcfs_keeps_the_order_of_arrival() {
+    fn fcfs_keeps_order_of_arrival() {
         let jobs = [job(50, 0), job(10, 0), job(90, 0)];
         assert_eq!(order_of(Order::Fcfs, 0, &jobs), [50, 10, 90]);
     }
 
     #[test]
-    fn the_elevator_goes_up_from_the_head_and_wraps() {
+    fn elevator_goes_up_from_head_and_wraps() {
         let jobs = [job(50, 0), job(10, 0), job(90, 0), job(30, 0)];
         assert_eq!(order_of(Order::Elevator, 40, &jobs), [50, 90, 10, 30]);
     }
 
     #[test]
-    fn with_time_to_spare_the_guarded_elevator_is_an_elevator() {
+    fn guarded_elevator_with_slack_is_an_elevator() {
         let jobs = [job(50, 5_000), job(10, 1_000), job(90, 9_000)];
         assert_eq!(order_of(Order::DeadlineElevator, 40, &jobs), [50, 90, 10]);
     }
 
     #[test]
-    fn a_job_about_to_run_dry_leaves_the_sweep_order() {
+    fn job_about_to_run_dry_leaves_sweep_order() {
         let jobs = [job(50, 5_000), job(90, 9_000), job(10, 60)];
         assert_eq!(order_of(Order::DeadlineElevator, 40, &jobs), [10, 50, 90]);
     }
 
     #[test]
-    fn when_everybody_is_late_the_late_ones_are_swept() {
+    fn late_jobs_are_swept_when_all_are_late() {
         let jobs = [job(90, 0), job(10, 0), job(50, 0)];
         assert_eq!(order_of(Order::DeadlineElevator, 40, &jobs), [50, 90, 10]);
     }
 
     #[test]
-    fn who_is_late_beyond_the_grace_comes_last_and_of_those_the_latest_due_first() {
+    fn jobs_late_beyond_grace_come_last_latest_due_first() {
         let mut queue = Queue::default();
         for (place, due) in [(10, 0), (20, 2_000), (30, 9_000)] {
             queue.push(job(place, due));
@@ -407,16 +409,18 @@ mod tests {
     const SWEPT: usize = 20;
 
     #[test]
-    fn when_more_are_late_than_a_short_sweep_holds_those_due_first_are_swept() {
-        // Due the earlier, the higher up they are: of all two hundred the lowest would be next.
+    fn short_sweep_takes_jobs_due_first() {
+        // The higher the position, the earlier the deadline: a sweep over all two hundred would
+        // begin with the lowest.
         let jobs: Vec<Job> = (0..200).map(|at| job(199 - at, at)).collect();
         let taken = order_of(Order::DeadlineElevator, 0, &jobs);
-        // Each one taken makes room for one that lies below the head and is not turned back for.
+        // Each taken job makes room for one that lies below the head, for which the sweep does not
+        // turn back.
         assert_eq!(taken[..4], [180, 181, 182, 183]);
     }
 
     #[test]
-    fn who_has_waited_longest_waits_for_two_short_sweeps_at_most_however_many_are_late() {
+    fn oldest_waiter_waits_for_at_most_two_short_sweeps() {
         let mut queue = Queue::default();
         for at in 0..400 {
             queue.push(job(1_000 + at * 37 % 400, 10 + at));
@@ -440,14 +444,14 @@ mod tests {
     }
 
     #[test]
-    fn a_short_sweep_holds_one_job_even_of_the_slowest_device() {
+    fn short_sweep_holds_one_job_on_slowest_device() {
         assert_eq!(short_sweep_jobs(SWEEP, Duration::from_secs(60)), 1);
         assert_eq!(short_sweep_jobs(SWEEP, SERVICE), SWEPT);
         assert!(short_sweep_jobs(SWEEP, Duration::ZERO) > 1_000_000);
     }
 
     #[test]
-    fn a_stream_of_jobs_just_ahead_of_the_head_cannot_starve_one_behind_it() {
+    fn jobs_ahead_of_head_cannot_starve_one_behind_it() {
         for order in Order::ALL {
             let mut queue = Queue::default();
             queue.push(job(5, 0));
@@ -465,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_found_by_the_pieces_it_covers_or_touches() {
+    fn finds_job_by_covered_or_touched_pieces() {
         let mut queue = Queue::default();
         let id = queue.push(Job {
             stream: StreamId(1),
@@ -482,7 +486,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_order_does_every_job_once(
+        fn every_order_takes_every_job_once(
             places in prop::collection::vec((0u64..100, 0u64..3_000), 0..40),
             head in 0u64..100,
         ) {

@@ -1,17 +1,16 @@
-//! Who reads a stream, and where: for whoever is a little behind another.
+//! Readers of each stream by position: finds the nearest reader behind an offset.
 //!
-//! The one idea: each stream has a set of its own, in order of position. Most have few readers, whose
-//! set is one node; a popular one may have thousands at its beginning, and still none of them is
-//! moved because another comes.
+//! Each stream has its own ordered set. Most streams have few readers, whose set is one node; a
+//! popular one may have thousands at its beginning, and an insertion still moves none of them.
 //!
-//! Invariants: a chain is in one set once; a stream that nobody reads has none.
+//! Invariants: a chain is in one set once; a stream without readers has no set.
 
 use alloc::collections::BTreeSet;
 
 use crate::id_map::IdMap;
 use crate::ids::{ChainId, StreamId};
 
-/// Position, and whose.
+/// Position and chain.
 type Reader = (u64, ChainId);
 
 /// The readers of all streams.
@@ -26,7 +25,7 @@ impl Readers {
         self.by_stream.entry(stream).or_default().insert(reader);
     }
 
-    /// A chain reads no more.
+    /// A chain stops reading.
     pub(crate) fn remove(&mut self, stream: StreamId, reader: Reader) {
         let Some(readers) = self.by_stream.get_mut(&stream) else {
             return;
@@ -37,13 +36,13 @@ impl Readers {
         }
     }
 
-    /// Whether a chain is there at a position.
+    /// Whether a chain is registered at a position.
     pub(crate) fn has(&self, stream: StreamId, reader: Reader) -> bool {
         let readers = self.by_stream.get(&stream);
         readers.is_some_and(|readers| readers.contains(&reader))
     }
 
-    /// A chain that was at a position is at another one.
+    /// A chain moves from one position to another.
     pub(crate) fn move_to(&mut self, stream: StreamId, (from, chain): Reader, to: u64) {
         if let Some(readers) = self.by_stream.get_mut(&stream)
             && readers.remove(&(from, chain))
@@ -59,7 +58,7 @@ impl Readers {
         behind.map(|(_, chain)| *chain)
     }
 
-    /// All of a stream, by position.
+    /// All readers of a stream, by position.
     pub(crate) fn of_stream(&self, stream: StreamId) -> impl Iterator<Item = ChainId> + '_ {
         let readers = self.by_stream.get(&stream).into_iter().flatten();
         readers.map(|(_, chain)| *chain)
@@ -82,7 +81,7 @@ mod tests {
             let mut readers = Readers::default();
             let mut set: BTreeSet<(u64, u64, u64)> = BTreeSet::new();
             for (stream, chain, to) in steps {
-                // A chain is of one stream; at 0 it ends, or begins.
+                // A chain reads one stream; at 0 it ends, or begins.
                 let (stream, chain) = (stream, chain * 2 + stream);
                 let known = set.iter().find(|(_, _, of)| *of == chain).copied();
                 let id = ChainId(chain);

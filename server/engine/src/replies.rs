@@ -1,8 +1,8 @@
-//! Requests in progress, and which of them wait for which piece.
+//! Requests in progress, and the waiters of each piece.
 //!
-//! Invariants: a reply that waits is in the list of its piece once, and in no other; a list is in
-//! order of arrival and never empty; a reply that has ended waits for nothing, and stays for as
-//! long as pieces are with its socket; `next` is at most `end`.
+//! Invariants: a waiting reply is in the waiter list of its piece once, and in no other; a list is
+//! in order of arrival and never empty; a reply that has ended waits for no piece, and is kept
+//! while its socket still has pieces; `next` is at most `end`.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ use crate::id_map::IdMap;
 use crate::ids::{ChainId, RequestId, Slot, StreamId, ViewerId};
 use crate::memory::PieceKey;
 
-/// Pieces of the usual send window: so many are kept track of in the reply itself.
+/// Pieces of the usual send window: this many are stored in the reply itself.
 const SENT_AT_ONCE: usize = 4;
 
 /// A request in progress. Offsets are within its part.
@@ -26,28 +26,28 @@ pub(crate) struct Reply {
     pub(crate) stream: StreamId,
     pub(crate) part: u32,
     pub(crate) open_ended: bool,
-    /// Whose share of memory it takes.
+    /// The address whose share of memory it takes.
     holder: Option<ViewerId>,
-    /// Next byte to hand out; what lies before it is with the socket or taken by it.
+    /// Next byte to hand out; the socket has or had all bytes before it.
     pub(crate) next: u64,
     pub(crate) end: u64,
     /// Pieces handed out and not yet returned.
     sending: SmallVec<[Slot; SENT_AT_ONCE]>,
     waiting: Option<Waiting>,
-    /// When it was asked for.
+    /// When it was requested.
     begun: Instant,
-    /// How long it waited for pieces that are there now.
+    /// How long it waited for pieces that have arrived.
     waited: Duration,
-    /// Failed or cancelled: it only waits for its slots to come back.
+    /// Failed or cancelled: it only waits for its slots to be returned.
     ended: bool,
 }
 
-/// What a reply waits for.
+/// The piece that a reply waits for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting {
     pub(crate) piece: u32,
     pub(crate) since: Instant,
-    /// When the read that brings the piece was issued; never before somebody waited or read ahead.
+    /// When the read of the piece was issued; `None` before that.
     pub(crate) issued_at: Option<Instant>,
     turn: Turn,
 }
@@ -77,12 +77,12 @@ impl Reply {
         }
     }
 
-    /// The same, of a share of memory.
+    /// The same, charged to a share of memory.
     pub(crate) fn held_by(self, holder: Option<ViewerId>) -> Self {
         Self { holder, ..self }
     }
 
-    /// Whose share of memory it takes.
+    /// The address whose share of memory it takes.
     pub(crate) fn holder(&self) -> Option<ViewerId> {
         self.holder
     }
@@ -92,13 +92,13 @@ impl Reply {
         self.sending.len()
     }
 
-    /// How long it has waited for the device by now, in all.
+    /// How long it has waited for the device so far, in all.
     pub(crate) fn waited(&self, now: Instant) -> Duration {
         let waiting = self.waiting.map(|waiting| now.since(waiting.since));
         self.waited + waiting.unwrap_or(Duration::ZERO)
     }
 
-    /// How long it has been on its way by now, without waiting for the device.
+    /// How long it has been in progress so far, without waiting for the device.
     pub(crate) fn took(&self, now: Instant) -> Duration {
         now.since(self.begun) - self.waited(now)
     }
@@ -107,7 +107,7 @@ impl Reply {
         self.ended
     }
 
-    /// Whether nothing of it is still to be handed out.
+    /// Whether all of it was handed out, or it has ended.
     pub(crate) fn is_whole(&self) -> bool {
         self.ended || self.next >= self.end
     }
@@ -126,11 +126,11 @@ impl Reply {
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     by_id: IdMap<RequestId, Reply>,
-    /// Who waits for a piece that is not in memory yet, in order of arrival.
+    /// Waiters of each piece that is not in memory yet, in order of arrival.
     waiters: BTreeMap<PieceKey, Vec<RequestId>>,
-    /// Replies that wait, by the time since when.
+    /// Waiting replies, by the time at which they began to wait.
     waiting: AgeQueue<RequestId>,
-    /// Pieces that are being sent, of each holder.
+    /// Pieces being sent, by holder.
     held: IdMap<ViewerId, usize>,
 }
 
@@ -156,7 +156,7 @@ impl Replies {
         self.held.get(&holder).copied().unwrap_or(0)
     }
 
-    /// A reply is given a piece, which becomes that of its socket.
+    /// Hands a piece to a reply's socket.
     pub(crate) fn give(&mut self, id: RequestId, slot: Slot) {
         let Some(reply) = self.by_id.get_mut(&id) else {
             return;
@@ -166,7 +166,7 @@ impl Replies {
         self.hold(holder);
     }
 
-    /// A piece comes back. Answers whether it was with that reply.
+    /// The socket returns a piece. Returns whether the reply had it.
     pub(crate) fn take_back(&mut self, id: RequestId, slot: Slot) -> bool {
         let Some(reply) = self.by_id.get_mut(&id) else {
             return false;
@@ -230,12 +230,12 @@ impl Replies {
         (now.since(since) >= wait_max).then_some(id)
     }
 
-    /// No reply will have waited for `wait_max` before this.
+    /// No reply will have waited for `wait_max` before this time.
     pub(crate) fn poll_timeout(&self, wait_max: Duration) -> Option<Instant> {
         self.waiting.since().map(|since| since + wait_max)
     }
 
-    /// The read that brings the piece of a reply that waits was issued then.
+    /// The read of the piece that a reply waits for was issued at `issued_at`.
     pub(crate) fn set_issued(&mut self, id: RequestId, issued_at: Instant) {
         let reply = self.by_id.get_mut(&id);
         if let Some(waiting) = reply.and_then(|reply| reply.waiting.as_mut()) {
@@ -243,7 +243,7 @@ impl Replies {
         }
     }
 
-    /// A piece is there: those who waited for it, in order of arrival, wait no more.
+    /// A piece has arrived: removes and returns its waiters, in order of arrival.
     pub(crate) fn wake(&mut self, now: Instant, key: PieceKey) -> Vec<(RequestId, Waiting)> {
         let ids = self.waiters.remove(&key).unwrap_or_default();
         let waited = |id: RequestId| {
@@ -254,7 +254,7 @@ impl Replies {
         ids.into_iter().filter_map(waited).collect()
     }
 
-    /// A reply will be sent no more. Answers whether nothing of it is with its socket either.
+    /// Ends a reply. Returns whether its socket has none of its pieces either.
     pub(crate) fn end(&mut self, id: RequestId) -> bool {
         let Some(reply) = self.by_id.get_mut(&id) else {
             return false;
@@ -273,12 +273,12 @@ impl Replies {
         is_over
     }
 
-    /// Who waits for a piece, in order of arrival.
+    /// Waiters of a piece, in order of arrival.
     pub(crate) fn waiters(&self, key: PieceKey) -> &[RequestId] {
         self.waiters.get(&key).map_or(&[], Vec::as_slice)
     }
 
-    /// Pieces that are waited for, upwards, with those who wait.
+    /// Pieces with waiters, ascending, each with its waiters.
     pub(crate) fn waited(
         &self,
         range: impl RangeBounds<PieceKey>,
@@ -287,7 +287,8 @@ impl Replies {
         waiters.map(|(key, ids)| (*key, ids.as_slice()))
     }
 
-    /// Panics if an invariant is broken. `is_brought` says whether anything brings a piece.
+    /// Panics if an invariant is broken. `is_brought` returns whether a piece is being read or will
+    /// be.
     pub(crate) fn check_invariants(&self, is_brought: impl Fn(PieceKey) -> bool) {
         for (id, reply) in &self.by_id {
             assert!(reply.next <= reply.end, "{id:?}");
@@ -299,7 +300,7 @@ impl Replies {
             assert!(!reply.ended, "{id:?} has ended and waits");
             assert!(
                 is_brought(key),
-                "{id:?} waits for piece {key:?}, which nothing will bring"
+                "{id:?} waits for piece {key:?}, which is neither read nor queued"
             );
             let times = self.waiters(key).iter().filter(|of| *of == id).count();
             assert_eq!(times, 1, "{id:?} in the list of {key:?}");
@@ -330,7 +331,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn who_waits_for_a_piece_is_woken_in_order_of_arrival(
+        fn waiters_of_piece_wake_in_order_of_arrival(
             steps in prop::collection::vec((0_u64..6, 0_u32..3, 0_u8..4), 0..200),
         ) {
             let mut replies = Replies::default();
@@ -351,7 +352,7 @@ mod tests {
                         model.retain(|(of, _)| *of != piece);
                     }
                     1 => {
-                        prop_assert!(replies.end(id), "nothing is with its socket");
+                        prop_assert!(replies.end(id), "its socket has no piece");
                         replies.remove(id);
                         model.retain(|(_, of)| *of != id);
                     }

@@ -1,15 +1,15 @@
-//! A slot that was sent and stays in memory for a moment.
+//! A sent slot that lingers in memory.
 
 use headlong_units::Instant;
 
 use crate::ids::{RequestId, Slot};
 
-/// One of them.
+/// One lingering slot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Resting {
     pub(crate) until: Instant,
     pub(crate) slot: Slot,
     pub(crate) reply: RequestId,
-    /// More of the reply was to come when its time began.
+    /// More of the reply was still to be sent when its time began.
     pub(crate) is_early: bool,
 }

@@ -1,9 +1,9 @@
-//! What the device is doing: reads that are outstanding, the runs that they belong to, and what is
-//! left of runs that go on.
+//! Activity of the device: outstanding reads, the runs that they belong to, and the remainders of
+//! runs that continue.
 //!
-//! Invariants: a run is there as long as a read of it is outstanding or a rest of it waits in
-//! `continuing`, and no longer; reads are numbered in the order in which they were issued; no piece
-//! is read by two of them.
+//! Invariants: a run exists exactly as long as one of its reads is outstanding or its remainder
+//! waits in `continuing`; reads are numbered in the order in which they were issued; no piece is
+//! read by two of them.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -15,39 +15,39 @@ use crate::lanes::{BusyRun, LEAD_BYTES_MAX, TAIL_BYTES};
 use crate::memory::PieceKey;
 use crate::queue::Job;
 
-/// What a job makes the device do: one read, or several that follow one another.
+/// One run: the read or consecutive reads that a job causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RunId(u64);
 
 /// One run in progress.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// For whom each piece is read.
+    /// Which pieces are read for which chain.
     pub(crate) claims: Vec<Claim>,
     pub(crate) deadline: Instant,
     pub(crate) wanted_bytes: u64,
-    /// Bytes of its reads that ended.
+    /// Bytes of its completed reads.
     pub(crate) bytes: u64,
-    /// Of [`Runs::reads`], those that name this run.
+    /// Number of its outstanding reads.
     reads_outstanding: u32,
     /// Bytes of these.
     bytes_outstanding: u64,
-    /// Whether the device is given more of it than a lead.
+    /// Whether the device gets more of it than a lead.
     has_lane: bool,
-    /// Where the last of its reads that was issued ends on the device; `None`: none was.
+    /// Device position at which its last issued read ends; `None` before the first.
     end: Option<u64>,
-    /// How many of its reads did not begin where the one before it ended.
+    /// How many of its reads did not begin where the previous one ended.
     repositions: u32,
     /// When its first read was issued.
     issued_at: Instant,
-    /// For how long its reads that ended kept the device.
+    /// How long its completed reads kept the device busy.
     pub(crate) took: Duration,
-    /// Whether a read of it came to nothing.
+    /// Whether one of its reads failed.
     has_failed: bool,
 }
 
 impl Run {
-    /// What tells how many lanes the device should have.
+    /// The input for the number of lanes of the device.
     pub(crate) fn as_busy(&self) -> BusyRun {
         BusyRun {
             issued_at: self.issued_at,
@@ -56,15 +56,14 @@ impl Run {
         }
     }
 
-    /// Bytes and time for each time that the device had to go somewhere for it; `None` if it had
-    /// not to.
+    /// Bytes and time for each reposition; `None` if there was none.
     pub(crate) fn of_each_reposition(&self) -> Option<(u64, Duration)> {
         let count = u64::from(self.repositions);
         (count > 0).then(|| (self.bytes / count, Duration(self.took.0 / count)))
     }
 }
 
-/// Most reads of one run outstanding: as many as the queue of a SATA drive holds (NCQ).
+/// Most outstanding reads of one run: as many as the queue of a SATA drive holds (NCQ).
 const RUN_READS_MAX: u32 = 32;
 
 /// Pieces of a run that are read for one chain.
@@ -86,21 +85,22 @@ impl Claim {
     }
 }
 
-/// One read that was given to the device.
+/// One read that was issued to the device.
 #[derive(Debug)]
 pub(crate) struct OutstandingRead {
     pub(crate) run: RunId,
     pub(crate) stream: StreamId,
     pub(crate) first_piece: u32,
-    /// Memory of the pieces from `first_piece` on.
+    /// Slots of the pieces from `first_piece` on.
     pub(crate) slots: Vec<Slot>,
     pub(crate) bytes: u64,
     pub(crate) issued_at: Instant,
-    /// It does not begin where the read before it ended.
+    /// It does not begin where the previous read ended.
     pub(crate) is_elsewhere: bool,
-    /// It begins exactly where the read of its run before it ends: to the device the same read.
+    /// It begins exactly where the previous read of its run ends: the device sees one sequential
+    /// read.
     pub(crate) goes_on: bool,
-    /// It took too long; nobody waits for it any more, but the memory is still being written.
+    /// It took too long; its waiters have failed, but its memory is still being written.
     pub(crate) abandoned: bool,
     /// How many runs whose last read was issued later have ended before it.
     pub(crate) overtaken: u32,
@@ -117,22 +117,22 @@ impl OutstandingRead {
     }
 }
 
-/// Everything that the device is doing.
+/// All activity of the device.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     reads: BTreeMap<ReadId, OutstandingRead>,
     by_id: BTreeMap<RunId, Run>,
-    /// What is left of runs that go on in another file, or past pieces that were there.
+    /// Remainders of runs that continue in another file, or after pieces that were in memory.
     continuing: VecDeque<(RunId, Job)>,
-    /// When the device was last seen to end a read.
+    /// When the device last completed a read.
     last_done_at: Instant,
-    /// Where the last read that was issued ends on the device.
+    /// Device position at which the last issued read ends.
     head: u64,
     next_id: u64,
 }
 
 impl Runs {
-    /// Where the device will be, bytes from its start.
+    /// Expected position of the device, in bytes.
     pub(crate) fn head(&self) -> u64 {
         self.head
     }
@@ -145,7 +145,7 @@ impl Runs {
         self.reads.len()
     }
 
-    /// Whether the device does nothing.
+    /// Whether no read is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.reads.is_empty()
     }
@@ -154,7 +154,7 @@ impl Runs {
         self.by_id.get(&id)
     }
 
-    /// A job, with those that merged into it, is begun.
+    /// Begins a job with those that merged into it.
     pub(crate) fn begin(&mut self, job: &Job, claims: Vec<Claim>) -> RunId {
         let run = Run {
             claims,
@@ -175,12 +175,12 @@ impl Runs {
         id
     }
 
-    /// The rest of a job, to be read next.
+    /// Queues the remainder of a job, to be read next.
     pub(crate) fn go_on(&mut self, run: RunId, rest: Job) {
         self.continuing.push_back((run, rest));
     }
 
-    /// Runs that the device is at get its lanes, those that began first before others.
+    /// Assigns free lanes to runs, oldest first.
     pub(crate) fn give_lanes(&mut self, lanes: usize) {
         let taken = self.by_id.values().filter(|run| run.has_lane).count();
         let waiting = self.by_id.values_mut().filter(|run| !run.has_lane);
@@ -189,7 +189,7 @@ impl Runs {
         }
     }
 
-    /// What is next of the runs that go on and have a lane, as far as the device's own queue has room.
+    /// The next remainder of a run with a lane, if the device's own queue has room.
     pub(crate) fn next_rest(&mut self) -> Option<(RunId, Job)> {
         let goes_on = |(id, _): &(RunId, Job)| {
             let run = &self.by_id[id];
@@ -199,8 +199,8 @@ impl Runs {
         self.continuing.remove(index)
     }
 
-    /// Whether one more run may begin beside these: of those that have a lane, all but fewer than
-    /// `lanes` come to their ends, and no other waits for a lane.
+    /// Whether one more run may begin: fewer than `lanes` of the runs with a lane are more than a
+    /// tail from their end, and no run waits for a lane.
     pub(crate) fn has_room(&self, lanes: usize) -> bool {
         let is_ending = |id: RunId, run: &Run| {
             run.bytes_outstanding < TAIL_BYTES + LEAD_BYTES_MAX && run.end.is_some() && !self.goes_on(id)
@@ -209,29 +209,29 @@ impl Runs {
         self.by_id.values().all(|run| run.has_lane) && staying.count() < lanes
     }
 
-    /// Whether the device is given more of a run than a lead.
+    /// Whether the device gets more of a run than a lead.
     pub(crate) fn has_lane(&self, id: RunId) -> bool {
         self.by_id.get(&id).is_some_and(|run| run.has_lane)
     }
 
-    /// Runs that have begun and are not over.
+    /// Number of runs in progress.
     pub(crate) fn count(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Pieces that are left of runs that go on.
+    /// Pieces in the remainders of runs.
     pub(crate) fn pieces_left(&self) -> u64 {
         let pieces = |(_, job): &(RunId, Job)| u64::from(job.to - job.from);
         self.continuing.iter().map(pieces).sum()
     }
 
-    /// Whether the rest of a run will bring a piece.
+    /// Whether a remainder contains a piece.
     pub(crate) fn will_bring(&self, key: PieceKey) -> bool {
         let brings = |job: &Job| job.stream == key.0 && (job.from..job.to).contains(&key.1);
         self.continuing.iter().any(|(_, job)| brings(job))
     }
 
-    /// A run is not gone on with.
+    /// Removes the remainders of a run, which does not continue.
     pub(crate) fn take_rests_of(&mut self, run: RunId) -> Vec<Job> {
         let (of_run, others) = self.continuing.drain(..).partition(|(id, _)| *id == run);
         self.continuing = others;
@@ -239,12 +239,12 @@ impl Runs {
         of_run.into_iter().map(|(_, job)| job).collect()
     }
 
-    /// No run is gone on with.
+    /// Removes all remainders.
     pub(crate) fn take_all_rests(&mut self) -> VecDeque<(RunId, Job)> {
         core::mem::take(&mut self.continuing)
     }
 
-    /// What is left in a stream that has gone is not read. Answers the runs that had something left.
+    /// Removes the remainders in a removed stream. Returns their runs.
     pub(crate) fn forget_stream(&mut self, stream: StreamId) -> Vec<RunId> {
         let of_stream = self
             .continuing
@@ -255,7 +255,7 @@ impl Runs {
         runs
     }
 
-    /// A chain turned out to be part of another: what is read for it is read for that one.
+    /// A chain was joined to another: its claims pass to that one.
     pub(crate) fn rename_chain(&mut self, from: ChainId, into: ChainId) {
         let claims = self.by_id.values_mut().flat_map(|run| &mut run.claims);
         let of_claims = claims.map(|claim| &mut claim.chain);
@@ -265,7 +265,7 @@ impl Runs {
         }
     }
 
-    /// A read is given to the device; it ends at `head` there.
+    /// A read is issued to the device; it ends at position `head`.
     pub(crate) fn issue(&mut self, read: OutstandingRead, head: u64) -> ReadId {
         let id = ReadId(self.fresh_id());
         if let Some(run) = self.by_id.get_mut(&read.run) {
@@ -281,13 +281,13 @@ impl Runs {
         id
     }
 
-    /// Whether more of a run waits.
+    /// Whether a run has a remainder.
     pub(crate) fn goes_on(&self, id: RunId) -> bool {
         self.continuing.iter().any(|(run, _)| *run == id)
     }
 
-    /// A read ended; of several outstanding it kept the device since the one before it ended. Its run
-    /// stays until [`Self::take_if_over`].
+    /// A read ended; among several outstanding ones it kept the device busy since the previous one
+    /// ended. Its run is kept until [`Self::take_if_over`].
     pub(crate) fn done(&mut self, now: Instant, id: ReadId) -> Option<OutstandingRead> {
         let read = self.reads.remove(&id)?;
         let took = now.since(read.issued_at.max(self.last_done_at));
@@ -305,26 +305,26 @@ impl Runs {
         Some(read)
     }
 
-    /// A read of a run came to nothing.
+    /// A read of a run failed.
     pub(crate) fn failed(&mut self, id: RunId) {
         if let Some(run) = self.by_id.get_mut(&id) {
             run.has_failed = true;
         }
     }
 
-    /// A run of which everything came.
+    /// A finished run without a failed read.
     pub(crate) fn whole(&self, id: RunId) -> Option<&Run> {
         let is_over = |run: &&Run| run.reads_outstanding == 0 && !self.goes_on(id);
         let run = self.by_id.get(&id).filter(is_over)?;
         (!run.has_failed).then_some(run)
     }
 
-    /// Where the last read of a run that was issued ends on the device; `None`: none was.
+    /// Device position at which the last issued read of a run ends; `None` before the first.
     pub(crate) fn end_of(&self, id: RunId) -> Option<u64> {
         self.by_id.get(&id)?.end
     }
 
-    /// A run, if nothing of it is outstanding or left.
+    /// Removes a run, if none of its reads is outstanding and it has no remainder.
     pub(crate) fn take_if_over(&mut self, id: RunId) -> Option<Run> {
         if self.goes_on(id) || self.by_id.get(&id)?.reads_outstanding > 0 {
             return None;
@@ -332,7 +332,7 @@ impl Runs {
         self.by_id.remove(&id)
     }
 
-    /// The next read that has been outstanding for `timeout` and was not abandoned; it is now.
+    /// Abandons the next read that has been outstanding for `timeout`, and returns its pieces.
     pub(crate) fn abandon_late(&mut self, now: Instant, timeout: Duration) -> Option<PieceRange> {
         let mut waited = self.reads.values_mut().filter(|read| !read.abandoned);
         let late = waited.find(|read| now.since(read.issued_at) >= timeout)?;
@@ -342,19 +342,19 @@ impl Runs {
 
     /// When the first read that was not abandoned will have taken `timeout`.
     pub(crate) fn late_at(&self, timeout: Duration) -> Option<Instant> {
-        // They are in the order in which they were issued.
+        // Reads are in the order in which they were issued.
         let first = self.reads.values().find(|read| !read.abandoned);
         first.map(|read| read.issued_at + timeout)
     }
 
-    /// Since when, or from when on, the device counts as hung: every outstanding read takes too
-    /// long, and none has ended for as long as one may take.
+    /// From when on the device counts as hung: every outstanding read takes too long, and none has
+    /// ended for as long as one may take.
     pub(crate) fn hung_at(&self, timeout: Duration) -> Option<Instant> {
         let is_silent = !self.reads.is_empty() && self.reads.values().all(|read| read.abandoned);
         is_silent.then(|| self.last_done_at + timeout)
     }
 
-    /// The outstanding read that brings a piece.
+    /// The outstanding read that contains a piece.
     pub(crate) fn bringing(&self, key: PieceKey) -> Option<&OutstandingRead> {
         self.reads.values().find(|read| read.brings(key))
     }
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_which_a_read_failed_tells_nothing_of_the_device() {
+    fn run_with_failed_read_is_not_a_measurement() {
         let mut runs = Runs::default();
         let (one, of_one) = a_run_of_two_reads(&mut runs, 0);
         for id in of_one {
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn next_run_begins_when_only_a_tail_is_left_and_goes_on_when_that_has_ended() {
+    fn next_run_begins_at_tail_and_continues_after_it() {
         let mut runs = Runs::default();
         let (first, second) = (job(0, 2), job(2, 4));
         let run = runs.begin(&first, vec![Claim::of(&first)]);
@@ -472,21 +472,21 @@ mod tests {
         runs.give_lanes(1);
         runs.issue(read(next, 2, Instant(5)), 0);
         runs.go_on(next, Job { from: 3, ..second });
-        assert!(!runs.has_room(1), "one run waits for a lane");
-        assert!(runs.next_rest().is_none(), "the drive is at the first");
+        assert!(!runs.has_room(1), "a run waits for a lane");
+        assert!(runs.next_rest().is_none(), "the drive works on the first");
         runs.done(Instant(9), tail).expect("outstanding");
-        runs.take_if_over(run).expect("all of it came");
+        runs.take_if_over(run).expect("it is complete");
         runs.give_lanes(1);
         assert_eq!(runs.next_rest().map(|(of, _)| of), Some(next));
     }
 
     proptest! {
         #[test]
-        fn a_run_is_over_when_all_of_its_pieces_were_read(
+        fn run_is_over_when_all_its_pieces_were_read(
             steps in prop::collection::vec((0_u8..4, any::<u8>()), 0..300),
         ) {
             let mut runs = Runs::default();
-            // Outstanding reads: name, run, piece, and since when.
+            // Outstanding reads: id, run, piece, and time of issue.
             let mut model: Vec<(ReadId, RunId, u32, Instant)> = Vec::new();
             let (mut next_piece, mut last_done) = (0, Instant::ZERO);
             for (now, (what, which)) in (0..).map(Instant).zip(steps) {

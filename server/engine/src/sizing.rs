@@ -1,8 +1,8 @@
-//! How much to read for a chain: the five rules of thesis 5.6.1.
+//! Prefetch sizing: the five rules of thesis 5.6.1.
 //!
-//! The one idea: a size is the answer of a rule to (chain, bit rate), scaled by one reference
-//! size. Whatever steers that reference (a person, or a controller) does not change the rules.
-//! The prefetch simulation asks the same functions, so that what it finds is true of the server.
+//! A rule maps a chain and a bit rate to a size, scaled by one reference size. The reference may be
+//! set by an operator or by a controller; the rules are the same. The prefetch simulation calls
+//! these functions too, so that its results apply to the server.
 //!
 //! Invariants: pure integer arithmetic, rounded half up, so that a size is the same on every
 //! machine; a size is never zero; the sizes of a chain never shrink.
@@ -11,7 +11,7 @@ use headlong_units::BitRate;
 
 use crate::config::{Policy, SizingConfig};
 
-/// What a rule may know of a chain.
+/// The input of a rule about a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainShape {
     /// Where the chain began, bytes from the start of the stream.
@@ -22,8 +22,8 @@ pub struct ChainShape {
     pub prefetched_bytes: u64,
 }
 
-/// What FirstGrow and FirstGrowSr know of a workload: how much a new chain is worth, and how much
-/// farther one goes that has come so far.
+/// Workload model of FirstGrow and FirstGrowSr: the expected length of a new chain, and how much
+/// further a chain of a given length goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainGrowth {
     /// First prefetch of a chain of open-ended requests from offset zero, bytes.
@@ -32,13 +32,13 @@ pub struct ChainGrowth {
     pub first_chunk_at_zero_bytes: u64,
     /// First prefetch of a chain that starts later, bytes.
     pub first_later_bytes: u64,
-    /// The next prefetch is this many times what was prefetched so far, as a fraction.
+    /// Factor of the next prefetch over the bytes prefetched so far, as a fraction.
     pub times: (u64, u64),
 }
 
 impl ChainGrowth {
-    /// The first sizes of thesis Table 5.6. A chain that has reached length x has a 45 % chance to
-    /// go on for 3.35 x more (thesis 5.3.3, Eq. 5.3 with P = 0.45): 3.35 = 67 / 20.
+    /// The first sizes of thesis Table 5.6. A chain of length x continues for another 3.35 x
+    /// with a probability of 45 % (thesis 5.3.3, Eq. 5.3 with P = 0.45): 3.35 = 67 / 20.
     pub const NETFLIX: Self = Self {
         first_open_at_zero_bytes: 1_049_212,
         first_chunk_at_zero_bytes: 131_073,
@@ -47,14 +47,14 @@ impl ChainGrowth {
     };
 }
 
-/// Bytes of the next prefetch of a chain, before the end of the stream or memory cut it.
+/// Bytes of the next prefetch of a chain, before the end of the stream or the memory limit it.
 ///
-/// `asked_bytes` is what its viewer has asked for and not been given; a simulation of chains alone
-/// has none. A rule that begins small does so because it does not know whether the viewer will go
-/// on; of bytes that were asked for it does, and a second seek for them would be for nothing. Never
-/// more than the rule's largest size.
+/// `asked_bytes` are the bytes that its viewer has requested and not received; zero in a simulation
+/// of chains alone. A rule that begins small does so because the viewer may not continue; requested
+/// bytes are certain, and a second seek for them would be wasted. The size never exceeds the rule's
+/// largest size.
 ///
-/// A chain whose bit rate nobody knows is sized as if it had the reference bit rate.
+/// A chain without a known bit rate is sized for the reference bit rate.
 pub fn prefetch_bytes(
     sizing: &SizingConfig,
     chain: ChainShape,
@@ -64,7 +64,7 @@ pub fn prefetch_bytes(
     prefetch_bytes_with(sizing, &ChainGrowth::NETFLIX, chain, asked_bytes, bit_rate)
 }
 
-/// [`prefetch_bytes`] where FirstGrow and FirstGrowSr know another workload.
+/// [`prefetch_bytes`] with the growth model of another workload.
 pub fn prefetch_bytes_with(
     sizing: &SizingConfig,
     growth: &ChainGrowth,
@@ -147,20 +147,20 @@ mod tests {
     }
 
     #[test]
-    fn fixed_knows_no_bit_rate() {
+    fn fixed_ignores_bit_rate() {
         assert_eq!(size(Policy::Fixed, NEW, 419), 8 * MIB);
         assert_eq!(size(Policy::Fixed, NEW, 20_000), 8 * MIB);
     }
 
     #[test]
-    fn four_times_the_bit_rate_is_four_times_or_twice_the_size() {
+    fn four_times_the_rate_gives_four_or_two_times_the_size() {
         assert_eq!(size(Policy::Proportional, NEW, 8_000), 32 * MIB);
         assert_eq!(size(Policy::SquareRoot, NEW, 8_000), 16 * MIB);
         assert_eq!(size(Policy::SquareRoot, NEW, 500), 4 * MIB);
     }
 
     #[test]
-    fn the_first_prefetch_is_the_one_of_table_5_6() {
+    fn first_prefetch_is_that_of_table_5_6() {
         let open = ChainShape {
             open_ended: true,
             ..NEW
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn later_prefetches_grow_with_the_chain_up_to_the_largest() {
+    fn later_prefetches_grow_up_to_largest_size() {
         let grown = |prefetched_bytes| ChainShape {
             prefetched_bytes,
             ..NEW
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn another_workload_has_other_first_sizes_and_another_growth() {
+    fn growth_model_sets_first_sizes_and_growth() {
         let growth = ChainGrowth {
             first_open_at_zero_bytes: 1,
             first_chunk_at_zero_bytes: 2,
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_not_read_in_parts() {
+    fn requested_bytes_are_read_at_once() {
         let sizing = SizingConfig {
             policy: Policy::FirstGrow,
             ..SizingConfig::default()
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_or_absurd_bit_rate_still_gives_a_size() {
+    fn unknown_or_absurd_bit_rate_gives_valid_size() {
         let sizing = SizingConfig {
             policy: Policy::SquareRoot,
             ..SizingConfig::default()

@@ -1,7 +1,8 @@
-//! What a shard counts about itself: thesis 4.1 and Table 4.1, from inside.
+//! Counters of a shard: thesis 4.1 and Table 4.1, measured in the server.
 //!
-//! Counters only ever grow, so that a difference of two snapshots is a measurement. Ratios of
+//! Counters only grow, so that the difference of two snapshots is a measurement. The ratios of
 //! Table 4.1 are ratios of these: disk / requested is `bytes_read / bytes_requested`, cached /
+//! requested is `bytes_reused / bytes_requested`, and so on.
 //! requested is `bytes_reused / bytes_requested`, and so on.
 
 use core::ops::{Add, Sub};
@@ -13,27 +14,27 @@ use headlong_units::Duration;
 
 use crate::config::Policy;
 
-/// Counters of one shard since it was made.
+/// Counters of one shard since its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Requests taken on.
+    /// Requests accepted.
     pub requests: u64,
     /// Requests refused because the device was overloaded, offline, or a table was full.
     pub requests_refused: u64,
-    /// Requests that failed after they were taken on.
+    /// Requests that failed after they were accepted.
     pub requests_failed: u64,
-    /// Bytes of the requests taken on (open-ended ones count as they are sent).
+    /// Bytes of accepted requests (open-ended ones count as they are sent).
     pub bytes_requested: u64,
     /// Bytes handed to replies.
     pub bytes_sent: u64,
-    /// Of those, bytes that were in RAM when the reply got to them.
+    /// Of those, bytes that were in RAM when the reply reached them.
     pub bytes_from_ram: u64,
     /// Of those, bytes whose reply had to wait for the device.
     pub bytes_from_disk: u64,
-    /// Of those, bytes that were read from flash for it.
+    /// Of those, bytes that were read from flash for the reply.
     pub bytes_from_flash: u64,
-    /// Of those, bytes of pieces that had been read before: what the cache saved, where
-    /// `bytes_from_ram` also has what the prefetch brought in time.
+    /// Of those, bytes of pieces that had been sent before: the savings of the cache, whereas
+    /// `bytes_from_ram` includes prefetched bytes that arrived in time.
     pub bytes_reused: u64,
     /// Reads issued to the device.
     pub reads: u64,
@@ -41,56 +42,56 @@ pub struct Stats {
     pub reads_done: u64,
     /// Of those, reads that failed.
     pub read_errors: u64,
-    /// Bytes asked of the device.
+    /// Bytes requested from the device.
     pub bytes_read: u64,
-    /// Prefetch jobs completed: one job is one or more reads, one for each file it runs over.
+    /// Prefetch jobs completed: one job is one or more reads, one for each file that it spans.
     pub jobs: u64,
-    /// Bytes of the jobs completed.
+    /// Bytes of completed jobs.
     pub job_bytes: u64,
-    /// Bytes the policy asked for in those jobs, before memory, file end or present pieces cut
-    /// them.
+    /// Bytes that the policy wanted in those jobs, before memory, end of file or present pieces
+    /// limited them.
     pub job_bytes_wanted: u64,
     /// Jobs that merged into another job's read.
     pub jobs_merged: u64,
-    /// Jobs whose bytes came after their deadline.
+    /// Jobs whose bytes arrived after their deadline.
     pub jobs_late: u64,
     /// Time during which at least one read was outstanding.
     pub busy_time: Duration,
     /// Queued jobs, integrated over time (job-nanoseconds): its rate is the mean queue length.
     pub queue_time: Duration,
-    /// Sum of the distances between the end of one read and the start of the next, bytes. On a large
-    /// disk it begins again at zero each day or two.
+    /// Sum of the distances between the end of one read and the start of the next, bytes. On a
+    /// large disk it wraps around every day or two.
     pub seek_bytes: u64,
-    /// Reads that did not start where the one before ended.
+    /// Reads that did not start at the end of the previous one.
     pub seeks: u64,
-    /// Pieces, in bytes, that were prefetched for a live chain and evicted before it read them.
+    /// Bytes of pieces that were prefetched for a live chain and evicted before it read them.
     pub prefetch_evicted_bytes: u64,
-    /// Those pieces.
+    /// Number of those pieces.
     pub prefetch_evictions: u64,
     /// Time they had been in memory, summed (thesis 4.2.1: prefetch eviction time).
     pub prefetch_eviction_time: Duration,
-    /// Bytes read from the device that nobody read before they were dropped.
+    /// Bytes read from the device and dropped without having been sent.
     pub wasted_bytes: u64,
-    /// Bytes evicted after they had been read at least once.
+    /// Bytes evicted after they had been sent at least once.
     pub cache_evicted_bytes: u64,
-    /// What players said that they will ask for next, and what of it was read for that.
+    /// Announced requests (CMCD `nor`) that were considered.
     pub expected: u64,
-    /// Jobs for it.
+    /// Of those, requests for which a job was queued.
     pub expected_read: u64,
-    /// Of the chains begun for it, those whose request came.
+    /// Chains begun for announced requests whose request arrived.
     pub expected_met: u64,
     /// Chains begun.
     pub chains: u64,
     /// Chains refused because the device was overloaded.
     pub chains_refused: u64,
-    /// Chains that turned out to be part of another, once a request between the two had come.
+    /// Chains that were joined to another, after a request between the two had arrived.
     pub chains_joined: u64,
-    /// Bytes from each chain's first to its last, counted as chains grow: over `chains` less
+    /// Bytes from each chain's first to its last, counted as chains grow: divided by `chains` minus
     /// `chains_joined` it is the mean length of a chain (thesis 5.3).
     pub chain_bytes: u64,
 }
 
-/// The same operation on every counter; one that is left out does not compile.
+/// The same operation on every counter; omitting one does not compile.
 macro_rules! each_counter {
     ($left:ident $operation:ident $right:ident: $($counter:ident),+ $(,)?) => {
         Stats { $($counter: $left.$counter.$operation($right.$counter)),+ }
@@ -120,31 +121,31 @@ impl Add for Stats {
 
 impl Sub for Stats {
     type Output = Self;
-    /// What was counted between two snapshots of one shard, `other` being the earlier.
+    /// Difference of two snapshots of one shard, `other` being the earlier.
     fn sub(self, other: Self) -> Self {
         counters!(self sub other)
     }
 }
 
-/// The same counters by the policy in force when they were counted.
+/// The same counters, by the policy in force when they were counted.
 ///
 /// Invariant: they add up to the counters of the shard.
 #[derive(Debug, Default)]
 pub(crate) struct StatsByPolicy {
-    /// What was counted under each policy until the present one came into force.
+    /// Counters under each policy until the present one came into force.
     before: BTreeMap<Policy, Stats>,
     /// The counters at that moment.
     at_change: Stats,
 }
 
 impl StatsByPolicy {
-    /// `policy`, which is in force, goes out of force.
+    /// Closes the account of `policy`, which was in force until now.
     pub(crate) fn close(&mut self, policy: Policy, now: Stats) {
         self.before = self.until_now(policy, now).into_iter().collect();
         self.at_change = now;
     }
 
-    /// Each policy with what was counted under it.
+    /// Each policy with its counters.
     pub(crate) fn until_now(&self, policy: Policy, now: Stats) -> Vec<(Policy, Stats)> {
         let mut stats = self.before.clone();
         let present = stats.entry(policy).or_default();
@@ -153,10 +154,10 @@ impl StatsByPolicy {
     }
 }
 
-/// How a shard's memory is divided at one moment, in bytes; the five add up to the pool.
+/// Division of a shard's memory at one moment, in bytes; the five add up to the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryUse {
-    /// Holding nothing.
+    /// Empty.
     pub free_bytes: u64,
     /// Being read into.
     pub filling_bytes: u64,
@@ -164,7 +165,7 @@ pub struct MemoryUse {
     pub sending_bytes: u64,
     /// Prefetched for a chain that has not read it yet.
     pub unread_bytes: u64,
-    /// Read before and kept, or left behind by a chain that ended.
+    /// Sent before and retained, or left over by a chain that ended.
     pub read_bytes: u64,
 }
 
@@ -173,7 +174,7 @@ pub struct MemoryUse {
 pub struct QueueUse {
     /// Jobs waiting.
     pub jobs: usize,
-    /// Of those, jobs somebody already waits for.
+    /// Of those, jobs that a reply waits for.
     pub jobs_demanded: usize,
     /// Of those, jobs past their deadline.
     pub jobs_overdue: usize,

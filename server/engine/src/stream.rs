@@ -1,4 +1,4 @@
-//! What the engine is told about a stream: its parts, where they lie, how fast they are played.
+//! Description of a stream: its parts, their location, and their bit rate.
 
 use alloc::vec::Vec;
 
@@ -10,11 +10,11 @@ use crate::ids::StreamId;
 /// One stream, as the shell registers it with [`crate::Shard::handle_stream`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamSpec {
-    /// Its name; a name is registered once and means one version of the bytes for ever.
+    /// Its id; an id is registered once and always stands for one version of the bytes.
     pub id: StreamId,
-    /// Its files in the order they are played; at least one.
+    /// Its files in playback order; at least one.
     pub parts: Vec<PartSpec>,
-    /// Average bit rate from the manifest or the file's headers; `None` if nobody knows.
+    /// Average bit rate from the manifest or the file's headers; `None` if unknown.
     pub bit_rate: Option<BitRate>,
 }
 
@@ -23,13 +23,12 @@ pub struct StreamSpec {
 pub struct PartSpec {
     /// Bytes in the file.
     pub size_bytes: u64,
-    /// Where it lies, in file order; empty when the file system does not say, and then the
-    /// position of the whole part counts as unknown and sorts first.
+    /// Its location, in file order; empty if the file system does not report it: the position of
+    /// the part is then unknown and sorts first.
     pub extents: Vec<Extent>,
-    /// Its name on flash, and for the process that comes next; `None` if it must not be kept under a
-    /// name.
+    /// Its key on flash, and for the next process; `None` if it must not be stored under a key.
     pub flash_key: Option<FileKey>,
-    /// Whether it is not there yet, or not any more: nothing reads it ahead of need.
+    /// Whether the file does not exist yet, or any more: it is not read ahead of need.
     pub is_absent: bool,
 }
 

@@ -1,7 +1,7 @@
-//! The streams that a shard knows, and which of them has been unused for longest.
+//! Registered streams, and which of them has been unused for longest.
 //!
-//! Invariants: a stream has as many `chains` as read it; one that no chain reads has a turn in
-//! `unused`, any other has none.
+//! Invariants: `chains` is the number of chains that read the stream; a stream without chains has a
+//! turn in `unused`, any other has none.
 
 use alloc::vec::Vec;
 
@@ -51,27 +51,27 @@ impl Streams {
         self.get(id).and_then(|stream| stream.bit_rate)
     }
 
-    /// A part of a stream came or went.
+    /// A part of a stream appeared or was removed.
     pub(crate) fn set_part(&mut self, id: StreamId, part: u32, spec: PartSpec) {
         if let Some(stream) = self.by_id.get_mut(&id) {
             stream.layout.set_part(part, spec);
         }
     }
 
-    /// More parts follow the last one; whether all could be numbered.
+    /// Appends parts; returns whether all could be numbered.
     pub(crate) fn append(&mut self, id: StreamId, parts: Vec<PartSpec>) -> bool {
         let stream = self.by_id.get_mut(&id);
         stream.is_some_and(|stream| stream.layout.append(parts))
     }
 
-    /// The bit rate became known, or better known; of zero it is unknown.
+    /// The bit rate became known or more accurate; zero means unknown.
     pub(crate) fn set_bit_rate(&mut self, id: StreamId, rate: BitRate) {
         if let Some(stream) = self.by_id.get_mut(&id) {
             stream.bit_rate = Some(rate).filter(|rate| rate.0 > 0);
         }
     }
 
-    /// A stream that is not there yet.
+    /// Adds a stream that is not registered yet.
     pub(crate) fn add(
         &mut self,
         now: Instant,
@@ -101,7 +101,7 @@ impl Streams {
         }
     }
 
-    /// A chain reads it no more.
+    /// A chain stops reading the stream.
     pub(crate) fn end_chain(&mut self, now: Instant, id: StreamId) {
         let Some(stream) = self.by_id.get_mut(&id) else {
             return;
@@ -113,7 +113,7 @@ impl Streams {
         }
     }
 
-    /// The stream that no chain has read for longest, if there is one that none reads.
+    /// The stream that no chain has read for longest, if there is an unused one.
     pub(crate) fn longest_unused(&mut self) -> Option<StreamId> {
         let turn_of = |id| self.by_id.get(&id)?.unused;
         self.unused.oldest(turn_of).map(|(_, id)| id)
@@ -156,11 +156,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_longest_unused_is_the_one_whose_last_chain_ended_first(
+        fn longest_unused_is_stream_whose_last_chain_ended_first(
             steps in prop::collection::vec((0_u64..6, 0_u8..4), 0..300),
         ) {
             let mut streams = Streams::default();
-            // Chains, and when the last of them ended.
+            // Number of chains, and when the last of them ended.
             let mut model: BTreeMap<u64, (usize, u64)> = BTreeMap::new();
             for (now, (id, what)) in (0_u64..).zip(steps) {
                 let (stream, at) = (StreamId(id), Instant(now));

@@ -1,18 +1,18 @@
-//! Pieces that are kept for a chain: a list in order, because they come at its end and go at its
+//! Pieces owned by a chain: a sorted queue, as pieces are added at its end and removed at its
 //! beginning.
 //!
-//! Invariants: each is there once; they are in order.
+//! Invariants: each piece is stored once; they are sorted.
 
 use alloc::collections::VecDeque;
 
-/// Numbers of pieces, each once.
+/// Piece numbers, each once.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
     pieces: VecDeque<u32>,
 }
 
 impl Unread {
-    /// One more, unless it is there.
+    /// Adds a piece, unless it is stored.
     pub(crate) fn insert(&mut self, piece: u32) {
         if self.pieces.back().is_none_or(|last| *last < piece) {
             self.pieces.push_back(piece);
@@ -21,7 +21,7 @@ impl Unread {
         }
     }
 
-    /// One less. Answers whether it was there.
+    /// Removes a piece. Returns whether it was stored.
     pub(crate) fn remove(&mut self, piece: u32) -> bool {
         if self.pieces.front() == Some(&piece) {
             self.pieces.pop_front();
@@ -33,7 +33,7 @@ impl Unread {
         }
     }
 
-    /// Upwards.
+    /// All pieces, ascending.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
         self.pieces.iter().copied()
     }
@@ -49,7 +49,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_a_set(steps in prop::collection::vec((0_u32..9, any::<bool>()), 0..200)) {
+        fn behaves_like_a_set(steps in prop::collection::vec((0_u32..9, any::<bool>()), 0..200)) {
             let mut unread = Unread::default();
             let mut set = BTreeSet::new();
             for (piece, is_insert) in steps {

@@ -1,4 +1,5 @@
-//! Many who come at once, as after a restart: first each viewer's next seconds, then depth.
+//! Many viewers that arrive at once, as after a restart: first each gets its next seconds, then
+//! depth.
 
 mod rig;
 
@@ -18,7 +19,7 @@ fn eight_mib(order: Order) -> EngineConfig {
             ..SizingConfig::default()
         },
         order,
-        // What is looked at is the order in which all are served.
+        // The test observes the order in which all are served.
         admission: Admission::Accept,
         ..EngineConfig::default()
     };
@@ -26,19 +27,19 @@ fn eight_mib(order: Order) -> EngineConfig {
     config
 }
 
-/// All of them ask for the first chunk of a title of their own, and wait for so long.
+/// All viewers request the first chunk of a title of their own, and wait for `wait`.
 fn all_at_once(order: Order, wait: Duration) -> Rig {
     let mut rig = Rig::new(eight_mib(order));
     for viewer in 1..=VIEWERS {
         let title = rig.title(viewer, HOUR_BYTES, 2_000);
-        rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on");
+        rig.ask(range(viewer, title, 0, CHUNK)).expect("accepted");
     }
     rig.run_for(wait);
     rig
 }
 
 #[test]
-fn all_who_come_at_once_have_what_they_asked_for_before_anybody_is_read_ahead_for() {
+fn all_arrivals_are_served_before_reading_ahead() {
     // Reads of 8 MiB for all take 19 s on this device, those of a chunk 3.5 s.
     let rig = all_at_once(Order::DeadlineElevator, Duration::from_secs(10));
     let served = rig.replies.values().filter(|reply| reply.done).count() as u64;
@@ -46,18 +47,18 @@ fn all_who_come_at_once_have_what_they_asked_for_before_anybody_is_read_ahead_fo
 }
 
 #[test]
-fn depth_comes_when_nobody_waits() {
+fn reads_get_deep_when_no_reply_waits() {
     let mut rig = all_at_once(Order::DeadlineElevator, Duration::from_secs(60));
     let reads_before = rig.reads.len();
     let title = rig.title(VIEWERS + 1, HOUR_BYTES, 2_000);
     rig.ask(range(VIEWERS + 1, title, 0, CHUNK))
-        .expect("taken on");
+        .expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert_eq!(rig.reads[reads_before].length, 8 * MIB);
 }
 
 #[test]
-fn an_order_that_knows_no_deadlines_reads_every_job_whole() {
+fn order_without_deadlines_reads_whole_jobs() {
     let rig = all_at_once(Order::Fcfs, Duration::from_secs(10));
     assert!(rig.reads.iter().all(|read| read.length == 8 * MIB));
 }

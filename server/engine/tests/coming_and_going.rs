@@ -1,4 +1,5 @@
-//! What comes and goes under the engine: files of a title, and memory that is another's.
+//! Changes under the engine: files of a title that appear or are removed, and memory that is
+//! reclaimed.
 
 mod rig;
 
@@ -15,7 +16,7 @@ fn setup() -> Rig {
     })
 }
 
-/// A file of a title that is there, or not.
+/// A file of a title, present or absent.
 fn file(is_absent: bool) -> PartSpec {
     PartSpec {
         size_bytes: MIB,
@@ -24,13 +25,13 @@ fn file(is_absent: bool) -> PartSpec {
     }
 }
 
-/// Asks for a whole file of a title of such files, and waits.
+/// Requests a whole file of such a title, and waits.
 fn watch_file(rig: &mut Rig, title: StreamId, part: u32) {
     let request = Request {
         part,
         ..range(1, title, 0, MIB)
     };
-    let id = rig.ask(request).expect("taken on");
+    let id = rig.ask(request).expect("accepted");
     rig.run_for(Duration::from_secs(4));
     assert!(rig.replies[&id].done, "file {part}");
 }
@@ -43,22 +44,22 @@ fn files_read(rig: &Rig) -> Vec<u32> {
 }
 
 #[test]
-fn a_file_that_is_absent_is_read_ahead_only_once_it_has_come() {
+fn absent_file_is_read_ahead_once_it_appears() {
     let mut rig = setup();
     let title = rig.chunked(1, &[MIB; 8], 2_000);
     rig.shard.handle_part(rig.now, title, 2, file(true));
     rig.drain();
     watch_file(&mut rig, title, 0);
     watch_file(&mut rig, title, 1);
-    assert_eq!(files_read(&rig), [0, 1], "nothing of what is not there");
+    assert_eq!(files_read(&rig), [0, 1], "the absent file was read");
     rig.shard.handle_part(rig.now, title, 2, file(false));
     rig.drain();
     watch_file(&mut rig, title, 2);
-    assert!(files_read(&rig).len() > 3, "and now ahead");
+    assert!(files_read(&rig).len() > 3, "not read ahead");
 }
 
 #[test]
-fn a_file_of_another_size_or_of_no_title_changes_nothing() {
+fn file_of_wrong_size_or_unknown_title_is_ignored() {
     let mut rig = setup();
     let title = rig.chunked(1, &[MIB; 4], 2_000);
     let longer = PartSpec {
@@ -70,21 +71,21 @@ fn a_file_of_another_size_or_of_no_title_changes_nothing() {
     rig.shard.handle_part(rig.now, StreamId(77), 0, file(true));
     rig.drain();
     watch_file(&mut rig, title, 0);
-    assert!(files_read(&rig).len() > 1, "still read ahead");
+    assert!(files_read(&rig).len() > 1, "no longer read ahead");
 }
 
 #[test]
-fn files_that_become_known_later_are_read_ahead_as_if_they_had_been_known() {
+fn files_appended_later_are_read_ahead() {
     let mut rig = setup();
     let title = rig.chunked(1, &[MIB; 2], 2_000);
     watch_file(&mut rig, title, 0);
     watch_file(&mut rig, title, 1);
-    assert_eq!(files_read(&rig), [0, 1], "all that is known");
+    assert_eq!(files_read(&rig), [0, 1], "more than the known files");
     let more = vec![file(false); 6];
     let added = rig.shard.handle_more_parts(rig.now, title, more);
     assert_eq!(added, Ok(()));
     watch_file(&mut rig, title, 2);
-    assert!(files_read(&rig).len() > 3, "and now ahead");
+    assert!(files_read(&rig).len() > 3, "not read ahead");
     watch_file(&mut rig, title, 7);
     let large = PartSpec {
         size_bytes: u64::MAX / 2,
@@ -99,33 +100,33 @@ fn files_that_become_known_later_are_read_ahead_as_if_they_had_been_known() {
 }
 
 #[test]
-fn what_memory_lost_is_read_again_and_never_handed_out() {
+fn lost_piece_is_read_again() {
     let mut rig = setup();
     let title = rig.title(1, HOUR_BYTES, 2_000);
-    let first = rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    let first = rig.ask(range(1, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(2));
     assert!(rig.replies[&first].done);
     let slots = (64 * MIB / rig.shard.config().piece_bytes) as u32;
-    // One beyond the last is nobody's.
+    // A slot beyond the last one is ignored.
     for slot in 0..=slots {
         rig.lose(Slot(slot));
     }
     assert_eq!(rig.shard.memory_use().unread_bytes, 0);
-    let again = rig.ask(range(2, title, 0, CHUNK)).expect("taken on");
-    let next = rig.ask(range(1, title, CHUNK, CHUNK)).expect("taken on");
+    let again = rig.ask(range(2, title, 0, CHUNK)).expect("accepted");
+    let next = rig.ask(range(1, title, CHUNK, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(2));
     assert!(rig.replies[&again].done && rig.replies[&next].done);
     assert_eq!(rig.replies[&again].from_ram_bytes, 0);
 }
 
 #[test]
-fn memory_that_is_being_sent_or_read_into_is_not_lost() {
+fn slot_being_sent_or_filled_is_not_lost() {
     let mut rig = setup();
     rig.socket_time = Duration::from_secs(1);
     let title = rig.title(1, HOUR_BYTES, 2_000);
-    let id = rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    let id = rig.ask(range(1, title, 0, CHUNK)).expect("accepted");
     let slots = (64 * MIB / rig.shard.config().piece_bytes) as u32;
-    // Under the read, and while a socket has what came.
+    // During the read, and while a socket holds the piece.
     for _ in 0..20 {
         for slot in 0..slots {
             rig.lose(Slot(slot));
@@ -138,7 +139,7 @@ fn memory_that_is_being_sent_or_read_into_is_not_lost() {
 }
 
 #[test]
-fn what_was_sent_stays_for_as_long_as_it_is_to_stay_and_in_a_quarter_of_memory() {
+fn sent_piece_lingers_for_its_time_in_a_quarter_of_memory() {
     for (stays, again) in [(10, 0), (0, 1)] {
         let engine = EngineConfig {
             sizing: fixed(MIB),
@@ -149,7 +150,7 @@ fn what_was_sent_stays_for_as_long_as_it_is_to_stay_and_in_a_quarter_of_memory()
         let titles = [1, 2].map(|id| rig.title(id, HOUR_BYTES, 2_000));
         let watch = |rig: &mut Rig, viewer: u64, title: usize, at: u64, length: u64| {
             let request = range(viewer, titles[title], at * MIB, length);
-            let id = rig.ask(request).expect("taken on");
+            let id = rig.ask(request).expect("accepted");
             rig.run_for(Duration::from_millis(500));
             assert!(rig.replies[&id].done, "{viewer}");
         };
@@ -161,7 +162,7 @@ fn what_was_sent_stays_for_as_long_as_it_is_to_stay_and_in_a_quarter_of_memory()
             reads.filter(first).count()
         };
         assert_eq!(read_again(&mut rig), 1);
-        // For others more is read than memory holds.
+        // More bytes than memory holds are read for other viewers.
         for viewer in 2..10 {
             watch(&mut rig, viewer, 1, viewer * 50, 64 << 10);
         }
@@ -169,12 +170,12 @@ fn what_was_sent_stays_for_as_long_as_it_is_to_stay_and_in_a_quarter_of_memory()
         for viewer in 10..20 {
             watch(&mut rig, viewer, 1, viewer * 40, MIB);
         }
-        assert_eq!(read_again(&mut rig), 1, "a quarter is two of them");
+        assert_eq!(read_again(&mut rig), 1, "a quarter of memory is two pieces");
     }
 }
 
 #[test]
-fn what_was_sent_stays_until_the_rest_of_its_reply_has_come() {
+fn sent_piece_lingers_until_rest_of_reply_arrives() {
     let engine = EngineConfig {
         sizing: fixed(MIB),
         sent_stays: Duration::from_secs(1),
@@ -190,21 +191,21 @@ fn what_was_sent_stays_until_the_rest_of_its_reply_has_come() {
         reads.filter(first).count()
     };
     let begin = range(1, titles[0], 0, MIB);
-    rig.ask(begin).expect("taken on");
+    rig.ask(begin).expect("accepted");
     rig.run_for(Duration::from_millis(500));
     rig.device.hangs = true;
-    let whole = rig.ask(range(1, titles[0], 0, 2 * MIB)).expect("taken on");
+    let whole = rig.ask(range(1, titles[0], 0, 2 * MIB)).expect("accepted");
     rig.run_for(Duration::from_secs(3));
-    // For others as much is to be read ahead as memory holds.
+    // As many bytes as memory holds are read ahead for other viewers.
     for viewer in 2..18 {
         let other = range(viewer, titles[1], viewer * 5 * MIB, 4096);
-        rig.ask(other).expect("taken on");
+        rig.ask(other).expect("accepted");
     }
     rig.device.hangs = false;
     while !rig.replies[&whole].done {
         rig.run_for(Duration::from_millis(10));
     }
-    rig.ask(begin).expect("taken on");
+    rig.ask(begin).expect("accepted");
     rig.run_for(Duration::from_millis(500));
-    assert_eq!(first(&rig), 1, "it was there all the time");
+    assert_eq!(first(&rig), 1, "the piece left memory");
 }

@@ -1,4 +1,4 @@
-//! What players say that they will ask for next, in virtual time.
+//! Announced requests (CMCD `nor`), in virtual time.
 
 mod rig;
 
@@ -16,18 +16,18 @@ fn settings() -> EngineConfig {
     }
 }
 
-/// Segments in files of their own, of which no playlist tells the order.
+/// Segments in separate files, without a playlist that gives their order.
 fn segments(rig: &mut Rig, count: u64) -> Vec<StreamId> {
     let file = |id| rig.title(id, SEGMENT, 2_000);
     (1..=count).map(file).collect()
 }
 
 #[test]
-fn a_segment_that_a_player_named_is_in_memory_when_it_asks() {
+fn announced_segment_is_in_memory_when_requested() {
     let mut rig = Rig::new(settings());
     let files = segments(&mut rig, 20);
     for (number, file) in files.iter().enumerate() {
-        let id = rig.ask(range(1, *file, 0, SEGMENT)).expect("taken on");
+        let id = rig.ask(range(1, *file, 0, SEGMENT)).expect("accepted");
         if let Some(next) = files.get(number + 1) {
             rig.expect(expected(1, *next, 0, u64::MAX)).expect("known");
         }
@@ -38,18 +38,18 @@ fn a_segment_that_a_player_named_is_in_memory_when_it_asks() {
         assert_eq!(is_from_ram, number > 0, "segment {number}: {reply:?}");
     }
     let stats = rig.shard.stats();
-    assert_eq!(stats.bytes_read, 20 * SEGMENT, "each byte once");
+    assert_eq!(stats.bytes_read, 20 * SEGMENT, "a byte was read twice");
     assert_eq!((stats.expected, stats.expected_read), (19, 19));
     assert_eq!((stats.expected_met, stats.chains), (19, 20));
 }
 
 #[test]
-fn what_is_there_or_coming_is_read_no_second_time() {
+fn announced_piece_in_memory_is_not_read_again() {
     let mut rig = Rig::new(settings());
     let files = segments(&mut rig, 2);
-    rig.ask(range(1, files[0], 0, SEGMENT)).expect("taken on");
+    rig.ask(range(1, files[0], 0, SEGMENT)).expect("accepted");
     for _ in 0..3 {
-        // While it is queued, while it is read, and when it is there; also for somebody else.
+        // While it is queued, while it is read, and when it is in memory; also for another viewer.
         rig.expect(expected(1, files[1], 0, SEGMENT))
             .expect("known");
         rig.expect(expected(2, files[1], 0, SEGMENT))
@@ -65,17 +65,17 @@ fn what_is_there_or_coming_is_read_no_second_time() {
 }
 
 #[test]
-fn the_next_range_of_a_file_is_read_up_to_one_prefetch_ahead() {
+fn announced_range_is_read_up_to_one_prefetch_ahead() {
     let mut rig = Rig::new(EngineConfig {
-        // Nothing is read ahead by itself.
+        // No bytes are read ahead without an announcement.
         ahead_horizon: Duration::ZERO,
         ..settings()
     });
     let title = rig.title(1, HOUR_BYTES, 2_000);
-    rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    rig.ask(range(1, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     let read = rig.shard.stats().bytes_read;
-    // Who says so again and again, and never reads, has no more read for it than two prefetches.
+    // A viewer that only announces, and never reads, has at most two prefetches read for it.
     for step in 0..100 {
         rig.expect(expected(1, title, CHUNK * step, CHUNK))
             .expect("there");
@@ -86,10 +86,10 @@ fn the_next_range_of_a_file_is_read_up_to_one_prefetch_ahead() {
 }
 
 #[test]
-fn a_viewer_who_names_a_thousand_files_has_two_of_them_read() {
+fn viewer_with_many_announcements_has_two_files_read() {
     let mut rig = Rig::new(settings());
     let files = segments(&mut rig, 1000);
-    rig.ask(range(1, files[0], 0, SEGMENT)).expect("taken on");
+    rig.ask(range(1, files[0], 0, SEGMENT)).expect("accepted");
     for file in &files {
         rig.expect(expected(1, *file, 0, u64::MAX)).expect("known");
         rig.run_for(Duration::from_millis(30));
@@ -97,7 +97,7 @@ fn a_viewer_who_names_a_thousand_files_has_two_of_them_read() {
     let stats = rig.shard.stats();
     assert_eq!((stats.expected, stats.expected_read), (1000, 2));
     assert_eq!(stats.bytes_read, 3 * SEGMENT);
-    // When they are given up, others may be named.
+    // After they have expired, others may be announced.
     rig.run_for(Duration::from_secs(60));
     rig.expect(expected(1, files[999], 0, u64::MAX))
         .expect("known");
@@ -106,10 +106,10 @@ fn a_viewer_who_names_a_thousand_files_has_two_of_them_read() {
     assert_eq!(rig.shard.stats().expected_met, 0);
 }
 
-/// Viewers of long titles, with and without four hundred others who name something with every
-/// breath and never ask for it.
+/// Viewers of long titles, with and without four hundred others that keep announcing requests and
+/// never send them.
 #[test]
-fn a_flood_of_expectations_makes_nobody_late_and_is_a_small_part_of_memory() {
+fn flood_of_announcements_delays_no_viewer() {
     const VIEWERS: u64 = 20;
     let watch = |flood: u64| {
         let mut rig = Rig::new(settings());
@@ -124,7 +124,7 @@ fn a_flood_of_expectations_makes_nobody_late_and_is_a_small_part_of_memory() {
             for (index, title) in titles.iter().enumerate() {
                 let viewer = index as u64 + 1;
                 let request = range(viewer, *title, chunk * CHUNK, CHUNK);
-                asked.push(rig.ask(request).expect("taken on"));
+                asked.push(rig.ask(request).expect("accepted"));
                 for step in 0..flood / VIEWERS {
                     let number = step * VIEWERS + index as u64;
                     let file = named[(number as usize + chunk as usize * 7) % named.len()];
@@ -144,7 +144,7 @@ fn a_flood_of_expectations_makes_nobody_late_and_is_a_small_part_of_memory() {
     let (with, _) = watch(400);
     assert_eq!(with.expected, 40 * 400);
     assert!(with.expected_read > 0, "{with:?}");
-    // Of 80 s, in which what was read for nobody is forgotten every 40.
+    // In 80 s; bytes read for announcements are forgotten after 40 s.
     let named_bytes = with.bytes_read - without.bytes_read;
     assert!(named_bytes <= 3 * 256 * MIB / 16, "{named_bytes} bytes");
     assert_eq!(with.jobs_late, without.jobs_late);
@@ -156,16 +156,20 @@ fn a_flood_of_expectations_makes_nobody_late_and_is_a_small_part_of_memory() {
 }
 
 #[test]
-fn a_device_that_is_busy_ill_or_short_of_memory_reads_nothing_that_was_only_named() {
+fn busy_failing_or_full_device_ignores_announcements() {
     let mut rig = Rig::new(settings());
     let files = segments(&mut rig, 40);
     rig.device.hangs = true;
     for (viewer, file) in (1..).zip(&files[..20]) {
-        rig.ask(range(viewer, *file, 0, SEGMENT)).expect("taken on");
+        rig.ask(range(viewer, *file, 0, SEGMENT)).expect("accepted");
     }
     rig.expect(expected(1, files[30], 0, SEGMENT))
         .expect("known");
-    assert_eq!(rig.shard.stats().expected_read, 0, "others wait");
+    assert_eq!(
+        rig.shard.stats().expected_read,
+        0,
+        "read although others wait"
+    );
 
     let mut rig = Rig::new(EngineConfig {
         errors_offline: 1,
@@ -173,19 +177,23 @@ fn a_device_that_is_busy_ill_or_short_of_memory_reads_nothing_that_was_only_name
     });
     let files = segments(&mut rig, 3);
     rig.device.bad.push((files[0], 0, SEGMENT));
-    rig.ask(range(1, files[0], 0, SEGMENT)).expect("taken on");
+    rig.ask(range(1, files[0], 0, SEGMENT)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     rig.expect(expected(1, files[1], 0, SEGMENT))
         .expect("known");
-    assert_eq!(rig.shard.stats().expected_read, 0, "it is ill");
+    assert_eq!(
+        rig.shard.stats().expected_read,
+        0,
+        "read from a failing device"
+    );
 
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(4 * MIB),
         ..config(16 * MIB)
     });
     let files = segments(&mut rig, 3);
-    rig.ask(range(1, files[0], 0, SEGMENT)).expect("taken on");
-    // Sixteenths of the memory are too small for it.
+    rig.ask(range(1, files[0], 0, SEGMENT)).expect("accepted");
+    // A sixteenth of the memory is too small for it.
     rig.expect(expected(1, files[1], 0, u64::MAX))
         .expect("known");
     rig.run_for(Duration::from_secs(1));
@@ -193,7 +201,7 @@ fn a_device_that_is_busy_ill_or_short_of_memory_reads_nothing_that_was_only_name
 }
 
 #[test]
-fn what_is_not_there_cannot_be_expected() {
+fn announcement_of_absent_bytes_is_refused() {
     let mut rig = Rig::new(settings());
     let title = rig.title(1, SEGMENT, 2_000);
     let unknown = rig.expect(expected(1, StreamId(7), 0, 1));
@@ -207,13 +215,13 @@ fn what_is_not_there_cannot_be_expected() {
 }
 
 #[test]
-fn who_comes_while_what_it_named_waits_is_served_as_if_it_had_named_nothing() {
+fn request_during_queued_announcement_is_served_normally() {
     let mut rig = Rig::new(settings());
     let files = segments(&mut rig, 3);
-    let first = rig.ask(range(1, files[0], 0, SEGMENT)).expect("taken on");
+    let first = rig.ask(range(1, files[0], 0, SEGMENT)).expect("accepted");
     rig.expect(expected(1, files[1], 0, SEGMENT))
         .expect("known");
-    let second = rig.ask(range(1, files[1], 0, SEGMENT)).expect("taken on");
+    let second = rig.ask(range(1, files[1], 0, SEGMENT)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&first].done && rig.replies[&second].done);
     assert_eq!(rig.reads.len(), 2);

@@ -9,7 +9,7 @@ use rig::{CHUNK, HOUR_BYTES, Rig, config, range};
 
 const BLOCK: u32 = 4 << 20;
 
-/// Little memory and everything taken on flash.
+/// Little memory, and a flash tier that accepts everything.
 fn settings() -> EngineConfig {
     EngineConfig {
         order: Order::Fcfs,
@@ -27,15 +27,15 @@ fn watch(rig: &mut Rig, viewer: u64, title: StreamId, bytes: u64) -> Vec<Request
     let mut replies = Vec::new();
     for chunk in 0..bytes / CHUNK {
         let request = range(viewer, title, chunk * CHUNK, CHUNK);
-        replies.push(rig.ask(request).expect("taken on"));
+        replies.push(rig.ask(request).expect("accepted"));
         rig.run_for(Duration::from_millis(300));
-        // Whoever is late waits for as long as it takes.
+        // Late replies get as much time as they need.
         rig.run_for(Duration::from_millis(300));
     }
     replies
 }
 
-/// One title that was watched, and others behind it until it has left memory.
+/// A title that was watched, and others after it until it has left memory.
 fn watched(rig: &mut Rig) -> StreamId {
     let title = rig.title(1, HOUR_BYTES, 2_000);
     watch(rig, 1, title, 8 * MIB);
@@ -44,7 +44,7 @@ fn watched(rig: &mut Rig) -> StreamId {
     title
 }
 
-/// Other titles are watched until memory holds nothing else.
+/// Watches other titles until memory holds nothing else.
 fn watch_others(rig: &mut Rig, first: u64) {
     for id in first..first + 4 {
         let other = rig.title(id, HOUR_BYTES, 2_000);
@@ -72,7 +72,7 @@ fn all_done(rig: &Rig, replies: &[RequestId]) -> bool {
 }
 
 #[test]
-fn what_left_memory_comes_from_flash_and_the_disk_is_not_asked() {
+fn evicted_piece_comes_from_flash_not_disk() {
     let (mut rig, title) = with_ssd();
     let before = (rig.shard.stats(), rig.reads.len());
     let replies = watch(&mut rig, 100, title, 8 * MIB);
@@ -88,11 +88,14 @@ fn what_left_memory_comes_from_flash_and_the_disk_is_not_asked() {
         .filter(|read| read.offset < 7 * MIB)
         .map(|read| read.length)
         .sum();
-    assert!(asked <= MIB, "the disk read {asked} of what flash had");
+    assert!(
+        asked <= MIB,
+        "the disk read {asked} bytes that are on flash"
+    );
 }
 
 #[test]
-fn without_a_tier_the_same_views_are_read_from_the_disk_again() {
+fn without_tier_same_views_are_read_from_disk() {
     let mut rig = Rig::new(settings());
     let title = watched(&mut rig);
     let before = rig.shard.stats();
@@ -103,7 +106,7 @@ fn without_a_tier_the_same_views_are_read_from_the_disk_again() {
 }
 
 #[test]
-fn what_came_from_flash_is_not_written_again() {
+fn piece_read_from_flash_is_not_written_again() {
     let (mut rig, title) = with_ssd();
     let views = |rig: &mut Rig| {
         for turn in 0..3 {
@@ -123,7 +126,7 @@ fn what_came_from_flash_is_not_written_again() {
 }
 
 #[test]
-fn the_disk_reads_on_where_flash_ends() {
+fn disk_continues_where_flash_ends() {
     let mut settings = settings();
     settings.ahead_horizon = Duration::from_secs(8);
     let mut rig = Rig::new(settings);
@@ -133,7 +136,7 @@ fn the_disk_reads_on_where_flash_ends() {
     let replies = watch(&mut rig, 100, title, 24 * MIB);
     assert!(all_done(&rig, &replies));
     assert!(from_flash(&rig, &replies) >= 6 * MIB);
-    // Ahead of need: the only reply that may wait for the disk is the first.
+    // Ahead of need: only the first reply may wait for the disk.
     let stats = rig.reads[before..]
         .iter()
         .filter(|read| read.stream == title);
@@ -141,7 +144,7 @@ fn the_disk_reads_on_where_flash_ends() {
         .map(|read| read.offset)
         .min()
         .expect("the rest is on the disk");
-    assert!(first >= 6 * MIB, "the disk was asked from {first}");
+    assert!(first >= 6 * MIB, "the disk was read from {first}");
     let waited = replies.iter().filter(|id| {
         let reply = &rig.replies[id];
         reply.from_ram_bytes + reply.from_flash_bytes < CHUNK
@@ -150,7 +153,7 @@ fn the_disk_reads_on_where_flash_ends() {
 }
 
 #[test]
-fn a_damaged_record_costs_a_read_of_the_disk_and_is_forgotten() {
+fn damaged_record_is_read_from_disk_and_forgotten() {
     let (mut rig, title) = with_ssd();
     rig.ssd.damaged = rig.ssd.records.values().map(|(piece, _)| *piece).collect();
     let replies = watch(&mut rig, 100, title, 4 * MIB);
@@ -163,16 +166,16 @@ fn a_damaged_record_costs_a_read_of_the_disk_and_is_forgotten() {
     watch(&mut rig, 101, title, MIB);
     assert!(
         rig.ssd.reads.len() <= asked + 2,
-        "what was wrong is not asked for again"
+        "the damaged record was read again"
     );
 }
 
 #[test]
-fn an_ssd_that_fails_is_passed_over_and_comes_back() {
+fn failed_ssd_is_bypassed_and_recovers() {
     let (mut rig, title) = with_ssd();
     rig.ssd.fails = true;
     let replies = watch(&mut rig, 100, title, 8 * MIB);
-    assert!(all_done(&rig, &replies), "the disk serves");
+    assert!(all_done(&rig, &replies), "not served by the disk");
     let view = rig.shard.flash_view().expect("a tier");
     assert_eq!(view.ssds[0].state, SsdState::Offline);
     rig.ssd.fails = false;
@@ -185,7 +188,7 @@ fn an_ssd_that_fails_is_passed_over_and_comes_back() {
 }
 
 #[test]
-fn with_the_disk_out_of_service_flash_serves_more_viewers_than_it_reads_for_at_once() {
+fn flash_serves_many_viewers_while_disk_is_offline() {
     // Titles 2 to 5 were watched after the first, and are on flash as well.
     let (mut rig, _) = with_ssd();
     for id in 900..930 {
@@ -207,11 +210,11 @@ fn with_the_disk_out_of_service_flash_serves_more_viewers_than_it_reads_for_at_o
 }
 
 #[test]
-fn nobody_waits_for_an_ssd_that_hangs() {
+fn no_reply_waits_for_hung_ssd() {
     let (mut rig, title) = with_ssd();
     rig.ssd.hangs = true;
     let replies = watch(&mut rig, 100, title, 4 * MIB);
-    assert!(all_done(&rig, &replies), "the disk serves");
+    assert!(all_done(&rig, &replies), "not served by the disk");
     assert_eq!(from_flash(&rig, &replies), 0);
     rig.ssd.hangs = false;
     watch_others(&mut rig, 20);
@@ -220,82 +223,90 @@ fn nobody_waits_for_an_ssd_that_hangs() {
 }
 
 #[test]
-fn a_slow_read_that_comes_before_the_disk_serves() {
+fn slow_flash_read_before_disk_is_used() {
     let (mut rig, title) = with_ssd();
     rig.ssd.read_time = Duration::from_millis(400);
-    // The disk is asked after a quarter of a second, and has much else to do.
+    // The disk is asked after a quarter of a second, and has a long queue.
     rig.device.position_time = Duration::from_secs(1);
     let others: Vec<_> = (10..14)
         .map(|id| rig.title(id, HOUR_BYTES, 2_000))
         .collect();
     for (viewer, other) in (300..).zip(&others) {
-        rig.ask(range(viewer, *other, 0, CHUNK)).expect("taken on");
+        rig.ask(range(viewer, *other, 0, CHUNK)).expect("accepted");
     }
-    let id = rig.ask(range(100, title, 0, CHUNK)).expect("taken on");
+    let id = rig.ask(range(100, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(30));
     assert!(rig.replies[&id].done);
     assert!(rig.replies[&id].from_flash_bytes > 0);
 }
 
 #[test]
-fn a_late_read_is_one_failure_however_many_records_it_was_to_bring() {
+fn late_read_is_one_failure_for_all_its_records() {
     let (mut rig, title) = with_ssd();
     rig.ssd.read_time = Duration::from_millis(400);
     let view = |rig: &Rig| rig.shard.flash_view().expect("a tier");
     let ask = |rig: &mut Rig, number: u64| {
         let request = range(100 + number, title, number * CHUNK, CHUNK);
-        rig.ask(request).expect("taken on");
+        rig.ask(request).expect("accepted");
         rig.run_for(Duration::from_millis(300));
     };
     ask(&mut rig, 0);
     let seen = view(&rig);
-    assert!(seen.reads_failed > 3, "it was to bring several: {seen:?}");
-    assert_eq!(seen.ssds[0].state, SsdState::Online, "one read is no row");
+    assert!(seen.reads_failed > 3, "it has several records: {seen:?}");
+    assert_eq!(seen.ssds[0].state, SsdState::Online, "slow after one read");
     ask(&mut rig, 2);
     ask(&mut rig, 4);
-    assert_eq!(view(&rig).ssds[0].state, SsdState::Slow, "three in a row");
+    assert_eq!(
+        view(&rig).ssds[0].state,
+        SsdState::Slow,
+        "not slow after three in a row"
+    );
 }
 
 #[test]
-fn reads_that_are_late_by_the_machine_are_no_fault_of_the_ssd() {
+fn delay_by_machine_is_not_counted_against_ssd() {
     let (mut rig, title) = with_ssd();
     rig.ssd.read_time = Duration::from_millis(400);
     rig.ssd.own_time = Some(Duration::from_millis(2));
     let view = |rig: &Rig| rig.shard.flash_view().expect("a tier");
     let replies = watch(&mut rig, 100, title, 4 * MIB);
     rig.run_for(Duration::from_secs(5));
-    assert!(all_done(&rig, &replies), "the disk is asked too");
+    assert!(all_done(&rig, &replies), "not served by the disk");
     assert!(view(&rig).reads_failed > 3, "{:?}", view(&rig));
     assert_eq!(view(&rig).ssds[0].state, SsdState::Online);
     assert!(view(&rig).ssds[0].read_time <= Duration::from_millis(2));
-    // It is the SSD that takes so long.
+    // The SSD itself takes this long.
     rig.ssd.own_time = Some(Duration::from_millis(300));
     watch(&mut rig, 101, title, 8 * MIB);
     assert_eq!(view(&rig).ssds[0].state, SsdState::Slow);
 }
 
 #[test]
-fn reads_that_do_not_come_at_all_are_its_fault_after_a_second() {
+fn lost_read_counts_against_ssd_after_a_second() {
     let (mut rig, title) = with_ssd();
     rig.ssd.hangs = true;
     let state = |rig: &Rig| rig.shard.flash_view().expect("a tier").ssds[0].state;
     for number in 0..3 {
         let request = range(100 + number, title, number * 2 * MIB, CHUNK);
-        rig.ask(request).expect("taken on");
+        rig.ask(request).expect("accepted");
     }
     rig.run_for(Duration::from_millis(900));
-    assert_eq!(state(&rig), SsdState::Online, "it may be the machine");
+    assert_eq!(
+        state(&rig),
+        SsdState::Online,
+        "the delay may be the machine's"
+    );
     rig.run_for(Duration::from_millis(200));
     assert_eq!(state(&rig), SsdState::Slow);
     rig.ssd.hangs = false;
     rig.run_for(Duration::from_secs(5));
-    assert_eq!(state(&rig), SsdState::Online, "once for each read");
+    assert_eq!(state(&rig), SsdState::Online, "a read counted twice");
 }
 
 #[test]
-fn an_ssd_that_is_taken_out_under_its_readers_costs_them_nothing_but_the_disk() {
+fn detached_ssd_costs_readers_only_disk_reads() {
     let (mut rig, title) = with_ssd();
-    let id = rig.ask(range(100, title, 0, CHUNK)).expect("taken on");
+    let id = rig.ask(range(100, title, 0, CHUNK)).expect("accepted");
     assert!(!rig.ssd.reads.is_empty());
     rig.may_drop_under_reads = true;
     rig.shard.detach_flash(rig.now, SsdId(0));
@@ -312,7 +323,7 @@ fn an_ssd_that_is_taken_out_under_its_readers_costs_them_nothing_but_the_disk() 
 }
 
 #[test]
-fn blocks_go_round_under_readers() {
+fn blocks_are_reused_under_readers() {
     let mut rig = Rig::new(settings());
     rig.attach_ssd(0, BLOCK, 4);
     let titles: Vec<_> = (1..9).map(|id| rig.title(id, HOUR_BYTES, 2_000)).collect();
@@ -334,7 +345,7 @@ fn blocks_go_round_under_readers() {
 }
 
 #[test]
-fn a_file_that_becomes_part_of_a_title_is_still_on_flash() {
+fn file_that_joins_a_title_stays_on_flash() {
     let (mut rig, title) = with_ssd();
     rig.shard.handle_stream_regrouped(rig.now, title);
     rig.drain();
@@ -346,7 +357,7 @@ fn a_file_that_becomes_part_of_a_title_is_still_on_flash() {
 }
 
 #[test]
-fn a_title_that_changes_takes_its_records_with_it() {
+fn changed_title_drops_its_records() {
     let (mut rig, title) = with_ssd();
     let before = rig.shard.flash_view().expect("a tier").filled_bytes;
     rig.shard.handle_stream_gone(rig.now, title);

@@ -1,7 +1,7 @@
-//! The decisions of whole runs, as fingerprints: what is meant to change no decision changes none.
+//! Fingerprints of the decisions of whole runs: a refactoring must not change any.
 //!
-//! A change that is meant to decide otherwise gives other numbers here; its commit says which and
-//! why. The failing test prints them.
+//! An intended change of decisions gives other numbers here; its commit says which and why. The
+//! failing test prints them.
 
 mod rig;
 
@@ -16,7 +16,7 @@ const VIEWERS: u64 = 60;
 const TITLES: u64 = 24;
 const STEPS: u32 = 1_500;
 
-/// Numbers that follow from nothing but a seed (the generator of Numerical Recipes, 7.1).
+/// Numbers that follow only from a seed (the generator of Numerical Recipes, 7.1).
 struct Numbers(u64);
 
 impl Numbers {
@@ -29,7 +29,7 @@ impl Numbers {
     }
 }
 
-/// Where a viewer is: its title, and the next byte that it will ask for.
+/// A viewer's position: its title, and the offset of its next request.
 #[derive(Clone, Copy)]
 struct Place {
     title: u64,
@@ -62,7 +62,7 @@ fn settings(policy: Policy, order: Order, retention: Retention, mode: Control) -
     }
 }
 
-/// Viewers who watch, jump and leave. What they say of themselves is true, and is said by some.
+/// Viewers that watch, jump and leave. Some send hints, which are true.
 fn run(config: EngineConfig, seed: u64, device: Device) -> u64 {
     let mut rig = Rig::new(config);
     rig.device = device;
@@ -86,7 +86,7 @@ fn run(config: EngineConfig, seed: u64, device: Device) -> u64 {
         let place = &mut places[viewer as usize];
         match numbers.below(40) {
             0 => {
-                // The square of an even number is more often low: some titles are popular.
+                // The square of an even random number is more often low: some titles are popular.
                 let low = numbers.below(TITLES * TITLES);
                 *place = Place {
                     title: low.isqrt() + 1,
@@ -109,8 +109,8 @@ fn run(config: EngineConfig, seed: u64, device: Device) -> u64 {
         rig.run_for(Duration::from_millis(numbers.below(250)));
     }
     rig.run_for(Duration::from_secs(100));
-    // Counters of a world without a tier and without hints of the next request are as before there
-    // were any.
+    // Counters of later features are removed, as they are zero without a tier and without
+    // announcements.
     let stats = format!("{:?}", rig.shard.stats()).replace(" bytes_from_flash: 0,", "");
     let expected = " expected: 0, expected_read: 0, expected_met: 0,";
     rig.log.push(stats.replace(expected, ""));
@@ -152,7 +152,7 @@ fn next_request(viewer: u64, place: &mut Place, numbers: &mut Numbers) -> Reques
 }
 
 #[test]
-fn whole_runs_decide_as_they_did() {
+fn decisions_of_whole_runs_are_unchanged() {
     use {Control as C, Order as O, Policy as P, Retention as R};
     let ill = || Device {
         bad: vec![(StreamId(2), 3 * MIB, 3 * MIB + 1)],
@@ -200,7 +200,7 @@ fn whole_runs_decide_as_they_did() {
             run(settings(policy, order, retention, mode), seed, device)
         })
         .collect();
-    assert_eq!(found, APPROVED, "the decisions are others now");
+    assert_eq!(found, APPROVED, "the decisions have changed");
 }
 
 const APPROVED: [u64; 6] = [

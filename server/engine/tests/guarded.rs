@@ -1,4 +1,4 @@
-//! What neither a client nor an ill part of a disk can do to others.
+//! Isolation: the effects that a client or a bad part of a disk must not have on others.
 
 mod rig;
 
@@ -10,7 +10,7 @@ use headlong_units::{BitRate, Duration, KIB, MIB};
 use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range};
 
 #[test]
-fn one_absurd_bit_rate_leaves_the_prefetches_of_others_as_they_are() {
+fn absurd_bit_rate_does_not_affect_other_prefetches() {
     let mut rig = Rig::new(EngineConfig {
         piece_bytes: 512 * KIB,
         control: ControlConfig {
@@ -24,14 +24,14 @@ fn one_absurd_bit_rate_leaves_the_prefetches_of_others_as_they_are() {
         .collect();
     let mut at_start = 0;
     for chunk in 0..24 {
-        // While all of them start, each gets what it asked for first.
+        // While all of them start, each gets its requested bytes first.
         if chunk == 4 {
             at_start = rig.reads.len();
         }
         for (viewer, title) in (1..).zip(&titles) {
             let mut request = range(viewer, *title, chunk * CHUNK, CHUNK);
             request.hints.bit_rate = (viewer == 1).then_some(BitRate(1_000_000_000_000_000_000));
-            rig.ask(request).expect("taken on");
+            rig.ask(request).expect("accepted");
             rig.run_for(Duration::from_millis(40));
         }
     }
@@ -41,8 +41,7 @@ fn one_absurd_bit_rate_leaves_the_prefetches_of_others_as_they_are() {
     assert!(smallest >= Some(MIB), "{smallest:?}");
 }
 
-/// Asks for whole titles, which are taken as fast as the device brings them, and lets them come for
-/// a while.
+/// Requests whole titles, received as fast as the device delivers them, and runs for a while.
 fn downloads(rig: &mut Rig, count: u64, kbps: u64) {
     for viewer in 1..=count {
         let title = rig.title(viewer, HOUR_BYTES, kbps);
@@ -50,14 +49,14 @@ fn downloads(rig: &mut Rig, count: u64, kbps: u64) {
             open_ended: true,
             ..range(viewer, title, 0, HOUR_BYTES)
         };
-        rig.ask(whole).expect("taken on");
+        rig.ask(whole).expect("accepted");
     }
     rig.run_for(Duration::from_secs(60));
 }
 
 #[test]
-fn downloads_are_no_reason_to_refuse_viewers_and_viewers_go_first() {
-    // A known bit rate; and an unknown one, at a speed that no usual title has.
+fn downloads_yield_to_viewers_and_cause_no_refusals() {
+    // With a known bit rate; and with an unknown one, at a speed that no usual title has.
     for kbps in [2_000, 0] {
         let mut rig = Rig::new(EngineConfig {
             piece_bytes: 2 * MIB,
@@ -67,10 +66,10 @@ fn downloads_are_no_reason_to_refuse_viewers_and_viewers_go_first() {
         rig.device.rate = BitRate(8 * 250_000_000);
         downloads(&mut rig, 40, kbps);
         let late = rig.shard.stats().jobs_late;
-        assert!(late > 20, "each is late by its own measure: {late}");
+        assert!(late > 20, "each job has missed its deadline: {late}");
         for viewer in 101..=110 {
             let title = rig.title(viewer, HOUR_BYTES, 2_000);
-            let id = rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on");
+            let id = rig.ask(range(viewer, title, 0, CHUNK)).expect("accepted");
             rig.run_for(Duration::from_secs(2));
             assert!(rig.replies[&id].done, "viewer {viewer}, {kbps} kbps");
         }
@@ -78,7 +77,7 @@ fn downloads_are_no_reason_to_refuse_viewers_and_viewers_go_first() {
 }
 
 #[test]
-fn a_title_that_needs_no_device_is_served_while_viewers_are_refused() {
+fn title_in_memory_is_served_while_viewers_are_refused() {
     let mut rig = Rig::new(EngineConfig {
         piece_bytes: 512 * KIB,
         sizing: fixed(MIB),
@@ -87,7 +86,7 @@ fn a_title_that_needs_no_device_is_served_while_viewers_are_refused() {
     rig.device.rate = BitRate(8 * 10_000_000);
     rig.device.position_time = Duration::from_millis(100);
     let hot = rig.title(1_000, 3 * CHUNK, 8_000);
-    rig.ask(range(1_000, hot, 0, 3 * CHUNK)).expect("taken on");
+    rig.ask(range(1_000, hot, 0, 3 * CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(2));
     let mut viewer = 0;
     let refusal = loop {
@@ -110,25 +109,25 @@ fn a_title_that_needs_no_device_is_served_while_viewers_are_refused() {
 }
 
 #[test]
-fn four_bad_mebibytes_are_no_reason_to_refuse_other_titles() {
+fn four_bad_mebibytes_do_not_take_device_offline() {
     let mut rig = Rig::new(config(64 * MIB));
     let bad = rig.title(1, HOUR_BYTES, 2_000);
     let good = rig.title(2, HOUR_BYTES, 2_000);
     rig.device.bad.push((bad, 16 * MIB, 20 * MIB));
     for piece in 0..32 {
         let asked = range(3, bad, 16 * MIB + piece * 128 * KIB, 128 * KIB);
-        let id = rig.ask(asked).expect("taken on");
+        let id = rig.ask(asked).expect("accepted");
         rig.run_for(Duration::from_millis(500));
         assert_eq!(rig.replies[&id].failure, Some(Failure::Device));
         assert_eq!(rig.shard.device_state(), DeviceState::Failing, "{piece}");
     }
-    let id = rig.ask(range(4, good, 0, CHUNK)).expect("taken on");
+    let id = rig.ask(range(4, good, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&id].done);
 }
 
 #[test]
-fn who_waits_on_a_bad_spot_fails_at_once_and_who_waits_beside_it_is_served() {
+fn request_on_bad_spot_fails_and_next_to_it_succeeds() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(CHUNK),
         ..config(64 * MIB)
@@ -136,16 +135,20 @@ fn who_waits_on_a_bad_spot_fails_at_once_and_who_waits_beside_it_is_served() {
     let title = rig.title(1, HOUR_BYTES, 2_000);
     rig.device.bad.push((title, 0, 1));
     let piece = 128 * KIB;
-    let on_it = rig.ask(range(1, title, 0, piece)).expect("taken on");
-    let beside = rig.ask(range(2, title, piece, piece)).expect("taken on");
+    let on_it = rig.ask(range(1, title, 0, piece)).expect("accepted");
+    let beside = rig.ask(range(2, title, piece, piece)).expect("accepted");
     rig.run_for(Duration::from_secs(2));
     assert_eq!(rig.replies[&on_it].failure, Some(Failure::Device));
     assert!(rig.replies[&beside].done);
-    assert_eq!(rig.shard.stats().read_errors, 2, "together, and by itself");
+    assert_eq!(
+        rig.shard.stats().read_errors,
+        2,
+        "one merged read and one retry"
+    );
 }
 
 #[test]
-fn who_comes_for_what_others_left_waits_no_longer_than_who_comes_after_it() {
+fn range_abandoned_by_others_is_scheduled_normally() {
     let mut rig = Rig::new(EngineConfig {
         admission: Admission::Accept,
         read_timeout: Duration::from_secs(600),
@@ -155,14 +158,14 @@ fn who_comes_for_what_others_left_waits_no_longer_than_who_comes_after_it() {
     let titles = [1, 2, 3, 4].map(|id| rig.title(id, HOUR_BYTES, 2_000));
     rig.device.hangs = true;
     for (viewer, title) in (1..).zip(&titles[..2]) {
-        rig.ask(range(viewer, *title, 0, CHUNK)).expect("taken on");
+        rig.ask(range(viewer, *title, 0, CHUNK)).expect("accepted");
     }
-    // Somebody waits for the second title, which is not being read, all the time.
+    // One viewer waits for the second title, which is not being read, all the time.
     rig.run_for(Duration::from_secs(20));
-    rig.ask(range(10, titles[1], 0, CHUNK)).expect("taken on");
+    rig.ask(range(10, titles[1], 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_millis(500));
     for (viewer, title) in (11..).zip(&titles[2..]) {
-        rig.ask(range(viewer, *title, 0, CHUNK)).expect("taken on");
+        rig.ask(range(viewer, *title, 0, CHUNK)).expect("accepted");
     }
     rig.device.hangs = false;
     rig.run_for(Duration::from_secs(2));
@@ -171,7 +174,7 @@ fn who_comes_for_what_others_left_waits_no_longer_than_who_comes_after_it() {
 }
 
 #[test]
-fn a_viewer_without_memory_is_answered_however_long_others_hold_it() {
+fn viewer_without_memory_gets_an_answer() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(128 * KIB),
         ..config(MIB)
@@ -180,24 +183,24 @@ fn a_viewer_without_memory_is_answered_however_long_others_hold_it() {
     for viewer in 1..=8 {
         let title = rig.title(viewer, HOUR_BYTES, 2_000);
         rig.ask(range(viewer, title, 0, 128 * KIB))
-            .expect("taken on");
+            .expect("accepted");
         rig.run_for(Duration::from_secs(1));
     }
     assert_eq!(rig.shard.memory_use().sending_bytes, MIB);
     let title = rig.title(9, HOUR_BYTES, 2_000);
-    let id = rig.ask(range(9, title, 0, CHUNK)).expect("taken on");
+    let id = rig.ask(range(9, title, 0, CHUNK)).expect("accepted");
     rig.run_for(rig.shard.config().wait_timeout + Duration::from_secs(1));
     assert_eq!(rig.replies[&id].failure, Some(Failure::TimedOut));
 }
 
 #[test]
-fn a_reply_that_has_begun_ends_at_once_where_a_device_out_of_service_would_be_needed() {
+fn running_reply_fails_at_once_when_device_is_offline() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(MIB),
         ..config(64 * MIB)
     });
     let title = rig.title(1, HOUR_BYTES, 2_000);
-    rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    rig.ask(range(1, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     for viewer in 2..=30 {
         let ill = rig.title(viewer, HOUR_BYTES, 2_000);
@@ -214,20 +217,20 @@ fn a_reply_that_has_begun_ends_at_once_where_a_device_out_of_service_would_be_ne
 }
 
 #[test]
-fn who_waits_is_told_when_a_device_turns_out_to_hang() {
+fn waiting_replies_fail_when_device_hangs() {
     let mut rig = Rig::new(config(64 * MIB));
     let titles: Vec<StreamId> = (1..=3).map(|id| rig.title(id, HOUR_BYTES, 2_000)).collect();
-    rig.ask(range(1, titles[0], 0, CHUNK)).expect("taken on");
+    rig.ask(range(1, titles[0], 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     rig.device.hangs = true;
-    rig.ask(range(2, titles[1], 0, CHUNK)).expect("taken on");
+    rig.ask(range(2, titles[1], 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(9));
-    let queued = rig.ask(range(3, titles[2], 0, CHUNK)).expect("taken on");
+    let queued = rig.ask(range(3, titles[2], 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(2));
     assert!(rig.replies[&queued].failure.is_some());
 }
 
-/// A device that cannot keep up with the viewers that it has taken on, the first of which is 1.
+/// A device that cannot keep up with its admitted viewers, the first of which is 1.
 fn overloaded() -> Rig {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(MIB),
@@ -247,14 +250,14 @@ fn overloaded() -> Rig {
             return rig;
         }
     }
-    panic!("the device keeps up");
+    panic!("the device is not overloaded");
 }
 
 #[test]
-fn a_viewer_who_is_served_may_seek_but_not_open_any_number_of_titles_under_overload() {
+fn served_viewer_may_seek_but_not_open_many_titles() {
     let mut rig = overloaded();
     let seek = range(1, StreamId(1), 300 * MIB, CHUNK);
-    assert!(rig.ask(seek).is_ok(), "it may seek");
+    assert!(rig.ask(seek).is_ok(), "a seek was refused");
     let chains = rig.shard.chain_count();
     let mut refused = 0;
     for id in 1_000..1_020 {
@@ -266,7 +269,7 @@ fn a_viewer_who_is_served_may_seek_but_not_open_any_number_of_titles_under_overl
 }
 
 #[test]
-fn a_viewer_in_a_hurry_goes_before_nobody_who_has_waited_for_a_start() {
+fn urgent_viewer_does_not_overtake_waiting_starts() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(MIB),
         admission: Admission::Accept,
@@ -277,16 +280,16 @@ fn a_viewer_in_a_hurry_goes_before_nobody_who_has_waited_for_a_start() {
     for chunk in 0..30 {
         // The device is measured: a short sweep holds four of its reads.
         rig.ask(range(99, title, chunk * 16 * MIB, CHUNK))
-            .expect("taken on");
+            .expect("accepted");
         rig.run_for(Duration::from_secs(1));
     }
     let mut others = Vec::new();
     for viewer in 1..=20 {
         let title = rig.title(viewer * 10, HOUR_BYTES, 2_000);
-        others.push(rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on"));
+        others.push(rig.ask(range(viewer, title, 0, CHUNK)).expect("accepted"));
     }
     rig.run_for(Duration::from_millis(100));
-    // On the way of the head, between the third and the fourth of the others.
+    // In the direction of the head, between the third and the fourth of the others.
     let last = rig.title(35, HOUR_BYTES, 2_000);
     let hints = Hints {
         deadline: Some(Duration::ZERO),
@@ -296,29 +299,29 @@ fn a_viewer_in_a_hurry_goes_before_nobody_who_has_waited_for_a_start() {
         hints,
         ..range(21, last, 0, CHUNK)
     };
-    let hasty = rig.ask(hasty).expect("taken on");
+    let hasty = rig.ask(hasty).expect("accepted");
     let before = rig.now;
     while !rig.is_over(hasty) && rig.now < before + Duration::from_secs(20) {
         rig.run_for(Duration::from_millis(10));
     }
     let done = others.iter().filter(|id| rig.replies[*id].done).count();
-    assert!(done >= 15, "{done} of 20 went before");
+    assert!(done >= 15, "{done} of 20 were served before");
 }
 
 #[test]
-fn a_chain_that_met_a_bad_spot_is_prefetched_again_once_it_is_past_it() {
+fn chain_is_prefetched_again_after_a_bad_spot() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(4 * MIB),
         ..config(64 * MIB)
     });
     let title = rig.title(1, HOUR_BYTES, 2_000);
     rig.device.bad.push((title, 2 * MIB, 2 * MIB + 1));
-    rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    rig.ask(range(1, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     rig.device.bad.clear();
     for chunk in 1..40 {
         rig.ask(range(1, title, chunk * CHUNK, CHUNK))
-            .expect("taken on");
+            .expect("accepted");
         rig.run_for(Duration::from_secs(2));
     }
     let last = rig.reads.last().expect("some were read");

@@ -1,4 +1,4 @@
-//! What a shard learned is told to the next: its drive, its size, and the viewers who come back.
+//! State passed to the next shard: its drive, its size, and its returning viewers.
 
 mod rig;
 
@@ -20,7 +20,7 @@ fn from_address(request: Request) -> Request {
     }
 }
 
-/// A viewer of title 1 reads so many chunks; then the server is another.
+/// A viewer of title 1 reads `chunks` chunks; then the server restarts.
 fn restarted(chunks: u64, ask: impl Fn(Request) -> Request) -> Rig {
     let settings = || EngineConfig {
         sizing: fixed(4 * MIB),
@@ -30,7 +30,7 @@ fn restarted(chunks: u64, ask: impl Fn(Request) -> Request) -> Rig {
     let title = before.title(1, HOUR_BYTES, 2_000);
     for chunk in 0..chunks {
         let request = ask(range(1, title, chunk * CHUNK, CHUNK));
-        before.ask(request).expect("taken on");
+        before.ask(request).expect("accepted");
         before.run_for(Duration::from_secs(2));
     }
     let mut after = Rig::new(settings());
@@ -45,43 +45,44 @@ fn restarted(chunks: u64, ask: impl Fn(Request) -> Request) -> Rig {
 }
 
 #[test]
-fn a_viewer_who_comes_back_is_known_whether_it_has_a_name_or_not() {
+fn returning_viewer_is_recognised_with_or_without_name() {
     for ask in [|request| request, from_address] {
-        // It goes on where it was, or asks again for what was cut off.
+        // It continues, or requests the cut-off bytes again.
         for first in [5 * CHUNK, 4 * CHUNK] {
             let mut rig = restarted(5, ask);
             assert_eq!(rig.shard.chain_count(), 1);
             let request = ask(range(1, StreamId(1), first, CHUNK));
-            rig.ask(request).expect("taken on");
+            rig.ask(request).expect("accepted");
             rig.run_for(Duration::from_secs(1));
-            assert_eq!(rig.shard.stats().chains, 0, "none began");
+            assert_eq!(rig.shard.stats().chains, 0, "a new chain began");
             assert_eq!(rig.shard.chain_count(), 1);
         }
     }
 }
 
 #[test]
-fn a_viewer_who_went_on_since_it_was_written_down_is_known_as_far_as_its_pace_goes() {
+fn viewer_that_advanced_is_recognised_within_its_pace() {
     for ask in [|request| request, from_address] {
-        // A chunk lasts two seconds: after two, with two chunks to spare.
+        // A chunk lasts two seconds: after two, with two chunks of tolerance.
         for (chunks_on, is_known) in [(1, true), (3, true), (12, false)] {
             let mut rig = restarted(5, ask);
             let first = (5 + chunks_on) * CHUNK;
             rig.ask(ask(range(1, StreamId(1), first, CHUNK)))
-                .expect("taken on");
+                .expect("accepted");
             rig.run_for(Duration::from_secs(1));
             let began = rig.shard.stats().chains;
             assert_eq!(began, u64::from(!is_known), "{chunks_on} chunks on");
-            // It is where it is now, and what it passed over is another's.
+            // The chain is at the new position, and a request for the skipped range belongs to
+            // another viewer.
             let passed = ask(range(2, StreamId(1), first + 4 * CHUNK, CHUNK));
-            rig.ask(passed).expect("taken on");
+            rig.ask(passed).expect("accepted");
             assert_eq!(rig.shard.stats().chains, began + 1);
         }
     }
 }
 
 #[test]
-fn a_viewer_who_comes_back_is_served_where_new_ones_are_refused() {
+fn returning_viewer_is_served_while_new_ones_are_refused() {
     let refused = |knows: bool| {
         let mut rig = Rig::new(EngineConfig {
             sizing: fixed(MIB),
@@ -118,19 +119,19 @@ fn a_viewer_who_comes_back_is_served_where_new_ones_are_refused() {
         let asked = rig.ask(range(900, title, 5 * CHUNK, CHUNK));
         matches!(asked, Err(Refusal::Overloaded { .. }))
     };
-    assert!(refused(false), "nobody knows it");
+    assert!(refused(false), "not refused although unknown");
     assert!(!refused(true));
 }
 
 #[test]
-fn who_does_not_come_back_within_the_gap_is_forgotten() {
+fn viewer_that_returns_after_gap_is_forgotten() {
     let mut rig = restarted(5, |request| request);
     rig.run_for(Duration::from_secs(60));
     assert_eq!(rig.shard.chain_count(), 0);
 }
 
 #[test]
-fn the_next_shard_begins_with_the_drive_and_the_size_that_the_last_one_found() {
+fn next_shard_begins_with_learned_drive_and_size() {
     let mut settings = config(512 * MIB);
     settings.control.mode = Control::Auto;
     let drive = DriveTimes {
@@ -155,7 +156,7 @@ fn the_next_shard_begins_with_the_drive_and_the_size_that_the_last_one_found() {
         "{told:?}"
     );
     assert_eq!(shard.learned().service, learned.service);
-    // A size that is set to begin with, or that nobody is to choose, is not another's.
+    // Not if a start size is set, or no controller is active.
     settings.control.start_bytes = Some(2 * MIB);
     let mut shard = Shard::new(settings).expect("sound");
     shard.handle_learned(Instant::ZERO, &learned);
@@ -168,17 +169,17 @@ fn the_next_shard_begins_with_the_drive_and_the_size_that_the_last_one_found() {
 }
 
 #[test]
-fn what_was_learned_twice_is_what_was_learned_once() {
+fn importing_twice_equals_importing_once() {
     let mut rig = Rig::new(config(64 * MIB));
     let title = rig.title(1, HOUR_BYTES, 2_000);
     for viewer in 0..100 {
         rig.ask(range(viewer, title, viewer * MIB, CHUNK))
-            .expect("taken on");
+            .expect("accepted");
         rig.run_for(Duration::from_secs(1));
     }
     rig.run_for(Duration::from_secs(60));
     let first = rig.shard.learned();
-    assert!(first.ended.len() > 50, "chains have ended");
+    assert!(first.ended.len() > 50, "no chain has ended");
     let mut next = Rig::new(config(64 * MIB));
     next.shard.handle_learned(next.now, &first);
     let second = next.shard.learned();
@@ -234,7 +235,7 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn whatever_is_told_the_shard_serves_within_its_bounds(
+    fn shard_stays_within_bounds_for_any_imported_state(
         reference_bytes in any::<Option<u64>>(),
         drive in any::<Option<(u64, u64)>>(),
         service in any_time(),
@@ -274,6 +275,6 @@ proptest! {
         let view = rig.shard.control_view();
         prop_assert!((MIB / 8..=32 * MIB).contains(&view.bytes), "{view:?}");
         let answered = rig.replies.values().filter(|reply| reply.done).count();
-        prop_assert!(answered > 0, "somebody is served");
+        prop_assert!(answered > 0, "no request is served");
     }
 }

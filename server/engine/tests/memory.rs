@@ -1,4 +1,4 @@
-//! What a shard keeps in memory, for whom, and what goes first; in virtual time.
+//! Retention and eviction of a shard's memory, in virtual time.
 
 mod rig;
 
@@ -7,21 +7,21 @@ use headlong_units::{ByteRange, Duration, KIB, MIB};
 use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range, watch};
 
 #[test]
-fn a_prefetch_is_cut_to_a_chains_share_of_one_and_a_half_times_the_memory() {
+fn prefetch_is_limited_to_share_of_memory() {
     let prefetched_for_the_last_of = |viewers: u64, retention: Retention| {
         let mut rig = Rig::new(EngineConfig {
             sizing: fixed(16 * MIB),
             retention,
             ..config(64 * MIB)
         });
-        // The others watch what is too short to need memory.
+        // The others watch titles that are too short to need memory.
         for viewer in 1..viewers {
             let title = rig.title(viewer, CHUNK, 2_000);
-            rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on");
+            rig.ask(range(viewer, title, 0, CHUNK)).expect("accepted");
         }
         rig.run_for(Duration::from_secs(2));
         let title = rig.title(viewers, HOUR_BYTES, 2_000);
-        rig.ask(range(viewers, title, 0, CHUNK)).expect("taken on");
+        rig.ask(range(viewers, title, 0, CHUNK)).expect("accepted");
         rig.run_for(Duration::from_secs(2));
         let reads = rig.reads.iter().filter(|read| read.stream == title);
         reads.map(|read| read.length).sum::<u64>()
@@ -30,11 +30,11 @@ fn a_prefetch_is_cut_to_a_chains_share_of_one_and_a_half_times_the_memory() {
     assert_eq!(prefetched_for_the_last_of(8, Retention::Interval), 12 * MIB);
     assert_eq!(prefetched_for_the_last_of(16, Retention::Interval), 6 * MIB);
     let page_cache = prefetched_for_the_last_of(16, Retention::PageCache);
-    assert_eq!(page_cache, 16 * MIB, "a page cache knows no shares");
+    assert_eq!(page_cache, 16 * MIB, "a page cache has no shares");
 }
 
 #[test]
-fn more_viewers_than_memory_are_still_served_every_byte() {
+fn more_viewers_than_memory_are_served_completely() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(4 * MIB),
         ..config(4 * MIB)
@@ -52,19 +52,23 @@ fn more_viewers_than_memory_are_still_served_every_byte() {
 }
 
 #[test]
-fn an_idle_chains_pieces_go_before_a_live_chains_unread_ones() {
+fn pieces_of_idle_chain_are_evicted_before_unread_ones() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(MIB),
         ..config(4 * MIB)
     });
     let gone = rig.title(1, HOUR_BYTES, 2_000);
-    rig.ask(range(1, gone, 0, 128 * KIB)).expect("taken on");
+    rig.ask(range(1, gone, 0, 128 * KIB)).expect("accepted");
     rig.run_for(Duration::from_secs(41));
-    assert_eq!(rig.shard.memory_use().unread_bytes, 0, "its viewer left");
+    assert_eq!(
+        rig.shard.memory_use().unread_bytes,
+        0,
+        "the chain of a departed viewer owns pieces"
+    );
     for viewer in 2..6 {
         let title = rig.title(viewer, HOUR_BYTES, 2_000);
         rig.ask(range(viewer, title, 0, 128 * KIB))
-            .expect("taken on");
+            .expect("accepted");
         rig.run_for(Duration::from_millis(200));
     }
     let stats = rig.shard.stats();
@@ -73,7 +77,7 @@ fn an_idle_chains_pieces_go_before_a_live_chains_unread_ones() {
 }
 
 #[test]
-fn taking_a_live_chains_unread_piece_is_a_last_resort_and_counted() {
+fn eviction_from_live_chain_is_last_resort_and_counted() {
     let small = EngineConfig {
         sizing: fixed(512 * KIB),
         ..config(MIB)
@@ -82,7 +86,7 @@ fn taking_a_live_chains_unread_piece_is_a_last_resort_and_counted() {
     for viewer in 1..=20 {
         let title = rig.title(viewer, HOUR_BYTES, 2_000);
         rig.ask(range(viewer, title, 0, 64 * KIB))
-            .expect("taken on");
+            .expect("accepted");
         rig.run_for(Duration::from_millis(100));
     }
     let open: Vec<_> = rig.replies.values().filter(|reply| !reply.done).collect();
@@ -93,7 +97,7 @@ fn taking_a_live_chains_unread_piece_is_a_last_resort_and_counted() {
 }
 
 #[test]
-fn what_the_next_viewer_a_little_behind_will_read_is_kept() {
+fn pieces_for_next_viewer_behind_are_retained() {
     let reread = |retention| {
         let small = EngineConfig {
             sizing: fixed(MIB),
@@ -104,16 +108,17 @@ fn what_the_next_viewer_a_little_behind_will_read_is_kept() {
         let hot = rig.title(1, HOUR_BYTES, 2_000);
         for chunk in 0..80u64 {
             rig.ask(range(1, hot, chunk * CHUNK, CHUNK))
-                .expect("taken on");
+                .expect("accepted");
             if chunk >= 8 {
                 rig.ask(range(2, hot, (chunk - 8) * CHUNK, CHUNK))
-                    .expect("taken on");
+                    .expect("accepted");
             }
-            // Other viewers of other titles fill the rest of memory with what they have read.
+            // Other viewers of other titles fill the rest of memory with pieces that they have
+            // read.
             for viewer in 3..10 {
                 let title = rig.title(viewer, HOUR_BYTES, 2_000);
                 rig.ask(range(viewer, title, chunk * CHUNK, CHUNK))
-                    .expect("taken on");
+                    .expect("accepted");
             }
             rig.run_for(Duration::from_secs(2));
         }
@@ -123,12 +128,12 @@ fn what_the_next_viewer_a_little_behind_will_read_is_kept() {
     assert!(interval > lru, "interval {interval}, lru {lru}");
     assert!(
         interval >= 30 * CHUNK,
-        "the second viewer reads what the first left: {interval}"
+        "the second viewer hits what the first read: {interval}"
     );
 }
 
 #[test]
-fn what_is_used_without_a_request_is_kept_as_if_there_had_been_one() {
+fn piece_used_without_request_is_retained() {
     let reads_of_the_first = |is_used: bool| {
         let mut rig = Rig::new(EngineConfig {
             sizing: fixed(CHUNK),
@@ -139,24 +144,24 @@ fn what_is_used_without_a_request_is_kept_as_if_there_had_been_one() {
             let around = rig.shard.in_memory_around(first, 0, CHUNK - 1);
             around.is_some_and(|around| around.range == ByteRange::new(0, CHUNK))
         };
-        assert!(!is_whole(&rig), "nobody asked");
-        rig.ask(range(1, first, 0, CHUNK)).expect("taken on");
+        assert!(!is_whole(&rig), "in memory without a request");
+        rig.ask(range(1, first, 0, CHUNK)).expect("accepted");
         rig.run_for(Duration::from_secs(60));
         assert!(is_whole(&rig));
         let slots: Vec<Slot> = (0..CHUNK.div_ceil(rig.shard.config().piece_bytes) as u32)
             .map(Slot)
             .collect();
-        // Others fill the memory twice over.
+        // Other viewers fill the memory twice.
         for viewer in 2..2 + 32 * MIB / CHUNK {
             let title = rig.title(viewer, CHUNK, 2_000);
-            rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on");
+            rig.ask(range(viewer, title, 0, CHUNK)).expect("accepted");
             rig.run_for(Duration::from_secs(60));
             if is_used {
                 rig.use_slots(&slots);
             }
         }
         let is_here = is_whole(&rig);
-        rig.ask(range(1, first, 0, CHUNK)).expect("taken on");
+        rig.ask(range(1, first, 0, CHUNK)).expect("accepted");
         rig.run_for(Duration::from_secs(1));
         let reads = rig.reads.iter().filter(|read| read.stream == first);
         (reads.count(), is_here)
@@ -166,7 +171,7 @@ fn what_is_used_without_a_request_is_kept_as_if_there_had_been_one() {
 }
 
 #[test]
-fn what_is_in_memory_around_a_byte_ends_at_the_first_piece_that_is_not() {
+fn range_in_memory_ends_at_first_missing_piece() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(MIB),
         ..config(16 * MIB)
@@ -177,7 +182,7 @@ fn what_is_in_memory_around_a_byte_ends_at_the_first_piece_that_is_not() {
         part: 1,
         ..range(1, title, from, 128 * KIB)
     };
-    rig.ask(request).expect("taken on");
+    rig.ask(request).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     let around = rig.shard.in_memory_around(title, 1, from + 70 * KIB);
     let around = around.expect("it was read");
@@ -190,32 +195,32 @@ fn what_is_in_memory_around_a_byte_ends_at_the_first_piece_that_is_not() {
     }
 }
 
-/// Pieces of a title that are read more than once though a second viewer is a little behind the
-/// first. Each asks for `length` bytes at a time.
+/// How many pieces of a title are read more than once although a second viewer is a little behind
+/// the first. Each requests `length` bytes at a time.
 fn read_again(length: u64) -> usize {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(MIB),
-        // What is ahead of a viewer is not kept for it, as on a busy device.
+        // Bytes ahead of a viewer are not kept for it, as on a busy device.
         ahead_horizon: Duration::ZERO,
         ..config(48 * MIB)
     });
     let hot = rig.title(1, HOUR_BYTES, 2_000);
-    // Those who watch other titles ask four times as often, and fill the rest of memory with what
-    // they have read.
+    // Viewers of other titles send four times as many requests, and fill the rest of memory with
+    // pieces that they have read.
     for step in 0..160u64 {
         let chunk = step / 4;
         if step % 4 == 0 {
             rig.ask(range(1, hot, chunk * length, length))
-                .expect("taken on");
+                .expect("accepted");
         }
         if step % 4 == 0 && chunk >= 8 {
             rig.ask(range(2, hot, (chunk - 8) * length, length))
-                .expect("taken on");
+                .expect("accepted");
         }
         for viewer in 3..40 {
             let title = rig.title(viewer, HOUR_BYTES, 2_000);
             rig.ask(range(viewer, title, step * CHUNK, CHUNK))
-                .expect("taken on");
+                .expect("accepted");
         }
         rig.run_for(Duration::from_secs(3));
     }
@@ -231,8 +236,8 @@ fn read_again(length: u64) -> usize {
 }
 
 #[test]
-fn a_piece_in_the_midst_of_which_a_viewer_is_is_kept_as_if_its_requests_ended_where_pieces_do() {
-    // What the first left before the second came is read again in any case.
+fn partly_sent_piece_is_retained_like_a_whole_one() {
+    // Pieces evicted before the second viewer arrived are read again in any case.
     let whole = read_again(CHUNK);
     for length in [CHUNK - 12 * KIB, CHUNK - 1] {
         let part = read_again(length);
@@ -241,23 +246,23 @@ fn a_piece_in_the_midst_of_which_a_viewer_is_is_kept_as_if_its_requests_ended_wh
 }
 
 #[test]
-fn the_rest_of_a_piece_that_was_sent_in_part_is_not_reused() {
+fn rest_of_partly_sent_piece_is_not_counted_as_reused() {
     let mut rig = Rig::new(config(32 * MIB));
     let title = rig.title(1, HOUR_BYTES, 2_000);
     for chunk in 0..8 {
         let length = 100 * KIB;
         rig.ask(range(1, title, chunk * length, length))
-            .expect("taken on");
+            .expect("accepted");
         rig.run_for(Duration::from_secs(1));
     }
     assert_eq!(rig.shard.stats().bytes_reused, 0);
-    rig.ask(range(2, title, 0, 100 * KIB)).expect("taken on");
+    rig.ask(range(2, title, 0, 100 * KIB)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert_eq!(rig.shard.stats().bytes_reused, 100 * KIB);
 }
 
 #[test]
-fn a_page_cache_evicts_what_was_prefetched_where_kept_pieces_stay_until_they_are_read() {
+fn page_cache_evicts_prefetches_that_are_otherwise_kept() {
     let run = |retention| {
         let config = EngineConfig {
             sizing: fixed(4 * MIB),
@@ -270,7 +275,7 @@ fn a_page_cache_evicts_what_was_prefetched_where_kept_pieces_stay_until_they_are
             for viewer in 0..12 {
                 let title = rig.title(viewer, HOUR_BYTES, 2_000);
                 rig.ask(range(viewer, title, chunk * CHUNK, CHUNK))
-                    .expect("taken on");
+                    .expect("accepted");
             }
             rig.run_for(Duration::from_secs(10));
         }
@@ -286,11 +291,14 @@ fn a_page_cache_evicts_what_was_prefetched_where_kept_pieces_stay_until_they_are
         "{cached:?}"
     );
     assert!(cached.bytes_read > kept.bytes_read);
-    assert_eq!(cached.bytes_sent, kept.bytes_sent, "everybody is served");
+    assert_eq!(
+        cached.bytes_sent, kept.bytes_sent,
+        "a viewer was not served"
+    );
 }
 
 #[test]
-fn what_a_viewer_was_to_want_who_left_goes_before_what_others_want() {
+fn pieces_for_departed_viewer_are_evicted_first() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(MIB),
         ..config(16 * MIB)
@@ -299,21 +307,21 @@ fn what_a_viewer_was_to_want_who_left_goes_before_what_others_want() {
     let follow = |rig: &mut Rig, title: usize, bytes: u64| {
         let (ahead, behind) = (title as u64 * 2 + 1, title as u64 * 2 + 2);
         rig.ask(range(behind, titles[title], 0, CHUNK))
-            .expect("taken on");
+            .expect("accepted");
         for at in (0..bytes).step_by(CHUNK as usize) {
             rig.ask(range(ahead, titles[title], at, CHUNK))
-                .expect("taken on");
+                .expect("accepted");
             rig.run_for(Duration::from_millis(500));
         }
     };
     follow(&mut rig, 0, 8 * MIB);
     rig.run_for(Duration::from_secs(200));
-    assert_eq!(rig.shard.chain_count(), 0, "all have left");
+    assert_eq!(rig.shard.chain_count(), 0, "a viewer has not left");
     follow(&mut rig, 1, 12 * MIB);
-    // Whoever is behind finds what the one ahead has read.
+    // A viewer behind hits the pieces that the one ahead has read.
     let before = rig.reads.len();
     for at in (CHUNK..11 * MIB).step_by(CHUNK as usize) {
-        rig.ask(range(4, titles[1], at, CHUNK)).expect("taken on");
+        rig.ask(range(4, titles[1], at, CHUNK)).expect("accepted");
         rig.run_for(Duration::from_millis(500));
     }
     let again = rig.reads[before..].iter();

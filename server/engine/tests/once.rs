@@ -1,4 +1,4 @@
-//! Viewers who ask once and never again take little from those who watch on.
+//! One-shot viewers take little from viewers that continue.
 
 mod rig;
 
@@ -8,7 +8,7 @@ use rig::{HOUR_BYTES, Rig, config, fixed, range};
 
 const SEGMENT: u64 = MIB;
 
-/// So many come within eight seconds, each for the first of so many segments that there are.
+/// `count` viewers arrive within eight seconds, each for the first of `segments` segments.
 fn visited(count: u64, segments: u64, memory_bytes: u64) -> Rig {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(8 * MIB),
@@ -17,7 +17,7 @@ fn visited(count: u64, segments: u64, memory_bytes: u64) -> Rig {
     });
     for viewer in 1..=count {
         let title = rig.title(viewer, segments * SEGMENT, 2_000);
-        rig.ask(range(viewer, title, 0, SEGMENT)).expect("taken on");
+        rig.ask(range(viewer, title, 0, SEGMENT)).expect("accepted");
         rig.run_for(Duration::from_millis(50));
     }
     rig
@@ -27,7 +27,7 @@ fn visited(count: u64, segments: u64, memory_bytes: u64) -> Rig {
 fn read_for_another(rig: &mut Rig, viewer: u64) -> u64 {
     let title = rig.title(viewer, HOUR_BYTES, 2_000);
     let before = rig.reads.len();
-    rig.ask(range(viewer, title, 0, SEGMENT)).expect("taken on");
+    rig.ask(range(viewer, title, 0, SEGMENT)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     let reads = rig.reads[before..].iter();
     let of_title = reads.filter(|read| read.stream == title);
@@ -35,14 +35,14 @@ fn read_for_another(rig: &mut Rig, viewer: u64) -> u64 {
 }
 
 #[test]
-fn what_a_reply_waits_for_is_read_at_once_however_many_share_the_memory() {
-    // 48 MiB for 150 readers, while all of them may still come back.
+fn requested_bytes_are_read_at_once_despite_many_sharers() {
+    // 48 MiB for 150 readers, while all of them may still return.
     let mut rig = visited(150, 1, 32 * MIB);
     assert!(read_for_another(&mut rig, 1_000) >= SEGMENT);
 }
 
 #[test]
-fn who_asked_once_and_left_is_no_reader_any_more_and_still_known() {
+fn one_shot_reader_stops_counting_but_is_remembered() {
     let mut rig = visited(150, 1, 128 * MIB);
     let among_many = read_for_another(&mut rig, 1_000);
     rig.run_for(Duration::from_secs(12));
@@ -54,19 +54,19 @@ fn who_asked_once_and_left_is_no_reader_any_more_and_still_known() {
     // One of them was only slow.
     let began = rig.shard.stats().chains;
     let late = range(1, headlong_engine::StreamId(1), 0, SEGMENT);
-    rig.ask(late).expect("taken on");
+    rig.ask(late).expect("accepted");
     assert_eq!(rig.shard.stats().chains, began);
     rig.run_for(Duration::from_secs(60));
     assert_eq!(rig.shard.chain_count(), 0);
 }
 
 #[test]
-fn who_asks_again_is_a_reader_for_as_long_as_it_is_remembered() {
+fn repeated_reader_counts_while_it_is_remembered() {
     let mut rig = visited(150, 2, 128 * MIB);
     for viewer in 1..=150 {
         let title = headlong_engine::StreamId(viewer);
         rig.ask(range(viewer, title, SEGMENT, SEGMENT))
-            .expect("taken on");
+            .expect("accepted");
         rig.run_for(Duration::from_millis(50));
     }
     rig.run_for(Duration::from_secs(12));

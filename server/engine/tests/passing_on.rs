@@ -1,4 +1,4 @@
-//! What one process has in memory is moved to the next: viewers go on without a read.
+//! Memory is moved from one process to the next: viewers continue without a read.
 
 mod rig;
 
@@ -20,20 +20,20 @@ fn rig() -> Rig {
     rig
 }
 
-/// Viewers who each read five chunks of a title of their own.
+/// Viewers that each read five chunks of a title of their own.
 fn before() -> Rig {
     let mut rig = rig();
     for chunk in 0..5 {
         for viewer in 1..=VIEWERS {
             let request = range(viewer, StreamId(viewer), chunk * CHUNK, CHUNK);
-            rig.ask(request).expect("taken on");
+            rig.ask(request).expect("accepted");
         }
         rig.run_for(Duration::from_secs(2));
     }
     rig
 }
 
-/// The next process, which knows where viewers are.
+/// The next process, which knows the positions of viewers.
 fn after(before: &Rig) -> Rig {
     let mut rig = rig();
     for chain in before.shard.learned_chains(usize::MAX) {
@@ -45,7 +45,7 @@ fn after(before: &Rig) -> Rig {
 fn goes_on(rig: &mut Rig) -> usize {
     for viewer in 1..=VIEWERS {
         let request = range(viewer, StreamId(viewer), 5 * CHUNK, CHUNK);
-        let id = rig.ask(request).expect("taken on");
+        let id = rig.ask(request).expect("accepted");
         assert!(rig.replies.contains_key(&id));
     }
     rig.run_for(Duration::from_millis(500));
@@ -53,35 +53,39 @@ fn goes_on(rig: &mut Rig) -> usize {
 }
 
 #[test]
-fn viewers_go_on_without_a_read_and_the_old_memory_goes_back() {
+fn viewers_continue_without_reads_and_old_memory_is_freed() {
     let mut old = before();
     let mut new = after(&old);
     let pieces = old.shard.handle_pass_on(old.now);
     assert!(pieces.len() > 50, "{}", pieces.len());
-    assert_eq!(old.vacated, [], "the other has nothing yet");
+    assert_eq!(old.vacated, [], "vacated before the transfer");
     for piece in &pieces {
         assert!(new.give(piece.stream, piece.bytes), "{piece:?}");
         old.shard.handle_passed_on(old.now, &[piece.slot]);
         old.drain();
     }
     let gone: Vec<_> = pieces.iter().map(|piece| piece.slot).collect();
-    assert_eq!(old.vacated, gone, "each went back to the system at once");
-    assert_eq!(goes_on(&mut new), 0, "nothing was read");
-    assert_eq!(new.shard.stats().chains, 0, "nobody is new");
-    assert!(goes_on(&mut after(&old)) > 0, "without, something is");
+    assert_eq!(old.vacated, gone, "not all returned to the system");
+    assert_eq!(goes_on(&mut new), 0, "pieces were read again");
+    assert_eq!(new.shard.stats().chains, 0, "a viewer was not recognised");
+    assert!(
+        goes_on(&mut after(&old)) > 0,
+        "no reads without the transfer"
+    );
 }
 
 #[test]
-fn what_a_running_reply_needs_stays_and_what_is_passed_on_is_read_into_by_nobody() {
+fn pieces_of_running_replies_stay_and_others_are_not_reused() {
     let mut old = before();
-    let running = old.ask(range(99, TITLE, 0, 20 * MIB)).expect("taken on");
+    let running = old.ask(range(99, TITLE, 0, 20 * MIB)).expect("accepted");
     old.run_for(Duration::from_millis(100));
     assert!(!old.is_over(running));
     let pieces = old.shard.handle_pass_on(old.now);
     old.shard.handle_retiring(old.now, true);
     old.shard.handle_replaced(old.now);
     old.drain();
-    // Only now does the other have them: the rig sees that no slot is read into meanwhile.
+    // Only now does the other process have them: the rig checks that no slot is read into
+    // meanwhile.
     old.run_for(Duration::from_secs(1));
     for piece in pieces {
         old.shard.handle_passed_on(old.now, &[piece.slot]);
@@ -94,7 +98,7 @@ fn what_a_running_reply_needs_stays_and_what_is_passed_on_is_read_into_by_nobody
 }
 
 #[test]
-fn what_is_asked_for_next_is_passed_on_first_and_what_nobody_awaits_last() {
+fn soonest_needed_pieces_are_passed_on_first() {
     let mut old = before();
     let pieces = old.shard.handle_pass_on(old.now);
     let is_ahead = |piece: &PassedOn| piece.bytes.offset >= 5 * CHUNK;
@@ -103,19 +107,19 @@ fn what_is_asked_for_next_is_passed_on_first_and_what_nobody_awaits_last() {
     assert!(ahead > 10 && ahead < pieces.len(), "{ahead}");
     assert!(!pieces[ahead..].iter().any(is_ahead));
     let nearest = pieces[..ahead].iter().map(|piece| piece.bytes.offset);
-    assert!(nearest.is_sorted(), "all read at one pace");
+    assert!(nearest.is_sorted(), "all viewers read at one pace");
 }
 
 #[test]
-fn who_waits_for_a_read_of_what_arrives_waits_no_longer() {
+fn arriving_piece_wakes_replies_that_wait_for_a_read() {
     let mut old = before();
     let mut new = after(&old);
     new.device.hangs = true;
     let request = range(1, TITLE, 5 * CHUNK, CHUNK);
     let other = range(2, StreamId(2), 5 * CHUNK, CHUNK);
-    // The first is being read, the second waits for its turn.
+    // The first is being read, the second is queued.
     for request in [other, request] {
-        new.ask(request).expect("taken on");
+        new.ask(request).expect("accepted");
     }
     for piece in old.shard.handle_pass_on(old.now) {
         new.give(piece.stream, piece.bytes);
@@ -126,14 +130,14 @@ fn who_waits_for_a_read_of_what_arrives_waits_no_longer() {
 }
 
 #[test]
-fn what_is_of_no_use_leaves_its_slot_free() {
+fn useless_piece_leaves_its_slot_free() {
     let mut old = before();
     let mut new = after(&old);
     let PassedOn { stream, bytes, .. } = old.shard.handle_pass_on(old.now)[0];
     let free = |rig: &Rig| rig.shard.memory_use().free_bytes;
     assert!(new.give(stream, bytes));
     let left = free(&new);
-    assert!(!new.give(stream, bytes), "it is there");
+    assert!(!new.give(stream, bytes), "accepted twice");
     let PieceBytes { length, offset, .. } = bytes;
     for wrong in [
         PieceBytes {
@@ -152,7 +156,10 @@ fn what_is_of_no_use_leaves_its_slot_free() {
     ] {
         assert!(!new.give(stream, wrong), "{wrong:?}");
     }
-    assert!(!new.give(StreamId(1_000), bytes), "unknown");
+    assert!(
+        !new.give(StreamId(1_000), bytes),
+        "accepted for an unknown stream"
+    );
     let slot = new.shard.handle_reserve(new.now).expect("there is room");
     assert!(free(&new) < left);
     new.shard.handle_not_received(new.now, slot);
@@ -161,7 +168,7 @@ fn what_is_of_no_use_leaves_its_slot_free() {
 }
 
 #[test]
-fn nothing_is_taken_from_anybody_for_it() {
+fn nothing_is_evicted_for_reserved_slots() {
     let mut rig = before();
     let in_use = |rig: &Rig| {
         let memory = rig.shard.memory_use();

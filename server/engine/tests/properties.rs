@@ -1,7 +1,7 @@
-//! What holds for every sequence of requests, cancellations, faults and times.
+//! Properties of every sequence of requests, cancellations, faults and times.
 //!
-//! The rig panics by itself when bytes come out of order, from the wrong place, or from a slot
-//! that is being read into, and when an invariant of the shard is broken.
+//! The rig panics when bytes arrive out of order, from the wrong place, or from a slot that is
+//! being read into, and when an invariant of the shard is broken.
 
 mod rig;
 
@@ -46,7 +46,7 @@ enum Step {
     Use {
         slots: [u8; 3],
     },
-    /// All that is in memory goes and comes back later, as if this were both processes.
+    /// All of memory is passed on and received back later, as if this shard were both processes.
     PassOn {
         millis: u16,
     },
@@ -84,7 +84,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Half of the viewers have no name; they come from two addresses, over a few connections.
+/// Half of the viewers have no name; they use two addresses and a few connections.
 fn identity(viewer: u64, chance: u64) -> Identity {
     match viewer {
         0..6 => Identity::Named(ViewerId(viewer)),
@@ -173,7 +173,7 @@ impl World {
         self.rig
             .shard
             .handle_stream(self.rig.now, spec)
-            .expect("room for a stream");
+            .expect("the table has room");
     }
 
     fn stream(&self, title: u64) -> StreamId {
@@ -234,7 +234,7 @@ impl World {
                     offset: u64::from(at) * 5 % (sizes[part].size_bytes + 1),
                     length: length.into(),
                 };
-                // Beyond the end of a part there is nothing.
+                // Ranges beyond the end of a part are refused.
                 let _ = self.rig.expect(expected);
             }
             Step::Cancel { nth } => {
@@ -291,13 +291,13 @@ impl World {
                 self.rig
                     .shard
                     .handle_config(self.rig.now, config)
-                    .expect("settings that work");
+                    .expect("valid settings");
                 self.rig.drain();
             }
         }
     }
 
-    /// The device works again, and everybody gets what is still owed.
+    /// The device works again, and all outstanding replies complete.
     fn settle(&mut self) {
         self.rig.device.hangs = false;
         self.rig.device.bad.clear();
@@ -309,7 +309,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_reply_ends_whole_in_order_or_with_a_reason(
+    fn every_reply_ends_complete_in_order_or_with_a_reason(
         config in settings(),
         steps in prop::collection::vec(step(), 1..60),
     ) {
@@ -320,7 +320,7 @@ proptest! {
         world.settle();
         for id in &world.asked {
             let reply = &world.rig.replies[id];
-            prop_assert!(world.rig.is_over(*id), "{id:?} {reply:?} is left waiting");
+            prop_assert!(world.rig.is_over(*id), "{id:?} {reply:?} still waits");
         }
         let memory = world.rig.shard.memory_use();
         prop_assert_eq!(memory.sending_bytes + memory.filling_bytes + memory.unread_bytes, 0);
@@ -331,7 +331,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_calls_give_the_same_answers(
+    fn same_calls_give_same_answers(
         config in settings(),
         steps in prop::collection::vec(step(), 1..40),
     ) {

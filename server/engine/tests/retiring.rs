@@ -1,4 +1,4 @@
-//! A shard whose process gives its place to another one: memory goes back, replies do not suffer.
+//! A shard whose process is replaced: memory is returned, replies are unaffected.
 
 mod rig;
 
@@ -6,7 +6,7 @@ use headlong_engine::{EngineConfig, Request, Retention};
 use headlong_units::{Duration, MIB};
 use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range, watch};
 
-/// Viewers have watched for a while, and memory is full of what they read and will read.
+/// Viewers have watched for a while, and memory is full of read and prefetched pieces.
 fn busy(retention: Retention) -> Rig {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(2 * MIB),
@@ -23,7 +23,7 @@ fn kept_bytes(rig: &Rig) -> u64 {
 }
 
 #[test]
-fn what_no_running_reply_needs_is_given_back_a_little_at_a_time() {
+fn memory_without_running_reply_is_returned_in_steps() {
     for retention in [Retention::Interval, Retention::PageCache] {
         let mut rig = busy(retention);
         let used = kept_bytes(&rig) / rig.shard.config().piece_bytes;
@@ -34,7 +34,7 @@ fn what_no_running_reply_needs_is_given_back_a_little_at_a_time() {
         assert!(rig.shard.is_vacating());
         assert!((1..=64).contains(&rig.vacated.len()), "one step");
         let known = rig.shard.learned_chains(usize::MAX);
-        assert_eq!(known, chains, "it is known where all viewers are");
+        assert_eq!(known, chains, "the position of a viewer was lost");
         rig.run_for(Duration::from_secs(10));
         assert!(!rig.shard.is_vacating());
         assert!(rig.vacated.len() as u64 >= used);
@@ -43,17 +43,17 @@ fn what_no_running_reply_needs_is_given_back_a_little_at_a_time() {
 }
 
 #[test]
-fn replies_are_sent_whole_and_leave_nothing_behind() {
+fn replies_complete_and_leave_no_memory_behind() {
     for retention in [Retention::Interval, Retention::PageCache] {
         let mut rig = busy(retention);
         let title = rig.title(99, HOUR_BYTES, 2_000);
-        let running = rig.ask(range(99, title, 0, 20 * MIB)).expect("taken on");
+        let running = rig.ask(range(99, title, 0, 20 * MIB)).expect("accepted");
         rig.run_for(Duration::from_millis(200));
-        assert!(!rig.is_over(running), "it is still being sent");
+        assert!(!rig.is_over(running), "the reply has ended already");
         rig.shard.handle_retiring(rig.now, true);
         rig.drain();
-        // A connection that is kept alive may ask once more.
-        let last = rig.ask(range(98, title, 0, CHUNK)).expect("taken on");
+        // A keep-alive connection may send one more request.
+        let last = rig.ask(range(98, title, 0, CHUNK)).expect("accepted");
         rig.run_for(Duration::from_secs(300));
         assert!(rig.replies[&running].done && rig.replies[&last].done);
         assert_eq!(kept_bytes(&rig), 0, "{:?}", rig.shard.memory_use());
@@ -61,7 +61,7 @@ fn replies_are_sent_whole_and_leave_nothing_behind() {
 }
 
 #[test]
-fn what_comes_is_kept_again_once_it_stays_after_all() {
+fn pieces_are_retained_again_after_cancelled_retirement() {
     let mut rig = busy(Retention::Interval);
     rig.shard.handle_retiring(rig.now, true);
     rig.drain();
@@ -75,7 +75,7 @@ fn what_comes_is_kept_again_once_it_stays_after_all() {
 }
 
 #[test]
-fn for_who_asks_elsewhere_next_no_more_is_read_than_it_asks_for_once_more() {
+fn replaced_process_reads_at_most_one_more_request() {
     let mut rig = busy(Retention::Interval);
     rig.shard.handle_retiring(rig.now, true);
     rig.shard.handle_replaced(rig.now);
@@ -83,7 +83,7 @@ fn for_who_asks_elsewhere_next_no_more_is_read_than_it_asks_for_once_more() {
     let title = rig.title(99, HOUR_BYTES, 2_000);
     let read_for = |rig: &mut Rig, request: Request| {
         let before = rig.reads.len();
-        rig.ask(request).expect("taken on");
+        rig.ask(request).expect("accepted");
         rig.run_for(Duration::from_secs(5));
         let reads = rig.reads[before..].iter();
         reads.map(|read| read.length).sum::<u64>()
@@ -96,5 +96,8 @@ fn for_who_asks_elsewhere_next_no_more_is_read_than_it_asks_for_once_more() {
         ..range(98, title, 64 * MIB, 20 * MIB)
     };
     let of_long = read_for(&mut rig, long);
-    assert!(of_long >= 2 * MIB, "{of_long}: as before");
+    assert!(
+        of_long >= 2 * MIB,
+        "{of_long}: a long reply is read ahead as before"
+    );
 }

@@ -1,4 +1,4 @@
-//! What a shard does for its viewers, in virtual time.
+//! Service of viewers by a shard, in virtual time.
 
 mod rig;
 
@@ -10,26 +10,26 @@ use headlong_units::{BitRate, Duration, Instant, KIB, MIB};
 use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range, watch};
 
 #[test]
-fn one_request_is_answered_and_more_is_read_than_was_asked_for() {
+fn request_is_answered_and_read_ahead() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(4 * MIB),
         ..config(64 * MIB)
     });
     let title = rig.title(1, HOUR_BYTES, 2_000);
-    let id = rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    let id = rig.ask(range(1, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&id].done);
     assert_eq!(rig.reads.len(), 1);
     assert_eq!(rig.reads[0].length, 4 * MIB);
     rig.run_for(Duration::from_secs(3));
-    let next = rig.ask(range(1, title, CHUNK, CHUNK)).expect("taken on");
+    let next = rig.ask(range(1, title, CHUNK, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert_eq!(rig.replies[&next].from_ram_bytes, CHUNK);
-    assert_eq!(rig.reads.len(), 1, "the second chunk was there");
+    assert_eq!(rig.reads.len(), 1, "the second chunk was a miss");
 }
 
 #[test]
-fn a_rotating_disk_has_one_read_outstanding_of_the_size_the_policy_says() {
+fn disk_has_one_outstanding_read_of_policy_size() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(4 * MIB),
         ..config(1024 * MIB)
@@ -56,12 +56,12 @@ fn jobs_are_queued_before_viewers_miss() {
     let first_waits = 20 * CHUNK;
     assert!(
         stats.bytes_from_disk <= first_waits,
-        "only the first chunk of each waits: {stats:?}"
+        "more than the first chunk of each waits: {stats:?}"
     );
 }
 
 #[test]
-fn without_a_horizon_nothing_is_read_before_it_is_missing() {
+fn without_horizon_only_missing_bytes_are_read() {
     let reads_after = |horizon: Duration, chunks: u64| {
         let mut rig = Rig::new(EngineConfig {
             sizing: fixed(4 * MIB),
@@ -72,24 +72,25 @@ fn without_a_horizon_nothing_is_read_before_it_is_missing() {
         for chunk in 0..chunks {
             let id = rig
                 .ask(range(1, title, chunk * CHUNK, CHUNK))
-                .expect("taken on");
+                .expect("accepted");
             rig.run_for(Duration::from_secs(2));
             assert!(rig.replies[&id].done);
         }
         rig.reads.len()
     };
-    // Eight chunks are one prefetch: the ninth is missing, and the seventh would have been time.
+    // Eight chunks are one prefetch: the ninth is missing, and reading ahead would begin at the
+    // seventh.
     assert_eq!(reads_after(Duration::ZERO, 8), 1);
     assert_eq!(reads_after(Duration::ZERO, 9), 2);
     assert_eq!(reads_after(Duration::from_secs(8), 8), 2);
 }
 
 #[test]
-fn a_device_with_jobs_waiting_is_not_asked_for_what_nobody_waits_for() {
+fn device_with_waiting_jobs_is_not_read_ahead() {
     const VIEWERS: u64 = 30;
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(4 * MIB),
-        // So that jobs are read whole although all begin at once.
+        // Jobs are read whole although all begin at once.
         startup_patience: Duration::from_secs(10),
         ..config(1024 * MIB)
     });
@@ -99,7 +100,7 @@ fn a_device_with_jobs_waiting_is_not_asked_for_what_nobody_waits_for() {
     let ask_all = |rig: &mut Rig, chunk: u64, wait: Duration| {
         for (viewer, title) in (1..).zip(&titles) {
             rig.ask(range(viewer, *title, chunk * CHUNK, CHUNK))
-                .expect("taken on");
+                .expect("accepted");
         }
         rig.run_for(wait);
         rig.shard.queue_use()
@@ -108,7 +109,7 @@ fn a_device_with_jobs_waiting_is_not_asked_for_what_nobody_waits_for() {
         ask_all(&mut rig, chunk, Duration::from_secs(4));
     }
     let reads_before = rig.reads.len();
-    // A prefetch is eight chunks: soon it is time for the next, of all viewers at once.
+    // A prefetch is eight chunks: the next one is due for all viewers at once.
     rig.device.hangs = true;
     for chunk in 4..8 {
         let queue = ask_all(&mut rig, chunk, Duration::from_secs(1));
@@ -125,7 +126,7 @@ fn a_device_with_jobs_waiting_is_not_asked_for_what_nobody_waits_for() {
 }
 
 #[test]
-fn two_viewers_of_one_title_are_served_by_one_read() {
+fn one_read_serves_two_viewers_of_one_title() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(4 * MIB),
         ..config(64 * MIB)
@@ -133,9 +134,9 @@ fn two_viewers_of_one_title_are_served_by_one_read() {
     let title = rig.title(1, HOUR_BYTES, 2_000);
     rig.title(2, HOUR_BYTES, 2_000);
     rig.ask(range(9, StreamId(2), 0, CHUNK))
-        .expect("the disk is busy with this");
-    let first = rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
-    let second = rig.ask(range(2, title, CHUNK, CHUNK)).expect("taken on");
+        .expect("keeps the disk busy");
+    let first = rig.ask(range(1, title, 0, CHUNK)).expect("accepted");
+    let second = rig.ask(range(2, title, CHUNK, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&first].done && rig.replies[&second].done);
     let of_title: Vec<_> = rig
@@ -156,10 +157,10 @@ fn adjacent_jobs_of_different_viewers_merge() {
     for busy in 2..4 {
         rig.title(busy, HOUR_BYTES, 2_000);
         rig.ask(range(busy + 7, StreamId(busy), 0, CHUNK))
-            .expect("the disk is busy with this");
+            .expect("keeps the disk busy");
     }
-    rig.ask(range(1, title, MIB, CHUNK)).expect("taken on");
-    rig.ask(range(2, title, 0, CHUNK)).expect("taken on");
+    rig.ask(range(1, title, MIB, CHUNK)).expect("accepted");
+    rig.ask(range(2, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert_eq!(rig.shard.stats().jobs_merged, 1);
     let read = rig
@@ -171,7 +172,7 @@ fn adjacent_jobs_of_different_viewers_merge() {
 }
 
 #[test]
-fn a_prefetch_runs_across_the_chunk_files_of_a_title_in_order() {
+fn prefetch_continues_across_chunk_files_in_order() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(2 * MIB),
         ..config(64 * MIB)
@@ -182,28 +183,28 @@ fn a_prefetch_runs_across_the_chunk_files_of_a_title_in_order() {
         open_ended: true,
         ..range(1, title, 0, CHUNK)
     };
-    let first = rig.ask(ask(0)).expect("taken on");
+    let first = rig.ask(ask(0)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&first].done);
     let parts: Vec<u32> = rig.reads.iter().map(|read| read.part).collect();
     assert_eq!(parts, [0, 1, 2, 3]);
     for part in 1..4 {
-        let id = rig.ask(ask(part)).expect("taken on");
+        let id = rig.ask(ask(part)).expect("accepted");
         rig.run_for(Duration::from_millis(10));
         assert_eq!(
             rig.replies[&id].from_ram_bytes, CHUNK,
-            "chunk {part} is there"
+            "chunk {part} is a miss"
         );
     }
     assert_eq!(
         rig.shard.stats().chains,
         1,
-        "chunk files of one title are one chain"
+        "chunk files of one title are several chains"
     );
 }
 
 #[test]
-fn an_open_ended_request_is_one_chain_that_is_always_ahead_of_its_reader() {
+fn open_ended_request_is_one_chain_read_ahead() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(MIB),
         ..config(64 * MIB)
@@ -215,13 +216,13 @@ fn an_open_ended_request_is_one_chain_that_is_always_ahead_of_its_reader() {
             open_ended: true,
             ..range(1, title, 0, 64 * MIB)
         })
-        .expect("ok");
+        .expect("accepted");
     rig.run_for(Duration::from_secs(120));
     let reply = &rig.replies[&id];
     assert!(reply.done);
     assert!(
         reply.received_bytes - reply.from_ram_bytes <= MIB,
-        "only the beginning waited"
+        "more than the beginning waited"
     );
 }
 
@@ -234,7 +235,7 @@ fn parallel_connections_of_one_viewer_are_one_chain() {
     let title = rig.title(1, HOUR_BYTES, 2_000);
     for chunk in [1, 0, 3, 2, 5, 4] {
         rig.ask(range(1, title, chunk * CHUNK, CHUNK))
-            .expect("taken on");
+            .expect("accepted");
     }
     rig.run_for(Duration::from_secs(1));
     let open: Vec<_> = rig.replies.values().filter(|reply| !reply.done).collect();
@@ -243,7 +244,7 @@ fn parallel_connections_of_one_viewer_are_one_chain() {
 }
 
 #[test]
-fn a_slow_reader_pins_its_window_and_no_more() {
+fn slow_reader_holds_only_its_window() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(4 * MIB),
         ..config(64 * MIB)
@@ -254,14 +255,14 @@ fn a_slow_reader_pins_its_window_and_no_more() {
         open_ended: true,
         ..range(1, title, 0, HOUR_BYTES)
     })
-    .expect("taken on");
+    .expect("accepted");
     rig.run_for(Duration::from_secs(60));
     let window = rig.shard.config().send_window_bytes;
     assert_eq!(rig.shard.memory_use().sending_bytes, window);
 }
 
 #[test]
-fn new_viewers_are_refused_when_present_ones_would_run_dry() {
+fn new_viewers_are_refused_when_others_would_run_dry() {
     let overloaded = EngineConfig {
         sizing: fixed(MIB),
         ..config(512 * MIB)
@@ -291,7 +292,7 @@ fn new_viewers_are_refused_when_present_ones_would_run_dry() {
     let more = range(present.viewer.0, present.stream, 300 * MIB, CHUNK);
     assert!(
         rig.ask(more).is_ok(),
-        "a viewer who is being served may seek"
+        "a seek of a served viewer was refused"
     );
 
     let accepting = EngineConfig {
@@ -300,13 +301,13 @@ fn new_viewers_are_refused_when_present_ones_would_run_dry() {
     };
     rig.shard
         .handle_config(rig.now, accepting)
-        .expect("settings that work");
+        .expect("valid settings");
     let title = rig.title(999, HOUR_BYTES, 8_000);
     assert!(rig.ask(range(999, title, 0, CHUNK)).is_ok());
 }
 
 #[test]
-fn nothing_is_read_for_a_viewer_who_has_gone() {
+fn jobs_of_departed_viewer_are_dropped() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(4 * MIB),
         ..config(64 * MIB)
@@ -314,43 +315,43 @@ fn nothing_is_read_for_a_viewer_who_has_gone() {
     let titles: Vec<StreamId> = (1..=3).map(|id| rig.title(id, HOUR_BYTES, 2_000)).collect();
     let ask = |rig: &mut Rig, viewer: u64, title: usize| {
         let request = range(viewer, titles[title], 0, CHUNK);
-        rig.ask(request).expect("taken on")
+        rig.ask(request).expect("accepted")
     };
-    // The device is busy with the first; two wait for the second title, one for the third.
+    // The device is busy with the first; two viewers wait for the second title, one for the third.
     ask(&mut rig, 1, 0);
     let (leaves, stays) = (ask(&mut rig, 2, 1), ask(&mut rig, 3, 1));
     let alone = ask(&mut rig, 4, 2);
     rig.cancel(leaves);
     rig.cancel(alone);
     rig.run_for(Duration::from_secs(1));
-    assert!(rig.replies[&stays].done, "somebody else waits for it");
+    assert!(rig.replies[&stays].done, "another viewer waits for it");
     let read: Vec<StreamId> = rig.reads.iter().map(|read| read.stream).collect();
     assert_eq!(read, titles[..2]);
-    // It comes back, and is served.
+    // It returns, and is served.
     let again = ask(&mut rig, 4, 2);
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&again].done);
 }
 
 #[test]
-fn a_bad_spot_fails_only_those_who_ask_for_it() {
+fn bad_spot_fails_only_requests_for_it() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(4 * MIB),
         ..config(64 * MIB)
     });
     let title = rig.title(1, HOUR_BYTES, 2_000);
     rig.device.bad.push((title, 2 * MIB, 2 * MIB + 1));
-    let before = rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    let before = rig.ask(range(1, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(
         rig.replies[&before].done,
-        "the bad spot was only prefetched"
+        "a reply failed although the bad spot was only prefetched"
     );
-    let on_it = rig.ask(range(1, title, 2 * MIB, CHUNK)).expect("taken on");
+    let on_it = rig.ask(range(1, title, 2 * MIB, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert_eq!(rig.replies[&on_it].failure, Some(Failure::Device));
     assert_eq!(rig.shard.device_state(), DeviceState::Failing);
-    let behind = rig.ask(range(1, title, 3 * MIB, CHUNK)).expect("taken on");
+    let behind = rig.ask(range(1, title, 3 * MIB, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&behind].done);
     rig.run_for(Duration::from_secs(70));
@@ -358,7 +359,7 @@ fn a_bad_spot_fails_only_those_who_ask_for_it() {
 }
 
 #[test]
-fn a_device_that_fails_everywhere_goes_offline_and_comes_back() {
+fn failing_device_goes_offline_and_recovers() {
     let mut rig = Rig::new(config(64 * MIB));
     for id in 1..=30 {
         let title = rig.title(id, HOUR_BYTES, 2_000);
@@ -377,23 +378,21 @@ fn a_device_that_fails_everywhere_goes_offline_and_comes_back() {
     rig.device.bad.clear();
     rig.run_for(Duration::from_secs(31));
     assert_eq!(rig.shard.device_state(), DeviceState::Failing);
-    let id = rig
-        .ask(range(1, StreamId(1), 0, CHUNK))
-        .expect("tried again");
+    let id = rig.ask(range(1, StreamId(1), 0, CHUNK)).expect("retried");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&id].done);
-    // Errors of the window are remembered until it is over.
+    // Errors within the window are remembered.
     rig.run_for(Duration::from_secs(60));
     assert_eq!(rig.shard.device_state(), DeviceState::Online);
 }
 
 #[test]
-fn queue_positions_that_are_shown_are_of_the_whole_queue() {
+fn queue_positions_sample_the_whole_queue() {
     let mut rig = Rig::new(config(256 * MIB));
     rig.device.hangs = true;
     for id in 1..=200 {
         let title = rig.title(id, HOUR_BYTES, 2_000);
-        rig.ask(range(id, title, 0, CHUNK)).expect("taken on");
+        rig.ask(range(id, title, 0, CHUNK)).expect("accepted");
     }
     let all = rig.shard.queue_positions(1_000);
     let shown = rig.shard.queue_positions(64);
@@ -403,12 +402,12 @@ fn queue_positions_that_are_shown_are_of_the_whole_queue() {
 }
 
 #[test]
-fn a_machine_without_descriptors_says_nothing_about_its_disk() {
+fn lack_of_descriptors_is_not_a_device_error() {
     let mut rig = Rig::new(config(64 * MIB));
     rig.device.lacks_resources = true;
     for viewer in 1..=30 {
         let title = rig.title(viewer, HOUR_BYTES, 2_000);
-        let id = rig.ask(range(viewer, title, 0, 4 * MIB)).expect("taken on");
+        let id = rig.ask(range(viewer, title, 0, 4 * MIB)).expect("accepted");
         rig.run_for(Duration::from_secs(1));
         assert_eq!(rig.replies[&id].failure, Some(Failure::NoResources));
     }
@@ -417,23 +416,23 @@ fn a_machine_without_descriptors_says_nothing_about_its_disk() {
     rig.device.lacks_resources = false;
     let id = rig
         .ask(range(1, StreamId(1), 0, 4 * MIB))
-        .expect("taken on");
+        .expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&id].done);
 }
 
 #[test]
-fn a_device_that_hangs_fails_those_who_wait_and_recovers_when_it_answers() {
+fn hung_device_fails_waiters_and_recovers() {
     let mut rig = Rig::new(config(64 * MIB));
     let title = rig.title(1, HOUR_BYTES, 2_000);
     let other = rig.title(2, HOUR_BYTES, 2_000);
-    let in_ram = rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    let in_ram = rig.ask(range(1, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     rig.device.hangs = true;
     let stuck = rig
         .ask(range(1, title, 500 * MIB, CHUNK))
-        .expect("taken on");
-    let queued = rig.ask(range(2, other, 0, CHUNK)).expect("taken on");
+        .expect("accepted");
+    let queued = rig.ask(range(2, other, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(11));
     assert_eq!(rig.replies[&stuck].failure, Some(Failure::TimedOut));
     assert_eq!(rig.replies[&queued].failure, Some(Failure::TimedOut));
@@ -445,17 +444,17 @@ fn a_device_that_hangs_fails_those_who_wait_and_recovers_when_it_answers() {
     ));
     assert!(
         rig.ask(range(3, title, 0, CHUNK)).is_ok(),
-        "what is in RAM is still served"
+        "a piece in RAM was not served"
     );
     rig.device.hangs = false;
     rig.run_for(Duration::from_secs(1));
-    let again = rig.ask(range(2, other, 0, CHUNK)).expect("taken on");
+    let again = rig.ask(range(2, other, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&again].done);
 }
 
 #[test]
-fn device_without_arm_gets_several_reads_but_not_of_more_bytes_than_allowed() {
+fn device_without_arm_gets_reads_up_to_byte_limit() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(4 * MIB),
         has_arm: false,
@@ -465,17 +464,17 @@ fn device_without_arm_gets_several_reads_but_not_of_more_bytes_than_allowed() {
     });
     let titles: Vec<_> = (1..7).map(|id| rig.title(id, HOUR_BYTES, 2_000)).collect();
     for (viewer, title) in (1..).zip(titles) {
-        rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on");
+        rig.ask(range(viewer, title, 0, CHUNK)).expect("accepted");
     }
     assert_eq!(
         rig.shard.queue_use().outstanding_reads,
         3,
-        "two are less than 10 MiB, three are more"
+        "the limit of 10 MiB allows two reads"
     );
 }
 
 #[test]
-fn a_read_that_the_drive_passes_over_is_done_before_the_drive_gets_more() {
+fn overtaken_read_completes_before_more_are_issued() {
     const DEPTH: u32 = 4;
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(MIB),
@@ -486,7 +485,7 @@ fn a_read_that_the_drive_passes_over_is_done_before_the_drive_gets_more() {
     rig.device.passes_over = Some(titles[0]);
     let mut ids = Vec::new();
     for (viewer, title) in (1..).zip(titles) {
-        ids.push(rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on"));
+        ids.push(rig.ask(range(viewer, title, 0, CHUNK)).expect("accepted"));
     }
     while !rig.is_over(ids[0]) {
         rig.run_for(Duration::from_millis(1));
@@ -499,10 +498,10 @@ fn a_read_that_the_drive_passes_over_is_done_before_the_drive_gets_more() {
     );
 }
 
-/// Those who are held back for a read that the drive passes over must not fail with it, however late
-/// it is noticed that it never comes.
+/// Jobs held back because of an overtaken read must not fail with it, however late the read is
+/// found to be lost.
 #[test]
-fn a_read_that_never_comes_takes_nobody_with_it_who_was_held_back_for_it() {
+fn lost_read_does_not_fail_jobs_held_back_for_it() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(MIB),
         outstanding_reads_max: 4,
@@ -512,12 +511,12 @@ fn a_read_that_never_comes_takes_nobody_with_it_who_was_held_back_for_it() {
     rig.device.passes_over = Some(titles[0]);
     let mut ids = Vec::new();
     for (viewer, title) in (1..).zip(titles) {
-        ids.push(rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on"));
+        ids.push(rig.ask(range(viewer, title, 0, CHUNK)).expect("accepted"));
     }
     while rig.shard.queue_use().outstanding_reads > 1 {
         rig.run_for(Duration::from_millis(1));
     }
-    assert!(rig.shard.queue_use().jobs > 0, "others are held back");
+    assert!(rig.shard.queue_use().jobs > 0, "no job is held back");
     rig.device.hangs = true;
     rig.now = rig.now + rig.shard.config().read_timeout + Duration::from_secs(1);
     rig.shard.handle_timeout(rig.now);
@@ -528,10 +527,10 @@ fn a_read_that_never_comes_takes_nobody_with_it_who_was_held_back_for_it() {
     assert!(ids[1..].iter().all(|id| rig.replies[id].done));
 }
 
-/// Found by `simulate faults --seed 528`: the reply broke off each time that it was asked for, for as
-/// long as nobody asked for the other file.
+/// Found by `simulate faults --seed 528`: the reply failed on each request until the other file was
+/// requested.
 #[test]
-fn a_reply_is_finished_although_a_file_that_was_read_ahead_has_changed() {
+fn reply_completes_although_prefetched_file_changed() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(4 * MIB),
         send_window_bytes: 128 * KIB,
@@ -540,26 +539,29 @@ fn a_reply_is_finished_although_a_file_that_was_read_ahead_has_changed() {
     let title = rig.chunked(1, &[2 * MIB, MIB], 2_000);
     rig.device.changed_parts.push((title, 1));
     rig.socket_time = Duration::from_millis(100);
-    let first = rig.ask(range(1, title, 0, 2 * MIB)).expect("taken on");
+    let first = rig.ask(range(1, title, 0, 2 * MIB)).expect("accepted");
     rig.run_for(Duration::from_secs(10));
-    assert!(rig.reads.iter().any(|read| read.part == 1), "read ahead");
+    assert!(
+        rig.reads.iter().any(|read| read.part == 1),
+        "not read ahead"
+    );
     assert!(rig.replies[&first].done, "{:?}", rig.replies[&first]);
     rig.run_for(Duration::from_secs(60));
-    assert_eq!(rig.forgotten, [title], "nobody reads it any more");
+    assert_eq!(rig.forgotten, [title], "not forgotten without readers");
     assert_eq!(rig.shard.memory_use().free_bytes, 64 * MIB);
 }
 
 #[test]
-fn a_changed_file_fails_its_replies_and_leaves_nothing_behind() {
+fn changed_file_fails_its_replies_and_frees_memory() {
     let mut rig = Rig::new(config(64 * MIB));
     let title = rig.title(1, HOUR_BYTES, 2_000);
-    let early = rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    let early = rig.ask(range(1, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.replies[&early].done);
     rig.device.changed.push(title);
     let late = rig
         .ask(range(1, title, 100 * MIB, CHUNK))
-        .expect("taken on");
+        .expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert_eq!(rig.replies[&late].failure, Some(Failure::Changed));
     assert_eq!(rig.forgotten, [title]);
@@ -571,11 +573,11 @@ fn a_changed_file_fails_its_replies_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_stream_that_goes_while_its_pieces_are_being_sent_frees_them_afterwards() {
+fn removed_stream_frees_slots_after_sending() {
     let mut rig = Rig::new(config(64 * MIB));
     rig.socket_time = Duration::from_secs(5);
     let title = rig.title(1, HOUR_BYTES, 2_000);
-    rig.ask(range(1, title, 0, 4 * MIB)).expect("taken on");
+    rig.ask(range(1, title, 0, 4 * MIB)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     assert!(rig.shard.memory_use().sending_bytes > 0);
     rig.shard.handle_stream_gone(rig.now, title);
@@ -607,7 +609,7 @@ fn every_policy_and_order_serves_the_same_bytes() {
 }
 
 #[test]
-fn a_player_that_is_about_to_run_dry_goes_before_one_with_a_full_buffer() {
+fn player_about_to_run_dry_precedes_full_buffer() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(8 * MIB),
         ..config(512 * MIB)
@@ -626,14 +628,14 @@ fn a_player_that_is_about_to_run_dry_goes_before_one_with_a_full_buffer() {
             ..range(viewer, StreamId(viewer), 50 * MIB, CHUNK)
         }
     };
-    // Their chains exist; what they ask for next is a miss.
+    // Their chains exist; their next request is a miss.
     for viewer in 1..=21 {
         rig.ask(range(viewer, StreamId(viewer), 0, 64 * KIB))
-            .expect("taken on");
+            .expect("accepted");
     }
     rig.run_for(Duration::from_secs(30));
     for viewer in 1..=20 {
-        rig.ask(ask(viewer, 60)).expect("taken on");
+        rig.ask(ask(viewer, 60)).expect("accepted");
     }
     let hints = Hints {
         deadline: Some(Duration::from_millis(300)),
@@ -643,7 +645,7 @@ fn a_player_that_is_about_to_run_dry_goes_before_one_with_a_full_buffer() {
         hints,
         ..ask(21, 0)
     };
-    let urgent = rig.ask(urgent).expect("taken on");
+    let urgent = rig.ask(urgent).expect("accepted");
     let before = rig.now;
     while !rig.is_over(urgent) && rig.now.since(before) < Duration::from_secs(20) {
         rig.run_for(Duration::from_millis(10));
@@ -656,13 +658,13 @@ fn a_player_that_is_about_to_run_dry_goes_before_one_with_a_full_buffer() {
 }
 
 #[test]
-fn each_policy_has_its_own_counters_and_they_add_up() {
+fn counters_by_policy_add_up_to_the_total() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(MIB),
         ..config(64 * MIB)
     });
     let title = rig.title(1, HOUR_BYTES, 2_000);
-    rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    rig.ask(range(1, title, 0, CHUNK)).expect("accepted");
     rig.run_for(Duration::from_secs(1));
     let under_fixed = rig.shard.stats();
     for policy in [Policy::SquareRoot, Policy::Fixed] {
@@ -676,13 +678,13 @@ fn each_policy_has_its_own_counters_and_they_add_up() {
         };
         rig.shard
             .handle_config(rig.now, changed)
-            .expect("settings that work");
+            .expect("valid settings");
         let offset = if policy == Policy::Fixed {
             200 * MIB
         } else {
             100 * MIB
         };
-        rig.ask(range(1, title, offset, CHUNK)).expect("taken on");
+        rig.ask(range(1, title, offset, CHUNK)).expect("accepted");
         rig.run_for(Duration::from_secs(1));
     }
     let by_policy = rig.shard.stats_by_policy();
@@ -694,7 +696,7 @@ fn each_policy_has_its_own_counters_and_they_add_up() {
 }
 
 #[test]
-fn full_tables_are_an_answer() {
+fn full_tables_refuse_requests() {
     let tiny = EngineConfig {
         requests_max: 2,
         chains_max: 2,
@@ -705,8 +707,8 @@ fn full_tables_are_an_answer() {
     rig.socket_time = Duration::from_secs(100);
     let one = rig.title(1, HOUR_BYTES, 2_000);
     let two = rig.title(2, HOUR_BYTES, 2_000);
-    rig.ask(range(1, one, 0, CHUNK)).expect("taken on");
-    rig.ask(range(2, two, 0, CHUNK)).expect("taken on");
+    rig.ask(range(1, one, 0, CHUNK)).expect("accepted");
+    rig.ask(range(2, two, 0, CHUNK)).expect("accepted");
     assert_eq!(rig.ask(range(3, two, 0, CHUNK)), Err(Refusal::Full));
     let third = headlong_engine::StreamSpec {
         id: StreamId(3),
@@ -734,10 +736,10 @@ fn replies_of_one_holder_fill_windows_with_a_quarter_of_memory() {
         let offset = (n * 20 + 10 * holder) * MIB;
         let request = range(1000 * holder + n, title, offset, WINDOW);
         let holder = Some(headlong_engine::ViewerId(holder));
-        rig.ask(Request { holder, ..request }).expect("taken on");
+        rig.ask(Request { holder, ..request }).expect("accepted");
         rig.run_for(Duration::from_secs(1));
     };
-    // Nobody reads what is sent: twelve windows would be more than a quarter.
+    // The sent bytes are not received: twelve windows would be more than a quarter.
     (0..12).for_each(|n| ask(&mut rig, 1, n));
     let sending = rig.shard.memory_use().sending_bytes;
     assert!((60 * MIB..68 * MIB).contains(&sending), "{sending}");
@@ -745,12 +747,12 @@ fn replies_of_one_holder_fill_windows_with_a_quarter_of_memory() {
     let window = rig.shard.memory_use().sending_bytes - sending;
     assert!(
         window > WINDOW * 3 / 4,
-        "another address has its own share: {window}"
+        "another address lacks its own share: {window}"
     );
 }
 
 #[test]
-fn nonsense_requests_are_refused() {
+fn invalid_requests_are_refused() {
     let mut rig = Rig::new(config(64 * MIB));
     let title = rig.title(1, 1000, 2_000);
     let at = |offset, length| range(1, title, offset, length);
@@ -767,6 +769,6 @@ fn nonsense_requests_are_refused() {
         rig.ask(range(1, StreamId(7), 0, 1)),
         Err(Refusal::UnknownStream)
     );
-    assert!(rig.ask(at(1000, 0)).is_ok(), "nothing, at the end");
+    assert!(rig.ask(at(1000, 0)).is_ok(), "empty range at the end");
     assert_eq!(rig.now, Instant::ZERO);
 }

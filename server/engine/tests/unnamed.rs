@@ -1,4 +1,4 @@
-//! Viewers without a name behind one address: what they read tells whose request is whose.
+//! Unnamed viewers behind one address: their requests are matched to chains by position.
 
 mod rig;
 
@@ -8,7 +8,7 @@ use headlong_engine::{
 use headlong_units::{BitRate, Duration, MIB};
 use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range};
 
-/// Everybody's address.
+/// The address of all viewers.
 const ADDRESS: ViewerId = ViewerId(7);
 
 fn setup() -> (Rig, StreamId) {
@@ -30,7 +30,7 @@ fn from_address(request: Request, connection: Option<u64>) -> Request {
     }
 }
 
-/// Asks for one chunk of a title and waits for it.
+/// Requests one chunk of a title and waits for it.
 fn chunk(rig: &mut Rig, title: StreamId, number: u64, connection: Option<u64>) -> ChainId {
     let (chain, _) = begin_chunk(rig, title, number, connection);
     rig.run_for(Duration::from_millis(300));
@@ -44,18 +44,18 @@ fn begin_chunk(
     connection: Option<u64>,
 ) -> (ChainId, RequestId) {
     let request = from_address(range(0, title, number * CHUNK, CHUNK), connection);
-    let id = rig.ask(request).expect("taken on");
-    (rig.shard.chain_of(id).expect("under way"), id)
+    let id = rig.ask(request).expect("accepted");
+    (rig.shard.chain_of(id).expect("in progress"), id)
 }
 
 #[test]
-fn hundreds_of_viewers_of_one_title_behind_one_address_are_as_many_chains() {
+fn unnamed_viewers_behind_one_address_keep_their_chains() {
     let (mut rig, _) = setup();
     let title = rig.title(2, 4 * HOUR_BYTES, 2_000);
     let mut chains: Vec<ChainId> = Vec::new();
     for round in 0..3 {
         for viewer in 0..300 {
-            // A proxy has some connections to the server, and takes any of them.
+            // A proxy has some connections to the server, and uses any of them.
             let connection = Some((viewer * 31 + round * 17) % 64);
             let number = viewer * 7 + round;
             let (chain, _) = begin_chunk(&mut rig, title, number, connection);
@@ -72,7 +72,7 @@ fn hundreds_of_viewers_of_one_title_behind_one_address_are_as_many_chains() {
 }
 
 #[test]
-fn viewers_who_began_together_are_as_many_chains_as_viewers() {
+fn viewers_that_began_together_are_separate_chains() {
     let (mut rig, title) = setup();
     for number in 0..10 {
         for _ in 0..5 {
@@ -84,7 +84,7 @@ fn viewers_who_began_together_are_as_many_chains_as_viewers() {
 }
 
 #[test]
-fn two_viewers_of_one_title_near_one_another_are_two_chains() {
+fn two_viewers_close_together_are_two_chains() {
     let (mut rig, title) = setup();
     for number in 0..20 {
         let ahead = chunk(&mut rig, title, 4 + number, None);
@@ -95,7 +95,7 @@ fn two_viewers_of_one_title_near_one_another_are_two_chains() {
 }
 
 #[test]
-fn one_viewer_is_one_chain_whatever_connections_it_reads_on() {
+fn one_viewer_is_one_chain_on_any_connections() {
     let (mut rig, title) = setup();
     for number in 0..20 {
         chunk(&mut rig, title, number, Some(number));
@@ -105,11 +105,11 @@ fn one_viewer_is_one_chain_whatever_connections_it_reads_on() {
         begin_chunk(&mut rig, title, number, Some(number));
     }
     rig.run_for(Duration::from_secs(1));
-    assert_eq!(rig.shard.chain_count(), 1, "several at once, in any order");
+    assert_eq!(rig.shard.chain_count(), 1, "a chain per request");
 }
 
 #[test]
-fn the_first_requests_of_a_viewer_may_come_in_any_order() {
+fn first_requests_of_viewer_may_arrive_in_any_order() {
     let (mut rig, title) = setup();
     for number in [1, 0, 3, 2, 5, 4] {
         begin_chunk(&mut rig, title, number, Some(number));
@@ -119,7 +119,7 @@ fn the_first_requests_of_a_viewer_may_come_in_any_order() {
 }
 
 #[test]
-fn who_skips_to_a_place_near_another_gets_a_chain_of_its_own() {
+fn seek_near_another_viewer_begins_a_chain() {
     let (mut rig, title) = setup();
     let other = chunk(&mut rig, title, 100, Some(1));
     chunk(&mut rig, title, 0, Some(2));
@@ -130,22 +130,22 @@ fn who_skips_to_a_place_near_another_gets_a_chain_of_its_own() {
 }
 
 #[test]
-fn a_reply_that_was_cut_off_is_asked_for_again_by_the_same_viewer() {
+fn cut_off_reply_is_requested_again_by_same_viewer() {
     let (mut rig, title) = setup();
     chunk(&mut rig, title, 0, None);
     rig.socket_time = Duration::from_secs(60);
     let request = from_address(range(0, title, CHUNK, 64 * CHUNK), None);
-    let id = rig.ask(request).expect("taken on");
+    let id = rig.ask(request).expect("accepted");
     let chain = rig.shard.chain_of(id);
     rig.run_for(Duration::from_secs(2));
     rig.cancel(id);
     let again = from_address(range(0, title, CHUNK, 64 * CHUNK), None);
-    let id = rig.ask(again).expect("taken on");
+    let id = rig.ask(again).expect("accepted");
     assert_eq!(rig.shard.chain_of(id), chain);
 }
 
 #[test]
-fn what_is_read_again_on_the_same_connection_is_the_same_chain() {
+fn reread_on_same_connection_is_same_chain() {
     let (mut rig, title) = setup();
     let chain = chunk(&mut rig, title, 0, Some(1));
     chunk(&mut rig, title, 1, Some(1));
@@ -154,7 +154,7 @@ fn what_is_read_again_on_the_same_connection_is_the_same_chain() {
 }
 
 #[test]
-fn who_goes_on_a_little_before_the_end_is_the_same_chain_where_the_kernel_reads_ahead() {
+fn reread_before_end_is_same_chain_with_kernel_readahead() {
     for (reread_bytes, chains) in [(0, 10), (512 << 10, 1)] {
         let mut rig = Rig::new(EngineConfig {
             sizing: fixed(4 * MIB),
@@ -162,11 +162,11 @@ fn who_goes_on_a_little_before_the_end_is_the_same_chain_where_the_kernel_reads_
             ..config(64 * MIB)
         });
         let title = rig.title(1, HOUR_BYTES, 2_000);
-        // Each time the file is opened anew, and the kernel reads a window further than is wanted.
+        // Each time the file is reopened, and the kernel reads a window further than needed.
         for number in 0..10 {
             let request = range(0, title, number * CHUNK, CHUNK + (400 << 10));
             rig.ask(from_address(request, Some(number)))
-                .expect("taken on");
+                .expect("accepted");
             rig.run_for(Duration::from_millis(300));
         }
         assert_eq!(rig.shard.chain_count(), chains, "{reread_bytes}");
@@ -174,7 +174,7 @@ fn who_goes_on_a_little_before_the_end_is_the_same_chain_where_the_kernel_reads_
 }
 
 /// A device with more viewers than it can serve, all from one address and, by `connection`, without
-/// a connection of their own. Answers how many were let in, and how many refused.
+/// connections of their own. Returns how many were admitted and how many refused.
 fn crowd(rig: &mut Rig, connection: impl Fn(u64) -> Option<u64>) -> (u64, u64) {
     rig.device.rate = BitRate(8 * 10_000_000);
     rig.device.position_time = Duration::from_millis(100);
@@ -203,7 +203,7 @@ fn small() -> Rig {
 }
 
 #[test]
-fn every_viewer_behind_one_address_is_asked_whether_it_may_come_in() {
+fn each_viewer_behind_one_address_passes_admission() {
     let mut named = small();
     named.device.rate = BitRate(8 * 10_000_000);
     named.device.position_time = Duration::from_millis(100);
@@ -218,7 +218,7 @@ fn every_viewer_behind_one_address_is_asked_whether_it_may_come_in() {
         named.run_for(Duration::from_millis(500));
     }
     assert!(refused_by_name > 0);
-    // On one connection each, on one that all share, and on a new one for each request.
+    // On one connection each, on one shared by all, and on a new one for each request.
     let own = crowd(&mut small(), Some).1;
     let shared = crowd(&mut small(), |_| Some(1)).1;
     let none = crowd(&mut small(), |_| None).1;
@@ -229,7 +229,7 @@ fn every_viewer_behind_one_address_is_asked_whether_it_may_come_in() {
 }
 
 #[test]
-fn who_asks_for_a_whole_file_before_anything_of_it_has_come_is_a_viewer_of_its_own() {
+fn open_ended_request_before_first_byte_is_another_viewer() {
     for connection in [Some, |_| None] {
         let (mut rig, title) = setup();
         let whole = Request {
@@ -238,14 +238,14 @@ fn who_asks_for_a_whole_file_before_anything_of_it_has_come_is_a_viewer_of_its_o
         };
         for viewer in 0..8 {
             let asked = rig.ask(from_address(whole, connection(viewer)));
-            asked.expect("taken on");
+            asked.expect("accepted");
         }
         assert_eq!(rig.shard.chain_count(), 8);
     }
 }
 
 #[test]
-fn who_is_served_may_skip_on_its_own_connection_although_new_viewers_are_refused() {
+fn served_viewer_may_seek_while_new_ones_are_refused() {
     let mut rig = small();
     let (admitted, refused) = crowd(&mut rig, Some);
     assert!(admitted > 4 && refused > 0);
@@ -260,8 +260,8 @@ fn who_is_served_may_skip_on_its_own_connection_although_new_viewers_are_refused
     );
 }
 
-/// The kernel asks in parts for a reader who opens the file anew each time, and the second part comes
-/// first.
+/// The kernel splits the reads of a program that reopens the file each time, and the second part
+/// arrives first.
 fn in_parts(skip_bytes: u64) -> Rig {
     const PART: u64 = 64 << 10;
     let mut rig = Rig::new(EngineConfig {
@@ -274,7 +274,7 @@ fn in_parts(skip_bytes: u64) -> Rig {
         for part in [1, 0, 2, 3, 4, 5, 6, 7] {
             let at = number * 8 * PART + part * PART;
             rig.ask(from_address(range(0, title, at, PART), Some(number)))
-                .expect("taken on");
+                .expect("accepted");
             rig.run_for(Duration::from_millis(5));
         }
         rig.run_for(Duration::from_secs(2));
@@ -283,7 +283,7 @@ fn in_parts(skip_bytes: u64) -> Rig {
 }
 
 #[test]
-fn parts_that_a_kernel_asks_for_in_any_order_are_one_chain() {
+fn kernel_requests_in_any_order_are_one_chain() {
     assert_eq!(in_parts(4 * MIB).shard.chain_count(), 1);
     assert!(in_parts(0).shard.chain_count() > 10);
     let stats = in_parts(4 * MIB).shard.stats();
@@ -291,7 +291,7 @@ fn parts_that_a_kernel_asks_for_in_any_order_are_one_chain() {
 }
 
 #[test]
-fn who_begins_in_the_midst_of_what_was_read_for_another_is_another_where_no_kernel_is_between() {
+fn request_inside_read_range_is_another_viewer() {
     let (mut rig, title) = setup();
     let chain = chunk(&mut rig, title, 0, Some(1));
     rig.run_for(Duration::from_secs(1));

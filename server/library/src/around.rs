@@ -1,12 +1,13 @@
-//! The title around a file that somebody asks for before the search has come to its folder.
+//! Out-of-order scan: finds the title of a file that is requested before the scan has reached its
+//! folder.
 //!
-//! The one idea: only manifests say which files are of one title. So of a folder its names are read
-//! and its manifests, then only those files are looked at that the manifests name: a folder of
-//! thousands of plain files costs its names, and a title as much as it will cost the search, which
-//! finds it in the kernel's memory then.
+//! Only manifests tell which files belong to one title. So the names in a folder and its manifests
+//! are read, then only the files that the manifests name are checked: a folder of thousands of
+//! plain files costs a directory listing, and a title as much as the scan will need later, which
+//! then finds it in the kernel's cache.
 //!
-//! Invariant: only files that stand alone, in the version that was seen, come into a stream here; what
-//! a search or somebody else has put down stays until the next search is taken in.
+//! Invariant: only stand-alone files, in the checked version, are added to a stream here; an entry
+//! written by a scan or another thread stays until the next scan is committed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,11 +29,11 @@ use crate::stream::{Gone, PartFile};
 use crate::title::{Measures, TitleRecord};
 use crate::walk::names;
 
-/// Most manifests read of one folder; of more, those with names most like what was asked for.
+/// Most manifests read in one folder; of more, those with names most similar to the requested one.
 const MANIFESTS_PER_FOLDER_MAX: usize = 32;
-/// Most manifests read at a time.
+/// Most manifests read in one pass.
 const MANIFESTS_MAX: usize = 128;
-/// Folders above a file's own in which a manifest that names it is looked for.
+/// How many parent folders are searched for a manifest that names the file.
 const CLIMB_MAX: usize = 2;
 
 fn join(folder: &str, name: &str) -> String {
@@ -42,7 +43,7 @@ fn join(folder: &str, name: &str) -> String {
     }
 }
 
-/// Whether a file belongs to no title, as far as is known.
+/// Whether a file belongs to no known title.
 fn stands_alone(file: &FileEntry) -> bool {
     file.stream.parts.len() == 1 && file.stream.title == file.path
 }
@@ -68,14 +69,14 @@ impl State {
             manifests: Manifests::new(),
         };
         if let Err(error) = reading.read_for(path, scope) {
-            tracing::debug!(?path, %error, "cannot look around; the search may");
+            tracing::debug!(?path, %error, "out-of-order scan failed; the regular scan will retry");
             lock(&self.around[root]).release(path);
             return;
         }
         reading.take_in();
     }
 
-    /// Puts down the streams of titles of which the files that were located are.
+    /// Adds the streams of titles that the located files belong to.
     fn put_titles(&self, titles: &[Title], located: &HashMap<Arc<str>, Located>, checked_ns: u64) {
         let plan = plan(titles, |path| {
             let file = located.get(path)?;
@@ -122,7 +123,7 @@ impl State {
         self.list(records.collect());
     }
 
-    /// The streams of files that stand alone, if all do, just so, that are known.
+    /// The streams of known files among `parts`, if all of them stand alone in the same version.
     fn streams_alone(&self, parts: &[PartFile]) -> Option<Vec<u64>> {
         self.read(|catalogue| {
             let known = parts
@@ -141,7 +142,7 @@ impl State {
         })
     }
 
-    /// Lists titles; those of a path that is listed are listed anew. For who holds the writer's lock.
+    /// Lists titles; an entry of the same path is replaced. The caller holds the writer's lock.
     fn list(&self, records: Vec<TitleRecord>) {
         if records.is_empty() {
             return;
@@ -155,17 +156,17 @@ impl State {
             }
         }
         let titles = Arc::new(titles);
-        // The old ones are taken apart outside the lock.
+        // The old list is dropped outside the lock.
         let old = self.write(|catalogue| std::mem::replace(&mut catalogue.titles, titles));
         drop((old, listed));
     }
 }
 
-/// What is being read out of turn.
+/// State of one out-of-order scan.
 struct Reading<'a> {
     state: &'a State,
     root: usize,
-    /// When it began.
+    /// When the scan began.
     checked_ns: u64,
     manifests: Manifests,
 }
@@ -213,7 +214,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Reads a manifest, unless it was; what is none, or hidden, is passed over.
+    /// Reads a manifest, unless it was read; other or hidden files are skipped.
     fn read(&mut self, path: &str) {
         let is_wanted = self.manifests.len() < MANIFESTS_MAX && check_path(path).is_ok();
         if !is_wanted || self.manifests.contains_key(path) {
@@ -240,7 +241,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Lets go of manifests, but for `own`, that name no file in a folder.
+    /// Drops manifests, except for `own`, that name no file in a folder.
     fn keep_those_of(&mut self, folder: &str, own: &BTreeSet<Arc<str>>) {
         let titles = titles_around(&self.manifests);
         let is_of = |title: &&Title| {
@@ -256,7 +257,7 @@ impl Reading<'_> {
             .retain(|path, _| own.contains(path) || kept.contains(&**path));
     }
 
-    /// Looks at the files that the manifests name, and puts down what they make.
+    /// Checks the files that the manifests name, and adds their titles.
     fn take_in(self) {
         let Self {
             state,
@@ -271,7 +272,7 @@ impl Reading<'_> {
         let renditions = titles.iter().flat_map(|title| &title.renditions);
         let segments = renditions.flat_map(|rendition| &rendition.segments.list);
         let mut located = self.locate(segments.map(|segment| &segment.path));
-        // Met here, where waiting for it is allowed.
+        // New devices are added here, where blocking is allowed.
         state.meet_devices(root, &located);
         for (path, manifest) in manifests {
             let file = Located {
@@ -292,7 +293,7 @@ impl Reading<'_> {
         state.put_titles(&titles, &located, checked_ns);
     }
 
-    /// Files of this root: as they are known, or as they are if they are not.
+    /// Files of this root: as known, or as found on disk if unknown.
     fn locate<'b>(&self, paths: impl Iterator<Item = &'b Arc<str>>) -> HashMap<Arc<str>, Located> {
         let mut located = HashMap::new();
         let mut unknown: BTreeMap<&str, HashMap<&str, &Arc<str>>> = BTreeMap::new();
@@ -340,7 +341,7 @@ impl Reading<'_> {
     }
 }
 
-/// How many bytes two paths have in common at their beginning.
+/// Length of the common prefix of two paths, in bytes.
 fn same_bytes(one: &str, other: &str) -> usize {
     let pairs = one.bytes().zip(other.bytes());
     pairs.take_while(|(a, b)| a == b).count()

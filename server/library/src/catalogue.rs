@@ -1,7 +1,6 @@
-//! All files and titles at one moment, built from what the roots hold.
+//! Catalogue: all files and titles at one moment, built from the contents of the roots.
 //!
-//! The one idea: a scan describes the whole library anew, and whatever comes out the same as
-//! before is taken over as it was, id and all.
+//! A scan describes the whole library anew; entries that are unchanged are kept with their ids.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,20 +20,20 @@ use crate::title::{Measures, TitleRecord};
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
     pub(crate) files: Files,
-    /// Those of the last scan, in path order.
+    /// Titles of the last scan, in path order.
     pub(crate) titles: Arc<Vec<TitleRecord>>,
 }
 
-/// A file as a scan found it.
+/// A file as found by a scan.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Located {
     pub(crate) root: usize,
     pub(crate) identity: Identity,
-    /// When it was looked at, nanoseconds since the library began.
+    /// When it was checked, nanoseconds since the library began.
     pub(crate) checked_ns: u64,
 }
 
-/// What a stream is made of; two of the same make the same stream.
+/// The inputs of a stream; equal recipes make the same stream.
 pub(crate) struct Recipe {
     pub(crate) title: Arc<str>,
     pub(crate) parts: Vec<PartFile>,
@@ -42,7 +41,7 @@ pub(crate) struct Recipe {
     pub(crate) bit_rate: Option<BitRate>,
 }
 
-/// Makes streams under new ids.
+/// Makes streams with new ids.
 #[derive(Debug)]
 pub(crate) struct Maker {
     pub(crate) ground: Arc<Ground>,
@@ -75,7 +74,7 @@ impl Maker {
         ))
     }
 
-    /// The stream of the recipe: the one that `old` has, if it is the same, else a new one.
+    /// The stream of the recipe: that of `old` if it is the same, else a new one.
     fn make_or_keep(&self, recipe: Recipe, old: &Files) -> Arc<StreamFiles> {
         let before = recipe.parts.first().and_then(|part| old.get(&part.path));
         match before.map(|entry| &entry.stream) {
@@ -175,8 +174,8 @@ impl Catalogue {
         }
     }
 
-    /// Puts a stream in the place of whatever its files belonged to. Of those that the catalogue
-    /// has, it is known when they were looked at; the others were at `checked_ns`.
+    /// Replaces the entries of a stream's files. Files already in the catalogue keep the time of
+    /// their last check; the others were checked at `checked_ns`.
     pub(crate) fn put(&mut self, stream: &Arc<StreamFiles>, checked_ns: u64) {
         for (part, file) in (0u32..).zip(&stream.parts) {
             let before = self.files.get(&file.path);
@@ -188,7 +187,7 @@ impl Catalogue {
     }
 }
 
-/// The titles to show: those with a manifest, and every playable file that no manifest names.
+/// The listed titles: those with a manifest, and every playable file that no manifest names.
 fn records(
     titles: &[Title],
     plan: &Plan,

@@ -1,8 +1,8 @@
-//! DASH manifests, by `quick-xml` and serde, into the plain structures of `headlong-media`.
+//! Parses DASH manifests with `quick-xml` and serde into the structures of `headlong-media`.
 //!
-//! The structures are our own and hold only what the order of files needs: the published crate
-//! for the whole standard brings an HTTP client, an async runtime and a regex engine with it.
-//! Elements and attributes not named here are passed over.
+//! The XML structures hold only what determines the order of files: the published crate for the
+//! whole standard depends on an HTTP client, an async runtime and a regex engine. Other elements
+//! and attributes are ignored.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use headlong_media::{
 use headlong_units::{BitRate, ByteRange, Duration};
 use serde::Deserialize;
 
-/// Reads an MPD; the error says what is wrong with it.
+/// Parses an MPD; the error describes the problem.
 pub fn parse_dash(text: &str) -> Result<Mpd, String> {
     let text = text.trim_start_matches('\u{feff}');
-    // The deserializer takes any root element for the one it is asked for.
+    // The deserializer accepts any root element.
     let root = root_element(text).ok_or("it has no XML element")?;
     if root != "MPD" {
         return Err(format!("its root element is not MPD but `{root}`"));
@@ -291,7 +291,8 @@ fn texts(texts: Vec<XmlText>) -> Vec<String> {
 }
 
 fn length(text: Option<String>) -> Result<Option<Duration>, String> {
-    let parse = |text: String| parse_xs_duration(&text).ok_or(format!("`{text}` is no duration"));
+    let parse =
+        |text: String| parse_xs_duration(&text).ok_or(format!("`{text}` is not a duration"));
     text.map(parse).transpose()
 }
 
@@ -302,7 +303,7 @@ fn range(text: Option<String>) -> Result<Option<ByteRange>, String> {
         let last: u64 = last.parse().ok()?;
         Some(ByteRange::new(first.parse().ok()?, last.checked_add(1)?))
     };
-    let parse = |text: String| parse(&text).ok_or(format!("`{text}` is no byte range"));
+    let parse = |text: String| parse(&text).ok_or(format!("`{text}` is not a byte range"));
     text.map(parse).transpose()
 }
 
@@ -321,7 +322,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_no_manifest_says_why() {
+    fn reason_is_given_for_invalid_manifest() {
         for text in [
             "",
             "hello",
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_elements_between_known_ones_are_passed_over() {
+    fn unknown_elements_between_known_ones_are_ignored() {
         let text = "<?xml version=\"1.0\"?><!-- c --><m:MPD xmlns:m=\"urn:mpeg:dash:schema:mpd:2011\">\
              <m:Period><m:AdaptationSet mimeType=\"audio/mp4\"><m:Representation id=\"a\"/><m:Role x=\"1\"/>\
              <m:Representation id=\"b\"><m:BaseURL> b.mp4 </m:BaseURL><m:BaseURL/></m:Representation>\
@@ -350,7 +351,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_the_parser_panic(
+        fn parser_never_panics_on_any_mpd(
             text in "<MPD>(<(/)?(Period|AdaptationSet|Representation|SegmentTemplate|SegmentList|BaseURL)( (duration|media|timescale)=\"[0-9$a-zPT-]{0,6}\")?(/)?>|a|é|&amp;|&x;|<!--){0,12}(</MPD>)?",
         ) {
             let _ = parse_dash(&text);

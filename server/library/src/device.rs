@@ -1,10 +1,10 @@
-//! The devices that the files lie on.
+//! The devices that hold the files.
 //!
-//! The one idea: a device is what has one queue. Two partitions of a disk share its head, so they
-//! are one device, and a position is counted from the start of the disk, not of the partition.
+//! A device is a unit with one queue. Two partitions of a disk share its head, so they are one
+//! device, and positions are counted from the start of the disk, not of the partition.
 //!
-//! Invariants: a device keeps its index; no two devices have the same name. Who waits for the
-//! kernel to describe a new device holds no lock.
+//! Invariants: a device keeps its index; no two devices have the same name; no lock is held while
+//! the kernel is asked to describe a new device.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,43 +18,42 @@ use crate::options::LibraryOptions;
 use crate::root::{Root, RootError, open_roots};
 use crate::sysfs::{Disk, disk_below};
 
-/// One device that holds files of the library: a whole disk, or what stands for one.
+/// One device that holds files of the library: a whole disk, or its equivalent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// Kernel name of the whole disk (`sda`, `nvme0n1`, `loop0`), or of what is made of several
-    /// (`md0`, `dm-3`); the path of a root on it where the kernel has none (tmpfs, overlays,
+    /// Kernel name of the whole disk (`sda`, `nvme0n1`, `loop0`), or of a combination of several
+    /// (`md0`, `dm-3`); the path of a root on it if the kernel has no name for it (tmpfs, overlays,
     /// network).
     pub name: String,
     /// Whether the name is the kernel's.
     pub has_kernel_name: bool,
-    /// Whether it rotates, by the kernel; `None` if it does not say.
+    /// Whether it rotates, by the kernel; `None` if unknown.
     pub rotational: Option<bool>,
-    /// Bytes it holds, all partitions together. Without a kernel name, what its file system said last
-    /// (ZFS says less when another gets more).
+    /// Capacity in bytes, all partitions together. Without a kernel name, the last report of its
+    /// file system (ZFS reports less when another dataset grows).
     pub capacity_bytes: u64,
-    /// Largest request that the kernel gives it (`max_sectors_kb`); `None` if it does not say.
+    /// Largest request that the kernel issues to it (`max_sectors_kb`); `None` if unknown.
     pub request_bytes_max: Option<u64>,
-    /// Most pieces of memory of one request (`max_segments`); `None` if the kernel does not say.
+    /// Most memory segments of one request (`max_segments`); `None` if unknown.
     pub request_segments_max: Option<u64>,
-    /// The file systems on it that were met so far, as files have them in `st_dev`, or the table of
-    /// mounts has them.
+    /// The file systems on it that are known so far, by `st_dev` of their files or by the number in
+    /// the mount table.
     pub st_devs: Vec<u64>,
     /// The roots that lie on it; empty if only a directory mounted below a root does.
     pub roots: Vec<PathBuf>,
-    /// Where it was mounted below roots at the start, in alphabetical order.
+    /// Its mount points below roots at the start, in alphabetical order.
     pub beneath: Vec<PathBuf>,
 }
 
 impl DeviceInfo {
-    /// Whether it is treated as rotating unless the operator knows better. A device of which the
-    /// kernel says nothing is: one read at a time is slow on flash, but many at a time are ruin on
-    /// a disk.
+    /// Whether it is treated as rotating unless the operator configures otherwise. An unknown
+    /// device is: one read at a time is slow on flash, but many at a time are ruinous on a disk.
     pub fn rotates(&self) -> bool {
         self.rotational.unwrap_or(true)
     }
 
-    /// The paths that it is known by after the next start, when its kernel name may be another's: its
-    /// roots, or where it is mounted below roots that lie elsewhere.
+    /// The paths that identify it after a restart, when its kernel name may have changed: its
+    /// roots, or its mount points below roots on other devices.
     pub fn lasting_paths(&self) -> &[PathBuf] {
         match self.roots.is_empty() {
             true => &self.beneath,
@@ -63,21 +62,21 @@ impl DeviceInfo {
     }
 }
 
-/// What there is to know of roots without looking at a file below them.
+/// Properties of roots that are known without reading files below them.
 #[derive(Debug)]
 pub struct RootsSeen {
-    /// The devices that they lie on, under the names and in the order that a scan has.
+    /// The devices that they lie on, with the names and in the order of a scan.
     pub devices: Vec<DeviceInfo>,
-    /// The roots without links; those that are not there are left out.
+    /// The resolved paths of the roots; missing roots are left out.
     pub real_paths: Vec<PathBuf>,
-    /// Why roots are not there, of those that can be asked without waiting for a disk.
+    /// Why roots are missing, as far as this is known without waiting for a disk.
     pub missing: Vec<RootError>,
 }
 
-/// Looks at the roots and the devices that they lie on, for a bounded time whatever hangs.
+/// Inspects the roots and their devices, for a bounded time whatever hangs.
 ///
 /// # Errors
-/// What is wrong with the list of roots, or with all of them; a disk that fails is no error here.
+/// Errors in the list of roots, or common to all of them; a failing disk is no error here.
 pub fn look_at_roots(roots: &[PathBuf]) -> Result<RootsSeen, Vec<RootError>> {
     let roots = open_roots(roots, LibraryOptions::default().open_timeout)?;
     let real = |root: &Arc<Root>| Some(root.place()?.0);
@@ -92,7 +91,7 @@ pub fn look_at_roots(roots: &[PathBuf]) -> Result<RootsSeen, Vec<RootError>> {
     })
 }
 
-/// Where a file system lies.
+/// Location of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Index of the device.
@@ -101,7 +100,7 @@ pub(crate) struct Place {
     pub(crate) start_bytes: u64,
 }
 
-/// Where the kernel tells of disks and of mounts.
+/// Paths of the kernel's information on disks and mounts.
 #[derive(Debug, Clone)]
 pub(crate) struct Kernel {
     pub(crate) sys: PathBuf,
@@ -123,7 +122,7 @@ impl Kernel {
     }
 }
 
-/// The devices met so far.
+/// The devices known so far.
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
     kernel: Kernel,
@@ -133,16 +132,16 @@ pub(crate) struct Devices {
 #[derive(Debug, Default)]
 struct Table {
     devices: Vec<DeviceInfo>,
-    /// By `st_dev`, and by the number that the table of mounts has.
+    /// By `st_dev`, and by the number in the mount table.
     places: HashMap<u64, Place>,
-    /// By root, the devices on which it or something mounted below it lay at the start.
+    /// By root, the devices on which it or a file system mounted below it lay at the start.
     of_roots: Vec<Vec<usize>>,
 }
 
 impl Devices {
-    /// The devices of the roots, then those of what is mounted below them. Of a root that is not
-    /// open yet, the table of mounts says where it lies; one that was not there has a device of its own,
-    /// for the disk that will come.
+    /// The devices of the roots, then those of the file systems mounted below them. The location of
+    /// a root that is not open yet is taken from the mount table; a missing root has a device of
+    /// its own, for the disk that will appear.
     pub(crate) fn of_roots(kernel: Kernel, roots: &[Arc<Root>]) -> Self {
         let devices = Self {
             kernel,
@@ -177,8 +176,8 @@ impl Devices {
         devices
     }
 
-    /// Where the file system of a file lies, which is found out now if it is new; `beneath` is some
-    /// root it was found in. The path of the file is real and absolute.
+    /// Location of the file system of a file, determined now if it is new; `beneath` is a root in
+    /// which it was found. The path of the file is real and absolute.
     pub(crate) fn place(&self, st_dev: u64, file: &Path, beneath: &Path) -> Place {
         if let Some(place) = self.known(st_dev) {
             return place;
@@ -187,13 +186,13 @@ impl Devices {
         let mount = innermost(&mounts, file).filter(|mount| mount.may_have_files_of(st_dev));
         let space_bytes = rustix::fs::statvfs(beneath)
             .map_or(0, |space| space.f_blocks.saturating_mul(space.f_frsize));
-        // A disk that was pulled and mounted again has another name, and the engine that it had.
+        // A disk that was unplugged and mounted again has another name, and keeps its engine.
         let before = mount.and_then(|mount| self.mounted_at(&mount.point));
         self.add(st_dev, mount, before, (beneath, space_bytes))
     }
 
-    /// Notes that a root lies on this file system from now on. If its disk is new, the engine of the
-    /// root's device reads it.
+    /// Records that a root lies on this file system from now on. If its disk is new, it gets the
+    /// engine of the root's device.
     pub(crate) fn move_root(&self, root: usize, st_dev: u64, real: &Path) {
         let mounts = self.kernel.mounts();
         let mount = innermost(&mounts, real).filter(|mount| mount.may_have_files_of(st_dev));
@@ -201,14 +200,14 @@ impl Devices {
         self.add(st_dev, mount, before, (real, 0));
     }
 
-    /// The same of a mount, without asking the file system, which may not answer, how large it is.
+    /// The same for a mount, without asking the file system for its size, as it may not respond.
     fn place_of_mount(&self, mount: Option<&Mount>, beneath: &Path) -> Place {
         let dev = mount.map_or(0, |mount| mount.dev);
         self.known(dev)
             .unwrap_or_else(|| self.add(dev, mount, None, (beneath, 0)))
     }
 
-    /// Adds a file system, on the device of this index if its disk is new.
+    /// Adds a file system; on the device `before` if its disk is new.
     fn add(
         &self,
         st_dev: u64,
@@ -222,7 +221,7 @@ impl Devices {
         };
         let numbers = [st_dev, mount.map_or(st_dev, |mount| mount.dev)];
         self.write(|table| {
-            // Another file of the mount was met before, or by somebody else meanwhile.
+            // Another file of the mount was added before, or by another thread meanwhile.
             let known = numbers.iter().find_map(|number| table.places.get(number));
             let is_met = |disk: &Disk| table.position(&disk.name).is_some();
             let before = before.filter(|_| !disk.as_ref().is_some_and(is_met));
@@ -243,7 +242,7 @@ impl Devices {
         })
     }
 
-    /// Where a file system lies that was met before.
+    /// Location of a known file system.
     pub(crate) fn known(&self, st_dev: u64) -> Option<Place> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         table.places.get(&st_dev).copied()
@@ -261,7 +260,7 @@ impl Devices {
         devices.position(|device| device.beneath.iter().any(|other| other == point))
     }
 
-    /// The devices that a search of a root comes to, as far as they were there at the start.
+    /// The devices that a scan of a root reaches, as present at the start.
     pub(crate) fn of_root(&self, root: usize) -> Vec<usize> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         table.of_roots.get(root).cloned().unwrap_or_default()
@@ -286,7 +285,7 @@ impl Table {
         index
     }
 
-    /// Adds what the kernel has no name for, under a name that no other device has.
+    /// Adds a device without a kernel name, under a unique name.
     fn add_nameless(&mut self, st_dev: u64, beneath: &Path, space_bytes: u64) -> usize {
         let mut name = beneath.display().to_string();
         if self.position(&name).is_some() {
@@ -295,7 +294,7 @@ impl Table {
         self.add(name, None, space_bytes)
     }
 
-    /// Notes that a device is mounted at a point below a root.
+    /// Records that a device is mounted at a point below a root.
     fn add_beneath(&mut self, root: usize, device: usize, point: &Path) {
         let beneath = &mut self.devices[device].beneath;
         if let Err(at) = beneath.binary_search_by(|other| other.as_path().cmp(point)) {
@@ -334,7 +333,7 @@ mod tests {
     use rustix::fs::makedev;
     use std::fs;
 
-    /// Devices on a machine with this table of mounts.
+    /// Devices on a machine with this mount table.
     fn devices(sys: &Sys, mountinfo: &str) -> Devices {
         devices_of(sys, mountinfo, &[])
     }
@@ -349,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn two_partitions_of_one_disk_are_one_device() {
+    fn partitions_of_one_disk_are_one_device() {
         let sys = Sys::new();
         let devices = devices(&sys, "");
         let beneath = Path::new("/");
@@ -368,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_without_a_kernel_name_have_names_of_their_own() {
+    fn devices_without_kernel_name_get_unique_names() {
         let sys = Sys::new();
         let devices = devices(&sys, "");
         let beneath = Path::new("/");
@@ -387,7 +386,7 @@ mod tests {
     const ROOT: &str = "22 1 8:1 / / rw - ext4 /dev/sdy1 rw\n";
 
     #[test]
-    fn subvolumes_of_a_btrfs_lie_on_the_disk_of_the_mount_around_them() {
+    fn btrfs_subvolumes_lie_on_disk_of_enclosing_mount() {
         let sys = Sys::new();
         sys.btrfs("1b", &["sdz/sdz1"]);
         let table = "30 22 0:27 / /srv/films rw - btrfs /dev/sdz1 rw\n";
@@ -401,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_btrfs_of_several_disks_is_one_device_with_all_its_subvolumes() {
+    fn btrfs_of_several_disks_is_one_device() {
         let sys = Sys::new();
         sys.btrfs("1b", &["sdy/sdy2", "sdz/sdz1"]);
         let table = "30 22 0:27 /a /srv/a rw - btrfs /dev/sdz1 rw\n\
@@ -416,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_disks_mounted_below_one_root_are_told_apart_by_where_they_are_mounted() {
+    fn equal_disks_below_one_root_differ_by_mount_point() {
         let sys = Sys::new();
         let folder = tempfile::tempdir().expect("a folder");
         let real = folder.path().canonicalize().expect("there");
@@ -424,7 +423,7 @@ mod tests {
             std::slice::from_ref(&real),
             LibraryOptions::default().open_timeout,
         );
-        // Numbers that the folder's own disk has not.
+        // Numbers that the folder's own disk does not have.
         sys.partition("sdz", 3, 64, makedev(250, 1));
         sys.partition("sdz", 4, 64, makedev(250, 2));
         sys.partition("sdy", 3, 64, makedev(250, 3));
@@ -448,11 +447,11 @@ mod tests {
             (all[2].name.as_str(), all[2].lasting_paths()),
             ("sdy", &paths(&["d1"])[..])
         );
-        assert_eq!(devices.of_root(0), [0, 1, 2], "a search comes to all");
+        assert_eq!(devices.of_root(0), [0, 1, 2], "a scan does not reach all");
     }
 
     #[test]
-    fn a_root_that_does_not_answer_lies_where_its_links_lead() {
+    fn unresponsive_root_is_located_by_its_links() {
         let sys = Sys::new();
         let folder = tempfile::tempdir().expect("a folder");
         let real = folder.path().canonicalize().expect("there");
@@ -472,13 +471,13 @@ mod tests {
         assert_eq!(
             (all[1].name.as_str(), all.len()),
             ("sdy", 2),
-            "what is mounted below it"
+            "the mount below it"
         );
         assert_eq!(devices.of_root(0), [0, 1]);
     }
 
     #[test]
-    fn a_disk_that_comes_back_under_another_name_keeps_its_engine() {
+    fn disk_that_returns_under_new_name_keeps_its_engine() {
         let sys = Sys::new();
         let folder = tempfile::tempdir().expect("a folder");
         let real = folder.path().canonicalize().expect("there");
@@ -507,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_met_elsewhere_is_not_on_the_mount_around_its_name() {
+    fn known_file_system_is_not_on_mount_around_its_name() {
         let sys = Sys::new();
         let devices = devices(&sys, ROOT);
         let at = |dev| devices.place(dev, Path::new("/a"), Path::new("/")).device;
@@ -518,8 +517,8 @@ mod tests {
         );
     }
 
-    /// A library over the disk that temporary directories lie on and over memory, both of which are
-    /// said to be partitions of `sdz` that begin at these sectors.
+    /// A library over the disk of temporary directories and over memory; the test declares both as
+    /// partitions of `sdz` that begin at these sectors.
     fn library(starts_sectors: [u64; 2]) -> (Library, [tempfile::TempDir; 2]) {
         let sys = Sys::new();
         let disk = tempfile::tempdir();
@@ -546,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_may_go_over_two_partitions_of_one_disk() {
+    fn stream_may_span_two_partitions_of_one_disk() {
         let (library, _roots) = library([100, 200]);
         let stream = &library.resolve("1.ts").expect("there").stream;
         let paths: Vec<&str> = stream.parts.iter().map(|part| &*part.path).collect();
@@ -557,12 +556,12 @@ mod tests {
     }
 
     #[test]
-    fn positions_are_counted_from_the_start_of_the_disk() {
+    fn positions_are_counted_from_start_of_disk() {
         let (start_sectors, (library, roots)) = (1 << 40, library([1 << 40, 0]));
         let stream = &library.resolve("0.ts").expect("there").stream;
         let file = fs::File::open(roots[0].path().join("0.ts")).expect("there");
         let size = stream.parts[0].size();
-        // A file system that does not say where files lie leaves both empty.
+        // Both are empty if the file system does not report the location of files.
         let mut within = crate::raw::extents(&file, size, crate::raw::FLAG_SYNC).expect("asked");
         for extent in &mut within {
             extent.physical += start_sectors * 512;

@@ -1,4 +1,4 @@
-//! One file in one version, as look-ups answer with it.
+//! One version of a file, as returned by look-ups.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use crate::identity::Identity;
 use crate::stream::StreamFiles;
 
-/// In place of the time of a check: there was none that counts.
+/// Instead of the time of a check: the file was never checked.
 const NEVER_CHECKED_NS: u64 = 0;
 
 /// Files by path.
@@ -23,15 +23,15 @@ pub struct FileEntry {
     pub root: usize,
     /// Index of the device in [`crate::Library::devices`].
     pub device: usize,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Modification time.
     pub mtime: SystemTime,
-    /// Which version this is.
+    /// Its version.
     pub identity: Identity,
     /// The stream it belongs to.
     pub stream: Arc<StreamFiles>,
-    /// Its place in [`StreamFiles::parts`].
+    /// Its index in [`StreamFiles::parts`].
     pub part: u32,
     checked_ns: AtomicU64,
 }
@@ -57,12 +57,12 @@ impl FileEntry {
         self.checked_ns.load(Ordering::Relaxed)
     }
 
-    /// Notes that the disk still had this version at that moment.
+    /// Records that the disk still had this version at that time.
     pub(crate) fn check(&self, now_ns: u64) {
         self.checked_ns.fetch_max(now_ns, Ordering::Relaxed);
     }
 
-    /// The next look-up asks the disk, however fresh the knowledge is.
+    /// Forces the next look-up to check the disk.
     pub(crate) fn distrust(&self) {
         self.checked_ns.store(NEVER_CHECKED_NS, Ordering::Relaxed);
     }

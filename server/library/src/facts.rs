@@ -1,8 +1,8 @@
-//! What the headers of media files said, by file and version, kept across restarts.
+//! Durations from the headers of media files, by file and version, kept across restarts.
 //!
-//! Records are believed only of the version that they were made of, and only with a right checksum.
-//! The table is bounded: once it is full, records that no stream of this process has asked for make
-//! room, and if there are none, what is new is not remembered.
+//! A record is used only for the version that it describes, and only with a correct checksum. The
+//! table is bounded: when it is full, records not used by this process are dropped; if there are
+//! none, new facts are not stored.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;
@@ -18,18 +18,18 @@ use crate::identity::Identity;
 /// Bytes of a record: file (16), version, duration in nanoseconds, declared end, and XXH3 of those
 /// (8 each), little-endian.
 pub const FACTS_RECORD_BYTES: usize = 48;
-/// Most files of which something is kept.
+/// Most files with a record.
 pub const FACTS_MAX: usize = 500_000;
 
-/// Of the meaning of the fields: a record of another never has a right checksum.
+/// Seed for the meaning of the fields: a record of another meaning has a wrong checksum.
 const CHECK_SEED: u64 = 0x6864_6c67_0001;
 
-/// How much of what was read back is of use.
+/// Result of loading records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FactsRecalled {
-    /// Records taken over.
+    /// Records loaded.
     pub records: usize,
-    /// Records that were cut or damaged, and ignored.
+    /// Records that were truncated or damaged, and ignored.
     pub damaged: usize,
 }
 
@@ -41,8 +41,8 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// Of a file beneath a root as it was named; `None` while its next change might leave size and
-    /// time as they are.
+    /// The version of a file below a root as configured; `None` while the next change might leave
+    /// size and mtime the same.
     pub(crate) fn of(root: &Path, path: &str, identity: &Identity) -> Option<Self> {
         if !identity.is_settled {
             return None;
@@ -74,13 +74,13 @@ pub(crate) struct FactsTable(Mutex<Table>);
 #[derive(Debug, Default)]
 struct Table {
     by_file: HashMap<u128, Known>,
-    /// Records that were not taken out to be written yet.
+    /// Records not yet handed out for writing.
     unwritten: Vec<u8>,
     is_other_version_logged: bool,
 }
 
 impl FactsTable {
-    /// What is known of a version of a file.
+    /// The facts of a version of a file, if known.
     pub(crate) fn recall(&self, of: Version) -> Option<Mp4Facts> {
         let mut table = self.lock();
         let known = table.by_file.get_mut(&of.file)?;
@@ -91,14 +91,14 @@ impl FactsTable {
         table.by_file.remove(&of.file);
         if !std::mem::replace(&mut table.is_other_version_logged, true) {
             tracing::info!(
-                "the state folder has durations of other versions of some files; they are ignored, \
-                 and learned again when the files are played"
+                "stored durations of other versions of some files are ignored; \
+                 they are read again when the files are played"
             );
         }
         None
     }
 
-    /// The headers of a version of a file were seen.
+    /// The headers of a version of a file were read.
     pub(crate) fn remember(&self, of: Version, facts: Mp4Facts) {
         let mut table = self.lock();
         if table.insert(of, facts, true) {
@@ -106,7 +106,7 @@ impl FactsTable {
         }
     }
 
-    /// Takes over records.
+    /// Loads records.
     pub(crate) fn recall_all(&self, bytes: &[u8]) -> FactsRecalled {
         let mut recalled = FactsRecalled::default();
         let mut table = self.lock();
@@ -120,12 +120,12 @@ impl FactsTable {
         recalled
     }
 
-    /// Records of what was learned since this was last called.
+    /// Records of facts learned since the last call.
     pub(crate) fn take_new(&self) -> Vec<u8> {
         std::mem::take(&mut self.lock().unwritten)
     }
 
-    /// Records of all that is known.
+    /// Records of all known facts.
     pub(crate) fn all(&self) -> Vec<u8> {
         let table = self.lock();
         let records = table.by_file.iter().map(|(file, known)| {
@@ -140,7 +140,7 @@ impl FactsTable {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // Nothing under the lock panics half-way through a change.
+        // No code under the lock panics in the middle of a change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -209,13 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_as_it_was_written() {
+    fn record_round_trips() {
         let (of, facts) = record(77);
         assert_eq!(decode(&encode(of, facts)), Some((of, facts)));
     }
 
     #[test]
-    fn a_cut_or_damaged_record_is_none() {
+    fn truncated_or_damaged_record_is_rejected() {
         let (of, facts) = record(77);
         let whole = encode(of, facts);
         for length in 0..whole.len() {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_of_another_version_are_not_believed() {
+    fn facts_of_another_version_are_ignored() {
         let table = FactsTable::default();
         let (of, facts) = record(1);
         table.remember(of, facts);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_forgets_what_was_not_asked_for() {
+    fn full_table_drops_unused_records() {
         let mut table = Table::default();
         for n in 0..FACTS_MAX as u64 {
             let (of, facts) = record(n);

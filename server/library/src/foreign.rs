@@ -1,5 +1,6 @@
-//! Streams whose files are nobody's titles: what an edge keeps of its origin, in a hidden folder of a
-//! root. The library lends them a device, names and positions, and knows nothing else of them.
+//! External streams, whose files belong to no title: an edge's cache of its origin, in a hidden
+//! folder of a root. The library provides device, ids and positions for them, and keeps no other
+//! state.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +13,7 @@ use crate::library::Library;
 use crate::raw;
 
 impl Library {
-    /// The device that a root lies on, as an index of [`Library::devices`]; `None` while the root is not
+    /// The device of a root, as an index of [`Library::devices`]; `None` while the root is not
     /// open.
     pub fn device_of_root(&self, root: usize) -> Option<usize> {
         let (_, dev) = self.state.roots().get(root)?.place()?;
@@ -20,15 +21,16 @@ impl Library {
         Some(place.device)
     }
 
-    /// An id of a stream that no other has.
+    /// A new unique stream id.
     pub fn new_stream_id(&self) -> u64 {
         self.state.maker.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Where an open file lies, from the start of its disk; empty where the file system does not say.
+    /// Location of an open file, from the start of its disk; empty if the file system does not
+    /// report it.
     ///
     /// # Errors
-    /// If the kernel cannot be asked.
+    /// If the kernel query fails.
     pub fn extents(&self, file: &File) -> io::Result<Vec<Extent>> {
         let identity = Identity::of_open(file)?;
         let mut extents = raw::extents(file, identity.size, raw::FLAG_SYNC)?;

@@ -1,8 +1,8 @@
-//! HLS playlists, by `m3u8-rs`, into the plain structures of `headlong-media`.
+//! Parses HLS playlists with `m3u8-rs` into the structures of `headlong-media`.
 //!
-//! Only the lines that say something here are given to the parser, one per line and ended. That
-//! keeps what it builds small, and keeps it out of the corners where it stops short (a last line
-//! without an end) or goes over the text again and again (attributes without a value).
+//! The parser only gets the relevant lines, one per line and terminated. This keeps its output
+//! small, and avoids its weak spots: it stops at an unterminated last line, and rescans the text
+//! for attributes without a value.
 
 use headlong_media::{
     HlsAlternative, HlsByteRange, HlsMap, HlsMaster, HlsMedia, HlsSegment, HlsVariant, Media,
@@ -11,12 +11,12 @@ use headlong_media::{
 use headlong_units::{BitRate, Duration};
 use m3u8_rs::{AlternativeMediaType, MasterPlaylist, MediaPlaylist};
 
-/// One playlist of either sort.
+/// A playlist of either kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HlsPlaylist {
-    /// It names playlists.
+    /// It lists playlists.
     Master(HlsMaster),
-    /// It names segments.
+    /// It lists segments.
     Media(HlsMedia),
 }
 
@@ -27,7 +27,7 @@ const PLAIN_TAGS: [&str; 5] = [
     "#EXT-X-I-FRAMES-ONLY",
     "#EXT-X-ENDLIST",
 ];
-/// Tags with attributes; without any `=` they say nothing.
+/// Tags with attributes; without any `=` they have no content.
 const ATTRIBUTE_TAGS: [&str; 4] = [
     "#EXT-X-MAP:",
     "#EXT-X-MEDIA:",
@@ -35,7 +35,7 @@ const ATTRIBUTE_TAGS: [&str; 4] = [
     "#EXT-X-I-FRAME-STREAM-INF:",
 ];
 
-/// Reads a playlist; the error says what is wrong with it.
+/// Parses a playlist; the error describes the problem.
 pub fn parse_hls(text: &str) -> Result<HlsPlaylist, String> {
     let text = text.trim_start_matches('\u{feff}');
     if !text.starts_with("#EXTM3U") {
@@ -66,12 +66,12 @@ pub fn parse_hls(text: &str) -> Result<HlsPlaylist, String> {
     Ok(HlsPlaylist::Media(media))
 }
 
-/// What each batch of lines begins with.
+/// First line of each batch.
 const HEAD: &str = "#EXTM3U\n";
-/// Most names in a batch: what the parser makes of a line takes a hundred times its bytes.
+/// Most names in a batch: the parser's output for a line takes a hundred times its bytes.
 const BATCH_URIS: usize = 4096;
 
-/// The lines that say something here, in batches that are playlists themselves.
+/// The relevant lines, in batches that are playlists themselves.
 struct Essence<'a> {
     lines: std::iter::Skip<std::str::Lines<'a>>,
     uri_count: usize,
@@ -105,7 +105,7 @@ impl Iterator for Essence<'_> {
                 false => !line.is_empty(),
             };
             if wanted {
-                // A comma in the title of a segment would be taken for the end of the line.
+                // The parser would take a comma in a segment's title for the end of the line.
                 match line.split_once(',') {
                     Some((duration, _)) if line.starts_with("#EXTINF:") => {
                         out.push_str(duration);
@@ -116,7 +116,7 @@ impl Iterator for Essence<'_> {
                 out.push('\n');
                 self.uri_count += usize::from(!line.starts_with('#'));
             }
-            // One more than is kept, so that the excess is noticed and noted.
+            // One more than the limit, so that the excess is detected and reported.
             self.is_over = self.uri_count > SEGMENTS_PER_RENDITION_MAX;
             if self.is_over || self.uri_count - start == BATCH_URIS {
                 return Some(out);
@@ -146,7 +146,7 @@ fn neutral_master(master: MasterPlaylist) -> HlsMaster {
         })
     });
     HlsMaster {
-        // A variant whose URI line is missing names nothing.
+        // A variant without a URI line names no playlist.
         variants: variants.filter(|variant| !variant.uri.is_empty()).collect(),
         alternatives: alternatives.collect(),
     }
@@ -154,7 +154,7 @@ fn neutral_master(master: MasterPlaylist) -> HlsMaster {
 
 fn neutral_media(media: MediaPlaylist) -> HlsMedia {
     let segments = media.segments.into_iter().map(|segment| HlsSegment {
-        // Its own memory, so that what the parser took is free as a whole.
+        // Copied, so that the parser's memory is freed as a whole.
         uri: segment.uri.as_str().to_owned(),
         duration: seconds(segment.duration),
         byte_range: segment.byte_range.map(neutral_range),
@@ -176,9 +176,9 @@ fn neutral_range(range: m3u8_rs::ByteRange) -> HlsByteRange {
     }
 }
 
-/// A float's seconds; what is no length of time is none at all.
+/// Seconds as a duration; zero if it is not a valid length of time.
 fn seconds(seconds: f32) -> Duration {
-    // The cast saturates, and makes zero of what is not a number.
+    // The cast saturates, and returns zero for NaN.
     Duration((f64::from(seconds) * 1e9) as u64)
 }
 
@@ -188,7 +188,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_last_line_without_an_end_counts() {
+    fn unterminated_last_line_counts() {
         let text = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\n1.ts\n#EXTINF:2.5,\n2.ts";
         let Ok(HlsPlaylist::Media(media)) = parse_hls(text) else {
             panic!("a media playlist");
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_unknown_tags_name_nothing() {
+    fn comments_and_unknown_tags_are_ignored() {
         let text = "\u{feff}#EXTM3U\r\n#EXT-X-TARGETDURATION:4\r\n# two\r\n#EXT-X-KEY:METHOD\r\n\
                     #EXT-X-MAP:URI=\"i.mp4\",BYTERANGE=\"10@5\"\r\n#EXTINF:4\r\n\r\n1.m4s\r\n#EXT-X-FOO";
         let Ok(HlsPlaylist::Media(media)) = parse_hls(text) else {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_playlist_says_why() {
+    fn reason_is_given_for_invalid_playlist() {
         for text in [
             "",
             "hello",
@@ -245,7 +245,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_playlist_makes_the_parser_panic(
+        fn parser_never_panics_on_any_playlist(
             text in "#EXTM3U\n((#EXTINF:|#EXT-X-(MAP|MEDIA|STREAM-INF|BYTERANGE|KEY):|URI=|BANDWIDTH=|TYPE=|\"|,|@|=|\n|[0-9.]{1,22}|a|é|-){0,30}\n){0,6}",
         ) {
             let _ = parse_hls(&text);

@@ -1,31 +1,31 @@
-//! Which version of which file: what `stat` says that changes when the bytes do.
+//! Version of a file: the fields of `stat` that change with its bytes.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, FileType, Stat, StatxFlags, statx};
 
-/// One version of one file: where it is, how long, and when it was last written.
+/// One version of one file: its inode, size, and modification time.
 ///
-/// A change of owner, mode or the number of links leaves the bytes alone, and so the version.
+/// A change of owner, mode or link count leaves the bytes unchanged, and so the version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// Device, as in `st_dev`.
     pub dev: u64,
     /// Inode.
     pub ino: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Modification time, nanoseconds since 1970.
     pub mtime_ns: i128,
-    /// Whether the next change is sure to have another time: the clock of the file system has moved
-    /// on since this one. Until then, other bytes may come under the same size and time; so a file
-    /// that settles is another version than it was before.
+    /// Whether the next change is certain to have another mtime: the clock of the file system has
+    /// advanced since this one. Until then, other bytes may have the same size and mtime; so a file
+    /// that becomes settled is a new version.
     pub is_settled: bool,
 }
 
 impl Identity {
-    /// What `stat` says, taken for settled.
+    /// The identity by `stat`, assumed to be settled.
     pub fn of(stat: &Stat) -> Self {
         Self {
             dev: stat.st_dev,
@@ -37,7 +37,7 @@ impl Identity {
     }
 
     /// Settled only if the file was not written within `settle` of now. The clock may be another
-    /// machine's and a little ahead; a time far in the future says nothing.
+    /// machine's and slightly ahead; a time far in the future counts as settled.
     pub fn settling(self, settle: Duration) -> Self {
         let age_ns = now_ns().abs_diff(self.mtime_ns);
         Self {
@@ -46,21 +46,21 @@ impl Identity {
         }
     }
 
-    /// Of an open file, taken for settled.
+    /// The identity of an open file, assumed to be settled.
     ///
     /// # Errors
-    /// If the kernel cannot be asked.
+    /// If the kernel query fails.
     pub fn of_open(file: impl AsFd) -> rustix::io::Result<Self> {
         rustix::fs::fstat(file).map(|stat| Self::of(&stat))
     }
 
-    /// Whether both are the same bytes of the same file, as far as `stat` can tell.
+    /// Whether both are the same bytes of the same file, by `stat`.
     pub fn has_bytes_of(&self, other: &Self) -> bool {
         let key = |of: &Self| (of.dev, of.ino, of.size, of.mtime_ns);
         key(self) == key(other)
     }
 
-    /// Modification time as the standard library has it.
+    /// Modification time as a `SystemTime`.
     pub fn modified(&self) -> SystemTime {
         let ns = self.mtime_ns.unsigned_abs();
         let seconds = u64::try_from(ns / 1_000_000_000).unwrap_or(0);
@@ -75,8 +75,8 @@ impl Identity {
     }
 }
 
-/// A time of `stat` as nanoseconds since 1970. The kernel's `stat` counts the part without a sign, libc's
-/// with one.
+/// A time of `stat` as nanoseconds since 1970. The kernel's `stat` has an unsigned fraction, libc's
+/// a signed one.
 pub(crate) fn nanoseconds(seconds: i64, part: impl Into<i128>) -> i128 {
     i128::from(seconds) * 1_000_000_000 + part.into()
 }
@@ -87,8 +87,8 @@ pub(crate) fn now_ns() -> i128 {
     since.map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(0))
 }
 
-/// When the inode of an open file was made, nanoseconds since 1970; of a file system that does not say,
-/// zero.
+/// Creation time of the inode of an open file, nanoseconds since 1970; zero if the file system does
+/// not report it.
 pub(crate) fn born_ns(file: impl AsFd) -> i128 {
     let asked = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
     let told = asked
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_settles_once_its_clock_has_moved_on_and_one_from_the_future_is_settled() {
+    fn file_settles_after_its_clock_has_advanced() {
         let settled = |age_secs: i128| {
             let written = Identity {
                 dev: 1,

@@ -1,6 +1,6 @@
-//! What a name says about a file.
+//! Kind of a file, by its name.
 
-/// What a file is to the library, by its extension.
+/// Role of a file in the library, by its extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
     /// `.m3u8`
@@ -9,7 +9,7 @@ pub(crate) enum FileKind {
     Dash,
     /// A file with MP4 headers.
     Mp4,
-    /// Another file that a person would play as it is.
+    /// Another directly playable file.
     Playable,
     /// A picture.
     Image,
@@ -17,7 +17,7 @@ pub(crate) enum FileKind {
     Other,
 }
 
-/// Extensions of pictures, as looked for beside a title.
+/// Extensions of pictures, searched beside a title.
 pub(crate) const IMAGES: [&str; 5] = ["jpg", "jpeg", "png", "webp", "avif"];
 const MP4: [&str; 5] = ["mp4", "m4v", "mov", "m4a", "3gp"];
 const PLAYABLE: [&str; 12] = [
@@ -51,7 +51,7 @@ pub(crate) fn file_kind(path: &str) -> FileKind {
     }
 }
 
-/// Whether it says which files are of one title.
+/// Whether it tells which files belong to one title.
 pub(crate) fn is_manifest(path: &str) -> bool {
     matches!(file_kind(path), FileKind::Hls | FileKind::Dash)
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_extension_counts_in_any_case() {
+    fn last_extension_counts_in_any_case() {
         assert_eq!(file_kind("a/b.c/Film.MP4"), FileKind::Mp4);
         assert_eq!(file_kind("a/master.m3u8"), FileKind::Hls);
         assert_eq!(file_kind("a.mp4/readme"), FileKind::Other);

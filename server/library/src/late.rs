@@ -1,12 +1,12 @@
-//! Roots that open after the start, or once more, when it is settled which engine reads what.
+//! Deferred roots: roots that open after the start, or are replaced while the server runs.
 
 use std::sync::atomic::Ordering;
 
 use crate::state::State;
 
 impl State {
-    /// Looks whether another folder is at the path of a root by now, and takes that. May block for as
-    /// long as the root's disk likes.
+    /// Checks whether the path of a root is another folder now, and switches to it. May block for
+    /// as long as the root's disk does.
     pub(crate) fn revisit(&self, root: usize) {
         self.check_late(root);
         if !self.is_served(root) {
@@ -16,12 +16,12 @@ impl State {
         let at = &ground.roots[root];
         if at.reopen(|real, dev| ground.devices.move_root(root, dev, real)) {
             let root = at.path.display();
-            tracing::warn!(%root, "another folder is at the path of a root; it is served from now on");
+            tracing::warn!(%root, "root was replaced by another folder; serving the new one");
         }
     }
 
-    /// Says what is wrong with a root that has opened since the start, once: nothing of it can be put
-    /// right while the server runs. Opens it if need be.
+    /// Logs errors of a root that has opened since the start, once: they cannot be corrected while
+    /// the server runs. Opens it if necessary.
     pub(crate) fn check_late(&self, root: usize) {
         if !self.roots()[root].is_late() {
             return;
@@ -46,13 +46,13 @@ impl State {
         overlaps.chain(self.wrong_device(root)).collect()
     }
 
-    /// What is to be said if a root lies on another device than was thought at the start.
+    /// The error if a root lies on another device than was assumed at the start.
     fn wrong_device(&self, root: usize) -> Option<String> {
         let ground = &self.maker.ground;
         let at = &ground.roots[root];
         let (real, dev) = at.place()?;
         if at.was_missing.load(Ordering::Relaxed) {
-            // Its engine was begun for whatever disk would come.
+            // Its engine was created for any disk that would appear.
             ground.devices.move_root(root, dev, &real);
             return None;
         }
@@ -61,8 +61,8 @@ impl State {
         let devices = ground.devices.all();
         (found != thought).then(|| {
             format!(
-                "folder {}: it lies on {} and not on {}, as was thought while its disk did not \
-                 answer; restart the server",
+                "folder {}: it lies on {}, not on {} as assumed while its disk did not respond; \
+                 restart the server",
                 at.path.display(),
                 devices[found].name,
                 devices[thought].name
@@ -83,8 +83,8 @@ mod tests {
     use crate::root::Root;
     use crate::stream::Ground;
 
-    /// What is said of roots, none of which answered at the start, once they do; all lie on a network
-    /// by the table of mounts.
+    /// The errors of roots that did not respond at the start and now do; all lie on a network file
+    /// system by the mount table.
     fn troubles(paths: &[PathBuf]) -> Vec<Vec<String>> {
         let sys = crate::sysfs::tests::Sys::new();
         let kernel = Kernel {
@@ -102,13 +102,13 @@ mod tests {
         let first: Vec<_> = (0..paths.len()).map(of_root).collect();
         assert!(
             (0..paths.len()).all(|root| of_root(root).is_empty()),
-            "said once"
+            "reported twice"
         );
         first
     }
 
     #[test]
-    fn a_late_root_on_another_disk_than_was_thought_is_an_error_that_says_to_restart() {
+    fn deferred_root_on_other_disk_than_assumed_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let said = troubles(&[folder.path().to_path_buf()]);
         let [only] = &said[0][..] else {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_that_turns_out_to_lie_in_another_is_an_error() {
+    fn deferred_root_inside_another_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let inner = folder.path().join("inner");
         fs::create_dir(&inner).expect("made");

@@ -1,22 +1,21 @@
-//! The trees of titles on disk: what is there, in which version, on which device, and where.
+//! The library: the trees of titles on disk, with the version, device and position of each file.
 //!
-//! The one idea: a path is asked for thousands of times a second and changes once a year, so
-//! everything is answered from memory and checked against the disk now and then; and what is
-//! handed out names one version of the bytes for ever. A new version of any file of a stream
-//! makes a new stream under a new id.
+//! A path is looked up thousands of times a second and changes once a year, so look-ups are
+//! answered from memory and checked against the disk periodically. A stream id always stands for
+//! one version of the bytes: a new version of any of its files makes a new stream with a new id.
 //!
-//! Invariants: nothing outside the roots is ever opened (`openat2` with `RESOLVE_BENEATH` and
-//! `RESOLVE_NO_SYMLINKS` on every open and look-up); nothing but regular files is opened; a
-//! stream lies on one device, which is a whole disk; an id is never used twice; a scan reads manifests and directory
-//! entries, and no file of a title is opened before somebody asks for its stream.
+//! Invariants: no path outside the roots is ever opened (`openat2` with `RESOLVE_BENEATH` and
+//! `RESOLVE_NO_SYMLINKS` on every open and look-up); only regular files are opened; a stream lies
+//! on one device, which is a whole disk; an id is never reused; a scan reads manifests and
+//! directory entries, and opens no file of a title before its stream is requested.
 //!
-//! It knows no network. What blocks, blocks on one root: [`Library::look`],
-//! [`Library::look_around`] and [`Library::scan_root`], to be called on threads kept for that root, and the streams' own calls.
-//! Everything else touches no disk, so no root that hangs holds up another.
+//! The crate knows no network. Calls that block, block on one root: [`Library::look`],
+//! [`Library::look_around`] and [`Library::scan_root`], to be called on threads of that root, and
+//! the methods of streams. All other calls touch no disk, so that a hung root blocks no other.
 //!
-//! What links do: at a scan, symbolic links are skipped (what they point at inside the root is
-//! found under its own name). On request, a link that ends inside its own root answers with the
-//! file it points at, under that file's own path and stream; any other link answers with nothing.
+//! Links: a scan skips symbolic links (a target inside the root is found under its own name). A
+//! request for a link that ends inside its own root returns the target, under the target's own path
+//! and stream; any other link is not found.
 
 mod around;
 mod catalogue;

@@ -1,4 +1,4 @@
-//! The library as the rest of the server holds it: look a path up, list the titles, scan again.
+//! The library's public interface: look up paths, list titles, scan.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -28,12 +28,12 @@ pub struct Library {
 }
 
 impl Library {
-    /// Opens the roots and scans nothing yet. A root that is not there, does not answer in time, or whose
-    /// disk fails, is opened when it is asked next. Several roots are one tree; where two have the same
+    /// Opens the roots without scanning. A root that is missing, does not respond in time, or whose
+    /// disk fails, is opened at a later access. Several roots form one tree; if two have the same
     /// path, the root named first wins.
     ///
     /// # Errors
-    /// What is wrong with the list of roots, or that none of them is there.
+    /// Errors in the list of roots, or that all of them are missing.
     pub fn open(roots: &[PathBuf], options: LibraryOptions) -> Result<Self, Vec<RootError>> {
         Self::open_in(Kernel::default(), roots, options)
     }
@@ -56,7 +56,7 @@ impl Library {
         Ok(library)
     }
 
-    /// As [`Library::open`], with the devices that the kernel describes there.
+    /// As [`Library::open`], with the devices that `kernel` describes.
     pub(crate) fn open_in(
         kernel: Kernel,
         roots: &[PathBuf],
@@ -69,36 +69,36 @@ impl Library {
         })
     }
 
-    /// The devices that files lie on, those of the roots first. A device keeps its index; one that
-    /// is mounted below a root later is added at the end when a file on it is first met.
+    /// The devices of files, those of the roots first. A device keeps its index; one that is
+    /// mounted below a root later is appended when a file on it is first found.
     pub fn devices(&self) -> Vec<DeviceInfo> {
         self.state.maker.ground.devices.all()
     }
 
-    /// The devices that a search of a root comes to, as indices of [`Library::devices`]: that of the
-    /// root, and what was mounted below it at the start.
+    /// The devices that a scan of a root reaches, as indices of [`Library::devices`]: that of the
+    /// root, and those mounted below it at the start.
     pub fn devices_of_root(&self, root: usize) -> Vec<usize> {
         self.state.maker.ground.devices.of_root(root)
     }
 
-    /// Why a root cannot be opened, if it cannot. May block for as long as its disk likes.
+    /// Why a root cannot be opened, if it cannot. May block as long as its disk does.
     pub fn root_trouble(&self, root: usize) -> Option<RootError> {
         self.state.roots()[root].trouble()
     }
 
-    /// Whether a root was not there at the start: then its device is known by the root's path.
+    /// Whether a root was missing at the start: its device is then identified by the root's path.
     pub fn had_missing_root(&self) -> bool {
         let mut roots = self.state.roots().iter();
         roots.any(|root| root.was_missing.load(Ordering::Relaxed))
     }
 
-    /// The roots, as they were named.
+    /// The roots, as configured.
     pub fn roots(&self) -> Vec<PathBuf> {
         let roots = self.state.roots().iter();
         roots.map(|root| root.path.clone()).collect()
     }
 
-    /// What the last scans came across.
+    /// Counts of the last scans.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for found in &*lock(&self.state.found) {
@@ -107,7 +107,7 @@ impl Library {
         counts
     }
 
-    /// What the last scans found odd, and what turned out odd since.
+    /// Warnings of the last scans, and those found since.
     pub fn warnings(&self) -> Vec<Warning> {
         let found = lock(&self.state.found);
         let of_scans = found.iter().flat_map(|found| &found.warnings);
@@ -122,9 +122,9 @@ impl Library {
         self.state.read(|catalogue| catalogue.titles.len())
     }
 
-    /// The titles, in path order. Touches no disk.
+    /// The titles, in path order. Accesses no disk.
     pub fn titles(&self) -> Vec<TitleView> {
-        // What was learned of a file before may be odd, and is looked at with its view.
+        // The headers of a file may be invalid; such warnings are found while its view is made.
         let views = self.state.of_titles(TitleRecord::view);
         let mut views: Vec<TitleView> = views.collect();
         let mut odd = HashMap::new();
@@ -137,19 +137,18 @@ impl Library {
         views
     }
 
-    /// Takes over what [`Library::take_new_facts`] and [`Library::all_facts`] gave to be written;
-    /// before the first scan, or it is not seen of files that were asked about.
+    /// Loads records of [`Library::take_new_facts`] and [`Library::all_facts`]; to be called before
+    /// the first scan, otherwise files already looked up do not use them.
     pub fn recall_facts(&self, bytes: &[u8]) -> FactsRecalled {
         self.state.maker.ground.facts.recall_all(bytes)
     }
 
-    /// Records of what was learned of media files since this was last called, to be written behind
-    /// the others.
+    /// Records of facts learned since the last call, to be appended to the others.
     pub fn take_new_facts(&self) -> Vec<u8> {
         self.state.maker.ground.facts.take_new()
     }
 
-    /// Records of all that is known of media files.
+    /// Records of all known facts of media files.
     pub fn all_facts(&self) -> Vec<u8> {
         self.state.maker.ground.facts.all()
     }
@@ -160,7 +159,7 @@ impl Library {
     }
 
     /// The file at a path: decoded, relative to the roots, without a leading slash. Blocks until
-    /// the roots that have to be asked have answered, one after another.
+    /// the necessary roots have responded, one by one.
     ///
     /// # Errors
     /// See [`ResolveError`].
@@ -179,18 +178,18 @@ impl Library {
         self.conclude(path, roots.map(|root| (root, self.look(root, path))))
     }
 
-    /// The root in which a file was last seen: the only one to ask as long as it is there.
-    /// Touches no disk.
+    /// The root in which a file was last seen: the only one to ask while the file exists there.
+    /// Accesses no disk.
     pub fn home(&self, path: &str) -> Option<usize> {
         self.state.known(path).map(|entry| entry.root)
     }
 
-    /// What a root has at a path. May block for as long as its disk likes.
+    /// The content of a root at a path. May block as long as its disk does.
     pub fn look(&self, root: usize, path: &str) -> Look {
         self.state.look(root, path)
     }
 
-    /// What the answers of roots, in their order, come to. Touches no disk.
+    /// Combines the results of the roots, in their order. Accesses no disk.
     ///
     /// # Errors
     /// See [`ResolveError`].
@@ -203,55 +202,55 @@ impl Library {
         self.state.conclude(path, looks)
     }
 
-    /// The file at a path, if it is known and was looked at recently enough. Touches no disk.
+    /// The file at a path, if it is known and was checked recently enough. Accesses no disk.
     pub fn recall(&self, path: &str) -> Option<Arc<FileEntry>> {
         self.state.recall(path)
     }
 
-    /// The file at a path as it was when somebody last looked, however long ago. Touches no disk:
-    /// for when the disk does not answer.
+    /// The file at a path as of its last check, however long ago. Accesses no disk: for use while
+    /// the disk does not respond.
     pub fn remember(&self, path: &str) -> Option<Arc<FileEntry>> {
         self.state.known(path)
     }
 
-    /// Somebody found another version of a file than the one that is known: the next look-up asks
-    /// the disk, however fresh the knowledge is.
+    /// Another version of a file than the known one was found: the next look-up checks the disk,
+    /// however recent the last check is.
     pub fn distrust(&self, path: &str) {
         if let Some(entry) = self.state.known(path) {
             entry.distrust();
         }
     }
 
-    /// Walks one root again, but does not look at the files in directories in which no name came or
-    /// went, but for manifests: a file that was written anew in its place is noticed when it is
-    /// asked for. At least once an hour everything is looked at. May block for as long as the root's
-    /// disk likes, and holds up no other root.
+    /// Scans one root again, without checking the files in directories whose names are unchanged,
+    /// except manifests: a file that was rewritten in place is noticed when it is requested. At
+    /// least once an hour everything is checked. May block as long as the root's disk does, and
+    /// blocks no other root.
     pub fn scan_root(&self, root: usize) -> Changes {
         self.state.scan_root(root, &mut |_| ())
     }
 
-    /// As [`Library::scan_root`], by somebody who can wait: whenever the disk was asked something,
-    /// `rest` is told how long that took, and the scan goes on when it returns. What the first
-    /// scan of a root has found is listed while it goes on.
+    /// As [`Library::scan_root`], for a throttled caller: after each disk access `rest` is called
+    /// with its duration, and the scan continues when it returns. The results of the first scan of
+    /// a root are listed while it is running.
     pub fn scan_root_gently(&self, root: usize, rest: &mut dyn FnMut(Duration)) -> Changes {
         self.state.scan_root(root, rest)
     }
 
-    /// Whether it is worth while to look around a file ([`Library::look_around`]): it belongs to no
-    /// title as far as is known, and no search has been to its folder. Touches no disk.
+    /// Whether an out-of-order scan ([`Library::look_around`]) is useful for a file: it belongs to
+    /// no known title, and its folder has not been scanned. Accesses no disk.
     pub fn is_alone(&self, file: &FileEntry) -> bool {
         self.state.is_alone(file)
     }
 
-    /// Looks for the title that a file belongs to, ahead of the search: reads the names in its
-    /// folder, the manifests among them or, if those are not all of it, above it, and looks at the
-    /// files that they name. From then on those are of their title's streams. Does so once for a
-    /// folder. May block for as long as the root's disk likes.
+    /// Finds the title of a file ahead of the scan: reads the names in its folder and the manifests
+    /// among them or, if those are incomplete, in the parent folders, and checks the files that
+    /// they name. These then belong to their title's streams. Done once for each folder. May block
+    /// as long as the root's disk does.
     pub fn look_around(&self, root: usize, path: &str) {
         self.state.look_around(root, path);
     }
 
-    /// Walks all roots, reads what manifests are new, and takes over all that is the same.
+    /// Scans all roots, reads new manifests, and keeps all unchanged entries.
     pub fn rescan(&self) -> Changes {
         self.state.scan_all(true)
     }

@@ -1,13 +1,13 @@
-//! Where the links of a path lead, as far as that can be told before a disk has answered.
+//! Resolves the links of a path, reporting each step before its disk is accessed.
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-/// Most links followed, as by the kernel.
+/// Most links followed, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// Follows the links of a path, one name after the other. Before each question `reached` is told the
-/// path without the links met so far: the disk that it leads to may never answer.
+/// Follows the links of a path, one name at a time. Before each disk access `reached` is called
+/// with the path as resolved so far: the disk that it leads to may never respond.
 pub(crate) fn follow_links(path: &Path, reached: &mut dyn FnMut(PathBuf)) {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let (mut done, mut left) = (PathBuf::from("/"), names(&path));
@@ -47,7 +47,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// What is told of a path.
+    /// The paths reported for a path.
     fn told(path: &Path) -> Vec<PathBuf> {
         let mut told = Vec::new();
         follow_links(path, &mut |path| told.push(path));
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_through_links_ends_where_the_kernel_says() {
+    fn path_through_links_ends_where_kernel_resolves_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = folder.path().canonicalize().expect("there");
         fs::create_dir_all(at.join("disk1/videos")).expect("made");
@@ -67,16 +67,16 @@ mod tests {
             let last = told(&at.join(name)).pop();
             assert_eq!(last, Some(at.join("disk1/videos")), "{name}");
         }
-        assert!(!told(&at.join("round")).is_empty(), "it comes to an end");
+        assert!(!told(&at.join("round")).is_empty(), "not terminated");
     }
 
     #[test]
-    fn where_a_path_leads_is_told_before_that_is_asked() {
+    fn path_is_reported_before_its_disk_is_accessed() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = folder.path().canonicalize().expect("there");
         symlink(at.join("disk1"), at.join("link")).expect("linked");
         let target = at.join("disk1/videos");
-        // Nothing is there, as where nothing answers.
+        // The target is missing, like a disk that does not respond.
         let all = told(&at.join("link/videos"));
         let first = all.iter().position(|path| *path == target);
         assert!(first.is_some_and(|first| first + 1 < all.len()), "{all:?}");

@@ -1,7 +1,7 @@
-//! What lies at a path: asked of one root, and concluded from the answers of all.
+//! Look-ups: the content of one root at a path, and the combination of all roots.
 //!
-//! The one idea: a root that errs or does not answer says nothing about the others. A file found
-//! in a root that answers is served; only where none has it does a root that is ill matter.
+//! An error or timeout of one root does not affect the others. A file found in a responding root is
+//! served; a failing root matters only if no other has the file.
 
 use std::io;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::identity::{Identity, is_regular};
 use crate::root::Miss;
 use crate::state::State;
 
-/// Why a path has no file.
+/// Why no file is found at a path.
 #[derive(Debug, Error)]
 pub enum ResolveError {
-    /// Nothing of that name, or a hidden name, or a link out of its root.
+    /// No such name, a hidden name, or a link out of its root.
     #[error("`{0}`: no such file")]
     NotFound(String),
     /// Not a path that could name a file: empty, with dot segments or NUL, or too long.
@@ -31,10 +31,10 @@ pub enum ResolveError {
     /// A FIFO, a socket or a device; never opened.
     #[error("`{0}` is not a regular file")]
     NotRegular(String),
-    /// This user may not read it, or not enter a folder above it.
+    /// The server's user may not read it, or not enter a folder above it.
     #[error("`{0}` may not be read by this user; change its mode or its owner")]
     Forbidden(String),
-    /// No root has it, and one that might did not answer in time.
+    /// No root has it, and one that might did not respond in time.
     #[error("`{0}`: its disk did not answer in time")]
     NoAnswer(String),
     /// The file system refused or failed.
@@ -42,12 +42,12 @@ pub enum ResolveError {
     Io {
         /// The path.
         path: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// What one root has at a path.
+/// The content of one root at a path.
 #[derive(Debug)]
 pub enum Look {
     /// A regular file.
@@ -60,21 +60,21 @@ pub enum Look {
     Absent,
     /// The kernel refused or failed.
     Failed(io::Error),
-    /// There was no answer in time.
+    /// There was no response in time.
     NoAnswer,
 }
 
-/// A file as it was seen.
+/// A file as it was checked.
 #[derive(Debug)]
 pub struct Seen {
-    /// Its own path, if a link led to it.
+    /// Its own path, if it was found through a link.
     real: Option<String>,
     identity: Identity,
     checked_ns: u64,
     is_readable: bool,
 }
 
-/// Whether a path can name a file that is served.
+/// Whether a path can name a served file.
 pub(crate) fn check_path(path: &str) -> Result<(), ResolveError> {
     let bad = |name: &str| ["", ".", ".."].contains(&name);
     if path.len() > PATH_BYTES_MAX || path.contains('\0') || path.split('/').any(bad) {
@@ -87,7 +87,7 @@ pub(crate) fn check_path(path: &str) -> Result<(), ResolveError> {
 }
 
 impl State {
-    /// What a root has at a path. May block for as long as its disk likes.
+    /// The content of a root at a path. May block as long as its disk does.
     pub(crate) fn look(&self, root: usize, path: &str) -> Look {
         if !self.is_served(root) {
             return Look::Absent;
@@ -98,7 +98,7 @@ impl State {
         match at.stat(path) {
             Ok(stat) => self.seen(root, path, None, &stat, checked_ns),
             Err(Miss::Absent) => Look::Absent,
-            // It may have the file, once it is there.
+            // It may have the file, once it is opened.
             Err(Miss::Error(_)) if !at.is_open() => Look::NoAnswer,
             Err(Miss::Error(error)) => Look::Failed(error),
             Err(Miss::Link) => {
@@ -128,7 +128,7 @@ impl State {
                 _ => Look::NotRegular,
             };
         }
-        // Met here, where waiting for it is allowed.
+        // New devices are added here, where blocking is allowed.
         let at = real.as_deref().unwrap_or(path);
         self.maker.ground.place(root, at, stat.st_dev);
         Look::File(Seen {
@@ -139,7 +139,7 @@ impl State {
         })
     }
 
-    /// What the answers of roots, in their order, come to. Touches no disk.
+    /// Combines the results of the roots, in their order. Accesses no disk.
     pub(crate) fn conclude(
         &self,
         path: &str,
@@ -194,7 +194,7 @@ impl State {
             return self.admit(path, located);
         };
         self.forget(path);
-        // Another root's file of that name is not what the link leads to.
+        // Another root's file of that name is not the link's target.
         let is_other = self.known(&real).is_some_and(|entry| entry.root != root);
         self.admit(&real, located).filter(|_| !is_other)
     }
@@ -219,17 +219,17 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_a_root_that_answers_is_found_whatever_another_root_says() {
+    fn file_in_responding_root_is_found_despite_other_errors() {
         let (library, _roots) = library();
         for ill in [failed(Errno::IO), failed(Errno::ACCESS), Look::NoAnswer] {
             let healthy = library.look(1, "s/x.mp4");
             let found = library.conclude("s/x.mp4", [(0, ill), (1, healthy)]);
-            assert_eq!(found.expect("it is there").root, 1);
+            assert_eq!(found.expect("the file exists").root, 1);
         }
     }
 
     #[test]
-    fn what_no_root_has_is_missing_only_if_all_have_answered() {
+    fn path_is_missing_only_if_all_roots_responded() {
         let (library, _roots) = library();
         let ask = |first| library.conclude("y.mp4", [(0, first), (1, Look::Absent)]);
         assert!(matches!(ask(Look::Absent), Err(ResolveError::NotFound(_))));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_known_stays_known_while_its_disk_does_not_answer() {
+    fn known_file_is_kept_while_its_disk_does_not_respond() {
         let (library, _roots) = library();
         for ill in [failed(Errno::IO), Look::NoAnswer] {
             assert!(library.conclude("s/x.mp4", [(1, ill)]).is_err());
@@ -257,10 +257,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_this_user_may_not_read_is_forbidden() {
+    fn unreadable_file_is_forbidden() {
         let (library, _roots) = library();
         let Look::File(seen) = library.look(1, "s/x.mp4") else {
-            panic!("it is there");
+            panic!("not a file");
         };
         let unreadable = Look::File(Seen {
             is_readable: false,

@@ -1,4 +1,4 @@
-//! Manifests as read from disk, and the titles they describe together.
+//! Manifests as read from disk, and the titles that they describe together.
 
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::Entry;
@@ -36,29 +36,29 @@ enum Parsed {
     Master(HlsMaster),
     Media(HlsMedia),
     Dash(Mpd),
-    /// And why.
+    /// With the reason.
     Broken(String),
-    /// Why it could not be read; it may be the next time.
+    /// With the reason; the next attempt may succeed.
     Unread(String),
-    /// There was no memory for it; it takes so many bytes.
+    /// It exceeds the memory limit; the bytes that it needs.
     TooMuch(u64),
 }
 
-/// Bytes that what is known of a manifest takes for each byte of a text of tags.
+/// Bytes of memory for each byte of a manifest's text.
 const BYTES_PER_TEXT_BYTE: u64 = 8;
-/// Memory for the manifests of a root, and so much more for each of its files: a segment of a playlist
-/// takes half of that.
+/// Memory for the manifests of a root, and the extra memory for each of its files: a segment of a
+/// playlist takes half of that.
 const MEMORY_MIN: u64 = 64 << 20;
 const MEMORY_PER_FILE: u64 = 512;
 
-/// What the manifests of a root that are known so far take.
+/// Memory used by the known manifests of a root.
 #[derive(Debug, Default)]
 pub(crate) struct ManifestMemory {
     used: u64,
 }
 
 impl ManifestMemory {
-    /// Whether there is memory for so many bytes more, in a root of so many files.
+    /// Whether `bytes` more fit, in a root of `files` files.
     pub(crate) fn has_room(&self, bytes: u64, files: usize) -> bool {
         self.used + bytes <= MEMORY_MIN + MEMORY_PER_FILE * files as u64
     }
@@ -69,7 +69,7 @@ impl ManifestMemory {
 }
 
 impl Manifest {
-    /// Reads and parses.
+    /// Reads and parses a manifest.
     pub(crate) fn read(root: &Root, path: &str, identity: Identity) -> Self {
         let parsed = read_text(root, path, identity)
             .and_then(|text| {
@@ -86,13 +86,13 @@ impl Manifest {
         Self { identity, parsed }
     }
 
-    /// One that is passed over, as it takes so much memory.
+    /// A manifest that is skipped, because it needs too much memory.
     pub(crate) fn too_much(identity: Identity, bytes: u64) -> Self {
         let parsed = Parsed::TooMuch(bytes);
         Self { identity, parsed }
     }
 
-    /// Bytes that it takes, or would.
+    /// Bytes of memory that it takes, or would take.
     pub(crate) fn bytes(&self) -> u64 {
         match &self.parsed {
             Parsed::Media(media) => {
@@ -109,12 +109,12 @@ impl Manifest {
         }
     }
 
-    /// Whether it was passed over.
+    /// Whether it was skipped.
     pub(crate) fn is_too_much(&self) -> bool {
         matches!(self.parsed, Parsed::TooMuch(_))
     }
 
-    /// Whether it could not be read. That says nothing of the next time.
+    /// Whether it could not be read. The next attempt may succeed.
     pub(crate) fn is_unread(&self) -> bool {
         matches!(self.parsed, Parsed::Unread(_))
     }
@@ -139,28 +139,27 @@ fn read_text(root: &Root, path: &str, identity: Identity) -> Result<String, Pars
     Ok(text)
 }
 
-/// Segments, for all titles together, that may be named although their files are missing or belong to
-/// another title; and so many more for each file that is there.
+/// Segments, for all titles together, that may be named although their files are missing or belong
+/// to another title; and the extra number for each existing file.
 const SEGMENTS_SPARE: u64 = 500_000;
 const SEGMENTS_PER_FILE: u64 = 4;
-/// Files that are looked up for all titles, and so many more for each that is there.
+/// Files that are looked up for all titles, and the extra number for each existing one.
 const LOOKS_MIN: u64 = 4_000_000;
 const LOOKS_PER_FILE: u64 = 16;
-/// Segments of the titles around one file.
+/// Most segments of the titles of an out-of-order scan.
 const SEGMENTS_AROUND: u64 = 400_000;
 
-/// The titles that the manifests describe of the files that are there, in path order, and what is odd
-/// about them.
+/// The titles that the manifests describe, made of the located files, in path order, with warnings.
 ///
-/// A media playlist that a master playlist names is part of that title; one that none names is a
-/// title of its own. An HLS and a DASH manifest over the same segments are two titles, since a
-/// player is given one of them.
+/// A media playlist that a master playlist names is part of that title; any other is a title of its
+/// own. An HLS and a DASH manifest over the same segments are two titles, since a player is given
+/// one of them.
 pub(crate) fn titles(
     manifests: &Manifests,
     located: &HashMap<Arc<str>, Located>,
 ) -> (Vec<Title>, Vec<Warning>) {
-    // By the address of a file's name, the title that named it first. What a title named that was given
-    // up belongs to none.
+    // Index of the title that first named a file, by the address of the file's name. Files of an
+    // abandoned title are free again.
     let mut claims: HashMap<*const u8, usize> = HashMap::new();
     let given_up: RefCell<HashSet<usize>> = RefCell::default();
     let number = Cell::new(0);
@@ -191,7 +190,8 @@ pub(crate) fn titles(
     })
 }
 
-/// The same where nobody knows yet what is there: few, with all files that they name.
+/// The titles of an out-of-order scan: few, with all files that they name, as the existing files
+/// are not known yet.
 pub(crate) fn titles_around(manifests: &Manifests) -> Vec<Title> {
     let mut look = |path: &str| NamedFile::Known(Arc::from(path));
     let builder = TitleBuilder::new(SEGMENTS_AROUND, u64::MAX, &mut look);
@@ -253,10 +253,12 @@ fn build_titles(
     (titles, warnings)
 }
 
-/// Said of a title that goes beyond the budget.
-const TOO_MANY: &str = "it names more files that are missing, or that other titles have, than all                         manifests together may; it is served as a plain file";
-/// Said of a manifest that there is no memory for.
-const TOO_MUCH: &str = "the manifests of this root need more memory than its files allow for; it is                         served as a plain file";
+/// Warning about a title that exceeds the budget.
+const TOO_MANY: &str = "it names more files that are missing or belong to other titles than all \
+                        manifests together may; it is served as a plain file";
+/// Warning about a manifest that exceeds the memory limit.
+const TOO_MUCH: &str = "the manifests of this root need more memory than its files allow; it is \
+                        served as a plain file";
 
 /// Media playlists that master playlists name and that are not among the manifests.
 pub(crate) fn unread(manifests: &Manifests) -> BTreeSet<Arc<str>> {
@@ -270,13 +272,13 @@ pub(crate) fn unread(manifests: &Manifests) -> BTreeSet<Arc<str>> {
     paths.filter(|path| !manifests.contains_key(path)).collect()
 }
 
-/// Whether a master playlist or an MPD is among the manifests: they say what all of a title is.
+/// Whether a master playlist or an MPD is among the manifests: these describe a title completely.
 pub(crate) fn is_complete(manifests: &Manifests) -> bool {
     let mut manifests = manifests.values().map(|manifest| &manifest.parsed);
     manifests.any(|parsed| matches!(parsed, Parsed::Master(_) | Parsed::Dash(_)))
 }
 
-/// Says of each title which files it names that are nowhere.
+/// Warns about each title that names missing files.
 pub(crate) fn missing(titles: &[Title]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for title in titles {
@@ -289,7 +291,7 @@ pub(crate) fn missing(titles: &[Title]) -> Vec<Warning> {
         if let Some(first) = first {
             let verb = if missing == 1 { "is" } else { "are" };
             let reason = format!(
-                "{missing} of the {named} files that it names {verb} not there, or only as links; \
+                "{missing} of the {named} files that it names {verb} missing, or only links; \
                  the first is `{first}`"
             );
             warnings.push(Warning::new(&title.path, reason));

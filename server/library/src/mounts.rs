@@ -1,4 +1,4 @@
-//! The kernel's table of mounts, which says where file systems lie without asking them.
+//! The kernel's mount table, which tells where file systems lie without accessing them.
 
 use std::ffi::OsString;
 use std::fs;
@@ -30,20 +30,20 @@ const WITHOUT_FILMS: [&str; 18] = [
     "tracefs",
 ];
 
-/// File systems whose files have other numbers in `st_dev` than the mount has.
+/// File systems whose files have other numbers in `st_dev` than the mount.
 const WITH_MANY_NUMBERS: [&str; 2] = ["btrfs", "overlay"];
 
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// As files on it have it in `st_dev`, unless their numbers differ, as those of the subvolumes
-    /// of a btrfs do.
+    /// `st_dev` of its files, unless they have numbers of their own, as in the subvolumes of a
+    /// btrfs.
     pub dev: u64,
-    /// Where it is.
+    /// Its mount point.
     pub point: PathBuf,
     /// Its own options, separated by commas: `rw,relatime`.
     pub options: String,
-    /// What is mounted, a device node if it has one.
+    /// The mounted source, a device node if there is one.
     pub source: PathBuf,
     /// Its type: `ext4`, `fuse.sshfs`.
     pub kind: String,
@@ -55,7 +55,7 @@ impl Mount {
         self.dev == st_dev || WITH_MANY_NUMBERS.contains(&self.kind.as_str())
     }
 
-    /// Whether it is below a root and a scan of the root comes to it.
+    /// Whether it is below a root and a scan of the root reaches it.
     pub(crate) fn is_served_below(&self, root: &Path) -> bool {
         let Ok(below) = self.point.strip_prefix(root) else {
             return false;
@@ -67,16 +67,16 @@ impl Mount {
     }
 }
 
-/// The mounts of a table such as `/proc/self/mountinfo`, the last of each place on top; none, which
-/// is said once, if it cannot be read.
+/// The mounts of a table such as `/proc/self/mountinfo`, in order; the last at a mount point is on
+/// top. Empty if the table cannot be read, which is logged once.
 pub fn read_mounts(table: &Path) -> Vec<Mount> {
     static SAID: Once = Once::new();
     let text = fs::read(table).unwrap_or_else(|error| {
         let path = table.display();
         SAID.call_once(|| {
             tracing::warn!(
-                "{path}: {error}; which disks file systems without a device of their own lie on is \
-                 not known; let this process read it"
+                "{path}: {error}; the disks of file systems without a device of their own are \
+                 unknown; let this process read the file"
             );
         });
         Vec::new()
@@ -84,7 +84,7 @@ pub fn read_mounts(table: &Path) -> Vec<Mount> {
     mounts(&text)
 }
 
-/// The mounts of the text of a table. Names are any bytes, in whatever encoding their disk has.
+/// The mounts of the text of a table. Names are arbitrary bytes, in the encoding of their disk.
 pub(crate) fn mounts(table: &[u8]) -> Vec<Mount> {
     table
         .split(|byte| *byte == b'\n')
@@ -96,7 +96,7 @@ fn mount(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ').skip(2);
     let (major, minor) = std::str::from_utf8(fields.next()?).ok()?.split_once(':')?;
     let (point, options) = (fields.nth(1)?, fields.next()?);
-    // How many come before the dash is not fixed.
+    // The number of fields before the dash varies.
     let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
     let (kind, source) = (fields.next()?, fields.next()?);
     let text = |field| String::from_utf8_lossy(field).into_owned();
@@ -109,7 +109,7 @@ fn mount(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// Spaces and the like are written in octal, `\040`.
+/// Spaces and the like are escaped in octal, `\040`.
 fn unescaped(mut field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     while let Some((first, rest)) = field.split_first() {
@@ -129,7 +129,7 @@ fn unescaped(mut field: &[u8]) -> PathBuf {
     OsString::from_vec(bytes).into()
 }
 
-/// The mount that a path lies on by its name, links not followed.
+/// The mount that a path lies on by its name, without following links.
 pub(crate) fn innermost<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let around = mounts.iter().filter(|mount| path.starts_with(&mount.point));
@@ -149,7 +149,7 @@ mod tests {
 ";
 
     #[test]
-    fn a_path_lies_on_the_innermost_mount_around_it() {
+    fn path_lies_on_innermost_mount() {
         let mounts = mounts(TABLE);
         let dev = |path: &str| Some(innermost(&mounts, Path::new(path))?.dev);
         assert_eq!(dev("/home"), Some(makedev(8, 1)));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_has_options_and_a_source() {
+    fn mount_has_options_and_source() {
         let mounts = mounts(TABLE);
         let mount = &mounts[2];
         let found = (mount.options.as_str(), mount.source.as_path());
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_no_text_hides_no_other_mount() {
+    fn name_that_is_not_utf8_hides_no_other_mount() {
         let table = b"22 1 8:1 / /old\\134\\040\xff\xfe rw - ext4 /dev/sda1 rw\n\
                       23 1 8:17 / /srv rw - xfs /dev/sdb1 rw\n";
         let points = mounts(table)
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_below_a_root_and_may_hold_films_is_known_beforehand() {
+    fn mounts_below_root_that_may_hold_films_are_found() {
         let served = |root: &str| -> Vec<u64> {
             let mounts = mounts(TABLE).into_iter();
             let below = mounts.filter(|mount| mount.is_served_below(Path::new(root)));

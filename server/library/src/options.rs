@@ -1,22 +1,22 @@
-//! What may be set of a library.
+//! Options of a library.
 
 use std::time::Duration;
 
-/// What may be set.
+/// Options of a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LibraryOptions {
-    /// How long what was found on disk is believed; zero asks the disk each time.
+    /// How long the result of a check is used; zero checks the disk each time.
     pub revalidate: Duration,
-    /// How long after its last change a directory is believed to show the next one: longer than a
-    /// tick of its file system's clock.
+    /// How long after its last change a directory's times are trusted to show the next one: longer
+    /// than a tick of its file system's clock.
     pub settle: Duration,
-    /// How long after it was written a file may be written again under the same time.
+    /// How long after a write a file may be written again with the same mtime.
     pub settle_file: Duration,
-    /// How long opening a root may take; one that takes longer is opened when it answers.
+    /// How long opening a root may take; one that takes longer is opened when it responds.
     pub open_timeout: Duration,
-    /// How long a first search goes on before what it found so far is taken in, and so on.
+    /// How often the intermediate results of a first scan are committed.
     pub show_after: Duration,
-    /// So many of the roots, the last ones, are known for their devices only: nothing in them is ever
+    /// The last `unserved_roots` roots are only used for their devices: no file in them is ever
     /// found.
     pub unserved_roots: usize,
 }

@@ -1,9 +1,8 @@
-//! Files that a search did not look at, and that stay known.
+//! Files that a scan did not check, and that are kept.
 //!
-//! The one idea: a directory that is as it was has the files that it had. Others were found when
-//! somebody asked for them, in folders that may be entered and not read, that are deeper than searches
-//! go, or that are hidden and have links to them: as long as they are as they were they stay what they
-//! are, with what of them is in memory.
+//! An unchanged directory has the same files as before. Other files were found on request: in
+//! folders that may be entered but not listed, below the depth limit, or hidden but linked. They
+//! are kept, with their content in memory, as long as they are unchanged.
 
 use std::io;
 use std::sync::Arc;
@@ -18,19 +17,19 @@ use crate::root::Miss;
 use crate::state::{FILES_PER_LOCK, State};
 use crate::walk::Listings;
 
-/// More are found anew when they are asked for.
+/// Further ones are found again on request.
 const UNLISTED_MAX: usize = 65_536;
 
 impl State {
-    /// Files of directories that are as they were: as they are known, or as they are if they are not.
+    /// Files of unchanged directories: as known, or as found on disk if unknown.
     pub(crate) fn unchanged(
         &self,
         root: usize,
         files: &[Arc<str>],
         now_ns: u64,
     ) -> Vec<(Arc<str>, Located)> {
-        // Another root's file of the same name may have hidden it, and be gone. If its disk says
-        // nothing of it, nothing is lost: it was not known.
+        // Another root's file of the same name may have hidden it, and may have been removed. If
+        // its disk reports an error, no state is lost: it was not known.
         let look = |path: &str| {
             Some(Located {
                 root,
@@ -46,7 +45,7 @@ impl State {
         located.collect()
     }
 
-    /// Files whose disk does not say what they are: as they are known.
+    /// Files whose disk reports errors: as known.
     pub(crate) fn unseen(&self, root: usize, files: &[Arc<str>]) -> Vec<(Arc<str>, Located)> {
         let files = self.as_known(root, files).into_iter();
         let known = files.filter_map(|(path, known)| Some((path, known?)));
@@ -69,7 +68,7 @@ impl State {
         located
     }
 
-    /// The files of a root that the catalogue has in no folder of `listings`. It asks the disk.
+    /// The files of a root that the catalogue has in no folder of `listings`. Accesses the disk.
     pub(crate) fn unlisted(
         &self,
         root: usize,
@@ -107,8 +106,8 @@ fn located(entry: &FileEntry) -> Located {
 }
 
 impl Located {
-    /// What stays of a file at whose path there is this now: all of it if that is the same, or if its
-    /// disk does not say.
+    /// The kept entry of a file, given the present state at its path: all of it if that is the same,
+    /// or unknown.
     fn if_still(self, now: io::Result<Option<Identity>>, now_ns: u64) -> Option<Self> {
         match now {
             Ok(now) if now != Some(self.identity) => None,
@@ -121,10 +120,10 @@ impl Located {
     }
 }
 
-/// The file that lies at a path; none if it is gone, or not for this user.
+/// The file at a path; `None` if it was removed or is not accessible to this user.
 ///
 /// # Errors
-/// If the disk does not say.
+/// If the disk reports an error.
 fn identity_of(stat: Result<Stat, Miss>, settle_file: Duration) -> io::Result<Option<Identity>> {
     match stat {
         Ok(stat) if is_regular(&stat) => Ok(Some(Identity::of(&stat).settling(settle_file))),
@@ -140,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_dropped_if_it_is_gone_or_another_and_stays_if_its_disk_does_not_say() {
+    fn changed_file_is_dropped_and_kept_on_disk_error() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let stat = || rustix::fs::fstat(file.as_file()).expect("open");
         let identity = Identity::of(&stat());

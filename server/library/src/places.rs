@@ -1,4 +1,4 @@
-//! Where files lie on their disks, for whoever wants to look at a layout and not to serve it.
+//! Block map: the location of files on their disks, for callers that inspect a layout.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,17 +11,17 @@ use rustix::fs::fstat;
 use crate::device::{DeviceInfo, Devices, Kernel, Place};
 use crate::raw;
 
-/// Where one file lies.
+/// Location of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePlace {
-    /// Which device, as an index into [`Places::devices`].
+    /// Its device, as an index into [`Places::devices`].
     pub device: usize,
-    /// Runs of bytes in file order, their positions counted from the start of the disk. Empty if
-    /// the file has no bytes, or the file system does not say where they are.
+    /// Runs of bytes in file order, with positions from the start of the disk. Empty if the file
+    /// has no bytes, or the file system does not report their location.
     pub extents: Vec<Extent>,
 }
 
-/// Asks the kernel where files lie, and knows the devices met so far.
+/// Queries the kernel for the location of files, and stores the devices known so far.
 #[derive(Debug)]
 pub struct Places {
     devices: Devices,
@@ -29,7 +29,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// For files below `directory`; a device that the kernel has no name for is called after it.
+    /// For files below `directory`; a device without a kernel name is named after it.
     pub fn beneath(directory: &Path) -> Self {
         Self {
             devices: Devices::of_roots(Kernel::default(), &[]),
@@ -37,10 +37,10 @@ impl Places {
         }
     }
 
-    /// Where an open file lies. What was not yet written out is written first.
+    /// Location of an open file. Unwritten data is written out first.
     ///
     /// # Errors
-    /// If the kernel cannot be asked.
+    /// If the kernel query fails.
     pub fn of(&self, file: &File) -> io::Result<FilePlace> {
         let stat = fstat(file)?;
         let size = u64::try_from(stat.st_size).unwrap_or(0);
@@ -55,7 +55,7 @@ impl Places {
         })
     }
 
-    /// Where an open file begins, if it has been written out; nothing is written out for it.
+    /// Where an open file begins, if it has been written out; does not force a write.
     pub fn start_of(&self, file: &File) -> Option<u64> {
         let stat = fstat(file).ok()?;
         let place = self.place(file, stat.st_dev);
@@ -64,10 +64,10 @@ impl Places {
         Some(first.physical.saturating_add(place.start_bytes))
     }
 
-    /// Which device an open file or folder lies on, as an index into [`Self::devices`].
+    /// The device of an open file or folder, as an index into [`Self::devices`].
     ///
     /// # Errors
-    /// If the kernel cannot be asked.
+    /// If the kernel query fails.
     pub fn device_of(&self, file: &File) -> io::Result<usize> {
         let st_dev = fstat(file)?.st_dev;
         Ok(self.place(file, st_dev).device)
@@ -75,14 +75,14 @@ impl Places {
 
     fn place(&self, file: &File, st_dev: u64) -> Place {
         self.devices.known(st_dev).unwrap_or_else(|| {
-            // Asks no disk.
+            // Accesses no disk.
             let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
             let path = path.as_deref().unwrap_or(&self.beneath);
             self.devices.place(st_dev, path, &self.beneath)
         })
     }
 
-    /// The devices met so far.
+    /// The devices known so far.
     pub fn devices(&self) -> Vec<DeviceInfo> {
         self.devices.all()
     }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extents_of_a_file_cover_it_or_nothing_is_said() {
+    fn extents_cover_the_file_or_are_unknown() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a");
         fs::write(&path, vec![7; 100_000]).expect("written");
@@ -101,7 +101,7 @@ mod tests {
         let file = File::open(&path).expect("there");
         let place = places.of(&file).expect("asked");
         let first = place.extents.first().map(|extent| extent.physical);
-        assert_eq!(places.start_of(&file), first, "it is written out by now");
+        assert_eq!(places.start_of(&file), first, "the file is written out");
         let bytes: u64 = place.extents.iter().map(|extent| extent.length).sum();
         assert!(bytes == 100_000 || place.extents.is_empty(), "{place:?}");
         assert!(place.device < places.devices().len());

@@ -1,9 +1,9 @@
-//! FIEMAP: where a file lies on its device.
+//! FIEMAP: the location of a file on its device.
 //!
 //! The only unsafe code of the crate, since no safe wrapper of this ioctl exists.
 #![expect(
     unsafe_code,
-    reason = "FIEMAP is an ioctl without a safe wrapper; it is asked for here and nowhere else"
+    reason = "FIEMAP is an ioctl without a safe wrapper; it is used only here"
 )]
 
 use std::os::fd::AsFd;
@@ -12,15 +12,15 @@ use headlong_engine::Extent;
 use rustix::io::{self, Errno};
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 
-/// Extents asked for at a time; the structure is then 14 KiB, which fits on any stack.
+/// Extents per call; the structure is then 14 KiB, which fits on any stack.
 const EXTENTS_PER_CALL: usize = 256;
-/// Most extents kept of one file. A file in more pieces than this has no order worth knowing.
+/// Most extents kept of one file. A more fragmented file has no useful order.
 const EXTENTS_MAX: usize = 65_536;
 
-/// Write out what has no place on the device yet, and then say where it lies.
+/// Write out unallocated data first.
 pub(crate) const FLAG_SYNC: u32 = 1;
 const EXTENT_LAST: u32 = 0x1;
-/// Unknown (0x2), delayed allocation (0x4), or inside the inode (0x200): no position to speak of.
+/// Unknown (0x2), delayed allocation (0x4), or inside the inode (0x200): no valid position.
 const EXTENT_NO_POSITION: u32 = 0x206;
 
 /// `struct fiemap` without its flexible array, for the size in the ioctl's number.
@@ -55,8 +55,8 @@ struct Request {
 
 const FS_IOC_FIEMAP: Opcode = opcode::read_write::<Header>(b'f', 11);
 
-/// The extents of a file of `size` bytes in file order, neighbours joined, clipped to its size.
-/// Empty where the file system does not say. `flags` is [`FLAG_SYNC`] or nothing.
+/// The extents of a file of `size` bytes in file order, adjoining ones joined, clipped to its size.
+/// Empty if the file system does not support the query. `flags` is [`FLAG_SYNC`] or 0.
 pub(crate) fn extents(file: impl AsFd, size: u64, flags: u32) -> io::Result<Vec<Extent>> {
     let mut found: Vec<Extent> = Vec::new();
     let mut start = 0;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_joined_and_the_end_is_clipped() {
+    fn adjoining_extents_are_joined_and_end_is_clipped() {
         let mut found = Vec::new();
         push(&mut found, &raw(0, 8192, 4096, 0), 10_000);
         push(&mut found, &raw(4096, 12_288, 4096, 0), 10_000);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_position_is_left_out() {
+    fn extents_without_position_are_left_out() {
         let mut found = Vec::new();
         for flags in [0x2, 0x4, 0x200] {
             push(&mut found, &raw(0, 0, 4096, flags), 4096);

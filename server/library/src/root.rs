@@ -1,7 +1,7 @@
-//! A root directory, and every way into it.
+//! A root directory, and all accesses below it.
 //!
-//! The one idea: the kernel is told on each call that nothing outside may be reached
-//! (`openat2(2)`), so no check here can be raced.
+//! Each call asks the kernel to reach no path outside the root (`openat2(2)`), so there is no check
+//! here that could race.
 
 use std::fs::File;
 use std::io;
@@ -24,16 +24,16 @@ use crate::links::follow_links;
 /// Why a directory cannot be served.
 #[derive(Debug, Error)]
 pub enum RootError {
-    /// No root was named at all.
+    /// The list of roots is empty.
     #[error("there is no directory to serve; name at least one")]
     None,
-    /// Nothing is there.
+    /// It does not exist.
     #[error("folder {}: no such directory; create it or correct the path", path.display())]
     Missing {
-        /// As given.
+        /// As configured.
         path: PathBuf,
     },
-    /// A file or something else is there.
+    /// It is not a directory.
     #[error("folder {}: not a directory; name the directory that holds the titles", path.display())]
     NotADirectory {
         /// As given.
@@ -44,7 +44,7 @@ pub enum RootError {
     Unreadable {
         /// As given.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// Another root is the same directory.
@@ -60,7 +60,7 @@ pub enum RootError {
     Nested {
         /// As given.
         path: PathBuf,
-        /// The root around it.
+        /// The enclosing root.
         other: PathBuf,
     },
     /// The kernel has no `openat2`.
@@ -70,14 +70,13 @@ pub enum RootError {
     NoOpenat2 {
         /// As given.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl RootError {
-    /// Whether the list of roots itself is wrong, whatever this machine has: only another list mends
-    /// that.
+    /// Whether the list of roots itself is wrong, on any machine: only another list corrects that.
     pub fn is_of_the_list(&self) -> bool {
         matches!(
             self,
@@ -85,7 +84,7 @@ impl RootError {
         )
     }
 
-    /// Which folder it is about, as given.
+    /// The folder in question, as configured.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::None => None,
@@ -102,36 +101,36 @@ impl RootError {
 /// One root.
 #[derive(Debug)]
 pub(crate) struct Root {
-    /// As given, for people.
+    /// As configured, for messages.
     pub(crate) path: PathBuf,
-    /// Empty as long as its disk has not answered.
+    /// `None` until its disk has responded.
     opened: RwLock<Option<Arc<Opened>>>,
-    /// The path without the links met so far.
+    /// The path as resolved so far.
     reached: Mutex<PathBuf>,
-    /// Whether it was not open yet when it was looked for which disk it lies on.
+    /// Whether it was not open yet when the devices were determined.
     is_late: AtomicBool,
-    /// Whether nothing was there then, so that the table of mounts does not say where it lies.
+    /// Whether it was missing then, so that the mount table does not tell where it lies.
     pub(crate) was_missing: AtomicBool,
 }
 
-/// A root, held open.
+/// An open root.
 #[derive(Debug)]
 struct Opened {
     canonical: PathBuf,
     fd: OwnedFd,
     identity: (u64, u64),
-    /// Whether something is mounted just there, if the kernel says that (Linux 5.8).
+    /// Whether it is a mount point, if the kernel reports that (Linux 5.8).
     is_mount: bool,
 }
 
-/// What a look-up by path can come to, beside a file.
+/// Results of a look-up by path other than a file.
 #[derive(Debug)]
 pub(crate) enum Miss {
-    /// Nothing of that name here.
+    /// There is no such name here.
     Absent,
     /// A symbolic link is part of the path.
     Link,
-    /// Anything else the kernel says.
+    /// Any other error of the kernel.
     Error(io::Error),
 }
 
@@ -139,9 +138,9 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS);
 
-/// Opens all roots side by side, or says what is wrong with each. One that cannot be opened is opened
-/// when it is asked next, as long as another can be; one whose disk fails or does not answer in time
-/// may be the only one.
+/// Opens all roots in parallel, or returns an error for each wrong one. A missing root is opened at
+/// a later access, as long as another one can be opened; one whose disk fails or does not respond
+/// in time may be the only one.
 pub(crate) fn open_roots(
     paths: &[PathBuf],
     timeout: Duration,
@@ -155,7 +154,7 @@ pub(crate) fn open_roots(
         let ill = |reason: &str| {
             root.is_late.store(true, Ordering::Relaxed);
             let root = root.path.display();
-            tracing::error!(%root, reason, "a root is not there yet; it is served when it is");
+            tracing::error!(%root, reason, "root is not available yet; served as soon as it is");
         };
         match opened.recv_timeout(left) {
             Ok(Ok(())) => {}
@@ -186,14 +185,14 @@ pub(crate) fn open_roots(
     }
 }
 
-/// Opens a root on a thread of its own, which may hang for ever.
+/// Opens a root on a separate thread, which may hang indefinitely.
 fn open_aside(path: &Path) -> (Arc<Root>, Receiver<Result<(), RootError>>) {
     let root = Arc::new(Root::new(path));
     let (say, opened) = sync_channel(1);
     let on_thread = Arc::clone(&root);
     let open = move || {
         on_thread.follow_links();
-        // Nobody may listen any more.
+        // The receiver may be closed already.
         let _ = say.send(on_thread.open().map(drop));
     };
     let thread = std::thread::Builder::new().name("open-root".to_owned());
@@ -204,7 +203,7 @@ fn open_aside(path: &Path) -> (Arc<Root>, Receiver<Result<(), RootError>>) {
 }
 
 impl RootError {
-    /// Whether the disk failed, which says nothing about the configuration.
+    /// Whether the disk failed, which is no error of the configuration.
     fn is_of_the_disk(&self) -> bool {
         let Self::Unreadable { source, .. } = self else {
             return false;
@@ -247,12 +246,12 @@ impl Root {
         self.held().is_some()
     }
 
-    /// Whether it was not open when the devices were looked for, and what that means is not settled.
+    /// Whether it was not open when the devices were determined, and has not been checked since.
     pub(crate) fn is_late(&self) -> bool {
         self.is_late.load(Ordering::Relaxed)
     }
 
-    /// One whose disk has not answered.
+    /// A root whose disk has not responded.
     #[cfg(test)]
     pub(crate) fn late(path: &Path) -> Self {
         let root = Self::new(path);
@@ -270,7 +269,7 @@ impl Root {
         self.reached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its real path or, while it is not open, as much of that as is known.
+    /// Its real path or, while it is not open, the part resolved so far.
     pub(crate) fn real_path_so_far(&self) -> PathBuf {
         match self.place() {
             Some((real, _)) => real,
@@ -278,7 +277,7 @@ impl Root {
         }
     }
 
-    /// Whether it is open now and was not when the devices were looked for. Says so once.
+    /// Whether it is open now and was not when the devices were determined. Returns true once.
     pub(crate) fn is_late_and_open(&self) -> bool {
         self.is_late.load(Ordering::Relaxed)
             && self.open().is_ok()
@@ -291,12 +290,12 @@ impl Root {
             return Ok(opened);
         }
         let opened = Arc::new(Opened::new(&self.path)?);
-        // Two threads may get here; either's is good.
+        // Two threads may get here; either result is valid.
         let mut held = self.opened.write().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(held.get_or_insert(opened)))
     }
 
-    /// Opens it if need be.
+    /// Opens it if necessary.
     fn opened(&self) -> rustix::io::Result<Arc<Opened>> {
         self.open().map_err(|_| Errno::IO)
     }
@@ -306,9 +305,9 @@ impl Root {
         held.clone()
     }
 
-    /// Opens what is at its path now, if that is another folder than the one that is open: its disk
-    /// was mounted again, or another folder took the place. `first` hears of the real path and the
-    /// `st_dev` before a file there can be found. Whether it was so. May block.
+    /// Opens the folder that is at its path now, if that is another one than the open one: its disk
+    /// was remounted, or the folder was replaced. `first` is called with the real path and the
+    /// `st_dev` before a file there can be found. Returns whether it was replaced. May block.
     pub(crate) fn reopen(&self, first: impl FnOnce(&Path, u64)) -> bool {
         let Some(held) = self.held() else {
             return false;
@@ -320,7 +319,7 @@ impl Root {
         let Ok(new) = Opened::new(&self.path) else {
             return false;
         };
-        // The folder below a mount that is gone, and may come back.
+        // The folder below a mount that was removed, and may return.
         if held.is_mount && !new.is_mount && held.canonical == new.canonical {
             return false;
         }
@@ -330,7 +329,7 @@ impl Root {
         true
     }
 
-    /// What is wrong with having both, as far as both are open.
+    /// The conflict of two roots, as far as both are open.
     pub(crate) fn overlap(&self, other: &Self) -> Option<RootError> {
         let (ours, theirs) = (self.held()?, other.held()?);
         let (path, earlier) = (self.path.clone(), other.path.clone());
@@ -353,7 +352,7 @@ impl Root {
         })
     }
 
-    /// Its real path and its `st_dev`, if it was opened.
+    /// Its real path and its `st_dev`, if it is open.
     pub(crate) fn place(&self) -> Option<(PathBuf, u64)> {
         let opened = self.held()?;
         Some((opened.canonical.clone(), opened.identity.0))
@@ -363,7 +362,7 @@ impl Root {
         self.opened()?.openat2(path, flags)
     }
 
-    /// Whether this user may read the file at `path`. What cannot be asked may be.
+    /// Whether this user may read the file at `path`. Assumed if the query fails.
     pub(crate) fn is_readable(&self, path: &str) -> bool {
         let Ok(opened) = self.opened() else {
             return true;
@@ -372,7 +371,7 @@ impl Root {
         !matches!(asked, Err(Errno::ACCESS | Errno::PERM))
     }
 
-    /// What lies at `path`, without opening it for reading.
+    /// The `stat` of `path`, without opening it for reading.
     pub(crate) fn stat(&self, path: &str) -> Result<Stat, Miss> {
         let fd = self
             .openat2(path, OFlags::PATH)
@@ -390,10 +389,10 @@ impl Root {
         self.openat2(path, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    /// Opens a file for reading, and says which version it got.
+    /// Opens a file for reading, and returns its version.
     ///
-    /// Opening does not wait for a writer should a FIFO have taken the file's place; the flag for
-    /// that is cleared again, since io_uring would take it for a wish not to wait for the disk.
+    /// The open does not wait for a writer if a FIFO has replaced the file; the flag for that is
+    /// cleared again, since io_uring would interpret it as a non-blocking read.
     pub(crate) fn open_file(&self, path: &str) -> io::Result<(File, Identity)> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let fd = self.openat2(path, flags)?;
@@ -402,7 +401,7 @@ impl Root {
         Ok((File::from(fd), identity))
     }
 
-    /// Where a path that goes through links ends, if that is inside this root.
+    /// The target of a path with links, if it is inside this root.
     pub(crate) fn real_path(&self, path: &str) -> Option<String> {
         let opened = self.opened().ok()?;
         let canonical = &opened.canonical;
@@ -444,7 +443,7 @@ impl Opened {
                 path: path.to_path_buf(),
                 source: errno.into(),
             }),
-            // Readable, but not to be entered.
+            // Readable, but not searchable.
             Err(errno) => Err(wrong(errno.into())),
         }
     }

@@ -1,8 +1,8 @@
-//! A scan of a root, and what it changes.
+//! Scans of a root, and the changes they cause.
 //!
-//! The one idea: the walk takes its time and holds no lock that a reader or another root needs; the
-//! new catalogue is built beside the old one, from what this root holds and what the old one has
-//! of the others, and takes its place at once. If the walk finds what the last one found, the old
+//! The walk holds no lock that a reader or another root needs. The new catalogue is built beside
+//! the old one, from the results of this root and the old entries of the others, and replaces it at
+//! once. If the walk finds no changes, the old one stays.
 //! one stays.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -21,37 +21,36 @@ use crate::warning::Warning;
 /// Most warnings kept of one scan.
 const WARNINGS_MAX: usize = 10_000;
 
-/// How often everything is looked at, whatever the directories say: some file systems do not keep
-/// their directories' times, and a file that nobody asks for may have been written in its place.
+/// How often everything is checked, whatever the directories' times are: some file systems do not
+/// maintain these, and an unused file may have been rewritten in place.
 const WHOLE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// What a further scan found.
+/// Result of a repeated scan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
     /// Streams that no path leads to any more, since the last scan or
     /// [`Library::take_gone_streams`].
     pub gone_streams: Vec<Gone>,
-    /// Files that are new.
+    /// New files.
     pub added: u64,
-    /// Files that are gone.
+    /// Removed files.
     pub removed: u64,
-    /// Files that are another version.
+    /// Files with a new version.
     pub changed: u64,
-    /// What is odd that was not odd before in the same way.
+    /// New warnings.
     pub warnings: Vec<Warning>,
 }
 
 impl State {
-    /// Walks a root and puts what it holds in the place of what was known of it; does not look at
-    /// files in directories that are as they were, but for everything now and then. Whenever the
-    /// disk was asked something, `rest` is told how long that took.
+    /// Scans a root and replaces its entries; files in unchanged directories are only checked
+    /// periodically. After each disk access `rest` is called with its duration.
     pub(crate) fn scan_root(&self, root: usize, rest: &mut dyn FnMut(Duration)) -> Changes {
         let mut last = lock(&self.walks[root]);
         let walked = self.walk(root, false, &mut last, rest);
         self.merge(root, walked, &mut last)
     }
 
-    /// Walks all roots side by side, then takes in what they hold, in their order.
+    /// Scans all roots in parallel, then commits their results in order.
     pub(crate) fn scan_all(&self, whole: bool) -> Changes {
         let mut lasts: Vec<_> = self.walks.iter().map(lock).collect();
         let walked: Vec<Walked> = std::thread::scope(|scope| {
@@ -115,7 +114,8 @@ impl State {
         Walked { scan, began_ns }
     }
 
-    /// Takes in what the first walk of a root has found so far, so that it is listed meanwhile.
+    /// Commits the intermediate results of the first walk of a root, so that they are listed
+    /// meanwhile.
     fn show(&self, root: usize, scan: &RootScan, began_ns: u64) {
         let mut found = Found::default();
         found.so_far(root, scan, began_ns);
@@ -132,7 +132,7 @@ impl State {
         all_found[root].counts = found.counts;
     }
 
-    /// Whoever asks for a file on a file system that was met does not wait for its disk.
+    /// Adds the devices of files, so that later requests for files on them do not block.
     pub(crate) fn meet_devices(&self, root: usize, located: &HashMap<Arc<str>, Located>) {
         let files = located.iter();
         let devs: HashMap<u64, &str> = files
@@ -143,14 +143,14 @@ impl State {
         }
     }
 
-    /// Takes in what a walk found. Whatever of it needs the disk is asked before any lock is taken.
+    /// Commits the results of a walk. All disk accesses are done before a lock is taken.
     fn merge(&self, root: usize, walked: Walked, last: &mut LastWalk) -> Changes {
         let Walked { mut scan, began_ns } = walked;
         last.listings = std::mem::take(&mut scan.listings);
         let losses = self.losses.load(Ordering::Relaxed);
         let is_asked_for = std::mem::replace(&mut last.losses, losses) != losses;
         scan.warnings.truncate(WARNINGS_MAX);
-        // What a disk that is ill does not tell leaves all as it was, but for that.
+        // A failing disk leaves all entries unchanged, but adds warnings.
         let is_as_odd = last.warnings == scan.warnings;
         last.warnings.clone_from(&scan.warnings);
         let is_known = lock(&self.found)[root].is_taken_in;
@@ -196,7 +196,7 @@ impl State {
         changes
     }
 
-    /// Puts a new catalogue in the place of the old one.
+    /// Replaces the catalogue by a new one.
     fn exchange(
         &self,
         of: Moment,
@@ -210,7 +210,7 @@ impl State {
             for (path, entry) in &old.files {
                 let is_hidden = |file: &Located| file.root < entry.root;
                 let is_kept = match entry.root == root {
-                    // What was looked at since the walk began is known better than the walk knows it.
+                    // An entry checked after the walk began is newer than the walk's result.
                     true => {
                         let is_behind = !of.is_whole && !found.located.contains_key(path);
                         entry.checked_ns() > began_ns || is_behind
@@ -247,18 +247,18 @@ impl State {
             let new = build(&found.located, &titles, old, &self.maker);
             changes.compare(old, &new);
             let mut served = (0..all_found.len()).filter(|index| self.is_served(*index));
-            // A root that was not looked at yet may have what no other has.
+            // A root that was not scanned yet may have the missing files.
             if served.all(|index| all_found[index].is_taken_in) {
                 changes.warnings = self.keep_missing(missing(&titles));
             }
             (new, odd)
         });
         changes.gone_streams.append(&mut gone);
-        // The old one is taken apart outside the lock.
+        // The old one is dropped outside the lock.
         let old = self.write(|catalogue| std::mem::replace(catalogue, new));
         drop(gone);
         drop(old);
-        // Odd things about another root's titles were said when that was scanned.
+        // Warnings about another root's titles were reported when that was scanned.
         let odd = odd.into_iter().filter(|warning| {
             let file = found.located.get(warning.path.as_str());
             file.is_none_or(|file| file.root == root)
@@ -266,7 +266,7 @@ impl State {
         (changes, odd.collect())
     }
 
-    /// Remembers which titles name files that are nowhere, and tells what is new of it.
+    /// Stores the warnings about titles with missing files, and returns the new ones.
     fn keep_missing(&self, mut warnings: Vec<Warning>) -> Vec<Warning> {
         warnings.truncate(WARNINGS_MAX);
         let mut kept = lock(&self.missing);
@@ -277,8 +277,8 @@ impl State {
         new
     }
 
-    /// Whether a root holds anything that the catalogue does not have just so, or manifests were read
-    /// anew: the catalogue may have such a file from who asked for it, and nothing of what it says.
+    /// Whether a root differs from the catalogue, or manifests were read again: a file added by a
+    /// look-up may be in the catalogue before its manifest is used.
     fn is_changed(&self, root: usize, scan: &RootScan, last: &Manifests) -> bool {
         let is_read = |(path, manifest): (&Arc<str>, &Arc<Manifest>)| {
             let before = last.get(path);
@@ -305,7 +305,7 @@ impl State {
             })
     }
 
-    /// Says what is odd that was not odd before, and remembers it all.
+    /// Logs the new warnings, and stores all.
     fn keep_warnings(
         &self,
         mut found: Found,
@@ -315,7 +315,7 @@ impl State {
         if found.counts.not_utf8 > 0 {
             let count = found.counts.not_utf8;
             let reason = format!(
-                "{count} names are not UTF-8; no URL can name them, so they are not served"
+                "{count} names are not UTF-8 and cannot be served, as no URL can name them"
             );
             found.warnings.push(Warning::new("", reason));
         }
@@ -342,19 +342,20 @@ impl State {
     }
 }
 
-/// What is put in the place of what was known of a root.
+/// The results of a walk to commit.
 #[derive(Debug, Clone, Copy)]
 struct Moment {
     root: usize,
-    /// When the walk began that found it.
+    /// When the walk began.
     began_ns: u64,
-    /// Whether it is all that the root holds, so that what is not there is gone.
+    /// Whether the results are complete, so that other entries of the root are removed.
     is_whole: bool,
 }
 
-/// How often what a walk found so far is taken in: each time costs as much as all of it.
+/// How often intermediate results are committed: each commit costs as much as one of the whole
+/// root.
 struct Showing {
-    /// When it began, or the last time ended.
+    /// When the scan began, or the last commit ended.
     since: Instant,
     pause: Duration,
 }
@@ -374,18 +375,18 @@ impl Showing {
         }
         show();
         self.since = Instant::now();
-        // A tenth of the time of the walk, at most.
+        // At most a tenth of the duration of the walk.
         self.pause = self.pause.max(9 * (self.since - now));
     }
 }
 
-/// A walk, and when it began.
+/// The results of a walk, and when it began.
 struct Walked {
     scan: RootScan,
     began_ns: u64,
 }
 
-/// What a root holds; then what all roots hold together.
+/// The files of a root, then of all roots together.
 #[derive(Default)]
 struct Found {
     located: HashMap<Arc<str>, Located>,
@@ -395,14 +396,14 @@ struct Found {
 }
 
 impl Found {
-    /// Adds files of a root; what a root before it has under the same path stays.
+    /// Adds files of a root; entries of earlier roots under the same path are kept.
     fn locate(&mut self, files: impl IntoIterator<Item = (Arc<str>, Located)>) {
         for (path, file) in files {
             self.located.entry(path).or_insert(file);
         }
     }
 
-    /// Adds what a walk of one root has found so far.
+    /// Adds the intermediate results of a walk of one root.
     fn so_far(&mut self, root: usize, scan: &RootScan, checked_ns: u64) {
         let copy = RootScan {
             files: scan.files.clone(),
@@ -413,7 +414,7 @@ impl Found {
         self.add(root, copy, checked_ns);
     }
 
-    /// Adds what was looked at of one root.
+    /// Adds the checked files of one root.
     fn add(&mut self, root: usize, scan: RootScan, checked_ns: u64) {
         self.locate(scan.files.into_iter().map(|(path, identity)| {
             let located = Located {
@@ -488,7 +489,7 @@ mod tests {
     use crate::options::LibraryOptions;
 
     #[test]
-    fn a_first_search_lists_what_it_has_found_and_drops_nothing_that_it_has_not() {
+    fn first_scan_lists_intermediate_results_and_drops_none() {
         let root = tempfile::tempdir().expect("a folder");
         for folder in ["a", "b", "c"] {
             std::fs::create_dir(root.path().join(folder)).expect("made");
@@ -496,9 +497,9 @@ mod tests {
             std::fs::write(path, "film").expect("written");
         }
         let library = Library::open(&[root.path().to_path_buf()], LibraryOptions::default());
-        let library = library.expect("it is fine");
-        // Looked up before the search began.
-        library.resolve("a/film.mp4").expect("it is there");
+        let library = library.expect("a valid root");
+        // Looked up before the scan began.
+        library.resolve("a/film.mp4").expect("the file exists");
         let state = &library.state;
         let began_ns = state.now_ns();
         let mut counts = Vec::new();
@@ -524,13 +525,13 @@ mod tests {
         let files: Vec<u64> = counts.iter().map(|(_, files)| *files).collect();
         assert_eq!(files, [0, 1, 2, 3]);
         assert_eq!(titles, [1, 2, 3, 3]);
-        assert_eq!(library.rescan().added, 0, "all are known");
+        assert_eq!(library.rescan().added, 0, "not all are known");
     }
 
     const PLAYLIST: &str = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\n1.ts\n#EXTINF:4,\n2.ts\n\
                             #EXT-X-ENDLIST\n";
 
-    /// Searches while one name cannot be looked at. Directories are believed at once.
+    /// Scans while one name cannot be checked. Directories are trusted at once.
     fn search_with_ill(library: &Library, ill: &str, whole: bool) -> Changes {
         let state = &library.state;
         let mut last = lock(&state.walks[0]);
@@ -555,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_looked_at_stays_known_with_its_title_and_is_looked_at_again() {
+    fn unreadable_entry_is_kept_with_its_title_and_retried() {
         let root = tempfile::tempdir().expect("a folder");
         let write = |name: &str, text: &str| {
             std::fs::write(root.path().join(name), text).expect("written");
@@ -569,7 +570,7 @@ mod tests {
             ..LibraryOptions::default()
         };
         let library = Library::scan_with(&[root.path().to_path_buf()], options);
-        let library = library.expect("it is fine");
+        let library = library.expect("a valid root");
         let titles = library.titles();
         let ids = || {
             ["t/v.m3u8", "t/1.ts", "t/2.ts"].map(|path| {
@@ -578,7 +579,7 @@ mod tests {
             })
         };
         let before = ids();
-        // In a directory that is believed, manifests are looked at all the same.
+        // In a trusted directory, manifests are still checked.
         for (ill, whole) in [
             ("v.m3u8", true),
             ("2.ts", true),
@@ -601,23 +602,23 @@ mod tests {
             );
         }
         library.rescan();
-        assert_eq!(library.titles(), titles, "with nothing odd");
+        assert_eq!(library.titles(), titles, "warnings in the list");
         search_with_ill(&library, "2.ts", true);
-        // That shows in no time of the directory.
+        // This does not show in any time of the directory.
         write("t/2.ts", "another");
         assert_eq!(library.refresh().changed, 1);
     }
 
     #[test]
-    fn what_is_found_is_taken_in_after_its_time_and_seldom_if_that_takes_long() {
+    fn results_are_committed_periodically_less_often_if_slow() {
         let hour = Duration::from_secs(3600);
         let mut later = Showing::new(hour);
-        later.show(|| unreachable!("not yet"));
+        later.show(|| unreachable!("too early"));
         let mut now = Showing::new(Duration::ZERO);
         let mut shown = 0;
         now.show(|| shown += 1);
         assert_eq!(shown, 1);
         now.pause = hour;
-        now.show(|| unreachable!("not yet"));
+        now.show(|| unreachable!("too early"));
     }
 }

@@ -1,7 +1,7 @@
-//! What a library knows, and how it learns of one file.
+//! Shared state of a library, and updates of single files.
 //!
-//! The one idea: nobody waits for a disk under a lock. What is known is read under a shared lock held
-//! for one look-up; who changes the catalogue has looked at the disk before.
+//! No disk access happens under a lock that a look-up needs. The catalogue is read under a shared
+//! lock held for one look-up; a thread that changes it has accessed the disk before.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -19,58 +19,58 @@ use crate::title::TitleRecord;
 use crate::walk::{Counts, Listings};
 use crate::warning::Warning;
 
-/// Files looked up under one hold of the lock: well below a millisecond.
+/// Files looked up per lock acquisition: well below a millisecond.
 pub(crate) const FILES_PER_LOCK: usize = 1024;
 
-/// Titles looked at under one hold of the lock: well below a millisecond.
+/// Titles processed per lock acquisition: well below a millisecond.
 const TITLES_PER_LOCK: usize = 128;
 
-/// Everything that handles of a library share.
+/// State shared by all handles of a library.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) options: LibraryOptions,
     began: Instant,
     pub(crate) maker: Maker,
     catalogue: RwLock<Catalogue>,
-    /// Held by whoever is about to change the catalogue; it holds the streams dropped.
+    /// Held by the thread that is about to change the catalogue; contains the dropped streams.
     pub(crate) writer: Mutex<Vec<Gone>>,
-    /// Held while a root is walked, each for itself.
+    /// Held while a root is walked; one per root.
     pub(crate) walks: Vec<Mutex<LastWalk>>,
-    /// Held while the outcome of a walk is taken in; by root.
+    /// Held while the results of a walk are committed; by root.
     pub(crate) found: Mutex<Vec<LastFound>>,
-    /// What was read out of turn, by root; held for a moment.
+    /// Out-of-order scans, by root; held briefly.
     pub(crate) around: Vec<Mutex<Around>>,
-    /// Which titles name files that no root has; held for a moment.
+    /// Titles that name files that no root has; held briefly.
     pub(crate) missing: Mutex<Vec<Warning>>,
-    /// Grows when a root lost files: another may have had them too, hidden so far.
+    /// Incremented when a root lost files: another root may have had hidden copies.
     pub(crate) losses: AtomicU64,
 }
 
-/// What the last walk of a root leaves for the next.
+/// State of the last walk of a root for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct LastWalk {
     pub(crate) manifests: Arc<Manifests>,
     pub(crate) listings: Listings,
-    /// What it found odd in directories.
+    /// Its warnings about directories.
     pub(crate) warnings: Vec<Warning>,
-    /// When everything was looked at.
+    /// When everything was last checked.
     pub(crate) whole_at: Option<Instant>,
     /// See [`State::losses`].
     pub(crate) losses: u64,
 }
 
-/// What the last walk of a root found.
+/// Results of the last walk of a root.
 #[derive(Debug, Default)]
 pub(crate) struct LastFound {
     pub(crate) manifests: Arc<Manifests>,
     pub(crate) warnings: Vec<(Warning, Option<Identity>)>,
     pub(crate) counts: Counts,
-    /// Whether there was one.
+    /// Whether a walk has been committed.
     pub(crate) is_taken_in: bool,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while it was held left nothing half-done that a later call would not mend.
+    // A panic under the lock leaves no partial state that a later call would not correct.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -99,7 +99,7 @@ impl State {
         &self.maker.ground.roots
     }
 
-    /// Whether files in a root may be found.
+    /// Whether files in a root are served.
     pub(crate) fn is_served(&self, root: usize) -> bool {
         root + self.options.unserved_roots < self.roots().len()
     }
@@ -118,7 +118,7 @@ impl State {
             .unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What `f` makes of each title of the last scan. The lock is let go of now and then: a change
+    /// Applies `f` to each title of the last scan. The lock is released from time to time: a change
     /// of the catalogue must not wait for all of them, since every look-up would wait behind it.
     pub(crate) fn of_titles<T>(
         &self,
@@ -141,18 +141,18 @@ impl State {
         self.read(|catalogue| catalogue.files.get(path).cloned())
     }
 
-    /// The file at a path, if the disk was asked about it recently enough.
+    /// The file at a path, if the disk was checked recently enough.
     pub(crate) fn recall(&self, path: &str) -> Option<Arc<FileEntry>> {
         let age_ns = self.options.revalidate.as_nanos();
         let entry = self.known(path)?;
         entry.is_fresh(self.now_ns(), age_ns).then_some(entry)
     }
 
-    /// Takes in a file that is on disk: confirms it, or makes it a new version.
+    /// Adds a file that is on disk: confirms the known version, or adds a new one.
     pub(crate) fn admit(&self, path: &str, file: Located) -> Option<Arc<FileEntry>> {
         let current = |entry: &Arc<FileEntry>| {
             let same = entry.identity == file.identity && entry.root == file.root;
-            // Somebody who looked later than we did knows better.
+            // A later check has newer information.
             same || entry.checked_ns() > file.checked_ns
         };
         if let Some(entry) = self.known(path).filter(current) {
@@ -180,7 +180,7 @@ impl State {
         self.known(path)
     }
 
-    /// Drops a file that is no longer on disk.
+    /// Removes a file that is no longer on disk.
     pub(crate) fn forget(&self, path: &str) {
         if self.known(path).is_none() {
             return;
@@ -191,8 +191,8 @@ impl State {
         }
     }
 
-    /// Replaces a stream of which `path` is another version now, or gone: the rest of it, as it was
-    /// when somebody last looked, becomes a new stream.
+    /// Replaces a stream in which `path` has a new version or was removed: the other files, as last
+    /// checked, become a new stream.
     fn replace(
         &self,
         old: &Arc<StreamFiles>,
@@ -220,7 +220,7 @@ impl State {
         });
     }
 
-    /// Puts down files as streams, one for each device.
+    /// Adds files as streams, one for each device.
     fn put(
         &self,
         title: &Arc<str>,
@@ -248,7 +248,7 @@ impl State {
         }
     }
 
-    /// Other roots may have what this one lost.
+    /// Records that files were removed, of which other roots may have copies.
     pub(crate) fn note_losses(&self) {
         self.losses.fetch_add(1, Ordering::Relaxed);
     }

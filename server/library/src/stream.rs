@@ -1,7 +1,7 @@
-//! One stream: the files of a rendition in playing order, or one file, in one version.
+//! A stream: the files of a rendition in playing order, or one file, in one version.
 //!
-//! The one idea: what was scanned is a claim about the disk. It is checked again on every open,
-//! by identity, so nobody ever reads bytes of another version under a stream's id.
+//! The version is checked again on every open, so that bytes of another version are never read
+//! under a stream's id.
 
 use std::fs::File;
 use std::io;
@@ -23,7 +23,7 @@ use crate::raw;
 use crate::root::Root;
 use crate::warning::{LateWarnings, Warning};
 
-/// What all streams stand on.
+/// Context shared by all streams.
 #[derive(Debug)]
 pub(crate) struct Ground {
     pub(crate) roots: Vec<Arc<Root>>,
@@ -42,7 +42,7 @@ impl Ground {
         }
     }
 
-    /// Where the file system of a file in a root lies. May block if it is met for the first time.
+    /// Location of the file system of a file in a root. May block if the file system is new.
     pub(crate) fn place(&self, root: usize, path: &str, st_dev: u64) -> Place {
         self.devices.known(st_dev).unwrap_or_else(|| {
             let root = &self.roots[root];
@@ -61,7 +61,7 @@ pub struct Changed {
     pub path: Arc<str>,
 }
 
-/// Whether an error of [`StreamFiles::open`] says that the file is another version now.
+/// Whether an error of [`StreamFiles::open`] means that the file has another version now.
 pub fn is_changed(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Changed>())
 }
@@ -71,7 +71,7 @@ pub fn is_changed(error: &io::Error) -> bool {
 pub struct Gone {
     /// Its id.
     pub id: u64,
-    /// Whether a file of it, as it was, is in another stream now.
+    /// Whether one of its files, unchanged, belongs to another stream now.
     pub is_regrouped: bool,
 }
 
@@ -82,37 +82,37 @@ pub struct PartFile {
     pub path: Arc<str>,
     /// Index of the root, in the order given to the scan.
     pub root: usize,
-    /// Which version of which file.
+    /// Its version.
     pub identity: Identity,
 }
 
 impl PartFile {
-    /// Bytes in it.
+    /// Size in bytes.
     pub fn size(&self) -> u64 {
         self.identity.size
     }
 }
 
-/// What is known of the headers of a single MP4 file.
+/// State of the headers of a single MP4 file.
 #[derive(Debug, Default)]
 enum Header {
-    /// Nobody has asked; another process may have learned it.
+    /// Not looked up yet; another process may have stored them.
     #[default]
     Unasked,
-    /// Nothing of it has passed yet.
+    /// None of their bytes were read yet.
     Unseen,
-    /// Some of it has.
+    /// Some of their bytes were read.
     Scanning(Box<Mp4Scan>),
-    /// All that it says.
+    /// Completely parsed.
     Known(Mp4Facts),
-    /// It says nothing, or there is none.
+    /// Invalid, or the file has none.
     Failed(Option<Mp4Fault>),
 }
 
 /// A stream in one version.
 #[derive(Debug)]
 pub struct StreamFiles {
-    /// Its id, as the engine knows it. Unique in this process, never used again.
+    /// Its id in the engine. Unique in this process, never reused.
     pub id: u64,
     /// Path of the manifest that describes it, or of the file itself.
     pub title: Arc<str>,
@@ -150,19 +150,19 @@ impl StreamFiles {
         }
     }
 
-    /// What the engine is told about it.
+    /// Its description for the engine.
     pub fn spec(&self) -> StreamSpec {
         self.describe(&mut |_, _| ())
     }
 
-    /// The same. The first call opens every part to ask where it lies, and gives the files to
-    /// `opened`; later calls touch no disk. Nothing is read.
+    /// The same. The first call opens every part to query its location, and passes the files to
+    /// `opened`; later calls access no disk. No content is read.
     pub fn describe(&self, opened: &mut dyn FnMut(u32, File)) -> StreamSpec {
         let parts = self.spec_parts.get_or_init(|| {
             let indices = 0..self.parts.len() as u32;
             indices.map(|part| self.spec_part(part, opened)).collect()
         });
-        // Here is the time for it.
+        // Computed here, where time allows.
         self.lasting_name();
         StreamSpec {
             id: StreamId(self.id),
@@ -171,8 +171,8 @@ impl StreamFiles {
         }
     }
 
-    /// A name of this version that means the same in the next process: FNV-1a (64 bits) over the
-    /// path, the length and the time of each file.
+    /// A name of this version that is stable across processes: FNV-1a (64 bits) over the path, the
+    /// length and the mtime of each file.
     pub fn lasting_name(&self) -> u64 {
         *self.lasting_name.get_or_init(|| {
             let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
@@ -195,13 +195,13 @@ impl StreamFiles {
         let file = &self.parts[part as usize];
         let size_bytes = file.size();
         let (mut extents, mut born) = (Vec::new(), 0);
-        // A part that cannot be opened now has no known place; whoever reads it meets the error.
+        // A part that cannot be opened now has no known location; its readers get the error.
         if let Ok(open) = self.open(part) {
             born = born_ns(&open);
             extents = raw::extents(&open, size_bytes, raw::FLAG_SYNC).unwrap_or_default();
             opened(part, open);
         }
-        // A file system counts from its own start; the disk's other partitions count elsewhere.
+        // A file system counts from its own start; convert to positions on the disk.
         let place = self.ground.devices.known(file.identity.dev);
         let start_bytes = place.map_or(0, |place| place.start_bytes);
         for extent in &mut extents {
@@ -215,11 +215,11 @@ impl StreamFiles {
         }
     }
 
-    /// A name of this version of a file that means the same in the next process; `None` while the next
-    /// change of the file might leave length and time as they are. XXH3 (128 bits) over the path
-    /// of the root as given, the path, length, time, inode and when that was made, as a file that is put
-    /// in the place of another may have the number of one before it; the number of a file system is
-    /// another after each start of the machine.
+    /// A key of this version of a file that is stable across processes; `None` while the next
+    /// change of the file might leave length and mtime the same. XXH3 (128 bits) over the path of
+    /// the root as configured, the path, length, mtime, inode and creation time of that, as a file
+    /// that replaces another may reuse its inode number. The device number is not included, as it
+    /// changes at each boot.
     fn flash_key(&self, file: &PartFile, born_ns: i128) -> Option<FileKey> {
         let Identity {
             ino,
@@ -243,14 +243,14 @@ impl StreamFiles {
         Some(FileKey(hash.digest128()))
     }
 
-    /// Average bit rate: the manifest's, else that of the headers of a single MP4 file as far as they
-    /// have passed. Touches no disk.
+    /// Average bit rate: the manifest's, else that of the headers of a single MP4 file as far as
+    /// they were read. Accesses no disk.
     pub fn bit_rate(&self) -> Option<BitRate> {
         let learned = || self.facts()?.bit_rate(self.size());
         self.manifest_bit_rate.or_else(learned)
     }
 
-    /// What the headers of a single MP4 file say, as far as they have passed. Touches no disk.
+    /// Facts of the headers of a single MP4 file, as far as they were read. Accesses no disk.
     pub(crate) fn facts(&self) -> Option<Mp4Facts> {
         match &*self.header() {
             Header::Known(facts) => Some(*facts),
@@ -259,7 +259,7 @@ impl StreamFiles {
         }
     }
 
-    /// The byte of a part from which on [`StreamFiles::learn`] is of use; `None` if it never is.
+    /// The offset in a part from which on [`StreamFiles::learn`] is useful; `None` if it never is.
     pub fn wants(&self, part: u32) -> Option<u64> {
         match &*self.header() {
             _ if part > 0 => None,
@@ -269,8 +269,8 @@ impl StreamFiles {
         }
     }
 
-    /// Bytes of a part, from `offset` on, were read for somebody. The bit rate, if they say another
-    /// than was known.
+    /// Bytes of a part, from `offset` on, were read for a viewer. Returns the bit rate, if they
+    /// change it.
     pub fn learn(&self, part: u32, offset: u64, bytes: &[u8]) -> Option<BitRate> {
         let mut header = self.header();
         if part > 0 || !matches!(&*header, Header::Unseen | Header::Scanning(_)) {
@@ -300,13 +300,13 @@ impl StreamFiles {
         now.filter(|now| before != Some(*now))
     }
 
-    /// Whether the headers are known to say nothing, or something that cannot be.
+    /// Whether the headers are known to be invalid or implausible.
     pub(crate) fn is_header_odd(&self) -> bool {
-        // Nothing is asked for here: who keeps warnings holds the lock that a new one needs.
+        // No look-up here: the caller holds the lock that a new warning needs.
         self.oddity(&self.lock_header()).is_some()
     }
 
-    /// What is known of the headers; first of all, what another process has learned.
+    /// The state of the headers; initially those stored by another process.
     fn header(&self) -> MutexGuard<'_, Header> {
         let mut header = self.lock_header();
         if !matches!(*header, Header::Unasked) {
@@ -329,11 +329,11 @@ impl StreamFiles {
     }
 
     fn lock_header(&self) -> MutexGuard<'_, Header> {
-        // Every change under the lock leaves a whole state behind.
+        // Every change under the lock leaves a valid state.
         self.header.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The version of a single file, by which it is known to the next process.
+    /// The version of a single file, as stored across processes.
     fn version(&self) -> Option<Version> {
         let [only] = &self.parts[..] else {
             return None;
@@ -342,21 +342,21 @@ impl StreamFiles {
         Version::of(root, &only.path, &only.identity)
     }
 
-    /// What is odd about the headers, and what is done about it.
+    /// The problem with the headers, and its consequence.
     fn oddity(&self, header: &Header) -> Option<String> {
         match header {
             Header::Failed(Some(fault)) => Some(format!("{fault}; it is served as a plain file")),
             Header::Known(facts) if facts.is_cut(self.size()) => {
-                let reason = "its mdat is longer than the file: it was cut, or is still being \
-                              copied; it is served as far as it goes";
+                let reason = "its mdat is longer than the file: it was truncated, or is still \
+                              being copied; it is served as far as it goes";
                 Some(reason.to_owned())
             }
             Header::Known(facts) if facts.duration.0 > 0 => {
                 let seconds = facts.duration.as_secs_f64();
                 let reason = || {
                     format!(
-                        "by its headers it plays for {seconds} s, which no film of its size does; \
-                         the server goes by the speed that viewers show"
+                        "its headers give a duration of {seconds} s, which is implausible for its \
+                         size; the server uses the observed speed of viewers"
                     )
                 };
                 facts.bit_rate(self.size()).is_none().then(reason)
@@ -377,7 +377,7 @@ impl StreamFiles {
         encode_path(&self.title)
     }
 
-    /// The whole path of one of its files, for people.
+    /// The full path of one of its files, for messages.
     pub fn path_of(&self, file: &PartFile) -> String {
         let root = &self.ground.roots[file.root].path;
         root.join(file.path.trim_start_matches('/'))
@@ -385,12 +385,11 @@ impl StreamFiles {
             .to_string()
     }
 
-    /// Opens one part for reading, beneath its root.
+    /// Opens one part for reading, below its root.
     ///
     /// # Errors
     /// [`Changed`] inside the error (see [`is_changed`]) if another version, another kind of file
-    /// or nothing is there by now; `InvalidInput` if there is no such part; else what the kernel
-    /// says.
+    /// or no file is there now; `InvalidInput` if there is no such part; else the kernel's error.
     pub fn open(&self, part: u32) -> io::Result<File> {
         let Some(file) = self.parts.get(part as usize) else {
             let count = self.parts.len();
@@ -409,7 +408,7 @@ impl StreamFiles {
         }
     }
 
-    /// Whether an open file still has the bytes of part `part`, by `fstat`: wherever its name went.
+    /// Whether an open file still has the bytes of part `part`, by `fstat`, even if it was renamed.
     pub fn unchanged(&self, part: u32, file: &File) -> bool {
         let known = self.parts.get(part as usize);
         known
@@ -417,13 +416,13 @@ impl StreamFiles {
             .is_some_and(|(known, now)| now.has_bytes_of(&known.identity))
     }
 
-    /// Bytes of all parts.
+    /// Bytes in all parts.
     pub fn size(&self) -> u64 {
         self.parts.iter().map(PartFile::size).sum()
     }
 }
 
-/// What the headers said before all of them were seen.
+/// Facts of the headers before all of them were read.
 fn said_so_far(scan: &Mp4Scan) -> Option<Mp4Facts> {
     match scan.progress() {
         Mp4Progress::Scanning(facts) | Mp4Progress::Done(facts) => {
@@ -433,7 +432,7 @@ fn said_so_far(scan: &Mp4Scan) -> Option<Mp4Facts> {
     }
 }
 
-/// Whether the name stands for something else by now: nothing, a link, a socket (ENXIO).
+/// Whether the name refers to something else now: nothing, a link, a socket (ENXIO).
 fn is_gone(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let gone = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::NXIO];

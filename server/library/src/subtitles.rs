@@ -1,6 +1,6 @@
-//! Subtitles beside a file that is played as it is: `film.mp4` has `film.vtt` and `film.en.vtt`.
+//! Subtitles beside a plain file: `film.mp4` has `film.vtt` and `film.en.vtt`.
 //!
-//! Only names are looked at. Titles with a manifest name their subtitles there.
+//! Only names are checked. Titles with a manifest name their subtitles there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::kind::split_name;
 
-/// Most subtitles of one title: more than there are languages that a film is shown in.
+/// Most subtitles of one title: more than the languages of any film.
 const TEXTS_MAX: usize = 64;
 
 /// A WebVTT file beside a title.
@@ -18,7 +18,7 @@ const TEXTS_MAX: usize = 64;
 pub struct TextView {
     /// Its URL path.
     pub path: String,
-    /// Its language (BCP 47), if its name says one.
+    /// Its language (BCP 47), if its name contains one.
     pub language: Option<String>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Subtitles {
 }
 
 impl Subtitles {
-    /// As shown.
+    /// Its view for the library page.
     pub(crate) fn view(&self) -> TextView {
         TextView {
             path: encode_path(&self.path),
@@ -39,12 +39,12 @@ impl Subtitles {
     }
 }
 
-/// All subtitles, by what they may be beside: a path without its extension.
+/// All subtitles, by the path of their film without its extension.
 #[derive(Debug, Default)]
 pub(crate) struct Beside<'a>(HashMap<&'a str, Vec<Subtitles>>);
 
 impl<'a> Beside<'a> {
-    /// Of those among these files.
+    /// The subtitles among these files.
     pub(crate) fn new(files: impl Iterator<Item = &'a Arc<str>>) -> Self {
         let mut all = Self::default();
         for path in files {
@@ -69,7 +69,7 @@ impl<'a> Beside<'a> {
         });
     }
 
-    /// Those of a title: first the one that names no language, then by name.
+    /// The subtitles of a title: first the one without a language, then by name.
     pub(crate) fn of(&self, title: &str) -> Vec<Subtitles> {
         let found = self.0.get(without_extension(title));
         let mut found = found.cloned().unwrap_or_default();
@@ -85,7 +85,7 @@ fn without_extension(path: &str) -> &str {
     path[..end].strip_suffix('.').unwrap_or(path)
 }
 
-/// Whether it is written as a language is: `en`, `pt-BR`, `zh_Hant`.
+/// Whether the text has the form of a language tag: `en`, `pt-BR`, `zh_Hant`.
 fn is_language(text: &str) -> bool {
     let mut parts = text.split(['-', '_']);
     let first = parts.next().unwrap_or_default();
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subtitles_are_found_by_the_name_of_the_film_and_tell_their_language() {
+    fn subtitles_are_found_by_name_and_have_a_language() {
         let files = [
             "a/film.mp4",
             "a/film.vtt",

@@ -1,7 +1,7 @@
-//! Which disk a file system lies on, and where on it, as the kernel tells it in sysfs.
+//! The disk below a file system, and its position there, by sysfs.
 //!
-//! The one idea: follow what a block device lies on (a partition on its disk, a mapping on its
-//! slaves) down to the one disk that moves its head for it, and add up the starts on the way.
+//! Follows the layers below a block device (a partition to its disk, a mapping to its slaves) down
+//! to the one disk that does the I/O, and adds up the offsets.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::mounts::Mount;
 
 /// Most layers followed; volumes on encryption on a RAID on partitions are five.
 const LAYERS_MAX: usize = 16;
-/// Sectors are of this size here whatever the device says.
+/// Sector size in sysfs, whatever the device's own is.
 const SECTOR_BYTES: u64 = 512;
 
-/// A whole disk, as far as the kernel describes it.
+/// A whole disk, as described by the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Disk {
     pub(crate) name: String,
@@ -26,12 +26,11 @@ pub(crate) struct Disk {
 }
 
 /// The disk below the file system with this `st_dev`, and the byte of the disk at which the file
-/// system begins. Of a file system whose files have a number that is no device's (btrfs), the mount
-/// says what it is made of; `None` if it does not either (tmpfs, overlays, network), or that is
-/// several disks.
+/// system begins. If the number is not a device's (btrfs), the source of the mount is used; `None`
+/// if that is no device either (tmpfs, overlays, network), or is several disks.
 ///
-/// Where in its slave a mapping begins is known to the device mapper alone; such a file system is
-/// said to begin where the slave does, which is right to within a few megabytes for encryption.
+/// The offset of a mapping in its slave is known only to the device mapper; such a file system is
+/// assumed to begin where the slave does, which is right to within a few megabytes for encryption.
 pub(crate) fn disk_below(sys: &Path, st_dev: u64, mount: Option<&Mount>) -> Option<(Disk, u64)> {
     let parts = match block_directory(sys, st_dev) {
         Some(directory) => vec![directory],
@@ -50,7 +49,7 @@ pub(crate) fn disk_below(sys: &Path, st_dev: u64, mount: Option<&Mount>) -> Opti
     Some((disk, start_bytes))
 }
 
-/// The directory of what has a queue of its own below a block device, and where on it that begins.
+/// The directory of the device with a queue below a block device, and the offset in it.
 fn follow(device: &Path, layers_max: usize) -> (PathBuf, u64) {
     let itself = || (device.to_path_buf(), 0);
     let Some(layers_max) = layers_max.checked_sub(1) else {
@@ -67,11 +66,11 @@ fn follow(device: &Path, layers_max: usize) -> (PathBuf, u64) {
     }
     let slaves = entries(&device.join("slaves")).filter_map(|slave| slave.canonicalize().ok());
     let below: Vec<_> = slaves.map(|slave| follow(&slave, layers_max)).collect();
-    // Nothing below it, or several disks, each of which has a part of every position.
+    // No lower layer, or several disks, over which every position is spread.
     only_disk(&below).unwrap_or_else(itself)
 }
 
-/// The disk of which all parts are, and the least of their starts, where it can begin at all.
+/// The common disk of all parts, and the least of their offsets.
 fn only_disk(parts: &[(PathBuf, u64)]) -> Option<(PathBuf, u64)> {
     let (disk, _) = parts.first()?;
     let start_bytes = parts.iter().map(|(_, start_bytes)| *start_bytes).min()?;
@@ -84,8 +83,7 @@ fn block_directory(sys: &Path, dev: u64) -> Option<PathBuf> {
     link.canonicalize().ok()
 }
 
-/// The devices that a mounted file system is made of: the one named as its source and, of btrfs,
-/// those beside it.
+/// The devices of a mounted file system: its source and, for btrfs, the other members.
 fn members(sys: &Path, mount: &Mount) -> Vec<PathBuf> {
     let Some(source) = source_directory(sys, &mount.source) else {
         return Vec::new();
@@ -101,8 +99,8 @@ fn members(sys: &Path, mount: &Mount) -> Vec<PathBuf> {
     }
 }
 
-/// The directory of the block device that is the source of a mount. Its name is asked first: a
-/// service sees no devices in `/dev`.
+/// The directory of the block device that is the source of a mount. Looked up by name first: a
+/// sandboxed service sees no devices in `/dev`.
 fn source_directory(sys: &Path, source: &Path) -> Option<PathBuf> {
     let name = source.strip_prefix("/dev").ok()?.to_str()?;
     let blocks = sys.join("class/block");
@@ -111,7 +109,7 @@ fn source_directory(sys: &Path, source: &Path) -> Option<PathBuf> {
             let named = fs::read_to_string(block.join("dm/name"));
             named.is_ok_and(|named| named.trim_end() == mapping)
         }),
-        // As the kernel writes a slash in a name.
+        // The kernel's encoding of a slash in a name.
         None => Some(blocks.join(name.replace('/', "!"))),
     };
     let by_name = by_name.and_then(|link| link.canonicalize().ok());
@@ -127,7 +125,7 @@ fn number(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Bytes of as many sectors as a file says; zero if it says nothing.
+/// Size in bytes by a file with a number of sectors; zero if it cannot be read.
 fn sectors(path: &Path) -> u64 {
     number(path).unwrap_or(0).saturating_mul(SECTOR_BYTES)
 }
@@ -139,7 +137,7 @@ pub(crate) mod tests {
     use rustix::fs::makedev;
     use std::os::unix::fs::symlink;
 
-    /// A sysfs of two disks, `sdy` and `sdz`, with two partitions each, and what is set up on them.
+    /// A sysfs of two disks, `sdy` and `sdz`, with two partitions each, and further layers on them.
     pub(crate) struct Sys(tempfile::TempDir);
 
     impl Sys {
@@ -175,7 +173,7 @@ pub(crate) mod tests {
             }
         }
 
-        /// A btrfs of these parts.
+        /// A btrfs of these members.
         pub(crate) fn btrfs(&self, id: &str, parts: &[&str]) {
             let devices = self.path().join("fs/btrfs").join(id).join("devices");
             fs::create_dir_all(&devices).expect("a folder");
@@ -212,7 +210,7 @@ pub(crate) mod tests {
             Some((disk.name, start_bytes))
         }
 
-        /// What is below a file whose number is no device's, by a line of the table of mounts.
+        /// The disk below a file whose number is no device's, by a line of the mount table.
         fn below_mount(&self, line: &str) -> Option<(String, u64)> {
             let mount = mounts(line.as_bytes()).pop().expect("a mount");
             let (disk, start_bytes) = disk_below(self.path(), makedev(0, 31), Some(&mount))?;
@@ -225,7 +223,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_partition_is_a_place_on_its_whole_disk() {
+    fn partition_is_located_on_its_whole_disk() {
         let sys = Sys::new();
         let (disk, start_bytes) =
             disk_below(sys.path(), makedev(8, 18), None).expect("a block device");
@@ -242,7 +240,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_mapping_over_one_disk_is_a_place_on_that_disk() {
+    fn mapping_over_one_disk_is_located_on_that_disk() {
         let sys = Sys::new();
         sys.block("dm-0", 1024, makedev(253, 0), &["sdz/sdz2"]);
         sys.block("dm-1", 512, makedev(253, 1), &["dm-0"]);
@@ -253,7 +251,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_mapping_over_several_disks_is_a_device_of_its_own() {
+    fn mapping_over_several_disks_is_a_separate_device() {
         let sys = Sys::new();
         sys.block("md0", 4096, makedev(9, 0), &["sdy/sdy1", "sdz/sdz1"]);
         sys.partition("md0", 1, 64, makedev(259, 0));
@@ -264,7 +262,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn layers_that_lie_on_each_other_come_to_an_end() {
+    fn cyclic_layers_terminate() {
         let sys = Sys::new();
         sys.block("dm-0", 1024, makedev(253, 0), &["dm-1"]);
         sys.block("dm-1", 1024, makedev(253, 1), &["dm-0"]);
@@ -272,7 +270,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_file_system_without_a_device_has_no_disk() {
+    fn file_system_without_device_has_no_disk() {
         let sys = Sys::new();
         let tmpfs = "29 1 0:26 / /tmp rw - tmpfs tmpfs rw";
         assert_eq!(sys.below_mount(tmpfs), None);
@@ -280,28 +278,36 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_btrfs_lies_on_its_member_whatever_numbers_its_files_have() {
+    fn btrfs_lies_on_its_member_whatever_its_file_numbers() {
         let sys = Sys::new();
         let line = "30 1 0:27 / /data rw,relatime shared:1 - btrfs /dev/sdz1 rw";
         sys.btrfs("1b", &["sdy/sdy1"]);
-        assert_eq!(sys.below_mount(line), place("sdz", 2048), "none is told");
+        assert_eq!(
+            sys.below_mount(line),
+            place("sdz", 2048),
+            "no members listed"
+        );
         sys.btrfs("2b", &["sdz/sdz1"]);
         assert_eq!(sys.below_mount(line), place("sdz", 2048));
     }
 
     #[test]
-    fn a_btrfs_of_several_disks_is_on_none_of_them() {
+    fn btrfs_of_several_disks_is_on_none_of_them() {
         let sys = Sys::new();
         sys.btrfs("1b", &["sdy/sdy1", "sdz/sdz1"]);
         let line = "30 1 0:27 / /data rw - btrfs /dev/sdz1 rw";
         assert_eq!(sys.below_mount(line), None);
         sys.btrfs("2b", &["sdz/sdz2", "sdz"]);
         let line = "30 1 0:27 / /data rw - btrfs /dev/sdz2 rw";
-        assert_eq!(sys.below_mount(line), place("sdz", 0), "two parts of one");
+        assert_eq!(
+            sys.below_mount(line),
+            place("sdz", 0),
+            "two partitions of one disk"
+        );
     }
 
     #[test]
-    fn a_mapping_is_found_by_its_name() {
+    fn mapping_is_found_by_its_name() {
         let sys = Sys::new();
         sys.block("dm-0", 1024, makedev(253, 0), &["sdz/sdz2"]);
         fs::create_dir(sys.at("dm-0").join("dm")).expect("a folder");

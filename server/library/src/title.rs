@@ -1,4 +1,4 @@
-//! Titles as the library page shows them.
+//! Titles as shown on the library page.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::entry::Files;
 use crate::kind::{IMAGES, split_name};
 use crate::subtitles::{Subtitles, TextView};
 
-/// Names of manifests that say nothing about the title: its directory does.
+/// Manifest names that do not describe the title: its directory does.
 const GENERIC: [&str; 10] = [
     "master",
     "index",
@@ -25,33 +25,33 @@ const GENERIC: [&str; 10] = [
     "hls",
 ];
 
-/// Something a person picks and watches.
+/// A title that a viewer can select.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TitleView {
-    /// The same as long as the title stays under its path, also after a restart.
+    /// Constant while the title has this path, also across restarts.
     pub id: String,
-    /// For people: the stem of the file, or the directory where that says nothing.
+    /// Display name: the stem of the file, or the directory if that is generic.
     pub name: String,
     /// `hls`, `dash` or `file`.
     pub kind: &'static str,
-    /// URL path of the manifest a player begins with, or of the file.
+    /// URL path of the master manifest, or of the file.
     pub path: String,
-    /// How long it plays; `None` as long as nobody knows. Of a plain file that is until its headers
-    /// were read for a viewer, in this process or an earlier one.
+    /// Duration; `None` if unknown. For a plain file that is until its headers were read for a
+    /// viewer, in this process or an earlier one.
     pub duration_s: Option<f64>,
-    /// Bit rates of its pictures (or of its sound, if it has no pictures), in manifest order.
+    /// Bit rates of its video renditions (or audio, if it has no video), in manifest order.
     pub bit_rates_bps: Vec<u64>,
-    /// Bytes of all its files, each once.
+    /// Total size of its files, each counted once.
     pub bytes: u64,
-    /// URL path of a picture of the same stem, or of `poster.jpg` and the like beside it.
+    /// URL path of a picture with the same stem, or of `poster.jpg` and the like beside it.
     pub poster: Option<String>,
     /// Subtitles beside a plain file.
     pub texts: Vec<TextView>,
-    /// What is odd about it, if anything is; of several things the first.
+    /// The first warning about it, if there is one.
     pub odd: Option<String>,
 }
 
-/// What is kept of a title between scans.
+/// A title as stored between scans.
 #[derive(Debug, Clone)]
 pub(crate) struct TitleRecord {
     pub(crate) path: Arc<str>,
@@ -63,7 +63,7 @@ pub(crate) struct TitleRecord {
 }
 
 impl TitleRecord {
-    /// Of a title with a manifest; `None` if none of its segments is here.
+    /// The record of a title with a manifest; `None` if none of its segments exists.
     pub(crate) fn of_manifest(
         title: &Title,
         size: &impl Fn(&str) -> Option<u64>,
@@ -102,7 +102,7 @@ impl TitleRecord {
         })
     }
 
-    /// Of a file that is played as it is.
+    /// The record of a plain file.
     pub(crate) fn of_file(path: &Arc<str>, bytes: u64, texts: Vec<Subtitles>) -> Self {
         Self {
             path: Arc::clone(path),
@@ -114,7 +114,7 @@ impl TitleRecord {
         }
     }
 
-    /// As shown; `None` if it has gone since the scan.
+    /// Its view for the library page; `None` if it was removed since the scan.
     pub(crate) fn view(&self, files: &Files) -> Option<TitleView> {
         let entry = files.get(&self.path)?;
         let (mut bytes, mut duration) = (self.bytes, self.duration);
@@ -123,7 +123,7 @@ impl TitleRecord {
             bytes = entry.size;
             let facts = entry.stream.facts();
             let rate = facts.and_then(|facts| facts.bit_rate(bytes));
-            // A length that makes no bit rate is none.
+            // A duration that gives no valid bit rate is ignored.
             duration = facts.filter(|_| rate.is_some()).map(|facts| facts.duration);
             bit_rates_bps.extend(rate.map(|rate| rate.0));
         }
@@ -144,21 +144,21 @@ impl TitleRecord {
     }
 }
 
-/// Most files of a rendition that are told apart from those of other renditions.
+/// Renditions of up to this many files may share files with others.
 const FEW_FILES: usize = 16;
 
-/// What the segments of a rendition come to.
+/// Totals of the segments of a rendition.
 struct Measure {
-    /// Bytes of the segments that are there, and how long these play.
+    /// Bytes and duration of the existing segments.
     bytes: u64,
     length: Duration,
-    /// Bytes of its files, each once; of few files, nothing.
+    /// Bytes of its files, each once; zero for few files.
     file_bytes: u64,
-    /// Its files, if they are few, with their sizes.
+    /// Its files with their sizes, if they are few.
     few: Vec<(Arc<str>, u64)>,
 }
 
-/// Measures of segments, which titles may share.
+/// Totals of segments, which titles may share.
 #[derive(Default)]
 pub(crate) struct Measures(HashMap<*const Segments, Measure>);
 
@@ -194,7 +194,7 @@ impl Measure {
     }
 }
 
-/// FNV-1a: the same in every run, which the standard library's hash does not promise.
+/// FNV-1a: stable across runs, unlike the standard library's hash.
 fn fnv1a(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_is_named_after_its_directory_when_its_file_says_nothing() {
+    fn title_with_generic_file_is_named_after_directory() {
         assert_eq!(name("films/Big_Buck_Bunny/master.m3u8"), "Big Buck Bunny");
         assert_eq!(name("films/Sintel.mp4"), "Sintel");
         assert_eq!(name("master.m3u8"), "master");

@@ -1,8 +1,8 @@
-//! Everything that is in one root, by name and by `stat`, and its manifests.
+//! Walks one root: all names and their `stat`, and the manifests.
 //!
-//! The one idea: what comes into a directory, leaves it or changes its name changes the directory's own times,
-//! so a directory that is as it was holds the names that it held, and its files need not be looked
-//! at one by one. Manifests are, since titles hang on them.
+//! Adding, removing or renaming an entry changes the directory's own times, so a directory with
+//! unchanged times has the same names, and its files need not be checked one by one. Manifests are
+//! checked, since titles depend on them.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -21,15 +21,15 @@ use crate::warning::Warning;
 
 /// Deepest directory walked.
 const DEPTH_MAX: usize = 64;
-/// Most files taken in from one root.
+/// Most files of one root.
 const FILES_MAX: usize = 10_000_000;
 
-/// What a scan came across.
+/// Counts of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Counts {
     /// Files that are served.
     pub files: u64,
-    /// Names that are not UTF-8, which no URL can ask for.
+    /// Names that are not UTF-8, which no URL can contain.
     pub not_utf8: u64,
     /// Names that begin with a dot.
     pub hidden: u64,
@@ -49,7 +49,7 @@ impl Counts {
     }
 }
 
-/// What changes of a directory when names in it do.
+/// Attributes of a directory that change with its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Times {
     dev: u64,
@@ -70,13 +70,13 @@ impl Times {
     }
 }
 
-/// One directory as it was when its names were read.
+/// One directory at the time its names were read.
 #[derive(Debug)]
 pub(crate) struct Listing {
     times: Times,
-    /// Whether whatever came later shows in its times.
+    /// Whether any later change shows in its times.
     is_settled: bool,
-    /// Files but for manifests.
+    /// Files except manifests.
     pub(crate) files: Vec<Arc<str>>,
     manifests: Vec<Arc<str>>,
     below: Vec<String>,
@@ -86,18 +86,18 @@ pub(crate) struct Listing {
 /// Directories by path.
 pub(crate) type Listings = HashMap<String, Arc<Listing>>;
 
-/// What one root holds.
+/// The content of one root.
 #[derive(Debug, Default)]
 pub(crate) struct RootScan {
-    /// Files that were looked at.
+    /// Files that were checked.
     pub(crate) files: Vec<(Arc<str>, Identity)>,
-    /// Directories whose files were not looked at, because no name came or went; manifests were.
+    /// Directories whose files were not checked, because their names are unchanged; manifests were.
     pub(crate) unchanged: Vec<Arc<Listing>>,
-    /// Files whose disk does not say what they are: they stay what is known of them.
+    /// Files whose disk reports errors: their known entries are kept.
     pub(crate) unseen: Vec<Arc<str>>,
     /// All directories.
     pub(crate) listings: Listings,
-    /// Whether there are other names than before, or nobody can tell.
+    /// Whether names differ from before, or this is unknown.
     pub(crate) is_changed: bool,
     pub(crate) manifests: Manifests,
     pub(crate) memory: ManifestMemory,
@@ -105,12 +105,12 @@ pub(crate) struct RootScan {
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// What earlier scans of a root found, and how far that is believed.
+/// Results of earlier scans of a root, and how far they are trusted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Before<'a> {
-    /// Manifests; those whose version is here are not read again.
+    /// Manifests; known versions are not read again.
     pub(crate) manifests: &'a Manifests,
-    /// Directories; those that are as they are here are not listed again.
+    /// Directories; unchanged ones are not listed again.
     pub(crate) listings: &'a Listings,
     /// Whether all are listed nevertheless.
     pub(crate) whole: bool,
@@ -120,23 +120,24 @@ pub(crate) struct Before<'a> {
     pub(crate) settle_file: Duration,
 }
 
-/// What lies in a directory under a name; of a link, the link.
+/// The `stat` of an entry of a directory; links are not followed.
 pub(crate) fn look_at(directory: BorrowedFd<'_>, name: &str) -> Result<Stat, Errno> {
     statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// What a walk asks and tells whoever started it, on the walk's own thread.
+/// Callbacks of a walk, on the walk's own thread.
 pub(crate) struct Along<'a> {
-    /// [`look_at`], but for tests.
+    /// [`look_at`], except in tests.
     pub(crate) look_at: &'a dyn Fn(BorrowedFd<'_>, &str) -> Result<Stat, Errno>,
-    /// The disk was asked something that took so long. The walk goes on when this returns.
+    /// Called after each disk access with its duration. The walk continues when it returns.
     pub(crate) rest: &'a mut dyn FnMut(Duration),
-    /// One more directory is known, with its manifests; what is below it is not.
+    /// Called when one more directory is complete with its manifests, but without its
+    /// subdirectories.
     pub(crate) so_far: &'a mut dyn FnMut(&RootScan),
 }
 
 impl Along<'_> {
-    /// Does something that asks the disk.
+    /// Runs a disk access.
     fn ask<T>(&mut self, ask: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let answer = ask();
@@ -151,8 +152,7 @@ impl Along<'_> {
 }
 
 impl RootScan {
-    /// A file that cannot be looked at stays what it was, as far as anybody knows; said once of each
-    /// directory.
+    /// Keeps a file that cannot be checked; warns once for each directory.
     fn keep(&mut self, directory: &str, path: Arc<str>, errno: Errno, known: &Manifests) {
         if self
             .warnings
@@ -160,8 +160,8 @@ impl RootScan {
             .is_none_or(|last| last.path != directory)
         {
             let reason = format!(
-                "`{path}`, and maybe more in this folder, cannot be looked at ({errno}): its disk may \
-                 be ill; what is known of its files stays"
+                "`{path}`, and maybe other files in this folder, cannot be checked ({errno}): the \
+                 disk may be failing; known files are kept"
             );
             self.warnings.push(Warning::new(directory, reason));
         }
@@ -181,7 +181,7 @@ pub(crate) fn walk(root: &Root, before: Before<'_>, along: &mut Along<'_>) -> Ro
         let looked_at = scan.files.len();
         let listing = match list(root, &directory, before, &mut scan, along) {
             Ok(listing) => listing,
-            // It went away, or became something else, since it was listed.
+            // It was removed or replaced since it was listed.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
                 scan.is_changed = true;
                 continue;
@@ -190,7 +190,7 @@ pub(crate) fn walk(root: &Root, before: Before<'_>, along: &mut Along<'_>) -> Ro
                 let known = before.listings.get(&directory);
                 let kept = known.filter(|_| !is_denied(errno));
                 let files = match kept {
-                    Some(_) => "its files are those of the last time",
+                    Some(_) => "its known files are kept",
                     None => "its files are left out",
                 };
                 let reason = format!("it cannot be listed ({errno}); {files}");
@@ -199,7 +199,7 @@ pub(crate) fn walk(root: &Root, before: Before<'_>, along: &mut Along<'_>) -> Ro
                     scan.is_changed |= known.is_some();
                     continue;
                 };
-                // The disk is ill; what is on it is still what it was, as far as anybody knows.
+                // The disk is failing; its files are assumed to be unchanged.
                 for path in &kept.manifests {
                     if let Some(manifest) = before.manifests.get(path) {
                         scan.files.push((Arc::clone(path), manifest.identity));
@@ -221,7 +221,7 @@ pub(crate) fn walk(root: &Root, before: Before<'_>, along: &mut Along<'_>) -> Ro
         read_manifests(root, before.manifests, looked_at, &mut scan, along);
         (along.so_far)(&scan);
         if file_count > FILES_MAX {
-            let reason = format!("more than {FILES_MAX} files; the rest is found when asked for");
+            let reason = format!("more than {FILES_MAX} files; the others are found on request");
             scan.warnings.push(Warning::new("", reason));
             break;
         }
@@ -229,12 +229,12 @@ pub(crate) fn walk(root: &Root, before: Before<'_>, along: &mut Along<'_>) -> Ro
     scan
 }
 
-/// Whether an error leaves open what is there: the disk is ill, or gone, or the kernel short of memory.
+/// Whether an error leaves the state unknown: a failing or removed disk, or lack of kernel memory.
 fn says_nothing(errno: Errno) -> bool {
     !is_denied(errno) && !matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }
 
-/// Whether an error is about who asks, and not about the disk.
+/// Whether an error concerns permissions, not the disk.
 fn is_denied(errno: Errno) -> bool {
     matches!(errno, Errno::ACCESS | Errno::PERM)
 }
@@ -279,7 +279,8 @@ fn read_manifests(
     }
 }
 
-/// One directory: as it was, if it is as it was, or listed anew, and its files looked at.
+/// One directory: the known listing if it is unchanged, otherwise listed again with its files
+/// checked.
 fn list(
     root: &Root,
     directory: &str,
@@ -309,13 +310,13 @@ fn list(
     Ok(Arc::new(listing))
 }
 
-/// Whether a change at `now` or later shows in a time of change: clocks of file systems tick, some
-/// every two seconds, and may not be ours.
+/// Whether a change at `now` or later shows in the ctime: clocks of file systems tick, some every
+/// two seconds, and may be another machine's.
 fn is_settled(ctime_ns: i128, now_ns: i128, settle: Duration) -> bool {
     now_ns - ctime_ns >= i128::try_from(settle.as_nanos()).unwrap_or(i128::MAX)
 }
 
-/// Looks at manifests in a directory that is as it was: they may have been written anew in their place.
+/// Checks the manifests in an unchanged directory: they may have been rewritten in place.
 fn look_again(
     fd: &impl AsFd,
     directory: &str,
@@ -345,10 +346,10 @@ impl Listing {
             == (&other.files, &other.manifests, &other.below, &other.counts)
     }
 
-    /// Takes in what is in a directory.
+    /// Adds the entries of a directory.
     ///
-    /// The entries are looked up in the order of their inodes, not of the directory's hash: on a
-    /// cold hard disk that is the difference between one sweep and a seek for each.
+    /// They are looked up in the order of their inodes, not of the directory's hash: on a cold hard
+    /// disk that is the difference between one sweep and a seek for each.
     fn fill(
         &mut self,
         fd: &impl AsFd,
@@ -377,7 +378,7 @@ impl Listing {
                     Err(errno) if says_nothing(errno) => {
                         self.keep(directory, path, errno, before, scan);
                     }
-                    // It may have gone since it was listed; then it is simply not there.
+                    // It may have been removed since it was listed.
                     Err(_) => {}
                 },
                 FileType::Symlink => self.counts.links += 1,
@@ -387,7 +388,7 @@ impl Listing {
         Ok(())
     }
 
-    /// Looks at one entry that is a file, or of which the directory does not say what it is.
+    /// Adds an entry that is a file, or whose type the directory does not tell.
     fn take_in(&mut self, stat: &Stat, path: String, settle_file: Duration, scan: &mut RootScan) {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => self.below.push(path),
@@ -401,7 +402,7 @@ impl Listing {
         }
     }
 
-    /// Takes in an entry that cannot be looked at. Until it can, the directory is not believed.
+    /// Keeps an entry that cannot be checked. Until it can, the directory's times are not trusted.
     fn keep(
         &mut self,
         directory: &str,
@@ -419,7 +420,7 @@ impl Listing {
         scan.keep(directory, path, errno, before.manifests);
     }
 
-    /// Takes in the name of a file.
+    /// Adds the name of a file.
     fn name(&mut self, path: String) -> Arc<str> {
         let path: Arc<str> = Arc::from(path);
         let names = match is_manifest(&path) {
@@ -431,7 +432,7 @@ impl Listing {
     }
 }
 
-/// What a directory names, in the order of inodes.
+/// The entries of a directory, in the order of inodes.
 pub(crate) fn names(directory: &impl AsFd) -> Result<Vec<(u64, FileType, CString)>, Errno> {
     let mut entries = Vec::new();
     for entry in Dir::read_from(directory)? {
@@ -450,13 +451,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_is_believed_once_a_tick_of_its_clock_has_passed_since_its_change() {
+    fn directory_is_trusted_a_clock_tick_after_its_change() {
         let second = 1_000_000_000;
         let settled =
             |ctime: i128| is_settled(ctime * second, 100 * second, Duration::from_secs(2));
         assert!(settled(98) && settled(-5));
         assert!(!settled(99) && !settled(100));
-        // The clock of a server elsewhere may be ahead.
+        // The clock of a remote server may be ahead.
         assert!(!settled(200));
     }
 }

@@ -1,21 +1,21 @@
-//! What is odd about a file, without keeping it from being served.
+//! Warnings about files, which are served nevertheless.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Most warnings of one scan that are written to the log.
+/// Most warnings of one scan that are logged.
 const LOGGED_MAX: usize = 50;
-/// Most warnings kept of files that turned out odd when they were first asked for.
+/// Most warnings kept about files whose problem was found when they were first used.
 const LATE_MAX: usize = 1000;
 
-/// Where the rest is, for those who read the log.
+/// Reference to the full list, for readers of the log.
 const WHERE: &str = "/library.json of the admin address lists it";
 
-/// Something about a file that its owner may want to mend.
+/// A problem of a file that its owner may want to correct.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Warning {
     /// The file or directory, from the root of its tree; empty for the whole library.
     pub path: String,
-    /// What is wrong, and what is done about it.
+    /// The problem, and its consequence.
     pub reason: String,
 }
 
@@ -27,24 +27,27 @@ impl Warning {
         }
     }
 
-    /// Says them in the log: the first of many, and how many there are.
+    /// Logs the first of the warnings, and their number.
     pub(crate) fn log_all(warnings: &[Self]) {
         for warning in warnings.iter().take(LOGGED_MAX) {
             warning.log();
         }
         if warnings.len() > LOGGED_MAX {
             let more = warnings.len() - LOGGED_MAX;
-            tracing::warn!(more, "more in the library is odd in such ways; {WHERE}");
+            tracing::warn!(
+                more,
+                "further warnings about the library are not logged; {WHERE}"
+            );
         }
     }
 
     fn log(&self) {
-        // Names may hold anything; quoted, they stay on their line.
+        // Names may contain any characters; quoted, they stay on one line.
         tracing::warn!(path = ?self.path, "in the library: {}", self.reason);
     }
 }
 
-/// What turned out odd about files between scans, when they were first asked for.
+/// Warnings about files found between scans, when the files were first used.
 #[derive(Debug, Default)]
 pub(crate) struct LateWarnings(Mutex<Late>);
 
@@ -62,10 +65,10 @@ impl LateWarnings {
             warning.log();
             if late.count >= LOGGED_MAX as u64 {
                 let count = late.count;
-                tracing::warn!(count, "so many files were found odd so far; {WHERE}");
+                tracing::warn!(count, "files with problems found so far; {WHERE}");
             }
         }
-        // Of a version that is gone there is nothing to be said any more.
+        // A warning about a previous version is obsolete.
         late.kept.retain(|kept| kept.path != warning.path);
         if late.kept.len() < LATE_MAX {
             late.kept.push(warning);
@@ -86,8 +89,8 @@ impl LateWarnings {
     }
 }
 
-/// Whether the file that is found odd as the `count`th is named in the log: some tens, then ever
-/// fewer, so that a library of such files does not flood it.
+/// Whether the `count`th file with a problem is logged: the first tens, then ever fewer, so that a
+/// library of such files does not flood the log.
 fn is_logged(count: u64) -> bool {
     count <= LOGGED_MAX as u64 || count.is_power_of_two()
 }
@@ -97,14 +100,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dozen_odd_files_are_all_in_the_log_and_a_million_do_not_flood_it() {
+    fn dozen_warnings_are_logged_and_million_do_not_flood_log() {
         assert!((1..=12).all(is_logged));
         let logged = (1..=1_000_000).filter(|count| is_logged(*count));
         assert!(logged.count() < 100);
     }
 
     #[test]
-    fn of_a_file_the_last_that_was_found_odd_counts() {
+    fn last_warning_about_a_file_replaces_earlier_ones() {
         let late = LateWarnings::default();
         for reason in ["cut", "empty"] {
             late.push(Warning::new("a.mp4", reason));

@@ -1,4 +1,4 @@
-//! Titles that are found around a file that is asked for, while the search has not come there.
+//! Out-of-order scans: finds the title of a requested file before the scan has reached it.
 
 mod common;
 
@@ -19,17 +19,17 @@ fn open(trees: &[&Tree]) -> Library {
         revalidate: Duration::ZERO,
         ..LibraryOptions::default()
     };
-    Library::open(&roots, options).expect("the roots are fine")
+    Library::open(&roots, options).expect("valid roots")
 }
 
-/// Three segments in a folder; their playlist is the caller's.
+/// Three segments in a folder; the caller adds their playlist.
 fn write_segments(tree: &Tree, folder: &str) {
     for name in ["1.ts", "2.ts", "3.ts"] {
         tree.write(&format!("{folder}/{name}"), format!("{folder} {name}"));
     }
 }
 
-/// As a look-up of a viewer does.
+/// Like a viewer's look-up.
 fn ask_for(library: &Library, path: &str) {
     let file = resolve(library, path);
     if library.is_alone(&file) {
@@ -44,7 +44,7 @@ fn names(library: &Library) -> Vec<String> {
         .collect()
 }
 
-/// A search of root 0 that hangs in its first look-up until the sender is dropped.
+/// A scan of root 0 that hangs in its first look-up until the sender is dropped.
 fn hung_search(library: &Library) -> (Sender<()>, std::thread::JoinHandle<()>) {
     let (release, hang): (Sender<()>, Receiver<()>) = channel();
     let (begun, begins) = channel();
@@ -55,12 +55,12 @@ fn hung_search(library: &Library) -> (Sender<()>, std::thread::JoinHandle<()>) {
             let _ = hang.recv();
         });
     });
-    begins.recv().expect("it has begun");
+    begins.recv().expect("the scan has begun");
     (release, search)
 }
 
 #[test]
-fn a_title_is_known_while_the_search_hangs_and_keeps_its_streams_when_that_ends() {
+fn title_is_found_during_hung_scan_and_keeps_its_streams() {
     let tree = Tree::new();
     for folder in ["shows/a", "shows/b"] {
         write_segments(&tree, folder);
@@ -95,7 +95,7 @@ fn a_title_is_known_while_the_search_hangs_and_keeps_its_streams_when_that_ends(
 }
 
 #[test]
-fn a_playlist_that_is_asked_for_brings_its_whole_title() {
+fn requested_playlist_adds_its_whole_title() {
     let tree = Tree::new();
     write_segments(&tree, "t/low");
     write_segments(&tree, "t/high");
@@ -112,13 +112,13 @@ fn a_playlist_that_is_asked_for_brings_its_whole_title() {
         let streams = ["t/low/3.ts", "t/high/3.ts"].map(|path| resolve(&library, path).stream.id);
         library.rescan();
         let after = ["t/low/3.ts", "t/high/3.ts"].map(|path| resolve(&library, path).stream.id);
-        assert_eq!(streams, after, "asked for {asked}");
+        assert_eq!(streams, after, "requested {asked}");
         assert_eq!(names(&library), ["t/master.m3u8"]);
     }
 }
 
 #[test]
-fn a_folder_is_looked_around_in_once_and_not_where_the_search_has_been() {
+fn folder_is_scanned_out_of_order_once_and_not_after_scan() {
     let tree = Tree::new();
     tree.write("films/a.mp4", "a").write("films/b.mp4", "b");
     tree.write("x/index.m3u8", MEDIA);
@@ -131,7 +131,7 @@ fn a_folder_is_looked_around_in_once_and_not_where_the_search_has_been() {
     assert!(is_alone("x/index.m3u8") && is_alone("x/1.ts"));
     library.rescan();
     assert!(!is_alone("x/index.m3u8") && !is_alone("x/1.ts"));
-    // What came since the last search is found too.
+    // Files added since the last scan are found too.
     tree.write("new/index.m3u8", MEDIA);
     write_segments(&tree, "new");
     ask_for(&library, "new/index.m3u8");
@@ -139,7 +139,7 @@ fn a_folder_is_looked_around_in_once_and_not_where_the_search_has_been() {
 }
 
 #[test]
-fn of_too_many_playlists_in_a_folder_the_one_that_is_asked_for_is_read() {
+fn requested_playlist_is_read_among_too_many() {
     let tree = Tree::new();
     for number in 0..100 {
         let playlist = MEDIA.replace(".ts", &format!(".{number:03}.ts"));
@@ -157,7 +157,7 @@ fn of_too_many_playlists_in_a_folder_the_one_that_is_asked_for_is_read() {
 }
 
 #[test]
-fn what_was_found_early_outlives_the_search_of_another_root() {
+fn out_of_order_titles_survive_scan_of_another_root() {
     let (first, second) = (Tree::new(), Tree::new());
     write_segments(&first, "t");
     first.write("t/index.m3u8", MEDIA);
@@ -173,7 +173,7 @@ fn what_was_found_early_outlives_the_search_of_another_root() {
 }
 
 #[test]
-fn a_file_of_another_version_or_of_another_root_comes_into_no_stream() {
+fn file_of_other_version_or_root_joins_no_stream() {
     let (first, second) = (Tree::new(), Tree::new());
     first.write("t/2.ts", "hides the other");
     write_segments(&second, "t");
@@ -183,7 +183,7 @@ fn a_file_of_another_version_or_of_another_root_comes_into_no_stream() {
     ask_for(&library, "t/index.m3u8");
     assert_eq!(stream_of(&library, "t/1.ts").0, ["t/1.ts", "t/3.ts"]);
     assert_eq!(resolve(&library, "t/2.ts").root, 0);
-    // A link is none of the files that a manifest can name.
+    // A manifest cannot name a link.
     let third = Tree::new();
     third
         .write("t/index.m3u8", MEDIA)

@@ -30,7 +30,7 @@ fn only(titles: Vec<TitleView>) -> TitleView {
 }
 
 #[test]
-fn a_master_playlist_is_one_title_with_a_stream_for_each_rendition() {
+fn master_playlist_is_one_title_with_a_stream_per_rendition() {
     let tree = hls_tree();
     let library = tree.scan();
     let title = only(library.titles());
@@ -61,7 +61,7 @@ fn a_master_playlist_is_one_title_with_a_stream_for_each_rendition() {
     };
     assert_eq!(rate("films/A_Film/hi/seg9.ts"), Some(2_000_000));
     assert_eq!(rate("films/A_Film/low rate/seg9.ts"), Some(800_000));
-    // Nobody declares it: 1500 bytes in 8 seconds.
+    // Not declared: 1500 bytes in 8 seconds.
     assert_eq!(rate("films/A_Film/audio/2.m4s"), Some(1500));
     let manifest = resolve(&library, "films/A_Film/master.m3u8");
     assert_eq!((manifest.stream.parts.len(), manifest.part), (1, 0));
@@ -69,7 +69,7 @@ fn a_master_playlist_is_one_title_with_a_stream_for_each_rendition() {
 }
 
 #[test]
-fn a_byte_range_playlist_is_a_stream_of_one_file() {
+fn byte_range_playlist_is_stream_of_one_file() {
     let tree = Tree::new();
     tree.write("v.m3u8", fixture("hls_byte_range.m3u8"))
         .write("all.mp4", [0; 1000]);
@@ -168,7 +168,7 @@ fn dash_templates_lists_and_single_files_become_streams() {
 }
 
 #[test]
-fn an_hls_and_a_dash_manifest_over_the_same_segments_share_one_stream() {
+fn hls_and_dash_manifest_share_one_stream() {
     let tree = Tree::new();
     tree.write("t/a.m3u8", fixture("hls_fmp4.m3u8"));
     let mpd = r#"<MPD mediaPresentationDuration="PT8S"><Period><AdaptationSet mimeType="video/mp4">
@@ -189,7 +189,7 @@ fn an_hls_and_a_dash_manifest_over_the_same_segments_share_one_stream() {
 }
 
 #[test]
-fn a_broken_manifest_is_a_plain_file_and_is_warned_of_once() {
+fn broken_manifest_is_plain_file_with_one_warning() {
     let tree = Tree::new();
     tree.write("a.m3u8", "not a playlist")
         .write("b.mpd", "<MPD><Period>");
@@ -219,7 +219,7 @@ fn a_broken_manifest_is_a_plain_file_and_is_warned_of_once() {
 }
 
 #[test]
-fn a_manifest_that_names_files_that_are_not_there_is_warned_of_once() {
+fn manifest_with_missing_files_causes_one_warning() {
     let tree = Tree::new();
     let list = |names: &[&str]| {
         let lines = names.iter().map(|name| format!("#EXTINF:2,\n{name}.ts\n"));
@@ -246,12 +246,12 @@ fn a_manifest_that_names_files_that_are_not_there_is_warned_of_once() {
     let expected = [
         (
             "a/v.m3u8",
-            "1 of the 4 files that it names is not there, or only as links; \
+            "1 of the 4 files that it names is missing, or only links; \
              the first is `a/2.ts`",
         ),
         (
             "b/v.m3u8",
-            "1 of the 1 files that it names is not there, or only as links; \
+            "1 of the 1 files that it names is missing, or only links; \
              the first is `b/gone.ts`",
         ),
     ];
@@ -265,29 +265,29 @@ fn a_manifest_that_names_files_that_are_not_there_is_warned_of_once() {
 }
 
 #[test]
-fn a_file_that_another_root_has_is_not_missing() {
+fn file_in_another_root_is_not_missing() {
     let roots = [Tree::new(), Tree::new(), Tree::new()];
     roots[0].write("v.m3u8", "#EXTM3U\n#EXTINF:2,\n1.ts\n#EXT-X-ENDLIST\n");
     roots[1].write("1.ts", [7; 1000]);
     let paths = roots.each_ref().map(Tree::path);
     let library = common::scan(&paths);
     assert!(library.warnings().is_empty(), "{:?}", library.warnings());
-    // Each root is scanned by itself; that one has it is known when all have been.
-    let library = Library::open(&paths, LibraryOptions::default()).expect("the roots are fine");
+    // Each root is scanned by itself; missing files are known when all roots have been scanned.
+    let library = Library::open(&paths, LibraryOptions::default()).expect("valid roots");
     for root in 0..3 {
         library.scan_root(root);
         assert!(library.warnings().is_empty(), "{:?}", library.warnings());
     }
     std::fs::remove_file(roots[1].at("1.ts")).expect("removed");
     assert_eq!(library.rescan().warnings[0].path, "v.m3u8");
-    // The last root to be scanned has nothing.
-    let library = Library::open(&paths, LibraryOptions::default()).expect("the roots are fine");
+    // The root that is scanned last is empty.
+    let library = Library::open(&paths, LibraryOptions::default()).expect("valid roots");
     let told = [0, 1, 2].map(|root| library.scan_root(root).warnings.len());
     assert_eq!(told, [0, 0, 1]);
 }
 
 #[test]
-fn a_manifest_that_names_files_outside_gets_none_of_them() {
+fn manifest_cannot_name_files_outside_its_root() {
     let outer = Tree::new();
     outer
         .write("secret.ts", "secret")

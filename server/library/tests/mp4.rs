@@ -1,4 +1,4 @@
-//! Headers of MP4 files, learned from bytes that are read for viewers.
+//! Headers of MP4 files, parsed from bytes that are read for viewers.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn boxed(kind: &str, body: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// A film that plays for so many milliseconds.
+/// A film of `duration` milliseconds.
 fn film(duration: u32) -> Vec<u8> {
     let time = [1000_u32.to_be_bytes(), duration.to_be_bytes()].concat();
     let moov = boxed("moov", &[&boxed("mvhd", &[&[0; 12], &time, &[0; 80]])]);
@@ -38,7 +38,7 @@ fn durations(library: &Library) -> Vec<Option<f64>> {
 }
 
 #[test]
-fn a_title_s_bit_rate_is_learned_from_what_is_read_of_it() {
+fn bit_rate_is_learned_from_bytes_read() {
     let tree = Tree::new();
     let bytes = film(8000);
     tree.write("film.mp4", &bytes);
@@ -46,10 +46,10 @@ fn a_title_s_bit_rate_is_learned_from_what_is_read_of_it() {
     let stream = resolve(&library, "film.mp4").stream.clone();
     assert_eq!((stream.spec().bit_rate, stream.wants(0)), (None, Some(0)));
     assert_eq!(stream.learn(0, 500_000, &bytes[500_000..]), None);
-    assert_eq!(stream.wants(0), Some(0), "the midst says nothing");
+    assert_eq!(stream.wants(0), Some(0), "learned from the middle");
     let rate = BitRate(bytes.len() as u64);
     assert_eq!(stream.learn(0, 0, &bytes[..4096]), Some(rate));
-    assert_eq!(stream.learn(0, 0, &bytes[..4096]), None, "nothing new");
+    assert_eq!(stream.learn(0, 0, &bytes[..4096]), None, "no new facts");
     assert_eq!(
         (stream.spec().bit_rate, stream.wants(0)),
         (Some(rate), None)
@@ -58,7 +58,7 @@ fn a_title_s_bit_rate_is_learned_from_what_is_read_of_it() {
 }
 
 #[test]
-fn facts_are_known_to_the_next_process_for_the_same_version_only() {
+fn facts_are_kept_for_same_version_across_processes() {
     let tree = Tree::new();
     for name in ["a.mp4", "b.mp4", "c.mp4"] {
         tree.write(name, film(8000));
@@ -68,7 +68,7 @@ fn facts_are_known_to_the_next_process_for_the_same_version_only() {
         watch(&resolve(&library, name).stream, &film(8000));
     }
     let written = library.take_new_facts();
-    assert!(library.take_new_facts().is_empty(), "each once");
+    assert!(library.take_new_facts().is_empty(), "facts returned twice");
     assert_eq!(library.all_facts().len(), written.len());
 
     tree.write("b.mp4", film(9000)).write("b.mp4.tmp", "");
@@ -76,7 +76,7 @@ fn facts_are_known_to_the_next_process_for_the_same_version_only() {
     let later = std::time::SystemTime::now() - std::time::Duration::from_secs(600);
     file.and_then(|file| file.set_modified(later)).expect("set");
     let library = tree.scan();
-    // The last record is cut.
+    // The last record is truncated.
     let recalled = library.recall_facts(&written[..written.len() - 1]);
     let expected = FactsRecalled {
         records: 2,
@@ -85,14 +85,14 @@ fn facts_are_known_to_the_next_process_for_the_same_version_only() {
     assert_eq!(recalled, expected);
     assert_eq!(durations(&library), [Some(8.0), None, None]);
     let wants = |name| resolve(&library, name).stream.wants(0);
-    assert_eq!(wants("a.mp4"), None, "nothing is to be learned of it");
+    assert_eq!(wants("a.mp4"), None, "facts are not known");
     assert_eq!(wants("b.mp4"), Some(0));
     watch(&resolve(&library, "b.mp4").stream, &film(9000));
     assert_eq!(durations(&library), [Some(8.0), Some(9.0), None]);
 }
 
 #[test]
-fn facts_of_a_file_that_may_still_change_are_not_written() {
+fn facts_of_unsettled_file_are_not_stored() {
     let tree = Tree::new();
     std::fs::write(tree.at("new.mp4"), film(8000)).expect("written");
     let library = tree.scan();
@@ -102,7 +102,7 @@ fn facts_of_a_file_that_may_still_change_are_not_written() {
 }
 
 #[test]
-fn no_garbage_in_the_state_folder_makes_facts() {
+fn garbage_in_state_folder_makes_no_facts() {
     let tree = Tree::new();
     tree.write("film.mp4", film(8000));
     let library = tree.scan();
@@ -112,7 +112,7 @@ fn no_garbage_in_the_state_folder_makes_facts() {
 }
 
 #[test]
-fn a_broken_file_is_served_and_warned_of_once() {
+fn broken_file_is_served_with_one_warning() {
     let tree = Tree::new();
     let text = "this is not a film at all";
     tree.write("bad.mp4", text)
@@ -137,7 +137,7 @@ fn a_broken_file_is_served_and_warned_of_once() {
 }
 
 #[test]
-fn an_absurd_duration_is_warned_of_and_not_believed() {
+fn absurd_duration_causes_warning_and_is_ignored() {
     let tree = Tree::new();
     let bytes = film(1);
     tree.write("film.mp4", &bytes);
@@ -145,12 +145,12 @@ fn an_absurd_duration_is_warned_of_and_not_believed() {
     let stream = resolve(&library, "film.mp4").stream.clone();
     watch(&stream, &bytes);
     assert_eq!((stream.bit_rate(), durations(&library)), (None, vec![None]));
-    let odd = library.titles().remove(0).odd.expect("it is odd");
+    let odd = library.titles().remove(0).odd.expect("a warning");
     assert!(odd.contains("0.001 s"), "{odd}");
 }
 
 #[test]
-fn a_file_that_was_cut_is_warned_of_and_has_the_bit_rate_of_the_whole() {
+fn truncated_file_causes_warning_and_has_full_bit_rate() {
     let whole = film(8000);
     let cut = &whole[..250_000];
     let tree = Tree::new();
@@ -176,11 +176,11 @@ fn a_file_that_was_cut_is_warned_of_and_has_the_bit_rate_of_the_whole() {
         assert_eq!(titles[0].bit_rates_bps, titles[1].bit_rates_bps);
     };
     is_warned_of(&library);
-    // The next process knows it, too.
+    // The facts are kept across processes.
     let next = tree.scan();
     next.recall_facts(&library.take_new_facts());
     is_warned_of(&next);
-    // Another file that comes or goes makes no difference to it; the rest of it does.
+    // Other files do not affect the warning; completing the file removes it.
     tree.write("other.txt", "");
     library.rescan();
     assert_eq!(library.warnings().len(), 1);
@@ -192,7 +192,7 @@ fn a_file_that_was_cut_is_warned_of_and_has_the_bit_rate_of_the_whole() {
 }
 
 #[test]
-fn real_files_say_how_long_they_play() {
+fn durations_of_real_files_are_found() {
     let tree = Tree::new();
     let variants = [
         ("end.mp4", "+disable_chpl"),

@@ -1,4 +1,4 @@
-//! Scans that look only where something changed.
+//! Scans that only check changed directories.
 
 mod common;
 
@@ -12,10 +12,10 @@ use common::{Tree, fixture, resolve};
 use headlong_library::{Changes, Gone, Library, LibraryOptions};
 use proptest::prelude::*;
 
-/// Longer than a tick of the clock of the file systems that tests are run on.
+/// Longer than a tick of the clock of the test's file system.
 const TICK: Duration = Duration::from_millis(25);
 
-/// A library that believes directories at once; what is changed from now on shows.
+/// A library that trusts directories immediately; later changes are visible.
 fn believing(roots: &[PathBuf]) -> Library {
     let library = scanned(roots, Duration::ZERO);
     sleep(TICK);
@@ -28,11 +28,11 @@ fn scanned(roots: &[PathBuf], settle: Duration) -> Library {
         settle,
         ..LibraryOptions::default()
     };
-    Library::scan_with(roots, options).expect("the roots are fine")
+    Library::scan_with(roots, options).expect("valid roots")
 }
 
 #[test]
-fn what_came_and_went_is_found_and_the_files_beside_it_keep_their_ids() {
+fn changed_entries_are_found_and_others_keep_their_ids() {
     let tree = Tree::new();
     tree.write("a/kept.mp4", "k").write("b/kept.mp4", "k");
     tree.write("b/gone.mp4", "g").write("b/c/deep.mp4", "d");
@@ -57,7 +57,7 @@ fn what_came_and_went_is_found_and_the_files_beside_it_keep_their_ids() {
 }
 
 #[test]
-fn a_folder_that_takes_the_place_of_a_root_is_served_with_the_next_scan() {
+fn folder_that_replaces_a_root_is_served_after_next_scan() {
     let tree = Tree::new();
     tree.write("root/old.mp4", "o").write("root/same.mp4", "o");
     tree.write("next/new.mp4", "n")
@@ -65,11 +65,7 @@ fn a_folder_that_takes_the_place_of_a_root_is_served_with_the_next_scan() {
     let library = believing(&[tree.at("root")]);
     let before = resolve(&library, "same.mp4");
     fs::rename(tree.at("root"), tree.at("away")).expect("renamed");
-    assert_eq!(
-        library.refresh(),
-        Changes::default(),
-        "nothing took its place yet"
-    );
+    assert_eq!(library.refresh(), Changes::default(), "not replaced yet");
     fs::rename(tree.at("next"), tree.at("root")).expect("renamed");
     let changes = library.scan_root(0);
     assert_eq!((changes.added, changes.removed, changes.changed), (1, 1, 1));
@@ -81,7 +77,7 @@ fn a_folder_that_takes_the_place_of_a_root_is_served_with_the_next_scan() {
 }
 
 #[test]
-fn a_folder_that_goes_takes_all_below_it_along() {
+fn removed_folder_removes_all_files_below_it() {
     let tree = Tree::new();
     tree.write("a/x.mp4", "x").write("a/b/c/y.mp4", "y");
     tree.write("z.mp4", "z");
@@ -93,7 +89,7 @@ fn a_folder_that_goes_takes_all_below_it_along() {
 }
 
 #[test]
-fn a_file_written_in_its_place_is_noticed_when_it_is_asked_for_or_when_all_are_looked_at() {
+fn file_rewritten_in_place_is_noticed_on_request_or_full_scan() {
     let tree = Tree::new();
     tree.write("d/film.mp4", "one").write("d/other.mp4", "one");
     let library = believing(&[tree.path()]);
@@ -114,7 +110,7 @@ fn with_a_playlist() -> (Tree, Library) {
     (tree, library)
 }
 
-/// The playlist is written in its place, with its two segments in the other order.
+/// The playlist is rewritten in place, with its two segments swapped.
 fn turn_round(tree: &Tree) {
     let text = fixture("hls_fmp4.m3u8").replace("1.m4s", "x");
     let text = text.replace("2.m4s", "1.m4s").replace("\nx\n", "\n2.m4s\n");
@@ -122,7 +118,7 @@ fn turn_round(tree: &Tree) {
 }
 
 #[test]
-fn a_manifest_written_in_its_place_gives_its_files_a_new_order() {
+fn manifest_rewritten_in_place_reorders_its_files() {
     let (tree, library) = with_a_playlist();
     assert_eq!(resolve(&library, "t/1.m4s").part, 1);
     turn_round(&tree);
@@ -131,7 +127,7 @@ fn a_manifest_written_in_its_place_gives_its_files_a_new_order() {
 }
 
 #[test]
-fn a_manifest_written_in_its_place_and_played_before_the_next_search_does_too() {
+fn manifest_rewritten_and_played_before_scan_does_too() {
     let (tree, library) = with_a_playlist();
     turn_round(&tree);
     resolve(&library, "t/v.m3u8");
@@ -141,7 +137,7 @@ fn a_manifest_written_in_its_place_and_played_before_the_next_search_does_too() 
 }
 
 #[test]
-fn a_directory_that_changed_a_moment_ago_is_not_believed_yet() {
+fn directory_changed_recently_is_not_trusted() {
     let tree = Tree::new();
     tree.write("d/film.mp4", "one");
     let library = scanned(&[tree.path()], Duration::from_secs(3600));
@@ -151,7 +147,7 @@ fn a_directory_that_changed_a_moment_ago_is_not_believed_yet() {
 }
 
 #[test]
-fn what_another_root_hid_is_found_when_that_goes() {
+fn hidden_file_is_found_when_hiding_one_is_removed() {
     let (first, second) = (Tree::new(), Tree::new());
     first.write("d/film.mp4", "first").write("d/more.mp4", "m");
     second.write("d/film.mp4", "the second");
@@ -159,13 +155,13 @@ fn what_another_root_hid_is_found_when_that_goes() {
     assert_eq!(resolve(&library, "d/film.mp4").root, 0);
     fs::remove_file(first.at("d/film.mp4")).expect("deleted");
     let changes = library.refresh();
-    // Each root is taken in by itself.
+    // Each root is committed by itself.
     assert_eq!((changes.removed, changes.added), (1, 1));
     let entry = resolve(&library, "d/film.mp4");
     assert_eq!((entry.root, entry.size), (1, 10));
 }
 
-/// Something that happens to a tree. Files are of one size, so that only names tell.
+/// A change of a tree. All files have the same size, so that only names differ.
 #[derive(Debug, Clone)]
 enum Deed {
     Write(u8),
@@ -196,7 +192,7 @@ fn folder(number: u8) -> &'static str {
 }
 
 fn apply(deed: &Deed, tree: &Tree, library: &Library) {
-    // What is not there cannot go; that changes nothing.
+    // Removing a missing file changes nothing.
     match deed {
         Deed::Write(file) => {
             tree.write(&path(*file), "x");
@@ -220,7 +216,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn a_library_that_looks_where_something_changed_knows_what_one_knows_that_looks_everywhere(
+    fn partial_scans_find_the_same_as_full_scans(
         rounds in prop::collection::vec(prop::collection::vec(deed(), 0..6), 1..6),
     ) {
         let tree = Tree::new();

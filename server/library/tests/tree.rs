@@ -1,4 +1,4 @@
-//! What may lie in a directory, and what is done about it.
+//! Kinds of directory entries, and their treatment.
 
 mod common;
 
@@ -51,7 +51,7 @@ fn all_wrong_roots_are_reported_together() {
 }
 
 #[test]
-fn several_roots_are_one_tree_and_the_first_wins() {
+fn several_roots_are_one_tree_and_first_wins() {
     let (first, second) = (Tree::new(), Tree::new());
     first.write("both.mp4", "first").write("a/x.mp4", "x");
     second.write("both.mp4", "2").write("a/y.mp4", "y");
@@ -65,7 +65,7 @@ fn several_roots_are_one_tree_and_the_first_wins() {
     assert_eq!(
         resolve(&library, "a/y.mp4").root,
         1,
-        "only its own disk is asked"
+        "another disk was checked"
     );
     library.refresh();
     assert_eq!(resolve(&library, "a/y.mp4").root, 0);
@@ -104,7 +104,7 @@ fn parts_on_different_devices_become_different_streams() {
 }
 
 #[test]
-fn nothing_outside_or_hidden_is_found() {
+fn files_outside_or_hidden_are_not_found() {
     let outer = Tree::new();
     outer
         .write("secret.mp4", "secret")
@@ -150,7 +150,7 @@ fn nothing_outside_or_hidden_is_found() {
 }
 
 #[test]
-fn a_link_inside_the_root_answers_with_the_file_it_points_at() {
+fn link_inside_root_returns_its_target() {
     let tree = Tree::new();
     tree.write("all/film.mp4", "film")
         .write(".store/object", "hidden but linked");
@@ -168,7 +168,7 @@ fn a_link_inside_the_root_answers_with_the_file_it_points_at() {
 }
 
 #[test]
-fn a_file_that_turns_into_a_link_out_is_not_followed() {
+fn file_replaced_by_link_out_is_not_followed() {
     let outer = Tree::new();
     outer
         .write("secret", "secret")
@@ -177,7 +177,7 @@ fn a_file_that_turns_into_a_link_out_is_not_followed() {
     let entry = resolve(&library, "film.mp4");
     fs::remove_file(outer.at("root/film.mp4")).expect("deleted");
     symlink(outer.at("secret"), outer.at("root/film.mp4")).expect("link");
-    let error = entry.stream.open(0).expect_err("a link now");
+    let error = entry.stream.open(0).expect_err("replaced by a link");
     assert!(headlong_library::is_changed(&error), "{error}");
     assert!(matches!(
         library.resolve("film.mp4"),
@@ -207,12 +207,12 @@ fn special_files_are_counted_and_never_opened() {
             "{path}"
         );
     }
-    // A FIFO in the place of a file known before does not make anybody wait for a writer.
+    // A FIFO that replaces a known file does not block on a writer.
     let entry = resolve(&library, "film.mp4");
     fs::remove_file(tree.at("film.mp4")).expect("deleted");
     fs::rename(fifo, tree.at("film.mp4")).expect("replaced");
     assert!(headlong_library::is_changed(
-        &entry.stream.open(0).expect_err("a FIFO now")
+        &entry.stream.open(0).expect_err("replaced by a FIFO")
     ));
 }
 
@@ -254,12 +254,12 @@ fn unusual_names_and_sizes_are_served() {
     assert_eq!(library.warnings().len(), 1);
 }
 
-/// Runs this as a user who may not read everything: only its thread becomes another one.
+/// Runs as a user without permissions: only this thread changes its user id.
 fn as_nobody(call: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(move || {
         if rustix::process::geteuid().is_root() {
             let nobody = rustix::process::Uid::from_raw(65_534);
-            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).expect("root may");
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).expect("permitted for root");
         }
         call();
     });
@@ -267,7 +267,7 @@ fn as_nobody(call: impl FnOnce() + Send + 'static) {
 }
 
 #[test]
-fn an_unreadable_directory_is_warned_of_and_left_out() {
+fn unreadable_directory_causes_warning_and_is_left_out() {
     let tree = Tree::new();
     let mode = |path: &str, mode| {
         fs::set_permissions(tree.at(path), fs::Permissions::from_mode(mode)).expect("set");
@@ -297,7 +297,7 @@ fn an_unreadable_directory_is_warned_of_and_left_out() {
 }
 
 #[test]
-fn a_file_in_a_directory_that_may_be_entered_and_not_read_stays_what_it_is() {
+fn file_in_unlistable_directory_is_kept() {
     let tree = Tree::new();
     tree.write("closed/deep/x.mp4", "x").write("open.mp4", "o");
     let closed = tree.at("closed");
@@ -310,7 +310,11 @@ fn a_file_in_a_directory_that_may_be_entered_and_not_read_stays_what_it_is() {
         assert_eq!(library.titles().len(), 1);
         let id = || resolve(&library, "closed/deep/x.mp4").stream.id;
         let first = id();
-        assert_eq!(library.refresh(), Changes::default(), "nothing has");
+        assert_eq!(
+            library.refresh(),
+            Changes::default(),
+            "the scan found changes"
+        );
         let again = library.rescan();
         assert_eq!((again.gone_streams.len(), id()), (0, first));
     });
@@ -318,7 +322,7 @@ fn a_file_in_a_directory_that_may_be_entered_and_not_read_stays_what_it_is() {
 }
 
 #[test]
-fn a_manifest_that_could_not_be_read_is_read_by_the_next_search() {
+fn unreadable_manifest_is_read_by_next_scan() {
     let tree = Tree::new();
     tree.write("t/v.m3u8", fixture("hls_fmp4.m3u8"));
     for name in ["init.mp4", "1.m4s", "2.m4s"] {
@@ -330,7 +334,7 @@ fn a_manifest_that_could_not_be_read_is_read_by_the_next_search() {
     }
     let library = std::sync::Arc::new(std::sync::OnceLock::new());
     let part = |library: &std::sync::OnceLock<Library>| {
-        resolve(library.get().expect("there"), "t/2.m4s").part
+        resolve(library.get().expect("the library"), "t/2.m4s").part
     };
     fs::set_permissions(&manifest, fs::Permissions::from_mode(0o000)).expect("set");
     as_nobody({
@@ -344,14 +348,14 @@ fn a_manifest_that_could_not_be_read_is_read_by_the_next_search() {
     });
     fs::set_permissions(&manifest, fs::Permissions::from_mode(0o644)).expect("set");
     as_nobody(move || {
-        library.get().expect("there").refresh();
+        library.get().expect("the library").refresh();
         assert_eq!(part(&library), 2);
     });
 }
 
-/// Whoever may not read a folder any more does not get its files from memory.
+/// A user without access to a folder does not get its files from memory.
 #[test]
-fn a_directory_that_is_closed_later_is_left_out_too() {
+fn directory_that_becomes_unreadable_is_left_out() {
     let tree = Tree::new();
     tree.write("closed/x.mp4", "x").write("open.mp4", "o");
     let closed = tree.at("closed");
@@ -383,7 +387,7 @@ fn a_directory_that_is_closed_later_is_left_out_too() {
 }
 
 #[test]
-fn directories_deeper_than_the_bound_are_warned_of_and_left_out() {
+fn directories_beyond_depth_limit_cause_warning() {
     let tree = Tree::new();
     let path = |depth: usize| "d/".repeat(depth) + "film.mp4";
     tree.write(&path(64), "x").write(&path(65), "x");
@@ -396,7 +400,7 @@ fn directories_deeper_than_the_bound_are_warned_of_and_left_out() {
 }
 
 #[test]
-fn twenty_thousand_files_are_scanned_and_kept_at_the_next_scan() {
+fn twenty_thousand_files_are_scanned_and_kept() {
     let tree = Tree::new();
     for directory in 0..100 {
         fs::create_dir(tree.at(&format!("d{directory}"))).expect("created");
@@ -413,14 +417,14 @@ fn twenty_thousand_files_are_scanned_and_kept_at_the_next_scan() {
 }
 
 #[test]
-fn extents_lie_within_the_file_and_in_its_order() {
+fn extents_lie_within_file_in_order() {
     let tree = Tree::new();
     tree.write("film.mp4", vec![7; 1_000_001]);
     let library = tree.scan();
     let spec = resolve(&library, "film.mp4").stream.spec();
     let part = &spec.parts[0];
     assert_eq!(part.size_bytes, 1_000_001);
-    // A file system that does not say where files lie leaves this empty.
+    // Empty if the file system does not report extents.
     let mut end = 0;
     for extent in &part.extents {
         assert!(extent.offset >= end && extent.length > 0);
@@ -430,7 +434,7 @@ fn extents_lie_within_the_file_and_in_its_order() {
 }
 
 #[test]
-fn subtitles_beside_a_plain_file_are_named_with_it() {
+fn subtitles_beside_plain_file_are_listed_with_it() {
     let tree = Tree::new();
     tree.write("a/film one.mp4", "x")
         .write("a/film one.vtt", "WEBVTT")

@@ -1,4 +1,4 @@
-//! No stream stands for two versions of the bytes.
+//! A stream always stands for one version of the bytes.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn chunked() -> Tree {
 }
 
 #[test]
-fn a_changed_chunk_makes_the_whole_rendition_a_new_stream() {
+fn changed_chunk_makes_rendition_a_new_stream() {
     let tree = chunked();
     let library = tree.scan();
     let (old_init, old) = (
@@ -39,18 +39,21 @@ fn a_changed_chunk_makes_the_whole_rendition_a_new_stream() {
         is_regrouped: true,
     };
     assert_eq!(library.take_gone_streams(), [gone]);
-    let error = old.stream.open(2).expect_err("the old version is gone");
+    let error = old
+        .stream
+        .open(2)
+        .expect_err("the old version was replaced");
     assert!(is_changed(&error), "{error}");
     assert!(old.stream.open(0).is_ok());
 }
 
 #[test]
-fn a_file_truncated_under_a_reader_is_noticed() {
+fn file_truncated_under_reader_is_noticed() {
     let tree = Tree::new();
     tree.write("film.mp4", [5; 4096]);
     let library = tree.scan();
     let entry = resolve(&library, "film.mp4");
-    let file = entry.stream.open(0).expect("it is there");
+    let file = entry.stream.open(0).expect("the file exists");
     assert!(entry.stream.unchanged(0, &file));
     assert!(!entry.stream.unchanged(1, &file));
     let truncate = fs::OpenOptions::new().write(true).open(tree.at("film.mp4"));
@@ -60,19 +63,19 @@ fn a_file_truncated_under_a_reader_is_noticed() {
 }
 
 #[test]
-fn a_link_a_mode_and_a_new_name_leave_the_version_as_it_is() {
+fn link_mode_and_rename_keep_the_version() {
     use std::os::unix::fs::PermissionsExt;
     let tree = Tree::new();
     tree.write("film.mp4", "one");
     let library = tree.scan();
     let old = resolve(&library, "film.mp4");
-    let file = old.stream.open(0).expect("it is there");
+    let file = old.stream.open(0).expect("the file exists");
     fs::hard_link(tree.at("film.mp4"), tree.at("snapshot")).expect("linked");
     let mode = fs::Permissions::from_mode(0o640);
     fs::set_permissions(tree.at("film.mp4"), mode).expect("changed");
     assert_eq!(resolve(&library, "film.mp4").stream.id, old.stream.id);
     assert_eq!(library.rescan().changed, 0);
-    // Whoever has it open goes on.
+    // Open files are unaffected.
     fs::rename(tree.at("film.mp4"), tree.at("other.mp4")).expect("renamed");
     assert!(old.stream.unchanged(0, &file));
     fs::remove_file(tree.at("other.mp4")).expect("deleted");
@@ -80,7 +83,7 @@ fn a_link_a_mode_and_a_new_name_leave_the_version_as_it_is() {
 }
 
 #[test]
-fn each_part_of_a_stream_has_its_whole_path() {
+fn each_part_of_stream_has_full_path() {
     let tree = chunked();
     let library = tree.scan();
     let stream = resolve(&library, "t/1.m4s").stream.clone();
@@ -95,7 +98,7 @@ fn each_part_of_a_stream_has_its_whole_path() {
 }
 
 #[test]
-fn a_file_that_was_just_written_is_another_version_once_its_time_has_settled() {
+fn recently_written_file_is_new_version_once_settled() {
     let tree = Tree::new();
     fs::write(tree.at("film.mp4"), "one").expect("written");
     let options = LibraryOptions {
@@ -105,7 +108,7 @@ fn a_file_that_was_just_written_is_another_version_once_its_time_has_settled() {
     };
     let library = Library::scan_with(&[tree.path()], options).expect("scanned");
     let first = resolve(&library, "film.mp4");
-    assert!(!first.identity.is_settled, "written a moment ago");
+    assert!(!first.identity.is_settled, "settled although just written");
     let settled = loop {
         let entry = resolve(&library, "film.mp4");
         if entry.identity.is_settled {
@@ -119,12 +122,12 @@ fn a_file_that_was_just_written_is_another_version_once_its_time_has_settled() {
 }
 
 #[test]
-fn a_replaced_file_is_a_new_version_and_an_open_one_stays_readable() {
+fn replaced_file_is_new_version_and_open_one_readable() {
     let tree = Tree::new();
     tree.write("film.mp4", "old").write("upload", "new bytes");
     let library = tree.scan();
     let old = resolve(&library, "film.mp4");
-    let mut file = old.stream.open(old.part).expect("it is there");
+    let mut file = old.stream.open(old.part).expect("the file exists");
     fs::rename(tree.at("upload"), tree.at("film.mp4")).expect("replaced");
     let new = resolve(&library, "film.mp4");
     assert_ne!(new.stream.id, old.stream.id);
@@ -138,7 +141,7 @@ fn a_replaced_file_is_a_new_version_and_an_open_one_stays_readable() {
 }
 
 #[test]
-fn a_deleted_chunk_leaves_a_stream_of_the_others() {
+fn deleted_chunk_leaves_stream_of_the_others() {
     let tree = chunked();
     let library = tree.scan();
     let old = resolve(&library, "t/1.m4s").stream.id;
@@ -155,7 +158,7 @@ fn a_deleted_chunk_leaves_a_stream_of_the_others() {
 }
 
 #[test]
-fn a_file_that_becomes_a_directory_and_back_is_followed() {
+fn file_replaced_by_directory_and_back_is_tracked() {
     let tree = Tree::new();
     tree.write("x", "file");
     let library = tree.scan();
@@ -172,7 +175,7 @@ fn a_file_that_becomes_a_directory_and_back_is_followed() {
 }
 
 #[test]
-fn a_new_file_appears_at_once_and_joins_its_rendition_at_the_next_scan() {
+fn new_file_is_found_at_once_and_joins_at_next_scan() {
     let tree = chunked();
     fs::remove_file(tree.at("t/2.m4s")).expect("deleted");
     let library = tree.scan();
@@ -191,7 +194,7 @@ fn a_new_file_appears_at_once_and_joins_its_rendition_at_the_next_scan() {
 }
 
 #[test]
-fn a_scan_keeps_the_ids_of_what_did_not_change() {
+fn scan_keeps_ids_of_unchanged_files() {
     let tree = chunked();
     tree.write("a.mp4", "a")
         .write("b.mp4", "b")
@@ -219,7 +222,7 @@ fn a_scan_keeps_the_ids_of_what_did_not_change() {
 }
 
 #[test]
-fn a_changed_manifest_gives_its_files_a_new_order() {
+fn changed_manifest_reorders_its_files() {
     let tree = chunked();
     let library = tree.scan();
     let text = fixture("hls_fmp4.m3u8")
@@ -234,7 +237,7 @@ fn a_changed_manifest_gives_its_files_a_new_order() {
 }
 
 #[test]
-fn what_was_just_checked_is_believed_for_a_while() {
+fn recently_checked_file_is_trusted_for_a_while() {
     let tree = Tree::new();
     tree.write("film.mp4", "one");
     let options = LibraryOptions {
@@ -245,14 +248,14 @@ fn what_was_just_checked_is_believed_for_a_while() {
     let entry = resolve(&library, "film.mp4");
     fs::remove_file(tree.at("film.mp4")).expect("deleted");
     assert_eq!(resolve(&library, "film.mp4").stream.id, entry.stream.id);
-    // But it cannot be opened any more, under that id or any other.
-    assert!(is_changed(&entry.stream.open(0).expect_err("gone")));
+    // It cannot be opened any more, under this id or another.
+    assert!(is_changed(&entry.stream.open(0).expect_err("removed")));
     library.rescan();
     assert!(library.resolve("film.mp4").is_err());
 }
 
 #[test]
-fn many_threads_see_one_version_each_time() {
+fn concurrent_threads_see_one_version_each_time() {
     let tree = chunked();
     let library = tree.scan();
     std::thread::scope(|scope| {
@@ -278,7 +281,7 @@ fn many_threads_see_one_version_each_time() {
 }
 
 #[test]
-fn a_name_on_flash_lasts_over_a_restart_and_is_another_for_each_file_and_version() {
+fn flash_key_is_stable_and_unique_per_file_and_version() {
     let tree = Tree::new();
     tree.write("a.mp4", "one").write("b.mp4", "one");
     let key = |library: &Library, path| resolve(library, path).stream.spec().parts[0].flash_key;
@@ -286,23 +289,23 @@ fn a_name_on_flash_lasts_over_a_restart_and_is_another_for_each_file_and_version
     let (a, b) = (key(&library, "a.mp4"), key(&library, "b.mp4"));
     assert!(a.is_some() && b.is_some());
     assert_ne!(a, b);
-    assert_eq!(key(&tree.scan(), "a.mp4"), a, "another process");
+    assert_eq!(key(&tree.scan(), "a.mp4"), a, "differs in another process");
     tree.write("a.mp4", "other bytes");
     assert_ne!(key(&library, "a.mp4"), a);
-    // Until it has settled, other bytes may come under the same length and time.
+    // Until it has settled, other bytes may have the same length and mtime.
     fs::write(tree.at("c.mp4"), "one").expect("written");
     assert_eq!(key(&library, "c.mp4"), None);
 }
 
 #[test]
-fn a_file_that_has_the_inode_and_the_times_of_one_before_it_has_another_name_on_flash() {
+fn reused_inode_with_same_times_has_other_flash_key() {
     let tree = Tree::new();
     tree.write("a.mp4", "one");
     let path = tree.at("a.mp4");
     let key = || resolve(&tree.scan(), "a.mp4").stream.spec().parts[0].flash_key;
     let (first, before) = (key(), fs::metadata(&path).expect("there"));
     assert!(first.is_some());
-    // Most file systems give the number of a file that went to one of the next.
+    // Most file systems reuse the inode number of a removed file.
     let has_its_inode = (0..1000).any(|_| {
         fs::remove_file(&path).expect("removed");
         tree.write("a.mp4", "two");

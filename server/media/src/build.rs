@@ -1,9 +1,9 @@
-//! What titles are built with: which named files are there, and how much work and memory what is named
-//! in vain may cost.
+//! Title builder: looks up the named files, and bounds the work and memory spent on missing or
+//! repeated ones.
 //!
-//! A segment whose file is there and that no title has named before is free, as the file was paid for by
-//! whoever put it on the disk. Every other one is charged to one budget for all titles; when it is used
-//! up, a title that needs more than a handful is given up.
+//! A segment whose file exists and was not named by another title is free: its cost is bounded by
+//! the files on disk. Every other one is charged to one budget for all titles; when that is used
+//! up, a title that needs more than a handful is abandoned.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -15,27 +15,27 @@ use crate::note::Notes;
 use crate::title::{Segment, Segments, brief};
 use crate::uri::resolve_file;
 
-/// Segments that a title may be charged with after the budget is used up.
+/// Segments that may be charged to a title after the budget is used up.
 const SPARE_MAX: u64 = 64;
 
-/// What is known of a file that a manifest names.
+/// State of a file that a manifest names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamedFile {
-    /// It is there, and no title named it before.
+    /// It exists, and no title named it before.
     New(Arc<str>),
-    /// It is there.
+    /// It exists, and was named before.
     Known(Arc<str>),
-    /// It is not there.
+    /// It does not exist.
     Missing,
 }
 
-/// The files that manifests name, and what is left of the budget.
+/// Looks up named files, and tracks the budget.
 pub struct TitleBuilder<'f> {
     files: &'f mut dyn FnMut(&str) -> NamedFile,
     budget: u64,
-    /// Files that may still be looked up, for all titles.
+    /// Remaining file look-ups, for all titles.
     looks: u64,
-    /// What the title that is being built may still be charged with.
+    /// Remaining charge of the title that is being built.
     left: u64,
     is_exhausted: bool,
     notes: Notes,
@@ -44,7 +44,8 @@ pub struct TitleBuilder<'f> {
 }
 
 impl<'f> TitleBuilder<'f> {
-    /// With `budget` segments for what is named again or in vain, and at most `looks` files looked up.
+    /// A builder with a budget of `budget` missing or repeated segments, and at most `looks` file
+    /// look-ups.
     pub fn new(budget: u64, looks: u64, files: &'f mut dyn FnMut(&str) -> NamedFile) -> Self {
         Self {
             files,
@@ -63,13 +64,13 @@ impl<'f> TitleBuilder<'f> {
         self.notes = Notes::default();
     }
 
-    /// Ends a title: its notes, unless it was given up.
+    /// Ends a title: returns its notes, unless it was abandoned.
     pub(crate) fn end(&mut self) -> Option<Notes> {
         self.budget = self.budget.min(self.left);
         (!self.is_exhausted).then(|| core::mem::take(&mut self.notes))
     }
 
-    /// Whether the title is to be given up.
+    /// Whether the title must be abandoned.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.is_exhausted
     }
@@ -83,7 +84,7 @@ impl<'f> TitleBuilder<'f> {
         self.notes.push(note);
     }
 
-    /// Looks a file up; `None` if it is not there.
+    /// Looks up a file; `None` if it does not exist.
     pub(crate) fn file(&mut self, path: &str) -> Option<Arc<str>> {
         self.is_exhausted |= self.looks == 0;
         if self.is_exhausted {
@@ -103,7 +104,8 @@ impl<'f> TitleBuilder<'f> {
         }
     }
 
-    /// The segments of the media playlist at a path, which `fill` makes if no title has named it before.
+    /// The segments of the media playlist at a path; `fill` makes them if no title has named it
+    /// before.
     pub(crate) fn playlist(
         &mut self,
         path: &Arc<str>,
@@ -131,7 +133,7 @@ impl<'f> TitleBuilder<'f> {
 }
 
 impl Segments {
-    /// Adds the segment that `reference` names seen from `base`, or a note why it is not ours.
+    /// Adds the segment that `reference` names relative to `base`, or a note why it cannot be used.
     pub(crate) fn push(
         &mut self,
         (base, reference): (&str, &str),
@@ -148,7 +150,7 @@ impl Segments {
             }
         };
         self.duration += duration;
-        // Segments of one file follow one another.
+        // Adjoining ranges of one file are joined.
         let last = self.list.last_mut().filter(|last| *last.path == *path);
         let path = match last {
             Some(last) => {
@@ -193,7 +195,7 @@ pub(crate) mod tests {
     use crate::hls::{HlsMaster, HlsMedia, HlsSegment, HlsVariant, master_title, media_title};
     use crate::title::Title;
 
-    /// Builds with all files there and no bound.
+    /// Builds with all files present and without limits.
     pub(crate) fn all_there(build: impl FnOnce(&mut TitleBuilder<'_>) -> Option<Title>) -> Title {
         let mut files = |path: &str| NamedFile::Known(Arc::from(path));
         let title = build(&mut TitleBuilder::new(u64::MAX, u64::MAX, &mut files));
@@ -215,7 +217,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Files are there whose names begin with `here`, each new once.
+    /// Files exist if their names begin with `here`; each is new once.
     fn files() -> impl FnMut(&str) -> NamedFile {
         let mut named: BTreeSet<String> = BTreeSet::new();
         move |path| match (path.starts_with("here"), named.insert(path.into())) {
@@ -254,7 +256,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn title_whose_files_are_there_is_built_after_budget_is_used_up() {
+    fn title_of_existing_files_is_built_without_budget() {
         let mut files = files();
         let mut builder = TitleBuilder::new(1000, u64::MAX, &mut files);
         for n in 0..100 {
@@ -268,11 +270,11 @@ pub(crate) mod tests {
             5000
         );
         let again = media_title("twin.m3u8", &playlist("here", 5000), &mut builder);
-        assert!(again.is_none(), "named again, it costs");
+        assert!(again.is_none(), "repeated segments are free");
     }
 
     #[test]
-    fn looks_are_bounded_whatever_is_there() {
+    fn file_lookups_are_bounded() {
         let mut count = 0;
         let mut files = |path: &str| {
             count += 1;

@@ -1,9 +1,9 @@
-//! DASH: what an MPD comes to (ISO/IEC 23009-1).
+//! DASH: the titles that an MPD describes (ISO/IEC 23009-1).
 //!
-//! The one idea: whatever way the segments are addressed (a template by number or by time, a
-//! list, or one file with an index), and on whatever level of the document it is said, a
-//! representation comes out as the same list of segments. A representation that goes on in the
-//! next period under the same id goes on in the same rendition.
+//! Whichever way segments are addressed (a template by number or by time, a list, or one file with
+//! an index), and on whichever level of the document, a representation becomes one list of
+//! segments. A representation that continues in the next period under the same id continues the
+//! same rendition.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -22,7 +22,7 @@ use crate::timeline::{
 use crate::title::{Kind, Media, RENDITIONS_PER_TITLE_MAX, Rendition, Segments, Title, brief};
 use crate::uri::{Unresolved, resolve};
 
-/// So many segments of a timeline that are written out cost as much as one that is kept.
+/// Expanding this many segments of a timeline costs as much as one stored segment.
 const SPANS_PER_CHARGE: u64 = 64;
 
 /// A manifest.
@@ -45,7 +45,7 @@ pub struct Period {
     pub start: Option<Duration>,
     /// `duration`.
     pub duration: Option<Duration>,
-    /// Addressing that holds unless something below says otherwise.
+    /// Addressing, unless a lower level overrides it.
     pub addressing: Addressing,
     /// Its adaptation sets.
     pub adaptation_sets: Vec<AdaptationSet>,
@@ -56,9 +56,9 @@ pub struct Period {
 pub struct AdaptationSet {
     /// `BaseURL`s, as written.
     pub base_urls: Vec<String>,
-    /// What it carries, by `contentType` or `mimeType`; `None` if only its representations say.
+    /// Media type, by `contentType` or `mimeType`; `None` if only its representations have one.
     pub media: Option<Media>,
-    /// Addressing that holds unless a representation says otherwise.
+    /// Addressing, unless a representation overrides it.
     pub addressing: Addressing,
     /// Its representations.
     pub representations: Vec<Representation>,
@@ -71,7 +71,7 @@ pub struct Representation {
     pub id: String,
     /// `bandwidth`.
     pub bandwidth: Option<BitRate>,
-    /// What it carries.
+    /// Media type.
     pub media: Option<Media>,
     /// `BaseURL`s, as written.
     pub base_urls: Vec<String>,
@@ -79,7 +79,7 @@ pub struct Representation {
     pub addressing: Addressing,
 }
 
-/// How segments are addressed, as far as one level of the document says so.
+/// Addressing of segments on one level of the document.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Addressing {
     /// `SegmentTemplate`.
@@ -90,18 +90,18 @@ pub struct Addressing {
     pub base: Option<SegmentBase>,
 }
 
-/// `SegmentTemplate`; what is `None` is inherited from the level above.
+/// `SegmentTemplate`; `None` fields are inherited from the level above.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SegmentTemplate {
     /// `media`.
     pub media: Option<String>,
     /// `initialization`.
     pub initialization: Option<String>,
-    /// `startNumber`, 1 if nobody says.
+    /// `startNumber`; default 1.
     pub start_number: Option<u64>,
     /// `endNumber`.
     pub end_number: Option<u64>,
-    /// `timescale`, 1 if nobody says.
+    /// `timescale`; default 1.
     pub timescale: Option<u64>,
     /// `presentationTimeOffset`, ticks.
     pub time_offset: Option<u64>,
@@ -111,12 +111,12 @@ pub struct SegmentTemplate {
     pub timeline: Option<Arc<[TimelineEntry]>>,
 }
 
-/// `SegmentList`; what is `None` or empty is inherited from the level above.
+/// `SegmentList`; `None` or empty fields are inherited from the level above.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SegmentList {
     /// `Initialization`.
     pub initialization: Option<Source>,
-    /// `timescale`, 1 if nobody says.
+    /// `timescale`; default 1.
     pub timescale: Option<u64>,
     /// `presentationTimeOffset`, ticks.
     pub time_offset: Option<u64>,
@@ -128,7 +128,7 @@ pub struct SegmentList {
     pub urls: Arc<[SegmentUrl]>,
 }
 
-/// `SegmentBase`: one file, whose own index tells the segments.
+/// `SegmentBase`: one file with its own segment index.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SegmentBase {
     /// `Initialization`.
@@ -137,24 +137,24 @@ pub struct SegmentBase {
     pub index_range: Option<ByteRange>,
 }
 
-/// A URL and a range; what is missing is the `BaseURL` and the whole file.
+/// A URL and a range; the defaults are the `BaseURL` and the whole file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Source {
     /// As written.
     pub url: Option<String>,
-    /// Bytes.
+    /// Byte range.
     pub range: Option<ByteRange>,
 }
 
 /// `SegmentURL`.
 pub type SegmentUrl = Source;
 
-/// The title that the MPD at `path` describes. `None` if it goes beyond the builder's budget.
+/// The title that the MPD at `path` describes. `None` if it exceeds the builder's budget.
 pub fn dash_title(path: &str, mpd: &Mpd, builder: &mut TitleBuilder<'_>) -> Option<Title> {
     builder.begin();
     let mut title = Title::new(path, Kind::Dash);
     let root = rebase(&Ok(String::from(path)), &mpd.base_urls);
-    // Where the last period ends, as far as anything says so.
+    // End of the last period, as far as it is known.
     let mut clock = Duration::ZERO;
     let mut whole = None;
     for (i, period) in mpd.periods.iter().enumerate() {
@@ -191,8 +191,8 @@ pub fn dash_title(path: &str, mpd: &Mpd, builder: &mut TitleBuilder<'_>) -> Opti
     Some(title)
 }
 
-/// The base one level further down: the first `BaseURL` that is ours, or, if there are some and
-/// none is, why the first one is not.
+/// The base URL one level further down: the first `BaseURL` inside the tree, or, if there is none,
+/// why the first one is not.
 fn rebase(base: &Result<String, Unresolved>, base_urls: &[String]) -> Result<String, Unresolved> {
     let Some(first) = base_urls.first() else {
         return base.clone();
@@ -206,7 +206,7 @@ fn rebase(base: &Result<String, Unresolved>, base_urls: &[String]) -> Result<Str
     ours.map_or_else(|| resolved(first), Ok)
 }
 
-/// Everything that is known where the segments of one representation are written out.
+/// Context for expanding the segments of one representation.
 struct Scope<'a> {
     base: Result<String, Unresolved>,
     length: Option<Duration>,
@@ -251,7 +251,7 @@ impl Scope<'_> {
             None => {
                 let max = RENDITIONS_PER_TITLE_MAX;
                 builder.note(format!(
-                    "it has more than {max} renditions; the rest is ignored"
+                    "it has more than {max} renditions; the others are ignored"
                 ));
                 return;
             }
@@ -261,7 +261,7 @@ impl Scope<'_> {
         if count_max == 0 {
             let count = segments.list.len();
             builder.note(format!(
-                "it has more than {count} segments; the rest is ignored"
+                "it has more than {count} segments; the others are ignored"
             ));
             return;
         }
@@ -385,12 +385,12 @@ impl Scope<'_> {
         notes
             .iter()
             .for_each(|note| builder.note(String::from(note)));
-        // What was written out is dropped soon, but it took its time.
+        // The expanded segments are dropped soon, but took time.
         builder.charge(spans.len() as u64 / SPANS_PER_CHARGE);
         spans
     }
 
-    /// Segments of equal length: as many as the period holds, or as `endNumber` says.
+    /// Segments of equal length: by `endNumber`, or as many as the period holds.
     fn regular(
         &self,
         template: &SegmentTemplate,
@@ -415,13 +415,13 @@ impl Scope<'_> {
         };
         let Some(count) = by_number.or(by_length) else {
             builder.note(format!(
-                "nothing says how many segments representation `{id}` has"
+                "the number of segments of representation `{id}` is not given"
             ));
             return (0..0).map(span(0, None, 0));
         };
         if count > count_max as u64 {
             builder.note(format!(
-                "it has more than {count_max} segments; the rest is ignored"
+                "it has more than {count_max} segments; the others are ignored"
             ));
         }
         let offset = template.time_offset.unwrap_or(0);
@@ -444,7 +444,7 @@ impl Scope<'_> {
         let count_max = count_max.saturating_sub(1);
         if list.urls.len() > count_max {
             builder.note(format!(
-                "it has more than {count_max} segments; the rest is ignored"
+                "it has more than {count_max} segments; the others are ignored"
             ));
         }
         let offset = list.time_offset.unwrap_or(0);
@@ -467,7 +467,7 @@ impl Scope<'_> {
     }
 }
 
-/// The segment of this number, where all are equally long and `total` ends the last one.
+/// The segment of this number, where all have equal length and `total` ends the last one.
 fn span(duration: u64, total: Option<u64>, offset: u64) -> impl Fn(u64) -> TimelineSegment {
     move |i| {
         let start = i.saturating_mul(duration);

@@ -62,7 +62,7 @@ fn paths(title: &Title, rendition: usize) -> Vec<&str> {
 }
 
 #[test]
-fn a_numbered_template_is_inherited_and_fills_the_period() {
+fn numbered_template_is_inherited_and_fills_period() {
     let above = SegmentTemplate {
         initialization: Some("$RepresentationID$/init.mp4".to_string()),
         timescale: Some(1000),
@@ -90,7 +90,7 @@ fn a_numbered_template_is_inherited_and_fills_the_period() {
 }
 
 #[test]
-fn a_timeline_names_segments_by_their_time() {
+fn timeline_names_segments_by_time() {
     let timeline = vec![
         TimelineEntry {
             time: Some(500),
@@ -122,7 +122,7 @@ fn a_timeline_names_segments_by_their_time() {
 }
 
 #[test]
-fn a_list_names_its_segments_and_ranges() {
+fn list_names_segments_and_ranges() {
     let url = |url: Option<&str>, range| Source {
         url: url.map(ToString::to_string),
         range,
@@ -158,7 +158,7 @@ fn a_list_names_its_segments_and_ranges() {
 }
 
 #[test]
-fn base_urls_chain_and_the_first_of_ours_counts() {
+fn base_urls_chain_and_first_local_one_counts() {
     let mut mpd = mpd(
         10,
         Addressing::default(),
@@ -177,7 +177,7 @@ fn base_urls_chain_and_the_first_of_ours_counts() {
 }
 
 #[test]
-fn a_representation_goes_on_in_the_next_period() {
+fn representation_continues_in_next_period() {
     let template = SegmentTemplate {
         duration: Some(5),
         ..template("$Number$.m4s")
@@ -200,7 +200,7 @@ fn a_representation_goes_on_in_the_next_period() {
 }
 
 #[test]
-fn a_live_manifest_without_an_end_gets_a_note_and_no_segments() {
+fn live_manifest_without_end_has_note_and_no_segments() {
     let template = SegmentTemplate {
         duration: Some(5),
         ..template("$Number$.m4s")
@@ -217,7 +217,7 @@ fn a_live_manifest_without_an_end_gets_a_note_and_no_segments() {
 }
 
 #[test]
-fn a_template_that_cannot_be_used_gets_a_note_and_no_segments() {
+fn invalid_template_has_note_and_no_segments() {
     let regular = |template| SegmentTemplate {
         duration: Some(5),
         ..template
@@ -254,7 +254,7 @@ fn a_template_that_cannot_be_used_gets_a_note_and_no_segments() {
 }
 
 #[test]
-fn an_initialization_that_cannot_be_named_costs_only_itself() {
+fn invalid_initialization_is_left_out_alone() {
     let template = SegmentTemplate {
         initialization: Some("$Number.mp4".to_string()),
         duration: Some(5),
@@ -271,7 +271,7 @@ fn an_initialization_that_cannot_be_named_costs_only_itself() {
 }
 
 #[test]
-fn what_exceeds_the_bounds_of_a_title_is_left_out_and_said() {
+fn excess_over_bounds_is_left_out_with_a_note() {
     let one = Addressing {
         list: Some(SegmentList {
             urls: [source("a.m4s")].into(),
@@ -291,7 +291,7 @@ fn what_exceeds_the_bounds_of_a_title_is_left_out_and_said() {
 }
 
 #[test]
-fn a_list_below_another_takes_from_it_what_it_does_not_say() {
+fn list_inherits_missing_fields_from_level_above() {
     let list = |url: Option<&str>, timescale, timeline| SegmentList {
         urls: url.into_iter().map(source).collect(),
         timescale,
@@ -333,7 +333,7 @@ proptest! {
     // A case may make 200,000 segments, so a few dozen are enough.
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn no_numbers_make_a_manifest_unbounded(
+    fn no_numbers_make_manifest_unbounded(
         seconds in any::<u64>(),
         timescale: Option<u64>,
         duration: Option<u64>,

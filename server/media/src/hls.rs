@@ -1,4 +1,4 @@
-//! HLS: what a master playlist and its media playlists come to (RFC 8216).
+//! HLS: the titles that master and media playlists describe (RFC 8216).
 
 use alloc::format;
 use alloc::string::String;
@@ -33,16 +33,16 @@ pub struct HlsVariant {
     pub peak: Option<BitRate>,
     /// `AVERAGE-BANDWIDTH`.
     pub average: Option<BitRate>,
-    /// Whether it only points at the key frames of another variant, for scrubbing.
+    /// Whether it only indexes the key frames of another variant, for scrubbing.
     pub i_frame: bool,
 }
 
-/// Sound or subtitles delivered beside the variants.
+/// Audio or subtitles delivered beside the variants.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HlsAlternative {
     /// Its media playlist, as written.
     pub uri: String,
-    /// What it carries.
+    /// Media type.
     pub media: Media,
     /// `NAME`.
     pub name: String,
@@ -66,16 +66,16 @@ pub struct HlsSegment {
     pub duration: Duration,
     /// `EXT-X-BYTERANGE`.
     pub byte_range: Option<HlsByteRange>,
-    /// `EXT-X-MAP` that stands before this segment; it holds for the following ones too.
+    /// The `EXT-X-MAP` before this segment; it holds for the following ones too.
     pub map: Option<HlsMap>,
 }
 
 /// `n[@o]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HlsByteRange {
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// First byte; `None` for where the previous segment ended.
+    /// First byte; `None` for the end of the previous segment.
     pub offset: Option<u64>,
 }
 
@@ -84,7 +84,7 @@ pub struct HlsByteRange {
 pub struct HlsMap {
     /// As written.
     pub uri: String,
-    /// Its bytes, if not the whole file.
+    /// Its byte range; `None` for the whole file.
     pub byte_range: Option<HlsByteRange>,
 }
 
@@ -93,20 +93,20 @@ pub struct HlsMap {
 pub struct PlaylistReference {
     /// Path from the root of the tree.
     pub path: Arc<str>,
-    /// What the master calls it.
+    /// Its name in the master playlist.
     pub name: String,
-    /// What it carries.
+    /// Media type.
     pub media: Media,
     /// Declared average bit rate.
     pub average: Option<BitRate>,
     /// Declared peak bit rate.
     pub peak: Option<BitRate>,
-    /// Whether it is a rendition of its own, or only an index of key frames.
+    /// Whether it is a rendition, not only an index of key frames.
     pub is_rendition: bool,
 }
 
-/// The media playlists that the master playlist at `path` names, each once (variants that differ
-/// in their sound name the same one repeatedly; the first counts), variants first.
+/// The media playlists that the master playlist at `path` names, each once (variants that differ in
+/// their audio name the same one repeatedly; the first counts), variants first.
 pub fn playlists(path: &str, master: &HlsMaster, notes: &mut Notes) -> Vec<PlaylistReference> {
     let variants = master.variants.iter().map(|variant| PlaylistReference {
         path: Arc::from(variant.uri.as_str()),
@@ -138,7 +138,7 @@ pub fn playlists(path: &str, master: &HlsMaster, notes: &mut Notes) -> Vec<Playl
         }
         if found.len() == RENDITIONS_PER_TITLE_MAX {
             notes.push(format!(
-                "it names more than {RENDITIONS_PER_TITLE_MAX} playlists; the rest is ignored"
+                "it names more than {RENDITIONS_PER_TITLE_MAX} playlists; the others are ignored"
             ));
             break;
         }
@@ -147,8 +147,8 @@ pub fn playlists(path: &str, master: &HlsMaster, notes: &mut Notes) -> Vec<Playl
     found
 }
 
-/// The title that the master playlist at `path` describes; `media` answers with the parsed media
-/// playlist at a path of the tree. `None` if it goes beyond the builder's budget.
+/// The title that the master playlist at `path` describes; `media` returns the parsed media
+/// playlist at a path of the tree. `None` if it exceeds the builder's budget.
 pub fn master_title<'a>(
     path: &str,
     master: &HlsMaster,
@@ -174,7 +174,7 @@ pub fn master_title<'a>(
         let count_max = title.segments_left();
         if segments.list.len() > count_max {
             notes.push(format!(
-                "it has more than {SEGMENTS_PER_TITLE_MAX} segments; the rest is ignored"
+                "it has more than {SEGMENTS_PER_TITLE_MAX} segments; the others are ignored"
             ));
             continue;
         }
@@ -192,7 +192,7 @@ pub fn master_title<'a>(
     Some(title)
 }
 
-/// The title that a media playlist describes when no master playlist names it. `None` if it goes beyond
+/// The title that a media playlist describes when no master playlist names it. `None` if it exceeds
 /// the builder's budget.
 pub fn media_title(
     path: &str,
@@ -215,7 +215,7 @@ pub fn media_title(
 fn fill(path: &str, playlist: &HlsMedia, builder: &mut TitleBuilder<'_>) -> Segments {
     let mut segments = Segments::default();
     let mut map: Option<&HlsMap> = None;
-    // Where the previous segment ended, and in which URI.
+    // URI and end of the previous segment.
     let mut previous: Option<(&str, u64)> = None;
     for (index, segment) in playlist.segments.iter().enumerate() {
         if builder.is_exhausted() {
@@ -223,7 +223,7 @@ fn fill(path: &str, playlist: &HlsMedia, builder: &mut TitleBuilder<'_>) -> Segm
         }
         if index.max(segments.list.len()) + 2 > SEGMENTS_PER_RENDITION_MAX {
             builder.note(format!(
-                "it has more than {SEGMENTS_PER_RENDITION_MAX} segments; the rest is ignored"
+                "it has more than {SEGMENTS_PER_RENDITION_MAX} segments; the others are ignored"
             ));
             break;
         }
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_keep_the_order_of_the_playlist_and_not_of_their_names() {
+    fn segments_keep_order_of_playlist_not_of_names() {
         let playlist = HlsMedia {
             segments: ["s10.ts", "s2.ts", "https://cdn.example/ad.ts", "s1.ts"]
                 .map(segment)
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_range_without_offset_begins_where_the_last_one_ended() {
+    fn byte_range_without_offset_begins_at_previous_end() {
         let mut segments = vec![segment("all.ts"), segment("all.ts"), segment("other.ts")];
         segments[0].byte_range = Some(HlsByteRange {
             length: 100,
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn an_init_segment_comes_before_the_segments_it_opens() {
+    fn init_segment_precedes_its_segments() {
         let mut segments: Vec<_> = ["1.m4s", "2.m4s", "3.m4s"].map(segment).to_vec();
         let map = HlsMap {
             uri: "init.mp4".to_string(),
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_master_names_each_playlist_once_and_skips_key_frame_indexes() {
+    fn master_names_each_playlist_once_without_iframe_index() {
         let mut frames = variant("iframes.m3u8", 100);
         frames.i_frame = true;
         let master = HlsMaster {
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn playlists_beyond_the_bound_or_of_others_are_left_out_and_said() {
+    fn external_or_excess_playlists_are_left_out_with_note() {
         let mut variants = vec![variant("https://cdn.example/v.m3u8", 1)];
         variants
             .extend((0..RENDITIONS_PER_TITLE_MAX + 5).map(|n| variant(&std::format!("{n}"), 1)));
@@ -410,11 +410,11 @@ mod tests {
         assert_eq!(found.len(), RENDITIONS_PER_TITLE_MAX);
         let notes: Vec<&str> = notes.iter().collect();
         assert!(notes[0].contains("cdn.example"), "{notes:?}");
-        assert!(notes[1].contains("the rest is ignored"), "{notes:?}");
+        assert!(notes[1].contains("the others are ignored"), "{notes:?}");
     }
 
     #[test]
-    fn a_playlist_of_a_million_segments_is_cut_off_with_a_note() {
+    fn playlist_of_too_many_segments_is_cut_with_a_note() {
         let segments = vec![segment("1.ts"); 100_500];
         let title = media_title(
             "v.m3u8",

@@ -1,20 +1,19 @@
-//! What a manifest means: titles, their renditions, and the order in which files are played.
+//! Interpretation of manifests: titles, their renditions, and the order of files.
 //!
-//! The one idea: a rendition cut into thousands of chunk files is still one linear run of bytes,
-//! and only its manifest knows the order. This crate turns manifests, already parsed into the
-//! plain structures below, into that order, and decides which file belongs to which run
-//! ([`plan`]).
+//! A rendition in thousands of chunk files is one linear run of bytes, whose order only its
+//! manifest gives. This crate turns parsed manifests into that order, and assigns each file to a
+//! run ([`plan`]).
 //!
-//! Invariants: no I/O and no clock; nothing a manifest says panics or makes more than
-//! [`SEGMENTS_PER_RENDITION_MAX`] segments of a rendition, nor all together more than the files that
-//! are there and the budget of [`TitleBuilder`]; a path that leaves here has no dot
-//! segment, no empty segment and no NUL, so it names something inside the tree or nothing; a file
-//! belongs to at most one stream.
+//! Invariants: no I/O and no clock; no manifest makes it panic or makes more than
+//! [`SEGMENTS_PER_RENDITION_MAX`] segments of a rendition, nor more segments in total than the
+//! existing files and the budget of [`TitleBuilder`]; a returned path has no dot segment, no empty
+//! segment and no NUL, so it can only name a file inside the tree; a file belongs to at most one
+//! stream.
 //!
-//! Of media files it knows the headers of MP4, as far as they say how long a film plays ([`Mp4Scan`]).
+//! Of media files it parses the headers of MP4, for the duration of the film ([`Mp4Scan`]).
 //!
-//! What it deliberately lacks: parsing of manifests (that needs `std`, and is done by kept libraries in
-//! `server/library`), and any idea of what is on disk beyond what the caller answers.
+//! Not included: parsing of manifests (that needs `std`, and is done by libraries in
+//! `server/library`), and any access to the disk other than by the caller's callbacks.
 #![no_std]
 #![forbid(unsafe_code)]
 

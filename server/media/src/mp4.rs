@@ -1,9 +1,9 @@
-//! Incremental reader of MP4 headers: takes bytes of a file as they pass, in pieces of any size, and
-//! says how long the film plays and where its media ends.
+//! Incremental parser of MP4 headers: takes bytes of a file as they pass, in pieces of any size,
+//! and returns the duration of the film and the end of its media.
 //!
-//! It asks for nothing. [`Mp4Scan::wants`] names the byte at which the next box header (or the rest of
-//! a small box) begins; pieces that do not hold it are passed over, so `mdat` and the sample tables
-//! are skipped wherever `moov` lies. At most [`BOX_BYTES_MAX`] bytes are kept between two pieces.
+//! It causes no reads. [`Mp4Scan::wants`] returns the offset of the next box header (or of the rest
+//! of a small box); pieces without it are ignored, so `mdat` and the sample tables are skipped
+//! wherever `moov` lies. At most [`BOX_BYTES_MAX`] bytes are kept between two pieces.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -12,47 +12,47 @@ use headlong_units::{BitRate, Duration};
 
 /// Boxes inspected before the scan gives up.
 const BOXES_MAX: u32 = 10_000;
-/// Largest `moov` that is believed.
+/// Largest `moov` that is accepted.
 const MOOV_BYTES_MAX: u64 = 64 << 20;
 /// Largest box decoded: a `sidx` of some 5,000 segments.
 const BOX_BYTES_MAX: u64 = 64 << 10;
-/// The rates that a film may have. A header that says anything else is not believed.
+/// Plausible bit rates of a film. A header with any other value is ignored.
 const RATE_MIN: BitRate = BitRate(100);
 const RATE_MAX: BitRate = BitRate::from_kbps(2_000_000);
 
-/// What the headers say of the whole file.
+/// Facts from the headers of the whole file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mp4Facts {
-    /// How long it plays; zero if the headers do not say.
+    /// Duration; zero if the headers do not contain it.
     pub duration: Duration,
-    /// Where the file ends by the boxes from `moov` to the first media box behind it. More than the
-    /// file has, if it was cut or is still being copied; zero if no such box says anything.
+    /// End of the file by the boxes from `moov` to the first media box after it. Larger than the
+    /// file if it was truncated or is still being copied; zero if no such box gives it.
     pub end_declared: u64,
 }
 
 impl Mp4Facts {
-    /// The bytes of the file over its duration; of one that was cut, the bytes it should have. `None`
-    /// if that is no rate of a film.
+    /// The bytes of the file over its duration; for a truncated file, the bytes that it should
+    /// have. `None` if that is not a plausible rate.
     pub fn bit_rate(&self, size_bytes: u64) -> Option<BitRate> {
         let whole_bytes = size_bytes.max(self.end_declared);
         BitRate::from_transfer(whole_bytes, self.duration)
             .filter(|rate| (RATE_MIN..=RATE_MAX).contains(rate))
     }
 
-    /// Whether a file of so many bytes lacks some of its media.
+    /// Whether a file of `size_bytes` lacks some of its media.
     pub fn is_cut(&self, size_bytes: u64) -> bool {
         self.end_declared > size_bytes
     }
 }
 
-/// Why the headers say nothing.
+/// Why the headers are unusable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mp4Fault {
-    /// It is something else under an MP4 name.
+    /// Another format under an MP4 name.
     NotMp4,
     /// There is no `moov`.
     NoMoov,
-    /// A box is cut off or its contents make no sense.
+    /// A box is truncated or its contents are invalid.
     Broken([u8; 4]),
     /// More boxes or bytes than any real file has there.
     TooLarge,
@@ -61,11 +61,11 @@ pub enum Mp4Fault {
 impl fmt::Display for Mp4Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotMp4 => f.write_str("it is no MP4 file: it does not consist of boxes"),
+            Self::NotMp4 => f.write_str("it is not an MP4 file: it does not consist of boxes"),
             Self::NoMoov => {
-                f.write_str("it has no moov box; it may be cut off, or still being written")
+                f.write_str("it has no moov box; it may be truncated, or still being written")
             }
-            // In a broken file a name is any four bytes, a line break among them.
+            // In a broken file a box name may be any four bytes, including a line break.
             Self::Broken(kind) => write!(f, "its `{}` box is broken", kind.escape_ascii()),
             Self::TooLarge => f.write_str("its headers are larger than any real file's"),
         }
@@ -74,14 +74,14 @@ impl fmt::Display for Mp4Fault {
 
 impl core::error::Error for Mp4Fault {}
 
-/// How far a scan has come.
+/// Progress of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mp4Progress {
-    /// It has not seen all headers. The facts so far; of a duration of zero nothing is known yet.
+    /// Some headers are missing. The facts so far; not known yet if the duration is zero.
     Scanning(Mp4Facts),
-    /// It has seen all that it looks for.
+    /// All relevant headers were parsed.
     Done(Mp4Facts),
-    /// The headers say nothing.
+    /// The headers are unusable.
     Failed(Mp4Fault),
 }
 
@@ -89,16 +89,16 @@ pub enum Mp4Progress {
 #[derive(Debug, Clone)]
 pub struct Mp4Scan {
     size: u64,
-    /// Where the box begins that is inspected next.
+    /// Offset of the next box to inspect.
     next: u64,
-    /// Bytes of the file from `next` on, if they did not come in one piece.
+    /// Bytes from `next` on, if they arrived in several pieces.
     kept: Vec<u8>,
     /// How many bytes from `next` on the next step needs.
     needed: u64,
     /// The boxes around `next`, outermost first.
     around: Vec<Around>,
     box_count: u32,
-    /// Ticks a second of the movie.
+    /// Ticks per second of the movie.
     timescale: u32,
     is_fragmented: bool,
     has_moov: bool,
@@ -112,14 +112,14 @@ struct Around {
     end: u64,
 }
 
-/// A box: its header begins where the scan stands, its contents at `body`.
+/// A box: its header begins at the scan's position.
 struct Found {
     kind: [u8; 4],
     header_bytes: u64,
     end: u64,
 }
 
-/// A box header; 16 bytes with a length of 64 bits.
+/// Size of a box header; 16 bytes with a 64-bit length.
 const HEADER_BYTES: u64 = 8;
 const LONG_HEADER_BYTES: u64 = 16;
 
@@ -141,13 +141,13 @@ impl Mp4Scan {
         }
     }
 
-    /// The first byte that it has not seen and needs; `None` once it has ended.
+    /// The first byte that it still needs; `None` once it has ended.
     pub fn wants(&self) -> Option<u64> {
         let at = self.next + self.kept.len() as u64;
         self.ended.is_none().then_some(at)
     }
 
-    /// What it knows.
+    /// The result so far.
     pub fn progress(&self) -> Mp4Progress {
         match self.ended {
             None => Mp4Progress::Scanning(self.facts),
@@ -168,7 +168,7 @@ impl Mp4Scan {
             let Some(fresh) = fresh.filter(|fresh| !fresh.is_empty()) else {
                 return;
             };
-            // A box of more than this is never needed.
+            // No larger part of a box is ever needed.
             let needed = self.needed.min(BOX_BYTES_MAX) as usize;
             if self.kept.is_empty() && fresh.len() >= needed {
                 self.step(&fresh[..needed]);
@@ -188,10 +188,10 @@ impl Mp4Scan {
         }
     }
 
-    /// Goes on with the needed bytes from `next` on.
+    /// Continues with the needed bytes from `next` on.
     fn step(&mut self, bytes: &[u8]) {
         if let Err(fault) = self.try_step(bytes) {
-            // What is wrong behind a whole `moov` takes nothing from it.
+            // An error after a complete `moov` does not invalidate that.
             self.ended = Some(match self.has_moov && self.around.is_empty() {
                 true => Ok(()),
                 false => Err(fault),
@@ -212,7 +212,7 @@ impl Mp4Scan {
             (None, b"sidx") if self.wants_index() => found.end - self.next,
             _ => 0,
         };
-        // What is longer is no index of a film, and is stepped over.
+        // A longer one is no index of a film, and is skipped.
         let wanted = wanted.min(found.end - self.next);
         if wanted <= BOX_BYTES_MAX && wanted > bytes.len() as u64 {
             if found.end > self.size {
@@ -235,7 +235,7 @@ impl Mp4Scan {
     fn header(&self, bytes: &[u8], limit: u64) -> Result<Option<Found>, Mp4Fault> {
         let kind = array(bytes, 4).ok_or(Mp4Fault::NotMp4)?;
         let short = u32::from_be_bytes(array(bytes, 0).unwrap_or_default());
-        // What is not made of boxes shows here: names of boxes are printable.
+        // Detects other formats: names of boxes are printable.
         if self.next == 0 && !kind.iter().all(|byte| (0x20..0x7f).contains(byte)) {
             return Err(Mp4Fault::NotMp4);
         }
@@ -264,7 +264,7 @@ impl Mp4Scan {
         }))
     }
 
-    /// Takes in what a box says, and goes on inside it or after it.
+    /// Evaluates a box, and continues inside it or after it.
     fn inspect(
         &mut self,
         inside: Option<[u8; 4]>,
@@ -331,7 +331,7 @@ impl Mp4Scan {
         Ok(())
     }
 
-    /// Leaves the boxes in which no further box begins, and ends where the file does.
+    /// Leaves the boxes that contain no further box, and ends the scan at the end of the file.
     fn leave_ended(&mut self) {
         while let Some(around) = self.around.last() {
             if around.end - self.next >= HEADER_BYTES {
@@ -348,7 +348,7 @@ impl Mp4Scan {
         }
     }
 
-    /// Whether an index between the headers and the first fragment is what says how long it plays.
+    /// Whether the duration must come from an index between the headers and the first fragment.
     fn wants_index(&self) -> bool {
         self.has_moov && self.is_fragmented && self.facts.duration == Duration::ZERO
     }
@@ -359,7 +359,7 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
-/// Time scale and length of `mvhd` and `mdhd`, which begin alike.
+/// Time scale and duration of `mvhd` and `mdhd`, which have the same beginning.
 fn media_time(body: &[u8]) -> Option<(u32, Duration)> {
     let (timescale, ticks) = match body.first()? {
         0 => (
@@ -372,10 +372,10 @@ fn media_time(body: &[u8]) -> Option<(u32, Duration)> {
     Some((timescale, length(ticks, timescale)))
 }
 
-/// The sum of a `sidx`.
+/// Total duration of a `sidx`.
 fn indexed_duration(body: &[u8]) -> Option<Duration> {
     let timescale = u32::from_be_bytes(array(body, 8)?);
-    // The earliest time and the first offset, in 32 bits each or in 64; and two bytes of nothing.
+    // The earliest time and the first offset, in 32 bits each or in 64; and two reserved bytes.
     let count_at = match body.first()? {
         0 => 22,
         _ => 30,
@@ -387,7 +387,7 @@ fn indexed_duration(body: &[u8]) -> Option<Duration> {
     Some(length(ticks.sum(), timescale))
 }
 
-/// Ticks as time; all ones, in either width, means that nobody knows.
+/// Ticks as a duration; all ones, in either width, means unknown.
 fn length(ticks: u64, timescale: u32) -> Duration {
     if timescale == 0 || ticks == u64::MAX || ticks == u64::from(u32::MAX) {
         return Duration::ZERO;

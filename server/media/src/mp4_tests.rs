@@ -35,12 +35,12 @@ fn film() -> [Vec<u8>; 3] {
     [ftyp(), moov, boxed("mdat", &[&vec![9; 200_000]])]
 }
 
-/// The result of a scan that is given what it wants, in pieces of at most so many bytes.
+/// The result of a scan that is given its wanted bytes, in pieces of at most `piece_bytes`.
 fn scan_in(bytes: &[u8], piece_bytes: usize) -> Mp4Scan {
     let mut scan = Mp4Scan::new(bytes.len() as u64);
     while let Some(at) = scan.wants() {
         let piece = bytes[at as usize..].chunks(piece_bytes).next();
-        scan.take(at, piece.expect("it wants nothing beyond the end"));
+        scan.take(at, piece.expect("wanted bytes lie inside the file"));
     }
     scan
 }
@@ -49,7 +49,7 @@ fn scan(bytes: &[u8]) -> Result<Mp4Facts, Mp4Fault> {
     match scan_in(bytes, usize::MAX).progress() {
         Mp4Progress::Done(facts) => Ok(facts),
         Mp4Progress::Failed(fault) => Err(fault),
-        Mp4Progress::Scanning(_) => panic!("it has not ended"),
+        Mp4Progress::Scanning(_) => panic!("the scan has not ended"),
     }
 }
 
@@ -58,7 +58,7 @@ fn seconds(bytes: &[u8]) -> f64 {
 }
 
 #[test]
-fn finds_moov_before_and_after_the_media() {
+fn finds_moov_before_and_after_media() {
     let [ftyp, moov, mdat] = film();
     // The longest track counts.
     assert_eq!(seconds(&[&ftyp[..], &moov, &mdat].concat()), 8.0);
@@ -68,7 +68,7 @@ fn finds_moov_before_and_after_the_media() {
 }
 
 #[test]
-fn passes_over_bytes_that_it_does_not_want() {
+fn ignores_bytes_that_it_does_not_need() {
     let bytes = film().concat();
     let mut scan = Mp4Scan::new(bytes.len() as u64);
     scan.take(120_000, &bytes[120_000..]);
@@ -81,18 +81,18 @@ fn passes_over_bytes_that_it_does_not_want() {
 }
 
 #[test]
-fn knows_the_duration_before_the_end_of_moov() {
+fn duration_is_known_before_end_of_moov() {
     let bytes = film().concat();
     let mut scan = Mp4Scan::new(bytes.len() as u64);
     scan.take(0, &bytes[..1000]);
     let Mp4Progress::Scanning(facts) = scan.progress() else {
-        panic!("there are tables to come");
+        panic!("tables are still missing");
     };
     assert!(facts.duration >= Duration::from_secs(7));
 }
 
 #[test]
-fn wants_the_end_of_a_file_whose_moov_is_last_and_nothing_between() {
+fn wants_only_end_of_file_if_moov_is_last() {
     let [ftyp, moov, mdat] = film();
     let bytes = [&ftyp[..], &mdat, &moov].concat();
     let mut scan = Mp4Scan::new(bytes.len() as u64);
@@ -104,7 +104,7 @@ fn wants_the_end_of_a_file_whose_moov_is_last_and_nothing_between() {
 }
 
 #[test]
-fn steps_over_a_box_with_a_length_of_64_bits() {
+fn skips_box_with_64_bit_length() {
     let mut bytes = ftyp();
     bytes.extend([0, 0, 0, 1]);
     bytes.extend(b"mdat");
@@ -115,14 +115,14 @@ fn steps_over_a_box_with_a_length_of_64_bits() {
 }
 
 #[test]
-fn reads_times_of_64_bits() {
+fn reads_64_bit_times() {
     let time = [&1000u32.to_be_bytes()[..], &9000u64.to_be_bytes()].concat();
     let mvhd = boxed("mvhd", &[&[1, 0, 0, 0], &[0; 16], &time, &[0; 80]]);
     assert_eq!(seconds(&boxed("moov", &[&mvhd])), 9.0);
 }
 
 #[test]
-fn a_fragmented_file_says_its_duration_in_mehd_or_sidx() {
+fn fragmented_file_has_duration_in_mehd_or_sidx() {
     let mehd = boxed("mehd", &[&[0; 4], &5000u32.to_be_bytes()]);
     let moov = boxed("moov", &[&mvhd(1000, 0), &boxed("mvex", &[&mehd])]);
     assert_eq!(seconds(&[ftyp(), moov].concat()), 5.0);
@@ -142,7 +142,7 @@ fn a_fragmented_file_says_its_duration_in_mehd_or_sidx() {
 }
 
 #[test]
-fn broken_headers_are_refused_by_name() {
+fn broken_headers_are_rejected_by_name() {
     let moov = boxed("moov", &[&mvhd(1000, 8000)]);
     let cut = [&ftyp()[..], &moov[..60]].concat();
     assert_eq!(scan(&cut), Err(Mp4Fault::Broken(*b"moov")));
@@ -165,17 +165,17 @@ fn broken_headers_are_refused_by_name() {
 }
 
 #[test]
-fn the_name_of_a_broken_box_does_not_break_the_line() {
+fn name_of_broken_box_does_not_break_the_line() {
     let bytes = [&ftyp()[..], &[0, 0, 0, 1], b"a\nb\x1b", &[0; 8]].concat();
     let fault = scan(&bytes).expect_err("a length of zero").to_string();
     assert_eq!(fault, "its `a\\nb\\x1b` box is broken");
 }
 
 #[test]
-fn a_file_that_was_cut_has_the_bit_rate_of_the_whole() {
+fn truncated_file_has_bit_rate_of_the_whole() {
     let whole = film().concat();
     let cut = &whole[..150_000];
-    let facts = scan(cut).expect("its headers are there");
+    let facts = scan(cut).expect("the headers are complete");
     assert!(facts.is_cut(150_000) && !facts.is_cut(whole.len() as u64));
     assert_eq!(
         facts.bit_rate(150_000),
@@ -184,7 +184,7 @@ fn a_file_that_was_cut_has_the_bit_rate_of_the_whole() {
 }
 
 #[test]
-fn rubbish_behind_moov_takes_nothing_from_it() {
+fn garbage_after_moov_is_ignored() {
     let moov = boxed("moov", &[&mvhd(1000, 8000)]);
     assert_eq!(
         seconds(&[&ftyp()[..], &moov, &[0, 0, 0, 3, 9, 9, 9, 9]].concat()),
@@ -193,7 +193,7 @@ fn rubbish_behind_moov_takes_nothing_from_it() {
 }
 
 #[test]
-fn absurd_durations_make_no_bit_rate() {
+fn absurd_durations_give_no_bit_rate() {
     for duration in [Duration::ZERO, Duration(1), Duration::MAX] {
         let facts = Mp4Facts {
             duration,
@@ -205,7 +205,7 @@ fn absurd_durations_make_no_bit_rate() {
 
 proptest! {
     #[test]
-    fn pieces_of_any_size_say_the_same(piece_bytes in 1usize..5000, at_end: bool) {
+    fn pieces_of_any_size_give_same_result(piece_bytes in 1usize..5000, at_end: bool) {
         let [ftyp, moov, mdat] = film();
         let bytes = match at_end {
             true => [ftyp, mdat, moov],
@@ -217,7 +217,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic_or_keep_much(
+    fn no_bytes_make_it_panic_or_store_much(
         at in 0usize..400,
         replacement in proptest::collection::vec(any::<u8>(), 1..12),
         cut in 0usize..100_800,

@@ -1,12 +1,12 @@
-//! What was odd about a manifest, said in words and in bounded number.
+//! Notes about problems of a manifest, as text and in bounded number.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Most notes kept of one title; the rest is only counted.
+/// Most notes kept of one title; the others are only counted.
 pub const NOTES_PER_TITLE_MAX: usize = 8;
 
-/// Sentences about one title, each once.
+/// Notes about one title, each once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Notes {
     kept: Vec<String>,
@@ -14,7 +14,7 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Adds a sentence unless it has been said, or enough has been said.
+    /// Adds a note unless it is a duplicate or the limit is reached.
     pub fn push(&mut self, note: String) {
         if self.kept.contains(&note) {
             return;
@@ -26,13 +26,13 @@ impl Notes {
         }
     }
 
-    /// Adds those of others.
+    /// Adds the notes of `others`.
     pub(crate) fn add(&mut self, others: &Self) {
         others.kept.iter().for_each(|note| self.push(note.clone()));
         self.dropped_count += others.dropped_count;
     }
 
-    /// The sentences, in the order they came up.
+    /// The notes, in order of occurrence.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.kept.iter().map(String::as_str)
     }
@@ -42,7 +42,7 @@ impl Notes {
         self.dropped_count
     }
 
-    /// Whether nothing was odd.
+    /// Whether there are no notes.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
@@ -54,7 +54,7 @@ mod tests {
     use std::format;
 
     #[test]
-    fn a_thousand_odd_segments_make_few_notes() {
+    fn thousand_bad_segments_make_few_notes() {
         let mut notes = Notes::default();
         for i in 0..1000 {
             notes.push(format!("segment {}", i / 2));

@@ -1,9 +1,9 @@
-//! Which file belongs to which stream, and in which place.
+//! Planning of streams: assigns each file to one stream and an index in it.
 //!
-//! The one idea: a stream is a linear run of files on one device. The chunk files of a rendition
-//! make one, in the order they are played; a file that no manifest names makes one alone, which
-//! needs no plan. Where two manifests claim the same file (an HLS and a DASH one over the same
-//! segments), the first in path order has it.
+//! A stream is a linear run of files on one device. The chunk files of a rendition make one, in
+//! playback order; a file that no manifest names is a stream of its own, which needs no plan. If
+//! two manifests claim the same file (an HLS and a DASH one over the same segments), the first in
+//! path order gets it.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -13,12 +13,12 @@ use headlong_units::{BitRate, Duration};
 
 use crate::title::{Segments, Title, bit_rate};
 
-/// What the caller knows of a file on disk.
+/// The caller's information on a file on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileFacts {
-    /// Which device it lies on, in the caller's numbering.
+    /// Its device, in the caller's numbering.
     pub device: usize,
-    /// Bytes in it.
+    /// Size in bytes.
     pub size_bytes: u64,
 }
 
@@ -38,11 +38,11 @@ pub struct PlannedStream {
     pub title: usize,
     /// Index in [`Title::renditions`].
     pub rendition: usize,
-    /// The device that all of it lies on.
+    /// The device of all its files.
     pub device: usize,
     /// Its files, in order; at least one, each once.
     pub files: Vec<Arc<str>>,
-    /// Declared, or its bytes over its duration.
+    /// The declared rate, or its bytes over its duration.
     pub bit_rate: Option<BitRate>,
 }
 
@@ -51,19 +51,19 @@ pub struct PlannedStream {
 pub struct Plan {
     /// The streams.
     pub streams: Vec<PlannedStream>,
-    /// Where each file has its place.
+    /// The place of each file.
     pub places: BTreeMap<Arc<str>, Place>,
 }
 
-/// Gives every file that the manifests name and that `facts` knows its place in one stream.
+/// Assigns every file that the manifests name and that `facts` knows a place in one stream.
 ///
-/// The parts of a rendition that lie on different devices become different streams, since a
-/// device reads for itself. Files that are missing are passed over.
+/// The files of a rendition on different devices become different streams, since each device has
+/// its own queue. Missing files are skipped.
 pub fn plan(titles: &[Title], facts: impl Fn(&str) -> Option<FileFacts>) -> Plan {
     let mut order: Vec<usize> = (0..titles.len()).collect();
     order.sort_by(|a, b| titles[*a].path.cmp(&titles[*b].path));
     let mut plan = Plan::default();
-    // Of segments that titles share, the first title has the files.
+    // If titles share segments, the first title gets the files.
     let mut planned: BTreeSet<*const Segments> = BTreeSet::new();
     for title in order {
         for rendition in 0..titles[title].renditions.len() {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_manifest_in_path_order_has_the_file() {
+    fn first_manifest_in_path_order_gets_the_file() {
         let titles = [
             title("b.m3u8", &["1.ts", "2.ts", "4.ts"]),
             title("a.m3u8", &["2.ts", "3.ts"]),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_played_twice_has_one_place() {
+    fn file_played_twice_has_one_place() {
         let plan = plan(
             &[title("a.m3u8", &["ad.ts", "1.ts", "ad.ts"])],
             on_one_device,
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_files_are_passed_over_and_devices_do_not_mix() {
+    fn missing_files_are_skipped_and_devices_not_mixed() {
         let titles = [title("a.m3u8", &["1.ts", "gone.ts", "2.ts", "3.ts"])];
         let plan = plan(&titles, |path| match path {
             "gone.ts" => None,
@@ -202,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_file_has_exactly_the_place_it_is_found_at(
+        fn every_file_has_exactly_one_place(
             lists in proptest::collection::vec(proptest::collection::vec(0u8..20, 0..20), 0..6),
         ) {
             let names: Vec<Vec<String>> = lists

@@ -1,13 +1,14 @@
-//! Files that follow one another by number, where no manifest is at hand: `seg-00012.ts` comes after
-//! `seg-00011.ts`, and belongs to another run than `seg-a-00012.ts`.
+//! Numbered files without a manifest: `seg-00012.ts` follows `seg-00011.ts`, and belongs to another
+//! run than `seg-a-00012.ts`.
 
 use alloc::vec::Vec;
 
-/// More digits are no count of segments.
+/// A longer number is no count of segments.
 const DIGITS_MAX: usize = 19;
 
-/// The names that differ from `name` in its number alone, in the order of the numbers; itself, if it
-/// is among them. Empty if it has no number. The number is the last one before the extension.
+/// The names that differ from `name` only in their number, in the order of the numbers; includes
+/// `name` itself if it is among them. Empty if it has no number. The number is the last one before
+/// the extension.
 ///
 /// ```
 /// let names: [&[u8]; 4] = [b"s10.m4s", b"s9.m4s", b"a9.m4s", b"init.m4s"];
@@ -26,8 +27,8 @@ pub fn numbered_run<'n>(name: &[u8], names: impl IntoIterator<Item = &'n [u8]>) 
     run.into_iter().map(|(_, name)| name).collect()
 }
 
-/// What the names of a run have in common, what is before the number and what is behind it, and the
-/// number between them. `None` if there is none.
+/// The common parts of the names of a run, before and after the number, and the number between
+/// them. `None` if there is no number.
 ///
 /// ```
 /// let parts: (&[u8], u64, &[u8]) = (b"s", 9, b".m4s");
@@ -63,13 +64,13 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_in_the_order_of_their_numbers_however_wide_these_are() {
+    fn segments_are_ordered_by_number_whatever_its_width() {
         let names = ["v/2", "v/10", "v/1", "v/00003"];
         assert_eq!(run("v/1", &names), ["v/1", "v/2", "v/00003", "v/10"]);
     }
 
     #[test]
-    fn another_rendition_is_another_run() {
+    fn other_rendition_is_another_run() {
         let names = [
             "720p-1.m4s",
             "720p-2.m4s",
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_an_extension_is_none() {
+    fn number_in_extension_is_ignored() {
         assert!(run("film.mp4", &["film.mp4", "film.mp3"]).is_empty());
         assert!(run(".5", &["a"]).is_empty());
         assert!(run(&"9".repeat(20), &["1"]).is_empty());

@@ -1,4 +1,4 @@
-//! DASH URL templates: `$Number%05d$` and its kin (ISO/IEC 23009-1, 5.3.9.4.4).
+//! DASH URL templates: `$Number%05d$` and similar (ISO/IEC 23009-1, 5.3.9.4.4).
 
 use alloc::string::String;
 use core::fmt::{self, Write};
@@ -8,7 +8,7 @@ use crate::uri::PATH_BYTES_MAX;
 /// Widest `%0Nd`; the widest 64-bit number has 20 digits.
 const WIDTH_MAX: usize = 20;
 
-/// What the identifiers of a template stand for.
+/// Values of the identifiers of a template.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TemplateValues<'a> {
     /// `$RepresentationID$`.
@@ -24,7 +24,7 @@ pub struct TemplateValues<'a> {
 /// Why a template cannot be expanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TemplateError {
-    /// An identifier nobody defines, or one that has no value here.
+    /// An unknown identifier, or one without a value here.
     UnknownIdentifier,
     /// A `$` without its partner.
     Unbalanced,
@@ -98,7 +98,7 @@ fn substitute(
     write!(out, "{number:0width$}").map_err(|_| TemplateError::TooLong)
 }
 
-/// The width of `%0Nd`, also written `%Nd`; 1 for no format at all.
+/// The width of `%0Nd`, also written `%Nd`; 1 without a format.
 fn width(format: &str) -> Result<usize, TemplateError> {
     if format.is_empty() {
         return Ok(1);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_template_says_what_is_wrong() {
+    fn invalid_template_is_rejected_with_reason() {
         let none = TemplateValues::default();
         for (template, values, error) in [
             ("$Numbr$", VALUES, TemplateError::UnknownIdentifier),
@@ -164,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_template_panics_or_grows_without_bound(
+        fn no_template_panics_or_grows_unbounded(
             template in "(\\$|Number|Time|RepresentationID|%0|9|d|%|é|a|/){0,60}",
             number: u64,
             time: u64,

@@ -10,11 +10,11 @@ use crate::note::Notes;
 /// One `S` element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TimelineEntry {
-    /// `t`: start, ticks; `None` for where the previous one ended.
+    /// `t`: start, ticks; `None` for the end of the previous one.
     pub time: Option<u64>,
     /// `d`: length of a segment, ticks.
     pub duration: u64,
-    /// `r`: how many more of the same follow; negative for "up to the next `S` or the end".
+    /// `r`: how many repetitions follow; negative for "up to the next `S` or the end".
     pub repeat: i64,
 }
 
@@ -27,8 +27,8 @@ pub struct TimelineSegment {
     pub duration: u64,
 }
 
-/// Writes out the runs; `end` is where the period ends on this timeline, in ticks. At most
-/// `count_max` segments come out.
+/// Expands the runs; `end` is the end of the period on this timeline, in ticks. Returns at most
+/// `count_max` segments.
 pub fn expand_timeline(
     entries: &[TimelineEntry],
     end: Option<u64>,
@@ -48,7 +48,7 @@ pub fn expand_timeline(
             Err(_) => {
                 let next = entries.get(i + 1).and_then(|next| next.time);
                 let Some(until) = next.or(end) else {
-                    notes.push("its timeline repeats up to an end that nothing says".into());
+                    notes.push("its timeline repeats up to an end that is not given".into());
                     continue;
                 };
                 until.saturating_sub(time).div_ceil(entry.duration)
@@ -57,7 +57,7 @@ pub fn expand_timeline(
         for _ in 0..count {
             if segments.len() == count_max {
                 notes.push(format!(
-                    "it has more than {count_max} segments; the rest is ignored"
+                    "it has more than {count_max} segments; the others are ignored"
                 ));
                 return segments;
             }
@@ -71,13 +71,13 @@ pub fn expand_timeline(
     segments
 }
 
-/// `ticks` of a `timescale` per second as a length of time; a timescale of zero counts as one.
+/// `ticks` of a `timescale` per second as a duration; a timescale of zero counts as one.
 pub(crate) fn ticks_to_duration(ticks: u64, timescale: u64) -> Duration {
     let ns = u128::from(ticks) * 1_000_000_000 / u128::from(timescale.max(1));
     Duration(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-/// A length of time in ticks, rounded to the nearest so that an exact end stays exact.
+/// A duration in ticks, rounded to the nearest so that an exact end stays exact.
 pub(crate) fn duration_to_ticks(length: Duration, timescale: u64) -> u64 {
     let ticks = (u128::from(length.0) * u128::from(timescale) + 500_000_000) / 1_000_000_000;
     u64::try_from(ticks).unwrap_or(u64::MAX)
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_follow_one_another() {
+    fn runs_are_consecutive() {
         let entries = [
             entry(Some(100), 10, 2),
             entry(None, 5, 0),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_negative_repeat_lasts_until_the_next_entry_or_the_end() {
+    fn negative_repeat_lasts_until_next_entry_or_end() {
         let entries = [entry(Some(0), 10, -1), entry(Some(30), 10, -1)];
         assert_eq!(times(&entries, Some(55)), [0, 10, 20, 30, 40, 50]);
         assert_eq!(times(&[entry(None, 10, -1)], None), [0; 0]);

@@ -1,4 +1,5 @@
-//! The model: a title has renditions, a rendition has segments, a segment is bytes of a file.
+//! The model: a title has renditions, a rendition has segments, a segment is a byte range of a
+//! file.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -37,19 +38,19 @@ impl Kind {
     }
 }
 
-/// What a rendition carries.
+/// Media type of a rendition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Media {
-    /// Pictures, perhaps with sound.
+    /// Video, perhaps with audio.
     #[default]
     Video,
-    /// Sound alone.
+    /// Audio only.
     Audio,
-    /// Subtitles and anything else.
+    /// Subtitles and others.
     Other,
 }
 
-/// Something a person picks and watches.
+/// Something that a viewer can select.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Title {
     /// Path of its manifest from the root of the tree, or of the file itself.
@@ -58,9 +59,9 @@ pub struct Title {
     pub kind: Kind,
     /// Its encodings, in manifest order.
     pub renditions: Vec<Rendition>,
-    /// How long it plays, if anybody knows.
+    /// Duration, if it is known.
     pub duration: Option<Duration>,
-    /// What was odd about the manifest.
+    /// Problems of the manifest.
     pub notes: Notes,
 }
 
@@ -69,7 +70,7 @@ pub struct Title {
 pub struct Rendition {
     /// Its name in the manifest.
     pub name: String,
-    /// What it carries.
+    /// Media type.
     pub media: Media,
     /// Declared average bit rate.
     pub average: Option<BitRate>,
@@ -82,16 +83,15 @@ pub struct Rendition {
 /// The segments of a rendition.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Segments {
-    /// Init segments and media segments in the order a player reads them, without those whose files are
-    /// missing.
+    /// Init and media segments in playback order, without those whose files are missing.
     pub list: Vec<Segment>,
-    /// How long all of them play, also those that are missing.
+    /// Total duration, including missing segments.
     pub duration: Duration,
     /// How many files are named.
     pub files: u64,
-    /// How many of these are missing, and the first of them.
+    /// How many of these are missing.
     pub missing: u64,
-    /// The first that is missing.
+    /// The first missing file.
     pub first_missing: Option<Arc<str>>,
 }
 
@@ -100,9 +100,9 @@ pub struct Segments {
 pub struct Segment {
     /// The file, from the root of the tree.
     pub path: Arc<str>,
-    /// Its bytes; `None` for the whole file.
+    /// Its byte range; `None` for the whole file.
     pub range: Option<ByteRange>,
-    /// How long it plays; zero for an init segment.
+    /// Duration; zero for an init segment.
     pub duration: Duration,
 }
 
@@ -118,7 +118,7 @@ impl Title {
         }
     }
 
-    /// How many more segments one more rendition may have.
+    /// How many segments one more rendition may have.
     pub(crate) fn segments_left(&self) -> usize {
         let used: usize = self.renditions.iter().map(|r| r.segments.list.len()).sum();
         SEGMENTS_PER_RENDITION_MAX.min(SEGMENTS_PER_TITLE_MAX.saturating_sub(used))
@@ -131,8 +131,8 @@ impl Title {
     }
 }
 
-/// The bit rate of a rendition: the declared average, else the declared peak, else what its bytes
-/// and its duration come to. A rate of zero is nobody's rate and counts as not declared.
+/// The bit rate of a rendition: the declared average, else the declared peak, else its bytes over
+/// its duration. A rate of zero counts as not declared.
 pub fn bit_rate(
     average: Option<BitRate>,
     peak: Option<BitRate>,
@@ -146,7 +146,7 @@ pub fn bit_rate(
         .or_else(|| BitRate::from_transfer(bytes, duration).filter(known))
 }
 
-/// The beginning of a text from a manifest, for a sentence that must stay short.
+/// The beginning of a text from a manifest, for use in a short message.
 pub(crate) fn brief(text: &str) -> &str {
     let end = text.char_indices().nth(80).map_or(text.len(), |(at, _)| at);
     &text[..end]
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_declared_average_wins_over_peak_and_arithmetic() {
+    fn declared_average_precedes_peak_and_computed_rate() {
         let (two, three) = (BitRate(2_000_000), BitRate(3_000_000));
         let second = Duration::from_secs(1);
         assert_eq!(bit_rate(Some(two), Some(three), 1, second), Some(two));

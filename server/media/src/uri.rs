@@ -1,8 +1,8 @@
-//! Where a URI in a manifest points, seen from the manifest: a path inside the tree, or nowhere.
+//! Resolves a URI in a manifest to a path inside the tree, or to none.
 //!
-//! The one idea: RFC 3986 section 5 restricted to what a tree of files can answer. Every segment
-//! is percent-decoded on its own, so an encoded slash never becomes a separator, and dot segments
-//! are recognised after decoding, as browsers do.
+//! RFC 3986 section 5, restricted to a tree of files. Every segment is percent-decoded separately,
+//! so an encoded slash never becomes a separator, and dot segments are recognised after decoding,
+//! as in browsers.
 
 use alloc::format;
 use alloc::string::String;
@@ -19,7 +19,7 @@ const NAME_BYTES_MAX: usize = 255;
 /// Why a URI names no file of this tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unresolved {
-    /// It has a scheme or a host: somebody else serves it.
+    /// It has a scheme or a host: another server serves it.
     Elsewhere,
     /// Its dot segments climb above the root.
     Outside,
@@ -40,9 +40,9 @@ impl fmt::Display for Unresolved {
     }
 }
 
-/// Resolves `reference` against `base`, both as seen from the root of the tree.
+/// Resolves `reference` against `base`, both relative to the root of the tree.
 ///
-/// `base` is a decoded path without a leading slash; what follows its last slash is replaced, as
+/// `base` is a decoded path without a leading slash; the part after its last slash is replaced, as
 /// in every browser. The result is decoded too, has no leading slash, and ends in a slash (or is
 /// empty) when it names a directory. Query and fragment are dropped.
 pub fn resolve(base: &str, reference: &str) -> Result<String, Unresolved> {
@@ -72,7 +72,7 @@ pub fn resolve_file(base: &str, reference: &str) -> Result<String, Unresolved> {
     Ok(path)
 }
 
-/// The URL path of a file: a leading slash, and everything but unreserved characters and slashes
+/// The URL path of a file: a leading slash, and all characters except unreserved ones and slashes
 /// percent-encoded.
 pub fn encode_path(path: &str) -> String {
     const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
@@ -132,8 +132,8 @@ fn join<'a>(segments: impl Iterator<Item = Decoded<'a>>) -> Result<String, Unres
     Ok(path)
 }
 
-/// Percent-decodes one segment; a `%` that starts no escape stands for itself, since people put
-/// such names into playlists unescaped.
+/// Percent-decodes one segment; a `%` that starts no escape stands for itself, since such names
+/// occur unescaped in playlists.
 fn decode(segment: &str) -> Result<String, Unresolved> {
     let decoded = percent_decode_str(segment).decode_utf8();
     let decoded = decoded.map_err(|_| Unresolved::Unnameable)?;
@@ -147,7 +147,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn relative_uris_start_where_the_manifest_lies() {
+    fn relative_uris_start_at_the_manifest() {
         for (base, reference, path) in [
             ("a/m.m3u8", "seg1.ts", "a/seg1.ts"),
             ("a/m.m3u8", "./v/seg1.ts", "a/v/seg1.ts"),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_refused_with_the_reason() {
+    fn external_uris_are_refused_with_reason() {
         for (reference, reason) in [
             ("https://cdn.example/seg1.ts", Unresolved::Elsewhere),
             ("//cdn.example/seg1.ts", Unresolved::Elsewhere),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encoded_path_resolves_to_itself() {
+    fn encoded_path_resolves_to_itself() {
         let path = "a b/ü%41?#.mp4";
         assert_eq!(encode_path(path), "/a%20b/%C3%BC%2541%3F%23.mp4");
         assert_eq!(resolve("", &encode_path(path)), Ok(path.to_string()));

@@ -1,12 +1,12 @@
-//! `PT1H2M3.5S`: the durations of XML Schema, as far as a manifest needs them.
+//! `PT1H2M3.5S`: durations of XML Schema, as far as manifests use them.
 
 use headlong_units::Duration;
 
 const SECOND_NS: u128 = 1_000_000_000;
 const DAY_NS: u128 = 86_400 * SECOND_NS;
 
-/// Reads an `xs:duration`; `None` if it is none, is negative, or is longer than 584 years.
-/// A year counts as 365 days and a month as 30, since no calendar is at hand.
+/// Parses an `xs:duration`; `None` if it is invalid, negative, or longer than 584 years. A year
+/// counts as 365 days and a month as 30, as there is no calendar.
 pub fn parse_xs_duration(text: &str) -> Option<Duration> {
     let rest = text.trim().strip_prefix('P')?;
     let (date, time) = match rest.split_once('T') {
@@ -61,7 +61,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn manifests_write_durations_in_many_ways() {
+    fn manifest_durations_are_parsed() {
         for (text, milliseconds) in [
             ("PT0S", 0),
             ("PT634.566S", 634_566),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn invalid_durations_are_rejected() {
         for text in [
             "",
             "P",
@@ -95,7 +95,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_the_parser_panic(text in "P?[0-9YMDTHS.é-]{0,40}") {
+        fn parser_never_panics_on_any_duration(text in "P?[0-9YMDTHS.é-]{0,40}") {
             let _ = parse_xs_duration(&text);
         }
     }

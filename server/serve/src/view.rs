@@ -145,6 +145,6 @@ mod tests {
         let reason = odd[0]["reason"].as_str().expect("a reason");
         assert!(reason.contains("is not understood"), "{reason}");
         let reason = document["titles"][0]["odd"].as_str().expect("a reason");
-        assert!(reason.contains("it is no MP4 file"), "{reason}");
+        assert!(reason.contains("it is not an MP4 file"), "{reason}");
     }
 }

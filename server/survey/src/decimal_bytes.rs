@@ -1,8 +1,8 @@
-//! Bytes in powers of ten, as labels of disks have them.
+//! Bytes in powers of ten, as on disk labels.
 
 use headlong_units::Bytes;
 
-/// Bytes as people read them, to three digits.
+/// Formats bytes with three digits.
 pub(crate) fn decimal_bytes(bytes: u64) -> String {
     let units = ["B", "KB", "MB", "GB", "TB"];
     let mut value = bytes as f64;
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_read_three_digits() {
+    fn formats_three_digits() {
         for (bytes, text) in [
             (999, Bytes(999).to_string()),
             (1_000, "1.00 KB".into()),

@@ -1,4 +1,4 @@
-//! What can go wrong when a disk is looked at.
+//! Errors of inspecting a disk.
 
 use std::io;
 
@@ -9,13 +9,13 @@ use crate::tune::TuneError;
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum SurveyError {
-    /// What the command line asks for cannot be; each is one line.
+    /// Invalid arguments; one line each.
     #[error("{}", .0.join("\n"))]
     Mistakes(Vec<String>),
     /// A disk cannot be measured.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// Titles cannot be found.
+    /// A layout cannot be determined.
     #[error(transparent)]
     Layout(#[from] LayoutError),
     /// The kernel's settings cannot be read or written.
@@ -27,15 +27,15 @@ pub enum SurveyError {
 }
 
 impl SurveyError {
-    /// One mistake.
+    /// One invalid argument.
     pub(crate) fn mistake(text: impl ToString) -> Self {
         Self::Mistakes(vec![text.to_string()])
     }
 
-    /// The mistakes, one a line, if the arguments are at fault and not the machine.
+    /// The mistakes, one per line, if the arguments are wrong and not the machine.
     ///
     /// # Errors
-    /// The error itself, if they are not.
+    /// The error itself, if they are right.
     pub fn into_mistakes(self) -> Result<Vec<String>, Self> {
         match self {
             Self::Mistakes(mistakes) => Ok(mistakes),

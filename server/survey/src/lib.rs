@@ -1,8 +1,10 @@
-//! What a disk can do, measured from outside, and where titles lie on it.
+//! Survey of a machine's disks: performance measured from outside, layout of titles, and kernel
+//! settings.
 //!
-//! The one idea: an operator looks at the disks that are there, before and while they serve.
-//! [`probe`] measures one as FreeBSD's `diskinfo -t` does; [`layout`] says where files and titles
-//! lie; [`tune`] says what the kernel has set for one and what serves best. Drive models are not known here: whoever has them passes a target to be measured, and a
+//! For operators, before and during service. [`probe`] measures a disk as FreeBSD's `diskinfo -t`
+//! does; [`layout`] reports where files and titles lie; [`tune`] compares the kernel's settings
+//! with advised ones. Drive models are not part of this crate: a caller that has them passes a
+//! target to measure, and a function that fits a model.
 //! function that fits a model.
 
 // Standard error may be full, and `eprintln!` panics: `headlong_report::say`.

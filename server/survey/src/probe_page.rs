@@ -23,7 +23,7 @@ pub fn page(probe: &Probe) -> Page {
     }
     let turning = match probe.turns {
         true => format!("{} rpm", measured.rpm),
-        false => "does not turn".to_string(),
+        false => "does not rotate".to_string(),
     };
     let lead = format!("{}: {}, {turning}.", probe.kind, decimal_bytes(probe.bytes));
     let mut page = Page::new(format!("Probe of {}", probe.name))
@@ -33,8 +33,8 @@ pub fn page(probe: &Probe) -> Page {
         page = page.section(block_sizes(blocks, probe.threshold));
     }
     if let Some(model) = &probe.model {
-        let text = "A drive that would measure like this; what cannot be seen from outside is assumed. \
-                    `headlong disk emulate` takes it as a drive.";
+        let text = "A drive with the same measurements; properties that cannot be measured are \
+                    assumed. `headlong disk emulate` takes it as a drive.";
         page = page.section(Section::new("Model").text(text).command(model.as_str()));
     }
     page.footer(concat!("headlong ", env!("CARGO_PKG_VERSION")))
@@ -56,9 +56,9 @@ fn seeks(probe: &Probe) -> Section {
         "Reads",
         cdfs.iter().map(|(name, cdf)| (*name, cdf)),
     );
-    Section::new("Rates and seeks").figure(chart.caption(
-        "On a disk, the width of a curve is the wait for the sector to come round: up to one turn.",
-    ))
+    Section::new("Rates and seeks").figure(
+        chart.caption("On a disk, the width of a curve is the rotational latency: up to one turn."),
+    )
 }
 
 fn block_sizes(blocks: &BlockSizes, threshold: f64) -> Section {
@@ -73,13 +73,13 @@ fn block_sizes(blocks: &BlockSizes, threshold: f64) -> Section {
         Some(bytes) => {
             chart = chart.line_at_x(bytes as f64 / MIB, "optimal");
             format!(
-                "The optimal block size is {}: the least at which random writes take as long as \
-                 sequential ones, by a divergence below {threshold}.",
+                "The optimal block size is {}: the smallest at which random writes take as long as \
+                 sequential ones, with a divergence below {threshold}.",
                 Bytes(bytes)
             )
         }
         None => format!(
-            "At no size that was tried are random writes like sequential ones: no divergence is below \
+            "At no tested size are random writes like sequential ones: no divergence is below \
              {threshold}."
         ),
     };

@@ -1,4 +1,4 @@
-//! `headlong disk probe`: what a drive can do, measured from outside.
+//! `headlong disk probe`: measures the performance of a drive from outside.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,17 +18,17 @@ use crate::probe::{
 };
 use headlong_report::say;
 
-/// What a label most often says, for a drive that does not tell.
+/// The commonest label, for a drive that does not report its speed.
 const RPM_USUAL: u32 = 7200;
-/// Reads from one end of the addresses to the other that take less than this, in microseconds, moved
-/// no arm, whatever the kernel says of a disk that is a file or somebody else's machine.
+/// Full-stroke reads below this, in microseconds, moved no arm, whatever the kernel reports about a
+/// disk that is a file or a virtual machine's.
 const ARM_US: f64 = 1_500.0;
-/// Writes of each size, if nothing is said.
+/// Default number of writes of each size.
 const WRITES: u32 = 640;
-/// What is alike, in nats, if nothing is said.
+/// Default threshold below which distributions count as alike, in nats.
 const THRESHOLD: f64 = 0.1;
 
-/// What to measure, and what to make of it.
+/// Options of the probe.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -44,25 +44,25 @@ pub struct Probing {
     /// Turns per minute, as on the drive's label [default: what the drive says, else 7200]
     #[arg(long, value_name = "RPM", value_parser = clap::value_parser!(u32).range(60..=100_000))]
     rpm: Option<u32>,
-    /// Also find the optimal block size for writing; destroys what is on a real device
+    /// Also find the optimal block size for writing; destroys the content of a real device
     #[arg(long)]
     write: bool,
-    /// Yes, what is on the device may be destroyed
+    /// Confirm that the content of the device may be destroyed
     #[arg(long, requires = "write")]
     yes_destroy_data: bool,
-    /// How much of the device to write to, from its start [default: all of it]
+    /// Size of the region to write to, from the device's start [default: all of it]
     #[arg(long, value_name = "SIZE")]
     region: Option<Bytes>,
-    /// Writes of each size, in order and again at random; at least 200, or chance alone makes a
-    /// divergence of the threshold's size
+    /// Writes of each size, sequential and again random; with fewer than 200, chance alone causes a
+    /// divergence as large as the threshold
     #[arg(long, value_name = "N", default_value_t = WRITES, value_parser = clap::value_parser!(u32).range(200..=100_000))]
     writes: u32,
-    /// Before each run, writes of its own kind over this share of what is written to: how an SSD with
-    /// flash to spare comes into the state that lasts [default: 1 for a model, 0 for a device, as in
+    /// Preceding writes of the same kind before each run, as a share of the region: they bring an
+    /// SSD with spare flash into its steady state [default: 1 for a model, 0 for a device, as in
     /// the paper]
     #[arg(long, value_name = "SHARE")]
     settle: Option<f64>,
-    /// Distributions with a divergence below this are alike, in nats
+    /// Divergence below which distributions count as alike, in nats
     #[arg(long, value_name = "NATS", default_value_t = THRESHOLD)]
     threshold: f64,
     /// Print figures and model as one JSON object
@@ -76,47 +76,46 @@ pub struct Probing {
     output: Option<PathBuf>,
 }
 
-/// What was measured.
+/// Result of a probe.
 #[derive(Debug)]
 pub struct Probe {
     pub(crate) name: String,
-    /// What it is, in words.
+    /// Description of its kind.
     pub(crate) kind: &'static str,
     pub(crate) bytes: u64,
     pub(crate) turns: bool,
-    /// Whether nobody knew how often it turns.
+    /// Whether its speed of rotation is unknown, and assumed.
     is_rpm_guessed: bool,
     pub(crate) seeks: SeekTest,
     pub(crate) blocks: Option<BlockSizes>,
     pub(crate) threshold: f64,
-    /// A model fitted to it, in TOML.
+    /// A fitted model, in TOML.
     pub(crate) model: Option<String>,
 }
 
-/// Something to be measured, and what is known of it before.
+/// A drive to measure, with what is known before.
 pub struct Subject {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is, in words.
+    /// Description of its kind.
     pub kind: &'static str,
-    /// Where requests go.
+    /// The target of the requests.
     pub target: Box<dyn Target>,
-    /// Whether it turns, if that is known.
+    /// Whether it rotates, if that is known.
     pub rotational: Option<bool>,
-    /// Turns per minute, if known.
+    /// Rotations per minute, if known.
     pub rpm: Option<u32>,
-    /// Whether the block size for writing is looked for without being asked for.
+    /// Whether the block size for writing is always determined.
     pub finds_blocks: bool,
-    /// Writes before each run if the options do not say how many, as a share of the region.
+    /// Default of `--settle`, as a share of the region.
     pub settle: f64,
 }
 
-/// Makes a model of a disk, in TOML, from its name and what was measured. `None` if there is nobody
-/// to make one.
+/// Fits a model of a disk, in TOML, to its name and measurements. `None` if no model can be made.
 pub type Fit<'a> = &'a dyn Fn(&str, &Measurements) -> Option<String>;
 
 impl Probing {
-    /// What is to be measured, as it was written.
+    /// The drive to measure, as given.
     pub fn drive(&self) -> &str {
         &self.drive
     }
@@ -135,7 +134,7 @@ impl Probing {
         let name = self.drive.as_str();
         if self.write && !self.yes_destroy_data {
             return Err(SurveyError::mistake(format!(
-                "--write destroys what is on {name}; if that is meant, say so with --yes-destroy-data"
+                "--write destroys the content of {name}; confirm with --yes-destroy-data"
             )));
         }
         let path = Path::new(name);
@@ -159,7 +158,7 @@ impl Probing {
         })
     }
 
-    /// What is to be written, if anything is.
+    /// The planned writes, if there are any.
     fn writes(&self, subject: &Subject) -> Result<Option<WritePlan>, SurveyError> {
         if !(subject.finds_blocks || self.write) {
             return self.nothing_of_writes().map(|()| None);
@@ -182,7 +181,7 @@ impl Probing {
         Ok(Some(plan))
     }
 
-    /// Where nothing is written, what is said of writes would have no effect.
+    /// Options about writes are rejected if nothing is written.
     fn nothing_of_writes(&self) -> Result<(), SurveyError> {
         let said = [
             ("--region", self.region.is_some()),
@@ -192,7 +191,7 @@ impl Probing {
         ];
         let said = said.into_iter().filter(|(_, is_said)| *is_said);
         let mistakes: Vec<String> = said
-            .map(|(flag, _)| format!("{flag}: nothing is written; add --write, or leave it out"))
+            .map(|(flag, _)| format!("{flag}: nothing is written; add --write, or omit this flag"))
             .collect();
         match mistakes.is_empty() {
             true => Ok(()),
@@ -200,7 +199,7 @@ impl Probing {
         }
     }
 
-    /// Checks what can be checked before a minute of measuring.
+    /// Checks the options before a minute of measuring.
     ///
     /// # Errors
     /// All mistakes in the options.
@@ -224,7 +223,7 @@ impl Probing {
     }
 }
 
-/// Measures, and prints and writes what the options ask for. The page is made by `page`.
+/// Measures, then prints and writes the results that the options select. `page` makes the page.
 ///
 /// # Errors
 /// If a request fails, the disk cannot be measured, or a file cannot be written.
@@ -238,7 +237,7 @@ pub fn probe(
     if let (Some(path), Some(false)) = (&probing.output, subject.rotational) {
         return Err(no_model(
             path,
-            "only models of disks that turn can be fitted",
+            "only models of rotating disks can be fitted",
         ));
     }
     let probe = measure(probing, subject, writes.as_ref(), fit)?;
@@ -249,7 +248,7 @@ pub fn probe(
         true => format!("{}\n", to_json(&probe)),
         false => tell(&probe, probing.output.is_none()),
     })?;
-    // Last, so that what was measured is not lost with a model that cannot be had.
+    // Last, so that measurements are not lost if there is no model.
     match &probing.output {
         Some(path) => write_model(&probe, path),
         None => Ok(()),
@@ -267,7 +266,7 @@ fn write_model(probe: &Probe, path: &Path) -> Result<(), SurveyError> {
     let Some(text) = &probe.model else {
         let why = match probe.turns {
             true => "no model was fitted",
-            false => "only models of disks that turn can be fitted",
+            false => "only models of rotating disks can be fitted",
         };
         return Err(no_model(path, why));
     };
@@ -365,8 +364,8 @@ pub(crate) fn rates_mb(measured: &Measurements) -> [(&'static str, f64); 3] {
     .map(|(name, rate)| (name, rate as f64 / 1e6))
 }
 
-/// The figures; and, if the model goes to the same place, as comments above it, so that the whole
-/// is a file that describes the drive.
+/// The figures; if the model is printed too, as comments above it, so that the output is a file
+/// that describes the drive.
 fn tell(probe: &Probe, with_model: bool) -> String {
     let mut text = format!(
         "{}: {}, {}",
@@ -377,9 +376,12 @@ fn tell(probe: &Probe, with_model: bool) -> String {
     let rpm = probe.seeks.measured.rpm;
     // Writing to a String cannot fail, here and below.
     let _ = match (probe.turns, probe.is_rpm_guessed) {
-        (false, _) => writeln!(text, ", does not turn"),
+        (false, _) => writeln!(text, ", does not rotate"),
         (true, false) => writeln!(text, ", {rpm} rpm"),
-        (true, true) => writeln!(text, ", taken to turn at {rpm} rpm; --rpm says better"),
+        (true, true) => writeln!(
+            text,
+            ", assumed to rotate at {rpm} rpm; set --rpm if it differs"
+        ),
     };
     for (name, rate) in rates_mb(&probe.seeks.measured) {
         let _ = writeln!(text, "  {name:<22}{rate:>9.1} MB/s");
@@ -401,7 +403,7 @@ fn tell(probe: &Probe, with_model: bool) -> String {
             ),
             None => writeln!(
                 text,
-                "  {:<22}no size has random writes like sequential ones (below {} nats)",
+                "  {:<22}at no size are random writes like sequential ones (below {} nats)",
                 "optimal block size", probe.threshold
             ),
         };

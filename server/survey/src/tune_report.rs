@@ -1,4 +1,5 @@
-//! `headlong tune`: what the kernel has set for a disk, beside what is advised; set and set back.
+//! `headlong tune`: compares the kernel's settings of a disk with the advised ones; sets and
+//! restores them.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use crate::error::SurveyError;
 use crate::output::print;
 use crate::tune::{Change, Changed, Facts, Row, System, Verdict, advise, udev_rule};
 
-/// Which device, and what to do with it.
+/// Options: which device, and the action.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Without --apply, --undo or --udev nothing is changed: the settings are told, and the commands that
@@ -82,15 +83,15 @@ pub fn tune(tuning: &Tuning) -> Result<(), SurveyError> {
     Ok(print(&text)?)
 }
 
-/// The kernel's settings of a device, by its kernel name, as lines of text, or why there are none.
+/// The kernel's settings of a device, by its kernel name, as text, or why they are unknown.
 pub fn kernel_settings(device: &str) -> String {
     match System::default().facts_by_name(device) {
         Ok(facts) => facts.iter().map(table).collect(),
-        Err(error) => format!("{device}: the kernel's settings are not known: {error}\n"),
+        Err(error) => format!("{device}: the kernel's settings are unknown: {error}\n"),
     }
 }
 
-/// One line on a device of which something is set badly; `None` if nothing is, or nothing is known.
+/// One line about badly set values of a device; `None` if there are none, or they are unknown.
 pub fn kernel_warning(device: &str) -> Option<String> {
     warning(device, &System::default().facts_by_name(device).ok()?)
 }
@@ -112,7 +113,7 @@ fn warning(device: &str, facts: &[Facts]) -> Option<String> {
     let bad: Vec<String> = bad.collect();
     (!bad.is_empty()).then(|| {
         let bad = bad.join("; ");
-        format!("the kernel's settings cost viewers: {bad}; see `headlong tune {device}`")
+        format!("the kernel's settings reduce performance: {bad}; see `headlong tune {device}`")
     })
 }
 
@@ -140,7 +141,7 @@ fn told_changes(changed: &[Changed]) -> String {
     told.collect()
 }
 
-/// What is left for people.
+/// Changes that must be made by hand.
 fn by_hand(facts: &[Facts]) -> String {
     let left = facts.iter().flat_map(|facts| {
         let rows = advise(facts).into_iter().filter(Row::is_off);
@@ -149,12 +150,13 @@ fn by_hand(facts: &[Facts]) -> String {
     left.collect()
 }
 
-/// All settings of a device: what is set and advised; below what is off, why and the command.
+/// All settings of a device: present and advised values; for those that differ, the reason and the
+/// command.
 fn table(facts: &Facts) -> String {
     let kind = match (facts.members.as_slice(), facts.rotational) {
-        ([], Some(true)) => "turns".to_owned(),
+        ([], Some(true)) => "rotating".to_owned(),
         ([], Some(false)) => "flash".to_owned(),
-        ([], None) => "taken for a disk that turns".to_owned(),
+        ([], None) => "assumed to be a rotating disk".to_owned(),
         (members, _) => format!("made of {}", members.join(", ")),
     };
     let mut text = format!("{}: {kind}\n", facts.name);
@@ -207,12 +209,12 @@ mod tests {
     }
 
     #[test]
-    fn one_line_names_what_is_bad_and_where_to_look() {
-        let line = warning("sdz", &[disk()]).expect("something is bad");
+    fn warning_names_bad_settings_and_the_command() {
+        let line = warning("sdz", &[disk()]).expect("a warning");
         assert_eq!(
             line,
-            "the kernel's settings cost viewers: sdz scheduler is bfq, better mq-deadline; see \
-             `headlong tune sdz`"
+            "the kernel's settings reduce performance: sdz scheduler is bfq, better mq-deadline; \
+             see `headlong tune sdz`"
         );
         let good = Facts {
             scheduler: Some("none".into()),
@@ -222,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_the_command_below_what_is_off_only() {
+    fn table_has_command_only_below_differing_settings() {
         let text = table(&disk());
         let commands: Vec<&str> = text.lines().filter(|line| line.contains("echo")).collect();
         assert_eq!(
             commands,
             ["    echo mq-deadline > /sys/block/sdz/queue/scheduler"]
         );
-        assert!(text.starts_with("sdz: turns\n  rotational "), "{text}");
+        assert!(text.starts_with("sdz: rotating\n  rotational "), "{text}");
         assert!(text.contains("\n! scheduler       bfq "), "{text}");
     }
 }

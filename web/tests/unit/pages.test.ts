@@ -175,11 +175,11 @@ describe('an error of playback', () => {
   });
 
   test('is explained by what the server found odd about the file, if that is the cause', () => {
-    const odd = 'it is no MP4 file: it does not consist of boxes; it is served as a plain file';
+    const odd = 'it is not an MP4 file: it does not consist of boxes; it is served as a plain file';
     const [title] = decodeLibrary({ titles: [{ path: '/notes.mp4', odd }] });
     for (const code of [3016, 4032, 3000, 4000]) {
       const trouble = explain({ code, data: [4] }, 'notes', 'box', title?.odd);
-      expect(trouble?.what).toContain('it is no MP4 file');
+      expect(trouble?.what).toContain('it is not an MP4 file');
       expect(trouble?.remedy).not.toContain('H.264');
     }
     expect(explain({ code: 1002, data: [uri] }, 'notes', 'box', odd)?.what).toContain('No answer');

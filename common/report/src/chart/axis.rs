@@ -1,16 +1,16 @@
-//! Axes: what they measure, where they end, and where their ticks are.
+//! Axes: the measured quantity, the range and the ticks.
 
 use crate::table::Cell;
 
-/// Ticks aimed at.
+/// The target number of ticks.
 const TICKS: f64 = 6.0;
-/// Most ticks of a logarithmic axis before some are left out.
+/// Maximum number of ticks of a logarithmic axis; with more, some are omitted.
 const LOG_TICKS_MAX: usize = 10;
 
-/// Greatest number that is shown. Nothing measured is near it; beyond it differences overflow.
+/// Largest number that is shown. No measurement is close to it; beyond it differences overflow.
 const MAGNITUDE_MAX: f64 = 1e100;
 
-/// How values become places.
+/// How values are mapped to positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Linear,
@@ -18,7 +18,7 @@ enum Shape {
     Log2,
 }
 
-/// One axis: a quantity, its unit, and what part of it is shown.
+/// One axis: a quantity, its unit, and the range that is shown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
     quantity: String,
@@ -29,7 +29,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// A linear axis that holds all data. `unit` may be empty.
+    /// A linear axis that covers all data. `unit` can be empty.
     pub fn new(quantity: impl Into<String>, unit: impl Into<String>) -> Self {
         Self {
             quantity: quantity.into(),
@@ -40,32 +40,31 @@ impl Axis {
         }
     }
 
-    /// With equal ratios at equal distances. Values of zero and below have no place on it and are
-    /// left out.
+    /// Makes the axis logarithmic. Values of zero and below have no position on it and are omitted.
     pub fn log(mut self) -> Self {
         self.shape = Shape::Log10;
         self
     }
 
-    /// The same with ticks at powers of two, for sizes that double.
+    /// Makes the axis logarithmic with ticks at powers of two, for sizes that double.
     pub fn log2(mut self) -> Self {
         self.shape = Shape::Log2;
         self
     }
 
-    /// Starting here whatever the data.
+    /// Sets the start of the axis, regardless of the data.
     pub fn from(mut self, from: f64) -> Self {
         self.from = from.is_finite().then_some(from);
         self
     }
 
-    /// Ending here whatever the data.
+    /// Sets the end of the axis, regardless of the data.
     pub fn to(mut self, to: f64) -> Self {
         self.to = to.is_finite().then_some(to);
         self
     }
 
-    /// Quantity and unit, as written along the axis.
+    /// Quantity and unit, as the axis label.
     pub(crate) fn label(&self) -> String {
         match self.unit.as_str() {
             "" => self.quantity.clone(),
@@ -81,7 +80,7 @@ impl Axis {
         value.abs() <= MAGNITUDE_MAX && (!self.is_log() || value >= 1.0 / MAGNITUDE_MAX)
     }
 
-    /// The axis laid over pixels `near` to `far`, so that it shows `values`.
+    /// Maps the axis to the pixels `near` to `far`, so that it covers `values`.
     pub(crate) fn laid(&self, values: impl Iterator<Item = f64>, near: f64, far: f64) -> Scale {
         let shown = values.filter(|value| self.has_place_for(*value));
         let (low, high) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
@@ -107,12 +106,12 @@ impl Axis {
     }
 
     fn linear(&self, low: f64, high: f64) -> (f64, f64, Vec<f64>) {
-        // A span that is nothing beside the values has no ticks that could be told apart.
+        // A span that is negligible compared with the values would give ticks with the same label.
         let least = low.abs().max(high.abs()) * 1e-9;
         let wide = low + low.abs().max(1.0);
         let high = if high - low > least { high } else { wide };
         let step = nice_step((high - low) / TICKS);
-        // Ends that were not asked for are moved outwards to a tick.
+        // Ends that were not set are moved outwards to a tick.
         let from = self.from.unwrap_or((low / step).floor() * step);
         let to = match self.to {
             Some(to) if to > from => to,
@@ -133,7 +132,7 @@ impl Axis {
             .filter(|from| *from > 0.0)
             .unwrap_or(base.powf(bottom));
         let to = self.to.filter(|to| *to > from).unwrap_or(base.powf(top));
-        // f64 has some 2100 powers of two at most, so this ends.
+        // f64 has at most about 2100 powers of two, so the loop terminates.
         let powers = (bottom as i32..=top as i32).map(|exponent| base.powi(exponent));
         let all: Vec<f64> = match base == 10.0 && top - bottom <= 2.0 {
             true => powers.flat_map(|p| [p, 2.0 * p, 5.0 * p]).collect(),
@@ -146,7 +145,7 @@ impl Axis {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, not below `least`.
+/// 1, 2 or 5 times a power of ten, at least `least`.
 fn nice_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
@@ -154,7 +153,7 @@ fn nice_step(least: f64) -> f64 {
     fits.unwrap_or(10.0 * power)
 }
 
-/// An axis laid over pixels.
+/// An axis mapped to pixels.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Scale {
     pub(crate) is_log: bool,
@@ -166,18 +165,19 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// The pixel of a value that has a place.
+    /// The pixel position of a value that has a position on the axis.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let share = if self.is_log {
             (value / self.from).ln() / (self.to / self.from).ln()
         } else {
             (value - self.from) / (self.to - self.from)
         };
-        // A value far outside what is shown is cut off, but must stay a number that SVG can hold.
+        // A value far outside the visible range is clipped, but must remain a number that SVG can
+        // represent.
         self.near + (self.far - self.near) * share.clamp(-10.0, 10.0)
     }
 
-    /// The ticks with what is written at them.
+    /// The ticks with their labels.
     pub(crate) fn labels(&self) -> Vec<(f64, String)> {
         let ticks = self.ticks.iter();
         if self.is_log {
@@ -194,7 +194,7 @@ impl Scale {
         };
         let decimals = (-(step * 1.000_001).log10().floor()).clamp(0.0, 9.0) as usize;
         let label = |tick: &f64| match *tick / unit {
-            // No unit on zero, and no sign either.
+            // Zero has neither a unit nor a sign.
             value if value.abs() < step * 1e-6 => (*tick, "0".to_string()),
             value => (*tick, format!("{}{suffix}", grouped(value, decimals))),
         };
@@ -202,7 +202,7 @@ impl Scale {
     }
 }
 
-/// A number with its thousands apart, by thin spaces that do not break.
+/// A number with its thousands separated by narrow non-breaking spaces.
 fn grouped(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
@@ -228,7 +228,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// A number with at most four digits that say something.
+/// A number with at most four significant digits.
 pub(crate) fn plain(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".into() } else { "-".into() };
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_round_and_hold_the_data() {
+    fn ticks_are_round_numbers_and_cover_the_data() {
         let axis = Axis::new("rate", "1/s").from(0.0);
         assert_eq!(
             labels(axis.clone(), &[7.0, 97.0]),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_double_have_ticks_that_double() {
+    fn log2_axes_have_ticks_at_powers_of_two() {
         let axis = Axis::new("size", "MB").log2();
         let ticks = ["0.5", "1", "2", "4", "8", "16", "32", "64", "128"];
         assert_eq!(labels(axis, &[0.5, 128.0]), ticks);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keep_what_says_something() {
+    fn numbers_keep_their_significant_digits() {
         for (value, text) in [
             (0.0, "0"),
             (39.2, "39.2"),
@@ -312,7 +312,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_value_shown_lies_between_the_ends(
+        fn every_shown_value_lies_between_the_ends(
             values in prop::collection::vec(-1e12..1e12f64, 1..20), is_log: bool,
         ) {
             let axis = Axis::new("x", "");
@@ -326,7 +326,7 @@ mod tests {
         }
 
         #[test]
-        fn no_number_is_too_odd_for_an_axis(values in prop::collection::vec(any::<f64>(), 0..6), shape in 0..3) {
+        fn no_values_break_an_axis(values in prop::collection::vec(any::<f64>(), 0..6), shape in 0..3) {
             let axis = Axis::new("x", "");
             let axis = match shape { 0 => axis, 1 => axis.log(), _ => axis.log2() };
             let scale = axis.laid(values.iter().copied(), 0.0, 1.0);

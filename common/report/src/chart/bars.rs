@@ -1,6 +1,6 @@
-//! Bars: one quantity for each of several configurations, ours beside what others published.
+//! Bar charts: one quantity for several configurations, measured and published.
 //!
-//! They lie, because names of configurations are long and must stay readable.
+//! The bars are horizontal, because the names of configurations are long and must remain readable.
 
 use std::fmt::Write as _;
 
@@ -17,9 +17,9 @@ const BAR_HEIGHT: f64 = 17.0;
 const GROUP_GAP: f64 = 14.0;
 const TEXT_SIZE: f64 = 13.0;
 const TEXT_LINE: f64 = 16.0;
-/// Widest column of names; longer ones are cut.
+/// Maximum width of the column of names; longer names are truncated.
 const NAMES_WIDTH_MAX: f64 = 300.0;
-/// Room behind the longest bar for its number.
+/// Space after the longest bar for its number.
 const VALUE_ROOM: f64 = 96.0;
 
 /// One bar.
@@ -30,7 +30,7 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// A value of which no interval is known.
+    /// A value without a known interval.
     pub const fn new(value: f64) -> Self {
         Self {
             value,
@@ -54,19 +54,19 @@ impl From<ConfidenceInterval> for Bar {
     }
 }
 
-/// A chart of bars in groups: one group for each configuration, one bar in it for each series.
+/// A chart of bars in groups: one group per configuration, with one bar per series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
     title: String,
     pub(crate) caption: String,
     pub(crate) axis: Axis,
-    /// Name, and whether it is what others published.
+    /// Name, and whether it is a published reference.
     pub(crate) series: Vec<(String, bool)>,
     pub(crate) groups: Vec<(String, Vec<Option<Bar>>)>,
 }
 
 impl Bars {
-    /// Bars of the quantity of `axis`, from zero.
+    /// Bars for the quantity of `axis`, starting at zero.
     pub fn new(title: impl Into<String>, axis: Axis) -> Self {
         Self {
             title: title.into(),
@@ -77,25 +77,25 @@ impl Bars {
         }
     }
 
-    /// With a sentence below it.
+    /// Sets a sentence that is shown below the chart.
     pub fn caption(mut self, caption: impl Into<String>) -> Self {
         self.caption = caption.into();
         self
     }
 
-    /// With one bar more in each group, of what was measured here.
+    /// Adds a series of measured values, which is one bar in each group.
     pub fn series(mut self, name: impl Into<String>) -> Self {
         self.series.push((name.into(), false));
         self
     }
 
-    /// With one bar more in each group, of what others published: dashed and pale.
+    /// Adds a series of published values, which is one bar in each group: dashed and pale.
     pub fn reference(mut self, name: impl Into<String>) -> Self {
         self.series.push((name.into(), true));
         self
     }
 
-    /// With one group more, its bars in the order of the series; `None` where there is no figure.
+    /// Adds a group with its bars in the order of the series; `None` for a missing value.
     pub fn group(
         mut self,
         name: impl Into<String>,
@@ -159,7 +159,7 @@ impl Bars {
             let (low, high) = bar.interval.unwrap_or((bar.value, bar.value));
             [bar.value, low, high]
         });
-        // The number stands behind its bar, so the longest bar must end before the edge.
+        // The number is printed after its bar, so the longest bar must end before the edge.
         let scale = self.axis.laid(ends, left, area.right - VALUE_ROOM);
 
         let mut svg = Svg::new(id, WIDTH, bottom + 50.0, &self.title, &self.describe());
@@ -255,7 +255,7 @@ fn cell(bar: &Bar) -> Cell {
     }
 }
 
-/// `83.1 ± 3.0`: half the interval to two digits that say something, the value as fine.
+/// `83.1 ± 3.0`: half the interval with two significant digits, the value with the same precision.
 fn with_half(value: f64, half: f64) -> String {
     if !half.is_finite() {
         return plain(value);
@@ -269,7 +269,7 @@ fn with_half(value: f64, half: f64) -> String {
     format!("{value:.decimals$} ± {half:.decimals$}")
 }
 
-/// A name in at most two lines that fit into their column.
+/// A name on at most two lines that fit into their column.
 fn lines_of(name: &str) -> Vec<String> {
     let fits = |text: &str| text_width(text, TEXT_SIZE) <= NAMES_WIDTH_MAX;
     if fits(name) {
@@ -282,7 +282,7 @@ fn lines_of(name: &str) -> Vec<String> {
     }
 }
 
-/// A text that fits into the column of names.
+/// A text truncated to the width of the column of names.
 fn cut(text: &str) -> String {
     if text_width(text, TEXT_SIZE) <= NAMES_WIDTH_MAX {
         return text.to_string();

@@ -1,4 +1,4 @@
-//! Rectangles over two axes, or in named rows: what happened from when to when, and where.
+//! Rectangles over two axes, or in named rows, for example time spans of activities.
 
 use std::fmt::Write as _;
 
@@ -13,9 +13,9 @@ use crate::table::Table;
 const PLOT_HEIGHT: f64 = 320.0;
 /// Height of a named row.
 const ROW_HEIGHT: f64 = 20.0;
-/// A rectangle is at least so wide and high, so that it can be seen.
+/// Minimum width and height of a rectangle, so that it is visible.
 const LEAST: f64 = 1.0;
-/// Most rectangles whose numbers are also given as a table.
+/// Maximum number of rectangles for which the numbers are also given as a table.
 const TABLE_BOXES_MAX: usize = 120;
 
 /// A chart of rectangles.
@@ -42,19 +42,20 @@ impl Boxes {
         }
     }
 
-    /// With a sentence below it.
+    /// Sets a sentence that is shown below the chart.
     pub fn caption(mut self, caption: impl Into<String>) -> Self {
         self.caption = caption.into();
         self
     }
 
-    /// With named rows instead of numbers upwards: the first is from 0 to 1, and so on.
+    /// Uses named rows instead of numbers for the vertical axis: the first row is from 0 to 1, and
+    /// so on.
     pub fn rows(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.rows = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// With rectangles under one name: x from, x to, y from, y to.
+    /// Adds named rectangles: x from, x to, y from, y to.
     pub fn series(
         mut self,
         name: impl Into<String>,
@@ -64,7 +65,7 @@ impl Boxes {
         self
     }
 
-    /// Those that have a place on both axes.
+    /// The rectangles that have a position on both axes.
     pub(crate) fn shown<'a>(&'a self, boxes: &'a [[f64; 4]]) -> impl Iterator<Item = &'a [f64; 4]> {
         boxes.iter().filter(|[x0, x1, y0, y1]| {
             [x0, x1].iter().all(|x| self.x.has_place_for(**x))
@@ -72,7 +73,7 @@ impl Boxes {
         })
     }
 
-    /// Where the rectangles go, and the axes laid over it.
+    /// The area of the rectangles, and the axes mapped to it.
     pub(crate) fn layout(&self) -> (Area, Scale, Scale) {
         let top = head_height(&self.entries()) + 8.0;
         let has_rows = !self.rows.is_empty();

@@ -1,4 +1,4 @@
-//! A matrix of circles whose areas are values: what went where (thesis Figures 5.17, 5.18).
+//! A matrix of circles whose areas represent values (thesis Figures 5.17, 5.18).
 
 use std::fmt::Write as _;
 
@@ -8,18 +8,18 @@ use super::svg::{Anchor, Svg, text_width};
 use crate::table::{Cell, Table};
 
 const TICK_SIZE: f64 = 12.0;
-/// Widest and highest that a cell gets.
+/// Maximum width and height of a cell.
 const CELL_MAX: f64 = 30.0;
-/// Radius of a circle of the whole, in cells: neighbours overlap only if both are large.
+/// Radius of the circle for 100 per cent, in cells: neighbours overlap only if both are large.
 const WHOLE_RADIUS: f64 = 0.95;
-/// What such a circle needs beyond the outermost cells, in cells, so that it covers no name.
+/// Space that such a circle needs beyond the outermost cells, in cells, so that it covers no name.
 const EDGE: f64 = WHOLE_RADIUS - 0.5;
-/// Below this a circle is too small to be seen and a cross stands for it, per cent.
+/// Below this value, in per cent, a circle is too small to be visible and is replaced by a cross.
 const CIRCLE_MIN: f64 = 5.0;
-/// The circle in the legend, per cent.
+/// The circle in the legend, in per cent.
 const KEY: f64 = 10.0;
 
-/// A matrix of shares in per cent, columns and rows named.
+/// A matrix of shares in per cent, with named columns and rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bubbles {
     pub(crate) title: String,
@@ -31,7 +31,7 @@ pub struct Bubbles {
 }
 
 impl Bubbles {
-    /// An empty matrix with named columns (left to right) and rows (upwards).
+    /// An empty matrix with named columns (left to right) and rows (bottom to top).
     pub fn new(
         title: impl Into<String>,
         (x, columns): (impl Into<String>, Vec<String>),
@@ -46,13 +46,13 @@ impl Bubbles {
         }
     }
 
-    /// With a sentence below it.
+    /// Sets a sentence that is shown below the chart.
     pub fn caption(mut self, caption: impl Into<String>) -> Self {
         self.caption = caption.into();
         self
     }
 
-    /// With these cells: column, row, per cent. A cell outside the matrix is left out.
+    /// Sets these cells: column, row, per cent. A cell outside the matrix is ignored.
     pub fn values(mut self, values: impl IntoIterator<Item = (usize, usize, f64)>) -> Self {
         let (columns, rows) = (self.x.1.len(), self.y.1.len());
         let fits = |(x, y, value): &(usize, usize, f64)| {

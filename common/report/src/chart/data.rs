@@ -1,4 +1,4 @@
-//! The numbers of a figure for other programs, and what a reader's browser needs to draw it again.
+//! The data of a figure for other programs, and the information with which a browser redraws it.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::points::Kind;
 use super::{Axis, Chart, Figure, lines};
 
 impl Figure {
-    /// The numbers as comma-separated values: one line for each point, under a line of names.
+    /// The data as comma-separated values: one line per point, after a header line.
     pub fn to_csv(&self) -> String {
         let mut csv = String::new();
         match self {
@@ -60,8 +60,8 @@ impl Figure {
         csv
     }
 
-    /// What a script must know besides the numbers to draw the figure again, as JSON; nothing for
-    /// figures that stay as they are.
+    /// The information besides the data that a script needs to redraw the figure, as JSON; `None`
+    /// for static figures.
     pub(crate) fn plan(&self) -> Option<String> {
         match self {
             Self::Chart(chart) => {
@@ -114,7 +114,7 @@ fn push_series(plan: &mut String, chart: &Chart) {
     );
 }
 
-/// The beginning of a plan: kind, area, axes.
+/// The start of a plan: kind, area, axes.
 fn plan(
     kind: &str,
     (area, x, y): (Area, Scale, Scale),
@@ -146,7 +146,7 @@ fn joined(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join(",")
 }
 
-/// As many digits as say something, without an exponent that tables would not read.
+/// All significant digits, without an exponent, which some spreadsheets do not parse.
 fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".into();
@@ -187,7 +187,7 @@ fn push_line(csv: &mut String, words: &[&str], numbers: &[f64]) {
     );
 }
 
-/// Text as the rest of a `data:` address.
+/// Text encoded for a `data:` URL.
 pub(crate) fn percent_encoded(text: &str) -> String {
     let mut safe = String::with_capacity(text.len() * 5 / 4);
     for byte in text.bytes() {
@@ -209,7 +209,7 @@ mod tests {
     use crate::{Boxes, Series};
 
     #[test]
-    fn numbers_come_out_as_they_went_in() {
+    fn numbers_are_exported_unchanged() {
         let chart = Chart::lines("t", Axis::new("x", "s"), Axis::new("y", "")).series(Series::new(
             "a, \"b\"",
             [(0.1 + 0.2, 1e9), (f64::NAN, 1.0), (-2.5, 0.0)],
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_json_whatever_the_names() {
+    fn a_plan_is_valid_json_for_any_name() {
         let boxes = Boxes::new("t", Axis::new("a\"b\\", "s"), Axis::new("y\n", ""))
             .rows(["</script>"])
             .series("s", [[0.0, 1.0, 0.0, 1.0]]);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_no_signs_of_markup() {
+    fn an_encoded_url_contains_no_markup_characters() {
         assert_eq!(percent_encoded("a b,<\"\n%é"), "a%20b,%3C%22%0A%25%C3%A9");
     }
 }

@@ -1,16 +1,16 @@
-//! What surrounds the data: title, legend, axes, grid.
+//! The parts around the data: title, legend, axes, grid.
 
 use super::axis::{Axis, Scale};
 use super::svg::{Anchor, Svg, symbol, text_width};
 
 /// Width of every chart; the page scales it to the column.
 pub(crate) const WIDTH: f64 = 760.0;
-/// Pixels kept free at the edges.
+/// Margin at the edges, in pixels.
 pub(crate) const MARGIN: f64 = 14.0;
 const TICK_SIZE: f64 = 12.0;
 const TEXT_SIZE: f64 = 13.0;
 const LEGEND_LINE: f64 = 20.0;
-/// Series after this many get colours again; their symbols still differ for a while.
+/// Colours repeat after this number of series; the symbols still differ.
 pub(crate) const COLOURS: usize = 8;
 
 /// One entry of a legend.
@@ -20,7 +20,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) is_reference: bool,
 }
 
-/// What a legend shows of each series.
+/// The symbol that a legend shows for each series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     LineWithSymbol,
@@ -29,7 +29,8 @@ pub(crate) enum Key {
     Box,
 }
 
-/// Where legend entries go; one entry alone needs no legend, its name is in the title or caption.
+/// Positions of the legend entries; a single entry needs no legend, because the title or caption
+/// names it.
 pub(crate) fn legend_places(entries: &[Entry<'_>]) -> Vec<(f64, f64)> {
     let (mut x, mut row) = (MARGIN, 0.0);
     let mut places = Vec::with_capacity(entries.len());
@@ -81,7 +82,7 @@ pub(crate) fn draw_head(svg: &mut Svg, title: &str, entries: &[Entry<'_>], key: 
     }
 }
 
-/// The symbol of series `index` with its hint, if any.
+/// Draws the symbol of series `index` with its hint, if any.
 pub(crate) fn draw_symbol(
     svg: &mut Svg,
     index: usize,
@@ -102,7 +103,7 @@ pub(crate) fn draw_symbol(
     }
 }
 
-/// The rectangle that data are drawn in.
+/// The rectangle in which the data are drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Area {
     pub(crate) left: f64,
@@ -111,7 +112,7 @@ pub(crate) struct Area {
     pub(crate) bottom: f64,
 }
 
-/// Room that the labels of an upright axis need, its name included.
+/// Width needed by the labels of a vertical axis, including its name.
 pub(crate) fn upright_width(scale: &Scale) -> f64 {
     let widths = scale.labels().into_iter();
     let widest = widths.map(|(_, text)| text_width(&text, TICK_SIZE));

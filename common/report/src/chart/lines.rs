@@ -1,4 +1,4 @@
-//! Lines, dots and steps.
+//! Line charts, scatter charts and step charts.
 
 use std::fmt::Write as _;
 
@@ -10,14 +10,14 @@ use super::frame::{
 use super::points::{Chart, Kind, Point, Series};
 use super::svg::{Anchor, Svg};
 
-/// Height of the area for data.
+/// Height of the area for the data.
 const PLOT_HEIGHT: f64 = 320.0;
-/// Above so many points, dots are small enough to be told apart.
+/// Above this number of points, dots are drawn smaller so that they remain distinguishable.
 const COARSE_DOTS_MAX: usize = 3000;
-/// Most points of a series that get a symbol each.
+/// Maximum number of points of a series that are drawn with symbols.
 const SYMBOLS_MAX: usize = 60;
 
-/// Where the data go, and the axes laid over it.
+/// The area for the data, and the axes mapped to it.
 pub(crate) fn layout(chart: &Chart) -> (Area, Scale, Scale) {
     let entries: Vec<Entry<'_>> = chart.series.iter().map(entry).collect();
     let top = head_height(&entries) + 8.0;
@@ -59,7 +59,7 @@ pub(crate) fn draw(chart: &Chart, id: &str) -> String {
     draw_head(&mut svg, &chart.title, &entries, key);
     svg.open_group("plot");
     draw_axes(&mut svg, area, (&chart.x, &x), (&chart.y, &y));
-    // A little wider than the area, for the symbols on its edge.
+    // Slightly larger than the area, for the symbols on its edge.
     let (width, height) = (right - left + 12.0, bottom - top + 12.0);
     svg.open_window(left - 6.0, top - 6.0, width, height);
     for (index, series) in chart.series.iter().enumerate() {
@@ -92,7 +92,7 @@ fn entry(series: &Series) -> Entry<'_> {
     }
 }
 
-/// All that the upright axis must hold.
+/// All values that the vertical axis must cover.
 fn heights(chart: &Chart) -> Vec<f64> {
     let all = chart.series.iter().flat_map(|series| &series.points);
     let ends = all.flat_map(|point| {
@@ -103,8 +103,8 @@ fn heights(chart: &Chart) -> Vec<f64> {
     ends.chain(level.map(|line| line.0)).collect()
 }
 
-/// A staircase that begins or ends exactly at the edge could not be told from it: on a logarithmic
-/// axis, where zero is nowhere near, room is made on both sides.
+/// A staircase that begins or ends exactly at the edge would be indistinguishable from it: on a
+/// logarithmic axis, which has no zero, space is added on both sides.
 fn room_aside(chart: &Chart) -> Vec<f64> {
     if chart.kind != Kind::Steps || !chart.x.is_log() {
         return Vec::new();
@@ -114,7 +114,7 @@ fn room_aside(chart: &Chart) -> Vec<f64> {
         .collect()
 }
 
-/// The points that have a place on both axes.
+/// The points that have a position on both axes.
 fn shown(chart: &Chart, series: &Series) -> Vec<Point> {
     let has_place =
         |point: &&Point| chart.x.has_place_for(point.x) && chart.y.has_place_for(point.y);
@@ -175,8 +175,8 @@ fn whisker(x: f64, low: f64, high: f64) -> String {
     format!("M{x:.1} {low:.1}V{high:.1}M{from:.1} {low:.1}H{to:.1}M{from:.1} {high:.1}H{to:.1}")
 }
 
-/// Dots as points of no length with round ends: the shortest way to write a hundred thousand.
-/// Those that fall on the same half pixel are one.
+/// Dots as zero-length lines with round ends, the shortest notation for a hundred thousand dots.
+/// Dots in the same half pixel are merged.
 fn dots(places: &[(f64, f64)]) -> String {
     let half = |pixel: f64| (pixel * 2.0).round() as i64;
     let mut cells: Vec<(i64, i64)> = places.iter().map(|p| (half(p.0), half(p.1))).collect();
@@ -189,8 +189,8 @@ fn dots(places: &[(f64, f64)]) -> String {
     steps
 }
 
-/// A line. Where many points share a pixel column, only its first, lowest, highest and last count:
-/// the rest could not be seen.
+/// A polyline. If many points share a pixel column, only the first, lowest, highest and last are
+/// drawn: the others would not be visible.
 fn polyline(places: &[(f64, f64)]) -> String {
     let mut steps = String::new();
     let mut column: Vec<(f64, f64)> = Vec::new();
@@ -227,7 +227,7 @@ fn staircase(places: &[(f64, f64)], x: &Scale, y: &Scale) -> String {
     let Some(first) = places.first() else {
         return String::new();
     };
-    // Along the floor up to the least value, and along the ceiling behind the greatest.
+    // Along the lower edge up to the smallest value, and along the upper edge after the largest.
     let floor = y.place(y.from);
     let mut steps = format!(
         "M{:.1} {floor:.1}H{:.1}",
@@ -245,7 +245,7 @@ fn staircase(places: &[(f64, f64)], x: &Scale, y: &Scale) -> String {
     steps
 }
 
-/// What a letter of a note takes at most on average, in units of the drawing.
+/// Maximum average width of a letter in a note, in units of the drawing.
 const NOTE_LETTER_WIDTH: f64 = 6.5;
 
 fn draw_thresholds(svg: &mut Svg, chart: &Chart, area: Area, x: &Scale, y: &Scale) {
@@ -257,7 +257,7 @@ fn draw_thresholds(svg: &mut Svg, chart: &Chart, area: Area, x: &Scale, y: &Scal
         if *is_upright {
             let place = x.place(*value);
             svg.line("threshold", (place, area.top), (place, area.bottom));
-            // Behind it, unless it would not fit there: the label of the one before is in front.
+            // To the right of the line if it fits, otherwise to the left.
             let width = label.chars().count() as f64 * NOTE_LETTER_WIDTH;
             let (anchor, aside) = match place + 5.0 + width > area.right {
                 true => (Anchor::End, -5.0),
@@ -272,7 +272,7 @@ fn draw_thresholds(svg: &mut Svg, chart: &Chart, area: Area, x: &Scale, y: &Scal
     }
 }
 
-/// What the chart shows, in words.
+/// A description of the chart in words.
 fn describe(chart: &Chart) -> String {
     let what = match chart.kind {
         Kind::Lines => "Lines of",

@@ -1,4 +1,4 @@
-//! Charts: what is to be shown, apart from how it is drawn.
+//! Charts: their content, separate from how they are drawn.
 
 mod axis;
 mod bars;
@@ -20,10 +20,10 @@ pub(crate) use data::percent_encoded;
 
 use crate::table::Table;
 
-/// The colours and fonts of charts, for a page or for a file of its own.
+/// The colours and fonts of charts, for a page or for a separate file.
 pub(crate) const STYLE: &str = include_str!("chart.css");
 
-/// Anything that is drawn.
+/// Any kind of figure.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Figure {
     /// Points over two axes.
@@ -61,7 +61,8 @@ impl From<Bubbles> for Figure {
 }
 
 impl Figure {
-    /// As a file of its own, for a page that is not ours; follows the reader's theme like the rest.
+    /// The figure as a separate SVG file, for use in other pages; it follows the theme of the
+    /// reader like the others.
     pub fn to_svg(&self) -> String {
         let svg = self.draw("figure");
         match svg.split_once('>') {
@@ -70,7 +71,7 @@ impl Figure {
         }
     }
 
-    /// As part of a page; `id` is to be unique in it.
+    /// The figure as part of a page; `id` must be unique in the page.
     pub(crate) fn draw(&self, id: &str) -> String {
         match self {
             Self::Chart(chart) => lines::draw(chart, id),

@@ -1,28 +1,29 @@
-//! Charts of points over two axes: what is to be shown, apart from how it is drawn.
+//! Charts of points over two axes: their content, separate from how they are drawn.
 
 use headlong_stats::{Cdf, ConfidenceInterval};
 
 use super::axis::{Axis, cell, plain};
 use crate::table::Table;
 
-/// Most steps of a distribution that are drawn: two for each point across.
+/// Maximum number of steps of a distribution that are drawn: two per horizontal unit of the
+/// drawing.
 const STEPS_MAX: usize = 1400;
-/// Most points whose numbers are also given as a table.
+/// Maximum number of points for which the numbers are also given as a table.
 const TABLE_POINTS_MAX: usize = 120;
 
 /// One measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// Across.
+    /// Horizontal position.
     pub x: f64,
-    /// Upwards.
+    /// Vertical position.
     pub y: f64,
-    /// How far off `y` may be: lower and upper end.
+    /// Confidence interval of `y`: lower and upper end.
     pub interval: Option<(f64, f64)>,
 }
 
 impl Point {
-    /// A measurement of which no interval is known.
+    /// A measurement without a known interval.
     pub const fn new(x: f64, y: f64) -> Self {
         Self {
             x,
@@ -51,7 +52,7 @@ impl From<(f64, f64)> for Point {
     }
 }
 
-/// Points that belong together, under one name in the legend.
+/// Points of one series, with one name in the legend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     pub(crate) name: String,
@@ -60,7 +61,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// Points in the order in which they are to be joined.
+    /// Points in the order in which they are connected.
     pub fn new(
         name: impl Into<String>,
         points: impl IntoIterator<Item = impl Into<Point>>,
@@ -72,8 +73,8 @@ impl Series {
         }
     }
 
-    /// A distribution, its values multiplied by `scale` (0.001 for bytes shown as KB), its shares in
-    /// per cent.
+    /// A distribution, with its values multiplied by `scale` (0.001 for bytes shown as KB) and its
+    /// fractions in per cent.
     pub fn of_cdf(name: impl Into<String>, cdf: &Cdf, scale: f64) -> Self {
         let points = cdf.points(STEPS_MAX);
         Self::new(
@@ -84,17 +85,17 @@ impl Series {
         )
     }
 
-    /// Drawn as what others published, not as what was measured here: dashed and pale.
+    /// Marks the series as published, not measured: dashed and pale.
     pub fn reference(mut self) -> Self {
         self.is_reference = true;
         self
     }
 }
 
-/// How points become marks.
+/// How points are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Joined by straight lines, a symbol on each if there are few.
+    /// Connected by straight lines, with symbols if there are few points.
     Lines,
     /// Dots.
     Scatter,
@@ -111,7 +112,7 @@ pub struct Chart {
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     pub(crate) series: Vec<Series>,
-    /// Lines across the chart: value, label, and whether upright.
+    /// Lines across the chart: value, label, and whether vertical.
     pub(crate) thresholds: Vec<(f64, String, bool)>,
 }
 
@@ -128,7 +129,7 @@ impl Chart {
         }
     }
 
-    /// Points joined by lines.
+    /// Points connected by lines.
     pub fn lines(title: impl Into<String>, x: Axis, y: Axis) -> Self {
         Self::new(Kind::Lines, title, x, y)
     }
@@ -138,38 +139,37 @@ impl Chart {
         Self::new(Kind::Scatter, title, x, y)
     }
 
-    /// Distribution functions; `what` is the quantity. The series are best made by
-    /// [`Series::of_cdf`].
+    /// Distribution functions; `what` is the quantity. Create the series with [`Series::of_cdf`].
     pub fn steps(title: impl Into<String>, x: Axis, what: impl Into<String>) -> Self {
         let y = Axis::new(what, "%").from(0.0).to(100.0);
         Self::new(Kind::Steps, title, x, y)
     }
 
-    /// With a sentence below it: what to see, and where it comes from.
+    /// Sets a sentence that is shown below the chart: what it shows, and the source.
     pub fn caption(mut self, caption: impl Into<String>) -> Self {
         self.caption = caption.into();
         self
     }
 
-    /// With one series more.
+    /// Adds a series.
     pub fn series(mut self, series: Series) -> Self {
         self.series.push(series);
         self
     }
 
-    /// With a dashed line across at this height: a threshold.
+    /// Adds a dashed horizontal line at this height, such as a threshold.
     pub fn line_at_y(mut self, y: f64, label: impl Into<String>) -> Self {
         self.thresholds.push((y, label.into(), false));
         self
     }
 
-    /// With a dashed upright line here: the end of a ramp, a chosen size.
+    /// Adds a dashed vertical line at this position, such as the end of a ramp or a chosen size.
     pub fn line_at_x(mut self, x: f64, label: impl Into<String>) -> Self {
         self.thresholds.push((x, label.into(), true));
         self
     }
 
-    /// The points as a table, if they are few enough to be read.
+    /// The points as a table, if there are few enough.
     pub(super) fn table(&self) -> Option<Table> {
         let count: usize = self.series.iter().map(|series| series.points.len()).sum();
         if count == 0 || count > TABLE_POINTS_MAX {

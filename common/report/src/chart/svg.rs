@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::html::escape;
 
-/// Where a text's place is in it.
+/// Which point of a text its position refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -22,15 +22,15 @@ impl Anchor {
     }
 }
 
-/// A drawing that grows. Coordinates are pixels of the view box, y downwards.
+/// A drawing under construction. Coordinates are pixels of the view box, y downwards.
 #[derive(Debug)]
 pub(crate) struct Svg {
     text: String,
 }
 
-// Writing to a String cannot fail: the results below are dropped for that reason.
+// Writing to a String cannot fail, so the results below are ignored.
 impl Svg {
-    /// A drawing with a title and a description for those who do not see it.
+    /// A drawing with a title and a description for screen readers.
     pub(crate) fn new(id: &str, width: f64, height: f64, title: &str, description: &str) -> Self {
         let id = escape(id);
         let text = format!(
@@ -57,7 +57,7 @@ impl Svg {
         );
     }
 
-    /// Text that reads upwards.
+    /// Vertical text, from bottom to top.
     pub(crate) fn upright_text(&mut self, class: &str, x: f64, y: f64, text: &str) {
         let _ = writeln!(
             self.text,
@@ -67,7 +67,7 @@ impl Svg {
         );
     }
 
-    /// The label of a tick that reads upwards and ends here.
+    /// The vertical label of a tick, which ends at this position.
     pub(crate) fn upright_tick(&mut self, x: f64, y: f64, text: &str) {
         let _ = writeln!(
             self.text,
@@ -77,7 +77,7 @@ impl Svg {
         );
     }
 
-    /// What follows until [`Self::close_group`] belongs together.
+    /// Begins a group that extends to [`Self::close_group`].
     pub(crate) fn open_group(&mut self, class: &str) {
         let _ = writeln!(self.text, "<g class=\"{class}\">");
     }
@@ -100,7 +100,7 @@ impl Svg {
         }
     }
 
-    /// A filled shape with a text that shows when it is pointed at.
+    /// A filled shape with a tooltip.
     pub(crate) fn shape(&mut self, class: &str, steps: &str, hint: &str) {
         let _ = writeln!(
             self.text,
@@ -109,7 +109,7 @@ impl Svg {
         );
     }
 
-    /// What follows until [`Self::close_window`] is cut off outside this rectangle.
+    /// Begins a region that clips to this rectangle, up to [`Self::close_window`].
     pub(crate) fn open_window(&mut self, left: f64, top: f64, width: f64, height: f64) {
         let _ = writeln!(
             self.text,
@@ -123,7 +123,8 @@ impl Svg {
     }
 }
 
-/// How wide text is in pixels, near enough to keep labels apart: there is no font here to ask.
+/// Approximate width of a text in pixels, sufficient to keep labels apart: no font metrics are
+/// available here.
 pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     let widths = text.chars().map(|c| match c {
         'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | '\u{202f}' => 0.32,
@@ -135,8 +136,8 @@ pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     widths.sum::<f64>() * size
 }
 
-/// The outline of the symbol of series `index`, `radius` pixels big: the shape tells series apart
-/// where colours do not.
+/// The outline of the symbol of series `index` with a radius of `radius` pixels: the shape
+/// distinguishes series where colours do not.
 pub(crate) fn symbol(index: usize, x: f64, y: f64, radius: f64) -> String {
     let polygon = |points: &[(f64, f64)]| {
         let mut steps = String::new();

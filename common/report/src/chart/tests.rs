@@ -13,7 +13,7 @@ fn svg(figure: impl Into<Figure>) -> String {
     figure.into().to_svg()
 }
 
-/// The places of a path of this class, as its `d` has them.
+/// The coordinates of a path of this class, as in its `d` attribute.
 fn path<'a>(svg: &'a str, class: &str) -> &'a str {
     let start = format!("<path class=\"{class}\" d=\"");
     let rest = svg
@@ -24,7 +24,7 @@ fn path<'a>(svg: &'a str, class: &str) -> &'a str {
 }
 
 #[test]
-fn a_chart_says_in_words_what_it_shows() {
+fn a_chart_describes_its_content_in_words() {
     let (x, y) = axes();
     let chart = Chart::lines("Two <servers>", x, y)
         .series(Series::new("ours & theirs", [(20.0, 39.2), (40.0, 68.4)]))
@@ -41,7 +41,7 @@ fn a_chart_says_in_words_what_it_shows() {
 }
 
 #[test]
-fn intervals_are_drawn_and_told() {
+fn intervals_are_drawn_and_described() {
     let (x, y) = axes();
     let runs: Summary = [38.0, 39.0, 40.0].into_iter().collect();
     let interval = runs.interval(0.95).expect("three runs");
@@ -54,7 +54,7 @@ fn intervals_are_drawn_and_told() {
 }
 
 #[test]
-fn a_distribution_begins_at_the_floor_and_ends_at_the_ceiling() {
+fn a_distribution_spans_the_full_height() {
     let cdf = Cdf::of([0.001, 0.002, 0.002, 0.004]).expect("samples");
     let chart = Chart::steps("t", Axis::new("Latency", "ms").log(), "Reads")
         .series(Series::of_cdf("a", &cdf, 1000.0));
@@ -68,7 +68,7 @@ fn a_distribution_begins_at_the_floor_and_ends_at_the_ceiling() {
 }
 
 #[test]
-fn many_points_stay_a_small_file_and_keep_their_extremes() {
+fn many_points_give_a_small_file_and_keep_extremes() {
     let (x, y) = axes();
     let wave = (0..200_000).map(|i| {
         (
@@ -89,7 +89,7 @@ fn many_points_stay_a_small_file_and_keep_their_extremes() {
 }
 
 #[test]
-fn values_that_are_none_are_left_out_and_counted() {
+fn points_without_a_value_are_omitted_and_counted() {
     let (x, y) = axes();
     let chart = Chart::lines("t", x, y).caption("c").series(Series::new(
         "a",
@@ -104,14 +104,14 @@ fn values_that_are_none_are_left_out_and_counted() {
 }
 
 #[test]
-fn an_empty_chart_says_that_it_is() {
+fn an_empty_chart_states_that_it_is_empty() {
     let (x, y) = axes();
     assert!(svg(Chart::lines("t", x, y)).contains("nothing was measured"));
     assert!(svg(Bars::new("t", Axis::new("Rate", "MB/s"))).contains("Bars of Rate (MB/s)."));
 }
 
 #[test]
-fn bars_stand_beside_what_was_published() {
+fn bars_show_measured_and_published_values() {
     let bars = Bars::new("t", Axis::new("Rate", "MB/s"))
         .series("here")
         .reference("published")
@@ -137,7 +137,7 @@ fn bars_stand_beside_what_was_published() {
 }
 
 #[test]
-fn a_file_of_its_own_brings_its_colours() {
+fn a_separate_file_contains_its_styles() {
     let (x, y) = axes();
     let svg = svg(Chart::lines("t", x, y));
     assert!(svg.starts_with("<svg xmlns=") && svg.contains("<style>") && svg.contains("--c0"));

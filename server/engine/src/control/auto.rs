@@ -1,27 +1,27 @@
-//! `auto`: the optimum by what is measured, corrected by descent.
+//! `auto`: the computed optimum, corrected by descent.
 //!
-//! The one idea: what a size costs can be computed. For each size of a grid the chains that ended
-//! lately are read again on paper ([`Past::replay`]): repositioning and transfer at the measured
-//! times, bytes that nobody came to read, and the hits that go when prefetches take the memory
-//! of what is kept. The size with the least disk time for each byte sent is the optimum, a
-//! few seconds after anything changed. What the picture leaves out (queues, how viewers meet)
-//! is left to descent: a factor on the optimum, moved a quarter of an octave at a time and judged
-//! by the measured score as a share of the computed one, so that a load that changes
-//! meanwhile does not pass for a better size.
+//! The cost of a size can be computed. For each size of a grid the recently ended chains are
+//! replayed ([`Past::replay`]): repositioning and transfer at the measured times, bytes that were
+//! never requested, and the hits lost when prefetches take memory from retained pieces. The size
+//! with the least disk time per sent byte is the optimum, known a few seconds after any change.
+//! Effects outside this model (queues, viewers that coincide) are left to descent: a factor on the
+//! optimum, moved by a quarter of an octave at a time and judged by the measured score as a share
+//! of the computed one, so that a change of the load is not mistaken for a better size.
 //!
-//! Memory that keeps what is unread: live chains hold a part of their prefetches on average, which is measured ([`Auto::held`]).
-//! Sizes that would fill more than [`POOL_SHARE`] of memory in this way are scaled down at once,
-//! all by the same factor, which keeps the square-root rule (automated-prefetching section 5:
-//! minimise seeks subject to a sum of sizes). Evictions of unread prefetches shrink that share
-//! quickly, and their absence restores it slowly.
+//! Memory that protects unread pieces: live chains hold a measured fraction of their prefetches on
+//! average ([`Auto::held`]). Sizes that would fill more than [`POOL_SHARE`] of memory are scaled
+//! down at once, all by the same factor, which preserves the square-root rule
+//! (automated-prefetching section 5: minimise seeks subject to a sum of sizes). Evictions of unread
+//! prefetches reduce that share quickly; their absence restores it slowly.
 //!
-//! Memory that does not, as a page cache: how long a prefetch stays is computed for each size
-//! ([`Auto::in_page_cache`]), and what its viewer has not read by then is read again on paper as in
-//! fact. The time is corrected by how much was really read again. Evictions as such say little: of
-//! what viewers leave behind, some always goes before its chain is known to have ended.
+//! Memory that does not protect them, as a page cache: how long a prefetch stays is computed for
+//! each size ([`Auto::in_page_cache`]), and the replay reads again what its viewer has not read by
+//! then. That time is corrected by the measured share of rereads. Evictions as such are no signal:
+//! of the pieces that viewers leave behind, some are always evicted before their chain is known to
+//! have ended.
 //!
-//! Invariants: every size is within the bounds; sizes grow by half at most at a time and shrink to
-//! half at least, and each change takes as long as a prefetch lasts.
+//! Invariants: every size is within the bounds; a change at most halves a size or enlarges it by
+//! half, and takes as long as a prefetch lasts.
 
 use headlong_units::{Duration, Instant, MIB};
 
@@ -35,105 +35,113 @@ use crate::stats::Stats;
 const INTERVAL: Duration = Duration::from_secs(15);
 /// How long a factor is tried before it is judged.
 const TRIAL: Duration = Duration::from_secs(90);
-/// A device can be busy for all of its time but the part that one read is of this: with longer
-/// reads those who come at once wait longer for each other. In virtual time, SD and HD with reads
-/// of 19, 53, 100 and 141 ms begin to fail at 98, 92, 90 and 88 %: between 0.7 and 1.2 s.
+/// The usable share of a device's time is 1 minus the duration of a read divided by this: with
+/// longer reads, viewers that arrive together wait longer for each other. In virtual time, SD and
+/// HD with reads of 19, 53, 100 and 141 ms begin to fail at 98, 92, 90 and 88 %: between 0.7 and
+/// 1.2 s.
 const HEADROOM: Duration = Duration::from_millis(900);
-/// Part of memory that unread prefetches may take, of 1; the rest is for what is being sent and for
-/// chains that are ahead of the average.
+/// Share of memory for unread prefetches, of 1; the rest is for pieces being sent and for chains
+/// that are ahead of the average.
 const POOL_SHARE: f64 = 0.875;
-/// So often the best known factor is judged before one beside it is tried.
+/// How often the best known factor is judged before a neighbouring one is tried.
 const JUDGED_BEFORE_TRIAL: u32 = 10;
-/// Fewer chains that ended tell too little about those that come.
+/// Fewer ended chains are not representative of new ones.
 const CHAINS_MIN: usize = 64;
-/// A change of the optimum smaller than this, of 1, is not worth a change.
+/// A relative change of the optimum below this is not applied.
 const WORTH: f64 = 0.10;
-/// Nor is one that promises less than this, of 1: every change costs its viewers something.
+/// Nor is one with a smaller relative gain: every change costs its viewers something.
 const GAIN: f64 = 0.01;
-/// A smaller size whose computed cost is within this of the least, of 1, is preferred: it leaves
-/// more memory, and shorter waits when many start at once.
+/// A smaller size whose computed cost is within this relative distance of the least is preferred:
+/// it leaves more memory, and shorter waits when many viewers start at once.
 const NEAR: f64 = 0.02;
-/// A score must be lower by this, of 1, to count as lower: scores of so short a time scatter.
+/// A score must be lower by this share to count as lower: scores over so short a time scatter.
 const SCATTER: f64 = 0.03;
-/// What stays in memory until it is read.
+/// Prefetches stay in memory until they are read.
 const FOREVER: Duration = Duration(u64::MAX);
-/// The longest time that is looked for, for prefetches in a page cache.
+/// Upper bound of the computed time that prefetches stay in a page cache.
 const STAYS_MAX: Duration = Duration::from_secs(600);
-/// Halvings of the way to the time that prefetches stay in a page cache.
+/// Bisection steps of the search for that time.
 const STAYS_ROUNDS: u32 = 16;
-/// Bounds of what is measured of that time as a part of what is computed.
+/// Bounds of the measured time, as a share of the computed one.
 const REACH: (f64, f64) = (0.75, 1.25);
 /// Factors of descent: quarters of an octave, from half to twice the optimum.
 const FACTORS: [f64; 9] = [0.5, 0.595, 0.707, 0.841, 1.0, 1.189, 1.414, 1.682, 2.0];
 const FACTOR_ONE: usize = 4;
-/// Quarters of an octave within one.
+/// Quarters of an octave within one octave.
 const QUARTERS: [f64; 4] = [1.0, 1.189, 1.414, 1.682];
 
-/// An average over `n` ticks follows each tick by the `n`th part. Rates are averaged over a minute of
-/// [`TICK`]s: long enough for a sweep over all viewers, short beside a change of the load.
+/// An average over `n` ticks moves by the `n`th part of the difference at each tick. Rates are
+/// averaged over a minute of [`TICK`]s: long enough for a sweep over all viewers, short compared
+/// with changes of the load.
 const MINUTE: f64 = 12.0;
-/// Hits come in bursts, as popular titles begin: somewhat longer.
+/// Hits come in bursts, as popular titles begin: a somewhat longer average.
 const HITS_TICKS: f64 = 16.0;
-/// What chains hold: 40 s, about a prefetch.
+/// Averaging time of the bytes that chains hold: 40 s, about a prefetch.
 const HELD_TICKS: f64 = 8.0;
-/// In a page cache, and of scores, only every look (15 s) or trial (90 s) tells: fewer of them.
+/// In a page cache, and for scores, there is one sample per look (15 s) or trial (90 s): fewer of
+/// them.
 const LOOKS: f64 = 3.0;
 const TRIALS: f64 = 2.0;
 /// Chains between just refilled and nearly empty hold between all and less than half of their
-/// sizes; what lies outside was measured while sizes changed.
+/// sizes; values outside were measured while sizes changed.
 const HELD: (f64, f64) = (0.3, 1.25);
-/// Fewer chains hold too different parts of their sizes for a mean.
+/// Fewer chains hold too different shares of their sizes for a mean.
 const HELD_CHAINS_MIN: u64 = 8;
-/// What evictions in a tick leave of the part of memory in use, and how it comes back without them:
-/// half of what was taken in 70 s. Quick, for each eviction is a read for nothing; slow, for memory
-/// just below the edge costs next to nothing.
+/// Factors on the usable share of memory after a tick with evictions, and after one without: half
+/// of a reduction is restored in 70 s. The reduction is quick, as each eviction is a wasted read;
+/// the recovery slow, as memory just below the limit costs almost nothing.
 const CAUTION: (f64, f64) = (0.85, 1.005);
-/// How it comes back where there is room ([`ROOMY`]), nearly as quickly as it went.
-/// When many begin at once those before hold what was their share among fewer, and some of that has to
-/// go; a minute later there is room. Sizes that stayed small would keep the device from ever filling it.
+/// The recovery factor while memory has room ([`ROOMY`]), nearly as quick as the reduction. When
+/// many viewers begin at once, earlier ones hold their share of a smaller number, and some of that
+/// is evicted; a minute later there is room. Sizes that stayed small would keep the device from
+/// filling it.
 const CAUTION_OVER: f64 = 1.1;
-/// With less of memory unread than this part there is room.
+/// Memory has room if less than this share of it is unread.
 const ROOMY: f64 = 0.75;
-/// The part is never smaller.
+/// Lower bound of the usable share.
 const CAUTION_MIN: f64 = 0.25;
-/// By so much at most one look changes the time that prefetches stay in a page cache, of 1.
+/// Largest relative change, in one look, of the time that prefetches stay in a page cache.
 const SURPLUS_MAX: f64 = 0.2;
-/// What stays is about what the last use says, a little less: where the correction begins.
+/// Initial value of the correction: pieces stay slightly shorter than computed from the last use.
 const REACH_FIRST: f64 = 0.9;
-/// A pool or cache keeps at least such a part for what is not prefetched, so that no division by
-/// what is left gives more than everything.
+/// A pool or cache keeps at least this share for pieces that are not prefetched, so that a division
+/// by the remainder stays bounded.
 const KEPT_MIN: f64 = 1.0 / 64.0;
 const CACHE_KEPT_MIN: f64 = 1.0 / 16.0;
-/// However large the memory, and however slow a read, something is left to do, and time for it.
+/// Bounds that leave some work and some time for it, however large the memory and however slow a
+/// read.
 const HITS_MAX: f64 = 0.95;
 const USABLE_MIN: f64 = 0.05;
-/// Bounds of the time that a change takes: three ticks, and the usual silence between requests.
+/// Bounds of the duration of a change: three ticks, and the usual pause between requests.
 const TAKES: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(45));
 
-/// What the controller knows.
+/// State of the controller.
 #[derive(Debug)]
 pub(crate) struct Auto {
     limits: Limits,
-    /// Unread bytes that a chain holds, as a part of its size; smoothed.
+    /// Unread bytes that a chain holds, as a share of its size; smoothed.
     held: f64,
-    /// Part of the pool that may be used: less than 1 after evictions.
+    /// Usable share of the pool: less than 1 after evictions.
     caution: f64,
-    /// Which of [`FACTORS`] is in use, and which is the best known; another is on trial.
+    /// Index in [`FACTORS`] of the factor in use, and of the best known; they differ during a
+    /// trial.
     factor: usize,
     home: usize,
-    /// The scores of each, as shares of the computed cost.
+    /// The score of each factor, as a share of the computed cost.
     scores: [Option<f64>; FACTORS.len()],
-    /// How often home was judged since another was tried, and which way that was.
+    /// How often the best factor was judged since the last trial, and the direction of the next
+    /// one.
     judged_count: u32,
     tries_larger: bool,
     hit_ratio: f64,
-    /// Bytes sent in a second, over a minute.
+    /// Bytes sent per second, over a minute.
     sent_rate: f64,
-    /// Share of what is read from the device that had been read and has gone unread, of 1, over a
-    /// minute.
+    /// Share of the bytes read from the device that had been read before and were evicted unread,
+    /// of 1, over a minute.
     again: f64,
     again_bytes: Option<u64>,
-    /// What stays in a page cache, as a part of what is computed: corrected by what is evicted.
+    /// Time that prefetches stay in a page cache, as a share of the computed one: corrected by
+    /// rereads.
     reach: f64,
     /// Share of the time that the device is busy, over a minute.
     busy: f64,
@@ -175,7 +183,7 @@ impl Auto {
         (memory_bytes as f64 * POOL_SHARE * self.caution / self.held) as u64
     }
 
-    /// Time to look; `ramp` is the reference size on its way.
+    /// A tick; `ramp` is the reference size in transition.
     pub(crate) fn handle_tick(&mut self, seen: &Seen, past: &Past, ramp: &Ramp) -> Option<Verdict> {
         let evicted = self.watch_memory(seen);
         if !evicted && seen.now < self.next_look {
@@ -197,8 +205,8 @@ impl Auto {
         let wanted = self
             .limits
             .clamp((optimum as f64 * FACTORS[self.factor]) as u64);
-        // A device with time to spare gains nothing by more, and when many come at once each takes
-        // what is the size by then (automated-prefetching 4.1).
+        // A device with spare time gains nothing by larger sizes, and when many viewers arrive at
+        // once each takes the size in force then (automated-prefetching 4.1).
         let most = match self.is_light() {
             true => in_use,
             false => in_use + in_use / 2,
@@ -220,7 +228,8 @@ impl Auto {
         })
     }
 
-    /// What chains hold, and whether what they held had to go; scaled down at once if so.
+    /// Updates the averages; returns whether unread pieces were evicted, after reducing the usable
+    /// share.
     fn watch_memory(&mut self, seen: &Seen) -> bool {
         let before = self.last_tick.replace(seen.stats).unwrap_or(seen.stats);
         let counted = seen.stats - before;
@@ -257,8 +266,8 @@ impl Auto {
         evicted
     }
 
-    /// The size with the least computed disk time for each byte sent, unless the one before is as
-    /// good, and that time for the one in use.
+    /// The size with the least computed disk time per sent byte, unless the previous one is as
+    /// good, and the cost of the size in use.
     fn optimum(&self, seen: &Seen, past: &Past, drive: DriveTimes, in_use: u64) -> (u64, f64) {
         let pool = self.pool_bytes(seen.memory_bytes) as f64;
         let cost = |bytes: u64| {
@@ -298,13 +307,13 @@ impl Auto {
         (near.map_or(in_use, |(bytes, _)| *bytes), cost(in_use))
     }
 
-    /// Disk time for each byte sent, for the part of the time that can be used, if chains do
-    /// such `work` and hold `unread` bytes.
+    /// Disk time per sent byte, relative to the usable share of the time, if chains cause `work`
+    /// and hold `unread` bytes.
     fn cost(&self, seen: &Seen, drive: DriveTimes, work: Work, unread: f64) -> f64 {
         work.cost(drive) * (1.0 - self.hits(seen, unread)) / usable(work.read_time(drive))
     }
 
-    /// What is computed for the size in use, beside what happens there.
+    /// Compares the computed state of a page cache at the size in use with the measured one.
     fn correct_page_cache(&mut self, seen: &Seen, past: &Past, in_use: u64) {
         let (work, _) = self.in_page_cache(seen, past, in_use);
         let sizes = (seen.chains as f64 * work.kept_bytes).max(1.0);
@@ -315,12 +324,12 @@ impl Auto {
             .clamp(REACH.0, REACH.1);
     }
 
-    /// What prefetches of a reference size would make the device do above a page cache, and how
-    /// many bytes would be unread.
+    /// The work that prefetches of a reference size would cause above a page cache, and the bytes
+    /// that would be unread.
     ///
-    /// A page goes when the rest of the cache was used since: what is read from the device, and
-    /// what lay there unread and was sent meanwhile. The less stays, the more is read again, and the
-    /// less stays: the time is the one at which both agree.
+    /// A page is evicted when the rest of the cache has been used since: by bytes read from the
+    /// device, and by unread pages that were sent meanwhile. The shorter pages stay, the more is
+    /// reread, and the shorter they stay: the result is the fixed point.
     fn in_page_cache(&self, seen: &Seen, past: &Past, bytes: u64) -> (Work, f64) {
         let memory = seen.memory_bytes as f64;
         let mut stays = STAYS_MAX;
@@ -375,7 +384,7 @@ impl Auto {
         (self.descend(), Some(score))
     }
 
-    /// Home, or the factor on trial, was judged: what is next.
+    /// The best factor, or the one on trial, was judged: chooses the next.
     fn descend(&mut self) -> Reason {
         let score = |factor: usize| self.scores[factor].unwrap_or(f64::INFINITY);
         if self.factor != self.home {
@@ -385,7 +394,7 @@ impl Auto {
                 self.home = self.factor;
                 return Reason::Minimum;
             }
-            // What is known of it grows old; the next trial asks anew.
+            // Its score becomes outdated; the next trial measures it again.
             self.scores[self.factor] = None;
             self.factor = self.home;
             self.tries_larger = !self.tries_larger;
@@ -416,15 +425,16 @@ impl Auto {
         self.busy * 100.0 < f64::from(self.limits.rules.busy_percent)
     }
 
-    /// As long as a prefetch lasts, so that no viewers' prefetches fall together.
+    /// The duration of a change: as long as a prefetch lasts, so that prefetches of different
+    /// viewers do not coincide.
     fn takes(&self, seen: &Seen) -> Duration {
         let lasts = seen.pace_mean.time_for(seen.size_mean_bytes);
         lasts.max(TAKES.0).min(TAKES.1)
     }
 
-    /// Share of what is sent that would be found in memory, if chains held `unread` bytes. Hits
-    /// grow with the fourth root of the memory for what is kept: 1 - alpha is a fifth for a Zipf
-    /// popularity of 0.8, and a close follower finds a little more.
+    /// Share of sent bytes that would be found in memory, if chains held `unread` bytes. Hits grow
+    /// with the fourth root of the memory for retained pieces: 1 - alpha is a fifth for a Zipf
+    /// popularity of 0.8, and viewers close behind add a little.
     fn hits(&self, seen: &Seen, unread: f64) -> f64 {
         let memory = seen.memory_bytes as f64;
         let kept_now = (memory - seen.unread_bytes as f64).max(memory * KEPT_MIN);
@@ -433,7 +443,7 @@ impl Auto {
     }
 }
 
-/// The part of the time that a device can be busy without failing anybody, with reads of
+/// The share of the time that a device can be busy without failing a viewer, with reads of
 /// `read_time` nanoseconds.
 fn usable(read_time: f64) -> f64 {
     (1.0 - read_time / HEADROOM.0 as f64).max(USABLE_MIN)

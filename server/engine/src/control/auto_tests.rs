@@ -1,4 +1,4 @@
-//! The optimum, the pool, caution and descent, by hand-made sequences.
+//! Optimum, pool, caution and descent, by hand-made sequences.
 
 use headlong_units::{BitRate, Instant, KIB};
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use crate::control::past::Ended;
 
 const MEMORY: u64 = 4096 * MIB;
 
-/// A device with viewers that all have the reference bit rate.
+/// A device whose viewers all have the reference bit rate.
 struct Bench {
     controller: Controller,
     now: Instant,
@@ -50,7 +50,7 @@ impl Bench {
         }
     }
 
-    /// Viewers who left after `read` of `whole` bytes.
+    /// Viewers that left after `read` of `whole` bytes.
     fn leave(&mut self, count: u64, read: u64, whole: u64) {
         for _ in 0..count {
             self.controller.record_chain(Ended {
@@ -99,7 +99,7 @@ impl Bench {
 }
 
 #[test]
-fn before_anybody_has_left_the_size_stays() {
+fn size_stays_before_any_chain_has_ended() {
     let mut bench = Bench::new();
     let first = bench.bytes();
     bench.seconds(600);
@@ -107,7 +107,7 @@ fn before_anybody_has_left_the_size_stays() {
 }
 
 #[test]
-fn the_first_size_goes_with_memory_within_bounds() {
+fn first_size_follows_memory_within_bounds() {
     let first = |memory_mib| Bench::with(memory_mib * MIB, Retention::Interval).bytes();
     assert_eq!(first(512), 5 * MIB);
     assert_eq!(first(2_400), 8 * MIB);
@@ -116,7 +116,7 @@ fn the_first_size_goes_with_memory_within_bounds() {
 }
 
 #[test]
-fn viewers_who_leave_early_make_it_small_and_those_who_stay_large_within_two_minutes() {
+fn size_adapts_to_chain_lengths_within_two_minutes() {
     let mut short = Bench::new();
     short.leave(512, 2 * MIB, 100 * MIB);
     short.seconds(120);
@@ -128,10 +128,10 @@ fn viewers_who_leave_early_make_it_small_and_those_who_stay_large_within_two_min
 }
 
 #[test]
-fn sizes_shrink_at_once_when_chains_come_and_the_reference_stays() {
+fn sizes_shrink_at_once_with_more_chains() {
     let mut bench = Bench::new();
     bench.seconds(60);
-    let cut = |bench: &Bench, chains| bench.controller.cut(8 * MIB, chains).expect("it looks");
+    let cut = |bench: &Bench, chains| bench.controller.cut(8 * MIB, chains).expect("auto is on");
     assert_eq!(cut(&bench, 100), 8 * MIB, "enough for all");
     let many = cut(&bench, 10_000);
     assert!(many < MIB, "{many}");
@@ -139,12 +139,12 @@ fn sizes_shrink_at_once_when_chains_come_and_the_reference_stays() {
 }
 
 #[test]
-fn evictions_shrink_the_pool_and_their_absence_restores_it() {
+fn evictions_shrink_pool_and_their_absence_restores_it() {
     let mut bench = Bench::new();
     bench.chains = 2_000;
     bench.leave(512, 30 * MIB, 100 * MIB);
     bench.seconds(120);
-    let cut = |bench: &Bench| bench.controller.cut(8 * MIB, 2_000).expect("it looks");
+    let cut = |bench: &Bench| bench.controller.cut(8 * MIB, 2_000).expect("auto is on");
     let before = cut(&bench);
     bench.evicted_percent = 5;
     bench.seconds(30);
@@ -157,7 +157,7 @@ fn evictions_shrink_the_pool_and_their_absence_restores_it() {
 }
 
 #[test]
-fn what_a_rush_had_evicted_is_forgotten_within_a_minute_where_memory_has_room() {
+fn eviction_burst_is_forgotten_when_memory_has_room() {
     let cut_a_minute_after = |unread_bytes| {
         let mut bench = Bench::new();
         bench.chains = 2_000;
@@ -167,7 +167,7 @@ fn what_a_rush_had_evicted_is_forgotten_within_a_minute_where_memory_has_room() 
         bench.seconds(30);
         bench.evicted_percent = 0;
         bench.seconds(60);
-        bench.controller.cut(8 * MIB, 2_000).expect("it looks")
+        bench.controller.cut(8 * MIB, 2_000).expect("auto is on")
     };
     let (full, roomy) = (MEMORY / 5 * 4, MEMORY / 10 * 7);
     let (full, roomy) = (cut_a_minute_after(full), cut_a_minute_after(roomy));
@@ -184,21 +184,21 @@ fn above_a_page_cache(memory_bytes: u64) -> Bench {
 }
 
 #[test]
-fn above_a_page_cache_a_size_is_about_what_viewers_read_before_it_goes() {
+fn page_cache_size_is_about_what_is_read_before_eviction() {
     let found = |memory_bytes| {
         let mut bench = above_a_page_cache(memory_bytes);
         bench.seconds(300);
         bench.bytes()
     };
-    // 75 MiB/s go through it: a piece that nobody uses stays for some ten seconds in a GiB, in which
-    // a viewer reads some 2.5 MiB.
+    // 75 MiB/s pass through it: an unused piece stays for some ten seconds in a GiB, in which a
+    // viewer reads some 2.5 MiB.
     let (small, large) = (found(1024 * MIB), found(4096 * MIB));
     assert!((MIB..4 * MIB).contains(&small), "{small}");
     assert!(large > 2 * small, "{small} {large}");
 }
 
 #[test]
-fn above_a_page_cache_what_is_read_again_makes_sizes_smaller_but_not_without_end() {
+fn rereads_in_page_cache_shrink_sizes_up_to_a_bound() {
     let mut bench = above_a_page_cache(2048 * MIB);
     bench.seconds(300);
     let before = bench.bytes();
@@ -211,7 +211,7 @@ fn above_a_page_cache_what_is_read_again_makes_sizes_smaller_but_not_without_end
 }
 
 #[test]
-fn a_factor_that_costs_more_is_left_again() {
+fn more_expensive_factor_is_abandoned() {
     let mut bench = Bench::new();
     bench.leave(512, 30 * MIB, 100 * MIB);
     bench.seconds(120);
@@ -231,7 +231,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn whatever_happens_sizes_stay_within_bounds_and_grow_by_half_at_most(
+    fn sizes_stay_within_bounds_and_grow_by_half_at_most(
         steps in prop::collection::vec(
             (0u64..5_000, 0u64..4096, 0u64..10, 1u64..40, 1u64..200, 5u64..60), 1..24),
     ) {

@@ -1,4 +1,4 @@
-//! A controller with the size that it steers.
+//! A controller with the reference size that it sets.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -15,21 +15,21 @@ use super::terms::{Limits, Reason, Seen, TICK, Verdict};
 use crate::config::{Control, EngineConfig, SizingConfig};
 use crate::learned::Learned;
 
-/// Changes remembered until somebody asks for them; older ones go.
+/// Changes kept until they are polled; older ones are dropped.
 const CHANGES_MAX: usize = 64;
 
-/// The reference size goes to another.
+/// A change of the reference size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizeChange {
-    /// When it begins to.
+    /// When the change begins.
     pub at: Instant,
     /// The size in use then.
     pub from_bytes: u64,
-    /// The size it goes to.
+    /// The new size.
     pub to_bytes: u64,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// Disk time for each MiB sent, at the size it comes from; if it was judged.
+    /// Disk time per MiB sent at the old size; if it was judged.
     pub score: Option<Duration>,
 }
 
@@ -38,32 +38,32 @@ impl core::fmt::Display for SizeChange {
         let mib = |bytes: u64| bytes as f64 / MIB as f64;
         let (from, to) = (mib(self.from_bytes), mib(self.to_bytes));
         let why = self.reason.text();
-        write!(f, "prefetch goes from {from:.1} to {to:.1} MiB: {why}")?;
+        write!(f, "prefetch changes from {from:.1} to {to:.1} MiB: {why}")?;
         match self.score.map(|score| score.as_secs_f64() * 1e3) {
-            Some(score) => write!(f, " ({score:.2} ms of disk time for each MiB sent)"),
+            Some(score) => write!(f, " ({score:.2} ms of disk time per MiB sent)"),
             None => Ok(()),
         }
     }
 }
 
-/// A controller at one moment.
+/// Snapshot of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ControlView {
-    /// Which.
+    /// The controller.
     pub mode: Control,
     /// The reference size in use.
     pub bytes: u64,
-    /// The size it is going to.
+    /// The size it is changing to.
     pub target_bytes: u64,
-    /// Disk time for each MiB sent, when it was last judged.
+    /// Disk time per MiB sent, when it was last judged.
     pub score: Option<Duration>,
-    /// What came of that.
+    /// The result of that judgement.
     pub reason: Option<Reason>,
     /// The device, as measured.
     pub drive: Option<DriveTimes>,
 }
 
-/// A controller with the size it steers.
+/// A controller with the reference size that it sets.
 #[derive(Debug)]
 pub(crate) struct Controller {
     limits: Limits,
@@ -73,7 +73,7 @@ pub(crate) struct Controller {
     sizing: SizingConfig,
     fit: DriveFit,
     past: Past,
-    /// Live chains' mean size by the rule when it was last looked, before any cut.
+    /// Live chains' mean size by the rule at the last tick, before any reduction.
     size_mean_bytes: u64,
     bit_rate_mean: Option<BitRate>,
     memory_bytes: u64,
@@ -116,11 +116,11 @@ impl Controller {
         controller
     }
 
-    /// New settings. A controller that stays keeps its size and what it knows; a new one begins
+    /// Applies new settings. An unchanged controller keeps its size and its state; a new one begins
     /// with the size in use.
     pub(crate) fn reconfigure(&mut self, now: Instant, config: &EngineConfig) {
         let before = core::mem::replace(&mut self.limits, Limits::new(config));
-        // Where it began is history: only a controller that begins asks for it.
+        // The start size is history: only a new controller uses it.
         let is_other = before.without_start() != self.limits.without_start();
         let in_use = self.ramp.bytes(now);
         let mode = config.control.mode;
@@ -154,13 +154,13 @@ impl Controller {
         &self.sizing
     }
 
-    /// A read that had to go somewhere occupied the device for `took`.
+    /// A read after a reposition occupied the device for `took`.
     pub(crate) fn record_read(&mut self, bytes: u64, took: Duration) {
         self.fit.record(bytes, took);
     }
 
-    /// What a chain of unknown bit rate is taken to have: the mean of those before it. Without a
-    /// controller that looks, nobody knows, and it is sized for the reference bit rate.
+    /// Assumed bit rate of a chain without a known one: the mean of recent chains. Without an
+    /// active controller there is none, and such a chain is sized for the reference bit rate.
     pub(crate) fn bit_rate_mean(&self) -> Option<BitRate> {
         let looks = matches!(self.brain, Brain::Auto(_));
         self.bit_rate_mean.filter(|_| looks)
@@ -171,7 +171,7 @@ impl Controller {
         self.past.record(ended);
     }
 
-    /// A chain has so much read that had been read for it before, and has gone unread.
+    /// A chain had bytes read again that had been read for it before and were evicted unread.
     pub(crate) fn record_again(&mut self, bytes: u64) {
         self.again_bytes += bytes;
     }
@@ -181,15 +181,15 @@ impl Controller {
         self.again_bytes
     }
 
-    /// What the memory leaves of a prefetch of `wanted` bytes; `None` if no controller says.
+    /// Reduces a prefetch of `wanted` bytes to the pool; `None` without an active controller.
     ///
     /// When the sizes of all `chains` add up to more than the pool, all shrink by the same factor,
-    /// at once: chains may come faster than the reference size follows.
+    /// immediately: chains may arrive faster than the reference size follows.
     pub(crate) fn cut(&self, wanted: u64, chains: u64) -> Option<u64> {
         let Brain::Auto(auto) = &self.brain else {
             return None;
         };
-        // A page cache knows no shares.
+        // A page cache has no shares.
         if self.size_mean_bytes == 0 || !self.limits.keeps_unread {
             return None;
         }
@@ -204,7 +204,7 @@ impl Controller {
         self.fit.times()
     }
 
-    /// The device as measured as far as it was, else as those of its class are.
+    /// The device as measured so far, else the usual values of its class.
     pub(crate) fn best_known_drive(&self) -> DriveTimes {
         self.fit.best_known()
     }
@@ -217,7 +217,7 @@ impl Controller {
         }
     }
 
-    /// Time to look.
+    /// A tick.
     pub(crate) fn handle_tick(&mut self, seen: &Seen) {
         self.next_tick = seen.now + TICK;
         self.size_mean_bytes = seen.size_mean_bytes;
@@ -251,13 +251,13 @@ impl Controller {
         self.ramp.turn(now, verdict.bytes, verdict.takes);
     }
 
-    /// The chains that ended lately, with the bytes sent to all viewers by now, on their count.
+    /// The recently ended chains, with the bytes sent to all viewers so far on their count.
     pub(crate) fn ended(&self, sent_bytes: u64) -> (u64, Vec<Ended>) {
         self.past.export(sent_bytes)
     }
 
-    /// What an earlier process had learned; a size only if one is to be chosen here, and no other
-    /// is set to begin with.
+    /// Restores the state of an earlier process; the size only if a controller is active and no
+    /// start size is set.
     pub(crate) fn resume(&mut self, learned: Learned) {
         if let Some(times) = learned.drive {
             self.fit.resume(times);
@@ -272,7 +272,7 @@ impl Controller {
         }
     }
 
-    /// The next change that nobody was told of.
+    /// The next change that was not polled yet.
     pub(crate) fn poll_change(&mut self) -> Option<SizeChange> {
         self.changes.pop_front()
     }

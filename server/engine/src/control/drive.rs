@@ -1,29 +1,29 @@
-//! What a device costs, measured while it works: a time to go somewhere, and a time for each byte.
+//! Cost model of a device, measured during operation: a repositioning time, and a time per byte.
 //!
-//! A line through (bytes, time) of the reads that had to go somewhere, by least squares with slowly
-//! fading memory. Its height at zero is the repositioning time under the present queue, its slope the
-//! transfer rate. Their product is the size at which a read transfers for as long as it repositions:
-//! the start size of Li et al. (Competitive prefetching, EuroSys '07), which automated-prefetching
-//! section 7 begins with.
+//! A least-squares line through (bytes, time) of the reads that repositioned, with slowly fading
+//! weights. Its intercept is the repositioning time under the present queue, its slope the transfer
+//! rate. Their product is the size at which transfer takes as long as repositioning: the start size
+//! of Li et al. (Competitive prefetching, EuroSys '07), with which automated-prefetching section 7
+//! begins.
 //!
-//! Reads of nearly one size cannot tell height from slope. So the line also goes by a few reads of a
-//! usual device of the same class, which never fade: where sizes differ they weigh nothing, where
-//! they do not they decide the slope.
+//! Reads of nearly one size cannot separate intercept from slope. The line therefore includes a few
+//! reads of a usual device of the same class, which never fade: they have no weight where sizes
+//! differ, and determine the slope where they do not.
 //!
-//! Invariants: no time is told that is zero, or that no device of the class can take; nothing counts
-//! as measured before enough reads.
+//! Invariants: no reported time is zero, or impossible for a device of the class; nothing counts as
+//! measured before enough reads.
 
 use headlong_units::{Duration, MIB};
 
 /// A read as old as this many others weighs 1/e.
 const MEMORY_READS: f64 = 512.0;
-/// Fewer reads tell nothing.
+/// Fewer reads are no measurement.
 const READS_MIN: f64 = 32.0;
-/// Reads of a usual device of the class, as many of each of these sizes.
+/// Reads of a usual device of the class, this many of each size.
 const CLASS_READS: f64 = 1.0;
 const CLASS_BYTES: [f64; 2] = [0.5 * MIB as f64, 8.0 * MIB as f64];
 
-/// What is known of a kind of device before any is measured, and what none of it exceeds.
+/// Usual values of a class of devices, and their bounds.
 #[derive(Debug, Clone, Copy)]
 struct Class {
     usual: DriveTimes,
@@ -31,9 +31,9 @@ struct Class {
     transfer_per_mib: (Duration, Duration),
 }
 
-/// Disks of 5,400 to 10,000 rpm: 15 ms for a third of the stroke and half a turn, 125 MiB/s. No way
-/// takes less than a settle or more than a full stroke, a turn and what a queue adds (WD Red: 32.6 ms
-/// by libception Table 1); rates lie between 20 MiB/s and 1 GiB/s.
+/// Disks of 5,400 to 10,000 rpm: 15 ms for a third of the stroke and half a turn, 125 MiB/s. A
+/// reposition takes at least a settle, and at most a full stroke, a turn and the effect of a queue
+/// (WD Red: 32.6 ms by libception Table 1); rates lie between 20 MiB/s and 1 GiB/s.
 const ROTATING: Class = Class {
     usual: DriveTimes {
         reposition: Duration::from_millis(15),
@@ -62,14 +62,14 @@ pub struct DriveTimes {
 }
 
 impl DriveTimes {
-    /// Bytes that a read transfers that takes so long.
+    /// Bytes that a read of this duration transfers.
     pub(crate) fn bytes_within(&self, time: Duration) -> u64 {
         let transferring = u128::from((time - self.reposition).0);
         let bytes = transferring * u128::from(MIB) / u128::from(self.transfer_per_mib.0.max(1));
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// Bytes that take as long to transfer as it takes to get to them (Li et al.).
+    /// Bytes that take as long to transfer as to reach (Li et al.).
     pub fn balanced_bytes(&self) -> u64 {
         let bytes = u128::from(self.reposition.0) * u128::from(MIB)
             / u128::from(self.transfer_per_mib.0.max(1));
@@ -110,7 +110,8 @@ impl Sums {
         self.bytes_time *= part;
     }
 
-    /// Mean bytes and time, and the slope between them; of no or one size zero.
+    /// Mean bytes and time, and the slope between them; zeros without reads, slope zero for one
+    /// size.
     fn line(&self) -> (f64, f64, f64) {
         let weight = self.weight.max(f64::MIN_POSITIVE);
         let (x, y) = (self.bytes / weight, self.time / weight);
@@ -126,7 +127,7 @@ impl Sums {
 }
 
 impl DriveFit {
-    /// Nothing is measured yet of a device with or without an arm.
+    /// A fit without measurements, of a device with or without an arm.
     pub(crate) fn new(has_arm: bool) -> Self {
         Self {
             class: if has_arm { ROTATING } else { SOLID_STATE },
@@ -134,14 +135,14 @@ impl DriveFit {
         }
     }
 
-    /// A read that had to go somewhere occupied the device for `took`.
+    /// A read after a reposition occupied the device for `took`.
     pub(crate) fn record(&mut self, bytes: u64, took: Duration) {
         self.measured.fade(1.0 - 1.0 / MEMORY_READS);
         self.measured.add(1.0, bytes as f64, took.0 as f64);
     }
 
-    /// Times that were measured before: as many reads' worth of them as count as measured, so that
-    /// what is measured from now on soon counts for more.
+    /// Restores earlier measurements with the weight of twice the minimum number of reads, so that
+    /// new measurements soon outweigh them.
     pub(crate) fn resume(&mut self, times: DriveTimes) {
         for number in 0..(2.0 * READS_MIN) as u64 {
             let bytes = (1 + number % 2 * 4) * MIB;
@@ -155,7 +156,7 @@ impl DriveFit {
         (self.measured.weight >= READS_MIN).then(|| self.best_known())
     }
 
-    /// The device as measured as far as it was, else as those of its class are.
+    /// The device as measured so far, else the usual values of its class.
     pub(crate) fn best_known(&self) -> DriveTimes {
         let Class {
             usual,
@@ -168,7 +169,8 @@ impl DriveFit {
         if self.measured.weight < 1.0 {
             return usual;
         }
-        // The usual reads pass through where the measured ones lie: they tell a slope, no height.
+        // The usual reads pass through the mean of the measured ones: they add a slope, no
+        // intercept.
         let per_byte = usual.transfer_per_mib.0 as f64 / MIB as f64;
         let (x, y, _) = self.measured.line();
         let mut sums = self.measured;
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_reads_gives_back_its_repositioning_time_and_rate() {
+    fn line_of_reads_gives_repositioning_time_and_rate() {
         let reads = (0..100).map(|n| {
             let bytes = (n % 7 + 1) * 512 * KIB;
             (bytes, Duration(12_000_000 + bytes * 8_000_000 / MIB))
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_of_one_size_keep_the_rate_of_the_class() {
+    fn reads_of_one_size_keep_rate_of_class() {
         let reads = (0..1_000).map(|_| (MIB, Duration::from_millis(20)));
         let times = fitted(reads).expect("measured");
         assert!(
@@ -223,19 +225,19 @@ mod tests {
     }
 
     #[test]
-    fn device_that_was_not_measured_is_as_its_class() {
+    fn unmeasured_device_has_values_of_its_class() {
         assert_eq!(DriveFit::new(true).best_known(), ROTATING.usual);
         assert_eq!(DriveFit::new(false).best_known(), SOLID_STATE.usual);
     }
 
     #[test]
-    fn a_few_reads_say_nothing() {
+    fn few_reads_are_no_measurement() {
         let reads = (0..20).map(|n| (n * MIB, Duration::from_millis(10 + n)));
         assert_eq!(fitted(reads), None);
     }
 
     #[test]
-    fn a_device_that_changes_is_measured_anew() {
+    fn changed_device_is_measured_again() {
         let slow = (0..600).map(|n| (n % 5 * MIB, Duration::from_millis(30 + n % 5 * 20)));
         let fast = (0..3_000).map(|n| (n % 5 * MIB, Duration::from_millis(10 + n % 5 * 5)));
         let times = fitted(slow.chain(fast)).expect("a firm line");
@@ -248,7 +250,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_time_is_told_that_no_device_of_the_class_takes(
+        fn reported_times_are_possible_for_the_class(
             reads in prop::collection::vec((0u64..64 * MIB, 0u64..10_000_000_000), 0..200),
         ) {
             if let Some(times) = fitted(reads.into_iter().map(|(b, t)| (b, Duration(t)))) {

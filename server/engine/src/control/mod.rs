@@ -1,13 +1,12 @@
-//! Who chooses the reference size: a person, or a controller that watches the device.
+//! Control of the reference size: set by an operator, or by a controller that observes the device.
 //!
-//! The one idea: a controller is a pure state machine of its own. Every five seconds it is told
-//! what was counted (`Seen`); now and then it answers with a size and a reason
-//! (`Verdict`). The sizes in use follow slowly (`ramp`), and the rule of [`crate::sizing`]
-//! scales them for each bit rate (automated-prefetching section 5), so that no controller knows
-//! of bit rates but by their mean.
+//! A controller is a pure state machine. Every five seconds it receives the counters (`Seen`); from
+//! time to time it returns a size and a reason (`Verdict`). The sizes in use follow slowly
+//! (`ramp`), and the rule of [`crate::sizing`] scales them for each bit rate (automated-prefetching
+//! section 5), so that a controller only uses the mean bit rate.
 //!
 //! Invariants: the size in use is between one piece (or step) and half of memory (or
-//! [`ControlConfig::bytes_max`]); nothing changes without a reason that can be told.
+//! [`ControlConfig::bytes_max`]); every change has a reason.
 
 mod auto;
 mod controller;

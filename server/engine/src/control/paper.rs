@@ -1,18 +1,19 @@
 //! `auto-paper`: the controller of automated-prefetching section 4 (thesis 4.2).
 //!
-//! The one idea: gradient descent on a score, disk time per byte times miss ratio, with one
-//! remembered score for each size. Every interval the size in use gets its score and goes a step
-//! towards the neighbour with a lower one; an unknown neighbour is tried, the larger first; at a
-//! minimum the other scores shrink a little, so that what was once rejected is tried again. A
-//! device with time to spare is left alone. Evictions of what nobody has read yet call for more
-//! than a step: the size becomes what viewers read within the time that a prefetch stays in memory.
+//! Gradient descent on a score, disk time per byte times miss ratio, with one remembered score per
+//! size. Every interval the size in use gets its score and moves one step towards the neighbour
+//! with a lower one; an unknown neighbour is tried, the larger first; at a minimum the other scores
+//! shrink a little, so that rejected sizes are tried again. A device with spare time keeps its
+//! size. Evictions of unread pieces cause more than a step: the size becomes what viewers read
+//! within the time that a prefetch stays in memory.
 //!
-//! Where the paper leaves it open: a change takes a third of an interval; an interval
-//! begins when the size in use is what it should be; a size beyond the bounds has a score that is
-//! never lower; the start size is taken once the device is measured, before the first score.
+//! Choices where the paper is silent: a change takes a third of an interval; an interval begins
+//! when the size in use has reached its target; a size beyond the bounds has a score that is never
+//! lower; the start size is set once the device is measured, before the first score.
 //!
 //! Invariants: every size is a whole number of steps within the bounds, and one step from the last
-//! but for [`Reason::Evictions`], which only goes down, and [`Reason::Measured`], which comes once.
+//! except for [`Reason::Evictions`], which only decreases it, and [`Reason::Measured`], which
+//! occurs once.
 
 use alloc::collections::BTreeMap;
 
@@ -22,16 +23,16 @@ use super::ramp::Ramp;
 use super::terms::{Limits, Reason, Seen, Verdict, is_share, score};
 use crate::stats::Stats;
 
-/// The part of an interval that a change is spread over.
+/// The fraction of an interval over which a change is spread.
 const CHANGE_PART: u64 = 3;
 
-/// What the controller remembers.
+/// State of the controller.
 #[derive(Debug)]
 pub(crate) struct Paper {
     limits: Limits,
-    /// Scores by size: disk time for each MiB sent.
+    /// Scores by size: disk time per MiB sent.
     scores: BTreeMap<u64, Duration>,
-    /// When the present interval began, and what had been counted by then.
+    /// Start of the present interval, and the counters at that time.
     since: Option<(Instant, Stats)>,
     has_start: bool,
 }
@@ -46,7 +47,7 @@ impl Paper {
         }
     }
 
-    /// Time to look; `ramp` is the size on its way.
+    /// A tick; `ramp` is the size in transition.
     pub(crate) fn handle_tick(&mut self, seen: &Seen, ramp: &Ramp) -> Option<Verdict> {
         let in_use = ramp.bytes(seen.now);
         if let Some(start) = self.start(seen, in_use) {
@@ -75,7 +76,8 @@ impl Paper {
         }
         let drive = seen.drive.filter(|_| seen.size_mean_bytes > 0)?;
         self.has_start = true;
-        // Of the mean of the sizes in use; the reference is that of its own bit rate.
+        // The balanced size applies to the mean of the sizes in use; it is scaled to the reference
+        // bit rate.
         let reference = u128::from(drive.balanced_bytes()) * u128::from(in_use)
             / u128::from(seen.size_mean_bytes);
         let reference = u64::try_from(reference).unwrap_or(u64::MAX);
@@ -100,8 +102,8 @@ impl Paper {
         self.descend(in_use, score)
     }
 
-    /// The size that viewers read through in the time a prefetch stays in memory, if it is
-    /// smaller than the one in use.
+    /// The size that viewers read in the time a prefetch stays in memory, if it is smaller than the
+    /// one in use.
     fn before_eviction(&self, seen: &Seen, counted: &Stats, in_use: u64) -> Option<u64> {
         let stay = Duration(counted.prefetch_eviction_time.0 / counted.prefetch_evictions.max(1));
         let mean = u128::from(seen.pace_mean.bytes_in(stay));
@@ -135,7 +137,7 @@ impl Paper {
         self.verdict(to.unwrap_or(in_use), reason, Some(score))
     }
 
-    /// The scores of the other sizes shrink, so that they will be tried again.
+    /// Shrinks the scores of the other sizes, so that they will be tried again.
     fn deflate(&mut self, in_use: u64) {
         let keep = 100 - u64::from(self.limits.rules.score_deflation_percent.min(100));
         for (bytes, score) in &mut self.scores {

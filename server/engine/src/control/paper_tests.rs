@@ -20,7 +20,7 @@ struct Bench {
     stats: Stats,
     /// Share of the time that the device is busy, per cent.
     busy_percent: u64,
-    /// Of what is sent, evicted unread, per cent; after how long.
+    /// Share of sent bytes that are evicted unread, per cent; and after how long.
     evicted: (u64, Duration),
     drive: Option<DriveTimes>,
 }
@@ -52,8 +52,8 @@ impl Bench {
         self.controller.view().bytes
     }
 
-    /// One look, at a device that spends `cost` of its time, in per cent of what it could spend
-    /// at best, for each MiB sent.
+    /// One tick, at a device that spends `cost` of its time per MiB sent, in per cent of the least
+    /// possible.
     fn tick(&mut self, cost: u64) {
         self.now = self.now + TICK;
         let busy = Duration(TICK.0 / 100 * self.busy_percent);
@@ -79,7 +79,7 @@ impl Bench {
         });
     }
 
-    /// Time until the controller has something to say, and the change settles.
+    /// Advances until the controller returns a verdict and the change has settled.
     fn round(&mut self, cost: impl Fn(u64) -> u64) -> Option<(u64, Reason)> {
         for _ in 0..60 {
             self.tick(cost(self.bytes()));
@@ -100,20 +100,20 @@ impl Bench {
     }
 }
 
-/// A valley with its lowest point at `best`: a per cent for each step away.
+/// A valley with its lowest point at `best`: one per cent for each step away.
 fn valley(best: u64) -> impl Fn(u64) -> u64 {
     move |bytes| 100 + 10 * bytes.abs_diff(best) / STEP
 }
 
 #[test]
-fn with_no_neighbour_known_the_larger_is_tried() {
+fn larger_is_tried_when_no_neighbour_is_known() {
     let mut bench = Bench::new(4 * MIB);
     let first = bench.round(valley(8 * MIB));
     assert_eq!(first, Some((4 * MIB + STEP, Reason::Untried)));
 }
 
 #[test]
-fn a_better_size_leads_on_and_a_worse_one_back() {
+fn better_size_is_kept_and_worse_one_reverted() {
     let mut bench = Bench::new(4 * MIB);
     let cost = valley(4 * MIB + STEP);
     let rounds: Vec<_> = (0..3).filter_map(|_| bench.round(&cost)).collect();
@@ -126,7 +126,7 @@ fn a_better_size_leads_on_and_a_worse_one_back() {
 }
 
 #[test]
-fn when_only_the_larger_is_known_and_worse_the_smaller_is_tried() {
+fn smaller_is_tried_when_larger_is_worse() {
     let mut bench = Bench::new(4 * MIB);
     let cost = valley(2 * MIB);
     let rounds: Vec<_> = (0..3).filter_map(|_| bench.round(&cost)).collect();
@@ -139,7 +139,7 @@ fn when_only_the_larger_is_known_and_worse_the_smaller_is_tried() {
 }
 
 #[test]
-fn the_lower_of_two_lower_scores_wins() {
+fn lower_of_two_lower_scores_wins() {
     let mut paper = Paper::new(Limits::new(&EngineConfig::default()));
     paper.scores.insert(4 * MIB - STEP, Duration(80));
     paper.scores.insert(4 * MIB + STEP, Duration(90));
@@ -149,7 +149,7 @@ fn the_lower_of_two_lower_scores_wins() {
 }
 
 #[test]
-fn at_a_minimum_the_scores_of_the_others_shrink_by_five_per_cent() {
+fn other_scores_shrink_by_five_per_cent_at_minimum() {
     let mut paper = Paper::new(Limits::new(&EngineConfig::default()));
     paper.scores.insert(4 * MIB - STEP, Duration(10_000));
     paper.scores.insert(4 * MIB + STEP, Duration(20_000));
@@ -160,9 +160,9 @@ fn at_a_minimum_the_scores_of_the_others_shrink_by_five_per_cent() {
 }
 
 #[test]
-fn a_rejected_size_is_tried_again_and_a_local_minimum_left() {
+fn rejected_size_is_retried_and_local_minimum_left() {
     let mut bench = Bench::new(4 * MIB);
-    // Once, the size above looks bad by chance.
+    // Once, the size above is worse by chance.
     bench.round(|bytes| if bytes > 4 * MIB { 140 } else { 120 });
     bench.minutes(4, |_| 140);
     // From now on it is better, as are all above it up to 6 MiB.
@@ -171,7 +171,7 @@ fn a_rejected_size_is_tried_again_and_a_local_minimum_left() {
 }
 
 #[test]
-fn under_light_load_nothing_changes() {
+fn size_is_unchanged_under_light_load() {
     let mut bench = Bench::new(4 * MIB);
     bench.busy_percent = 59;
     assert_eq!(bench.round(valley(8 * MIB)), None);
@@ -181,7 +181,7 @@ fn under_light_load_nothing_changes() {
 }
 
 #[test]
-fn evictions_lead_at_once_to_what_is_read_before_they_happen() {
+fn evictions_set_size_to_bytes_read_before_eviction() {
     let mut bench = Bench::new(8 * MIB);
     bench.evicted = (20, Duration::from_secs(60));
     // 400 kbps for 60 s are 3 MB; the mean size is half of the reference: 6 MB, 11.4 steps.
@@ -191,7 +191,7 @@ fn evictions_lead_at_once_to_what_is_read_before_they_happen() {
 }
 
 #[test]
-fn few_evictions_are_left_to_the_descent() {
+fn few_evictions_are_left_to_descent() {
     let mut bench = Bench::new(8 * MIB);
     bench.evicted = (4, Duration::from_secs(60));
     let (_, reason) = bench.round(|_| 100).expect("a change");
@@ -199,7 +199,7 @@ fn few_evictions_are_left_to_the_descent() {
 }
 
 #[test]
-fn evictions_never_make_it_larger() {
+fn evictions_never_enlarge_size() {
     let mut bench = Bench::new(2 * MIB);
     bench.evicted = (20, Duration::from_secs(600));
     let (_, reason) = bench.round(|_| 100).expect("a change");
@@ -207,7 +207,7 @@ fn evictions_never_make_it_larger() {
 }
 
 #[test]
-fn the_start_comes_from_the_measured_device_unless_one_is_given() {
+fn start_size_is_measured_unless_configured() {
     let drive = DriveTimes {
         reposition: Duration::from_millis(16),
         transfer_per_mib: Duration::from_millis(8),
@@ -229,7 +229,7 @@ fn the_start_comes_from_the_measured_device_unless_one_is_given() {
 }
 
 #[test]
-fn the_size_in_use_changes_gradually() {
+fn size_in_use_changes_gradually() {
     let mut bench = Bench::new(4 * MIB);
     let cost = valley(8 * MIB);
     while bench.controller.poll_change().is_none() {
@@ -245,11 +245,11 @@ fn the_size_in_use_changes_gradually() {
 }
 
 #[test]
-fn from_too_small_and_from_too_large_it_comes_to_the_lowest_score() {
+fn converges_to_lowest_score_from_both_sides() {
     for start in [MIB, 16 * MIB] {
         let mut bench = Bench::new(start);
         let steps = start.abs_diff(7 * MIB) / STEP;
-        // Four minutes for a step, and one round into the wrong direction and back.
+        // Four minutes per step, and one round in the wrong direction and back.
         bench.minutes(4 * steps + 16, valley(7 * MIB));
         let bytes = bench.bytes();
         assert!(bytes.abs_diff(7 * MIB) <= STEP, "{start}: {bytes}");
@@ -258,7 +258,7 @@ fn from_too_small_and_from_too_large_it_comes_to_the_lowest_score() {
 
 proptest! {
     #[test]
-    fn sizes_stay_within_bounds_on_the_grid_and_a_step_apart(
+    fn sizes_stay_on_grid_within_bounds_one_step_apart(
         costs in prop::collection::vec((50u64..400, 0u64..100, 0u64..30, 1u64..200), 1..40),
         start in 0u64..64,
     ) {

@@ -1,8 +1,7 @@
-//! The chains that ended lately: how far they went, and how far they could have gone.
+//! Recently ended chains: how far they went, and how far they could have gone.
 //!
-//! The one idea: nobody knows how long viewers will stay, but how long the last ones
-//! stayed says what any size would have cost for them: how many reads, and how many bytes for
-//! nothing.
+//! The future lengths of chains are unknown, but the lengths of the last ones determine what any
+//! size would have cost for them: how many reads, and how many wasted bytes.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -11,9 +10,9 @@ use headlong_units::{BitRate, Duration};
 
 use super::drive::DriveTimes;
 
-/// Chains remembered.
+/// Number of chains remembered.
 const CHAINS_MAX: usize = 512;
-/// More than any rule gives; only a broken state says so.
+/// More than any rule returns; only corrupt saved state exceeds it.
 const RULE_BYTES_PER_MIB_MAX: u64 = 1 << 30;
 
 /// A chain that ended.
@@ -23,11 +22,11 @@ pub struct Ended {
     pub read_bytes: u64,
     /// Bytes from its beginning to the end of its stream.
     pub whole_bytes: u64,
-    /// What the rule gave it for each MiB of the reference size, bytes.
+    /// Size by the rule per MiB of the reference size, bytes.
     pub rule_bytes_per_mib: u64,
-    /// It had its next prefetch queued when it had so much left.
+    /// Its next prefetch was queued when this many bytes were left.
     pub ahead_bytes: u64,
-    /// How fast its viewer read.
+    /// Reading speed of its viewer.
     pub pace: BitRate,
     /// Bytes sent to all viewers by the time it ended.
     pub sent_bytes: u64,
@@ -37,34 +36,34 @@ pub struct Ended {
 #[derive(Debug, Default)]
 pub(crate) struct Past {
     chains: VecDeque<Ended>,
-    /// Bytes sent by earlier processes, on the count of the chains taken over from them.
+    /// Bytes sent by earlier processes, on the count of the restored chains.
     sent_before: u64,
 }
 
-/// What some chains would have made the device do.
+/// The work that some chains would have caused at the device.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Work {
     pub(crate) reads: f64,
     pub(crate) bytes_read: f64,
     pub(crate) bytes_sent: f64,
-    /// What is read of a prefetch before it has gone, at most, on average.
+    /// Mean number of bytes of a prefetch that are read before they are evicted.
     pub(crate) kept_bytes: f64,
-    /// How large prefetches are, on average.
+    /// Mean size of a prefetch.
     pub(crate) size_bytes: f64,
 }
 
 impl Work {
-    /// Part of a prefetch that has gone before it is read, of 1.
+    /// Share of a prefetch that is evicted before it is read, of 1.
     pub(crate) fn gone(&self) -> f64 {
         1.0 - self.kept_bytes / self.size_bytes.max(1.0)
     }
 
-    /// Nanoseconds of disk time for each read.
+    /// Nanoseconds of disk time per read.
     pub(crate) fn read_time(&self, drive: DriveTimes) -> f64 {
         self.cost(drive) * self.bytes_sent.max(1.0) / self.reads.max(1.0)
     }
 
-    /// Nanoseconds of disk time for each byte sent.
+    /// Nanoseconds of disk time per sent byte.
     pub(crate) fn cost(&self, drive: DriveTimes) -> f64 {
         let per_byte = drive.transfer_per_mib.0 as f64 / headlong_units::MIB as f64;
         let time = self.reads * drive.reposition.0 as f64 + self.bytes_read * per_byte;
@@ -72,8 +71,8 @@ impl Work {
     }
 }
 
-/// What is read of a prefetch of `size` bytes, if `reached` are while it stays, on average: times
-/// scatter, by a quarter.
+/// Bytes read of a prefetch of `size` bytes, if `reached` bytes are read on average while it stays:
+/// times scatter by a quarter.
 fn kept_of(size: f64, reached: u64) -> f64 {
     let reached = reached.max(1) as f64;
     (size.min(reached * 0.75) + size.min(reached) + size.min(reached * 1.25)) / 3.0
@@ -89,7 +88,7 @@ impl Past {
     }
 
     fn add(&mut self, ended: Ended) {
-        // At a pace of zero each byte would be a read of its own.
+        // At a pace of zero each byte would be a separate read.
         if ended.read_bytes == 0 || ended.rule_bytes_per_mib == 0 || ended.pace.0 == 0 {
             return;
         }
@@ -103,8 +102,8 @@ impl Past {
         self.chains.len()
     }
 
-    /// What there is, if so much was sent by now: bytes sent on the count of the chains, which
-    /// begins with the first, and the chains.
+    /// Exports the chains, with `sent_bytes` sent so far: bytes sent on the count of the chains,
+    /// which begins with the first, and the chains.
     pub(crate) fn export(&self, sent_bytes: u64) -> (u64, Vec<Ended>) {
         let first = self.chains.front().map_or(0, |first| first.sent_bytes);
         let since = |bytes: u64| bytes.saturating_sub(first);
@@ -118,7 +117,7 @@ impl Past {
         )
     }
 
-    /// What an earlier process had, before anything was sent by this one.
+    /// Imports the state of an earlier process, before this one has sent any bytes.
     pub(crate) fn resume(&mut self, sent_bytes: u64, ended: Vec<Ended>) {
         self.sent_before = sent_bytes;
         for ended in ended {
@@ -131,13 +130,12 @@ impl Past {
         }
     }
 
-    /// What the reference size `bytes`, times `scale` for want of memory, would have made of them,
-    /// if what is prefetched stays in memory for `stays`: what a viewer has not read by then is read
+    /// The work of these chains at the reference size `bytes`, times `scale` for lack of memory, if
+    /// prefetches stay in memory for `stays`: bytes that a viewer has not read by then are read
     /// again.
     ///
-    /// Those who ended are too short a picture while the long ones go on: what was sent
-    /// in the same time beyond them, up to now (`sent_bytes`), counts as prefetches read to
-    /// the end.
+    /// Ended chains underrepresent long ones that are still live: other bytes sent in the same
+    /// time, up to now (`sent_bytes`), count as prefetches read to the end.
     pub(crate) fn replay(&self, bytes: u64, scale: f64, stays: Duration, sent_bytes: u64) -> Work {
         let mut work = Work::default();
         let (mut read_sum, mut kept_sum) = (0.0, 0.0);
@@ -201,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_costs_a_read_for_each_prefetch_it_came_near_the_end_of() {
+    fn chain_costs_one_read_per_prefetch_it_nearly_finished() {
         let past = past(&[chain(4 * MIB, 100 * MIB)]);
         // At 4 MiB its next prefetch had been queued when it left.
         let work = past.replay(4 * MIB, 1.0, EVER, 0);
@@ -211,13 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_beyond_the_end_of_a_stream() {
+    fn no_bytes_are_read_beyond_end_of_stream() {
         let work = past(&[chain(6 * MIB, 6 * MIB)]).replay(4 * MIB, 1.0, EVER, 0);
         assert_eq!((work.reads, work.bytes_read), (2.0, 6.0 * MIB as f64));
     }
 
     #[test]
-    fn what_goes_on_counts_without_waste() {
+    fn live_chains_count_without_waste() {
         let work = past(&[chain(MIB, 2 * MIB)]).replay(2 * MIB, 1.0, EVER, 9 * MIB);
         assert_eq!(work.bytes_sent, 9.0 * MIB as f64);
         assert_eq!(work.bytes_read, 10.0 * MIB as f64);
@@ -225,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn repositioning_calls_for_large_reads_and_leaving_early_for_small_ones() {
+    fn repositioning_favours_large_reads_early_leaving_small() {
         let short = past(&[chain(MIB, 100 * MIB)]);
         let long = past(&[chain(80 * MIB, 100 * MIB)]);
         let drive = DriveTimes {
@@ -238,8 +236,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_evicted_before_its_viewer_comes_is_read_again() {
-        // 2,000 kbps for 8.4 s: 2 MiB are read before a prefetch has gone.
+    fn bytes_evicted_before_use_are_read_again() {
+        // 2,000 kbps for 8.4 s: 2 MiB are read before a prefetch is evicted.
         let stays = Duration::from_millis(8_389);
         let large = past(&[chain(8 * MIB, 100 * MIB)]).replay(4 * MIB, 1.0, stays, 0);
         assert_eq!(large.reads, 5.0);
@@ -251,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_shows_no_pace_is_no_picture_of_any() {
+    fn chain_without_pace_is_ignored() {
         let stalled = Ended {
             pace: BitRate(0),
             ..chain(MIB, 100 * MIB)
@@ -260,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_chains_count() {
+    fn only_last_chains_count() {
         let mut past = past(&[chain(MIB, MIB)]);
         for _ in 0..CHAINS_MAX {
             past.record(chain(2 * MIB, 2 * MIB));

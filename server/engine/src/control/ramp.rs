@@ -1,8 +1,8 @@
-//! A size on its way from one value to another.
+//! Gradual change of a size.
 //!
-//! The one idea (automated-prefetching 4.2): a viewer's next prefetch comes one prefetch later. If
-//! all sizes change at once, all viewers ask for more within the old, short interval, or come
-//! again early together with those who were due; spread over time, neither happens.
+//! A viewer's next prefetch comes one prefetch later (automated-prefetching 4.2). If all sizes
+//! changed at once, all viewers would need more within the old, short interval, or return early
+//! together with those that were due; a gradual change avoids both.
 
 use headlong_units::{Duration, Instant};
 
@@ -16,7 +16,7 @@ pub(crate) struct Ramp {
 }
 
 impl Ramp {
-    /// A size that stays.
+    /// A constant size.
     pub(crate) fn at(bytes: u64) -> Self {
         Self {
             from: bytes,
@@ -26,7 +26,7 @@ impl Ramp {
         }
     }
 
-    /// From what is in use now to `to`, in `takes`.
+    /// Begins a change from the size in use to `to`, which takes `takes`.
     pub(crate) fn turn(&mut self, now: Instant, to: u64, takes: Duration) {
         *self = Self {
             from: self.bytes(now),
@@ -51,12 +51,12 @@ impl Ramp {
         }
     }
 
-    /// The size that it will be.
+    /// The size after the change.
     pub(crate) fn target(&self) -> u64 {
         self.to
     }
 
-    /// Whether it is there.
+    /// Whether the change is complete.
     pub(crate) fn is_settled(&self, now: Instant) -> bool {
         self.bytes(now) == self.to
     }
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_spread_evenly_over_its_time() {
+    fn change_is_spread_evenly_over_its_time() {
         let mut ramp = Ramp::at(1_000);
         ramp.turn(at(10), 2_000, Duration::from_secs(60));
         assert_eq!(ramp.bytes(at(10)), 1_000);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_mind_goes_on_from_where_it_is() {
+    fn new_target_continues_from_size_in_use() {
         let mut ramp = Ramp::at(1_000);
         ramp.turn(at(0), 2_000, Duration::from_secs(60));
         ramp.turn(at(30), 500, Duration::from_secs(60));
@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_size_never_leaves_the_way_between_the_two(
+        fn size_stays_between_both_ends(
             from in 0..u64::MAX, to in 0..u64::MAX, takes in 0u64..200, seconds in 0u64..400,
         ) {
             let mut ramp = Ramp::at(from);

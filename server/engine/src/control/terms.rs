@@ -1,4 +1,4 @@
-//! What controllers are told, what they answer, and within which bounds.
+//! Inputs, results and bounds of controllers.
 
 use headlong_units::{BitRate, Duration, Instant, MIB};
 
@@ -6,18 +6,18 @@ use super::drive::DriveTimes;
 use crate::config::{Control, ControlConfig, EngineConfig, Retention};
 use crate::stats::Stats;
 
-/// `auto` begins with this part of memory, within [`FIRST_BYTES`]: three hundred chains fit, as
-/// many as come within the first minute after a restart. In virtual time, among viewers who come
-/// back within 225 s, larger ones are evicted before they are read, and with smaller ones the
-/// device repositions too often for the first minutes.
+/// Start size of `auto` as a fraction of memory, within [`FIRST_BYTES`]: three hundred chains fit,
+/// as many as arrive within the first minute after a restart. In virtual time, among viewers that
+/// return within 225 s, larger prefetches are evicted unread, and with smaller ones the device
+/// repositions too often in the first minutes.
 const FIRST_PARTS: u64 = 300;
-/// Below the least, too little is read at a time in any memory; above the most, those who come at
-/// once wait for each other's megabytes.
+/// Below the minimum, too little is read at a time with any memory; above the maximum, viewers that
+/// arrive together wait for each other's megabytes.
 const FIRST_BYTES: (u64, u64) = (5 * MIB, 12 * MIB);
 
-/// How often a controller looks, and how often the size in use follows.
+/// How often a controller runs, and how often the size in use follows.
 pub(crate) const TICK: Duration = Duration::from_secs(5);
-/// What a controller is told.
+/// Input of a controller.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) now: Instant,
@@ -25,39 +25,39 @@ pub(crate) struct Seen {
     pub(crate) stats: Stats,
     /// Live chains.
     pub(crate) chains: u64,
-    /// What the rule gives them, on average, at the size in use.
+    /// Their mean size by the rule, at the size in use.
     pub(crate) size_mean_bytes: u64,
-    /// How fast they are read, on average.
+    /// Their mean reading speed.
     pub(crate) pace_mean: BitRate,
-    /// Bit rates of those that began lately and of which it is known, on average.
+    /// Mean bit rate of those that began recently, as far as it is known.
     pub(crate) bit_rate_mean: Option<BitRate>,
     /// The device, as measured.
     pub(crate) drive: Option<DriveTimes>,
-    /// Bytes read again for a chain since the beginning because they had gone unread.
+    /// Bytes read again for a chain since the beginning because they were evicted unread.
     pub(crate) again_bytes: u64,
     /// The pool.
     pub(crate) memory_bytes: u64,
-    /// Of it, what is prefetched and not read yet, or on its way.
+    /// Of it, the prefetched unread pieces, and those being read.
     pub(crate) unread_bytes: u64,
 }
 
 impl Seen {
-    /// What the sizes of all live chains add up to, cut to a pool.
+    /// Sum of the sizes of all live chains, limited to a pool.
     pub(crate) fn sizes_in_force(&self, pool_bytes: u64) -> f64 {
         let sizes = self.chains as f64 * self.size_mean_bytes as f64;
         sizes.min(pool_bytes as f64)
     }
 }
 
-/// What a controller answers.
+/// Result of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// The reference size to go to; the present one if nothing is to change.
+    /// The reference size to change to; the present one if it is unchanged.
     pub(crate) bytes: u64,
-    /// How slowly.
+    /// Duration of the change.
     pub(crate) takes: Duration,
     pub(crate) reason: Reason,
-    /// Disk time for each MiB sent, at the size that was judged.
+    /// Disk time per MiB sent, at the size that was judged.
     pub(crate) score: Option<Duration>,
 }
 
@@ -67,7 +67,7 @@ headlong_units::names! {
     pub enum Reason {
         /// The device was measured: transfer takes as long as repositioning (Li et al.).
         Measured => "measured",
-        /// The size with the least computed disk time is another now.
+        /// Another size has the least computed disk time now.
         Optimum => "optimum",
         /// The neighbouring size had a lower score when it was last in use.
         LowerScore => "lower-score",
@@ -75,24 +75,24 @@ headlong_units::names! {
         Untried => "untried",
         /// Neither neighbour had a lower score; theirs are deflated.
         Minimum => "minimum",
-        /// Prefetches were evicted unread: what viewers read before that happens.
+        /// Prefetches were evicted unread: the size becomes what viewers read before that.
         Evictions => "evictions",
-        /// The device has time to spare; nothing is judged.
+        /// The device has spare time; the size is not judged.
         LightLoad => "light-load",
     }
 }
 
 impl Reason {
-    /// The same for a person.
+    /// The same for humans.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Measured => "the device was measured",
-            Self::Optimum => "the least disk time is computed there now",
-            Self::LowerScore => "that size had cost less disk time",
+            Self::Optimum => "that size has the least computed disk time",
+            Self::LowerScore => "that size took less disk time before",
             Self::Untried => "that size had not been tried",
-            Self::Minimum => "both sizes beside it cost more disk time",
+            Self::Minimum => "both neighbouring sizes take more disk time",
             Self::Evictions => "prefetches were evicted before they were read",
-            Self::LightLoad => "the device has time to spare",
+            Self::LightLoad => "the device has spare time",
         }
     }
 }
@@ -103,7 +103,7 @@ pub(crate) struct Limits {
     pub(crate) rules: ControlConfig,
     pub(crate) bytes_min: u64,
     pub(crate) bytes_max: u64,
-    /// Whether memory keeps what nobody has read yet; a page cache does not.
+    /// Whether memory protects unread pieces; a page cache does not.
     pub(crate) keeps_unread: bool,
 }
 
@@ -127,7 +127,7 @@ impl Limits {
         self
     }
 
-    /// The size to begin with where none is remembered.
+    /// The size to begin with if none is remembered.
     pub(crate) fn first_bytes(&self, config: &EngineConfig) -> u64 {
         let by_memory = || (config.memory_bytes / FIRST_PARTS).clamp(FIRST_BYTES.0, FIRST_BYTES.1);
         let bytes = self
@@ -153,8 +153,8 @@ impl Limits {
     }
 }
 
-/// Disk time for each MiB sent: what automated-prefetching 4.1 minimises, the time to read a byte
-/// times the ratio of bytes read to bytes sent. `None` if nothing was sent.
+/// Disk time per MiB sent: the quantity that automated-prefetching 4.1 minimises, the time to read
+/// a byte times the ratio of bytes read to bytes sent. `None` if nothing was sent.
 pub(crate) fn score(counted: &Stats) -> Option<Duration> {
     let (read, sent) = (
         u128::from(counted.bytes_read),
@@ -163,12 +163,12 @@ pub(crate) fn score(counted: &Stats) -> Option<Duration> {
     if read == 0 || sent == 0 {
         return None;
     }
-    // busy / read * read / sent: what was read cancels out of the product.
+    // busy / read * read / sent: the bytes read cancel out.
     let nanos = u128::from(counted.busy_time.0) * u128::from(MIB) / sent;
     Some(Duration(u64::try_from(nanos).unwrap_or(u64::MAX)))
 }
 
-/// Whether `part` is at least so many per cent of `whole`.
+/// Whether `part` is at least `percent` per cent of `whole`.
 pub(crate) fn is_share(part: u64, whole: u64, percent: u8) -> bool {
     u128::from(part) * 100 >= u128::from(whole) * u128::from(percent)
 }

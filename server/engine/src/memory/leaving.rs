@@ -1,4 +1,4 @@
-//! Memory that goes elsewhere: to the system, slot by slot, or with its pieces from one process to the next.
+//! Releasing memory: slot by slot to the system, or with its pieces to the next process.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -10,18 +10,18 @@ use super::slot::{Evicted, Held, Owner, PieceKey, Rank, State};
 use crate::ids::Slot;
 
 impl Memory {
-    /// From now on [`Memory::vacate`] gives all slots that were used and are free, too.
+    /// From now on [`Memory::vacate`] also returns all free slots that were used.
     pub(crate) fn begin_vacating(&mut self) {
         let used = |slot: &&Slot| slot.0 < self.used_end;
         self.to_vacate = self.free.iter().filter(used).copied().collect();
     }
 
-    /// No slot has to be vacated any more because it is free.
+    /// Free slots need not be vacated any more.
     pub(crate) fn end_vacating(&mut self) {
         self.to_vacate = Vec::new();
     }
 
-    /// A slot whose memory nobody needs, which is free then, and what was in it.
+    /// Frees a slot that is not in use, and returns it with its evicted piece.
     pub(crate) fn vacate(&mut self, now: Instant) -> Option<(Slot, Option<Evicted>)> {
         while let Some(slot) = self.to_vacate.pop() {
             // It may have been taken meanwhile.
@@ -35,12 +35,12 @@ impl Memory {
         Some((slot, Some(evicted)))
     }
 
-    /// Whether [`Memory::vacate`] has something to give.
+    /// Whether [`Memory::vacate`] would return a slot.
     pub(crate) fn has_to_vacate(&self) -> bool {
         !self.to_vacate.is_empty() || self.evictable() > 0
     }
 
-    /// All pieces that are there and that nobody is being sent.
+    /// All pieces in memory that are not being sent.
     pub(crate) fn held(&self) -> impl Iterator<Item = Held> + '_ {
         let is_free_to_go = |slot: &Slot| {
             let state = &self.slots[slot.0 as usize];
@@ -63,7 +63,7 @@ impl Memory {
         })
     }
 
-    /// Takes out a piece that [`Memory::held`] gave; its slot is reserved.
+    /// Removes a piece that [`Memory::held`] returned; its slot is reserved.
     pub(crate) fn take_out(&mut self, now: Instant, slot: Slot) -> Evicted {
         let gone = self.evict(now, slot);
         let state = &mut self.slots[slot.0 as usize];
@@ -73,7 +73,7 @@ impl Memory {
         gone
     }
 
-    /// A free slot that is to be filled with nobody knows yet what.
+    /// Reserves a free slot for a piece that is not known yet.
     pub(crate) fn reserve(&mut self) -> Option<Slot> {
         let slot = self.free.pop()?;
         self.used_end = self.used_end.max(slot.0 + 1);
@@ -85,7 +85,7 @@ impl Memory {
         Some(slot)
     }
 
-    /// A reserved slot has a piece that is not there yet; the first `sent_to` bytes of it were sent.
+    /// A reserved slot has received a piece; its first `sent_to` bytes were sent before.
     pub(crate) fn received(
         &mut self,
         now: Instant,

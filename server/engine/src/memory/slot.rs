@@ -1,4 +1,4 @@
-//! One slot of memory: which piece it holds, for whom, and where it stands in the order of eviction.
+//! State of one slot: its piece, its owner, and its rank in the order of eviction.
 
 use core::cmp::Reverse;
 
@@ -9,23 +9,23 @@ use crate::ids::{ChainId, Slot, StreamId};
 /// One piece of one stream.
 pub(crate) type PieceKey = (StreamId, u32);
 
-/// What became of a piece that had to go.
+/// An evicted piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Evicted {
     pub(crate) key: PieceKey,
     pub(crate) was_read: bool,
     /// How long it had been in memory.
     pub(crate) age: Duration,
-    /// The chain it was kept for, if it had to be taken from a live one.
+    /// Its owner, if it was taken from a live chain.
     pub(crate) owner: Option<ChainId>,
 }
 
-/// A piece that is in memory, and what for.
+/// A piece in memory, with its owner and rank.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
     pub(crate) key: PieceKey,
     pub(crate) slot: Slot,
-    /// The chain it is kept for.
+    /// The chain that owns it.
     pub(crate) owner: Option<ChainId>,
     /// When a viewer behind will want it.
     pub(crate) wanted_at: Option<Instant>,
@@ -40,17 +40,17 @@ pub(super) enum State {
     Ready,
 }
 
-/// Where a Read slot stands in the order of eviction.
+/// Rank of a Read slot in the order of eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rank {
-    /// Never read, and whom it was read for has left; or nobody is known to want it. In the list of
-    /// its kind, by last use.
+    /// In one of the lists by last use: never sent and abandoned by its owner, or sent with no
+    /// viewer expected.
     InList(u8),
-    /// A viewer behind will want it, at this time; the latest goes first, of equals by last use.
+    /// A viewer behind will want it, at this time; the latest is evicted first, equals by last use.
     Wanted(Reverse<Instant>, u64),
 }
 
-/// The chain that a piece is kept for, in no more room than its number.
+/// Optional id of the owning chain, in the size of the id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Owner(u64);
 
@@ -66,8 +66,8 @@ impl Owner {
     }
 }
 
-/// All of a slot, in one line of the processor's cache: whoever comes to a slot comes from another
-/// one, so each line is a miss.
+/// All state of a slot, in one cache line: slots are visited in random order, so each line is a
+/// miss.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct SlotState {
@@ -77,17 +77,17 @@ pub(super) struct SlotState {
     pub(super) owner: Owner,
     pub(super) filled_at: Instant,
     pub(super) rank: Option<Rank>,
-    /// Where what was sent of it ends, in bytes from its start; what lies before counts as sent.
+    /// End of the bytes that were sent, from the piece's start; all bytes before it count as sent.
     pub(super) sent_to: u32,
     pub(super) state: State,
-    /// Flash has it too.
+    /// The piece is also on flash.
     pub(super) is_on_flash: bool,
 }
 
 const _: () = assert!(size_of::<SlotState>() == 64);
 
 impl SlotState {
-    /// Nothing is in it.
+    /// An empty slot.
     pub(super) const EMPTY: Self = Self {
         stream: StreamId(0),
         piece: 0,

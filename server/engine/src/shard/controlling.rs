@@ -1,4 +1,4 @@
-//! What the controller of the reference size is told, and what it says.
+//! Connects the shard with the controller of the reference size.
 
 use headlong_units::{BitRate, Duration, MIB};
 
@@ -7,7 +7,7 @@ use crate::chain::Chain;
 use crate::control::{ControlView, Ended, Seen, SizeChange};
 use crate::runs::RunId;
 
-/// Chains that began within this tell what those that begin now will be like.
+/// Chains that began within this time represent those that begin now.
 const LATELY: Duration = Duration::from_secs(90);
 
 impl Shard {
@@ -16,8 +16,8 @@ impl Shard {
         self.control.view()
     }
 
-    /// The next change of the reference size that nobody was told of, for a log. Worth calling
-    /// after [`Self::handle_timeout`]; the oldest go when nobody does.
+    /// The next change of the reference size that was not polled yet, for a log. To be called after
+    /// [`Self::handle_timeout`]; the oldest are dropped if they are not polled.
     pub fn poll_size_change(&mut self) -> Option<SizeChange> {
         self.control.poll_change()
     }
@@ -29,7 +29,7 @@ impl Shard {
         }
     }
 
-    /// A read ended: if that was all of its run, that tells of the device.
+    /// A read ended: if its run is complete, it is a measurement of the device.
     pub(super) fn measure_run(&mut self, id: RunId) {
         let Some(run) = self.runs.whole(id) else {
             return;
@@ -45,7 +45,7 @@ impl Shard {
         }
     }
 
-    /// A chain ended: how far it went says what any size would have cost for it.
+    /// A chain ended: its length determines what any size would have cost for it.
     pub(super) fn remember_chain(&mut self, chain: &Chain) {
         let Some(stream) = self.streams.get(chain.stream) else {
             return;
@@ -68,7 +68,7 @@ impl Shard {
         self.control.record_chain(ended);
     }
 
-    /// How fast a chain that ended was read, without the silence behind it.
+    /// Reading speed of a chain that ended, without the idle time after it.
     fn pace_over_all(&self, chain: &Chain) -> BitRate {
         let known = self.streams.bit_rate(chain.stream);
         chain
@@ -83,7 +83,7 @@ impl Shard {
         let (mut sizes, mut paces, mut rates, mut rated) = (0_u128, 0_u128, 0_u128, 0_u128);
         let chains = self.chains.iter();
         for (_, chain) in chains.filter(|(_, chain)| chain.is_reader()) {
-            // No prefetch is larger, whatever its viewer says of its bit rate.
+            // No prefetch is larger, whatever bit rate the player reports.
             let size = self
                 .prefetch_bytes(chain, 0)
                 .min(self.config.memory_bytes / 2);

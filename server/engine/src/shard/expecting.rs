@@ -1,11 +1,11 @@
-//! What players say that they will ask for next is read ahead: the next chunk file, where no
-//! playlist tells the order, or the next range.
+//! Announced requests (CMCD `nor`): reads the next chunk file ahead if no playlist gives the order,
+//! or the next range.
 //!
-//! The one idea: an expectation begins the chain that its request will join, with one job that
-//! nobody waits for and that everybody else's goes before. It costs nobody anything that matters:
-//! it is dropped where a device or its memory has something better to do, it holds a small share of
-//! memory in all, and one viewer has few of them open, so that who names a thousand files has as
-//! many bytes read as who names two.
+//! An announcement begins the chain that its request will join, with one job that no reply waits
+//! for and that yields to all others. Its cost is bounded: it is ignored if the device or its
+//! memory is busy, all announcements together hold a small share of memory, and one viewer has few
+//! of them open, so that a player that names a thousand files has as many bytes read as one that
+//! names two.
 
 use headlong_units::{ByteRange, Instant};
 
@@ -18,31 +18,30 @@ use crate::memory::PieceKey;
 use crate::queue::Job;
 use crate::request::{Expected, Identity};
 
-/// What one viewer may have named and not asked for yet: the next segment of its picture, and that
-/// of its sound.
+/// Open announcements per viewer: the next video segment, and the next audio segment.
 const EXPECTED_PER_VIEWER: usize = 2;
-/// All that was read because it was named, and was not asked for yet, is at most this part of memory.
+/// Bytes read for open announcements are at most this fraction of memory.
 const MEMORY_PARTS: u64 = 16;
-/// Of a table, so many parts of eight may be taken when more is put in for what was only named.
+/// A table accepts entries for announcements only while at most this many eighths of it are in use.
 const TABLE_TAKEN_MAX: usize = 7;
 
-/// Bytes of a stream that are expected.
+/// The announced bytes of a stream.
 #[derive(Clone, Copy)]
 struct Wanted {
-    /// Logical.
+    /// Logical offsets.
     range: ByteRange,
     /// First piece, and one past the last that may be read.
     pieces: (u32, u32),
 }
 
 impl Shard {
-    /// A viewer's player says what it will ask for next. It may be read ahead, or not; nothing more is
-    /// said of it. To be called only for a viewer whose request was taken on.
+    /// A player announces its next request. Its bytes may be read ahead, or not; there is no
+    /// further answer. To be called only for a viewer whose request was accepted.
     ///
     /// # Errors
-    /// [`Refusal::UnknownStream`]: it is worth while to register it and to say it again; where it is
-    /// not, an unknown stream is no error. [`Refusal::OutOfBounds`]: there is no
-    /// such part, or nothing of it from there on.
+    /// [`Refusal::UnknownStream`] if it is worthwhile to register the stream and repeat the call;
+    /// otherwise an unknown stream is no error. [`Refusal::OutOfBounds`] if there is no such part,
+    /// or it has no bytes from the offset on.
     pub fn handle_expected(&mut self, now: Instant, expected: Expected) -> Result<(), Refusal> {
         self.begin(now);
         let result = self.expect(&expected);
@@ -52,7 +51,7 @@ impl Shard {
 
     fn expect(&mut self, expected: &Expected) -> Result<(), Refusal> {
         let Some(stream) = self.streams.get(expected.stream) else {
-            // To say what a stream is costs the device something.
+            // Registering a stream costs the device some work.
             let has_room = self.streams.len() < self.config.streams_max / 8 * TABLE_TAKEN_MAX;
             let may_begin = self.may_begin_expected(expected.viewer);
             if has_room && may_begin && self.may_expect(self.config.piece_bytes) {
@@ -69,7 +68,7 @@ impl Shard {
             return Err(Refusal::OutOfBounds);
         }
         let length = expected.length.min(part_bytes - expected.offset);
-        // One prefetch, whatever was named.
+        // One prefetch at most, whatever was announced.
         let length = length.min(self.control.sizing().reference_bytes.max(1));
         let start = layout.logical(expected.part, expected.offset);
         let first = layout.piece_at(expected.part, expected.offset);
@@ -115,7 +114,7 @@ impl Shard {
             || self.is_on_flash(key)
     }
 
-    /// Whether the device and its memory have nothing better to do.
+    /// Whether the device and its memory are idle enough.
     fn may_expect(&self, bytes: u64) -> bool {
         let is_well = self.device_state() == DeviceState::Online && !self.is_overloaded();
         let slots = self.memory.slot_count();
@@ -125,7 +124,7 @@ impl Shard {
         is_well && has_memory && held <= budget && self.retiring.is_none() && self.reads_ahead_now()
     }
 
-    /// The chain that the request which is expected will join.
+    /// Begins the chain that the announced request will join.
     fn begin_expected(&mut self, expected: &Expected, start: u64) -> Option<ChainId> {
         if !self.may_begin_expected(expected.viewer) {
             return None;
@@ -144,7 +143,7 @@ impl Shard {
         !has_many && self.chains.len() < self.config.chains_max / 8 * TABLE_TAKEN_MAX
     }
 
-    /// Queues a chain's job for what is expected, unless it has one, or a prefetch before it.
+    /// Queues a chain's job for the announced bytes, unless it has one already, or enough bytes.
     fn queue_expected(&mut self, id: ChainId, stream_id: StreamId, wanted: Wanted) -> bool {
         let Some(chain) = self.chains.get(id) else {
             return false;
@@ -164,7 +163,7 @@ impl Shard {
         let from = stream.layout.piece_at_logical(reached.min(range.end - 1));
         let first_byte = stream.layout.logical_of_piece(wanted.pieces.0);
         let is_there = stream.layout.present_until(from, from + 1) > from;
-        // What lies before it is not there, and was not named.
+        // Bytes before the announced ones are missing, and were not announced.
         let is_next = reached >= first_byte && reached < range.end;
         let job = (is_there && is_next)
             .then(|| {
@@ -174,7 +173,7 @@ impl Shard {
             })
             .flatten();
         if let Some(job) = job {
-            // Nobody runs dry by it, however late it is.
+            // No viewer runs dry because of it, however late it is.
             self.push_job(Job {
                 can_wait: true,
                 ..job

@@ -1,9 +1,10 @@
-//! The flash tier: what leaves memory is offered to it, and what is there is not asked of the disk.
+//! The flash tier: pieces that leave memory are offered to it, and pieces that it stores are not
+//! read from the disk.
 //!
-//! A reply that comes to a missing piece gets it from flash at once, with a few pieces behind it
-//! that it will send too. Pieces on flash count as there when the next job of a chain is considered:
-//! it begins behind them, and is due when they will have been sent. A record that is not what it
-//! should be, or does not come, becomes a demand on the disk like any other.
+//! A reply that reaches a missing piece gets it from flash at once, with the next few pieces that
+//! it will send. Pieces on flash count as present when the next job of a chain is planned: the job
+//! begins after them, and is due when they will have been sent. A record that is wrong, or does not
+//! arrive, becomes a demand on the disk like any other.
 
 use alloc::vec::Vec;
 
@@ -22,16 +23,16 @@ use crate::queue::Job;
 
 /// Bytes that are read from flash at a time for one reply.
 const AT_ONCE_BYTES: u64 = MIB;
-/// A job of the disk ends before so many bytes that are on flash. To read over fewer takes it less
-/// time than to come back.
+/// A job of the disk ends before at least this many bytes that are on flash. Reading across fewer
+/// takes less time than coming back.
 const WORTH_A_STOP_BYTES: u64 = MIB;
 
 impl Shard {
-    /// SSDs take part from now on, with what was found on them. Not only before the first request:
-    /// a tier that takes time to look through may come later, and more SSDs too.
+    /// Attaches SSDs, with the blocks that were found on them. Also after the first request: a tier
+    /// that takes time to scan may be attached later, and further SSDs too.
     ///
     /// # Errors
-    /// Why they cannot; then nothing changes.
+    /// Why they cannot be attached; then the tier is unchanged.
     pub fn attach_flash(
         &mut self,
         now: Instant,
@@ -54,8 +55,8 @@ impl Shard {
         Ok(())
     }
 
-    /// More blocks were found on SSDs that take part already. A block that has been filled anew is
-    /// passed over.
+    /// More blocks were found on attached SSDs. A block that has been overwritten meanwhile is
+    /// ignored.
     pub fn handle_flash_recovered(&mut self, now: Instant, recovered: Vec<RecoveredBlock>) {
         self.begin(now);
         if let Some(flash) = &mut self.flash {
@@ -64,8 +65,8 @@ impl Shard {
         self.finish();
     }
 
-    /// All blocks were found of SSDs whose [`FlashSpec::is_recovering`] said that they would be; of
-    /// these so many bytes were written within the last day, and those of `fresh` were never filled.
+    /// The scan of SSDs attached with [`FlashSpec::is_recovering`] is complete; `written_bytes`
+    /// were written to them within the last day, and those of `fresh` were never filled.
     pub fn handle_flash_recovery_ended(
         &mut self,
         now: Instant,
@@ -79,7 +80,7 @@ impl Shard {
         self.finish();
     }
 
-    /// An SSD takes no more part. Its reads that are under way must still be answered.
+    /// Detaches an SSD. Its outstanding reads must still be answered.
     pub fn detach_flash(&mut self, now: Instant, ssd: SsdId) {
         self.begin(now);
         if let Some(flash) = &mut self.flash {
@@ -88,8 +89,7 @@ impl Shard {
         self.finish();
     }
 
-    /// A [`FlashCommand::Write`] up to `to` ended. After one that did not end well the block is
-    /// given up.
+    /// A [`FlashCommand::Write`] up to `to` ended. If it failed, the block is abandoned.
     pub fn handle_flash_written(&mut self, now: Instant, block: BlockId, to: u32, ok: bool) {
         self.begin(now);
         if let Some(flash) = &mut self.flash {
@@ -107,9 +107,10 @@ impl Shard {
         self.finish();
     }
 
-    /// A read of flash ended; one outcome for each record, in their order. Slots of records that are
-    /// not [`FlashOutcome::Done`] may hold anything. `took` is what the SSD took, if that was seen
-    /// where it was asked: the rest of the time is the machine's. Else all of it counts.
+    /// A read of flash ended; one outcome for each record, in their order. Slots of records that
+    /// are not [`FlashOutcome::Done`] may hold anything. `took` is the time that the SSD took, if
+    /// it was measured at submission and completion: the rest of the delay is then the machine's.
+    /// Otherwise all of it counts for the SSD.
     pub fn handle_flash_read_done(
         &mut self,
         now: Instant,
@@ -147,7 +148,7 @@ impl Shard {
         self.flash.as_mut()?.room.poll_change()
     }
 
-    /// What can be told of the tier, if there is one.
+    /// Snapshot of the tier, if one is attached.
     pub fn flash_view(&self) -> Option<FlashView> {
         Some(self.flash.as_ref()?.room.view(self.now))
     }
@@ -171,7 +172,7 @@ impl Shard {
             FlashOutcome::Error => flash.room.handle_error(of.piece, of.place, true),
         }
         let key = (read.stream, of.number);
-        // A late one is of use if the disk has not begun to read the piece meanwhile.
+        // A late record is still useful unless the disk has begun to read the piece.
         let is_in_time = !read.is_late || self.memory.find(key).is_none();
         let is_wanted = self.streams.contains(read.stream) && is_in_time;
         if outcome == FlashOutcome::Done && is_wanted {
@@ -187,7 +188,7 @@ impl Shard {
         }
     }
 
-    /// One read is one failure, however many records it did not bring; all are of one block.
+    /// A read counts as one failure, however many of its records failed; all are in one block.
     fn judge_flash_read(&mut self, read: &FlashReading, outcomes: &[FlashOutcome], took: Duration) {
         let is_error = |index: usize| {
             let outcome = outcomes.get(index).copied();
@@ -216,8 +217,9 @@ impl Shard {
         self.wake_waiters(key, slot);
     }
 
-    /// Reads that take too long are not counted on any more: the disk is asked too. Whether it is the
-    /// SSD that is late they say when they come; those that do not are its fault.
+    /// Abandons reads that take too long: their pieces are demanded from the disk too. Whether the
+    /// SSD caused the delay is known when they return; reads that never return count as its
+    /// failure.
     pub(super) fn give_up_late_flash_reads(&mut self) {
         if let Some(flash) = &mut self.flash {
             while let Some(block) = flash.take_lost(self.now) {
@@ -238,14 +240,14 @@ impl Shard {
         self.go_on_with_postponed();
     }
 
-    /// With the disk out of service, a piece that flash has is waited for until fewer are being
-    /// read. Answers whether it can be.
+    /// While the disk is offline, defers a reply for a piece on flash until fewer records are being
+    /// read. Returns whether it can be deferred.
     pub(super) fn postpone_for_flash(&mut self, id: RequestId, key: PieceKey) -> bool {
         let is_there = self.is_on_flash(key);
         is_there && (self.flash.as_mut()).is_some_and(|flash| flash.postpone(id))
     }
 
-    /// Each of them once: one may have to wait again.
+    /// Each deferred reply is advanced once; it may be deferred again.
     fn go_on_with_postponed(&mut self) {
         let Some(flash) = &mut self.flash else {
             return;
@@ -261,8 +263,8 @@ impl Shard {
         }
     }
 
-    /// A reply comes to a piece that is not in memory: if it is on flash it is read from there, with
-    /// those behind it that the reply will send. Answers whether the piece is on its way.
+    /// A reply reaches a piece that is not in memory: if it is on flash it is read from there, with
+    /// the following pieces that the reply will send. Returns whether the piece is being read.
     pub(super) fn read_from_flash(&mut self, id: RequestId, first: u32) -> bool {
         let Some(reply) = self.replies.get(id).filter(|_| self.flash.is_some()) else {
             return false;
@@ -290,7 +292,7 @@ impl Shard {
         is_coming
     }
 
-    /// Memory for a record that can be read now. Its block stays from here on.
+    /// Takes memory for a record that can be read now, and pins its block.
     fn take_flash_record(
         &mut self,
         stream: StreamId,
@@ -321,7 +323,7 @@ impl Shard {
             physical: 0,
         };
         let slot = self.take_memory(&job, number, 1).pop()?;
-        // What left memory for it may have taken the place of its block.
+        // An eviction for it may have replaced its block.
         let flash = self.flash.as_mut()?;
         let Some((place, length)) = flash.room.locate(piece) else {
             self.memory.unfilled(slot);
@@ -337,7 +339,7 @@ impl Shard {
         })
     }
 
-    /// Records that lie one behind the other are one read.
+    /// Adjoining records are read together.
     fn send_flash_reads(&mut self, stream: StreamId, chain: ChainId, records: Vec<Reading>) {
         let Some(flash) = &mut self.flash else {
             return;
@@ -366,7 +368,7 @@ impl Shard {
         }
     }
 
-    /// The name of a piece that can be read from flash now, and where it is.
+    /// The identity and place of a piece that can be read from flash now.
     fn on_flash(&self, key: PieceKey) -> Option<(PieceId, Place)> {
         let flash = self.flash.as_ref()?;
         let (piece, length) = self.streams.layout(key.0)?.flash_piece(key.1)?;
@@ -379,8 +381,9 @@ impl Shard {
         self.on_flash(key).is_some()
     }
 
-    /// Where a job of `from..to` ends, which flash has part of: before the first run of pieces there
-    /// that is worth a stop, or that goes on to its end. It always has its first piece.
+    /// End of a job of `from..to` of which a part is on flash: before the first run of such pieces
+    /// that is long enough to stop for, or that extends to the job's end. The job always keeps its
+    /// first piece.
     pub(super) fn end_before_flash(&self, stream: StreamId, from: u32, to: u32) -> u32 {
         if self.flash.is_none() {
             return to;
@@ -399,7 +402,7 @@ impl Shard {
         to - run
     }
 
-    /// A piece leaves memory: the tier may take it.
+    /// A piece leaves memory: offers it to the tier.
     pub(super) fn offer_to_flash(&mut self, evicted: &Evicted, slot: Slot) {
         if self.flash.is_none() {
             return;
@@ -412,7 +415,7 @@ impl Shard {
         };
         let length = length as u32;
         let place = flash.room.offer(self.now, piece, length, is_wanted_soon);
-        // The block that it goes to may have held something until now.
+        // Its target block may have held other records until now.
         while let Some(block) = flash.room.poll_dropped() {
             let drop = FlashCommand::Drop(block);
             self.commands.push_back(Command::Flash(drop));
@@ -428,7 +431,7 @@ impl Shard {
         }
     }
 
-    /// A viewer was handed bytes of a piece: what flash keeps follows what is read.
+    /// A viewer received bytes of a piece: updates the access frequency for admission to flash.
     pub(super) fn note_use(&mut self, key: PieceKey, bytes: u64) {
         let Some(flash) = &mut self.flash else {
             return;
@@ -446,7 +449,7 @@ impl Shard {
         flash.room.record_use(self.now, piece, bytes, of_bytes);
     }
 
-    /// What lies on flash of a stream that changed, or of one part of it, is of no use.
+    /// Forgets the records of a stream that changed, or of one part of it.
     pub(super) fn forget_on_flash(&mut self, stream: StreamId, part: Option<u32>) {
         let (Some(flash), Some(layout)) = (&mut self.flash, self.streams.layout(stream)) else {
             return;
@@ -460,7 +463,7 @@ impl Shard {
         }
     }
 
-    /// The SSDs get work.
+    /// Issues writes and other commands to the SSDs.
     pub(super) fn issue_flash_writes(&mut self) {
         let Some(flash) = &mut self.flash else {
             return;

@@ -1,4 +1,4 @@
-//! What outlives the shard: it is asked for, and told to the next.
+//! Export and import of a shard's state across processes.
 
 use alloc::vec::Vec;
 
@@ -12,12 +12,12 @@ use crate::learned::{Learned, LearnedChain};
 use crate::request::Identity;
 
 impl Shard {
-    /// What was learned so far, for the shard of the next process.
+    /// The measurements so far, for the shard of the next process.
     pub fn learned(&self) -> Learned {
         let (sent_bytes, ended) = self.control.ended(self.stats.bytes_sent);
         let control = self.control.view();
         Learned {
-            // What nothing was found out about is no finding.
+            // Without a verdict the size is no finding.
             reference_bytes: control.reason.map(|_| control.target_bytes),
             drive: control.drive,
             service: self.load.service(),
@@ -28,7 +28,7 @@ impl Shard {
         }
     }
 
-    /// At most `count_max` of the live chains: those seen last first.
+    /// At most `count_max` of the live chains, the most recently seen first.
     pub fn learned_chains(&self, count_max: usize) -> Vec<LearnedChain> {
         let chains = self.chains.iter();
         let mut chains: Vec<_> = chains.filter(|(_, chain)| !chain.is_expected()).collect();
@@ -57,8 +57,8 @@ impl Shard {
         }
     }
 
-    /// What an earlier shard of this device had learned. To be told before the first request; what
-    /// is measured from then on counts for more, and what cannot be is passed over.
+    /// Imports the measurements of an earlier shard of this device. To be called before the first
+    /// request; later measurements outweigh them, and impossible values are ignored.
     pub fn handle_learned(&mut self, now: Instant, learned: &Learned) {
         self.begin(now);
         let learned = learned.clamped();
@@ -68,9 +68,9 @@ impl Shard {
         self.finish();
     }
 
-    /// A chain that an earlier shard of this device had, of a stream that is registered now: when
-    /// its viewer comes back, it is known. Answers whether it is; not if such a chain cannot be, if
-    /// its viewer would have been forgotten, or if there is no room.
+    /// Restores a chain of an earlier shard of this device, on a registered stream, so that its
+    /// viewer is recognised when it returns. Returns whether the chain was restored: not if it is
+    /// impossible, if it has expired, or if the table is full.
     pub fn handle_returning(&mut self, now: Instant, stream: StreamId, told: LearnedChain) -> bool {
         self.begin(now);
         let Some(layout) = self.streams.layout(stream) else {
@@ -92,7 +92,7 @@ impl Shard {
             open_ended: told.open_ended && layout.part_count() == 1,
             ..told
         };
-        // It is back already, and has begun anew.
+        // The viewer has already returned, and has begun a new chain.
         let place = ByteRange::new(told.position, told.position);
         let reader = (told.viewer, stream);
         let known = self.chains.find(

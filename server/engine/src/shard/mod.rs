@@ -1,10 +1,9 @@
 //! One device: its streams, chains, queue and share of memory, and the contract with the shell.
 //!
-//! `state` is the device with its parts; the other files are what happens to it, in the order in
-//! which a request goes through: it joins a chain (`requests`), what is in memory is handed out
-//! (`replying`), what is missing becomes a job (`planning`), a job becomes reads (`reading`), and what
-//! they bring (`read_ended`) goes to the replies that wait for it. What a player says that it will ask
-//! for next comes in by `expecting`.
+//! `state` holds the device; the other files are its operations, in the order of a request: it
+//! joins a chain (`requests`), pieces in memory are handed out (`replying`), a missing piece
+//! becomes a job (`planning`), a job becomes reads (`reading`), and completed reads (`read_ended`)
+//! wake the replies that wait for them. Announced requests arrive in `expecting`.
 
 mod controlling;
 mod expecting;

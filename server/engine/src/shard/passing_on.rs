@@ -1,12 +1,12 @@
-//! What is in memory goes from a process to the one that takes its place.
+//! Transfer of memory from a process to its successor.
 //!
-//! The one idea: memory is moved, not copied. The old process gives a slot back to the system as soon
-//! as the other has its bytes, and the new one takes only slots that are free, so that both together
-//! have no more than one may.
+//! Memory is moved, not copied. The old process returns a slot to the system as soon as the new one
+//! has its bytes, and the new one only uses free slots, so that both together use no more than one
+//! budget.
 //!
-//! The new process is given pieces of streams that nobody has asked it for yet. Such a piece waits in
-//! a slot of its own, [reserved](Shard::handle_reserve), until its stream is registered or it takes too
-//! long. In the old one, too, slots are reserved until the other has their bytes.
+//! The new process may receive pieces of streams that are not registered yet. Such a piece waits in
+//! a [reserved](Shard::handle_reserve) slot until its stream is registered or a timeout expires. In
+//! the old process, too, slots are reserved until the new one has their bytes.
 
 use alloc::vec::Vec;
 
@@ -18,48 +18,49 @@ use crate::command::Command;
 use crate::ids::{Slot, StreamId};
 use crate::memory::{Held, PieceKey};
 
-/// A piece that is to be passed on.
+/// A piece to transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassedOn {
-    /// Its stream.
+    /// The stream.
     pub stream: StreamId,
-    /// Which bytes of it.
+    /// Its position in the stream.
     pub bytes: PieceBytes,
-    /// Where it is.
+    /// Slot that holds it.
     pub slot: Slot,
 }
 
-/// Which bytes of a stream a piece has, and what they were used for.
+/// Position of a piece in its stream, and whether it was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PieceBytes {
-    /// Number of the part.
+    /// Index of the part.
     pub part: u32,
-    /// Of the first byte, in the part.
+    /// Offset of the first byte, in the part.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// Whether any of them was sent.
+    /// Whether any of its bytes were sent.
     pub was_read: bool,
 }
 
-/// What goes first: what viewers will ask for, the soonest first; then what was read of late.
+/// Order of the transfer: pieces that viewers will request, the soonest first; then recently used
+/// ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Use {
     Awaited(Duration),
-    /// Since it was read into memory.
+    /// Time since it was read into memory.
     Kept(Duration),
 }
 
 impl Shard {
-    /// The lasting name of each part of a stream, of those that have one.
+    /// The persistent key of each part of a stream, if it has one.
     pub fn file_keys(&self, stream: StreamId) -> Vec<Option<FileKey>> {
         let layout = self.streams.layout(stream);
         layout.map_or_else(Vec::new, |layout| layout.flash_keys().collect())
     }
 
-    /// Another process serves from now on, and is to have what is in memory, but for what is kept for
-    /// running replies: these pieces, the most useful first. They are not in memory any more, but
-    /// their slots are reserved until they are [passed on](Self::handle_passed_on).
+    /// Another process serves from now on and takes over the memory, except for pieces kept for
+    /// running replies. Returns these pieces, the most useful first. They are removed from memory,
+    /// but their slots stay reserved until they are [passed on](Self::handle_passed_on).
     pub fn handle_pass_on(&mut self, now: Instant) -> Vec<PassedOn> {
         self.begin(now);
         let held: Vec<Held> = self.memory.held().collect();
@@ -83,7 +84,7 @@ impl Shard {
         pieces
     }
 
-    /// What a piece is good for in another process; `None` if this one needs it.
+    /// The value of a piece for the other process; `None` if this one needs it.
     fn describe(&self, held: Held) -> Option<(Use, PassedOn)> {
         let stream = self.streams.get(held.key.0)?;
         let place = stream.layout.place(held.key.1);
@@ -111,7 +112,7 @@ impl Shard {
         Some((of_use, piece))
     }
 
-    /// The other process has what these slots held, or never will: their memory goes back to the
+    /// The other process has received these slots, or never will: their memory is returned to the
     /// system, by [`Command::Vacate`].
     pub fn handle_passed_on(&mut self, now: Instant, slots: &[Slot]) {
         self.begin(now);
@@ -122,9 +123,9 @@ impl Shard {
         self.finish();
     }
 
-    /// A free slot, to be filled with a piece that another process has; `None` if there is none.
-    /// Nothing is taken from anybody for it. It is to be [received](Self::handle_received) or
-    /// [given up](Self::handle_not_received).
+    /// Reserves a free slot for a piece of another process; `None` if there is none. No piece is
+    /// evicted for it. Must be followed by [`Self::handle_received`] or
+    /// [`Self::handle_not_received`].
     pub fn handle_reserve(&mut self, now: Instant) -> Option<Slot> {
         self.begin(now);
         let slot = self.memory.reserve();
@@ -132,8 +133,8 @@ impl Shard {
         slot
     }
 
-    /// A reserved slot holds these bytes of a stream. Whether they are of use: if the stream has no
-    /// such piece, or has it already, the slot is free again.
+    /// A reserved slot holds these bytes of a stream. Returns whether they are useful. If
+    /// not, because the stream has no such piece or it is already in memory, the slot is freed.
     pub fn handle_received(
         &mut self,
         now: Instant,
@@ -154,7 +155,7 @@ impl Shard {
                 };
                 self.memory
                     .received(self.now, (slot, key), read_to, wanted_at);
-                // Of who has asked for it already.
+                // Of replies that have requested the piece already.
                 self.wake_waiters(key, slot);
             }
             None => self.memory.unfilled(slot),
@@ -163,14 +164,14 @@ impl Shard {
         key.is_some()
     }
 
-    /// Nobody asked for the stream of what a reserved slot holds.
+    /// The stream of a reserved slot was not registered.
     pub fn handle_not_received(&mut self, now: Instant, slot: Slot) {
         self.begin(now);
         self.memory.unfilled(slot);
         self.finish();
     }
 
-    /// The piece that has exactly these bytes.
+    /// The piece with exactly these bytes.
     fn key_of(&self, stream: StreamId, bytes: PieceBytes) -> Option<PieceKey> {
         let layout = self.streams.layout(stream)?;
         if bytes.offset >= layout.part_bytes(bytes.part)? {

@@ -1,9 +1,10 @@
-//! From a missing piece, or one that will soon be missing, to a job: how much, and by when.
+//! Planning: turns a piece that is missing, or will soon be, into a job with a size and a deadline.
 //!
-//! Two kinds of job. A *demanded* one exists because a reply waits. An *ahead* one is queued when
-//! what a chain has left lasts no longer than the horizon, or no longer than its next request, and
-//! the device has little else to do: then nobody waits for it, and what viewers who leave never
-//! read costs nothing. With many jobs waiting, reading ahead of need takes from those who wait.
+//! There are two kinds of job. A *demanded* one exists because a reply waits. An *ahead* one is
+//! queued when a chain's remaining bytes last no longer than the horizon, or no longer than its
+//! next request, and the device has little else to do: it delays no reply, and bytes that departed
+//! viewers never read cost nothing. With many jobs waiting, reading ahead of need would delay the
+//! replies that wait.
 
 use headlong_units::{BitRate, Duration, Instant};
 
@@ -17,23 +18,23 @@ use crate::memory::PieceKey;
 use crate::queue::Job;
 use crate::sizing;
 
-/// A player's buffer lets a job wait, but nobody knows how long the player itself will: at most
-/// this many times the usual patience.
+/// A player's buffer lets a job wait, but the player's own timeout is unknown: at most this many
+/// times the usual patience.
 const PATIENCE_STRETCH: u64 = 4;
 
-/// With so many jobs waiting no further one is queued ahead of need. A busy device has as many from
-/// those who wait, and sweeps over them. In virtual time (docs/lab/results.md) one to eight make no
-/// difference to what a busy device carries, and all carry more than no limit does.
+/// With this many jobs waiting no further one is queued ahead of need. A busy device has as many
+/// from waiting replies, and sweeps over them. In virtual time (docs/lab/results.md) one to eight
+/// make no difference to the throughput of a busy device, and all sustain more than no limit does.
 const JOBS_AHEAD_MAX: usize = 4;
 
-/// For a viewer who waits, at most so many unread bytes are taken from others: a chunk of the usual
+/// For a waiting viewer, at most this many unread bytes are taken from others: a chunk of the usual
 /// size, and no more than a seek is worth.
 const NEEDED_BYTES_MAX: u64 = 2 << 20;
-/// Of memory it is this part at most: with more, one who waits takes from itself what was just read.
+/// At most this fraction of memory: with more, a waiting viewer would evict its own recent pieces.
 const MEMORY_FOR_NEEDED: u64 = 8;
 
 impl Shard {
-    /// A reply waits for a piece that nothing is bringing yet, unless a queued job covers it.
+    /// A reply waits for a piece: queues a job for it, unless one covers it already.
     pub(super) fn demand(&mut self, id: RequestId, piece: u32) {
         let Some(request) = self.replies.get(id) else {
             return;
@@ -48,7 +49,7 @@ impl Shard {
             let lost_before = Instant(self.now.0.saturating_sub(grace.0));
             self.queue.update(job, |job| {
                 job.demanded = true;
-                // One that is lost was for somebody else, who has left: this one has just come.
+                // A lost job was for a viewer that has left; this request has just arrived.
                 job.deadline = match job.deadline < lost_before {
                     true => deadline,
                     false => job.deadline.min(deadline),
@@ -60,7 +61,7 @@ impl Shard {
             return;
         }
         let (startup, can_wait) = (is_starting(chain), self.is_far_ahead(chain));
-        // An open-ended request asks for everything and tells nothing.
+        // The length of an open-ended request is unknown.
         let asked_bytes = if request.open_ended {
             0
         } else {
@@ -82,7 +83,7 @@ impl Shard {
         }
     }
 
-    /// Queues a chain's next job if what it has left is about to run out.
+    /// Queues a chain's next job if its remaining bytes are about to run out.
     pub(super) fn consider_ahead(&mut self, id: ChainId) {
         let Some(chain) = self.chains.get(id) else {
             return;
@@ -106,14 +107,14 @@ impl Shard {
         let pace = self.pace(chain);
         let ahead_bytes = self.ahead_bytes(pace);
         let left = chain.fetched_end.saturating_sub(chain.position);
-        // Most pieces are handed out in the midst of a prefetch; whatever its size, this is enough.
+        // Most pieces are handed out in the middle of a prefetch; this is enough for any size.
         if left > ahead_bytes.max(chain.next_request_bytes()) {
             return;
         }
         let wanted_bytes = self.prefetch_bytes(chain, 0);
         let size_bytes = self.cut_to_memory(wanted_bytes);
-        // Half of a prefetch at most, so that a chain holds one on average and not two. The next
-        // request, whatever its size, must not find nothing.
+        // At most half of a prefetch, so that a chain holds one on average and not two. The next
+        // request, whatever its size, must not miss.
         let enough = ahead_bytes
             .min(size_bytes / 2)
             .max(chain.next_request_bytes())
@@ -133,7 +134,7 @@ impl Shard {
             return;
         };
         let from = stream.layout.piece_at_logical(reached);
-        // What has to come from elsewhere first is not here to be read.
+        // Bytes of an absent part cannot be read from this device.
         if stream.layout.present_until(from, from + 1) == from {
             return;
         }
@@ -142,14 +143,14 @@ impl Shard {
         }
     }
 
-    /// Whether the device has so little to do that it may read what nobody waits for.
+    /// Whether the device has so little to do that it may read ahead of need.
     pub(super) fn reads_ahead_now(&self) -> bool {
         self.config.reads_ahead() && self.queue.len() < JOBS_AHEAD_MAX
     }
 
-    /// Pieces from where a chain's own prefetches end that are in memory, or on their way,
-    /// because of somebody else, or on flash: they become this chain's too, until it has more than `enough`
-    /// ahead of it. Answers where what it can count on ends.
+    /// Claims pieces after the end of a chain's own prefetches that are in memory, being read for
+    /// another chain, or on flash, until the chain has more than `enough` ahead of it. Returns the
+    /// offset up to which its bytes are available.
     pub(super) fn claim_present(&mut self, id: ChainId, enough: u64) -> u64 {
         let Some(chain) = self.chains.get(id) else {
             return 0;
@@ -186,8 +187,8 @@ impl Shard {
         reached
     }
 
-    /// A job of so many wanted bytes from a piece on, cut to the chain's fair share of memory, but not
-    /// below what a reply waits for, and to the end of the stream.
+    /// Plans a job of `wanted_bytes` from a piece on, reduced to the chain's fair share of memory,
+    /// but not below the bytes that a reply waits for, and to the end of the stream.
     pub(super) fn plan(
         &self,
         chain: ChainId,
@@ -230,14 +231,14 @@ impl Shard {
         }
     }
 
-    /// A job left the queue: its chain may have another.
+    /// A job left the queue: its chain may queue another.
     pub(super) fn unlink_job(&mut self, job: &Job) {
         if let Some(chain) = self.chains.get_mut(job.chain) {
             chain.job = None;
         }
     }
 
-    /// Takes a job out of the queue that will not be done: its chain has what it had before.
+    /// Undoes the plan of a job that will not be done: resets the fetched range of its chain.
     pub(super) fn give_up(&mut self, job: &Job) {
         let from = self
             .streams
@@ -248,8 +249,8 @@ impl Shard {
         }
     }
 
-    /// A reply that waited for a piece is over. A queued job that no other reply waits for is not
-    /// done, unless a chain that is still read has it queued: then it is ahead of need again.
+    /// A reply that waited for a piece has ended. A queued job without another waiting reply is
+    /// removed, unless its chain still has a running reply: then it becomes an ahead job.
     pub(super) fn withdraw_demand(&mut self, (stream, piece): PieceKey) {
         let Some(id) = self.queue.covering(stream, piece) else {
             return;
@@ -277,7 +278,7 @@ impl Shard {
         self.give_up(&job);
     }
 
-    /// Queues a job for every piece in `from..to` that a reply waits for and nothing brings.
+    /// Queues a job for every piece in `from..to` that a reply waits for and no read or job covers.
     pub(super) fn demand_again(&mut self, stream: StreamId, from: u32, to: u32) {
         let range = (stream, from)..(stream, to.max(from));
         let orphans: alloc::vec::Vec<(u32, RequestId)> = self
@@ -295,7 +296,7 @@ impl Shard {
         }
     }
 
-    /// What the sizing rule says for a chain; one piece for a chain that must be careful.
+    /// The size by the rule for a chain; one piece for a careful chain.
     pub(super) fn prefetch_bytes(&self, chain: &Chain, asked_bytes: u64) -> u64 {
         if chain.careful > 0 {
             return self.config.piece_bytes;
@@ -308,18 +309,17 @@ impl Shard {
         sizing::prefetch_bytes(sizing, shape, asked_bytes, rate)
     }
 
-    /// Whether what is read ahead for a viewer is read in vain: its next request comes to another
-    /// process.
+    /// Whether reading ahead for a viewer is wasted: its next request goes to another process.
     fn asks_elsewhere_next(&self, chain: &Chain) -> bool {
         self.is_replaced && !chain.open_ended
     }
 
-    /// What a viewer at this pace reads within the horizon.
+    /// Bytes that a viewer at this pace reads within the horizon.
     fn ahead_bytes(&self, pace: BitRate) -> u64 {
         pace.bytes_in(self.config.ahead_horizon)
     }
 
-    /// What memory leaves of a prefetch: what the controller says, else the chain's even share.
+    /// Reduces a prefetch to memory: by the controller, or to the chain's even share.
     fn cut_to_memory(&self, wanted_bytes: u64) -> u64 {
         let budget = self.memory.slot_count() as u64 * self.config.piece_bytes;
         match self.control.cut(wanted_bytes, self.reader_count()) {
@@ -334,7 +334,7 @@ impl Shard {
         NEEDED_BYTES_MAX.min(budget / MEMORY_FOR_NEEDED)
     }
 
-    /// Chains that are read.
+    /// Number of chains with a reader.
     pub(super) fn reader_count(&self) -> u64 {
         self.chains.reader_count() as u64
     }
@@ -342,8 +342,8 @@ impl Shard {
     /// A chain's even share of one and a half times the memory. A chain that has its next prefetch
     /// read when the last one is used up holds half of one on average, so that three quarters of
     /// memory are in use; the rest is for pieces being sent, for chains that are ahead of the
-    /// average and for what others read again. Much larger prefetches would leave some chains with
-    /// none, whose viewers would then wait for small reads. A page cache knows no shares.
+    /// average and for retained pieces. Much larger prefetches would leave some chains with none,
+    /// whose viewers would then wait for small reads. A page cache has no shares.
     fn fair_share_bytes(&self) -> u64 {
         let budget = self.memory.slot_count() as u64 * self.config.piece_bytes;
         if self.config.retention == Retention::PageCache {
@@ -353,8 +353,8 @@ impl Shard {
         share.max(self.config.piece_bytes).min(budget / 2)
     }
 
-    /// What the player said, as far as it is believed, what the manifest said, or what the viewer
-    /// has been reading at.
+    /// Bit rate by the player as far as it is trusted, by the manifest, or by the long-run pace of
+    /// the viewer.
     pub(super) fn bit_rate(&self, chain: &Chain) -> Option<BitRate> {
         let known = self.streams.bit_rate(chain.stream);
         let said = chain.believed_bit_rate(known, self.config.pace_default);
@@ -369,7 +369,7 @@ impl Shard {
     fn demand_deadline(&self, chain: &Chain) -> Instant {
         let said = chain.hints.deadline.filter(|_| chain.hinted_at == self.now);
         if let Some(deadline) = said {
-            // Nobody can be in more of a hurry than somebody who looks at an empty screen.
+            // No deadline is tighter than that of a viewer with an empty buffer.
             self.now + deadline.max(self.config.startup_patience)
         } else if is_starting(chain) {
             self.now + self.config.startup_patience
@@ -378,8 +378,8 @@ impl Shard {
         }
     }
 
-    /// Half of what the player has in its buffer, within reason. Who is far ahead of what is watched
-    /// has as much as that, whatever it says.
+    /// Half of the player's buffer, within bounds. A viewer far ahead of its playback has the upper
+    /// bound, whatever it reports.
     fn spare_patience(&self, chain: &Chain) -> Duration {
         let most = self.config.patience.times(PATIENCE_STRETCH);
         match self.is_far_ahead(chain) {
@@ -388,8 +388,9 @@ impl Shard {
         }
     }
 
-    /// Whether a reader downloads, and does not watch. However much it is given it takes at once, so
-    /// that each of its jobs is late; that says nothing of the device, and it can wait for others.
+    /// Whether a reader downloads instead of watching. It takes any number of bytes at once, so
+    /// that each of its jobs is late; that is no sign of overload, and its jobs can wait for
+    /// others.
     fn is_far_ahead(&self, chain: &Chain) -> bool {
         let known = self.streams.bit_rate(chain.stream);
         let known = chain
@@ -398,7 +399,7 @@ impl Shard {
         chain.is_far_ahead(self.now, known, self.config.pace_default)
     }
 
-    /// Whether a chain's job is this one.
+    /// Whether this is a chain's job.
     pub(super) fn is_job_of(&self, chain: ChainId, job: JobId) -> bool {
         self.chains
             .get(chain)
@@ -406,8 +407,8 @@ impl Shard {
     }
 }
 
-/// Whether somebody looks at an empty screen: the player says so, or it says nothing of its buffer
-/// and nothing was read for it yet.
+/// Whether the viewer has an empty buffer: the player reports so, or it reports no buffer and no
+/// bytes were read for it yet.
 fn is_starting(chain: &Chain) -> bool {
     chain.hints.startup || (chain.prefetched_bytes == 0 && chain.hints.buffer.is_none())
 }

@@ -1,8 +1,9 @@
-//! A read ends: what it brought becomes pieces, each of which goes to the replies that wait for it; or
-//! it failed, or does not end, and whoever needs it is told or has it tried again.
+//! A read ends: its pieces go to the replies that wait for them; or it failed, or does not end, and
+//! its waiters are failed or their pieces demanded again.
 //!
-//! The one idea: an error is of a place. What was only read ahead there is given up, what a reply waits
-//! for is read once more by itself, and chains there are careful until reads succeed again.
+//! An error belongs to a place. Bytes that were only read ahead there are abandoned, pieces that a
+//! reply waits for are read once more by themselves, and the chains there are careful until reads
+//! succeed again.
 
 use alloc::vec::Vec;
 
@@ -16,8 +17,8 @@ use crate::ids::{ChainId, ReadId, RequestId, StreamId};
 use crate::memory::PieceKey;
 use crate::runs::{Claim, OutstandingRead, RunId};
 
-/// After an error, a chain whose next so many reads succeed, of a piece each, is prefetched for as
-/// ever: a mebibyte of the usual pieces, more than what one bad spot spoils.
+/// After an error, a chain is prefetched normally again when this many reads of one piece have
+/// succeeded: a mebibyte of the usual pieces, more than one bad spot spoils.
 const CAREFUL_READS: u8 = 16;
 
 impl Shard {
@@ -56,7 +57,7 @@ impl Shard {
         }
     }
 
-    /// Chains that are careful and have pieces read without an error become less so.
+    /// Careful chains become less so with each successful read.
     fn trust_again(&mut self, read: &OutstandingRead) {
         let Some(run) = self.runs.get(read.run) else {
             return;
@@ -92,17 +93,17 @@ impl Shard {
         if read.slots.len() == 1 {
             self.fail_waiters((read.stream, read.first_piece), Failure::Device);
         }
-        // Of a longer read, what a reply waits for is tried again by itself: the bad spot may be
-        // in what was only prefetched.
+        // Of a longer read, pieces that a reply waits for are retried by themselves: the bad spot
+        // may be in the part that was only prefetched.
         for left in self.runs.take_rests_of(read.run) {
             self.be_careful(left.stream, left.from, left.to);
         }
         self.be_careful(read.stream, read.first_piece, read.end_piece());
     }
 
-    /// A file of the stream is not the one that was asked for any more. Whoever reads it fails, and
-    /// the stream goes; but not while others read its other files, for whom this was only read ahead:
-    /// they would fail again each time that they come near it.
+    /// A file of the stream is no longer the requested version. Its replies fail, and the stream is
+    /// removed; but not while other replies read its other files and this one was only read ahead:
+    /// they would fail each time they approach it.
     fn read_of_another_version(&mut self, read: &OutstandingRead) {
         self.discard(read);
         let Some(layout) = self.streams.layout(read.stream) else {
@@ -133,7 +134,7 @@ impl Shard {
         self.demand_again(read.stream, from, to);
     }
 
-    /// Who waits is told at once: to try again at once would only need the same once more.
+    /// Waiters fail at once: an immediate retry would need the same resources.
     fn read_not_tried(&mut self, read: &OutstandingRead) {
         self.discard(read);
         let rests = self.runs.take_rests_of(read.run);
@@ -156,7 +157,7 @@ impl Shard {
         self.demand_again(stream, from, to);
     }
 
-    /// These pieces will not come: chains that counted on them have what they had before.
+    /// These pieces will not arrive: resets the fetched range of chains that counted on them.
     fn give_up_pieces(&mut self, id: StreamId, from: u32, to: u32, note: impl Fn(&mut Chain)) {
         let Some(layout) = self.streams.layout(id) else {
             return;
@@ -188,7 +189,7 @@ impl Shard {
         }
     }
 
-    /// Nothing will be read any more: everybody who waits for the device fails.
+    /// No read will complete: fails all replies that wait for the device.
     fn fail_all_waiting(&mut self, failure: Failure) {
         for job in self.queue.drain() {
             self.unlink_job(&job);
@@ -226,7 +227,7 @@ impl Shard {
         self.load.record_job(self.now, !self.queue.is_empty());
     }
 
-    /// Reads that take too long count as errors, and nobody waits for them any more.
+    /// Reads that take too long count as errors, and their waiters fail.
     pub(super) fn abandon_late_reads(&mut self) {
         let timeout = self.config.read_timeout;
         while let Some((stream, first, end)) = self.runs.abandon_late(self.now, timeout) {
@@ -247,7 +248,7 @@ impl Shard {
         hung_at.filter(|at| *at > self.now)
     }
 
-    /// Replies that have waited for too long, whatever for, are told so.
+    /// Fails replies that have waited too long, whatever they wait for.
     pub(super) fn fail_late_replies(&mut self) {
         let wait_max = self.config.wait_timeout;
         while let Some(id) = self.replies.waiting_for(self.now, wait_max) {
@@ -255,16 +256,16 @@ impl Shard {
         }
     }
 
-    /// Whether every outstanding read takes too long, and none has ended for as long as one may take.
-    /// Not if others were held back until now for the one that it passed over: what they do is to be
-    /// seen first.
+    /// Whether every outstanding read takes too long, and none has ended for as long as one may
+    /// take. Not if jobs were held back until now because of an overtaken read: their reads must be
+    /// tried first.
     pub(super) fn is_hung(&self) -> bool {
         let hung_at = self.runs.hung_at(self.config.read_timeout);
         let is_silent = hung_at.is_some_and(|at| at <= self.now);
         is_silent && (self.queue.is_empty() || !self.has_room_for_a_run())
     }
 
-    /// Whether a piece is being brought by a read that nobody should wait for.
+    /// Whether a piece is being read by an abandoned read.
     pub(super) fn is_abandoned(&self, key: PieceKey) -> bool {
         self.runs.bringing(key).is_some_and(|read| read.abandoned)
     }

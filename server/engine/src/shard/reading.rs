@@ -1,10 +1,10 @@
-//! The device's turn: a job becomes a run of reads.
+//! Issuing reads: a job becomes a run of reads.
 //!
-//! A run is what one job, with the jobs that merged into it, makes the device do: one read, or
-//! several if it goes on in the next chunk file or past pieces that are there already. The parts
-//! of a run follow one another without other jobs in between. Memory is taken here, before the
-//! read: what cannot be had without taking another live chain's unread pieces is not read ahead,
-//! and a reply that waits takes one such piece, which is counted.
+//! A run is the work of one job, with the jobs that merged into it: one read, or several if it
+//! continues in the next chunk file or after pieces that are in memory. The reads of a run are
+//! consecutive, without other jobs in between. Memory is taken here, before the read: reading ahead
+//! never takes another live chain's unread pieces; a reply that waits may take one, which is
+//! counted.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -20,12 +20,13 @@ use crate::lanes::{LEAD_BYTES_MAX, TAIL_BYTES};
 use crate::queue::Job;
 use crate::runs::{Claim, OutstandingRead, RunId};
 
-/// A gap that the device passes rather than goes round: a file's last block is seldom full, so the next
-/// file does not begin where its bytes end. To pass as much takes a millisecond on the slowest disk.
+/// A gap that the device passes over without a seek: a file's last block is seldom full, so the
+/// next file does not begin at the end of its bytes. Passing this much takes a millisecond on the
+/// slowest disk.
 const PASSED_BYTES: u64 = 64 * KIB;
 
 impl Shard {
-    /// Gives the device work as long as it can take some.
+    /// Issues reads while the device can take more.
     pub(super) fn issue_reads(&mut self) {
         while self.device_state() != DeviceState::Offline {
             self.runs.give_lanes(self.lanes());
@@ -46,7 +47,7 @@ impl Shard {
                 return;
             };
             if job.demanded && self.memory.available() == 0 && self.victim(&job).is_none() {
-                // Every piece is being read or sent; one of them will come back.
+                // Every piece is being read or sent; one of them will be returned.
                 return;
             }
             self.queue.take(id);
@@ -63,9 +64,9 @@ impl Shard {
         has_room.then(|| self.runs.next_rest())?
     }
 
-    /// Whether one more run may begin: on an arm when all but as many as there are lanes come to their
-    /// ends. None may while the device keeps passing over a read, which is the only way to make it
-    /// turn round.
+    /// Whether one more run may begin: at a device with an arm when all but fewer runs than there
+    /// are lanes are near their ends. None may while the device keeps overtaking a read: that is
+    /// the only way to make it turn back.
     pub(super) fn has_room_for_a_run(&self) -> bool {
         let reads_max = self.config.outstanding_reads_max as usize;
         let has_room = match self.config.has_arm {
@@ -84,7 +85,7 @@ impl Shard {
             && !self.runs.reads().any(is_left_behind)
     }
 
-    /// Runs that a device works on at a time: all that it is given, if it has no arm.
+    /// Runs that a device works on at a time; unlimited without an arm.
     fn lanes(&self) -> usize {
         match self.config.has_arm {
             true => self.lanes.count().min(self.config.outstanding_reads_max) as usize,
@@ -107,7 +108,7 @@ impl Shard {
         }
     }
 
-    /// Leaves out the end of a job that would make others late by more than a start may take.
+    /// Cuts off the end of a job that would make others late by more than a start may take.
     fn cut_for_others(&mut self, job: Job) -> Job {
         let outstanding = self.runs.count() as u64;
         let latest = (self.now, self.config.startup_patience);
@@ -133,11 +134,11 @@ impl Shard {
         Job { to, ..job }
     }
 
-    /// Jobs of other chains that overlap this one, or go on where it ends, become part of it; not where
-    /// a read has failed: what is read there by itself is to fail, or to come, by itself.
+    /// Merges jobs of other chains that overlap this one, or adjoin its end; not where a read has
+    /// failed: a retry must fail or succeed by itself.
     fn merge_jobs(&mut self, mut job: Job, claims: &mut Vec<Claim>) -> Job {
         let pieces_max = (self.config.read_bytes_max / self.config.piece_bytes) as u32;
-        // What others give up for a job is not within it: of one that is wider it may be nothing.
+        // A victim for a job lies outside the job; for a wider one there may be none.
         while self.memory.available() > 0 {
             let before = job.from.checked_sub(1);
             let before = before.and_then(|piece| self.queue.covering(job.stream, piece));
@@ -177,7 +178,7 @@ impl Shard {
         chain.is_some_and(|chain| chain.careful > 0)
     }
 
-    /// Issues the first read of what is left of a job. Answers whether it did.
+    /// Issues the first read of the remainder of a job. Returns whether it did.
     fn issue(&mut self, run: RunId, mut job: Job) -> bool {
         let Some((from, to)) = self.first_gap(&job) else {
             return false;
@@ -223,9 +224,9 @@ impl Shard {
         true
     }
 
-    /// How far the next read of a run goes on a device with an arm: at first a lead if the device is
-    /// still at another run, and at the end a tail by itself ([`crate::lanes`]). Cuts are where
-    /// the kernel cuts, so that the drive gets no more requests than of one long read.
+    /// End of the next read of a run at a device with an arm: a lead at first if the device still
+    /// works on another run, and a separate tail at the end ([`crate::lanes`]). Cuts are aligned to
+    /// the kernel's request size, so that the drive gets no more requests than for one long read.
     fn cut_for_arm(&self, run: RunId, (from, to): (u32, u32), end: u32) -> u32 {
         let piece_bytes = self.config.piece_bytes;
         let pieces = |bytes: u64| {
@@ -245,7 +246,7 @@ impl Shard {
         }
     }
 
-    /// The first pieces of a job that are missing and lie one behind the other in one file.
+    /// The first consecutive missing pieces of a job in one file.
     fn first_gap(&self, job: &Job) -> Option<(u32, u32)> {
         let layout = &self.streams.get(job.stream)?.layout;
         let is_missing = |piece: &u32| self.memory.find((job.stream, *piece)).is_none();
@@ -258,7 +259,7 @@ impl Shard {
         Some((from, to))
     }
 
-    /// Memory for `count` pieces from `from` on; fewer if not even live chains have any to give.
+    /// Takes memory for `count` pieces from `from` on; fewer if not even live chains can yield any.
     pub(super) fn take_memory(&mut self, job: &Job, from: u32, count: usize) -> Vec<Slot> {
         self.ask_again_who_wants();
         let mut slots = Vec::with_capacity(count);
@@ -282,7 +283,7 @@ impl Shard {
         slots
     }
 
-    /// The unread piece that will be missed last: the furthest piece of the chain with the most
+    /// The unread piece that will be needed last: the furthest piece of the chain with the most
     /// time left.
     fn victim(&self, job: &Job) -> Option<Slot> {
         let mut latest: Option<(Instant, Reverse<ChainId>, Slot)> = None;
@@ -322,7 +323,7 @@ impl Shard {
         );
         let length = last.offset + last.length - first.offset;
         let (start, end) = (first.logical, last.logical + last.length);
-        // The device stays at a run that goes on, whatever else was issued meanwhile.
+        // The device stays at a run that continues, whatever else was issued meanwhile.
         let run_end = self.runs.end_of(run);
         let head = run_end.unwrap_or(self.runs.head());
         let place = stream.layout.physical(first.part, first.offset);

@@ -1,7 +1,7 @@
-//! Replies get their pieces in order, as far as the send window lets them, and slots come back.
+//! Replying: hands pieces to replies in order, up to the send window, and takes slots back.
 //!
-//! The one idea: a reply waits for one piece at most, the next; whatever brings it wakes the reply, which
-//! then goes on by itself as far as memory has what comes behind.
+//! A reply waits for at most one piece, the next; its arrival wakes the reply, which then continues
+//! while memory has the following pieces.
 
 use headlong_units::{ByteRange, Duration, Instant};
 
@@ -12,24 +12,24 @@ use crate::ids::{ChainId, RequestId, Slot, ViewerId};
 use crate::memory::PieceKey;
 use crate::replies::{Reply, Waiting};
 
-/// Of a device's memory, the replies of one address may fill their windows with one part of so many.
-/// Beyond it each has one piece, as when memory is short: behind an address there may be thousands of
-/// viewers, and none is refused.
+/// The replies of one address may fill their windows up to this fraction of a device's memory.
+/// Beyond it each has one piece, as when memory is short: an address may have thousands of viewers
+/// behind it, and none is refused.
 const HOLDER_SHARE: usize = 4;
 
-/// Where a reply's bytes come from.
+/// Origin of a reply's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     /// They were in memory.
     Ram,
-    /// They were read from flash for this.
+    /// They were read from flash for this reply.
     Flash,
     /// The reply had to wait for the device.
     Disk,
 }
 
 impl Shard {
-    /// Hands out what is there, up to the send window; then waits for the next piece.
+    /// Hands out the pieces in memory, up to the send window; then waits for the next piece.
     pub(super) fn advance(&mut self, id: RequestId) {
         loop {
             let Some(request) = self.replies.get(id) else {
@@ -70,7 +70,7 @@ impl Shard {
         }
     }
 
-    /// Pieces a reply may hold: the window, or one when memory is short.
+    /// Pieces that a reply may hold: the window, or one when memory is short.
     fn send_window_pieces(&self) -> usize {
         let is_short = self.memory.available() < self.memory.slot_count() / 8;
         let window = self.config.send_window_bytes / self.config.piece_bytes;
@@ -81,7 +81,8 @@ impl Shard {
         }
     }
 
-    /// Whether the replies of a holder have so many pieces that each is given one at a time.
+    /// Whether the replies of a holder have reached its share, so that each gets one piece at a
+    /// time.
     fn is_at_share(&self, holder: Option<ViewerId>) -> bool {
         let share = self.memory.slot_count() / HOLDER_SHARE;
         holder.is_some_and(|holder| self.replies.held(holder) >= share.max(1))
@@ -107,14 +108,14 @@ impl Shard {
         }
     }
 
-    /// When what brings a piece was issued.
+    /// When the read of a piece was issued.
     fn issued_at(&self, key: PieceKey) -> Option<Instant> {
         let of_flash = || self.flash.as_ref()?.issued_at(key.0, key.1);
         let read = self.runs.bringing(key).map(|read| read.issued_at);
         read.or_else(of_flash)
     }
 
-    /// The piece that some replies wait for is there.
+    /// A piece has arrived that replies wait for.
     pub(super) fn wake_waiters(&mut self, key: PieceKey, slot: Slot) {
         for (id, waited) in self.replies.wake(self.now, key) {
             self.hand_out(id, slot, Some(waited));
@@ -173,17 +174,17 @@ impl Shard {
             self.stats.chain_bytes += self.chains.extend(chain_id, sent);
         }
         match is_alone {
-            // It is where this request is.
+            // The position of its only request.
             true => self.chains.move_to(chain_id, place.logical + end),
             false => self.move_chain(chain_id),
         }
         self.consider_ahead(chain_id);
     }
 
-    /// Counts what was sent; `fresh_bytes` of it had not been sent since they were read.
+    /// Counts sent bytes; `fresh_bytes` of them had not been sent since they were read.
     fn count_sent(&mut self, bytes: u64, fresh_bytes: u64, source: Source, open_ended: bool) {
         self.stats.bytes_sent += bytes;
-        // What flash brought says nothing of the device.
+        // Bytes from flash are no measurement of the device.
         if fresh_bytes > 0 && source != Source::Flash {
             self.depth.record_sent(self.now, fresh_bytes);
         }
@@ -198,7 +199,7 @@ impl Shard {
         }
     }
 
-    /// The reader is where the furthest behind of its requests is, else where it left off.
+    /// Moves the reader to the furthest behind of its requests, or to the chain's end without one.
     pub(super) fn move_chain(&mut self, id: ChainId) {
         let Some(chain) = self.chains.get(id) else {
             return;
@@ -212,7 +213,7 @@ impl Shard {
         self.chains.move_to(id, position);
     }
 
-    /// A slot of an earlier [`Event::Ready`] is back: the socket took it, or the reply was
+    /// A slot of an earlier [`Event::Ready`] is returned: the socket took it, or the reply was
     /// dropped. To be called once for each.
     pub fn handle_sent(&mut self, now: Instant, id: RequestId, slot: Slot) {
         self.begin(now);
@@ -230,8 +231,8 @@ impl Shard {
         self.finish();
     }
 
-    /// Pieces in these slots were sent without asking for them, to whoever nothing has to be read for
-    /// ([`Self::in_memory_around`]): they are kept as if they had been asked for.
+    /// Pieces in these slots were sent without a request to the engine, as they were in memory
+    /// ([`Self::in_memory_around`]): they are retained as if they had been requested.
     pub fn handle_used(&mut self, now: Instant, slots: &[Slot]) {
         self.begin(now);
         for slot in slots {
@@ -245,8 +246,7 @@ impl Shard {
         self.finish();
     }
 
-    /// Nobody wants the reply any more. Slots still out are returned with
-    /// [`Self::handle_sent`] as ever.
+    /// The reply is cancelled. Slots not yet returned still are, with [`Self::handle_sent`].
     pub fn handle_cancel(&mut self, now: Instant, id: RequestId) {
         self.begin(now);
         if let Some(reply) = self.replies.get(id).filter(|reply| !reply.has_ended()) {
@@ -258,7 +258,8 @@ impl Shard {
         self.finish();
     }
 
-    /// A reply cannot be completed; one that has been handed out whole can no longer fail.
+    /// Fails a reply that cannot be completed; one that was handed out completely can no longer
+    /// fail.
     pub(super) fn fail_request(&mut self, id: RequestId, failure: Failure) {
         let Some(request) = self.replies.get(id) else {
             return;
@@ -276,7 +277,7 @@ impl Shard {
         self.end_request(id);
     }
 
-    /// Fails everybody who waits for a piece.
+    /// Fails all replies that wait for a piece.
     pub(super) fn fail_waiters(&mut self, key: PieceKey, failure: Failure) {
         for id in self.replies.waiters(key).to_vec() {
             self.fail_request(id, failure);

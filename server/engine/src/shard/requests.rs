@@ -1,5 +1,5 @@
-//! A request is taken on or refused: it joins the chain that it is part of, or begins one where one more
-//! is admitted.
+//! Requests: accepts or refuses a request; an accepted one joins its chain, or begins one if a new
+//! chain is admitted.
 
 use alloc::vec::Vec;
 
@@ -17,25 +17,27 @@ use crate::memory::PieceKey;
 use crate::replies::Reply;
 use crate::request::{Hints, Request};
 
-/// Streams of more pieces are not looked through for one request: 128 MiB of the usual pieces.
+/// Streams of more pieces are not searched for one request: 128 MiB of the usual pieces.
 const PIECES_LOOKED_AT_MAX: u32 = 2048;
 
-/// What of a stream is in memory without a gap. Offsets are logical: bytes from the stream's start.
+/// A range of a stream that is in memory without a gap. Offsets are logical: bytes from the
+/// stream's start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartInMemory {
-    /// Where each of its parts begins.
+    /// Logical offset of each of its parts.
     pub part_starts: Vec<u64>,
-    /// Bytes in all of them.
+    /// Bytes in all parts.
     pub stream_bytes: u64,
-    /// What is there.
+    /// The range in memory.
     pub range: ByteRange,
 }
 
 impl Shard {
-    /// A viewer wants bytes. If they are taken on, they come as [`Event::Ready`], in order.
+    /// A viewer requests bytes. If the request is accepted, they arrive as [`Event::Ready`], in
+    /// order.
     ///
     /// # Errors
-    /// Why the request is not taken on; nothing more will be said of it.
+    /// Why the request is refused; no event follows for it.
     pub fn handle_request(
         &mut self,
         now: Instant,
@@ -69,7 +71,7 @@ impl Shard {
         if end > part_bytes {
             return Err(Refusal::OutOfBounds);
         }
-        // A chunk file is asked for whole, and still is one chunk of a longer sequence.
+        // A chunk file is requested whole, and is still one chunk of a longer sequence.
         let open_ended = request.open_ended && stream.layout.part_count() == 1;
         let start = stream.layout.logical(request.part, request.offset);
         let first_piece = stream.layout.piece_at(request.part, request.offset);
@@ -79,7 +81,7 @@ impl Shard {
         if self.replies.len() >= self.config.requests_max {
             return Err(Refusal::Full);
         }
-        // An open-ended request does not say how far it will go.
+        // An open-ended request does not tell how far it will go.
         let asked = ByteRange::new(
             start,
             if open_ended {
@@ -102,13 +104,13 @@ impl Shard {
         Ok(())
     }
 
-    /// The chain that a request in progress is part of; `None` of one that is over or was not
-    /// taken on. Numbers are never used twice.
+    /// The chain of a request in progress; `None` if it has ended or was refused. Ids are never
+    /// reused.
     pub fn chain_of(&self, id: RequestId) -> Option<ChainId> {
         self.replies.get(id).map(|request| request.chain)
     }
 
-    /// A device out of service still serves what is in memory.
+    /// A device out of service still serves pieces in memory.
     fn check_device(&self, first: PieceKey) -> Result<(), Refusal> {
         let in_memory = || {
             let slot = self.memory.find(first);
@@ -161,7 +163,8 @@ impl Shard {
         Ok(chain)
     }
 
-    /// Asked for each new chain, as each takes its share of the device, whoever reads it.
+    /// Admission check for each new chain, as each takes a share of the device, even for a
+    /// viewer that already has one.
     fn admit(&mut self, request: &Request) -> Result<(), Refusal> {
         if self.config.admission == Admission::Accept {
             return Ok(());
@@ -186,8 +189,8 @@ impl Shard {
         }
     }
 
-    /// Whether all of a stream is in memory or on flash. Part of it is not enough: its chain would
-    /// go on to the rest.
+    /// Whether all of a stream is in memory or on flash. A part is not enough: its chain would
+    /// continue to the rest.
     fn needs_no_device(&self, stream: StreamId) -> bool {
         let pieces = self.streams.layout(stream).map(Layout::piece_count);
         let Some(pieces) = pieces.filter(|pieces| *pieces <= PIECES_LOOKED_AT_MAX) else {
@@ -199,9 +202,9 @@ impl Shard {
         })
     }
 
-    /// What of a stream is in memory without a gap around a byte of a part, as far as it is looked
-    /// through; `None` if that byte is not. As long as that is so, nothing has to be read for who asks
-    /// for it, unless it comes near the end.
+    /// The range of a stream around a byte of a part that is in memory without a gap, within the
+    /// search limit; `None` if that byte is not in memory. While it stays there, requests inside
+    /// the range cause no reads, unless they come near its end.
     pub fn in_memory_around(
         &self,
         stream: StreamId,
@@ -282,9 +285,9 @@ impl Shard {
         }
         let whole = ByteRange::new(other.start, other.end);
         let longer_by = self.chains.extend(into, whole);
-        // Two that overlap have bytes in common, which count twice: a counter does not go back.
+        // Overlapping chains have bytes in common, which count twice: a counter never decreases.
         self.stats.chain_bytes += longer_by.saturating_sub(other.length_bytes());
-        // One that was only expected was not counted as begun.
+        // A chain that was only announced was not counted as begun.
         self.stats.chains_joined += u64::from(!other.is_expected());
         let Some(chain) = self.chains.get_mut(into) else {
             return;

@@ -1,8 +1,8 @@
-//! What was sent stays in memory for a moment, where whoever it was sent to reads it later
+//! Lingering: sent pieces stay in memory for a short time, for receivers that read them later
 //! ([`EngineConfig::sent_stays`](crate::EngineConfig::sent_stays)).
 //!
-//! The one idea: to memory it is being sent all that time. The moment is counted from when all of the
-//! reply has come, for whoever reads it later waits for all of it.
+//! A lingering slot counts as being sent. The time starts when the whole reply has been handed out,
+//! as such a receiver waits for all of it.
 
 use headlong_units::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::state::Shard;
 use crate::ids::{RequestId, Slot};
 use crate::resting::Resting;
 
-/// At most this part of memory rests.
+/// At most this fraction of memory lingers.
 const PART: usize = 4;
 
 impl Shard {
@@ -36,7 +36,7 @@ impl Shard {
         });
     }
 
-    /// Those that rested for long enough, or are too many, may go.
+    /// Releases slots that have lingered long enough, or exceed the limit.
     pub(super) fn end_rests(&mut self) {
         let most = self.memory.slot_count() / PART;
         while let Some(first) = self.resting.front().copied()
@@ -50,7 +50,7 @@ impl Shard {
         }
     }
 
-    /// A slot holds nothing any more, whoever it was to stay for.
+    /// The content of a slot was lost: it lingers no more.
     pub(super) fn break_rests(&mut self, slot: Slot) {
         let before = self.resting.len();
         self.resting.retain(|resting| resting.slot != slot);
@@ -59,7 +59,7 @@ impl Shard {
         }
     }
 
-    /// When the next one may go, if anything waits for memory, perhaps.
+    /// When the next slot may be released, if jobs wait for memory.
     pub(super) fn rests_until(&self) -> Option<Instant> {
         let next = self.resting.front().filter(|_| !self.queue.is_empty());
         next.map(|resting| resting.until)

@@ -1,7 +1,7 @@
-//! Another process takes this one's place: what is kept for later is of no use here any more, and its
-//! memory goes back to the system while the last replies are sent.
+//! Retirement: another process takes over, and memory that no running reply needs is returned to
+//! the system while the last replies are sent.
 //!
-//! A little at a time, as clearing memory away takes the shell a moment for each slot.
+//! In small steps, as the shell needs some time to release each slot.
 
 use alloc::vec::Vec;
 
@@ -12,15 +12,15 @@ use crate::command::Command;
 use crate::config::Retention;
 use crate::ids::ChainId;
 
-/// Most slots that are vacated at a time. A slot of 256 KiB takes about 30 microseconds.
+/// Most slots that are vacated in one step. A slot of 256 KiB takes about 30 microseconds.
 const SLOTS_AT_ONCE: usize = 64;
-/// Between two such times.
+/// Pause between two steps.
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Shard {
-    /// From now on nothing is kept that no running reply will send: its memory is given back by
-    /// [`Command::Vacate`]. Requests are served as before, and it is known where viewers are, which the
-    /// other process is told when it takes the place. `false` ends that: what comes is kept again.
+    /// From now on only pieces that a running reply will send are kept: other memory is returned by
+    /// [`Command::Vacate`]. Requests are served as before, and the positions of viewers are still
+    /// tracked, for the other process. `false` ends the retirement: pieces are retained again.
     pub fn handle_retiring(&mut self, now: Instant, retires: bool) {
         self.begin(now);
         let keeps_unread = retires || self.config.retention != Retention::PageCache;
@@ -40,15 +40,15 @@ impl Shard {
         self.finish();
     }
 
-    /// Another process serves from now on. Who asks in ranges asks here once more at most, so no more is
-    /// read for it than that; long replies go on as before.
+    /// Another process serves from now on. A viewer with range requests sends at most one more
+    /// request here, so no more is read for it than that; long replies continue as before.
     pub fn handle_replaced(&mut self, now: Instant) {
         self.begin(now);
         self.is_replaced = true;
         self.finish();
     }
 
-    /// Whether memory is still to be given back that no running reply needs.
+    /// Whether memory that no running reply needs must still be returned.
     pub fn is_vacating(&self) -> bool {
         self.retiring.is_some() && self.memory.has_to_vacate()
     }

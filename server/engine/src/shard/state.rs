@@ -1,15 +1,11 @@
-//! One device: its streams, chains, queue and share of memory, and the contract with the shell.
+//! State of one device: its streams, chains, queue and share of memory, and the contract with the
+//! shell. See the module `shard` for the path of a request.
 //!
-//! The one idea: a request goes through in one direction. It joins a chain (`requests`), its pieces are
-//! looked for in memory (`replying`), a missing one becomes a job (`planning`: how much, and needed by
-//! when), the device's turn makes a job a run of reads (`reading`), and each piece that was read
-//! (`read_ended`) goes to the replies that wait for it.
-//!
-//! Invariants, which [`Shard::check_invariants`] looks for after every step of a test: memory is
-//! taken before a read is issued and never exceeds the budget; every reply that waits, waits for a
+//! Invariants, which [`Shard::check_invariants`] verifies after every step of a test: memory is
+//! taken before a read is issued and never exceeds the budget; every waiting reply waits for a
 //! piece that is being read or that a job covers; at most [`EngineConfig::outstanding_reads_max`]
-//! reads are outstanding, those of one run counted once where a drive chooses between them, and one
-//! where it is found to serve one at a time better; same calls, same answers.
+//! reads are outstanding, where those of one run count once at a device with an arm, and fewer runs
+//! if that was measured to be faster; the same calls give the same results.
 
 use alloc::collections::VecDeque;
 
@@ -33,40 +29,40 @@ use crate::runs::Runs;
 use crate::stats::{Stats, StatsByPolicy};
 use crate::streams::Streams;
 
-/// An overloaded device is tried again no sooner and no later than this.
+/// Bounds of the time after which an overloaded device may be retried.
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// Everything that is decided for one device. Owned by one thread, or by a simulation.
+/// The engine of one device. Owned by one thread, or by a simulation.
 ///
-/// In: `handle_*`, each with the time, which never goes back. Out: [`Self::poll_command`] and
+/// In: `handle_*`, each with the time, which never decreases. Out: [`Self::poll_command`] and
 /// [`Self::poll_event`], to be drained after every call, and [`Self::poll_timeout`].
 ///
 /// Each part keeps its own invariants; those between parts are on the fields.
 #[derive(Debug)]
 pub struct Shard {
     pub(super) config: EngineConfig,
-    /// Of the last call; it never goes back.
+    /// Time of the last call; it never decreases.
     pub(super) now: Instant,
-    /// A stream stays as long as a chain reads it, unless its files change.
+    /// A stream is kept while a chain reads it, unless its files change.
     pub(super) streams: Streams,
     /// The stream of a chain is in `streams`, its requests are in `replies`, its job, if it has
     /// one, is in `queue`, and its unread pieces are in `memory` with the chain as owner.
     pub(super) chains: Chains,
-    /// A piece that a reply waits for is being read (`runs`), or is part of a rest there, or of a
-    /// job in `queue`. A slot that a reply sends is Sending in `memory`, once for each reply; so is
-    /// one of `resting`.
+    /// A piece that a reply waits for is being read (`runs`), or is part of a remainder there, or
+    /// of a job in `queue`. A slot that a reply sends is Sending in `memory`, once for each reply;
+    /// so is one of `resting`.
     pub(super) replies: Replies,
     /// Slots that are Filling are those of reads in `runs` and `flash`.
     pub(super) memory: Memory,
-    /// A job's chain may have ended; then it is done only if somebody waits for it.
+    /// A job's chain may have ended; the job is then done only if a reply waits for it.
     pub(super) queue: Queue,
     pub(super) runs: Runs,
-    /// The tier between memory and the device, once one is attached.
+    /// The tier between memory and the device, if one is attached.
     pub(super) flash: Option<Flash>,
     pub(super) health: Health,
     pub(super) load: Load,
     pub(super) bearing: Bearing,
-    /// How many reads the device gets at once, within the settings.
+    /// How many runs the device gets at once, within the settings.
     pub(super) lanes: Lanes,
     pub(super) control: Controller,
     pub(super) depth: Depth,
@@ -74,19 +70,19 @@ pub struct Shard {
     pub(super) events: VecDeque<Event>,
     pub(super) stats: Stats,
     pub(super) stats_by_policy: StatsByPolicy,
-    /// Slots that were sent and stay for a while, the oldest first: to `memory` they are being sent.
+    /// Lingering slots, the oldest first: in `memory` they are being sent.
     pub(super) resting: VecDeque<Resting>,
-    /// If memory goes back to the system as replies end: when some may go next.
+    /// Set while memory is returned to the system: the time of the next step.
     pub(super) retiring: Option<Instant>,
     /// Another process serves; this one sends its last replies.
     pub(super) is_replaced: bool,
 }
 
 impl Shard {
-    /// A shard with nothing in it.
+    /// An empty shard.
     ///
     /// # Errors
-    /// The first reason why the settings cannot work; [`EngineConfig::check`] gives all.
+    /// The first reason why the settings are invalid; [`EngineConfig::check`] returns all.
     pub fn new(config: EngineConfig) -> Result<Self, ConfigError> {
         if let Some(error) = config.check().next() {
             return Err(error);
@@ -120,10 +116,10 @@ impl Shard {
         })
     }
 
-    /// New settings. The piece size and the memory stay what they were: they are the pool.
+    /// Applies new settings. The piece size and the memory are unchanged: they define the pool.
     ///
     /// # Errors
-    /// The first reason why the settings cannot work; then nothing changes.
+    /// The first reason why the settings are invalid; then they are unchanged.
     pub fn handle_config(&mut self, now: Instant, config: EngineConfig) -> Result<(), ConfigError> {
         self.begin(now);
         let config = EngineConfig {
@@ -149,8 +145,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Time passed. To be called when [`Self::poll_timeout`] says so; at any other time it does
-    /// no harm.
+    /// Time passed. To be called at the time of [`Self::poll_timeout`]; at any other time it is
+    /// harmless.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.begin(now);
         self.health.handle_timeout(self.now, self.health_config());
@@ -165,17 +161,17 @@ impl Shard {
         self.finish();
     }
 
-    /// The next command. Worth calling after every `handle_*`, until there is none.
+    /// The next command. To be called after every `handle_*`, until it returns `None`.
     pub fn poll_command(&mut self) -> Option<Command> {
         self.commands.pop_front()
     }
 
-    /// The next event. Worth calling after every `handle_*`, until there is none.
+    /// The next event. To be called after every `handle_*`, until it returns `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// When to call [`Self::handle_timeout`] next; worth asking after every `handle_*`.
+    /// When to call [`Self::handle_timeout`] next; to be checked after every `handle_*`.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let late_read = self.runs.late_at(self.config.read_timeout);
         let idle_chain = self.chains.poll_timeout(self.config.chain_gap);
@@ -198,7 +194,7 @@ impl Shard {
         timeouts.into_iter().flatten().min()
     }
 
-    /// Every call begins here: the time goes forward, and what it integrates over is counted.
+    /// Beginning of every call: advances the time, and the counters that are integrals over it.
     pub(super) fn begin(&mut self, now: Instant) {
         let passed = now.since(self.now);
         self.now = self.now.max(now);
@@ -209,7 +205,7 @@ impl Shard {
         self.end_rests();
     }
 
-    /// Every call ends here: the device gets work if it can take any.
+    /// End of every call: issues work to the device if it can take any.
     pub(super) fn finish(&mut self) {
         self.issue_reads();
         self.issue_flash_writes();
@@ -224,14 +220,14 @@ impl Shard {
         }
     }
 
-    /// When some viewer a little behind will want a piece; what interval caching ranks by.
+    /// When a viewer a little behind will want a piece; the rank of interval caching.
     pub(super) fn wanted_at(&self, key: PieceKey) -> Option<Instant> {
         if self.config.retention != Retention::Interval {
             return None;
         }
         let stream = self.streams.get(key.0)?;
         let place = stream.layout.place(key.1);
-        // Who is in the midst of it wants the rest.
+        // A viewer in the middle of the piece wants the rest.
         let last = (place.logical + place.length).saturating_sub(1);
         let behind = self.chains.nearest_behind(key.0, last)?;
         let pace = behind.pace(self.now, stream.bit_rate, self.config.pace_default);
@@ -239,7 +235,8 @@ impl Shard {
         Some(self.now + pace.time_for(left))
     }
 
-    /// Pieces that nobody came for in time are wanted by whoever is behind them now, if anybody is.
+    /// Ranks pieces whose expected viewer is overdue by the nearest viewer behind them now, if
+    /// there is one.
     pub(super) fn ask_again_who_wants(&mut self) {
         while let Some(slot) = self.memory.unclaimed(self.now) {
             let wanted_at = self.wanted_at(self.memory.key(slot));
@@ -247,8 +244,8 @@ impl Shard {
         }
     }
 
-    /// Panics if something that must always hold does not. For tests and simulations to call
-    /// after every step: it looks at every slot, which is too much for a server.
+    /// Panics if an invariant is broken. For tests and simulations to call after every step: it
+    /// checks every slot, which is too expensive for a server.
     pub fn check_invariants(&self) {
         self.memory.check_invariants();
         self.runs.check_invariants();

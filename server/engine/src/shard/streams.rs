@@ -1,4 +1,4 @@
-//! Streams come, become known better, and go.
+//! Registration, change and removal of streams.
 
 use alloc::vec::Vec;
 
@@ -13,7 +13,7 @@ use crate::stream::{PartSpec, StreamSpec};
 use crate::unread::Unread;
 
 impl Shard {
-    /// Registers a stream, so that requests may name it. One that is already there stays.
+    /// Registers a stream, so that requests may refer to it. A registered one is unchanged.
     ///
     /// # Errors
     /// [`Refusal::Full`] if the table is full of streams in use, [`Refusal::OutOfBounds`] if the
@@ -37,27 +37,28 @@ impl Shard {
         Ok(())
     }
 
-    /// The bit rate of a stream became known, or better known.
+    /// The bit rate of a stream became known or more accurate.
     pub fn handle_bit_rate(&mut self, now: Instant, stream: StreamId, rate: BitRate) {
         self.begin(now);
         self.streams.set_bit_rate(stream, rate);
         self.finish();
     }
 
-    /// One part of a stream came, or went, while the others stay as they are: it lies there, and is
-    /// read ahead of need only as long as it is there. Its bytes are what they were before.
+    /// One part of a stream appeared or was removed, while the others are unchanged: updates its
+    /// location; it is read ahead of need only while it is present. Its bytes are the same as
+    /// before.
     pub fn handle_part(&mut self, now: Instant, stream: StreamId, part: u32, spec: PartSpec) {
         self.begin(now);
         self.streams.set_part(stream, part, spec);
         self.finish();
     }
 
-    /// More parts of a stream became known: they follow the last one. Of a title with many files so
-    /// few need to be looked at before the first is read.
+    /// More parts of a stream became known: they follow the last one. So only few files of a large
+    /// title must be examined before the first is read.
     ///
     /// # Errors
-    /// [`Refusal::OutOfBounds`] if there is no such stream, or it would have more pieces than can be
-    /// numbered: then those that came before that are in it.
+    /// [`Refusal::OutOfBounds`] if there is no such stream, or it would have more pieces than can
+    /// be numbered: the parts before that are appended.
     pub fn handle_more_parts(
         &mut self,
         now: Instant,
@@ -70,8 +71,8 @@ impl Shard {
         is_whole.then_some(()).ok_or(Refusal::OutOfBounds)
     }
 
-    /// The stream's files changed or went: its pieces are dropped, and its requests fail with
-    /// [`Failure::Changed`]. Slots being sent stay valid until they are returned.
+    /// The stream's files changed or were removed: its pieces are dropped, and its requests fail
+    /// with [`Failure::Changed`]. Slots being sent stay valid until they are returned.
     pub fn handle_stream_gone(&mut self, now: Instant, stream: StreamId) {
         self.begin(now);
         self.forget_on_flash(stream, None);
@@ -79,17 +80,17 @@ impl Shard {
         self.finish();
     }
 
-    /// The same of a stream of which files are in another one from now on: what flash has of them is
-    /// of use there. What it has of others goes as what nobody reads.
+    /// The same for a stream whose files now belong to another stream: their records on flash stay
+    /// valid. Records of other files age out.
     pub fn handle_stream_regrouped(&mut self, now: Instant, stream: StreamId) {
         self.begin(now);
         self.remove_stream(stream);
         self.finish();
     }
 
-    /// What a slot held is gone, because its memory is another's to take away (the kernel's page
-    /// cache): the piece is read again when it is asked for. Of a slot that is being read into or
-    /// sent, nothing changes.
+    /// The content of a slot was lost, because its memory can be reclaimed (the kernel's page
+    /// cache): the piece is read again when it is requested. Has no effect on a slot that is being
+    /// read into or sent.
     pub fn handle_lost(&mut self, now: Instant, slot: Slot) {
         self.begin(now);
         self.break_rests(slot);
@@ -130,12 +131,12 @@ impl Shard {
         self.commands.push_back(Command::Forget(stream));
     }
 
-    /// A chain is over: what it did not read is nobody's.
+    /// Ends a chain: its unread pieces lose their owner.
     pub(super) fn end_chain(&mut self, id: ChainId) {
         let Some(chain) = self.chains.end(id) else {
             return;
         };
-        // Who never came says nothing of those who do.
+        // Announced requests that never arrived say nothing about real chains.
         if !chain.is_expected() {
             self.remember_chain(&chain);
         }
@@ -143,8 +144,8 @@ impl Shard {
         self.let_go((chain.stream, id), &chain.unread, chain.job);
     }
 
-    /// What a viewer with a name or without one has not read is nobody's, and nothing more is read
-    /// ahead for it; it is still known where it is.
+    /// Releases the unread pieces of a chain, and stops reading ahead for it; its position is still
+    /// tracked.
     pub(super) fn empty_chain(&mut self, id: ChainId) {
         let Some(chain) = self.chains.get_mut(id) else {
             return;
@@ -159,7 +160,7 @@ impl Shard {
         }
     }
 
-    /// Gives up what was read, or is to be read, for a chain. Whether its job is gone.
+    /// Releases the pieces and the ahead job of a chain. Returns whether the job was removed.
     fn let_go(
         &mut self,
         (stream, id): (StreamId, ChainId),
@@ -182,7 +183,7 @@ impl Shard {
         job.is_some()
     }
 
-    /// Counts a piece that left memory, and tells the chain it was kept for.
+    /// Counts a piece that left memory, and updates the chain that owned it.
     pub(super) fn count_dropped(&mut self, dropped: &Evicted) {
         let Some(stream) = self.streams.get(dropped.key.0) else {
             return;

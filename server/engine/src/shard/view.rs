@@ -1,4 +1,4 @@
-//! What a shard shows of itself: numbers for metrics, and chains for a person to watch.
+//! Snapshots of a shard: numbers for metrics, and chains for the dashboard.
 
 use alloc::vec::Vec;
 
@@ -14,22 +14,22 @@ use crate::stats::{MemoryUse, QueueUse, Stats};
 /// One live chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainView {
-    /// Who reads.
+    /// The viewer.
     pub viewer: ViewerId,
-    /// What.
+    /// The stream.
     pub stream: StreamId,
     /// Bit rate by which its prefetches are sized, if known.
     pub bit_rate: Option<BitRate>,
-    /// Bytes from the start of the chain to where it has asked for.
+    /// Bytes from the start of the chain to the end of its requests.
     pub length_bytes: u64,
-    /// Bytes in memory from where it reads on without a gap, whoever they were read for.
+    /// Consecutive bytes in memory from its position on, whichever chain they were read for.
     pub unread_bytes: u64,
     /// Size of its next prefetch, by the rule.
     pub prefetch_bytes: u64,
-    /// How fast it is taken to read.
+    /// Its assumed reading speed.
     pub pace: BitRate,
-    /// Time until it runs dry if nothing more is read for it: what it has in memory, at its pace,
-    /// and what its player said it has in its buffer.
+    /// Time until it runs dry if no more is read for it: its bytes in memory, at its pace, and the
+    /// buffer that its player reported.
     pub slack: Duration,
 }
 
@@ -45,13 +45,13 @@ impl Shard {
     }
 
     /// The same counters by the policy in force when they were counted; they add up to
-    /// [`Self::stats`]. What a policy that was changed had begun counts for its successor.
+    /// [`Self::stats`]. Work that a replaced policy had begun counts for its successor.
     pub fn stats_by_policy(&self) -> Vec<(Policy, Stats)> {
         let policy = self.config.sizing.policy;
         self.stats_by_policy.until_now(policy, self.stats)
     }
 
-    /// How memory is divided now.
+    /// Division of memory now.
     pub fn memory_use(&self) -> MemoryUse {
         self.memory.usage(self.config.piece_bytes)
     }
@@ -71,8 +71,8 @@ impl Shard {
         }
     }
 
-    /// Health of the device. One that hangs on everything it may do at once is offline until a
-    /// read comes back.
+    /// Health of the device. One that hangs on all its outstanding reads is offline until a read
+    /// returns.
     pub fn device_state(&self) -> DeviceState {
         if self.is_hung() {
             DeviceState::Offline
@@ -94,11 +94,11 @@ impl Shard {
     }
 
     /// At most `count_max` live chains, those closest to running dry first. One that has reached
-    /// the end of its stream needs nothing more and is left out. Of very many chains only
-    /// [`EXAMINED_MAX`] are looked at.
+    /// the end of its stream is left out. Of very many chains only [`EXAMINED_MAX`] are examined.
     pub fn chain_views(&self, count_max: usize) -> Vec<ChainView> {
         let examined = self.chains.at_most(EXAMINED_MAX);
-        // By what was read for each first: what memory holds is looked up for those shown only.
+        // First by the bytes read for each chain: the content of memory is looked up only for those
+        // shown.
         let slack = |chain: &Chain| {
             let left = chain.fetched_end.saturating_sub(chain.position);
             self.pace(chain).time_for(left) + chain.buffer(self.now)
@@ -121,8 +121,8 @@ impl Shard {
         layout.is_none_or(|layout| chain.position >= layout.size_bytes())
     }
 
-    /// At most `count_max` positions of queued jobs on the device, upwards; if there are more jobs,
-    /// of every so many one.
+    /// At most `count_max` positions of queued jobs on the device, ascending; a regular sample if
+    /// there are more jobs.
     pub fn queue_positions(&self, count_max: usize) -> Vec<u64> {
         let step = self.queue.len().div_ceil(count_max.max(1)).max(1);
         self.queue.positions().step_by(step).collect()
@@ -157,9 +157,9 @@ impl Shard {
     }
 }
 
-/// How far ahead of a chain its view looks, in pieces: as far as the largest prefetch of usual
-/// pieces. Showing must not cost more than serving.
+/// How far ahead of a chain its view searches, in pieces: the largest prefetch of usual pieces.
+/// Reporting must not cost more than serving.
 const PIECES_SHOWN_MAX: u32 = 256;
 
-/// Chains among which those closest to running dry are looked for.
+/// Chains that are searched for those closest to running dry.
 const EXAMINED_MAX: usize = 4096;

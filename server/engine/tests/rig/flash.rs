@@ -1,4 +1,4 @@
-//! An SSD for the rig: it keeps what was staged, takes time, and may fail.
+//! A simulated SSD for the rig: it stores staged records, takes time, and may fail.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use headlong_units::{Duration, Instant};
 
 use super::{Content, Rig};
 
-/// How the SSD behaves, and what it has.
+/// Behaviour and content of the SSD.
 #[derive(Debug)]
 pub struct Ssd {
     pub read_time: Duration,
     pub write_time: Duration,
-    /// What a read takes of the SSD itself, if the rest of the time is the machine's.
+    /// Time taken by the SSD itself, if the rest of the delay is the machine's.
     pub own_time: Option<Duration>,
     /// Every read and write fails.
     pub fails: bool,
-    /// Nothing that it was given ends.
+    /// No command ends.
     pub hangs: bool,
-    /// What lies there is something else.
+    /// Records whose content is damaged.
     pub damaged: Vec<PieceId>,
     pub records: BTreeMap<(u32, u32), (PieceId, Content)>,
     pub reads: Vec<FlashRead>,
@@ -72,7 +72,7 @@ impl Ssd {
         self.doing.insert((now + time, self.given), doing);
     }
 
-    /// Ends the first thing that it is doing, whenever it is due.
+    /// Ends the first command in progress, whenever it is due.
     fn pop(&mut self) -> Option<Doing> {
         self.doing.pop_first().map(|(_, doing)| doing)
     }
@@ -88,10 +88,7 @@ impl Rig {
                 length,
                 slot,
             } => {
-                let content = *self
-                    .content
-                    .get(&slot)
-                    .expect("a slot that holds something");
+                let content = *self.content.get(&slot).expect("a slot with a piece");
                 assert!(!self.held.contains_key(&slot), "{slot:?} is being sent");
                 let piece_bytes = self.shard.config().piece_bytes;
                 assert_eq!(content.2, u64::from(piece.piece) * piece_bytes);
@@ -143,7 +140,7 @@ impl Rig {
 
     pub(super) fn step_flash(&mut self) {
         let (now, ok) = (self.now, !self.ssd.fails);
-        match self.ssd.pop().expect("one is due") {
+        match self.ssd.pop().expect("a command is due") {
             Doing::Write(block, to) => self.shard.handle_flash_written(now, block, to, ok),
             Doing::Seal(block) => self.shard.handle_flash_sealed(now, block, ok),
             Doing::Probe(ssd) => {

@@ -1,9 +1,9 @@
-//! A world for one shard in virtual time: a device that takes time, sockets that take bytes, and
-//! a naive account of what every slot holds.
+//! A world for one shard in virtual time: a device that takes time, sockets that take bytes, and a
+//! simple account of the content of every slot.
 //!
-//! The account is the model the engine is held against: a slot may be read into only when no
-//! reply holds it, a reply must get exactly the bytes it asked for, in order, from slots that hold
-//! just those bytes.
+//! The account is the model that the engine is checked against: a slot may be read into only when
+//! no reply holds it, and a reply must get exactly the requested bytes, in order, from slots that
+//! hold just those bytes.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -23,7 +23,7 @@ use headlong_engine::{
 use headlong_flash::{BlockId, FileKey, FlashSpec, SsdId, SsdSpec};
 use headlong_units::{BitRate, Duration, Instant, MIB};
 
-/// What a slot holds: stream, part, offset in the part of its first byte, length.
+/// Content of a slot: stream, part, offset in the part of its first byte, length.
 type Content = (StreamId, u32, u64, u64);
 
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub struct Reply {
     pub cancelled: bool,
 }
 
-/// How the device behaves.
+/// Behaviour of the device.
 #[derive(Debug, Clone)]
 pub struct Device {
     pub position_time: Duration,
@@ -45,12 +45,12 @@ pub struct Device {
     /// Reads of these bytes (stream, start, end) fail.
     pub bad: Vec<(StreamId, u64, u64)>,
     pub hangs: bool,
-    /// Reads of this stream are done only when there is nothing else to do.
+    /// Reads of this stream are done only when no others are outstanding.
     pub passes_over: Option<StreamId>,
     pub changed: Vec<StreamId>,
-    /// Single files of streams that are other versions.
+    /// Single files of streams that have changed.
     pub changed_parts: Vec<(StreamId, u32)>,
-    /// The machine has no descriptors left: no read can be tried.
+    /// The machine has no descriptors left: no read can be attempted.
     pub lacks_resources: bool,
 }
 
@@ -77,14 +77,14 @@ pub struct Rig {
     /// Time a socket takes for one piece.
     pub socket_time: Duration,
     pub reads: Vec<ReadCommand>,
-    /// Slots whose memory went back to the system, in order.
+    /// Slots whose memory was returned to the system, in order.
     pub vacated: Vec<Slot>,
-    /// With each of them, how many were outstanding then.
+    /// With each read, how many were outstanding then.
     pub outstanding: Vec<usize>,
     pub log: Vec<String>,
     pub forgotten: Vec<StreamId>,
     pub ssd: flash::Ssd,
-    /// The SSD was taken out while it was being read.
+    /// The SSD was removed while it was being read.
     pub may_drop_under_reads: bool,
     pub in_flight: VecDeque<(Instant, ReadCommand)>,
     sending: BTreeMap<(Instant, u64), (RequestId, Slot)>,
@@ -98,7 +98,7 @@ impl Rig {
     pub fn new(config: EngineConfig) -> Self {
         Self {
             now: Instant::ZERO,
-            shard: Shard::new(config).expect("settings that work"),
+            shard: Shard::new(config).expect("valid settings"),
             device: Device::default(),
             replies: BTreeMap::new(),
             socket_time: Duration::from_millis(1),
@@ -123,7 +123,7 @@ impl Rig {
         self.chunked(id, &[size_bytes], kbps)
     }
 
-    /// A title in several chunk files, one behind the other on the device.
+    /// A title in several chunk files, consecutive on the device.
     pub fn chunked(&mut self, id: u64, sizes: &[u64], kbps: u64) -> StreamId {
         let mut physical = id << 30;
         let mut number = 0;
@@ -151,12 +151,12 @@ impl Rig {
         };
         self.shard
             .handle_stream(self.now, spec)
-            .expect("room for a stream");
+            .expect("the table has room");
         self.drain();
         StreamId(id)
     }
 
-    /// An SSD of so many blocks, new.
+    /// A new SSD of `blocks` blocks.
     pub fn attach_ssd(&mut self, number: u16, block_bytes: u32, blocks: u32) {
         let first = u32::from(number) * 10_000;
         let spec = FlashSpec {
@@ -198,7 +198,7 @@ impl Rig {
         result.map(|()| id)
     }
 
-    /// A player says what it will ask for next.
+    /// A player announces its next request.
     pub fn expect(&mut self, expected: Expected) -> Result<(), Refusal> {
         let result = self.shard.handle_expected(self.now, expected);
         self.log
@@ -220,7 +220,7 @@ impl Rig {
         reply.done || reply.failure.is_some() || reply.cancelled
     }
 
-    /// The memory of a slot is taken away by whoever owns it, unless a reply or a read has it.
+    /// The memory of a slot is reclaimed, unless a reply or a read holds it.
     pub fn lose(&mut self, slot: Slot) {
         let is_read_into = |(_, read): &(Instant, ReadCommand)| read.slots.contains(&slot);
         if !self.held.contains_key(&slot) && !self.in_flight.iter().any(is_read_into) {
@@ -230,7 +230,7 @@ impl Rig {
         self.drain();
     }
 
-    /// Gives the shard a piece that another process had. Whether it is of use.
+    /// Gives the shard a piece of another process. Returns whether it is useful.
     pub fn give(&mut self, stream: StreamId, bytes: PieceBytes) -> bool {
         let Some(slot) = self.shard.handle_reserve(self.now) else {
             return false;
@@ -260,7 +260,7 @@ impl Rig {
             self.now = self.now.max(next);
             self.step();
         }
-        panic!("the world does not come to rest");
+        panic!("the world does not become idle");
     }
 
     pub fn run_for(&mut self, length: Duration) {
@@ -287,7 +287,7 @@ impl Rig {
             .is_some_and(|(at, _)| *at <= self.now);
         if due && !self.device.hangs {
             self.choose_another();
-            let (_, read) = self.in_flight.pop_front().expect("one is due");
+            let (_, read) = self.in_flight.pop_front().expect("a read is due");
             self.finish_read(&read);
         } else if self.ssd.next_event().is_some_and(|at| at <= self.now) {
             self.step_flash();
@@ -304,7 +304,7 @@ impl Rig {
         self.drain();
     }
 
-    /// What the device would rather not do changes places with what it would.
+    /// Moves a read that the device defers behind one that it does not.
     fn choose_another(&mut self) {
         let is_wanted = |read: &ReadCommand| Some(read.stream) != self.device.passes_over;
         let other = self.in_flight.iter().position(|(_, read)| is_wanted(read));
@@ -354,13 +354,13 @@ impl Rig {
     }
 
     fn take_back(&mut self, id: RequestId, slot: Slot) {
-        let held = self.held.get_mut(&slot).expect("it was handed out");
+        let held = self.held.get_mut(&slot).expect("it is handed out");
         *held -= 1;
         if *held == 0 {
             self.held.remove(&slot);
         }
-        let reply = self.replies.get_mut(&id).expect("a reply of ours");
-        let request = reply.request.expect("asked");
+        let reply = self.replies.get_mut(&id).expect("a known reply");
+        let request = reply.request.expect("a request");
         reply.done |= reply.received_bytes == request.length && !reply.cancelled;
         self.shard.handle_sent(self.now, id, slot);
     }
@@ -381,7 +381,7 @@ impl Rig {
         }
         while let Some(event) = self.shard.poll_event() {
             let line = format!("{:?} {event:?}", self.now);
-            // Lines of a world without a tier are as before there were any.
+            // Without a tier, log lines are as before the tier existed.
             self.log.push(line.replace(" from_flash: false,", ""));
             self.receive(event);
         }
@@ -393,7 +393,7 @@ impl Rig {
         assert_eq!(
             read.slots.len() as u64,
             read.length.div_ceil(piece),
-            "memory for every byte"
+            "slots for every byte"
         );
         assert_eq!(read.offset % piece, 0);
         for slot in &read.slots {
@@ -412,12 +412,13 @@ impl Rig {
             );
             self.content.remove(slot);
         }
-        // What goes on where a read ends that is under way is the same run to the drive.
+        // A read that adjoins an outstanding one belongs to the same run for the drive.
         let goes_on = self.in_flight.back().is_some_and(|(_, last)| {
             let end = (last.stream, last.part, last.offset + last.length);
             end == (read.stream, read.part, read.offset)
         });
-        // Of a run on an arm several reads are outstanding, and the first of the next.
+        // At a device with an arm, several reads of one run are outstanding, and the first of the
+        // next.
         let mut outstanding: Vec<StreamId> =
             self.in_flight.iter().map(|(_, read)| read.stream).collect();
         outstanding.push(read.stream);
@@ -443,8 +444,11 @@ impl Rig {
     fn receive(&mut self, event: Event) {
         match event {
             Event::Failed { request, failure } => {
-                let reply = self.replies.get_mut(&request).expect("a reply of ours");
-                assert!(reply.failure.is_none() && !reply.done, "a reply ends once");
+                let reply = self.replies.get_mut(&request).expect("a known reply");
+                assert!(
+                    reply.failure.is_none() && !reply.done,
+                    "a reply ended twice"
+                );
                 reply.failure = Some(failure);
             }
             Event::Ready {
@@ -456,13 +460,13 @@ impl Rig {
                 from_flash,
                 ..
             } => {
-                let reply = self.replies.get_mut(&id).expect("a reply of ours");
+                let reply = self.replies.get_mut(&id).expect("a known reply");
                 assert!(
                     reply.failure.is_none() && !reply.cancelled,
-                    "a reply ends once"
+                    "a reply ended twice"
                 );
-                let request = reply.request.expect("asked");
-                let content = self.content.get(&slot).expect("the slot holds something");
+                let request = reply.request.expect("a request");
+                let content = self.content.get(&slot).expect("the slot has content");
                 let (stream, part, offset, length) = *content;
                 assert_eq!((stream, part), (request.stream, request.part));
                 assert_eq!(
@@ -498,7 +502,7 @@ pub fn range(viewer: u64, stream: StreamId, offset: u64, length: u64) -> Request
     }
 }
 
-/// The same range, as what a player says that it will ask for.
+/// The same range, as an announcement.
 pub fn expected(viewer: u64, stream: StreamId, offset: u64, length: u64) -> Expected {
     Expected {
         viewer: Identity::Named(ViewerId(viewer)),
@@ -509,10 +513,10 @@ pub fn expected(viewer: u64, stream: StreamId, offset: u64, length: u64) -> Expe
     }
 }
 
-/// Small settings, so that edges are near, and one read at a time, so that their order is seen.
+/// Small settings, so that limits are near, and one read at a time, so that their order is visible.
 pub fn config(memory_bytes: u64) -> EngineConfig {
     EngineConfig {
-        // What tests reckon with.
+        // Values that tests rely on.
         piece_bytes: 128 << 10,
         memory_bytes,
         outstanding_reads_max: 1,
@@ -523,10 +527,10 @@ pub fn config(memory_bytes: u64) -> EngineConfig {
 /// A title of an hour at 2,000 kbps.
 pub const HOUR_BYTES: u64 = 900 * MIB;
 
-/// What most viewers here ask for at a time.
+/// Usual request size of viewers in these tests.
 pub const CHUNK: u64 = MIB / 2;
 
-/// Prefetches of so many bytes.
+/// Prefetches of `bytes` bytes.
 pub fn fixed(bytes: u64) -> SizingConfig {
     SizingConfig {
         policy: Policy::Fixed,
@@ -535,8 +539,8 @@ pub fn fixed(bytes: u64) -> SizingConfig {
     }
 }
 
-/// Viewers of different titles, each asking for a chunk every `every` (one after the other, not
-/// all at once). Answers how many chunks did not come before the next one was due.
+/// Viewers of different titles, each requesting a chunk every `every` (staggered). Returns how many
+/// chunks did not arrive before the next one was due.
 pub fn watch(rig: &mut Rig, viewers: u64, chunks: u64, every: Duration) -> u64 {
     let titles: Vec<StreamId> = (1..=viewers)
         .map(|id| rig.title(id, HOUR_BYTES, 2_000))
@@ -556,7 +560,7 @@ pub fn watch(rig: &mut Rig, viewers: u64, chunks: u64, every: Duration) -> u64 {
                 late += u64::from(!before.done);
             }
             rig.ask(range(viewer, *title, chunk * CHUNK, CHUNK))
-                .expect("taken on");
+                .expect("accepted");
         }
     }
     rig.run_for(Duration::from_secs(10));

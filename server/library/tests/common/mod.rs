@@ -22,7 +22,7 @@ pub fn fixture(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A directory that goes away with the value.
+/// A directory that is removed with the value.
 pub struct Tree(pub tempfile::TempDir);
 
 impl Tree {
@@ -42,7 +42,7 @@ impl Tree {
         let path = self.at(path);
         fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
         fs::write(&path, contents).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        // Written long ago, so that nothing waits for its time to settle.
+        // With an old mtime, so that tests need not wait for it to settle.
         let file = fs::OpenOptions::new().write(true).open(&path);
         let long_ago = SystemTime::now() - Duration::from_secs(3600);
         let dated = file.and_then(|file| file.set_modified(long_ago));
@@ -50,7 +50,7 @@ impl Tree {
         self
     }
 
-    /// Scans, and looks at the disk on every resolve.
+    /// Scans, and checks the disk on every resolve.
     pub fn scan(&self) -> Library {
         scan(&[self.path()])
     }
@@ -61,10 +61,10 @@ pub fn scan(roots: &[PathBuf]) -> Library {
         revalidate: Duration::ZERO,
         ..LibraryOptions::default()
     };
-    Library::scan_with(roots, options).expect("the roots are fine")
+    Library::scan_with(roots, options).expect("valid roots")
 }
 
-/// The paths of the stream that a file belongs to, and the file's place in it.
+/// The paths of the stream of a file, and the file's index in it.
 pub fn stream_of(library: &Library, path: &str) -> (Vec<String>, u32) {
     let entry = resolve(library, path);
     let parts = entry.stream.parts.iter();

@@ -1,5 +1,5 @@
-//! Loop devices over a device or a file. The kernel does not count them as its users: it lets
-//! somebody open either alone and write below the file system of a mounted loop device.
+//! Loop devices over a device or a file. The kernel does not count them as users: it allows opening
+//! either exclusively, and writing below the file system of a mounted loop device.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -15,11 +15,11 @@ pub(super) fn loops_over(sys: &Path, below: &Metadata) -> Vec<(String, u64)> {
     let mut found = Vec::new();
     for device in devices.flatten() {
         let of = |path: &str| fs::read_to_string(device.path().join(path)).ok();
-        // Only loop devices that have a file have this.
+        // Only loop devices with a file have this entry.
         let Some(backing) = of("loop/backing_file") else {
             continue;
         };
-        // A file whose name was removed cannot be named to us either.
+        // A file whose name was removed cannot be given as an argument either.
         let Ok(backing) = fs::metadata(backing.trim_end_matches('\n')) else {
             continue;
         };
@@ -32,7 +32,7 @@ pub(super) fn loops_over(sys: &Path, below: &Metadata) -> Vec<(String, u64)> {
     found
 }
 
-/// Whether two are one file, or one device, or one is a partition of the other.
+/// Whether both are the same file or device, or one is a partition of the other.
 fn share_bytes(sys: &Path, one: &Metadata, other: &Metadata) -> bool {
     match (is_device(one), is_device(other)) {
         (false, false) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
@@ -48,13 +48,13 @@ fn is_device(metadata: &Metadata) -> bool {
     metadata.file_type().is_block_device()
 }
 
-/// Where the kernel describes a device: a partition below its disk.
+/// The kernel's folder of a device: for a partition, below its disk.
 pub(super) fn folder(sys: &Path, device: u64) -> Option<PathBuf> {
     let number = format!("{}:{}", major(device), minor(device));
     sys.join("dev/block").join(number).canonicalize().ok()
 }
 
-/// `7:3` as the number of a device.
+/// Parses a device number such as `7:3`.
 fn number(text: &str) -> Option<u64> {
     let (major, minor) = text.trim().split_once(':')?;
     Some(makedev(major.parse().ok()?, minor.parse().ok()?))
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loop_device_is_found_by_the_file_that_it_is_over() {
+    fn loop_device_is_found_by_its_backing_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let (film, other) = (folder.path().join("a film"), folder.path().join("other"));
         for file in [&film, &other] {

@@ -1,15 +1,15 @@
-//! The block size that an SSD wants to be written in (flashstream 3.1).
+//! The optimal write size of an SSD (flashstream 3.1).
 //!
-//! Small writes at random places make an SSD move data about, and some of them take ten times as
-//! long. As requests grow, the distribution of their latencies becomes that of sequential writes.
-//! The optimal block size is the least from which on the two are alike: their Kullback-Leibler
-//! divergence is below a threshold, at that size and at all larger ones. (The paper's curves fall
-//! and stay down, so there it is the first below. A drive whose small random writes are spoilt by a
-//! rare pause of seconds has a small divergence too, because the pauses are rare.)
+//! Small random writes make an SSD move data, and some of them take ten times as long. With growing
+//! requests, the distribution of their latencies approaches that of sequential writes. The optimal
+//! block size is the smallest from which on the two are alike: their Kullback-Leibler divergence is
+//! below a threshold, at that size and all larger ones. (The paper's curves fall and stay down, so
+//! there it is the first below. A drive whose small random writes suffer from a rare pause of
+//! seconds has a small divergence too, because the pauses are rare.)
 //!
-//! The paper wrote to drives that had no flash to spare. One that has hides the cost of random
-//! writes until it is used up; so each run may be preceded by as many writes of its own kind as
-//! bring the drive into the state that lasts ([`WritePlan::settle`]).
+//! The paper's drives had no spare flash. A drive with spare flash hides the cost of random writes
+//! until that is used up; so each run may be preceded by enough writes of its own kind to bring the
+//! drive into its steady state ([`WritePlan::settle`]).
 
 use headlong_disk::{Direction, Request, SECTOR_BYTES};
 use headlong_random::Generator;
@@ -18,24 +18,24 @@ use headlong_stats::kl_divergence;
 use super::error::ProbeError;
 use super::target::Target;
 
-/// Writes of the pass that fills the region, in sectors: 1 MiB.
+/// Size of writes in the pass that fills the region, in sectors: 1 MiB.
 const FILL_SECTORS: u64 = 2048;
 
-/// What is written.
+/// Plan of the writes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WritePlan {
-    /// Request sizes in bytes, rising.
+    /// Request sizes in bytes, ascending.
     pub sizes_bytes: Vec<u64>,
-    /// Writes of each size, in order and again at random (640 in the paper).
+    /// Writes of each size, sequential and again random (640 in the paper).
     pub writes: u32,
-    /// Two distributions with a divergence below this are alike, in nats (0.1 in the paper).
+    /// Distributions with a divergence below this are alike, in nats (0.1 in the paper).
     pub threshold: f64,
-    /// Before each run, writes of its own kind over this share of the region (0 in the paper; 1 is
-    /// enough for most drives, and a great deal to write).
+    /// Preceding writes of the same kind before each run, as a share of the region (0 in the paper;
+    /// 1 is enough for most drives, and a large amount to write).
     pub settle: f64,
-    /// How much of the device is used, from its start.
+    /// Size of the region, from the device's start.
     pub region_bytes: u64,
-    /// Seed of the random places.
+    /// Seed of the random positions.
     pub seed: u64,
 }
 
@@ -53,7 +53,7 @@ impl WritePlan {
         }
     }
 
-    /// Bytes that will be written.
+    /// Total bytes of all writes.
     pub fn bytes(&self) -> u64 {
         let run = |size| self.settling(size).saturating_add(self.writes.into());
         let each = self
@@ -62,9 +62,9 @@ impl WritePlan {
         each.fold(self.region_bytes, u64::saturating_add)
     }
 
-    /// The same on a device of so many bytes. The region is cut to whole blocks of the largest size
-    /// that fits, and so of all of them: what is left over would put every later write a little
-    /// beside the blocks inside the drive.
+    /// The same on a device of `device_bytes`. The region is reduced to whole blocks of the largest
+    /// size that fits, and so of all sizes: a remainder would misalign every later write with the
+    /// drive's internal blocks.
     pub fn within(&self, device_bytes: u64) -> Self {
         let mut plan = Self {
             region_bytes: self.region_bytes.min(device_bytes),
@@ -75,7 +75,7 @@ impl WritePlan {
         plan
     }
 
-    /// Looks whether anything can be written.
+    /// Checks whether anything can be written.
     ///
     /// # Errors
     /// If the region holds no two blocks of any size.
@@ -87,10 +87,10 @@ impl WritePlan {
         Err(ProbeError::too_small(name, self.region_bytes, needed))
     }
 
-    /// How many writes of a size are made before those that count.
+    /// Number of preceding writes of a size, which do not count.
     fn settling(&self, size_bytes: u64) -> u64 {
         let blocks = self.region_bytes / size_bytes.max(1);
-        // A share below zero, or none at all, becomes zero.
+        // A negative or invalid share becomes zero.
         (self.settle * blocks as f64) as u64
     }
 
@@ -101,7 +101,7 @@ impl WritePlan {
     }
 }
 
-/// What one request size came to.
+/// Result of one request size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlockSize {
     /// The size of each request.
@@ -114,19 +114,19 @@ pub struct BlockSize {
     pub divergence: f64,
 }
 
-/// What all sizes came to.
+/// Results of all sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlockSizes {
     /// By size.
     pub sizes: Vec<BlockSize>,
-    /// The least size whose divergence is below the threshold, as are those of all larger ones;
+    /// The smallest size whose divergence is below the threshold, as are those of all larger ones;
     /// `None` if there is none.
     pub optimal_bytes: Option<u64>,
 }
 
-/// Fills the region once, in order, because an SSD that holds nothing has nothing to move about;
-/// then writes each size in order and at random. **Destroys what is there.** `say` is told of each
-/// size before it begins, 0 for the filling.
+/// Fills the region once sequentially, because an empty SSD has no data to move; then writes each
+/// size sequentially and at random. **Destroys the content.** `say` is called with each size before
+/// it begins, and with 0 for the fill.
 ///
 /// # Errors
 /// If a write fails, or the region holds no two blocks of any size.
@@ -160,7 +160,7 @@ pub fn find_block_size(
         };
         let sequential_s = run(&mut |index| index % count)?;
         let random_s = run(&mut |_| places.below(count))?;
-        // Latencies are finite; one of zero is no time to speak of, and is told as a nanosecond.
+        // Latencies are finite; zero is replaced by a nanosecond.
         let least = |times: &[f64]| times.iter().map(|s| s.max(1e-9)).collect::<Vec<f64>>();
         let divergence = kl_divergence(&least(&random_s), &least(&sequential_s));
         sizes.push(BlockSize {
@@ -202,7 +202,7 @@ mod tests {
     use headlong_units::Duration;
 
     /// An SSD that takes 1 ms for a MiB, and ten times as long for each erase block of this size
-    /// that a write away from the last one covers in part only.
+    /// that a non-sequential write covers only partly.
     struct Fake {
         erase_sectors: u64,
         next: u64,
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_optimal_size_is_the_erase_block_s() {
+    fn optimal_size_is_that_of_the_erase_block() {
         for erase_mib in [4, 16] {
             let plan = WritePlan::of_paper(1 << 30);
             let mut said = Vec::new();
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// A drive that dislikes nothing but writes of 2 MiB that do not follow the one before.
+    /// A drive that is slow only for non-sequential writes of 2 MiB.
     struct Odd {
         next: u64,
     }
@@ -263,7 +263,7 @@ mod tests {
         }
 
         fn perform(&mut self, request: Request) -> Result<Duration, ProbeError> {
-            // Going back to the start is part of writing in order.
+            // Wrapping around to the start counts as sequential.
             let is_next = request.sector == self.next || request.sector == 0;
             self.next = request.end();
             let is_slow = request.sectors == 4096 && !is_next;
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_is_not_optimal_while_a_larger_one_is_not_alike() {
+    fn size_is_not_optimal_if_a_larger_one_differs() {
         let found = |sizes_bytes: Vec<u64>| {
             let plan = WritePlan {
                 sizes_bytes,
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_settle_before_they_count() {
+    fn preceding_writes_do_not_count() {
         let plan = WritePlan {
             sizes_bytes: vec![1 << 20],
             writes: 20,
@@ -305,19 +305,20 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_do_not_fit_twice_are_left_out_and_the_bytes_are_known_before() {
+    fn sizes_must_fit_twice_and_total_is_known_before() {
         let plan = WritePlan {
             writes: 10,
             ..WritePlan::of_paper(8 << 20)
         };
-        // 0.5, 1, 2 and 4 MiB, ten times in order and ten times not, and 8 MiB to begin with.
+        // 0.5, 1, 2 and 4 MiB, ten times sequential and ten times random, and 8 MiB of initial
+        // fill.
         assert_eq!(plan.bytes(), (20 * 15 + 16) << 19);
         let found = find_block_size(&mut fake(1), "fake", &plan, &mut |_| {}).expect("written");
         assert_eq!(found.sizes.len(), 4);
     }
 
     #[test]
-    fn a_region_too_small_for_two_blocks_is_refused() {
+    fn region_too_small_for_two_blocks_is_refused() {
         let plan = WritePlan::of_paper(1 << 19);
         let error = find_block_size(&mut fake(1), "fake", &plan, &mut |_| {});
         let error = error.expect_err("too small").to_string();

@@ -1,4 +1,4 @@
-//! A real block device, or a file, past the page cache.
+//! A real block device or file, accessed with direct I/O.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
@@ -19,24 +19,25 @@ use super::written::unwritten_bytes;
 /// Alignment of memory and of requests to files: no device has larger blocks than a page.
 const ALIGNMENT: usize = 4096;
 
-/// A file of which more than this share was never written is not measured: 1 in so many bytes.
+/// A file is not measured if more than one in this many bytes was never written.
 const UNWRITTEN_MAX: u64 = 100;
 
-/// What the kernel knows of a device.
+/// The kernel's information about a device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeviceFacts {
-    /// Whether it turns; `None` if the kernel does not say.
+    /// Whether it rotates; `None` if the kernel does not report it.
     pub rotational: Option<bool>,
-    /// Turns per minute, if the drive tells (SCSI and SATA, page B1 of its vital product data).
+    /// Rotations per minute, if the drive reports them (SCSI and SATA, page B1 of its vital product
+    /// data).
     pub rpm: Option<u32>,
-    /// What its maker calls it.
+    /// The manufacturer's name of the model.
     pub model: Option<String>,
-    /// Least that can be read or written.
+    /// Smallest readable or writable unit.
     pub block_bytes: Option<u64>,
 }
 
 impl DeviceFacts {
-    /// Of the device with this number, from sysfs.
+    /// The facts of the device with this number, from sysfs.
     fn of(sys: &Path, device: u64) -> Self {
         let Some(mut directory) = folder(sys, device) else {
             return Self::default();
@@ -58,8 +59,8 @@ impl DeviceFacts {
     }
 }
 
-/// MEDIUM ROTATION RATE of the block device characteristics page (SBC-4 6.6.2): 1 is for what does
-/// not turn, up to 0x400 is reserved.
+/// MEDIUM ROTATION RATE of the block device characteristics page (SBC-4 6.6.2): 1 means
+/// non-rotating, up to 0x400 is reserved.
 fn rotation_rate(page: &[u8]) -> Option<u32> {
     let bytes: [u8; 2] = page.get(4..6)?.try_into().ok()?;
     match u16::from_be_bytes(bytes) {
@@ -74,7 +75,7 @@ pub struct DeviceTarget {
     path: PathBuf,
     file: File,
     facts: DeviceFacts,
-    /// All of it, and what of it is whole blocks.
+    /// Its size, and the size of its whole blocks.
     size_bytes: u64,
     bytes: u64,
     block_bytes: u64,
@@ -82,20 +83,19 @@ pub struct DeviceTarget {
 }
 
 impl DeviceTarget {
-    /// Opens it to be read.
+    /// Opens it for reading.
     ///
     /// # Errors
-    /// If it is neither block device nor file, may not be read, or has no direct I/O.
+    /// If it is neither block device nor file, cannot be read, or has no direct I/O.
     pub fn open(path: &Path) -> Result<Self, ProbeError> {
         Self::open_with(path, OpenOptions::new().read(true), OFlags::DIRECT)
     }
 
-    /// Opens it to be written to, alone: a device that is mounted, in part or whole, or that
-    /// something else is made of, is refused by the kernel itself; one below a loop device is not,
-    /// nor is a file.
+    /// Opens it for writing, exclusively: the kernel refuses a device that is mounted, in part or
+    /// whole, or used by another; it does not refuse one below a loop device, or a file.
     ///
     /// # Errors
-    /// As [`Self::open`], and if somebody uses the device or the file, or nobody may write to it.
+    /// As [`Self::open`], and if the device or the file is in use or read-only.
     pub fn open_for_writing(path: &Path) -> Result<Self, ProbeError> {
         let metadata = kind(path)?;
         let is_device = metadata.file_type().is_block_device();
@@ -141,7 +141,7 @@ impl DeviceTarget {
             metadata.dev()
         };
         let facts = DeviceFacts::of(Path::new("/sys"), device);
-        // A file's blocks are its file system's business; a page is right for all of them.
+        // The block size of a file depends on its file system; a page is right for all of them.
         let block_bytes = match facts.block_bytes {
             Some(block_bytes) if is_device => block_bytes.max(SECTOR_BYTES),
             _ => ALIGNMENT as u64,
@@ -157,15 +157,15 @@ impl DeviceTarget {
         })
     }
 
-    /// What the kernel knows of it; for a file, of the device it lies on.
+    /// The kernel's information about it; for a file, about its device.
     pub fn facts(&self) -> &DeviceFacts {
         &self.facts
     }
 
-    /// Looks whether measuring it would tell anything.
+    /// Checks whether a measurement is meaningful.
     ///
     /// # Errors
-    /// If it is too small, or a file of which much was never written: no disk is read for that.
+    /// If it is too small, or a file with many unwritten bytes: these are read without the disk.
     pub fn check(&self) -> Result<(), ProbeError> {
         if self.bytes < BYTES_MIN {
             let name = self.path.display();
@@ -189,7 +189,7 @@ impl DeviceTarget {
         Err(ProbeError::of(&self.path, text))
     }
 
-    /// The bytes of whole blocks that hold a request.
+    /// The byte range of whole blocks that contain a request.
     fn blocks_of(&self, request: &Request) -> (u64, u64) {
         let start = request.sector * SECTOR_BYTES / self.block_bytes * self.block_bytes;
         let end = (request.end() * SECTOR_BYTES).next_multiple_of(self.block_bytes);
@@ -207,7 +207,7 @@ fn kind(path: &Path) -> Result<fs::Metadata, ProbeError> {
         kind if kind.is_block_device() || kind.is_file() => return Ok(metadata),
         kind if kind.is_dir() => "a folder",
         kind if kind.is_char_device() => "a character device",
-        _ => "something else",
+        _ => "another kind of file",
     };
     let text = format_args!("not a block device and not a file but {found}");
     Err(ProbeError::of(path, text))
@@ -216,7 +216,7 @@ fn kind(path: &Path) -> Result<fs::Metadata, ProbeError> {
 fn refused(path: &Path, metadata: &fs::Metadata, error: io::Error) -> ProbeError {
     match error.kind() {
         io::ErrorKind::PermissionDenied => ProbeError::no_permission(path),
-        // Direct I/O that a file system does not have is an invalid argument.
+        // EINVAL means that the file system has no direct I/O.
         io::ErrorKind::InvalidInput => ProbeError::NoDirectIo(path.to_path_buf()),
         io::ErrorKind::ResourceBusy => match mounts(metadata.rdev()).as_slice() {
             [] => ProbeError::in_use(path, &[]),
@@ -226,13 +226,13 @@ fn refused(path: &Path, metadata: &fs::Metadata, error: io::Error) -> ProbeError
     }
 }
 
-/// Whether the kernel lets nobody write to a device.
+/// Whether a device is read-only.
 fn is_read_only(sys: &Path, device: u64) -> bool {
     let flag = folder(sys, device).and_then(|folder| fs::read_to_string(folder.join("ro")).ok());
     flag.is_some_and(|flag| flag.trim() == "1")
 }
 
-/// Where a device, or a partition of it, is mounted.
+/// Mount points of a device and its partitions.
 fn mounts(device: u64) -> Vec<String> {
     let link = |dev| folder(Path::new("/sys"), dev);
     let Some(whole) = link(device) else {
@@ -278,8 +278,8 @@ impl Target for DeviceTarget {
     }
 }
 
-/// Memory that direct I/O accepts: it begins at a page. It holds noise, since some SSDs are faster
-/// with what they can compress.
+/// Page-aligned memory, as direct I/O needs. Filled with noise, since some SSDs are faster with
+/// compressible data.
 #[derive(Debug, Default)]
 struct AlignedBuffer {
     memory: Vec<u8>,
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_begins_at_a_page_whatever_its_size() {
+    fn buffer_is_page_aligned_for_any_size() {
         let mut buffer = AlignedBuffer::default();
         for length in [512, 1 << 20, 4096, 3 << 20] {
             let memory = buffer.of(length);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_of_rotation_are_read_from_the_drive_s_own_page() {
+    fn rotation_rate_is_read_from_vital_product_data() {
         let page = |rate: u16| [&[0, 0xb1, 0, 0x3c], &rate.to_be_bytes()[..]].concat();
         assert_eq!(rotation_rate(&page(5400)), Some(5400));
         assert_eq!(rotation_rate(&page(1)), None);
@@ -325,14 +325,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_disk_is_refused_by_what_it_is() {
+    fn non_disk_is_refused_by_its_kind() {
         let folder = tempfile::tempdir().expect("a folder");
         for (path, words) in [
             (folder.path(), "but a folder"),
             (Path::new("/dev/null"), "but a character device"),
             (Path::new("/no/such/disk"), "/no/such/disk: No such file"),
         ] {
-            let error = DeviceTarget::open(path).expect_err("no disk");
+            let error = DeviceTarget::open(path).expect_err("not a disk");
             assert!(
                 error.is_mistake() && error.to_string().contains(words),
                 "{error}"
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_and_written_in_whole_blocks_past_the_cache() {
+    fn file_is_accessed_in_whole_blocks_past_the_cache() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("disk");
         fs::write(&path, vec![0; 1 << 20]).expect("written");
@@ -373,11 +373,11 @@ mod tests {
             .perform(request(2047, Direction::Read))
             .expect("read");
         let error = target.perform(request(4000, Direction::Read));
-        assert!(error.is_err(), "a read behind the end");
+        assert!(error.is_err(), "a read beyond the end succeeded");
     }
 
     #[test]
-    fn what_is_too_small_or_was_never_written_is_not_measured() {
+    fn small_or_unwritten_file_is_not_measured() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("disk");
         fs::write(&path, [7; 1000]).expect("written");
@@ -385,7 +385,7 @@ mod tests {
             Ok(target) => target,
             Err(error @ ProbeError::NoDirectIo(_)) => {
                 headlong_testkit::skip(
-                    "what_is_too_small_or_was_never_written_is_not_measured",
+                    "small_or_unwritten_file_is_not_measured",
                     &error.to_string(),
                 );
                 return;
@@ -400,8 +400,8 @@ mod tests {
         match target.check() {
             Err(error) => assert!(error.to_string().contains("were never written"), "{error}"),
             Ok(()) => headlong_testkit::skip(
-                "what_is_too_small_or_was_never_written_is_not_measured",
-                "the file system does not say where holes are",
+                "small_or_unwritten_file_is_not_measured",
+                "the file system does not report holes",
             ),
         }
     }

@@ -1,12 +1,11 @@
-//! Measuring drives: what FreeBSD's `diskinfo -t` tells of a disk, and what flashstream 3.1 tells
-//! of an SSD.
+//! Measurement of drives: as FreeBSD's `diskinfo -t` for disks, and flashstream 3.1 for SSDs.
 //!
-//! The one idea: a real device and a model are measured by the same requests, one at a time. The
-//! requests of the seek test are `common/disk`'s ([`headlong_disk::Phase`]); here they are sent, to
-//! a block device or a file with direct I/O, or to a model in virtual time ([`Target`]).
+//! A real device and a model are measured by the same requests, one at a time. The requests of the
+//! seek test are defined in `common/disk` ([`headlong_disk::Phase`]); here they are sent to a block
+//! device or a file with direct I/O, or to a model in virtual time ([`Target`]).
 //!
-//! A probe reads. Only [`find_block_size`] writes, and a real device must be opened for that on
-//! purpose ([`DeviceTarget::open_for_writing`]).
+//! A probe only reads. Only [`find_block_size`] writes, and a real device must be opened explicitly
+//! for that ([`DeviceTarget::open_for_writing`]).
 
 mod above;
 mod blocks;

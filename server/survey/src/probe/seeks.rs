@@ -6,20 +6,20 @@ use headlong_units::Duration;
 use super::error::ProbeError;
 use super::target::Target;
 
-/// Least size to be measured: enough for the steps of the phases not to meet.
+/// Smallest measurable size: the steps of the phases must not overlap.
 pub(super) const BYTES_MIN: u64 = 64 << 20;
 
-/// What the test found.
+/// Result of the test.
 #[derive(Debug, Clone)]
 pub struct SeekTest {
     /// The figures.
     pub measured: Measurements,
-    /// The time of each timed request, by phase, in the order in which they were sent.
+    /// The time of each timed request, by phase, in order of submission.
     pub phases: Vec<(Phase, Vec<Duration>)>,
 }
 
-/// Runs all phases. `rpm` is what the drive's label says, 0 if it does not turn; `say` is told of
-/// each phase before it begins.
+/// Runs all phases. `rpm` is the label's value, 0 if the drive does not rotate; `say` is called
+/// with each phase before it begins.
 ///
 /// # Errors
 /// If the target is too small or a request fails.

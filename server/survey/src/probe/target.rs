@@ -1,16 +1,16 @@
-//! What can be measured.
+//! Targets of measurements.
 
 use headlong_disk::Request;
 use headlong_units::Duration;
 
 use super::error::ProbeError;
 
-/// Something that does one request at a time.
+/// Executes one request at a time.
 pub trait Target {
     /// Sectors of [`headlong_disk::SECTOR_BYTES`].
     fn sectors(&self) -> u64;
 
-    /// Does a request and says how long it took.
+    /// Executes a request and returns its duration.
     ///
     /// # Errors
     /// If the device refuses it.

@@ -1,13 +1,13 @@
-//! How much of a file was ever written. The rest is holes, or blocks that are the file's and that
-//! nobody wrote to: they are read as zeros, at once, and no disk is asked.
+//! Size of the unwritten part of a file: holes, or allocated but unwritten blocks. These are read
+//! as zeros without a disk access.
 
 use std::fs::File;
 
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-/// Bytes of a file of `size` bytes that were never written. None, where the file system does not
-/// say. What waits to be written out is written first, since it has no place on the disk before.
+/// Bytes of a file of `size` bytes that were never written; zero if the file system does not report
+/// it. Dirty data is written out first, since it has no position on the disk before.
 pub(super) fn unwritten_bytes(file: &File, size: u64) -> std::io::Result<u64> {
     file.sync_data()?;
     let (mut at, mut unwritten) = (0, 0);
@@ -35,15 +35,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holes_are_not_written_and_bytes_are() {
+    fn holes_are_unwritten_and_written_bytes_are_not() {
         let file = tempfile::tempfile().expect("a file");
         file.set_len(4 << 20).expect("longer");
         let size = 4 << 20;
         let holes = unwritten_bytes(&file, size).expect("asked");
         if holes == 0 {
             headlong_testkit::skip(
-                "holes_are_not_written_and_bytes_are",
-                "the file system does not say where holes are",
+                "holes_are_unwritten_and_written_bytes_are_not",
+                "the file system does not report holes",
             );
             return;
         }

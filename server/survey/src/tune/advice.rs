@@ -1,74 +1,74 @@
-//! What the settings of a disk should be: facts in, advice out.
+//! Advice on the settings of a disk: facts in, advice out.
 //!
-//! Headlong reads directly, in long reads that it orders itself, several outstanding at once. So it
-//! wants the kernel to pass them on as they are: in few requests, enough of them, not reordered by
-//! rules of fairness between programs. The figures of cost are those of docs/lab/results.md.
+//! Headlong uses direct I/O, in long reads that it orders itself, several outstanding at once. The
+//! kernel should pass them on unchanged: in few requests, enough of them, not reordered for
+//! fairness between programs. The costs are those of docs/lab/results.md.
 
 use headlong_engine::EngineConfig;
 use serde::Serialize;
 
 use super::facts::{Facts, Mounted};
 
-/// Requests of this size and more are as good as any (the matrix of drives in results.md), KiB.
+/// Requests of at least this size are optimal (the matrix of drives in results.md), KiB.
 const REQUEST_KB_ENOUGH: u64 = 1024;
-/// What is set where requests are smaller: the default of newer kernels, KiB.
+/// Advised size if requests are smaller: the default of newer kernels, KiB.
 const REQUEST_KB: u64 = 4096;
-/// What SATA drives take with every kernel.
+/// Supported by SATA drives with every kernel.
 const QUEUE_DEPTH: u64 = 31;
-/// Two requests of each of eight reads, which are outstanding at once.
+/// Two requests for each of eight outstanding reads.
 const QUEUE_DEPTH_ENOUGH: u64 = 16;
-/// Where there was no measurement.
+/// Cost of a setting without a measurement.
 const NOT_MEASURED: &str = "not measured";
 
-/// How well what is set serves.
+/// Quality of the present value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// As it should be, or of no matter.
+    /// As advised, or without effect.
     Good,
-    /// Could be a little better.
+    /// Slightly worse than advised.
     Minor,
-    /// Costs viewers.
+    /// Reduces performance.
     Bad,
-    /// The kernel does not say.
+    /// Not reported by the kernel.
     Unknown,
 }
 
-/// How a setting is changed.
+/// How to change a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Remedy {
     /// A value for a file below the device's folder in `/sys`.
     Write {
-        /// Which file, such as `queue/scheduler`.
+        /// The file, such as `queue/scheduler`.
         file: &'static str,
-        /// What it should hold; what it holds, if that is good.
+        /// The advised value, or the present one if that is good.
         value: String,
     },
-    /// A command for people: it is about more than this device.
+    /// A command for the operator: it affects more than this device.
     ByHand(String),
 }
 
-/// What is told of one setting.
+/// Advice on one setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// Its name, as the kernel has it.
+    /// The kernel's name of the setting.
     pub setting: &'static str,
-    /// What is set.
+    /// The present value.
     pub set: String,
-    /// What would be best.
+    /// The advised value.
     pub advised: String,
-    /// How the two compare.
+    /// The comparison.
     pub verdict: Verdict,
-    /// Why, in a sentence.
+    /// The reason, in a sentence.
     pub why: &'static str,
-    /// What another value costs, as far as it was measured.
+    /// The cost of another value, if it was measured.
     pub cost: &'static str,
-    /// How to change it; `None` if it is of no matter or cannot be changed.
+    /// How to change it; `None` if it has no effect or cannot be changed.
     pub remedy: Option<Remedy>,
 }
 
-/// The advice for one device, a row for each setting that the kernel tells of.
+/// The advice for one device, a row for each setting that the kernel reports.
 pub fn advise(facts: &Facts) -> Vec<Row> {
     let rows: Vec<Option<Row>> = match facts.members.is_empty() {
         true => vec![
@@ -81,7 +81,7 @@ pub fn advise(facts: &Facts) -> Vec<Row> {
             write_cache(facts),
             numa(facts),
         ],
-        // Requests go to the members, each through a queue of its own.
+        // Requests go to the members, each with its own queue.
         false => vec![max_sectors(facts), read_ahead(facts)],
     };
     let mounts = facts.mounts.iter().map(|mounted| Some(mount(mounted)));
@@ -89,9 +89,9 @@ pub fn advise(facts: &Facts) -> Vec<Row> {
     rows.flatten().collect()
 }
 
-/// A command that a setting's remedy comes to.
+/// Commands of remedies.
 impl Row {
-    /// The command for a shell that changes it, on the device of this name.
+    /// The shell command that changes it, for the device of this name.
     pub fn command(&self, device: &str) -> Option<String> {
         match self.remedy.as_ref()? {
             Remedy::Write { file, value } => {
@@ -144,7 +144,7 @@ fn scheduler(facts: &Facts) -> Option<Row> {
         setting: "scheduler",
         advised: advised.to_owned(),
         verdict: if is_good { Verdict::Good } else { Verdict::Bad },
-        why: "reads come in a good order already; bfq and kyber hold them back to be fair to other \
+        why: "reads are already ordered; bfq and kyber delay them for fairness to other \
               programs",
         cost: NOT_MEASURED,
         remedy: write("queue/scheduler", advised),
@@ -169,8 +169,8 @@ fn max_sectors(facts: &Facts) -> Option<Row> {
         } else {
             Verdict::Minor
         },
-        why: "a long read is cut into requests of this size, and a drive may serve others between \
-              them",
+        why: "a long read is split into requests of this size, and a drive may serve others \
+              between them",
         cost: "on a modelled disk none: SD 94 to 96 MiB/s with 128 KiB to 4 MiB; nginx alone with read-ahead \
                of 1 MiB: 64 MB/s with 512 KiB, 68 with 1280",
         remedy: write("queue/max_sectors_kb", advised),
@@ -194,7 +194,7 @@ fn nr_requests(facts: &Facts) -> Option<Row> {
         } else {
             Verdict::Minor
         },
-        why: "fewer requests than outstanding reads are cut into make the reads wait before the \
+        why: "with fewer requests than the outstanding reads are split into, reads wait before the \
               scheduler sees them",
         cost: NOT_MEASURED,
         remedy: write("queue/nr_requests", advised),
@@ -210,10 +210,10 @@ fn queue_depth(facts: &Facts) -> Option<Row> {
         set: set.to_string(),
         advised: advised.to_string(),
         verdict: if is_good { Verdict::Good } else { Verdict::Bad },
-        why: "with few commands at a time the drive cannot choose among the reads that wait; USB disks \
+        why: "with few commands at a time the drive cannot choose among waiting reads; USB disks \
               often take one",
         cost: "on a modelled disk, SD: 96 MiB/s with 32, 69 with 4 or 1",
-        // A drive that takes fewer ignores it, which must not stop other settings.
+        // A drive that takes fewer ignores it; that must not prevent other changes.
         remedy: Some(Remedy::ByHand(format!(
             "echo {advised} > /sys/block/{}/device/queue_depth",
             facts.name
@@ -228,7 +228,7 @@ fn read_ahead(facts: &Facts) -> Option<Row> {
         set: set.to_string(),
         advised: "any".to_owned(),
         verdict: Verdict::Good,
-        why: "Headlong reads past the page cache; it matters to programs that do not, such as nginx",
+        why: "Headlong bypasses the page cache; it affects programs that do not, such as nginx",
         cost: "nothing; nginx alone: SD 21.5 MiB/s with 128, 48.2 with 512; HD 17.9 with 128, 48.6 \
                with 1024",
         remedy: write("queue/read_ahead_kb", set),
@@ -260,7 +260,7 @@ fn numa(facts: &Facts) -> Option<Row> {
         } else {
             Verdict::Minor
         },
-        why: "bytes cross from one node to the other if no processor of the disk's own node serves",
+        why: "data crosses between nodes if no processor of the disk's own node serves",
         cost: NOT_MEASURED,
         remedy: Some(Remedy::ByHand(format!(
             "numactl --cpunodebind={node} --preferred={node} headlong serve ..."
@@ -298,7 +298,7 @@ fn huge_pages(facts: &Facts) -> Option<Row> {
             "never" => Verdict::Minor,
             _ => Verdict::Good,
         },
-        why: "memory for titles asks for pages of 2 MiB, so that the kernel pins few for each read",
+        why: "memory for titles uses pages of 2 MiB, so that the kernel pins few for each read",
         cost: NOT_MEASURED,
         remedy: Some(Remedy::ByHand(
             "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled".to_owned(),
@@ -338,7 +338,7 @@ mod tests {
         }
     }
 
-    /// What is off: its setting, what is advised, how bad it is, and the command.
+    /// The settings that differ: name, advised value, verdict, and the command.
     fn off(facts: &Facts) -> Vec<(&'static str, String, Verdict, String)> {
         let rows = advise(facts).into_iter().filter(Row::is_off);
         let told = rows.map(|row| {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_as_most_kernels_set_it_is_left_alone() {
+    fn disk_with_usual_settings_needs_no_change() {
         assert_eq!(off(&disk()), []);
         let settings: Vec<&str> = advise(&disk()).iter().map(|row| row.setting).collect();
         let all = "rotational scheduler max_sectors_kb nr_requests queue_depth read_ahead_kb \
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_that_costs_is_told_with_its_command() {
+    fn costly_settings_are_listed_with_their_commands() {
         let facts = Facts {
             scheduler: Some("bfq".into()),
             max_sectors_kb: Some(128),
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_takes_only_small_requests_is_not_asked_for_larger_ones() {
+    fn request_size_is_not_advised_beyond_device_limit() {
         let facts = |set| Facts {
             max_sectors_kb: Some(set),
             max_hw_sectors_kb: Some(512),
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn flash_may_have_kyber_and_is_told_none_instead_of_bfq() {
+    fn flash_keeps_kyber_and_gets_none_instead_of_bfq() {
         let facts = |scheduler: &str| Facts {
             rotational: Some(false),
             scheduler: Some(scheduler.into()),
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scheduler_that_the_kernel_does_not_have_is_not_advised() {
+    fn unavailable_scheduler_is_not_advised() {
         let facts = Facts {
             scheduler: Some("bfq".into()),
             schedulers: vec!["none".into(), "bfq".into()],
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_made_of_several_disks_only_its_own_limits_are_judged() {
+    fn stacked_device_is_judged_by_its_own_limits() {
         let facts = Facts {
             members: vec!["sdy".into(), "sdz".into()],
             scheduler: Some("bfq".into()),
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_advised_where_nothing_is_known() {
+    fn unknown_settings_get_no_advice() {
         let rows = advise(&Facts::default());
         assert_eq!(rows.len(), 1);
         assert_eq!(

@@ -1,12 +1,12 @@
-//! What can be wrong when settings of the kernel are read or written.
+//! Errors of reading or writing settings of the kernel.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a disk's settings were not read, changed or set back.
+/// Why a disk's settings were not read, changed or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum TuneError {
-    /// Nothing of that name.
+    /// No device of that name.
     #[error(
         "{0}: no such block device; `lsblk` lists them, and `headlong check` those that roots lie on"
     )]
@@ -23,27 +23,27 @@ pub enum TuneError {
         .0.display()
     )]
     NoQueue(PathBuf),
-    /// Only root may.
+    /// Requires root.
     #[error("{}: no permission to write; run the command as root", .0.display())]
     NotRoot(PathBuf),
-    /// `/sys` may not be written to at all, as in containers.
+    /// `/sys` is read-only, as in containers.
     #[error(
         "{}: /sys cannot be written to here; in a container, run the command on its host",
         .0.display()
     )]
     ReadOnly(PathBuf),
-    /// The kernel did not take a value.
+    /// The kernel did not accept a value.
     #[error(
         "{}: the kernel refused `{value}` ({reason}); {rest}", file.display()
     )]
     Refused {
         /// The setting.
         file: PathBuf,
-        /// What it was to be.
+        /// The intended value.
         value: String,
-        /// What the kernel said or did.
+        /// The kernel's error or reaction.
         reason: String,
-        /// What became of everything else.
+        /// State of the other settings.
         rest: String,
     },
     /// The file of former values cannot be used.
@@ -52,15 +52,15 @@ pub enum TuneError {
          with --state", path.display()
     )]
     State {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// No change is known.
+    /// No change is recorded.
     #[error("{}: no such file, so nothing of {device} was changed from here; {hint}", path.display())]
     NothingToUndo {
-        /// Of which device.
+        /// The device.
         device: String,
         /// Where its former values would be.
         path: PathBuf,
@@ -70,7 +70,7 @@ pub enum TuneError {
 }
 
 impl TuneError {
-    /// Whether the arguments are at fault, and not the machine.
+    /// Whether the arguments are wrong, and not the machine.
     pub fn is_mistake(&self) -> bool {
         !matches!(self, Self::Refused { .. })
     }

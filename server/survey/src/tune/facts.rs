@@ -1,7 +1,7 @@
-//! What the kernel has set for a disk, read from a tree like `/sys` and one like `/proc`.
+//! The kernel's settings of a disk, read from a tree like `/sys` and one like `/proc`.
 //!
-//! A partition has no queue: its disk has. What is made of several disks (md, LVM) has limits of
-//! its own, but heads move in its members, so those come first.
+//! A partition has no queue: its disk has. A combination of several disks (md, LVM) has limits of
+//! its own, but the I/O happens in its members, so those come first.
 
 use std::fs;
 use std::io;
@@ -17,68 +17,68 @@ use super::error::TuneError;
 /// Most layers followed; volumes on encryption on a RAID on partitions are five.
 const LAYERS_MAX: usize = 16;
 
-/// What is known of one device.
+/// Facts about one device.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Facts {
     /// Kernel name, such as `sda`.
     pub name: String,
-    /// Devices that it is made of; empty for a disk.
+    /// Devices that it consists of; empty for a disk.
     pub members: Vec<String>,
-    /// Whether it turns; `None` if the kernel does not say, here and below.
+    /// Whether it rotates; `None` if the kernel does not report it, here and below.
     pub rotational: Option<bool>,
-    /// The scheduler in force.
+    /// The scheduler in use.
     pub scheduler: Option<String>,
-    /// All schedulers that can be chosen.
+    /// All available schedulers.
     pub schedulers: Vec<String>,
-    /// Largest request that the kernel gives it, KiB.
+    /// Largest request that the kernel issues, KiB.
     pub max_sectors_kb: Option<u64>,
-    /// Largest that it takes, KiB.
+    /// Largest request that the device takes, KiB.
     pub max_hw_sectors_kb: Option<u64>,
-    /// Requests that the kernel keeps for it.
+    /// Requests that the kernel queues for it.
     pub nr_requests: Option<u64>,
-    /// Commands that the drive is given at once (SCSI and SATA).
+    /// Commands that the drive gets at once (SCSI and SATA).
     pub queue_depth: Option<u64>,
-    /// What the page cache reads ahead, KiB.
+    /// Readahead of the page cache, KiB.
     pub read_ahead_kb: Option<u64>,
     /// `write back` or `write through`.
     pub write_cache: Option<String>,
-    /// Where it, a part of it, or something made of it is mounted.
+    /// Mounts of it, its partitions, or devices above it.
     pub mounts: Vec<Mounted>,
-    /// Its place among the processors, on machines with several nodes of memory.
+    /// Its NUMA node, on machines with several nodes.
     pub numa: Option<Numa>,
     /// Transparent huge pages of the machine: `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
-    /// An attribute and its value that udev knows the device by, whatever its name.
+    /// An attribute and its value that identify the device for udev, whatever its name.
     pub identity: Option<(&'static str, String)>,
 }
 
 /// A mount on a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mounted {
-    /// Where.
+    /// The mount point.
     #[serde(serialize_with = "shown")]
     pub point: PathBuf,
     /// Its options, separated by commas.
     pub options: String,
 }
 
-/// A name need not be text.
+/// A path need not be UTF-8.
 fn shown<S: serde::Serializer>(path: &Path, into: S) -> Result<S::Ok, S::Error> {
     into.collect_str(&path.display())
 }
 
-/// Where a device is among several nodes.
+/// NUMA placement of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Numa {
-    /// The node that its controller is attached to.
+    /// The node of its controller.
     pub node: usize,
-    /// Nodes of the machine.
+    /// Number of nodes of the machine.
     pub nodes: usize,
     /// Whether this process may run on a processor of that node.
     pub is_near: bool,
 }
 
-/// The two trees that the kernel tells in.
+/// The kernel's two trees of information.
 #[derive(Debug, Clone)]
 pub struct System {
     sys: PathBuf,
@@ -86,19 +86,19 @@ pub struct System {
 }
 
 impl Default for System {
-    /// Of this machine.
+    /// The trees of this machine.
     fn default() -> Self {
         Self::at("/sys".into(), "/proc".into())
     }
 }
 
 impl System {
-    /// With trees of another place, such as a test's.
+    /// Trees at another place, such as a test's.
     pub fn at(sys: PathBuf, proc: PathBuf) -> Self {
         Self { sys, proc }
     }
 
-    /// The facts of all disks below a device, and then of what is made of them.
+    /// The facts of all disks below a device, and then of the devices above them.
     ///
     /// `device` is a kernel name, a device node, or a folder on one.
     ///
@@ -109,7 +109,7 @@ impl System {
         add_with_members(&self.directory(device)?, LAYERS_MAX, &mut directories);
         let facts = directories.iter().map(|directory| self.facts_of(directory));
         let mut facts = facts.collect::<Result<Vec<Facts>, TuneError>>()?;
-        // What is about the whole is told once.
+        // Facts about the machine and the whole are reported once.
         for member in facts.iter_mut().rev().skip(1) {
             member.mounts.clear();
             member.huge_pages = None;
@@ -117,7 +117,7 @@ impl System {
         Ok(facts)
     }
 
-    /// The same of a device by its kernel name alone, which asks no file system.
+    /// The same for a device by its kernel name only, which accesses no file system.
     ///
     /// # Errors
     /// As [`Self::facts`].
@@ -128,7 +128,7 @@ impl System {
         }
     }
 
-    /// The name of the whole device that an argument means.
+    /// The name of the whole device that an argument refers to.
     ///
     /// # Errors
     /// If there is no such device.
@@ -142,7 +142,7 @@ impl System {
         link.canonicalize().unwrap_or(link)
     }
 
-    /// What tells one run of the kernel from another: settings do not outlive it.
+    /// Identifies one boot of the machine: settings do not outlive it.
     pub(super) fn boot(&self) -> String {
         text(&self.proc.join("sys/kernel/random/boot_id")).unwrap_or_default()
     }
@@ -207,7 +207,7 @@ impl System {
 
     fn mounts_on(&self, directory: &Path) -> Vec<Mounted> {
         let lies_on = |mount: &headlong_library::Mount| {
-            // Nothing else is asked: it may lie on a file system that does not answer.
+            // No other file is accessed: it may lie on a file system that does not respond.
             let source = Some(&mount.source).filter(|path| path.starts_with("/dev"));
             let by_source = || self.of_number(fs::metadata(source?).ok()?.rdev());
             let device = self.of_number(mount.dev).or_else(by_source);
@@ -230,7 +230,7 @@ impl System {
         let node = directory
             .ancestors()
             .find_map(|folder| text(&folder.join("numa_node")))?;
-        // The kernel says -1 if it does not know.
+        // The kernel reports -1 if the node is unknown.
         let node: usize = node.parse().ok()?;
         let nodes = self.sys.join("devices/system/node");
         let there = list(&text(&nodes.join("online"))?);
@@ -248,7 +248,7 @@ impl System {
     }
 }
 
-/// The members of a device, each before what is made of it; every device once.
+/// The members of a device, each before the device above it; every device once.
 fn add_with_members(directory: &Path, layers_max: usize, into: &mut Vec<PathBuf>) {
     let directory = whole(directory);
     let Some(layers_max) = layers_max.checked_sub(1) else {
@@ -287,7 +287,7 @@ fn identity(directory: &Path) -> Option<(&'static str, String)> {
     ];
     attributes.into_iter().find_map(|(attribute, file)| {
         let value = text(&directory.join(file))?;
-        // Anything else would mean something in a rule.
+        // Other characters would have a meaning in a rule.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || " .-_:".contains(c);
         (!value.is_empty() && value.chars().all(is_plain)).then_some((attribute, value))
     })

@@ -29,7 +29,7 @@ impl Tree {
         fs::write(path, format!("{value}\n")).expect("written");
     }
 
-    /// A setting of a device.
+    /// Writes a setting of a device.
     pub(in crate::tune) fn put(&self, device: &str, file: &str, value: &str) {
         self.write(&format!("sys/devices/ata1/block/{device}/{file}"), value);
     }
@@ -39,7 +39,7 @@ impl Tree {
         fs::read_to_string(path).expect("there").trim().to_owned()
     }
 
-    /// A disk as kernels set most, but for these settings.
+    /// A disk with the usual settings, except for these.
     pub(in crate::tune) fn disk(&self, name: &str, settings: &[(&str, &str)]) {
         let usual = [
             ("queue/rotational", "1"),
@@ -71,7 +71,7 @@ impl Tree {
         }
     }
 
-    /// Makes a device of others.
+    /// Builds a device on others.
     pub(in crate::tune) fn stack(&self, device: &str, on: &[&str]) {
         for below in on {
             let link = self.path(&format!("sys/devices/ata1/block/{device}/slaves/{below}"));
@@ -87,7 +87,7 @@ fn names(facts: &[Facts]) -> Vec<&str> {
 }
 
 #[test]
-fn all_that_the_kernel_tells_of_a_disk_is_read() {
+fn all_facts_of_a_disk_are_read() {
     let tree = Tree::new();
     tree.disk("sdz", &[("device/wwid", "naa.5")]);
     tree.partition("sdz", "sdz1", 33);
@@ -127,7 +127,7 @@ fn all_that_the_kernel_tells_of_a_disk_is_read() {
 }
 
 #[test]
-fn members_come_before_what_is_made_of_them_and_mounts_are_told_once() {
+fn members_precede_their_device_and_mounts_are_listed_once() {
     let tree = Tree::new();
     for disk in ["sdx", "sdy"] {
         tree.disk(disk, &[]);
@@ -151,7 +151,7 @@ fn members_come_before_what_is_made_of_them_and_mounts_are_told_once() {
 }
 
 #[test]
-fn devices_that_lie_on_each_other_come_to_an_end() {
+fn cyclic_devices_terminate() {
     let tree = Tree::new();
     tree.disk("dm-0", &[]);
     tree.disk("dm-1", &[]);
@@ -161,7 +161,7 @@ fn devices_that_lie_on_each_other_come_to_an_end() {
 }
 
 #[test]
-fn a_disk_on_another_node_than_the_processors_is_far() {
+fn disk_on_another_node_than_the_processors_is_far() {
     let tree = Tree::new();
     tree.disk("sdz", &[]);
     tree.write("sys/devices/ata1/numa_node", "1");
@@ -182,7 +182,7 @@ fn a_disk_on_another_node_than_the_processors_is_far() {
 }
 
 #[test]
-fn what_is_no_disk_is_refused_by_what_it_is() {
+fn non_disk_is_refused_by_its_kind() {
     let tree = Tree::new();
     fs::create_dir_all(tree.path("sys/devices/ata1/block/sdz")).expect("a folder");
     tree.link("sdz", "sdz", None);
@@ -196,7 +196,7 @@ fn what_is_no_disk_is_refused_by_what_it_is() {
         ("sdz", "sdz/queue: no such folder, so the kernel"),
         (memory.as_str(), "lies on no disk of this machine"),
     ] {
-        let error = tree.system().facts(device).expect_err("no disk");
+        let error = tree.system().facts(device).expect_err("not a disk");
         let text = error.to_string();
         assert!(
             error.is_mistake() && text.contains(words),

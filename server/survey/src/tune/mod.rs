@@ -1,11 +1,10 @@
-//! What the kernel has set for a disk, and what serves this program best (libception 6.5).
+//! Kernel settings of a disk, and advice for this program (libception 6.5).
 //!
-//! The one idea: three steps that know nothing of one another. [`System`] reads what is set,
-//! [`advise`] judges it (facts in, advice out, nothing else), and [`Change`] sets it and sets it
-//! back. Nothing is ever changed without being asked.
+//! Three independent steps: [`System`] reads the settings, [`advise`] judges them (facts in, advice
+//! out), and [`Change`] sets and restores them. No setting is changed without an explicit request.
 //!
 //! Invariants: former values are in a file before the first one is changed; a value that the kernel
-//! refuses leaves everything as it was.
+//! refuses leaves all settings as they were.
 
 mod advice;
 mod change;

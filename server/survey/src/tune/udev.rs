@@ -1,11 +1,11 @@
-//! The same settings at every start of the machine: a rule for udev.
+//! A udev rule that applies the same settings at every boot.
 
 use std::fmt::Write as _;
 
 use super::advice::{Remedy, advise};
 use super::facts::Facts;
 
-/// A file of rules that gives each of these devices what is advised and keeps what is good.
+/// A rules file that applies the advised values to each of these devices, and pins good ones.
 pub fn udev_rule(device: &str, facts: &[Facts]) -> String {
     let mut rules = format!(
         "# /etc/udev/rules.d/99-headlong-{device}.rules, made by `headlong tune {device} --udev`.\n\
@@ -13,7 +13,7 @@ pub fn udev_rule(device: &str, facts: &[Facts]) -> String {
     );
     for facts in facts {
         let values = advise(facts).into_iter().filter_map(|row| row.remedy);
-        // Read-ahead is the last: other limits of the queue set it to its default.
+        // Readahead is last: other limits of the queue reset it to its default.
         let mut values: Vec<(&str, String)> = values
             .filter_map(|remedy| match remedy {
                 Remedy::Write { file, value } => Some((file, value)),
@@ -32,7 +32,7 @@ pub fn udev_rule(device: &str, facts: &[Facts]) -> String {
             facts.name,
             match facts.identity {
                 Some(_) => "",
-                None => ", known by its name only, which may change",
+                None => ", identified by its name only, which may change",
             }
         );
         for (file, value) in values {
@@ -49,7 +49,7 @@ mod tests {
     use crate::tune::facts::tests::Tree;
 
     #[test]
-    fn a_rule_knows_the_drive_by_its_own_number_and_sets_read_ahead_last() {
+    fn rule_identifies_drive_by_wwid_and_sets_readahead_last() {
         let tree = Tree::new();
         tree.disk("sdz", &[("queue/scheduler", "none mq-deadline [bfq]")]);
         tree.put("sdz", "device/wwid", "naa.50014ee2b1234567");
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_names_itself_strangely_is_known_by_its_kernel_name() {
+    fn drive_with_unsafe_id_is_identified_by_kernel_name() {
         let tree = Tree::new();
         tree.disk("sdz", &[("device/wwid", "x\", RUN+=\"/bin/sh")]);
         let rule = udev_rule("sdz", &tree.system().facts("sdz").expect("there"));
