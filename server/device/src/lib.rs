@@ -9,7 +9,6 @@
 //! event; every read completes exactly once, after its memory was released; every delivered piece
 //! is returned to the shard exactly once; data counts only if the file had the same version before
 //! and after the read.
-//! they were read.
 #![no_std]
 #![forbid(unsafe_code)]
 

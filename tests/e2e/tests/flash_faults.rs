@@ -67,7 +67,7 @@ impl Rig {
         self.ssd.heal();
         let states = || tier::states(&self.server);
         eventually("online again", states, |states| states == &["online"]);
-        assert!(self.server.output().contains("the SSD is online again"));
+        assert!(self.server.output().contains("ssd is online again"));
         let before = tier::told(&self.server, "read_bytes");
         self.play_until("it serves from the SSD again", |server| {
             tier::told(server, "read_bytes") > before.map(|bytes| bytes + (1 << 20))

@@ -3,7 +3,6 @@
 //!
 //! [`FlashPort`] assigns jobs to SSDs and generations to blocks. The jobs order writes and flushes
 //! and verify the data read. [`Recovery`] finds the content of an SSD at start-up.
-//! at the start.
 
 mod end;
 mod jobs;

@@ -1,4 +1,5 @@
-//! As `mapping.rs`, of the heap: Miri knows no advice about memory and gives back no part of it.
+//! Heap substitute of `mapping.rs` for Miri, which supports neither `madvise` nor partial
+//! unmapping.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;
@@ -34,7 +35,7 @@ impl Mapping {
     }
 
     /// # Safety
-    /// The part lies within the mapping, and nobody reads or writes it meanwhile.
+    /// The range lies within the mapping, and nothing reads or writes it meanwhile.
     pub(super) unsafe fn give_back(&self, start: usize, length: usize) -> io::Result<()> {
         // SAFETY: as the caller promises.
         unsafe { self.base.as_ptr().add(start).write_bytes(0, length) };
