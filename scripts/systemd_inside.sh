@@ -234,7 +234,7 @@ check_flash() {
     mkdir -p /mnt/ssd
     headlong flash format /mnt/ssd/tier --size 128MiB --block 1MiB >/dev/null || fail "flash format"
     sed -i 's#^memory = .*#memory = "64MiB"\nflash = ["/mnt/ssd/tier"]#' $config
-    refused "a tier of root's" "let the server's user read and write it"
+    refused "a tier of root's" "give the server's user read and write access"
     chown headlong: /mnt/ssd/tier
     refused "a tier on a place that is read-only for the unit" "ReadWritePaths="
     set_up ReadWritePaths=/mnt/ssd/tier
