@@ -120,7 +120,7 @@ check_reload() {
     stored || fail "a wrong reload changed something"
     journalctl -o cat -p err -u $unit | grep -q 'log.loud: unknown key' || fail "no line of level err"
     systemctl kill --signal=HUP --kill-who=main $unit
-    told() { property StatusText | grep -q 'the new one is wrong'; }
+    told() { property StatusText | grep -q 'the new one has mistakes'; }
     try 5 told || fail "the status does not say that the file is wrong"
     systemctl is-active -q $unit && stored || fail "a wrong reload stopped it"
     refused "a wrong file" "log.loud: unknown key"
