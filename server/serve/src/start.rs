@@ -144,7 +144,7 @@ pub(crate) fn media_state(root: &std::path::Path) -> crate::http::MediaState {
         memory: Some("64MiB".to_string()),
         ..crate::config::Flags::default()
     };
-    let config = Config::load(None, &flags).expect("it is right");
+    let config = Config::load(None, &flags).expect("valid");
     let library = library(&config).expect("a library");
     library.rescan();
     let engines = devices::engines(&config, &library.devices(), true).expect("engines");

@@ -32,7 +32,7 @@ fn quoted_file_content_stays_on_one_line() {
     assert_eq!(errors.iter().count(), errors.to_string().lines().count());
     let control = |c: char| c.is_control() && c != '\n';
     assert!(!errors.to_string().contains(control), "{errors:?}");
-    let served = load("[device.\"sd\\na\"]\noptional = true\n").expect("it is right");
+    let served = load("[device.\"sd\\na\"]\noptional = true\n").expect("valid");
     let warnings = served.warnings(&[("sda".to_string(), true)]);
     assert!(
         warnings[0].starts_with("device.sd\\na: the optional device is absent"),
@@ -42,7 +42,7 @@ fn quoted_file_content_stays_on_one_line() {
 
 #[test]
 fn piece_defaults_to_flash_format_unless_set() {
-    let piece = |text: &str| load(text).expect("it is right").engine.piece_bytes;
+    let piece = |text: &str| load(text).expect("valid").engine.piece_bytes;
     assert_eq!(piece(""), 64 << 10);
     assert_eq!(piece("flash = [\"/ssd\"]\n"), 128 << 10);
     assert_eq!(piece("flash = [\"/ssd\"]\npiece = \"32KiB\"\n"), 32 << 10);
@@ -78,7 +78,7 @@ const WRONG: &[(&str, &str)] = &[
         "a key in the wrong table",
         "idle_timeout = \"5s\"\n[log]\nmemory = \"1GiB\"\n",
     ),
-    ("a key like no other", "colour = \"red\"\n"),
+    ("a key without a similar one", "colour = \"red\"\n"),
     ("a table instead of a value", "[memory]\nsize = 3\n"),
     (
         "a value instead of a table",
@@ -109,12 +109,12 @@ const WRONG: &[(&str, &str)] = &[
         "listen = [\"localhost:8080\", \"8080\"]\nadmin = \"on\"\n",
     ),
     (
-        "paths of sockets that cannot be, and modes",
+        "invalid socket paths and modes",
         "listen = [\"unix:web.sock\", \"unix:\"]\nadmin = \"/run/admin.sock\"\nunix_mode = \"rw\"\n",
     ),
     ("a mode as a number", "unix_mode = 660\n"),
     (
-        "one path of a socket for two",
+        "one socket path used twice",
         "listen = [\"unix:/run/a.sock\"]\nadmin = \"unix:/run/a.sock\"\n",
     ),
     ("an address outside a list", "listen = \"127.0.0.1:8080\"\n"),
@@ -143,10 +143,10 @@ const WRONG: &[(&str, &str)] = &[
         "send_window = \"32KiB\"\n",
     ),
     (
-        "no reads at all",
+        "no outstanding reads",
         "outstanding_reads_rotating = 0\noutstanding_reads_flash = 0\n",
     ),
-    ("tables without room", "chains_max = 0\n"),
+    ("a table without entries", "chains_max = 0\n"),
     (
         "two listeners on one port",
         "listen = [\"0.0.0.0:80\", \"127.0.0.1:80\"]\n",
@@ -161,11 +161,11 @@ const WRONG: &[(&str, &str)] = &[
     ),
     ("a key without a certificate", "[tls]\nkey = \"key.pem\"\n"),
     (
-        "nothing ever allowed",
+        "limits that allow nothing",
         "[limits]\nconnections_max = 0\nheader_timeout = \"0s\"\nheader_bytes_max = \"100B\"\n",
     ),
     (
-        "what headers cannot hold",
+        "invalid header values",
         "cache_control = \"no\\nstore\"\n[session]\nheader = \"X Session\"\nquery = \"\"\n[cors]\norigins = [\"example.org\", \"https://a.example\"]\nheaders = [\"a:b\"]\n",
     ),
     (
@@ -173,7 +173,7 @@ const WRONG: &[(&str, &str)] = &[
         "memory = \"1GiB\"\n[device.\"sda\"]\nmemory = \"900MiB\"\nprefech = \"8MiB\"\n[device.\"sdb\"]\nmemory = \"200MiB\"\noutstanding_reads = 0\n[device.\"sdc\"]\nmemory = \"256KiB\"\nprefetch = \"4KiB\"\n[device.\"sdd\"]\nmemory = \"4MiB\"\n",
     ),
     (
-        "names and numbers of sockets",
+        "host names and socket options",
         "admin_hosts = [\"a.example\", \"b.example:80\"]\nopen_files_max = 0\n[tcp]\ncongestion_control = \"\"\nunsent_max = \"2GiB\"\n",
     ),
     (
@@ -188,8 +188,8 @@ const WRONG: &[(&str, &str)] = &[
         "viewers, proxies and operator on one port",
         "listen = [\"127.0.0.1:8080\"]\nadmin = \"127.0.0.1:8082\"\n[proxies]\ntrusted = [\"127.0.0.0/8\"]\nlisten = [\"0.0.0.0:8080\", \"127.0.0.1:8082\"]\n",
     ),
-    ("a device that is no table", "device.sda = 3\n"),
-    ("clocks that stand still", "time_scale = 0\n"),
+    ("a device that is not a table", "device.sda = 3\n"),
+    ("a time scale of zero", "time_scale = 0\n"),
 ];
 
 #[test]
@@ -249,7 +249,7 @@ fn flags_override_file_and_file_overrides_defaults() {
     let file = "roots = [\"a\"]\nlisten = [\"127.0.0.1:1\"]\nadmin = \"off\"\nmemory = \"2GiB\"\n\
                 policy = \"fixed\"\norder = \"fcfs\"\nprefetch = \"1MiB\"\nread_max = \"1MiB\"\n";
     let path = Path::new("/etc/headlong/h.toml");
-    let by_file = Config::from_text(path, file, &Flags::default()).expect("right");
+    let by_file = Config::from_text(path, file, &Flags::default()).expect("valid");
     assert_eq!(by_file.roots, [PathBuf::from("/etc/headlong/a")]);
     assert_eq!(
         (by_file.admin, by_file.engine.memory_bytes),
@@ -270,16 +270,16 @@ fn flags_override_file_and_file_overrides_defaults() {
         prefetch: Some("2MiB".into()),
         time_scale: Some("10.0".into()),
     };
-    let by_flags = Config::from_text(path, file, &flags).expect("right");
+    let by_flags = Config::from_text(path, file, &flags).expect("valid");
     assert_eq!((by_file.time_scale, by_flags.time_scale), (1, 10));
     assert_eq!(by_flags.roots, [PathBuf::from("b"), PathBuf::from("c")]);
     assert_eq!(
         by_flags.listen,
-        ["127.0.0.1:2", "[::1]:2"].map(|a| a.parse().expect("right"))
+        ["127.0.0.1:2", "[::1]:2"].map(|a| a.parse().expect("valid"))
     );
     assert_eq!(
         by_flags.admin,
-        Admin::Address("127.0.0.1:3".parse().expect("right"))
+        Admin::Address("127.0.0.1:3".parse().expect("valid"))
     );
     assert_eq!(
         (by_flags.engine.memory_bytes, by_flags.engine.prefetch()),
@@ -299,18 +299,15 @@ fn shown_settings_can_be_parsed_again() {
         roots: vec!["/videos".into()],
         ..Config::default()
     };
-    assert_eq!(
-        load(&config.show()).expect("the defaults are right"),
-        config
-    );
+    assert_eq!(load(&config.show()).expect("valid defaults"), config);
 
     let unusual = "memory = \"3GiB\"\nadmin = \"off\"\ndirect = false\nio = \"pread\"\n\
         cache_control = \"max-age=1, \\\"x\\\"\"\n[tls]\ncertificate = \"/c\"\nkey = \"/k\"\n\
         [cors]\norigins = [\"https://a.example\"]\nheaders = [\"X-A\"]\n[session]\nheader = \"X-S\"\n\
         [log]\naccess = \"/var/log/a b\"\nformat = \"combined\"\n\
         [device.\"sda\"]\nmemory = \"1GiB\"\nrotational = true\nio = \"io_uring\"\n[device.\"a b\"]\n";
-    config = load(unusual).expect("right");
-    assert_eq!(load(&config.show()).expect("still right"), config);
+    config = load(unusual).expect("valid");
+    assert_eq!(load(&config.show()).expect("still valid"), config);
     assert_eq!(config.log.access, LogTarget::File("/var/log/a b".into()));
 }
 
@@ -358,7 +355,7 @@ fn shipped_configurations_are_valid() {
 fn budget_is_divided_except_for_devices_with_own_memory() {
     let text = "memory = \"1GiB\"\n[device.\"sda\"]\nmemory = \"256MiB\"\npolicy = \"fixed\"\n\
                 rotational = false\nio = \"pread\"\n";
-    let config = load(text).expect("right");
+    let config = load(text).expect("valid");
     let devices = [
         ("sda".to_string(), true),
         ("sdb".to_string(), true),
@@ -390,7 +387,7 @@ fn budget_is_divided_except_for_devices_with_own_memory() {
 #[test]
 fn table_of_absent_device_is_a_mistake_unless_optional() {
     let text = "[device.\"sdb\"]\nmemory = \"256MiB\"\n";
-    let config = load(text).expect("right");
+    let config = load(text).expect("valid");
     let devices = [("sda1".to_string(), true), ("sdb".to_string(), true)];
     config.engines_for(&devices, true).expect("both are there");
     let mistakes = config
@@ -401,7 +398,7 @@ fn table_of_absent_device_is_a_mistake_unless_optional() {
                     in its table";
     assert_eq!(mistakes.to_string(), expected);
 
-    let config = load(&format!("{text}optional = true\n")).expect("right");
+    let config = load(&format!("{text}optional = true\n")).expect("valid");
     assert_eq!(config.warnings(&devices), Vec::<String>::new());
     let expected = "device.sdb: the optional device is absent";
     assert_eq!(config.warnings(&devices[..1]), [expected]);
@@ -417,7 +414,7 @@ fn table_of_absent_device_is_a_mistake_unless_optional() {
 
 #[test]
 fn insufficient_budget_names_the_device() {
-    let config = load("memory = \"8MiB\"\n").expect("right for one device");
+    let config = load("memory = \"8MiB\"\n").expect("valid for one device");
     let devices: Vec<_> = (0..20).map(|n| (format!("sd{n}"), true)).collect();
     let errors = config
         .engines_for(&devices, true)
@@ -596,11 +593,11 @@ fn log_paths_are_checked_at_load_without_creating_files() {
     );
     let (at, mode) = (path("pipe"), rustix::fs::Mode::RWXU);
     rustix::fs::mknodat(rustix::fs::CWD, at, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
-    let config = check("pipe", "b.log").expect("a pipe is right");
+    let config = check("pipe", "b.log").expect("a pipe is valid");
     let warnings = config.warnings(&[]);
     let is_told = |warning: &String| warning.contains("is a pipe; while no process reads it");
     assert!(warnings.iter().any(is_told), "{warnings:?}");
-    check("a.log", "b.log").expect("right");
+    check("a.log", "b.log").expect("valid");
     assert!(!folder.path().join("a.log").exists(), "no file is created");
 }
 
@@ -667,9 +664,9 @@ proptest! {
     #[test]
     fn sizes_survive_the_round_trip(pieces in 8u64..1 << 20, shift in 12u32..=21) {
         let text = format!("memory = \"{}B\"\npiece = \"{}B\"\nprefetch = \"{}B\"\nsend_window = \"2MiB\"\n", pieces << shift, 1u64 << shift, 1u64 << shift);
-        let config = load(&text).expect("right");
+        let config = load(&text).expect("valid");
         prop_assert_eq!(config.engine.memory_bytes, pieces << shift);
-        prop_assert_eq!(load(&config.show()).expect("still right"), config);
+        prop_assert_eq!(load(&config.show()).expect("still valid"), config);
     }
 }
 
@@ -700,7 +697,7 @@ fn tls_applies_to_all_addresses_or_to_tls_listen() {
     };
     let pair = "certificate = \"c.pem\"\nkey = \"k.pem\"\n";
     let speaks = |tls: &str| {
-        let listeners = on(tls).expect("right").listeners();
+        let listeners = on(tls).expect("valid").listeners();
         let speaks = listeners.iter();
         let speaks = speaks.map(|on| (on.address.to_string(), on.is_for_proxies, on.speaks_tls));
         let speaks = speaks.map(|(address, proxy, tls)| {
@@ -747,12 +744,12 @@ fn occupied_unix_socket_path_is_a_mistake() {
 
 #[test]
 fn warns_if_slow_log_is_off_and_resolves_its_path() {
-    let told = |text: &str| load(text).expect("it is right").warnings(&[]);
+    let told = |text: &str| load(text).expect("valid").warnings(&[]);
     let off = "[log]\nslow = \"off\"\nslow_after = \"1s\"\n";
     assert!(told(off)[0].starts_with("log.slow_after: "), "{off}");
     assert_eq!(told("[log]\nslow_after = \"1s\"\n"), Vec::<String>::new());
     let text = "[log]\nslow = \"slow.log\"\n[tls]\ncertificate = \"c\"\nkey = \"k\"\n";
-    let mut config = load(text).expect("it is right");
+    let mut config = load(text).expect("valid");
     config.join_paths(Path::new("/etc/x"));
     assert_eq!(config.log.slow, LogTarget::File("/etc/x/slow.log".into()));
     assert_eq!(config.tls.key, Some("/etc/x/k".into()));
@@ -761,7 +758,7 @@ fn warns_if_slow_log_is_off_and_resolves_its_path() {
 #[test]
 fn warns_about_admin_address_beyond_loopback() {
     let warnings = |admin: &str| {
-        let config = load(&format!("admin = \"{admin}\"\n")).expect("it is right");
+        let config = load(&format!("admin = \"{admin}\"\n")).expect("valid");
         config.warnings(&[])
     };
     for loopback in ["127.0.0.1:8081", "127.1.2.3:1", "[::1]:8081", "off"] {

@@ -36,7 +36,7 @@ impl DeviceThread {
         }
     }
 
-    /// The way to its engine.
+    /// The link to its engine.
     pub(crate) fn link(&self) -> &Arc<Link> {
         &self.link.0
     }

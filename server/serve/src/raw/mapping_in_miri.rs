@@ -16,7 +16,7 @@ pub(super) struct Mapping {
 impl Mapping {
     pub(super) fn new(length: usize) -> io::Result<Self> {
         let layout = Layout::from_size_align(length, HUGE_PAGE_BYTES).map_err(io::Error::other)?;
-        // SAFETY: the caller asks for more than nothing.
+        // SAFETY: the layout has a size above zero.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) });
         let base = base.ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { base, layout })
@@ -45,7 +45,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it was allocated so.
+        // SAFETY: it was allocated with this layout.
         unsafe { dealloc(self.base.as_ptr(), self.layout) };
     }
 }

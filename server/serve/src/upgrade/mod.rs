@@ -20,7 +20,7 @@
 //! accepts no more connections;
 //! detaches the flash tier;
 //! completes its replies                  attaches the flash tier once it is free
-//! drains, if still running     <- stop   is told to stop
+//! drains, if still running     <- stop   receives the stop signal
 //! ```
 //!
 //! A service manager that stops the service only needs to signal the newest process, which passes

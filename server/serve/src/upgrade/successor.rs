@@ -23,7 +23,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 #[cfg(test)]
 type TakenOver = Result<Option<std::os::unix::net::UnixStream>, UpgradeError>;
 
-/// The new process. It is told to end when this is dropped before the handover.
+/// The new process. Dropping it before the handover sends it a stop message.
 #[derive(Debug)]
 pub(crate) struct Successor {
     channel: Channel,
