@@ -101,8 +101,8 @@ async fn give(
     name(process)
         .or_else(|_| name(process))
         .map_err(UpgradeError::Unheard)?;
-    // No await after this: a stop signal received meanwhile would be handled without knowing that
-    // the new process has taken over.
+    // No await may follow this call: a stop signal received meanwhile would be handled without
+    // knowing that the new process has taken over.
     let given = successor.take_over(Some(pieces.as_fd())).await;
     if given.is_err()
         && let Err(error) = name(std::process::id())

@@ -36,8 +36,8 @@ const MISSING_ROOT_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a new process waits for the scan of its roots before the handover.
 const TAKE_OVER_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Interval of saving the learned state, which bounds the loss at a crash. Less than half of
-/// `chain_gap`, so that viewers are recognised after a crash.
+/// Interval of saving the learned state, which bounds the loss at a crash. Half of the
+/// default `chain_gap`, so that viewers are recognised after a crash.
 const REMEMBER_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Settings and results of scans.

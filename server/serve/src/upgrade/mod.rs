@@ -7,8 +7,8 @@
 //!
 //! ```text
 //! old                                    new
-//! starts the program        ->           checks the configuration, restarts itself and exits, so that
-//!                                        the service manager becomes the parent of the server
+//! starts the program        ->           checks the configuration, restarts itself and exits, so
+//!                                        that the service manager becomes the parent process
 //! passes its listeners      ->           checks roots, certificate and state folder
 //!                           <- checked
 //! saves the learned state   -> go        starts its devices, begins to scan the roots
