@@ -54,7 +54,7 @@ const COUNTED: u64 = 4;
 /// Minimum value of an admitted record: it must have been read by more than one viewer, whatever
 /// the budget.
 const BAR: u64 = ONE_READ as u64 * 3 / 2;
-/// With an empty bucket, the admission threshold is higher by two to this power.
+/// With an empty bucket, the admission threshold is multiplied by two to this power.
 const BAR_DOUBLINGS: u64 = 4;
 /// How long the choice of the next block to evict is cached.
 const VICTIM_AGE: Duration = Duration::from_secs(10);
