@@ -46,7 +46,7 @@ pub struct ReadJob {
     has_read_direct: bool,
 }
 
-/// What to do after a call.
+/// The step after a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Make another call for [`ReadJob::span`].

@@ -8,7 +8,7 @@ use headlong_units::Duration;
 use crate::ask_server::ServerUrl;
 
 headlong_units::names! {
-    /// Who may access the files.
+    /// Access policy for the files.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Access {
         /// Everyone.
@@ -51,7 +51,7 @@ pub enum Door {
 /// `[path."PREFIX"]`: overrides for files below it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PathRule {
-    /// Who may access the files.
+    /// Access policy for the files.
     pub access: Access,
     /// The expression of nginx's `secure_link_md5`, with its secret.
     pub secure_link_md5: Option<String>,

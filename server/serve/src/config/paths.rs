@@ -18,7 +18,7 @@ use super::settings::{Config, SessionKeys};
 pub(super) fn path_rows() -> Rows<PathRule> {
     let mut rows = Rows::<PathRule>::default();
     rows.add("access", named(Access::ALL, Access::name), |p| &mut p.access,
-        "Who may access the files: everyone, no client, clients with a link signed as by nginx's `secure_link`, with an HMAC-SHA256 token (`signed`), with a JSON Web Token for the URI (`jwt`, RFC 9246), or clients that another server authorises (`auth-request`, as nginx's). An invalid token is answered with 403, an expired one with 410. See access.md.");
+        "Access to the files: open to everyone, closed to all, or limited to clients with a link signed as by nginx's `secure_link`, with an HMAC-SHA256 token (`signed`), with a JSON Web Token for the URI (`jwt`, RFC 9246), or to clients that another server authorises (`auth-request`, as nginx's). An invalid token is answered with 403, an expired one with 410. See access.md.");
     rows.add("secure_link_md5", text().optional(), |p| &mut p.secure_link_md5,
         "The expression of nginx's `secure_link_md5` with its secret; `$secure_link_expires`, `$uri` and `$remote_addr` are supported. Without the first, links do not expire. This is a secret: make this file readable only by the server's user.").secret(hidden);
     rows.add("md5_argument", of_query(), |p| &mut p.md5_argument,

@@ -86,7 +86,7 @@ impl Link {
         self.lock.mailbox().wake();
     }
 
-    /// Whether the device thread has been told to end.
+    /// Whether the device thread must end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Relaxed)
     }

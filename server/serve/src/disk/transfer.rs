@@ -48,7 +48,7 @@ pub(crate) struct Rest {
     ticket: Ticket,
 }
 
-/// What to do after a call.
+/// The step after a call.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// Make another call.
