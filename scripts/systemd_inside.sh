@@ -120,7 +120,7 @@ check_reload() {
     stored || fail "a wrong reload changed something"
     journalctl -o cat -p err -u $unit | grep -q 'log.loud: unknown key' || fail "no line of level err"
     systemctl kill --signal=HUP --kill-who=main $unit
-    told() { property StatusText | grep -q 'the new one is wrong'; }
+    told() { property StatusText | grep -q 'the new one has mistakes'; }
     try 5 told || fail "the status does not say that the file is wrong"
     systemctl is-active -q $unit && stored || fail "a wrong reload stopped it"
     refused "a wrong file" "log.loud: unknown key"
@@ -234,7 +234,7 @@ check_flash() {
     mkdir -p /mnt/ssd
     headlong flash format /mnt/ssd/tier --size 128MiB --block 1MiB >/dev/null || fail "flash format"
     sed -i 's#^memory = .*#memory = "64MiB"\nflash = ["/mnt/ssd/tier"]#' $config
-    refused "a tier of root's" "let the server's user read and write it"
+    refused "a tier of root's" "give the server's user read and write access"
     chown headlong: /mnt/ssd/tier
     refused "a tier on a place that is read-only for the unit" "ReadWritePaths="
     set_up ReadWritePaths=/mnt/ssd/tier

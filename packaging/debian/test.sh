@@ -55,7 +55,7 @@ echo "$*" >>/clean/told
 case $* in
 "show --property=MainPID --value headlong.service")
     # It tells a service manager; here it is read from what it tells people.
-    sed -n 's/.*another process serves from now on.*process=\([0-9]*\).*/\1/p' /clean/server |
+    sed -n 's/.*upgrade done: the new process serves now.*process=\([0-9]*\).*/\1/p' /clean/server |
         tail -n 1 >/clean/heir
     if [ -s /clean/heir ]; then cp /clean/heir /clean/pid; fi
     cat /clean/pid

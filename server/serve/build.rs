@@ -1,9 +1,9 @@
 //! Tells cargo when the embedded pages change.
 //!
-//! An optimised build holds the files of `web/dist`; others read them from there as they run. The
-//! folder is made by npm and may not exist yet, which is no reason to fail: the server then says
-//! how to build it. Watching a folder that is missing makes cargo build this crate every time, so
-//! only optimised builds, which would otherwise stay without pages, do it.
+//! A release build embeds the files of `web/dist`; other builds read them at run time. The folder
+//! is created by npm and may not exist, which is not an error: the server then explains how to
+//! build it. Watching a missing folder makes cargo rebuild this crate every time, so only release
+//! builds, which would otherwise lack the pages, do so.
 
 use std::path::Path;
 

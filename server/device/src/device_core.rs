@@ -1,4 +1,5 @@
-//! One device's state between its shard and the machine.
+//! The state of one device: its shard, running replies, open files and flash port. Events come in
+//! through `handle_*` methods, actions go out through a [`Host`].
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -23,28 +24,28 @@ type FilesOf<R> = Files<
     WaitingRead<<R as Resources>::Memory, <R as Resources>::Source>,
 >;
 
-/// One device, with nothing in it that waits.
+/// The core of one device. No method blocks.
 pub struct DeviceCore<R: Resources> {
     pub(crate) shard: Shard,
     pub(crate) replies: BTreeMap<RequestId, Reply<R::Client>>,
     pub(crate) sources: BTreeMap<StreamId, R::Source>,
-    /// How many replies run on a stream.
+    /// Number of running replies per stream.
     pub(crate) running: BTreeMap<StreamId, u32>,
-    /// Streams that no path leads to any more and that replies still run on; whether files of them
-    /// are in others now.
+    /// Streams that no path refers to any more but that still have running replies. The value:
+    /// whether their files have moved to other streams.
     pub(crate) gone: BTreeMap<StreamId, bool>,
     pub(crate) files: FilesOf<R>,
-    /// Reads that ended without having begun.
+    /// Reads that failed before they were started.
     pub(crate) ended_reads: Vec<(ReadId, ReadOutcome)>,
     pub(crate) flash: Option<FlashPort<R>>,
-    /// What flash could not begin.
+    /// Flash operations that failed before they were started.
     pub(crate) flash_ended: Vec<FlashEnd>,
     pub(crate) returning: Returning,
     state: DeviceState,
 }
 
 impl<R: Resources> DeviceCore<R> {
-    /// A device with this shard, of whose files so many are open that no reply runs on.
+    /// Creates a core over `shard`. At most `files_max` files stay open without a running reply.
     pub fn new(shard: Shard, files_max: usize) -> Self {
         Self {
             shard,
@@ -61,13 +62,13 @@ impl<R: Resources> DeviceCore<R> {
         }
     }
 
-    /// The shard, to be looked at.
+    /// The shard, for inspection.
     pub fn shard(&self) -> &Shard {
         &self.shard
     }
 
-    /// The shard, to be told something that concerns nothing else here; [`DeviceCore::settle`] is to
-    /// follow.
+    /// The shard, for an event that concerns only the shard. The caller must call
+    /// [`DeviceCore::settle`] afterwards.
     pub fn shard_mut(&mut self) -> &mut Shard {
         &mut self.shard
     }
@@ -77,27 +78,27 @@ impl<R: Resources> DeviceCore<R> {
         &self.sources
     }
 
-    /// Viewers of the process before that have not come back.
+    /// Viewers of the previous process that have not returned yet.
     pub fn returning(&self) -> &Returning {
         &self.returning
     }
 
-    /// Viewers of the process before, in place of those that were told.
+    /// Replaces the viewers of the previous process.
     pub fn set_returning(&mut self, returning: Returning) {
         self.returning = returning;
     }
 
-    /// Whether files are read past the page cache.
+    /// Whether files are read with direct I/O, bypassing the page cache.
     pub fn is_direct(&self) -> bool {
         self.files.is_direct()
     }
 
-    /// Files and streams that replies run on.
+    /// Number of streams and files with a running reply.
     pub fn running_count(&self) -> usize {
         self.running.len() + self.files.pin_count()
     }
 
-    /// When [`DeviceCore::tick`] has something to do; `None`: never.
+    /// When [`DeviceCore::tick`] is due next; `None` if no timer is set.
     pub fn due(&self) -> Option<Instant> {
         if mutated!(TimeoutSwallowed) && self.shard.queue_use().outstanding_reads > 0 {
             return None;
@@ -105,7 +106,7 @@ impl<R: Resources> DeviceCore<R> {
         self.shard.poll_timeout()
     }
 
-    /// Does what is due by now.
+    /// Handles the timers that have expired.
     pub fn tick(&mut self, now: Instant, host: &mut impl Host<R>) {
         if self.due().is_some_and(|due| due <= now) {
             self.shard.handle_timeout(now);
@@ -116,10 +117,10 @@ impl<R: Resources> DeviceCore<R> {
         }
     }
 
-    /// Takes other settings.
+    /// Applies new settings.
     ///
     /// # Errors
-    /// If they cannot work; then nothing changes.
+    /// If the settings are invalid; the old ones stay in force.
     pub fn configure(
         &mut self,
         now: Instant,
@@ -131,7 +132,7 @@ impl<R: Resources> DeviceCore<R> {
         taken
     }
 
-    /// Does what the shard says until it has nothing to say.
+    /// Executes the shard's commands and forwards its events until none is left.
     pub fn settle(&mut self, now: Instant, host: &mut impl Host<R>) {
         loop {
             if let Some(command) = self.shard.poll_command() {

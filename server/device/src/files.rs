@@ -1,12 +1,12 @@
-//! The open files of a device, the files being opened, and the reads that wait for them.
+//! File cache of a device: open files, opens in flight, and the reads that wait for them.
 //!
-//! A file is opened once, however many reads wait for it, and at most [`OPENS_MAX`] are being opened
-//! at a time, those that a read waits for first. A file that a reply runs on stays open until the
-//! reply has ended, so that the reply is finished from the version that it began with. Of the others
-//! a bounded number is open; the least recently used is closed first.
+//! A file is opened once, however many reads wait for it. At most [`OPENS_MAX`] opens are in
+//! flight; files that a read waits for are opened first. A file with a running reply stays open
+//! until the reply ends, so that the reply is completed from the version it started with. The other
+//! open files are bounded in number and closed in LRU order.
 //!
-//! Files are opened for direct reads. Where the first such open or read is refused, the whole device
-//! is read through the page cache; once a direct read has worked, a refusal concerns its file only.
+//! Files are opened for direct I/O. If the first direct open or read is refused, the whole device
+//! falls back to the page cache; after one successful direct read, a refusal affects only its file.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ use headlong_engine::StreamId;
 use crate::io_failure::IoFailure;
 use crate::open_job::{OpenJob, Opened, PartId};
 
-/// Most files that are being opened at a time.
+/// Upper limit of opens in flight.
 pub const OPENS_MAX: usize = 24;
 
 /// An open file.
@@ -32,18 +32,18 @@ struct Entry<F> {
     used: u64,
 }
 
-/// A file that is being opened, or is to be.
+/// A file whose open is queued or in flight.
 #[derive(Debug)]
 struct Opening<S, W> {
     source: S,
     waiting: Vec<W>,
     is_started: bool,
     is_direct: bool,
-    /// A direct read of it was refused while it was being opened again.
+    /// A direct read of the file was refused while the file was being reopened.
     must_be_buffered: bool,
-    /// A direct open was refused.
+    /// The direct open was refused.
     was_refused: bool,
-    /// It was tried again with fewer open files.
+    /// The open has been retried after other files were closed.
     is_retried: bool,
 }
 
@@ -52,9 +52,9 @@ struct Opening<S, W> {
 pub(crate) struct Files<F, S, W> {
     files_max: usize,
     entries: BTreeMap<PartId, Entry<F>>,
-    /// How many replies run on a file.
+    /// Number of running replies per file.
     pins: BTreeMap<PartId, u32>,
-    /// Open files that no reply runs on, by when they were last used.
+    /// Open files without a running reply, ordered by last use.
     by_use: BTreeMap<u64, PartId>,
     uses: u64,
     opening: BTreeMap<PartId, Opening<S, W>>,
@@ -66,20 +66,20 @@ pub(crate) struct Files<F, S, W> {
     has_odd_file: bool,
 }
 
-/// Reads that waited for an open, and what came of it.
+/// Reads that waited for an open, and its result.
 type Waited<F, W> = (Vec<W>, Result<OpenFile<F>, IoFailure>);
 
-/// What follows from the end of an open.
+/// Consequences of a completed open.
 #[derive(Debug)]
 pub(crate) struct OpenEnd<F, W> {
-    /// Reads that waited, and the file for them; `None`: it is opened once more.
+    /// The waiting reads and their file; `None` if the open is retried.
     pub(crate) ended: Option<Waited<F, W>>,
-    /// Files to be closed.
+    /// Files that the caller must close.
     pub(crate) closed: Vec<F>,
     pub(crate) news: Option<FileNews>,
 }
 
-/// What operators are to know of files.
+/// Conditions that are reported to the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileNews {
     DeviceBuffered,
@@ -88,7 +88,7 @@ pub(crate) enum FileNews {
 }
 
 impl<F, W> OpenEnd<F, W> {
-    /// Nothing waits for what was opened.
+    /// The open is retried: nothing completes, and the file just opened is closed.
     fn again(opened: Option<Opened<F>>) -> Self {
         Self {
             ended: None,
@@ -116,22 +116,22 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
         }
     }
 
-    /// Whether the device is read with direct reads.
+    /// Whether the device is read with direct I/O.
     pub(crate) fn is_direct(&self) -> bool {
         self.is_direct
     }
 
-    /// Files that replies run on.
+    /// Number of files with a running reply.
     pub(crate) fn pin_count(&self) -> usize {
         self.pins.len()
     }
 
-    /// A direct read brought bytes.
+    /// A direct read returned data.
     pub(crate) fn direct_read_worked(&mut self) {
         self.has_read_direct = true;
     }
 
-    /// Takes out the files of a stream.
+    /// Removes the files of a stream.
     pub(crate) fn forget(&mut self, stream: StreamId) -> Vec<F> {
         let id = |part| PartId { stream, part };
         let range = id(0)..=id(u32::MAX);
@@ -140,14 +140,15 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
         ids.iter().filter_map(|id| self.remove(*id)).collect()
     }
 
-    /// Takes out a file.
+    /// Removes a file.
     pub(crate) fn remove(&mut self, id: PartId) -> Option<F> {
         let entry = self.entries.remove(&id)?;
         self.by_use.remove(&entry.used);
         Some(entry.file.file)
     }
 
-    /// A reply runs on this file: now or once it is open, it stays open until [`Files::unpin`].
+    /// A reply uses this file: the file stays open until [`Files::unpin`], whether it is open
+    /// already or opened later.
     pub(crate) fn pin(&mut self, id: PartId) {
         *self.pins.entry(id).or_insert(0) += 1;
         if let Some(entry) = self.entries.get(&id) {
@@ -155,7 +156,7 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
         }
     }
 
-    /// A reply has ended. Answers which files are to be closed.
+    /// A reply has ended. Returns the files that the caller must close.
     pub(crate) fn unpin(&mut self, id: PartId) -> Vec<F> {
         let Some(count) = self.pins.get_mut(&id) else {
             return Vec::new();
@@ -171,7 +172,7 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
         self.shrink(0)
     }
 
-    /// The file if it is open.
+    /// Returns the file if it is open.
     pub(crate) fn get(&mut self, id: PartId) -> Option<OpenFile<F>> {
         let entry = self.entries.get_mut(&id)?;
         self.uses += 1;
@@ -182,7 +183,7 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
         Some(entry.file.clone())
     }
 
-    /// Has a file opened that a reply runs on, unless it is open or about to be.
+    /// Queues the open of a file that a reply will read, unless the file is open or queued.
     pub(crate) fn open_ahead(&mut self, id: PartId, source: &S) {
         if !self.entries.contains_key(&id) && !self.opening.contains_key(&id) {
             self.queue(id, source, None);
@@ -190,14 +191,14 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
         }
     }
 
-    /// Has a file opened for a read, which waits for it.
+    /// Queues a read until its file is open.
     pub(crate) fn open_for(&mut self, id: PartId, source: &S, read: W) {
         match self.opening.get_mut(&id) {
             Some(_) if mutated!(WaiterForgotten) => {}
             Some(opening) => {
                 opening.waiting.push(read);
                 if !opening.is_started {
-                    // It overtakes those that nothing waits for.
+                    // Overtakes the files that no read waits for.
                     self.demanded.push_back(id);
                 }
             }
@@ -208,7 +209,7 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
         }
     }
 
-    /// Has a file opened again, for buffered reads: a direct read was refused.
+    /// Reopens a file for buffered reads after a direct read was refused.
     pub(crate) fn open_buffered(&mut self, id: PartId, source: &S, read: W) -> Option<FileNews> {
         let news = self.direct_refused();
         self.open_for(id, source, read);
@@ -231,7 +232,7 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
         self.opening.insert(id, opening);
     }
 
-    /// The next file to be opened now.
+    /// Returns the next file to open now.
     pub(crate) fn next_open(&mut self) -> Option<OpenJob<S>> {
         while self.in_flight < OPENS_MAX {
             let id = self
@@ -239,7 +240,7 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
                 .pop_front()
                 .or_else(|| self.ahead.pop_front())?;
             let opening = self.opening.get_mut(&id).filter(|of| !of.is_started);
-            // It was queued twice.
+            // The file was queued twice.
             let Some(opening) = opening else { continue };
             opening.is_started = true;
             opening.is_direct = self.is_direct && !opening.must_be_buffered && !opening.was_refused;
@@ -253,7 +254,7 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
         None
     }
 
-    /// An open has ended; `is_known`: its stream is still registered.
+    /// An open has completed; `is_known`: the stream is still registered.
     pub(crate) fn ended(
         &mut self,
         id: PartId,
@@ -279,7 +280,7 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
             self.demanded.push_front(id);
             let mut end = OpenEnd::again(opened.as_ref().ok().cloned());
             if matches!(opened, Err(IoFailure::TooManyFiles)) {
-                // Ours are the files that can be closed; one more try with half of them.
+                // Only this process's own files can be closed: retry once with half of them.
                 end.closed = self.close_half();
                 end.news = Some(FileNews::TooMany(end.closed.len()));
             }
@@ -318,7 +319,7 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
         (0..count).filter_map(|_| self.remove_oldest()).collect()
     }
 
-    /// Keeps a file open and answers which are to be closed for it.
+    /// Keeps a file open and returns the files to close in exchange.
     fn insert(&mut self, id: PartId, file: OpenFile<F>) -> Vec<F> {
         let mut closed = Vec::from_iter(self.remove(id));
         closed.extend(self.shrink(1));
@@ -331,7 +332,7 @@ impl<F: Clone, S: Clone, W> Files<F, S, W> {
         closed
     }
 
-    /// Takes out as many files that no reply runs on as leave room for `more`.
+    /// Removes files without a running reply until there is room for `more`.
     fn shrink(&mut self, more: usize) -> Vec<F> {
         let over = (self.by_use.len() + more).saturating_sub(self.files_max);
         (0..over).filter_map(|_| self.remove_oldest()).collect()

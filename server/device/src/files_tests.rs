@@ -1,4 +1,4 @@
-//! Open files, without a device.
+//! Tests of the file cache without a device.
 
 use alloc::vec;
 
@@ -18,10 +18,10 @@ fn opened(file: u32) -> Result<Opened<u32>, IoFailure> {
     Ok(Opened { file, is_current })
 }
 
-/// Opens a file for a read; answers the reads that got it and what was closed.
+/// Opens a file for a read; returns the reads that received it and the files that were closed.
 fn open(files: &mut Table, part: u32) -> (Vec<&'static str>, Vec<u32>) {
     files.open_for(id(part), &(), "read");
-    let job = files.next_open().expect("to be opened");
+    let job = files.next_open().expect("open due");
     let end = files.ended(job.id, opened(part), true);
     (end.ended.expect("open").0, end.closed)
 }
@@ -37,7 +37,7 @@ fn least_recently_used_file_is_closed_first() {
 }
 
 #[test]
-fn file_with_a_running_reply_stays_open() {
+fn file_with_running_reply_stays_open() {
     let mut files = Table::new(1);
     files.pin(id(0));
     (0..3).for_each(|part| drop(open(&mut files, part)));
@@ -45,7 +45,7 @@ fn file_with_a_running_reply_stays_open() {
     assert_eq!(
         files.unpin(id(0)),
         vec![2],
-        "the least recently used of two"
+        "the least recently used of the two"
     );
     assert_eq!(files.pin_count(), 0);
 }
@@ -58,7 +58,11 @@ fn reads_of_one_file_share_one_open() {
     files.open_for(id(1), &(), "first");
     files.open_for(id(1), &(), "second");
     let jobs: Vec<PartId> = core::iter::from_fn(|| files.next_open().map(|job| job.id)).collect();
-    assert_eq!(jobs, vec![id(1), id(0)], "the one that is waited for first");
+    assert_eq!(
+        jobs,
+        vec![id(1), id(0)],
+        "the file that a read waits for comes first"
+    );
     let (waiting, file) = files.ended(id(1), opened(7), true).ended.expect("open");
     assert_eq!(waiting, vec!["first", "second"]);
     assert_eq!(file.map(|of| of.file), Ok(7));
@@ -75,23 +79,23 @@ fn opens_in_flight_are_bounded() {
 }
 
 #[test]
-fn forgotten_stream_keeps_no_file_open() {
+fn closes_files_of_forgotten_stream() {
     let mut files = Table::new(8);
     open(&mut files, 0);
     files.open_for(id(1), &(), "read");
-    let job = files.next_open().expect("to be opened");
+    let job = files.next_open().expect("open due");
     assert_eq!(files.forget(StreamId(1)), vec![0]);
-    // A read that waited for it gets its file, which is not kept.
+    // The waiting read receives the file, which is not kept open.
     let (waiting, file) = files.ended(job.id, opened(1), false).ended.expect("open");
     assert!(waiting == vec!["read"] && file.is_ok());
     assert!(files.get(id(1)).is_none());
 }
 
 #[test]
-fn file_of_another_version_is_closed_and_fails_its_reads() {
+fn replaced_file_is_closed_and_its_reads_fail() {
     let mut files = Table::new(8);
     files.open_for(id(0), &(), "read");
-    files.next_open().expect("to be opened");
+    files.next_open().expect("open due");
     let replaced = Opened {
         file: 3,
         is_current: false,
@@ -103,16 +107,16 @@ fn file_of_another_version_is_closed_and_fails_its_reads() {
 }
 
 #[test]
-fn first_refusal_of_direct_reads_is_for_the_device_and_a_later_one_for_its_file() {
+fn first_direct_refusal_affects_device_and_later_ones_the_file() {
     let refuse = |files: &mut Table| {
         files.open_for(id(0), &(), "read");
-        assert!(files.next_open().expect("to be opened").is_direct);
+        assert!(files.next_open().expect("open due").is_direct);
         let refused = Err(IoFailure::Refused);
         assert!(
             files.ended(id(0), refused, true).ended.is_none(),
-            "once more"
+            "the open is retried"
         );
-        assert!(!files.next_open().expect("to be opened").is_direct);
+        assert!(!files.next_open().expect("open due").is_direct);
         let end = files.ended(id(0), opened(0), true);
         let (_, file) = end.ended.expect("open");
         assert!(file.is_ok_and(|of| !of.is_direct));
@@ -128,28 +132,28 @@ fn first_refusal_of_direct_reads_is_for_the_device_and_a_later_one_for_its_file(
 }
 
 #[test]
-fn without_descriptors_half_of_the_files_are_closed_and_the_open_is_tried_once_more() {
+fn out_of_descriptors_closes_half_of_files_and_retries_once() {
     let mut files = Table::new(8);
     (0..4).for_each(|part| drop(open(&mut files, part)));
     files.open_for(id(9), &(), "read");
-    files.next_open().expect("to be opened");
+    files.next_open().expect("open due");
     let end = files.ended(id(9), Err(IoFailure::TooManyFiles), true);
     assert!(end.ended.is_none());
     assert_eq!(end.closed, vec![0, 1]);
     assert_eq!(end.news, Some(FileNews::TooMany(2)));
-    files.next_open().expect("to be opened again");
+    files.next_open().expect("second open due");
     let end = files.ended(id(9), Err(IoFailure::TooManyFiles), true);
-    let (_, result) = end.ended.expect("given up");
+    let (_, result) = end.ended.expect("open failed");
     assert_eq!(result.map(|of| of.file), Err(IoFailure::TooManyFiles));
 }
 
 #[test]
-fn refused_direct_read_reopens_its_file_for_buffered_reads() {
+fn refused_direct_read_reopens_file_for_buffered_reads() {
     let mut files = Table::new(8);
     open(&mut files, 0);
     let news = files.open_buffered(id(0), &(), "read");
     assert_eq!(news, Some(FileNews::DeviceBuffered));
-    assert!(!files.next_open().expect("to be opened").is_direct);
+    assert!(!files.next_open().expect("open due").is_direct);
     files.ended(id(0), opened(5), true);
     assert!(
         files

@@ -1,4 +1,4 @@
-//! The machine that a device core runs on.
+//! Interface between a device core and the machine.
 
 use alloc::vec::Vec;
 
@@ -13,138 +13,138 @@ use crate::open_job::{OpenJob, Opened};
 use crate::read::Read;
 use crate::resources::Resources;
 
-/// What a device core needs of the machine: memory, files, a way to read, replies, SSDs.
+/// The services a device core needs: memory, files, reads, replies, SSDs.
 ///
-/// Every call is made while the core is at work, in the server under a lock: none may block, and
-/// none may call the core.
+/// Every method is called while the core runs, in the server under a lock: it must not block and
+/// must not call the core.
 pub trait Host<R: Resources> {
-    /// Takes slots to be read into, for a stream or from flash; `None` if one is in use, or they hold
-    /// fewer than `length` bytes.
+    /// Leases slots for a read of a stream or of flash. Returns `None` if a slot is in use, or if
+    /// the slots hold fewer than `length` bytes.
     fn lease(&mut self, stream: Option<StreamId>, slots: &[Slot], length: u64)
     -> Option<R::Memory>;
 
-    /// Gives the memory of a slot back to the system.
+    /// Returns the memory of a slot to the system.
     fn vacate(&mut self, slot: Slot);
 
-    /// Opens a file, now or later.
+    /// Opens a file, immediately or later.
     fn open(&mut self, job: OpenJob<R::Source>) -> OpenProgress<R::File>;
 
-    /// Closes files that nothing reads any more.
+    /// Closes files without a remaining reader.
     fn close(&mut self, files: Vec<R::File>);
 
     /// Starts a read; it ends with [`crate::DeviceCore::handle_read_ended`].
     fn read(&mut self, read: Read<R>);
 
-    /// A stream is registered no more.
+    /// A stream was unregistered.
     fn forget(&mut self, stream: StreamId);
 
-    /// A name of this version of a stream that means the same in the next process, if it has one.
+    /// A name of this version of the stream that is valid across processes, if there is one.
     fn lasting_name(&self, stream: StreamId, source: &R::Source) -> Option<u64>;
 
-    /// Gives a reply its next bytes, which stay what they are until
+    /// Delivers the next bytes of a reply. The bytes do not change until
     /// [`crate::DeviceCore::sent`].
     ///
     /// # Errors
-    /// If the slot is being read into: the reply is to fail.
+    /// If a read into the slot is in flight: the caller must fail the reply.
     fn deliver(&mut self, client: &mut R::Client, piece: &ReadyPiece) -> Result<(), SlotBusy>;
 
     /// Ends a reply early.
     fn fail(&mut self, client: &mut R::Client, request: RequestId, failure: Failure);
 
-    /// Copies a slot into a record of this name; `None` if the slot is being read into.
+    /// Copies a slot into a record of this name; `None` if a read into the slot is in flight.
     fn stage(&mut self, name: &RecordName, slot: Slot) -> Option<R::Record>;
 
-    /// Has an SSD do something, in the order of these calls but for reads and probes.
+    /// Submits a job to an SSD. Jobs run in order of submission, except reads and probes.
     fn submit(&mut self, ssd: SsdId, job: SsdJob<R>);
 
-    /// Seconds since 1970, by the wall clock: when blocks were sealed.
+    /// Wall-clock time in seconds since 1970, the seal time of blocks.
     fn wall_seconds(&self) -> u64;
 
-    /// Writes something to the log.
+    /// Writes a notice to the log.
     fn announce(&mut self, notice: Notice<'_>);
 }
 
-/// Whether a file is open already.
+/// Progress of an open.
 #[derive(Debug)]
 pub enum OpenProgress<F> {
-    /// It is answered by [`crate::DeviceCore::handle_opened`].
+    /// In flight; completed by [`crate::DeviceCore::handle_opened`].
     Pending,
-    /// It is open, or cannot be opened.
+    /// Completed.
     Ended(Result<Opened<F>, IoFailure>),
 }
 
-/// A slot is being read into.
+/// A read into the slot is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotBusy;
 
 /// The next bytes of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadyPiece {
-    /// Whose reply.
+    /// The request.
     pub request: RequestId,
-    /// Of which stream.
+    /// The stream.
     pub stream: StreamId,
-    /// Which of its parts.
+    /// Index of the part in the stream.
     pub part: u32,
     /// First byte within the part.
     pub offset: u64,
-    /// Where the bytes are.
+    /// The slot that holds the bytes.
     pub slot: Slot,
     /// First byte within the slot.
     pub start: u32,
-    /// One past the last byte within the slot.
+    /// End within the slot, exclusive.
     pub end: u32,
-    /// Whether they were in RAM when the reply got to them.
+    /// Whether the bytes were in memory when the reply reached them.
     pub from_ram: bool,
-    /// Whether they were read from flash for this reply.
+    /// Whether the bytes were read from flash for this reply.
     pub from_flash: bool,
-    /// How long the reply waited for the device to begin reading them.
+    /// How long the reply waited until the device started reading the bytes.
     pub queue_time: Duration,
-    /// How long it then waited for the device.
+    /// How long the read then took.
     pub disk_time: Duration,
-    /// Whether they are the last of the reply.
+    /// Whether the reply is complete with these bytes.
     pub is_last: bool,
 }
 
-/// Something that operators are to know.
+/// A condition reported to the operator.
 #[derive(Debug)]
 pub enum Notice<'a> {
     /// The health of the device changed.
     Device {
-        /// Before.
+        /// The old state.
         before: DeviceState,
-        /// Now.
+        /// The new state.
         state: DeviceState,
-        /// Errors of reads so far.
+        /// Read errors so far.
         errors: u64,
     },
     /// The health of an SSD changed.
     Ssd {
-        /// Which.
+        /// The SSD.
         ssd: SsdId,
-        /// Before.
+        /// The old state.
         before: SsdState,
-        /// Now.
+        /// The new state.
         state: SsdState,
     },
     /// The prefetch size changed.
     Size(&'a SizeChange),
-    /// The tier was refused.
+    /// The shard refused the tier's specification.
     FlashRefused(SpecError),
-    /// All is known of what was on the SSDs: so many records.
+    /// Recovery has ended; the number of records found.
     FlashReady(u64),
-    /// A read names memory that is in use, or an unknown stream; it fails.
+    /// A read refers to memory in use or to an unknown stream; the read fails.
     ImpossibleRead(ReadId, StreamId),
-    /// A piece is still being read into; its reply fails.
+    /// A read into the piece is still in flight; the reply fails.
     PieceBusy(RequestId, Slot),
-    /// A record to be kept on flash is not there; its block is not sealed.
+    /// A record to stage is not in memory; its block is not sealed.
     RecordMissing(Slot),
-    /// A read of flash names memory that is in use; it fails.
+    /// A flash read refers to memory in use; the read fails.
     ImpossibleFlashRead,
-    /// Direct reads are refused: all of the device is read through the page cache.
+    /// Direct I/O is refused: the whole device is read through the page cache.
     DeviceBuffered,
-    /// Direct reads of a file are refused: such files are read through the page cache.
+    /// Direct I/O is refused for a file: such files are read through the page cache.
     FileBuffered,
-    /// No descriptor was left; so many files are closed.
+    /// The process ran out of descriptors; the number of files closed.
     TooManyFiles(usize),
 }

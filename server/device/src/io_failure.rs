@@ -1,26 +1,26 @@
-//! Errors of system calls, as far as decisions depend on them.
+//! Classification of system call errors.
 
 use headlong_engine::ReadOutcome;
 
-/// Why a call failed.
+/// Reason of a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoFailure {
-    /// It was interrupted, or is to be tried again (`EINTR`, `EAGAIN`).
+    /// Interrupted or temporarily unavailable (`EINTR`, `EAGAIN`).
     Interrupted,
-    /// Its arguments were refused (`EINVAL`): of a direct read, its alignment.
+    /// Invalid arguments (`EINVAL`): for a direct read, its alignment.
     Refused,
-    /// The file is removed, replaced, or not to be opened any more.
+    /// The file was removed or replaced, or may not be opened any more.
     Replaced,
-    /// No descriptor is left (`EMFILE`, `ENFILE`).
+    /// No descriptor available (`EMFILE`, `ENFILE`).
     TooManyFiles,
-    /// No memory is left (`ENOMEM`).
+    /// Out of memory (`ENOMEM`).
     NoMemory,
     /// The device failed.
     Device,
 }
 
 impl IoFailure {
-    /// By the number that Linux has for the error; `None` if it has none.
+    /// Classifies a Linux error number. An error without a number is a device failure.
     pub const fn of_errno(errno: Option<i32>) -> Self {
         match errno {
             // EINTR, EAGAIN
@@ -37,8 +37,8 @@ impl IoFailure {
         }
     }
 
-    /// The outcome of a read that failed so. A device must not be taken out of service because
-    /// clients used up what this process may have.
+    /// The outcome of a read with this failure. Exhausted process limits must not count against the
+    /// device, because clients can cause them.
     pub fn outcome(self) -> ReadOutcome {
         match self {
             Self::TooManyFiles if mutated!(ResourcesBlamed) => ReadOutcome::Error,
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_device_errors_count_against_the_device() {
+    fn only_device_failures_count_as_device_errors() {
         for (errno, outcome) in [
             (2, ReadOutcome::Changed),
             (116, ReadOutcome::Changed),

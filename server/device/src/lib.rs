@@ -1,14 +1,14 @@
-//! Device core: everything that decides between a [`Shard`](headlong_engine::Shard) and the machine.
+//! Device core: all decisions between a [`Shard`](headlong_engine::Shard) and the machine.
 //!
-//! [`DeviceCore`] registers streams, opens files, starts reads, judges what they brought, gives
-//! replies their pieces and runs the device's part of the flash tier. A [`Host`] does what it says:
-//! the server with real disks, the simulators in virtual time. [`ReadJob`] and the jobs of [`flash`]
-//! travel to the thread that carries them out and hold the decisions made there.
+//! [`DeviceCore`] registers streams, opens files, starts reads, checks their results, delivers
+//! pieces to replies and runs the device's share of the flash tier. A [`Host`] executes its
+//! requests: the server with real disks, the simulators in virtual time. [`ReadJob`] and the jobs
+//! of [`flash`] run on other threads and contain the decisions made there.
 //!
-//! Invariants: no call blocks or reads a clock; after each call the shard has nothing more to say;
-//! every read ends exactly once, after its memory was released; every piece delivered is returned
-//! to the shard exactly once; bytes count only if the file was the same version before and after
-//! they were read.
+//! Invariants: no call blocks or reads a clock; after each call the shard has no pending command or
+//! event; every read completes exactly once, after its memory was released; every delivered piece
+//! is returned to the shard exactly once; data counts only if the file had the same version before
+//! and after the read.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -16,14 +16,14 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-/// Whether a mutation is active; never in what ships.
+/// Whether a mutation is active; always false in a released build.
 #[cfg(feature = "mutants")]
 macro_rules! mutated {
     ($name:ident) => {
         headlong_mutants::is_active(headlong_mutants::Mutant::$name)
     };
 }
-/// Whether a mutation is active; never in what ships.
+/// Whether a mutation is active; always false in a released build.
 #[cfg(not(feature = "mutants"))]
 macro_rules! mutated {
     ($name:ident) => {

@@ -7,26 +7,26 @@ use headlong_engine::StreamId;
 pub struct PartId {
     /// The stream.
     pub stream: StreamId,
-    /// Index of the file in the stream.
+    /// Index of the part in the stream.
     pub part: u32,
 }
 
-/// A file to be opened; answered by [`crate::DeviceCore::handle_opened`].
+/// A file to open; completed by [`crate::DeviceCore::handle_opened`].
 #[derive(Debug, Clone)]
 pub struct OpenJob<S> {
-    /// Which file.
+    /// The file.
     pub id: PartId,
     /// The stream's source.
     pub source: S,
-    /// Whether its reads are to bypass the page cache.
+    /// Whether to open it for direct I/O.
     pub is_direct: bool,
 }
 
-/// A file that was opened.
+/// An opened file.
 #[derive(Debug, Clone)]
 pub struct Opened<F> {
     /// The open file.
     pub file: F,
-    /// Whether it is the version that the stream was registered with.
+    /// Whether it has the version that the stream was registered with.
     pub is_current: bool,
 }

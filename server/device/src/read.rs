@@ -1,25 +1,25 @@
-//! A read with all that it takes, and its end.
+//! A read with its resources, and its completion.
 
 use headlong_engine::{ReadId, ReadOutcome};
 
 use crate::read_job::ReadJob;
 use crate::resources::Resources;
 
-/// A read of an open file, with all that it takes. The memory comes first, so that it is free before
-/// the file's last user can be seen to be gone.
+/// A read of an open file with its resources. `memory` is the first field, so that it is released
+/// before the last reference to the file.
 #[derive(Debug)]
 pub struct Read<R: Resources> {
-    /// Where its bytes go.
+    /// Destination of the bytes.
     pub memory: R::Memory,
-    /// What to read.
+    /// State of the read.
     pub job: ReadJob,
-    /// From where.
+    /// The open file.
     pub file: R::File,
-    /// The stream's source, which knows whether the file changes.
+    /// The stream's source, which detects changes of the file.
     pub source: R::Source,
 }
 
-/// A read before its file is open.
+/// A read whose file is not open yet.
 #[derive(Debug)]
 pub(crate) struct WaitingRead<M, S> {
     pub(crate) memory: M,
@@ -27,13 +27,13 @@ pub(crate) struct WaitingRead<M, S> {
     pub(crate) source: S,
 }
 
-/// The end of a read, once its memory is free.
+/// The completion of a read, after its memory was released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadCompletion {
-    /// Which.
+    /// The read.
     pub id: ReadId,
-    /// How it ended.
+    /// The outcome.
     pub outcome: ReadOutcome,
-    /// Whether a direct call brought bytes ([`ReadJob::has_read_direct`]).
+    /// Whether a direct call returned data ([`ReadJob::has_read_direct`]).
     pub has_read_direct: bool,
 }

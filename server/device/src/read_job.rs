@@ -1,8 +1,9 @@
-//! One read on its way: what to ask of the kernel next, and what came of it.
+//! State machine of one read: the next system call to make, and the outcome.
 //!
-//! A short read is continued; a direct one at the last whole block, for it cannot start elsewhere. A
-//! file that ends too early is [`Changed`] if it is shorter now, else the device's fault. Bytes count
-//! only if the file is still the same version after they were read.
+//! A short read is continued; a direct read continues at the last whole block, since it cannot
+//! start elsewhere. If a file ends early, the outcome is [`Changed`] if the file has shrunk,
+//! otherwise a device error. Data counts only if the file still has the same version after the
+//! read.
 //!
 //! [`Changed`]: ReadOutcome::Changed
 
@@ -11,33 +12,33 @@ use headlong_engine::{ReadCommand, ReadId, ReadOutcome};
 use crate::io_failure::IoFailure;
 use crate::open_job::PartId;
 
-/// Direct reads begin and end at multiples of this: the largest logical block in use.
+/// Direct reads start and end at multiples of this: the largest logical block in use.
 pub const BLOCK_BYTES: u64 = 4096;
 
-/// Calls without progress (interrupted, or out of memory for a moment) that one read may take.
+/// Upper limit of calls without progress (interrupted or temporarily out of memory) for one read.
 const IDLE_CALLS_MAX: u32 = 100;
 
-/// One run of bytes of a file, for one run of bytes of a read's memory.
+/// A contiguous range of a file and its place in the read's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// First byte within the file.
     pub offset: u64,
     /// First byte within the memory.
     pub skip: u64,
-    /// Bytes wanted; fewer may come.
+    /// Bytes requested; a call may return fewer.
     pub length: u64,
 }
 
-/// A read, wherever it is carried out.
+/// A read, independent of the I/O interface.
 #[derive(Debug, Clone)]
 pub struct ReadJob {
-    /// Its name.
+    /// Its id.
     pub id: ReadId,
     /// The file.
     pub file: PartId,
     /// First byte within the file.
     pub offset: u64,
-    /// Bytes wanted.
+    /// Bytes requested.
     pub length: u64,
     is_direct: bool,
     done: u64,
@@ -45,43 +46,43 @@ pub struct ReadJob {
     has_read_direct: bool,
 }
 
-/// What to do after a call.
+/// The step after a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Call again, for [`ReadJob::span`].
+    /// Make another call for [`ReadJob::span`].
     Again,
-    /// Direct reads of the file are refused: give the read back with
+    /// Direct reads of the file are refused: return the read with
     /// [`crate::DeviceCore::handle_refused`].
     Reopen,
-    /// There is nothing more to call for: judge it ([`ReadJob::judge`]).
+    /// No further call: determine the outcome ([`ReadJob::judge`]).
     Ended(ReadEnd),
 }
 
 /// How the calls of a read ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadEnd {
-    /// All bytes are there.
+    /// All bytes were read.
     Whole,
-    /// The file ends too early.
+    /// The file ended early.
     Short,
     /// A call failed.
     Failed(IoFailure),
 }
 
-/// The state of an open file after a read. Asking for it may block.
+/// The state of an open file after a read. Its methods may block.
 pub trait FileState {
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     ///
     /// # Errors
-    /// If it cannot be found out.
+    /// If the size cannot be determined.
     fn size(&mut self) -> Result<u64, IoFailure>;
 
-    /// Whether it is still the version that its stream was registered with.
+    /// Whether the file still has the version that its stream was registered with.
     fn is_same_version(&mut self) -> bool;
 }
 
 impl ReadJob {
-    /// The read of a command; its file is to be opened.
+    /// Creates the read of a command, before its file is open.
     pub fn new(command: &ReadCommand) -> Self {
         Self {
             id: command.id,
@@ -98,22 +99,22 @@ impl ReadJob {
         }
     }
 
-    /// Its file is open, for direct reads or not.
+    /// The file is open, for direct I/O or not.
     pub fn begin(&mut self, is_direct: bool) {
         self.is_direct = is_direct;
     }
 
-    /// Whether it bypasses the page cache.
+    /// Whether the read bypasses the page cache.
     pub fn is_direct(&self) -> bool {
         self.is_direct
     }
 
-    /// Whether a direct call brought bytes: then the device takes direct reads.
+    /// Whether a direct call returned data, which shows that the device supports direct I/O.
     pub fn has_read_direct(&self) -> bool {
         self.has_read_direct
     }
 
-    /// What to ask for.
+    /// The range for the next call.
     pub fn span(&self) -> Span {
         let length = match self.is_direct {
             true => self.length.next_multiple_of(BLOCK_BYTES),
@@ -126,7 +127,7 @@ impl ReadJob {
         }
     }
 
-    /// A call for [`ReadJob::span`] returned so many bytes, or failed.
+    /// A call for [`ReadJob::span`] has returned.
     pub fn advance(&mut self, result: Result<u64, IoFailure>) -> Next {
         let bytes = match result {
             Ok(_) if mutated!(ShortReadTaken) => return Next::Ended(ReadEnd::Whole),
@@ -160,7 +161,7 @@ impl ReadJob {
         Next::Again
     }
 
-    /// The outcome of the read, by the state of its file now.
+    /// The outcome of the read, given the current state of its file.
     pub fn judge(&self, end: ReadEnd, file: &mut impl FileState) -> ReadOutcome {
         match end {
             ReadEnd::Failed(_) if mutated!(ErrorSwallowed) => ReadOutcome::Done,
@@ -176,7 +177,7 @@ impl ReadJob {
     fn judge_short(&self, file: &mut impl FileState) -> ReadOutcome {
         match file.size() {
             Ok(size) if size < self.offset.saturating_add(self.length) => ReadOutcome::Changed,
-            // Truncated and extended again.
+            // The file was truncated and extended again.
             Ok(_) if !file.is_same_version() => ReadOutcome::Changed,
             Ok(_) => ReadOutcome::Error,
             Err(failure) => failure.outcome(),

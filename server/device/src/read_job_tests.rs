@@ -1,4 +1,4 @@
-//! A read's calls, one after the other.
+//! Tests of the calls of one read.
 
 use alloc::vec::Vec;
 
@@ -6,7 +6,7 @@ use headlong_engine::{Slot, StreamId};
 
 use super::*;
 
-/// A read of 10,000 bytes from byte 4096 on.
+/// A read of 10,000 bytes at offset 4096.
 fn job(is_direct: bool) -> ReadJob {
     let mut job = ReadJob::new(&ReadCommand {
         id: ReadId(5),
@@ -65,21 +65,21 @@ fn short_buffered_read_continues_where_it_ended() {
 }
 
 #[test]
-fn refused_direct_read_is_reopened_and_refused_buffered_read_fails() {
+fn refused_direct_read_reopens_and_refused_buffered_one_fails() {
     assert_eq!(job(true).advance(Err(IoFailure::Refused)), Next::Reopen);
     let failed = Next::Ended(ReadEnd::Failed(IoFailure::Refused));
     assert_eq!(job(false).advance(Err(IoFailure::Refused)), failed);
 }
 
 #[test]
-fn call_that_is_always_interrupted_ends() {
+fn gives_up_when_every_call_is_interrupted() {
     let mut job = job(false);
     let calls = (0..1000).take_while(|_| job.advance(Err(IoFailure::Interrupted)) == Next::Again);
     assert_eq!(calls.count() as u32, IDLE_CALLS_MAX - 1);
 }
 
 #[test]
-fn bytes_count_only_if_the_file_is_the_same_version() {
+fn data_counts_only_if_file_version_is_unchanged() {
     let job = job(true);
     let judge = |end, size, is_same| job.judge(end, &mut File { size, is_same });
     assert_eq!(judge(ReadEnd::Whole, 14_096, true), ReadOutcome::Done);

@@ -1,5 +1,4 @@
-//! Reads of the disk: memory is leased, the file is opened if it is not, and the read is given to
-//! the host.
+//! Disk reads: leases memory, opens the file if necessary, and passes the read to the host.
 
 use alloc::vec::Vec;
 
@@ -49,7 +48,7 @@ impl<R: Resources> DeviceCore<R> {
         }
     }
 
-    /// Opens files as far as there may be more opens at a time.
+    /// Starts queued opens up to the limit of opens in flight.
     pub(crate) fn start_opens(&mut self, host: &mut impl Host<R>) {
         while let Some(job) = self.files.next_open() {
             let id = job.id;
@@ -80,7 +79,7 @@ impl<R: Resources> DeviceCore<R> {
         }
     }
 
-    /// A file is open, or cannot be opened.
+    /// An open has completed.
     pub fn handle_opened(
         &mut self,
         now: Instant,
@@ -93,7 +92,7 @@ impl<R: Resources> DeviceCore<R> {
         self.settle(now, host);
     }
 
-    /// A read has ended.
+    /// A read has completed.
     pub fn handle_read_ended(
         &mut self,
         now: Instant,
@@ -108,7 +107,7 @@ impl<R: Resources> DeviceCore<R> {
         self.settle(now, host);
     }
 
-    /// A direct read was refused: it goes on when its file is open for buffered reads.
+    /// A direct read was refused: the read is restarted once its file is open for buffered reads.
     pub fn handle_refused(&mut self, now: Instant, host: &mut impl Host<R>, read: Read<R>) {
         let Read {
             memory,
@@ -122,7 +121,7 @@ impl<R: Resources> DeviceCore<R> {
             job,
             source,
         };
-        // Another read of it may have been refused before.
+        // Another refused read may have reopened the file already.
         match self.files.get(id).filter(|file| !file.is_direct) {
             Some(file) => launch(host, read, file),
             None => {

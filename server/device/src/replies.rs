@@ -1,5 +1,5 @@
-//! Requests, and replies that have bytes to come: their files are held open, and each gets what the
-//! shard has for it.
+//! Requests and running replies. The file of a running reply is held open, and each piece that the
+//! shard makes ready is delivered to its reply.
 
 use headlong_engine::{ChainId, Event, Failure, Refusal, Request, RequestId, Slot};
 use headlong_units::Instant;
@@ -11,11 +11,11 @@ use crate::reply::Reply;
 use crate::resources::Resources;
 
 impl<R: Resources> DeviceCore<R> {
-    /// Takes on a request of a registered stream. Its first pieces may be delivered before this
-    /// returns. Answers the chain that it counts to.
+    /// Accepts a request for a registered stream and returns its chain. Pieces may be delivered
+    /// before this returns.
     ///
     /// # Errors
-    /// Why it is not taken on.
+    /// If the shard refuses the request.
     pub fn ask(
         &mut self,
         now: Instant,
@@ -39,13 +39,13 @@ impl<R: Resources> DeviceCore<R> {
             self.replies.insert(id, reply);
             self.begin_running(file);
         }
-        // What it reads comes first.
+        // The request's own reads come before the open below.
         self.settle(now, host);
         if chain.is_ok()
             && self.replies.contains_key(&id)
             && let Some(source) = self.sources.get(&request.stream)
         {
-            // Opened before it is read, so that the reply has this version.
+            // Opened before any read, so that the reply is served from this version.
             self.files.open_ahead(file, source);
             self.start_opens(host);
             self.settle(now, host);
@@ -53,22 +53,22 @@ impl<R: Resources> DeviceCore<R> {
         chain
     }
 
-    /// The receiver of a reply that has bytes to come.
+    /// The receiver of a running reply.
     pub fn client_mut(&mut self, id: RequestId) -> Option<&mut R::Client> {
         self.replies.get_mut(&id).map(|reply| &mut reply.client)
     }
 
-    /// Whether a reply has bytes to come.
+    /// Whether a reply is running.
     pub fn is_replying(&self, id: RequestId) -> bool {
         self.replies.contains_key(&id)
     }
 
-    /// Replies that have bytes to come.
+    /// Number of running replies.
     pub fn reply_count(&self) -> usize {
         self.replies.len()
     }
 
-    /// A piece was taken by a socket, or dropped.
+    /// A socket has taken a piece, or the piece was dropped.
     pub fn sent(&mut self, now: Instant, host: &mut impl Host<R>, request: RequestId, slot: Slot) {
         let is_kept = mutated!(SlotKept) && slot.0.is_multiple_of(8);
         if !is_kept && !mutated!(SlotGivenBackEarly) {
@@ -86,7 +86,7 @@ impl<R: Resources> DeviceCore<R> {
         self.settle(now, host);
     }
 
-    /// The viewer of a reply has left, with pieces that no socket took.
+    /// The client of a reply has disconnected, with `pieces` still undelivered.
     pub fn leave(
         &mut self,
         now: Instant,
@@ -104,7 +104,7 @@ impl<R: Resources> DeviceCore<R> {
         self.settle(now, host);
     }
 
-    /// A reply has all its bytes, or gets no more.
+    /// A reply is complete, or has failed.
     fn end_reply(&mut self, now: Instant, host: &mut impl Host<R>, request: RequestId) {
         if let Some(reply) = self.replies.remove(&request) {
             self.end_running(now, host, reply.file);
@@ -124,7 +124,8 @@ impl<R: Resources> DeviceCore<R> {
                 disk_time,
             } => {
                 let Some(reply) = self.replies.get_mut(&request) else {
-                    // Nobody listens, which the shard should know; the slot must not be lost.
+                    // The reply has ended, which the shard should know; return the slot so that it
+                    // does not leak.
                     return self.shard.handle_sent(now, request, slot);
                 };
                 let bytes = u64::from(end - start);

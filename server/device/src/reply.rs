@@ -1,13 +1,13 @@
-//! A reply that has bytes to come.
+//! A running reply.
 
 use crate::open_job::PartId;
 
-/// A reply that has bytes to come.
+/// A running reply.
 #[derive(Debug)]
 pub(crate) struct Reply<C> {
     pub(crate) client: C,
     pub(crate) bytes_left: u64,
     pub(crate) file: PartId,
-    /// Where the next bytes begin in the file.
+    /// File offset of the next piece.
     pub(crate) next: u64,
 }

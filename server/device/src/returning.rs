@@ -1,8 +1,8 @@
-//! Viewers of the process before, until somebody asks for what they read.
+//! Chains inherited from the previous process, kept until their stream is requested.
 //!
-//! Numbers of streams mean nothing in another process, so a chain comes with a name of its stream
-//! that lasts. It is told to the shard when that stream is registered, and dropped if that takes
-//! longer than a viewer is remembered.
+//! Stream numbers are not valid across processes, so each chain carries a persistent name of its
+//! stream. The chain is passed to the shard when that stream is registered, and dropped if that
+//! takes longer than `chain_gap`.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -10,16 +10,16 @@ use alloc::vec::Vec;
 use headlong_engine::{LearnedChain, Shard, StreamId};
 use headlong_units::{Duration, Instant};
 
-/// Chains of the process before.
+/// Chains of the previous process.
 #[derive(Debug, Clone, Default)]
 pub struct KnownViewers {
-    /// Each with the lasting name of its stream.
+    /// Each chain with the persistent name of its stream.
     pub chains: Vec<(u64, LearnedChain)>,
-    /// Time since they were written down.
+    /// Time since they were saved.
     pub age: Duration,
 }
 
-/// Chains of the process before whose streams nobody has asked for yet.
+/// Chains of the previous process whose streams have not been requested yet.
 #[derive(Debug, Default)]
 pub struct Returning {
     by_name: BTreeMap<u64, Vec<LearnedChain>>,
@@ -27,7 +27,7 @@ pub struct Returning {
 }
 
 impl Returning {
-    /// What is known at `now`.
+    /// The chains as of `now`.
     pub fn new(now: Instant, known: KnownViewers) -> Self {
         let mut by_name: BTreeMap<u64, Vec<LearnedChain>> = BTreeMap::new();
         for (name, chain) in known.chains {
@@ -39,12 +39,12 @@ impl Returning {
         }
     }
 
-    /// How old it was when it was taken over; `None` if nothing was.
+    /// Age of the chains when they were loaded; `None` if none were.
     pub fn age(&self) -> Option<Duration> {
         self.told.map(|(age, _)| age)
     }
 
-    /// A stream is registered: its viewers of before are known again.
+    /// A stream is registered: its chains are passed to the shard.
     pub(crate) fn welcome(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Registered streams. What no path leads to any more stays as long as a reply runs on it.
+//! Registered streams. A stream without a path is kept until its last reply ends.
 
 use headlong_engine::{PartSpec, Refusal, StreamId, StreamSpec};
 use headlong_units::Instant;
@@ -10,11 +10,12 @@ use crate::reads::close;
 use crate::resources::Resources;
 
 impl<R: Resources> DeviceCore<R> {
-    /// Registers a stream, unless it is: several requests may have found it unknown. Answers
-    /// whether it is new. [`DeviceCore::settle`] is to follow, or a call that settles.
+    /// Registers a stream unless it is registered already, which concurrent requests may cause.
+    /// Returns whether it is new. The caller must call [`DeviceCore::settle`] afterwards, or a
+    /// method that does.
     ///
     /// # Errors
-    /// If the shard takes no more.
+    /// If the shard accepts no more streams.
     pub fn register(
         &mut self,
         now: Instant,
@@ -33,7 +34,7 @@ impl<R: Resources> DeviceCore<R> {
         Ok(true)
     }
 
-    /// A part of a stream came or went.
+    /// A part of a stream has appeared or disappeared.
     pub fn handle_part(
         &mut self,
         now: Instant,
@@ -42,7 +43,7 @@ impl<R: Resources> DeviceCore<R> {
         spec: PartSpec,
     ) {
         if spec.is_absent {
-            // So that its space is free.
+            // Close the file, so that its disk space is freed.
             let file = self.files.remove(id);
             close(host, file.into_iter().collect());
         }
@@ -50,8 +51,8 @@ impl<R: Resources> DeviceCore<R> {
         self.settle(now, host);
     }
 
-    /// No path leads to a stream any more; `is_regrouped`: its files are in others now. What has
-    /// begun with an open version is finished from it.
+    /// The last path to a stream was removed; `is_regrouped`: its files belong to other streams
+    /// now. Replies that hold an open version are completed from it.
     pub fn handle_stream_gone(
         &mut self,
         now: Instant,
@@ -75,20 +76,20 @@ impl<R: Resources> DeviceCore<R> {
         }
     }
 
-    /// The shard has forgotten a stream.
+    /// The shard has unregistered a stream.
     pub(crate) fn forget(&mut self, host: &mut impl Host<R>, stream: StreamId) {
         self.sources.remove(&stream);
         close(host, self.files.forget(stream));
         host.forget(stream);
     }
 
-    /// A reply begins to run on a file.
+    /// A reply starts to use a file.
     pub(crate) fn begin_running(&mut self, id: PartId) {
         *self.running.entry(id.stream).or_insert(0) += 1;
         self.files.pin(id);
     }
 
-    /// A reply runs on a file no more.
+    /// A reply has stopped using a file.
     pub(crate) fn end_running(&mut self, now: Instant, host: &mut impl Host<R>, id: PartId) {
         close(host, self.files.unpin(id));
         let Some(running) = self.running.get_mut(&id.stream) else {

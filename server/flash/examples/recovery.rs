@@ -1,12 +1,12 @@
-//! How long it takes to know again what is on a tier, by its checkpoints, as the server does it:
-//! threads that read and decode, and one that takes in what they found.
+//! Measures recovery of a tier from its checkpoints, as the server does it: several threads read
+//! and decode, one collects the results.
 //!
-//! `recovery FOLDER [TIER_BYTES [PIECE_BYTES [DISKS [RUN]]]]` makes a sparse file there of that
-//! nominal size, full of records by its checkpoints, and removes it at the end. So many pieces of one
-//! title lie one behind the other (16 if nothing is said: 2 MiB). It is read through the page
-//! cache: what comes out is what processor and memory take, to which an SSD adds the time for the
-//! bytes that are printed. To be built with optimisation. With several disks, each has its part of
-//! the tier and its room on a thread of its own.
+//! `recovery FOLDER [TIER_BYTES [PIECE_BYTES [DISKS [RUN]]]]` creates a sparse file of that nominal
+//! size, with checkpoints of a full tier, and removes it at the end. RUN consecutive pieces of a
+//! title are contiguous (default 16: 2 MiB). The file is read through the page cache: the result is
+//! the cost of processor and memory, to which an SSD adds the time to read the printed number of
+//! bytes. Build with optimisation. With several disks, each has its share of the tier and its store
+//! on a thread of its own.
 
 use std::fs::File;
 use std::ops::Range;
@@ -28,12 +28,12 @@ use headlong_units::Instant;
 
 const BLOCK_BYTES: u64 = 16 << 20;
 const TITLE_BYTES: u64 = 1 << 30;
-/// As the server has them.
+/// As in the server.
 const THREADS: u32 = 16;
 const GROUPS: u32 = 16;
 const PARTS_MAX: usize = 4;
 
-/// Removed however it ends.
+/// Removed on drop.
 struct Image(PathBuf);
 
 impl Drop for Image {
@@ -95,15 +95,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let [attach, longest, end] = times;
         println!(
             "round {round}: {records} records in {seconds:.2} s, {:.1} million a second; \
-             {cpu_seconds:.2} s of processor; the engine is held up for {attach:.1} ms, then \
-             {longest:.1} ms at a time at most, then {end:.1} ms",
+             {cpu_seconds:.2} s of processor time; the engine is blocked for {attach:.1} ms, then \
+             at most {longest:.1} ms at a time, then {end:.1} ms",
             records as f64 / seconds / 1e6,
         );
     }
     Ok(())
 }
 
-/// What all threads have used of the processors, in ticks of 10 ms.
+/// Processor time of all threads, measured in ticks of 10 ms.
 fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default();
@@ -114,7 +114,7 @@ fn processor_seconds() -> f64 {
         / 100.0
 }
 
-/// Writes the checkpoints of a tier full of whole pieces; how many records and bytes those are.
+/// Writes the checkpoints of a tier full of whole pieces; returns their records and bytes.
 fn fill(file: &File, tier: &Super, run_pieces: u32) -> std::io::Result<(u64, u64)> {
     let layout = &tier.layout;
     let per_block = (u64::from(layout.records_end()) / padded_bytes(layout.piece_bytes())) as u32;
@@ -127,7 +127,7 @@ fn fill(file: &File, tier: &Super, run_pieces: u32) -> std::io::Result<(u64, u64
                 if row.is_multiple_of(run_pieces) {
                     run += 1;
                 }
-                // Titles take turns, as viewers do.
+                // Titles alternate, as with concurrent viewers.
                 let (titles, runs) = (
                     u32::max(layout.block_count() / 64, 1),
                     (pieces / run_pieces).max(1),
@@ -167,8 +167,8 @@ fn fill(file: &File, tier: &Super, run_pieces: u32) -> std::io::Result<(u64, u64
     Ok((entries, written))
 }
 
-/// One disk's part: how many records its room knows at the end, and for how many milliseconds the
-/// engine would be held up: at the beginning, by one part of the records at most, and at the end.
+/// Recovers one disk's share. Returns the number of records, and for how many milliseconds the
+/// engine would be blocked: at the start, at most by one part of the records, and at the end.
 fn take_in(file: &File, tier: &Super, blocks: Range<u32>) -> (u64, [f64; 3]) {
     let layout = tier.layout;
     let spec = FlashSpec {

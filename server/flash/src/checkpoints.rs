@@ -1,10 +1,10 @@
-//! The checkpoints of one SSD, while its blocks are filled anew.
+//! The checkpoints of one SSD while its blocks are refilled.
 //!
-//! Only who writes to the SSD changes them, in the order of what is written, but for
-//! [`Checkpoints::save_found`] and [`Checkpoints::doubt`] before anything is written.
+//! Only the writer of the SSD changes them, in write order, except for [`Checkpoints::save_found`]
+//! and [`Checkpoints::doubt`] before the first write.
 //!
-//! Invariant: no checkpoint is written of a group with a block that could not be read. It may be
-//! whole, and the checkpoint would say for ever that it is not there.
+//! Invariant: no checkpoint is written for a group with an unreadable block. The block may be
+//! intact, and the checkpoint would hide it permanently.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -14,29 +14,29 @@ use crate::format::{
     Found, GROUP_BLOCKS, ReadFailed, Summary, Super, encode_checkpoint, recover, search_block,
 };
 
-/// An SSD that checkpoints lie on.
+/// An SSD that holds checkpoints.
 pub trait Ground {
-    /// Why it was not written to.
+    /// Error of a write.
     type Error;
 
-    /// What is on it.
+    /// The super record of the SSD.
     fn tier(&self) -> Super;
 
-    /// Reads as the format asks for it.
+    /// A reader in the form the format needs.
     fn reader(&mut self) -> impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed> + '_;
 
-    /// Writes bytes, and zeros behind them up to the alignment.
+    /// Writes bytes, padded with zeros to the alignment.
     ///
     /// # Errors
-    /// If it may not be there as a whole.
+    /// If the write may be incomplete.
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), Self::Error>;
 
-    /// What a group holds.
+    /// Reads the content of a group.
     fn found(&mut self, group: u32) -> Found {
         recover(&self.tier(), group..group + 1, self.reader())
     }
 
-    /// Takes the checkpoint of a group away.
+    /// Voids the checkpoint of a group.
     ///
     /// # Errors
     /// As [`Ground::write`].
@@ -48,11 +48,11 @@ pub trait Ground {
     }
 }
 
-/// Groups whose checkpoints are void.
+/// Groups whose checkpoints are void, and blocks that could not be read.
 #[derive(Debug, Default)]
 pub struct Checkpoints {
     open: BTreeMap<u32, Open>,
-    /// Blocks that could not be read and were not filled anew since.
+    /// Blocks that could not be read and have not been refilled since.
     doubted: BTreeSet<u32>,
 }
 
@@ -60,24 +60,24 @@ pub struct Checkpoints {
 struct Open {
     summaries: BTreeMap<u32, Summary>,
     filling: BTreeSet<u32>,
-    /// Whether the checkpoint on the SSD is void for sure.
+    /// Whether the checkpoint on the SSD is certainly void.
     is_void: bool,
 }
 
 impl Checkpoints {
-    /// Whether a block of a group could not be read.
+    /// Whether a block of the group could not be read.
     fn is_doubted(&self, group: u32) -> bool {
         let first = group * GROUP_BLOCKS;
         let mut doubted = self.doubted.range(first..first + GROUP_BLOCKS);
         doubted.next().is_some()
     }
 
-    /// These blocks could not be read.
+    /// Marks blocks as unreadable.
     pub fn doubt(&mut self, blocks: impl IntoIterator<Item = u32>) {
         self.doubted.extend(blocks);
     }
 
-    /// A group as it is on the SSD.
+    /// Loads a group from the SSD.
     fn open(&mut self, ground: &mut impl Ground, group: u32) {
         if self.open.contains_key(&group) {
             return;
@@ -86,7 +86,8 @@ impl Checkpoints {
         if mutated!(UnreadableForgotten) {
             found.unreadable.clear();
         }
-        // It may have been for a moment only. One that has records still is not filled anew.
+        // A read error may have been temporary. A block that still has records has not been
+        // refilled.
         let tier = ground.tier();
         let mut reader = ground.reader();
         self.doubted.retain(|block| {
@@ -100,15 +101,15 @@ impl Checkpoints {
         let summaries = found.summaries.into_iter();
         let open = Open {
             summaries: summaries.map(|of| (of.head.block, of)).collect(),
-            // One that could not be read may be there and say what was.
+            // A checkpoint that could not be read may exist and be stale.
             is_void: false,
             filling: BTreeSet::new(),
         };
         self.open.insert(group, open);
     }
 
-    /// A block is to hold something else: its group's checkpoint is void from now on. Its summary is
-    /// when its first record is written. Groups that are through are saved.
+    /// Starts the refill of a block and voids the checkpoint of its group. Its summary becomes
+    /// invalid when the first new record is written. Checkpoints of completed groups are saved.
     ///
     /// # Errors
     /// As [`Checkpoints::void`].
@@ -124,11 +125,11 @@ impl Checkpoints {
         self.void(ground, block)
     }
 
-    /// The checkpoint that knows nothing of what a block will hold is void. To be made sure of before
-    /// its summary is written.
+    /// Voids the stale checkpoint of a block's group. Must succeed before the block's summary is
+    /// written.
     ///
     /// # Errors
-    /// If it may still be there.
+    /// If the stale checkpoint may still be there.
     pub fn void<G: Ground>(&mut self, ground: &mut G, block: u32) -> Result<(), G::Error> {
         let group = block / GROUP_BLOCKS;
         if let Some(open) = self.open.get_mut(&group).filter(|open| !open.is_void) {
@@ -140,7 +141,7 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// A block is sealed, or was given up.
+    /// A block was sealed or abandoned.
     pub fn end(&mut self, block: u32, summary: Option<Summary>) {
         if let Some(open) = self.open.get_mut(&(block / GROUP_BLOCKS)) {
             open.filling.remove(&block);
@@ -149,7 +150,7 @@ impl Checkpoints {
         }
     }
 
-    /// Writes the checkpoints of groups of which no block is being filled.
+    /// Writes the checkpoints of groups without a block being filled.
     fn save_closed(&mut self, ground: &mut impl Ground, except: Option<u32>) {
         let is_closed =
             |(group, open): &(&u32, &Open)| open.filling.is_empty() && Some(**group) != except;
@@ -157,7 +158,7 @@ impl Checkpoints {
             .map(|(group, _)| *group)
             .collect();
         for group in closed {
-            // One that is not there costs a look at its blocks at the next start.
+            // A missing checkpoint only costs reading the blocks at the next start.
             if let Some(open) = self.open.remove(&group)
                 && !self.is_doubted(group)
             {
@@ -166,7 +167,7 @@ impl Checkpoints {
         }
     }
 
-    /// Nothing will be written any more: all are saved.
+    /// Saves all checkpoints; nothing is written afterwards.
     pub fn finish(&mut self, ground: &mut impl Ground) {
         for open in self.open.values_mut() {
             open.filling.clear();
@@ -174,7 +175,7 @@ impl Checkpoints {
         self.save_closed(ground, None);
     }
 
-    /// What was found in a group whose checkpoint was void. Answers how many bytes were written.
+    /// Saves the recovered content of a group whose checkpoint was void. Returns the bytes written.
     pub fn save_found<'s>(
         &mut self,
         ground: &mut impl Ground,
@@ -188,7 +189,7 @@ impl Checkpoints {
     }
 }
 
-/// Answers how many bytes were written.
+/// Returns the bytes written.
 fn save<'s, G: Ground>(
     ground: &mut G,
     group: u32,

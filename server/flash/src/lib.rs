@@ -1,13 +1,13 @@
-//! The flash tier between memory and disks: what is kept, where, and how it is found again.
+//! The flash tier between memory and disks: admission, placement, eviction and recovery.
 //!
-//! The one idea: an SSD is divided into equal blocks, as large as it writes well (FlashStream,
-//! section 3.1). A block is written once from front to back, holds records of pieces, and is dropped
-//! as a whole. A record says on the SSD itself whose bytes it holds, and a checksum; so what is
-//! read is either what was asked for, or nothing.
+//! An SSD is divided into equal blocks of the size that it writes well (FlashStream, section 3.1).
+//! A block is written once from front to back, holds records of pieces, and is evicted as a whole.
+//! A record carries its identity and a checksum on the SSD itself, so a read returns either the
+//! requested bytes or nothing.
 //!
-//! Invariants: this crate sees no bytes of files. What it remembers is a hint: a record is believed
-//! only when it was read and its identity and checksum are right. Losing the SSD, or all of what is
-//! remembered, costs reads of the disks and nothing else.
+//! Invariants: this crate never handles file data. Its index is a hint: a record counts only after
+//! it was read and its identity and checksum were verified. Losing the SSD or the index costs disk
+//! reads and nothing else.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -15,14 +15,14 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-/// Whether a mutation is active; never in what ships.
+/// Whether a mutation is active; always false in a released build.
 #[cfg(feature = "mutants")]
 macro_rules! mutated {
     ($name:ident) => {
         headlong_mutants::is_active(headlong_mutants::Mutant::$name)
     };
 }
-/// Whether a mutation is active; never in what ships.
+/// Whether a mutation is active; always false in a released build.
 #[cfg(not(feature = "mutants"))]
 macro_rules! mutated {
     ($name:ident) => {

@@ -1,4 +1,4 @@
-//! What a tier is told of its SSDs, and what it tells of itself.
+//! Specification of a tier's SSDs, and statistics of the tier.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -7,27 +7,28 @@ use headlong_units::Duration;
 
 use crate::names::{BlockId, PieceId};
 
-/// One SSD of a tier, by the number that the shell gives it.
+/// Number of an SSD in the tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SsdId(pub u16);
 
-/// SSDs that take part in a tier from now on.
+/// Specification of SSDs to attach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlashSpec {
-    /// Bytes of a block: as the SSD writes well. The same for all SSDs of one tier.
+    /// Block size in bytes, chosen for the SSD's write performance. The same for all SSDs of a
+    /// tier.
     pub block_bytes: u32,
-    /// Bytes at the end of a block that hold its summary: records end before it. A multiple of
+    /// Bytes reserved for the summary at the end of a block. A multiple of
     /// [`crate::RECORD_ALIGN_BYTES`].
     pub summary_bytes: u32,
-    /// Most records that a summary has room for.
+    /// Upper limit of records in a summary.
     pub records_max: u32,
-    /// Most bytes that are written elsewhere when a block is filled: a checkpoint, and what makes the
-    /// one before void.
+    /// Upper limit of the bytes written elsewhere for each block: a checkpoint, and the page that
+    /// voids the previous one.
     pub seal_bytes: u32,
-    /// Bytes written within the last day, as far as is known: a restart does not give them back.
+    /// Bytes written within the last 24 hours, as far as known, which still count against the
+    /// budget.
     pub written_bytes: u64,
-    /// Whether blocks will still be found on them: then nothing is written before
-    /// [`crate::Room::end_recovery`].
+    /// Whether recovery is in progress: nothing is written before [`crate::Room::end_recovery`].
     pub is_recovering: bool,
     /// The SSDs.
     pub ssds: Vec<SsdSpec>,
@@ -36,47 +37,46 @@ pub struct FlashSpec {
 /// One SSD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SsdSpec {
-    /// Its name in [`FlashView`] and for taking it out again.
+    /// Its number, used in [`FlashView`] and to detach it.
     pub ssd: SsdId,
-    /// Its blocks that are this tier's: `start..end`.
+    /// The range of its blocks that belong to this tier.
     pub blocks: Range<BlockId>,
-    /// Whether it was formatted and never filled since: its first filling comes on top of the budget
-    /// of bytes a day. Of one that is still to be looked at that is not known yet:
-    /// [`crate::Room::end_recovery`] is told.
+    /// Whether it was never filled since it was formatted: its initial fill does not count against
+    /// the daily budget. Unknown during recovery; see [`crate::Room::end_recovery`].
     pub is_fresh: bool,
 }
 
-/// A sealed block that was found on an SSD.
+/// A sealed block that recovery found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveredBlock {
     /// The block.
     pub block: BlockId,
-    /// With which it was sealed.
+    /// Sequence number of its seal.
     pub sequence: u64,
-    /// What it holds, by its summary.
+    /// Its records, from its summary.
     pub records: Vec<RecordEntry>,
 }
 
-/// One record, as a summary lists it.
+/// A record as listed in a summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordEntry {
-    /// Byte within the block at which its header begins.
+    /// Offset of its header within the block.
     pub offset: u32,
-    /// Whose bytes it holds.
+    /// The piece it holds.
     pub piece: PieceId,
-    /// How many.
+    /// Its length in bytes.
     pub length: u32,
 }
 
-/// Why SSDs cannot take part.
+/// SSDs cannot be attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpecError {
-    /// A block does not hold its summary and one piece, or is not a multiple of the alignment, or
-    /// is larger than 256 MiB.
+    /// A block cannot hold a summary and one piece, is not a multiple of the alignment, or is
+    /// larger than 256 MiB.
     BlockSize,
-    /// Blocks or names that are there already, or no blocks.
+    /// Blocks or numbers that are in use, or no blocks.
     Blocks,
-    /// Another block size than that of the SSDs that are there.
+    /// A different block size than that of the other SSDs.
     OtherBlockSize,
 }
 
@@ -97,30 +97,31 @@ impl core::fmt::Display for SpecError {
 impl core::error::Error for SpecError {}
 
 headlong_units::names! {
-    /// Which records are written, and which block goes for others.
+    /// Which records are admitted, and which block is evicted.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum FlashPolicy {
-        /// All that leaves memory is written; the block goes that was read least recently (FlashStream
+        /// Admits everything that leaves memory; evicts the least recently read block (FlashStream
         /// 3.2.3).
         Lru => "lru",
-        /// The same, but the block with the lowest mean number of reads of its records goes.
+        /// The same, but evicts the block with the lowest mean number of reads per record.
         LfuMean => "lfu-mean",
-        /// The same, but the one with the lowest median goes.
+        /// The same, but by the median.
         LfuMedian => "lfu-median",
-        /// What is read most for each byte written is; blocks go by age, those still read are spared.
+        /// Admits what saves most reads per byte written; evicts by age, but spares blocks still
+        /// being read.
         Adaptive => "adaptive",
     }
 }
 
-/// What an operator may choose.
+/// Settings of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoomConfig {
-    /// What is kept.
+    /// Admission and eviction policy.
     pub policy: FlashPolicy,
-    /// Most bytes that are written in any day; `None`: three tenths of what the tier holds, which
-    /// is what cheap SSDs are sold for (0.3 drive writes a day for five years).
+    /// Upper limit of bytes written per day; `None`: three tenths of the capacity, the rating of
+    /// cheap SSDs (0.3 drive writes per day for five years).
     pub write_per_day_bytes: Option<u64>,
-    /// After this time a read counts for half in what is taken to be popular.
+    /// Half-life of a read in the access frequency.
     pub horizon: Duration,
 }
 
@@ -134,25 +135,25 @@ impl Default for RoomConfig {
     }
 }
 
-/// Records that were offered and not taken, in bytes, by reason.
+/// Bytes of records offered but not admitted, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Refused {
-    /// Too little would be saved for each byte written.
+    /// Too little saving per byte written.
     pub not_worth_bytes: u64,
-    /// The budget of bytes a day is used up.
+    /// The daily budget is used up.
     pub budget_bytes: u64,
-    /// Memory that collects blocks is full, for writes wait for reads or for the SSD.
+    /// Staging memory is full, because writes wait for reads or for the SSD.
     pub busy_bytes: u64,
     /// No SSD is in service.
     pub out_of_service_bytes: u64,
-    /// What is on the SSDs is not all known yet, and nothing is written before.
+    /// Recovery is in progress.
     pub recovering_bytes: u64,
     /// The record is larger than a block.
     pub too_large_bytes: u64,
 }
 
 impl Refused {
-    /// Each reason by its label, with its bytes.
+    /// Each reason with its label and bytes.
     pub fn by_reason(&self) -> [(&'static str, u64); 6] {
         [
             ("not-worth", self.not_worth_bytes),
@@ -165,36 +166,36 @@ impl Refused {
     }
 }
 
-/// What a tier tells of itself.
+/// Statistics of a tier.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FlashView {
-    /// Whether not all is known yet of what is on its SSDs.
+    /// Whether recovery is in progress.
     pub is_recovering: bool,
     /// Bytes of all blocks.
     pub capacity_bytes: u64,
-    /// Bytes of records in them that can be read.
+    /// Bytes of readable records.
     pub filled_bytes: u64,
-    /// Those records.
+    /// Number of readable records.
     pub records: u64,
-    /// Records read and right, since the tier was attached.
+    /// Records read successfully since the tier was attached.
     pub reads: u64,
-    /// Bytes of them.
+    /// Bytes of those records.
     pub read_bytes: u64,
-    /// Records that were something else, or damaged.
+    /// Records that were damaged or not the expected ones.
     pub reads_wrong: u64,
-    /// Records that the SSD failed to give, or gave too late.
+    /// Records that the SSD failed to return, or returned too late.
     pub reads_failed: u64,
-    /// Bytes of records taken.
+    /// Bytes of admitted records.
     pub admitted_bytes: u64,
-    /// Bytes written: records, what is between them, and summaries.
+    /// Bytes written: records, padding and summaries.
     pub written_bytes: u64,
-    /// Blocks that went for others.
+    /// Number of evicted blocks.
     pub blocks_dropped: u64,
-    /// Most bytes written in any day.
+    /// Daily write budget in bytes.
     pub budget_bytes: u64,
-    /// Of those, bytes that may still be written now.
+    /// Bytes of the budget left now.
     pub budget_left_bytes: u64,
-    /// Bytes offered and not taken.
+    /// Bytes offered but not admitted.
     pub refused: Refused,
     /// Each SSD.
     pub ssds: Vec<SsdView>,
@@ -207,11 +208,11 @@ headlong_units::names! {
         /// Both.
         #[default]
         Online => "online",
-        /// Read; writes fail, or do not end.
+        /// Read only; writes fail or do not complete.
         ReadOnly => "read-only",
-        /// Neither: it answers too late.
+        /// Neither, because it is too slow.
         Slow => "slow",
-        /// Neither: it gives errors, is gone, or holds something else.
+        /// Neither: it returns errors, is missing, or holds something else.
         Offline => "offline",
     }
 }
@@ -223,25 +224,24 @@ impl SsdState {
     }
 }
 
-/// What came of a probe of an SSD: a read of some of its content and a small write that was read
-/// back.
+/// Result of a probe: a read of existing content and a small write that is read back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probed {
-    /// It is the SSD that it was, and can be read.
+    /// It is the same SSD, and readable.
     pub reads: bool,
-    /// What was written was there.
+    /// The write was read back correctly.
     pub writes: bool,
-    /// How long the SSD took, if that was seen where it was asked; else all of the time counts.
+    /// Latency measured at the SSD, if available; otherwise the total time counts.
     pub took: Option<Duration>,
 }
 
 /// One SSD of a tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SsdView {
-    /// Which.
+    /// The SSD.
     pub ssd: SsdId,
-    /// Whether it is read and written; if not it is tried again now and then.
+    /// Its state; an SSD that is not online is probed periodically.
     pub state: SsdState,
-    /// How long a read of it takes, lately.
+    /// Recent latency of a read.
     pub read_time: Duration,
 }

@@ -1,31 +1,30 @@
-//! What an origin's reply is worth.
+//! Validation of an origin's response.
 //!
-//! The one idea: a version is known by its length and its validators. A reply counts only if it
-//! says that it is of that version, of that range and of that length; an origin that says nothing
-//! of it, or something else, is at fault, and nothing of its body is kept.
+//! A version is identified by its length and validators. A response counts only if it states that
+//! version, range and length; otherwise the origin is at fault and the body is discarded.
 
 use alloc::string::{String, ToString};
 
 use headlong_units::ByteRange;
 
-/// How an origin names a version, besides by its length.
+/// Validators of a version.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Validators {
-    /// Its entity tag, strong or weak, as the origin writes it.
+    /// Entity tag, strong or weak, as sent by the origin.
     pub entity_tag: Option<String>,
-    /// When it was changed, as the origin writes it.
+    /// Modification time, as sent by the origin.
     pub last_modified: Option<String>,
 }
 
 impl Validators {
-    /// Its entity tag, if it is a strong one, with its quotes: the only kind by which a range may be
-    /// asked for (RFC 9110, 13.1.5).
+    /// The entity tag with its quotes, if it is strong: only those may be used in range requests
+    /// (RFC 9110, 13.1.5).
     pub fn strong_tag(&self) -> Option<&str> {
         let is_strong = |tag: &&str| tag.starts_with('"');
         self.entity_tag.as_deref().filter(is_strong)
     }
 
-    /// Whether there is any. Where there is none, the same length is no sign of the same version.
+    /// Whether there are validators. Without any, equal length does not imply the same version.
     pub fn are_any(&self) -> bool {
         self.entity_tag.is_some() || self.last_modified.is_some()
     }
@@ -34,16 +33,16 @@ impl Validators {
 /// One version of a title at its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
-    /// Bytes.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// What else tells it from others.
+    /// Its validators.
     pub validators: Validators,
 }
 
-/// What of the head of a reply matters.
+/// The relevant fields of a response head.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AnswerHead<'a> {
-    /// Its status.
+    /// Status code.
     pub status: u16,
     /// `content-length`
     pub content_length: Option<&'a str>,
@@ -58,54 +57,54 @@ pub struct AnswerHead<'a> {
 }
 
 headlong_units::names! {
-    /// Why an origin's reply is of no use.
+    /// Reason why a response is unusable.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum Fault {
-        /// There is no such title: 404 or 410.
+        /// The title does not exist: 404 or 410.
         Absent => "absent",
-        /// It is another version by now.
+        /// The origin has another version now.
         Changed => "origin-changed",
-        /// It does not say how long the title is.
+        /// The length of the title is missing.
         NoLength => "no-length",
-        /// It sent another range than was asked for, or says another length than before.
+        /// Another range than requested, or another length than before.
         WrongLength => "wrong-length",
-        /// It sent the whole title instead of a range.
+        /// The whole title instead of a range.
         NoRange => "no-range",
-        /// It coded the bytes, so that they are not those of the title.
+        /// The body is encoded, so it is not the bytes of the title.
         Encoded => "encoded",
-        /// It refused: 401, 403 or 407.
+        /// Access refused: 401, 403 or 407.
         Refused => "origin-refused",
         /// Another status.
         Status => "origin-status",
-        /// It redirected too often, or to where must not be gone.
+        /// Too many redirects, or a redirect to a forbidden target.
         Redirect => "redirect",
-        /// It could not be reached, or is no HTTP server.
+        /// The origin is unreachable, or not an HTTP server.
         Unreachable => "origin-unreachable",
-        /// It did not answer in time, or hung in the middle.
+        /// No response in time, or a stalled body.
         TimedOut => "origin-timed-out",
-        /// It ended the connection in the middle.
+        /// The connection was closed in the middle of the body.
         Short => "origin-short",
-        /// There is no space on the disk.
+        /// The disk is full.
         NoSpace => "no-space",
         /// The disk failed.
         Disk => "disk",
-        /// The title is too large for its slices.
+        /// The title has too many slices.
         TooLarge => "too-large",
     }
 }
 
 impl Fault {
-    /// Whether the same question may be answered well a moment later: it is asked again at once.
+    /// Whether a retry may succeed soon: the request is then retried at once.
     pub const fn is_passing(self) -> bool {
         matches!(self, Self::Unreachable | Self::TimedOut | Self::Short)
     }
 }
 
 impl AnswerHead<'_> {
-    /// What a reply to HEAD says the title is.
+    /// The version described by a response to HEAD.
     ///
     /// # Errors
-    /// Why it says nothing of use.
+    /// If the response is unusable.
     pub fn version(&self) -> Result<Version, Fault> {
         self.check_status(200)?;
         let size_bytes = number(self.content_length).ok_or(Fault::NoLength)?;
@@ -115,10 +114,10 @@ impl AnswerHead<'_> {
         })
     }
 
-    /// Whether the body of a reply is this range of this version.
+    /// Checks that the body of a response is this range of this version.
     ///
     /// # Errors
-    /// Why it is not.
+    /// If it is not.
     pub fn check_range(&self, version: &Version, range: ByteRange) -> Result<(), Fault> {
         let is_whole = range == ByteRange::new(0, version.size_bytes);
         match self.status {
@@ -128,7 +127,7 @@ impl AnswerHead<'_> {
                 if number(self.content_length) != Some(version.size_bytes) {
                     return Err(Fault::WrongLength);
                 }
-                // Who knows no ranges may still send all of a title that is one slice.
+                // A server without range support may still send a title that is a single slice.
                 if is_whole {
                     Ok(())
                 } else {
@@ -181,7 +180,7 @@ impl AnswerHead<'_> {
         }
     }
 
-    /// What the origin called the version before, it has to call it now.
+    /// The validators must be the same as before.
     fn check_validators(&self, version: &Version) -> Result<(), Fault> {
         match self.validators() == version.validators {
             true => Ok(()),
@@ -196,7 +195,7 @@ fn number(text: Option<&str>) -> Option<u64> {
     text.parse().ok().filter(|_| is_plain)
 }
 
-/// `bytes 0-9/100`: the range, and the size of the whole.
+/// Parses `bytes 0-9/100`: the range, and the size of the whole.
 fn content_range(text: &str) -> Option<(ByteRange, u64)> {
     let (unit, rest) = text.trim().split_once(' ')?;
     let (range, size) = rest.trim().split_once('/')?;
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_range_of_the_version_that_was_asked_for_is_taken() {
+    fn accepts_only_requested_range_of_requested_version() {
         let range = ByteRange::new(10, 20);
         assert_eq!(HEAD.check_range(&version(), range), Ok(()));
         let cases = [
@@ -381,7 +380,7 @@ mod tests {
         for (fault, head) in cases {
             assert_eq!(head.check_range(&version(), range), Err(fault), "{head:?}");
         }
-        // One that is not coded may say so.
+        // An explicit identity encoding is accepted.
         let plain = AnswerHead {
             content_encoding: Some("identity"),
             ..HEAD
@@ -390,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn who_knows_no_ranges_may_send_a_title_of_one_slice() {
+    fn whole_reply_is_accepted_for_title_of_one_slice() {
         let whole = AnswerHead {
             status: 200,
             content_length: Some("100"),
@@ -403,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_has_a_length_and_a_range_is_asked_for_by_a_strong_tag_only() {
+    fn version_needs_length_and_ranges_need_strong_tag() {
         let head = AnswerHead {
             status: 200,
             content_range: None,
@@ -418,7 +417,7 @@ mod tests {
             entity_tag: Some("W/\"b\""),
             ..head
         };
-        assert_ne!(of(weak), of(other), "a weak tag tells versions apart");
+        assert_ne!(of(weak), of(other), "weak tags distinguish versions");
         assert_eq!(of(weak).validators.strong_tag(), None);
         assert_eq!(of(head).validators.strong_tag(), Some("\"a\""));
         let none = AnswerHead {
@@ -445,7 +444,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(status in 0_u16..1000, a in ".*", b in "(bytes )?[0-9*/ -]{0,50}") {
+        fn never_panics_on_text(status in 0_u16..1000, a in ".*", b in "(bytes )?[0-9*/ -]{0,50}") {
             let head = AnswerHead {
                 status,
                 content_length: Some(&a),

@@ -1,16 +1,16 @@
-//! When the next slice of a title is brought that nobody has asked for.
+//! Schedule of a fill: when the next slice of a title is fetched ahead of viewers.
 //!
-//! The one idea: a fill has all night. It keeps to a rate, counted from slice to slice, and makes up
-//! for nothing; and it stands still while anybody waits who is there now.
+//! A fill is not urgent. It keeps to its rate from slice to slice without catching up after a
+//! pause, and yields while viewers wait.
 
 use headlong_units::{Duration, Instant};
 
-/// How viewers fare at the moment.
+/// Current state of the viewers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Viewers {
-    /// One waits for a slice that the origin has to send.
+    /// A viewer waits for a slice from the origin.
     pub wait_for_origin: bool,
-    /// The disk that keeps slices is late for those whom it serves, or out of service.
+    /// The disk that keeps the slices is overloaded or out of service.
     pub disk_is_late: bool,
 }
 
@@ -19,13 +19,13 @@ pub struct Viewers {
 pub enum Turn {
     /// Now.
     Now,
-    /// Not before this.
+    /// Not before this time.
     At(Instant),
     /// Not while viewers wait.
     Yield,
 }
 
-/// The schedule of one title that is filled.
+/// The schedule of the fill of one title.
 #[derive(Debug, Clone, Copy)]
 pub struct Fill {
     bytes_per_second: u64,
@@ -33,7 +33,7 @@ pub struct Fill {
 }
 
 impl Fill {
-    /// One at so many bytes a second that begins at once.
+    /// A fill at `bytes_per_second` that starts immediately.
     pub fn new(bytes_per_second: u64) -> Self {
         Self {
             bytes_per_second: bytes_per_second.max(1),
@@ -41,7 +41,7 @@ impl Fill {
         }
     }
 
-    /// Another rate from the next slice on.
+    /// Sets the rate from the next slice on.
     pub fn set_rate(&mut self, bytes_per_second: u64) {
         self.bytes_per_second = bytes_per_second.max(1);
     }
@@ -57,7 +57,7 @@ impl Fill {
         }
     }
 
-    /// A slice of so many bytes is being fetched from now on.
+    /// Reports that the fetch of a slice of `bytes` bytes has started.
     pub fn went(&mut self, now: Instant, bytes: u64) {
         let nanoseconds = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second);
         let takes = Duration(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
@@ -71,7 +71,7 @@ mod tests {
 
     const SLICE: u64 = 2 << 20;
 
-    /// How long so many slices take, each of which the origin sends in `fetch`, while `viewers`.
+    /// Duration of several slices, each of which the origin sends in `fetch`, with these `viewers`.
     fn fill(
         slices: u64,
         rate: u64,
@@ -95,11 +95,11 @@ mod tests {
     }
 
     #[test]
-    fn a_fill_keeps_to_its_rate_and_makes_up_for_no_pause() {
+    fn fill_keeps_its_rate_and_does_not_catch_up() {
         let alone = |_| Viewers::default();
         let took = fill(101, SLICE, Duration::from_millis(100), alone);
         assert_eq!(took, Duration::from_millis(100_100));
-        // An origin that is slower than that is not asked for more at a time.
+        // A slower origin is not sent concurrent requests.
         let slow = fill(100, SLICE, Duration::from_secs(3), alone);
         assert_eq!(slow, Duration::from_secs(300));
         let until = Instant::ZERO + Duration::from_secs(50);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn while_anybody_waits_nothing_is_fetched() {
+    fn fill_yields_while_viewers_wait() {
         let fill = Fill::new(1);
         for (wait_for_origin, disk_is_late) in [(true, false), (false, true), (true, true)] {
             let viewers = Viewers {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_may_change_and_is_never_none() {
+    fn rate_can_change_and_is_never_zero() {
         let mut fill = Fill::new(0);
         fill.went(Instant::ZERO, u64::MAX);
         assert!(matches!(

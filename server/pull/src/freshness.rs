@@ -1,24 +1,25 @@
-//! How long what is known of an origin is believed.
+//! Freshness of titles at an edge.
 
 use headlong_units::{Duration, Instant};
 
-/// Of an origin's own `max-age` no more than this is believed.
+/// Upper limit of an origin's `max-age`.
 const FRESH_MAX: Duration = Duration::from_secs(24 * 3600);
-/// Whatever an origin says, it is not asked more often: a live playlist is asked for by all at once.
+/// Lower limit, whatever the origin says: all viewers of a live stream request its playlist at
+/// once.
 const FRESH_MIN: Duration = Duration::from_secs(1);
-/// While an origin fails, it is asked this often for each title.
+/// Minimum interval between queries about a title while its origin fails.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What the operator says of it.
+/// Settings of the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// How long a version is believed where the origin says nothing.
+    /// Freshness lifetime if the origin does not specify one.
     pub fresh: Duration,
-    /// How long after it was last confirmed a version is served while the origin fails.
+    /// How long after its last validation a version is served while the origin fails.
     pub stale_max: Duration,
 }
 
-/// When a version was last confirmed by its origin, and how it has gone since.
+/// Validation state of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Freshness {
     confirmed: Instant,
@@ -26,24 +27,24 @@ pub struct Freshness {
     failed: Option<Instant>,
 }
 
-/// What is to be done with a request for a version.
+/// How to handle a request for a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
     /// Serve it.
     Fresh,
-    /// Ask the origin. While it does not answer, the version may be served if `may_be_stale`.
+    /// Query the origin. If that fails, the version may be served if `may_be_stale`.
     Ask {
-        /// Whether the version may be served if the origin fails.
+        /// Whether the version may be served if the query fails.
         may_be_stale: bool,
     },
-    /// Serve it; the origin failed a moment ago.
+    /// Serve it stale; a recent query failed.
     Stale,
-    /// Serve nothing; the origin failed a moment ago, and for too long.
+    /// Serve nothing; a recent query failed, and the version is too old.
     TooOld,
 }
 
 impl Freshness {
-    /// Confirmed at this time.
+    /// A version validated at `confirmed`.
     pub const fn new(confirmed: Instant, fresh_for: Duration) -> Self {
         Self {
             confirmed,
@@ -52,17 +53,17 @@ impl Freshness {
         }
     }
 
-    /// The origin was asked and did not say.
+    /// A query of the origin failed.
     pub fn note_failure(&mut self, now: Instant) {
         self.failed = Some(now);
     }
 
-    /// How long ago it was confirmed.
+    /// Time since the last validation.
     pub fn age(&self, now: Instant) -> Duration {
         now.since(self.confirmed)
     }
 
-    /// What to do now.
+    /// How to handle a request now.
     pub fn judge(&self, now: Instant, rules: &Rules) -> Judgement {
         let age = self.age(now);
         if age < self.fresh_for {
@@ -78,7 +79,7 @@ impl Freshness {
     }
 }
 
-/// How long an answer of an origin is believed, by its `cache-control` and its `age`.
+/// Freshness lifetime of a response, from its `cache-control` and `age`.
 pub fn fresh_for(cache_control: Option<&str>, age: Option<&str>, usual: Duration) -> Duration {
     let Some(text) = cache_control else {
         return usual;
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_asked_when_a_version_is_old_and_not_again_at_once_when_it_fails() {
+    fn stale_version_is_validated_with_pause_after_failure() {
         let rules = Rules {
             fresh: Duration::from_secs(10),
             stale_max: Duration::from_secs(100),
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_origin_says_of_age_is_believed_within_bounds() {
+    fn max_age_of_origin_applies_within_limits() {
         let usual = Duration::from_secs(60);
         let cases = [
             (None, None, 60),

@@ -1,14 +1,13 @@
-//! What an edge decides: how titles of an origin are cut and kept, what an origin's words are
-//! worth, and what goes when space is short.
+//! Decisions of an edge: division of titles into slices, validation of an origin's responses,
+//! eviction.
 //!
-//! The one idea: a title of an origin is kept as *slices*, files of one size, each of which exists
-//! whole or not at all and never changes, because they belong to one *version* of the title. So a
-//! reply is a list of slices that are there or have to be fetched, and everything else is a
-//! question about one slice or one version.
+//! A title of an origin is kept as *slices*, files of one size, each of which is complete or absent
+//! and never changes, because it belongs to one *version* of the title. A reply is therefore a list
+//! of slices, present or to be fetched, and every other question concerns one slice or one version.
 //!
-//! Invariants: nothing of an origin's reply is taken unless it says that it is the very range of the
-//! very version that was asked for; a slice that is in use is never chosen to go; the first slice of
-//! a version goes last; every table has a bound. No I/O, no clock, no panic whatever an origin says.
+//! Invariants: a response counts only if it is exactly the requested range of the requested
+//! version; a slice in use is never evicted; the first slice of a version is evicted last; every
+//! table is bounded. No I/O, no clock, no panic whatever an origin sends.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,14 +1,13 @@
-//! What an origin does not have, remembered for a while.
+//! Negative cache: titles that an origin does not have, remembered for a limited time.
 //!
-//! Invariant: no more than a fixed number of keys is held, and each for no longer than its time;
-//! the oldest makes room.
+//! Invariant: the number of keys is bounded, and each expires; the oldest is dropped first.
 
 use alloc::collections::VecDeque;
 
 use alloc::collections::BTreeMap;
 use headlong_units::{Duration, Instant};
 
-/// Keys of titles that are not there.
+/// Keys of missing titles.
 #[derive(Debug)]
 pub struct Negative {
     keep: Duration,
@@ -18,7 +17,7 @@ pub struct Negative {
 }
 
 impl Negative {
-    /// Remembers at most so many, each for so long.
+    /// Creates a cache of at most `count_max` keys, each kept for `keep`.
     pub fn new(keep: Duration, count_max: usize) -> Self {
         Self {
             keep,
@@ -28,7 +27,7 @@ impl Negative {
         }
     }
 
-    /// The origin has no such title.
+    /// Adds a missing title.
     pub fn note(&mut self, now: Instant, key: u128) {
         if self.keep == Duration::ZERO {
             return;
@@ -49,34 +48,34 @@ impl Negative {
         let Some((key, until)) = self.order.pop_front() else {
             return;
         };
-        // It may have been noted again since.
+        // It may have been added again since.
         if self.until.get(&key) == Some(&until) {
             self.until.remove(&key);
         }
     }
 
-    /// Whether a title is known not to be there.
+    /// Whether a title is known to be missing.
     pub fn has(&self, now: Instant, key: u128) -> bool {
         self.until.get(&key).is_some_and(|until| now < *until)
     }
 
-    /// Nothing is known of it any more.
+    /// Removes a title.
     pub fn forget(&mut self, key: u128) {
         self.until.remove(&key);
     }
 
-    /// Nothing is known any more.
+    /// Removes all titles.
     pub fn clear(&mut self) {
         self.until.clear();
         self.order.clear();
     }
 
-    /// How many are remembered.
+    /// Number of titles.
     pub fn len(&self) -> usize {
         self.until.len()
     }
 
-    /// Whether none is.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.until.is_empty()
     }
@@ -89,7 +88,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_noted_is_known_for_its_time_and_never_longer(
+        fn key_is_known_until_it_expires(
             steps in prop::collection::vec((0_u128..8, 0_u64..4), 1..200),
         ) {
             let keep = Duration(10);
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_not_known_and_a_time_of_nothing_notes_nothing() {
+    fn removed_key_is_unknown_and_zero_time_adds_nothing() {
         let mut known = Negative::new(Duration(10), 4);
         known.note(Instant(0), 1);
         known.forget(1);

@@ -1,14 +1,14 @@
-//! How a title is cut.
+//! Division of a title into slices.
 //!
-//! Invariant: slices follow one another without a gap; all have the same size but the last, which
-//! is shorter and never empty. An empty title has none.
+//! Invariant: slices are contiguous; all have the same size except the last, which may be shorter
+//! but is never empty. An empty title has none.
 
 use headlong_units::ByteRange;
 
-/// Most slices of one title: what is remembered of each is held in memory.
+/// Upper limit of slices per title, because the state of each is held in memory.
 const SLICES_MAX: u64 = 1 << 20;
 
-/// The slices of a title of one size.
+/// The slices of a title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slices {
     size_bytes: u64,
@@ -16,7 +16,8 @@ pub struct Slices {
 }
 
 impl Slices {
-    /// A title of `size_bytes` in slices of `slice_bytes`; `None` if they are too many, or of no size.
+    /// Divides a title of `size_bytes` into slices of `slice_bytes`; `None` if that gives too many
+    /// slices, or if the slice size is zero.
     pub fn new(size_bytes: u64, slice_bytes: u64) -> Option<Self> {
         let is_fit = slice_bytes > 0 && size_bytes.div_ceil(slice_bytes) <= SLICES_MAX;
         is_fit.then_some(Self {
@@ -25,25 +26,26 @@ impl Slices {
         })
     }
 
-    /// How many there are.
+    /// Number of slices.
     pub fn count(self) -> u32 {
         self.size_bytes.div_ceil(self.slice_bytes) as u32
     }
 
-    /// The one that holds this byte of the title.
+    /// The slice that contains an offset of the title.
     pub fn at(self, offset: u64) -> u32 {
         (offset / self.slice_bytes) as u32
     }
 
-    /// Which bytes of the title it holds; none of one that is not there.
+    /// The bytes of the title in a slice; empty if there is no such slice.
     pub fn range(self, index: u32) -> ByteRange {
         let start = u64::from(index).saturating_mul(self.slice_bytes);
         let end = start.saturating_add(self.slice_bytes).min(self.size_bytes);
         ByteRange::new(start.min(end), end)
     }
 
-    /// Which are to be fetched ahead for who reads slice `index` and goes on to the byte `until`: as
-    /// many as `ahead_bytes` hold. Who reads on from the slice before is thought to go on further.
+    /// The slices to prefetch for a reader of slice `index` that continues to the byte `until`: at
+    /// most `ahead_bytes`. A reader that came from the previous slice is expected to continue
+    /// further.
     pub fn ahead(self, index: u32, until: u64, ahead_bytes: u64, reads_on: bool) -> ByteRange {
         let wanted = match until.min(self.size_bytes) {
             0 => 0,
@@ -66,14 +68,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_title_of_too_many_slices_or_slices_of_nothing_is_refused() {
+    fn too_many_slices_or_zero_size_is_refused() {
         assert!(Slices::new(u64::MAX, 1).is_none());
         assert!(Slices::new(1, 0).is_none());
         assert_eq!(Slices::new(0, 5).map(Slices::count), Some(0));
     }
 
     #[test]
-    fn as_many_are_fetched_ahead_as_are_asked_for_and_as_fit() {
+    fn prefetch_is_limited_by_request_and_setting() {
         let slices = Slices::new(100, 10).expect("few");
         let ahead = |index, until, bytes, on| slices.ahead(index, until, bytes, on);
         assert_eq!(ahead(2, 25, 30, false), ByteRange::new(3, 3));

@@ -1,15 +1,15 @@
-//! Which slice goes when space is short.
+//! Eviction of slices.
 //!
-//! The rule: a slice is worth what it is read, counted from the worth of what went last (LFU with
-//! dynamic aging; all slices cost the same to fetch, so GDSF comes to the same). So what is read
-//! often stays, and what was read often long ago goes in the end. Who reads a slice will need the
-//! beginning of its title again, as every viewer does: the first slice of a version is worth at least
-//! as much as any other of it, and between equals the one further back goes first. What was fetched
-//! for a viewer who has not come to it yet is worth more than what was read once: else one who reads
-//! more than there is room for would have each slice taken away just ahead of it.
+//! A slice's value is its read count plus the value of the last evicted slice (LFU with dynamic
+//! aging; all slices cost the same to fetch, so GDSF is equivalent). So frequently read slices
+//! stay, and slices that were popular long ago are evicted eventually. Every viewer needs the
+//! beginning of a title, so the first slice of a version is worth at least as much as any other of
+//! it, and among equals the one with the higher index is evicted first. A slice fetched for a
+//! viewer that has not reached it yet is worth more than one that was read once; otherwise a viewer
+//! that reads more than fits would lose each slice just before reading it.
 //!
-//! Invariants: the sum of sizes is what is used; each slice has one place in the order; the first
-//! slice of a version is never chosen while another of it, that is free to go, is there.
+//! Invariants: `used_bytes` is the sum of the sizes; each slice has one place in the order; the
+//! first slice of a version is never chosen while another evictable one of it is present.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -22,11 +22,11 @@ use alloc::collections::BTreeMap;
 pub struct SliceKey {
     /// The version.
     pub version: u128,
-    /// Its number in it.
+    /// Index of the slice.
     pub index: u32,
 }
 
-/// More reads than this count no more, or what was once loved would never go.
+/// Upper limit of counted reads, so that a once popular slice can be evicted eventually.
 const READS_MAX: u32 = 16;
 
 #[derive(Debug, Clone, Copy)]
@@ -38,44 +38,43 @@ struct Kept {
     is_awaited: bool,
 }
 
-/// All slices that are kept, in the order in which they go.
+/// All present slices, in eviction order.
 #[derive(Debug, Default)]
 pub struct Space {
     kept: BTreeMap<SliceKey, Kept>,
     order: BTreeSet<(u64, Reverse<u32>, u128)>,
     used_bytes: u64,
-    /// The worth of what went last.
+    /// Value of the last evicted slice.
     floor: u64,
 }
 
 impl Space {
-    /// Bytes of all slices.
+    /// Total size of the slices in bytes.
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes
     }
 
-    /// How many slices there are.
+    /// Number of slices.
     pub fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no slice.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
-    /// A slice is there now, of so many bytes.
+    /// Adds a slice of `bytes` bytes.
     pub fn add(&mut self, key: SliceKey, bytes: u32) {
         self.add_worth(key, bytes, self.floor, false);
     }
 
-    /// A slice is there now that a viewer will read soon.
+    /// Adds a slice that a viewer will read soon.
     pub fn add_awaited(&mut self, key: SliceKey, bytes: u32) {
         self.add_worth(key, bytes, self.floor + 2, true);
     }
 
-    /// A slice is there now that was fetched ahead of all viewers: worth one read, so that what is
-    /// filled after it does not take its place.
+    /// Adds a slice fetched by a fill: it is worth one read, so that later fills do not evict it.
     pub fn add_filled(&mut self, key: SliceKey, bytes: u32) {
         self.add_worth(key, bytes, self.floor + 1, false);
     }
@@ -95,7 +94,7 @@ impl Space {
         self.order.insert(place(key, worth));
         self.lift_first(key.version, worth);
         if key.index == 0 {
-            // One that comes back after others of its version.
+            // The first slice returns after others of its version.
             let most = self.most_of(key.version);
             self.lift_first(key.version, most);
         }
@@ -111,14 +110,14 @@ impl Space {
         of_version.map(|(_, kept)| kept.worth).max().unwrap_or(0)
     }
 
-    /// A slice is read.
+    /// Counts a read of a slice.
     pub fn touch(&mut self, key: SliceKey) {
         let Some(kept) = self.kept.get_mut(&key) else {
             return;
         };
         kept.reads = (kept.reads + 1).min(READS_MAX);
         let worth = self.floor + u64::from(kept.reads);
-        // It was read: from now on it is worth that, and the first slice what it was.
+        // It was read: it now has the value of its reads, and the first slice keeps its value.
         if kept.is_awaited && key.index > 0 {
             self.order.remove(&place(key, kept.worth));
             kept.worth = worth.min(kept.worth);
@@ -142,14 +141,14 @@ impl Space {
         }
     }
 
-    /// Slices that have to go so that `bytes` become free, worth least first; those for which `is_used`
-    /// holds stay. Fewer bytes if there are no more. They are still there until [`Space::remove`].
+    /// The slices to evict to free `bytes`, least valuable first, except those for which `is_used`
+    /// holds. Frees less if there are no more. They stay present until [`Space::remove`].
     pub fn victims(&self, bytes: u64, is_used: impl Fn(SliceKey) -> bool) -> Vec<SliceKey> {
         self.least(bytes, u64::MAX, is_used)
     }
 
-    /// Slices that may go for what nobody has asked for: only of those worth least, that would be the
-    /// next to go for any viewer's. `None` if those are too few.
+    /// The slices that a fill may evict: only the least valuable ones, which any viewer's fetch
+    /// would evict next. `None` if those do not suffice.
     pub fn victims_of_fill(
         &self,
         bytes: u64,
@@ -185,14 +184,14 @@ impl Space {
         victims
     }
 
-    /// A slice went for want of space: others are worth more from now on only if they are read.
+    /// Evicts a slice for lack of space, and raises the base value of the others. Returns its size.
     pub fn evict(&mut self, key: SliceKey) -> u64 {
         let worth = self.kept.get(&key).map(|kept| kept.worth);
         self.floor = self.floor.max(worth.unwrap_or(0));
         self.remove(key)
     }
 
-    /// A slice went for another reason; how many bytes it had.
+    /// Removes a slice for another reason. Returns its size.
     pub fn remove(&mut self, key: SliceKey) -> u64 {
         let Some(kept) = self.kept.remove(&key) else {
             return 0;
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_more_than_there_is_room_for_keeps_what_was_fetched_ahead() {
+    fn prefetched_slices_survive_until_read_when_space_is_short() {
         const ROOM: u64 = 10;
         let mut space = Space::default();
         let mut fetched = 0;
@@ -236,13 +235,13 @@ mod tests {
                 }
                 space.touch(key(1, at));
             }
-            assert!(fetched <= round * 40, "{fetched} in round {round}");
+            assert!(fetched <= round * 40, "{fetched} fetches in round {round}");
         }
-        assert!(space.kept.contains_key(&key(1, 0)), "beginnings stay");
+        assert!(space.kept.contains_key(&key(1, 0)), "first slices stay");
     }
 
     #[test]
-    fn what_is_read_often_stays_and_tails_go_before_heads() {
+    fn frequent_slices_stay_and_tails_are_evicted_before_heads() {
         let mut space = Space::default();
         for index in 0..3 {
             space.add(key(1, index), 10);
@@ -251,7 +250,7 @@ mod tests {
         space.touch(key(1, 2));
         let order = [(2, 2), (2, 1), (1, 1), (2, 0), (1, 2), (1, 0)];
         let order = order.map(|(version, index)| key(version, index));
-        // Between equal versions by number.
+        // Among equals, ordered by version.
         let victims = space.victims(60, |_| false);
         assert_eq!(victims.len(), 6);
         assert_eq!(victims[4..], order[4..]);
@@ -261,13 +260,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_often_long_ago_goes_in_the_end() {
+    fn formerly_popular_slice_is_evicted_eventually() {
         let mut space = Space::default();
         space.add(key(1, 0), 1);
         (0..100).for_each(|_| space.touch(key(1, 0)));
         let mut next = 2;
         while space.kept.contains_key(&key(1, 0)) {
-            assert!(next < 1000, "it never goes");
+            assert!(next < 1000, "it is never evicted");
             space.add(key(next, 0), 1);
             space.touch(key(next, 0));
             next += 1;
@@ -276,11 +275,11 @@ mod tests {
                 space.evict(victim);
             }
         }
-        assert!(next > 10, "it goes at once");
+        assert!(next > 10, "it is evicted at once");
     }
 
     #[test]
-    fn a_fill_takes_the_place_of_what_nobody_read_and_of_no_other_fill() {
+    fn fill_evicts_unread_slices_but_no_other_fill() {
         let mut space = Space::default();
         for version in 1..=4 {
             space.add(key(version, 0), 10);
@@ -301,10 +300,15 @@ mod tests {
         for version in [1, 2, 5, 6] {
             assert!(space.kept.contains_key(&key(version, 0)), "{version}");
         }
-        // Viewers go on as ever, and what was filled and not read goes as what was read once.
+        // Later reads raise the base value: an unread filled slice is evicted like one that was
+        // read once.
         let victim = space.victims(10, |_| false)[0];
         space.evict(victim);
-        assert_eq!(fill(&mut space, 8), Some(()), "of the worth that goes now");
+        assert_eq!(
+            fill(&mut space, 8),
+            Some(()),
+            "it has the value that is evicted now"
+        );
     }
 
     #[derive(Debug, Clone)]
@@ -327,7 +331,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_slice_goes_last_and_no_byte_is_miscounted(
+        fn first_slice_is_evicted_last_and_sizes_add_up(
             steps in prop::collection::vec(step(), 0..200),
         ) {
             let mut space = Space::default();

@@ -1,49 +1,50 @@
-//! Where an edge may go: its origin, and what its origin may redirect to.
+//! Connection targets allowed to an edge: its origin, and targets of the origin's redirects.
 //!
-//! The one idea: the operator named one host, and only that one is trusted to lie anywhere. Whatever
-//! an origin says may come from who wants the edge to talk to its own network.
+//! The operator named one host, and only that host may have any address. Anything else an origin
+//! names may come from an attacker who wants to reach the edge's own network.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whom to connect to.
+/// A host to connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Whether by TLS.
+    /// Whether to use TLS.
     pub is_tls: bool,
-    /// A name or an address, lower case, without brackets.
+    /// Host name or address, in lower case, without brackets.
     pub host: String,
     /// The port.
     pub port: u16,
 }
 
-/// Whom an edge may talk to.
+/// Rules for connection targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetRules {
-    /// The origin as the operator named it.
+    /// The origin as configured.
     pub origin: Target,
-    /// Further hosts that it may redirect to.
+    /// Additional hosts that it may redirect to.
     pub hosts: Vec<String>,
-    /// Whether those may have private addresses.
+    /// Whether those hosts may have private addresses.
     pub may_be_private: bool,
 }
 
 impl TargetRules {
-    /// Whether a redirect may be followed, as far as its name tells. Never from TLS to none.
+    /// Whether a redirect to this target may be followed, judged by its name. Never from TLS to
+    /// plain text.
     pub fn may_follow(&self, target: &Target) -> bool {
         let is_named = target.host == self.origin.host || self.hosts.contains(&target.host);
         is_named && (target.is_tls || !self.origin.is_tls)
     }
 
-    /// Whether an address that a host's name stands for may be connected to.
+    /// Whether a connection to this resolved address of a host is allowed.
     pub fn may_connect(&self, host: &str, port: u16, address: IpAddr) -> bool {
         let is_origin = host == self.origin.host && port == self.origin.port;
         is_origin || self.may_be_private || is_public(address)
     }
 }
 
-/// Whether an address is one of the Internet, not of this machine or a network of its own.
+/// Whether an address is public, and not of this machine or a private network.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
@@ -75,9 +76,9 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
     match segments {
-        // What a translator or a tunnel hands on to an address of version 4.
+        // Addresses that embed an IPv4 address (NAT64, 6to4).
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => embedded(high, low),
-        // Global unicast is 2000::/3; of it, documentation and Teredo are not.
+        // Global unicast is 2000::/3, except documentation and Teredo.
         [0x2001, 0xdb8 | 0, ..] => false,
         [first, ..] => first & 0xe000 == 0x2000,
     }
@@ -90,7 +91,7 @@ mod tests {
     use alloc::vec;
 
     #[test]
-    fn addresses_of_this_machine_and_of_private_networks_are_not_public() {
+    fn local_and_private_addresses_are_not_public() {
         for private in [
             "127.0.0.1",
             "10.1.2.3",
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redirect_is_followed_to_hosts_that_were_named_and_never_out_of_tls() {
+    fn redirects_go_to_allowed_hosts_and_never_leave_tls() {
         let target = |is_tls, host: &str| Target {
             is_tls,
             host: host.to_owned(),

@@ -1,24 +1,24 @@
-//! Counts of which each thread has its own part, for what all threads count all the time.
+//! Sharded counters: one shard per thread, for values that all threads update constantly.
 //!
-//! The one idea: two processors that write to one line of memory take it from each other, and a small
-//! reply that does so twenty times costs a quarter more for it. What is only looked at now and then is
-//! kept in parts, and put together by who looks.
+//! Two processors that write to one cache line invalidate each other's copies: a small reply with
+//! twenty such writes costs a quarter more. Values that are read rarely are therefore sharded and
+//! summed by the reader.
 //!
-//! Invariant: which thread counts into which part matters to nobody but the processors.
+//! Invariant: the assignment of threads to shards affects only performance.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Threads beyond so many share parts.
+/// Number of shards; further threads share them.
 const PARTS: usize = 32;
 const NONE: usize = usize::MAX;
 
-/// As far from others as processors fetch memory at once.
+/// Aligned to the granularity at which processors fetch memory.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Apart<T>(T);
 
-/// A part for each thread.
+/// A shard for each thread.
 #[derive(Debug)]
 pub(crate) struct ByThread<T>(Box<[Apart<T>]>);
 
@@ -29,23 +29,23 @@ impl<T: Default> Default for ByThread<T> {
 }
 
 impl<T> ByThread<T> {
-    /// That of the present thread.
+    /// The shard of the current thread.
     pub(crate) fn mine(&self) -> &T {
         &self.0[number() % PARTS].0
     }
 
-    /// All of them.
+    /// All shards.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|part| &part.0)
     }
 
-    /// What all parts have of something; a part may be below zero if others are above.
+    /// The sum over all shards. A shard may wrap below zero if others are above.
     pub(crate) fn sum(&self, of: impl Fn(&T) -> u64) -> u64 {
         self.parts().map(of).fold(0, u64::wrapping_add)
     }
 }
 
-/// Of the present thread, in the order in which threads asked for one.
+/// Number of the current thread, assigned on first use.
 fn number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_more_threads_than_parts_count_is_all_there_in_the_sum() {
+    fn sum_is_complete_with_more_threads_than_shards() {
         let counts = ByThread::<AtomicU64>::default();
         let add = |by: u64| counts.mine().fetch_add(by, Relaxed);
         std::thread::scope(|scope| {
@@ -76,7 +76,7 @@ mod tests {
         });
         let all = (0..2 * PARTS as u64).sum::<u64>();
         assert_eq!(counts.sum(|part| part.load(Relaxed)), all);
-        // What was counted on one thread may be taken back on another.
+        // A value counted on one thread may be subtracted on another.
         add(all.wrapping_neg());
         assert_eq!(counts.sum(|part| part.load(Relaxed)), 0);
     }

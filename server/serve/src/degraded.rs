@@ -1,44 +1,44 @@
-//! Parts of the server that are out of service while the rest serves. `/healthz`, `/status` and the
-//! metrics list them; the log has a line when one is lost and one when it is back.
+//! Parts that are out of service while the server runs. `/healthz`, `/status` and the metrics list
+//! them; the log reports each loss and recovery.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 headlong_units::names! {
-    /// What kind of part it is.
+    /// Kind of a part.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum PartKind {
-        /// A folder that is served.
+        /// A served folder.
         Root => "root",
         /// An SSD of the flash tier.
         Flash => "flash",
-        /// The folder that keeps what was learned.
+        /// The state folder.
         State => "state",
-        /// A log of requests.
+        /// A request log.
         Log => "log",
         /// The folder of an edge.
         Edge => "edge"
     }
 }
 
-/// A part that is out of service.
+/// A part out of service.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct DegradedPart {
-    /// Its kind, by name.
+    /// Name of its kind.
     pub kind: &'static str,
     /// Its path.
     pub name: String,
-    /// Why, with the remedy.
+    /// Reason, with a remedy.
     pub reason: String,
 }
 
-/// The parts that are out of service now, each with the reason. Bounded by the configuration, which
-/// names every part.
+/// The parts out of service, each with its reason. Bounded by the configuration, which names every
+/// part.
 #[derive(Debug, Default)]
 pub struct DegradedParts(Mutex<BTreeMap<(PartKind, String), String>>);
 
 impl DegradedParts {
-    /// This part cannot be used.
+    /// Marks a part as out of service.
     pub fn lose(&self, kind: PartKind, name: impl ToString, reason: impl ToString) {
         let (name, reason) = (name.to_string(), reason.to_string());
         let before = self.parts().insert((kind, name.clone()), reason.clone());
@@ -47,20 +47,20 @@ impl DegradedParts {
                 part = kind.name(),
                 name,
                 reason,
-                "a part is out of service; the rest is served, and it is tried again"
+                "part out of service: the rest is served, and the part is retried"
             );
         }
     }
 
-    /// This part is used.
+    /// Marks a part as in service.
     pub fn recover(&self, kind: PartKind, name: impl ToString) {
         let name = name.to_string();
         if self.parts().remove(&(kind, name.clone())).is_some() {
-            tracing::info!(part = kind.name(), name, "a part is in service again");
+            tracing::info!(part = kind.name(), name, "part back in service");
         }
     }
 
-    /// All of them.
+    /// All parts out of service.
     pub fn list(&self) -> Vec<DegradedPart> {
         let parts = self.parts();
         let parts = parts.iter();
@@ -73,7 +73,7 @@ impl DegradedParts {
             .collect()
     }
 
-    /// How many there are of each kind.
+    /// Number of parts out of service per kind.
     pub fn counts(&self) -> impl Iterator<Item = (PartKind, u64)> + use<> {
         let parts = self.parts();
         let count = |kind| parts.keys().filter(|(of, _)| *of == kind).count() as u64;
@@ -85,7 +85,7 @@ impl DegradedParts {
     }
 
     fn parts(&self) -> MutexGuard<'_, BTreeMap<(PartKind, String), String>> {
-        // Every change under the lock is one call.
+        // Each change under the lock is a single call.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

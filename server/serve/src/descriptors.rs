@@ -1,28 +1,28 @@
-//! How many files and sockets the process may have open, and who gets them.
+//! Allocation of file descriptors between connections and disks.
 //!
-//! The one idea: connections may not take what disks need. Whatever the limit, some descriptors are
-//! kept for what is opened beside files and sockets, and the rest is shared out at the start.
+//! Connections must not take the descriptors that disks need. Whatever the limit, some descriptors
+//! are reserved for other purposes, and the rest is divided at start-up.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Kept for listeners, logs, certificates, the operator's connections and folders being scanned.
+/// Reserved for listeners, logs, certificates, operators' connections and scans.
 const RESERVE: u64 = 64;
-/// Kept for each device: its ring, its wake-ups, its roots, and files being opened or waiting for
-/// their stream to be registered.
+/// Reserved per device: its ring, events, roots, and files being opened or waiting for the
+/// registration of their stream.
 const RESERVE_PER_DEVICE: u64 = 48;
-/// The least files that a device may keep open.
+/// Minimum number of files per device.
 const FILES_MIN: u64 = 8;
 
-/// What is kept open at most.
+/// Limits of open descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shares {
-    /// Connections of viewers.
+    /// Limit of viewers' connections.
     pub connections_max: usize,
-    /// Files of each device, beside those that replies run on.
+    /// Limit of files per device, besides those with a running reply.
     pub open_files_max: usize,
 }
 
-/// Raises the limit of the process as far as it may; the limit in force.
+/// Raises the limit of the process as far as permitted; returns the limit in force.
 pub fn raise_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
@@ -35,14 +35,14 @@ pub fn raise_limit() -> u64 {
     match setrlimit(Resource::Nofile, raised) {
         Ok(()) => maximum.unwrap_or(u64::MAX),
         Err(error) => {
-            tracing::debug!(%error, "the limit of open files cannot be raised");
+            tracing::debug!(%error, "cannot raise the limit of open files");
             current.unwrap_or(u64::MAX)
         }
     }
 }
 
-/// What is wanted if it fits under the limit of open files, else less of both, and a warning. Every
-/// connection may have a reply running on a file of its own.
+/// Returns `wanted` if it fits within the limit of open files, otherwise smaller limits, with a
+/// warning. Each connection may have a running reply with a file of its own.
 pub fn share_out(limit: u64, wanted: Shares, devices: usize) -> Shares {
     let devices = (devices as u64).max(1);
     let (connections, files) = (wanted.connections_max as u64, wanted.open_files_max as u64);
@@ -65,8 +65,8 @@ pub fn share_out(limit: u64, wanted: Shares, devices: usize) -> Shares {
         limit,
         connections_max = shares.connections_max,
         open_files_max = shares.open_files_max,
-        "the limit of open files is too low for connections_max and open_files_max, so both are \
-         lower; raise LimitNOFILE (ulimit -n)"
+        "the limit of open files is too low for connections_max and open_files_max, so both were \
+         lowered; raise LimitNOFILE (ulimit -n)"
     );
     shares
 }
@@ -81,7 +81,7 @@ mod tests {
     };
 
     #[test]
-    fn what_fits_is_given_and_what_does_not_is_shared_with_some_left_over() {
+    fn limits_are_kept_if_they_fit_and_divided_otherwise() {
         assert_eq!(share_out(1 << 20, WANTED, 4), WANTED);
         for (limit, devices) in [(256, 1), (1024, 1), (1024, 4), (4096, 2)] {
             let shares = share_out(limit, WANTED, devices);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn any_limit_leaves_something_of_each() {
+    fn every_limit_leaves_some_connections_and_files() {
         let shares = share_out(0, WANTED, 3);
         assert!(shares.connections_max >= 1 && shares.open_files_max >= 1);
     }

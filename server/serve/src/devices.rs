@@ -1,4 +1,4 @@
-//! The devices of a configuration, started with or without a server around them.
+//! Starts the devices of a configuration, with or without a server.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::disk::{Device, DeviceConfig, StartError};
 use crate::flash::{FlashShare, Tier};
 use crate::state_folder::{StateFolder, Who};
 
-/// The lasting names of disks, by which parts of the flash tier are theirs.
+/// Persistent names of disks, which identify their shares of the flash tier.
 pub(crate) fn owners(devices: &[DeviceInfo]) -> Vec<u64> {
     let names = devices
         .iter()
@@ -20,7 +20,7 @@ pub(crate) fn owners(devices: &[DeviceInfo]) -> Vec<u64> {
     names.collect()
 }
 
-/// A disk's name that lasts: a kernel name may be another's after the next start of the machine.
+/// A persistent name of a disk: kernel names may change at the next boot.
 fn lasting_name(paths: &[PathBuf]) -> u64 {
     let mut paths: Vec<_> = paths
         .iter()
@@ -30,11 +30,11 @@ fn lasting_name(paths: &[PathBuf]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(&paths.join(&0))
 }
 
-/// Starts the thread of every device, with the settings of [`engines`] in the same order. Each keeps
-/// at most so many files open, besides those being read.
+/// Starts the thread of every device, with the settings from [`engines`] in the same order. Each
+/// keeps at most `open_files_max` files open, besides those being read.
 ///
 /// # Errors
-/// What the first one that cannot be started lacks; those before it stop again.
+/// The error of the first device that cannot be started; devices started before are stopped.
 pub fn start(
     config: &Config,
     found: Vec<DeviceInfo>,
@@ -60,7 +60,7 @@ pub fn start(
             policy = engine.sizing.policy.name(),
             control = engine.control.mode.name(),
             order = engine.order.name(),
-            "starting a device"
+            "starting device"
         );
         let learned = folder.read(Who::of(&info), &engine, config.time_scale());
         if let Some(told) = &learned {
@@ -68,7 +68,7 @@ pub fn start(
                 device = %name,
                 age_s = told.age.as_secs_f64(),
                 chains = told.chains.len(),
-                "what was learned before is taken over"
+                "loaded learned state"
             );
         }
         let io = config.io_for(&name);
@@ -90,7 +90,7 @@ pub fn start(
     Ok(devices)
 }
 
-/// Says which devices the kernel has set badly; the start does not wait for it.
+/// Warns about unsuitable kernel settings of devices, in the background.
 fn warn_of_kernel(devices: &[(String, bool)]) {
     let names: Vec<String> = devices.iter().map(|(name, _)| name.clone()).collect();
     std::thread::spawn(move || {
@@ -102,7 +102,7 @@ fn warn_of_kernel(devices: &[(String, bool)]) {
     });
 }
 
-/// Settings of every device's shard: as configured, and as the device is.
+/// Settings of every device's shard, from the configuration and the device.
 ///
 /// # Errors
 /// As [`Config::engines_for`].
@@ -120,7 +120,7 @@ pub fn engines(
     Ok(engines)
 }
 
-/// The devices as the configuration asks for them: by name, and whether they rotate.
+/// Names of the devices, and whether they rotate, as the configuration expects them.
 pub fn names(devices: &[DeviceInfo]) -> Vec<(String, bool)> {
     let name = |device: &DeviceInfo| (device.name.clone(), device.rotates());
     devices.iter().map(name).collect()
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn disks_that_are_mounted_below_one_root_own_different_parts_of_the_tier() {
+    fn disks_below_one_root_have_different_shares_of_the_tier() {
         let info = |roots: &[&str], beneath: &[&str]| DeviceInfo {
             name: String::new(),
             has_kernel_name: true,
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(
             owners[2],
             lasting_name(&["/srv".into()]),
-            "as it always was"
+            "stable across releases"
         );
     }
 }

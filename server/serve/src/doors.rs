@@ -1,8 +1,8 @@
-//! The listening sockets: opened or taken over, lent to the process that comes next, and closed.
+//! The listening sockets: opened or inherited, passed to the next process, and closed.
 //!
-//! Invariant: the file of a unix socket is removed by who has the place when the service ends, and by
-//! nobody else. A process that is to take the place owns none before it has it; one that was replaced
-//! owns none any more; those of the service manager are the service manager's.
+//! Invariant: a unix socket file is removed only by the process that owns it when the service ends.
+//! A new process owns none before the handover, a replaced process none after it; files of the
+//! service manager belong to the service manager.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -14,20 +14,20 @@ use crate::upgrade::{Inherited, Lent};
 /// The listening sockets of this process.
 pub(crate) struct Doors {
     unix_mode: u32,
-    /// Copies of them, for the process that comes next.
+    /// Duplicates, for the next process.
     copies: Vec<Lent>,
-    /// Files that are this process's own.
+    /// Socket files owned by this process.
     files: Vec<SocketFile>,
-    /// Files of the process before, which become this one's with the place.
+    /// Socket files of the old process, which this process owns after the handover.
     files_before: Vec<FileBefore>,
-    /// Those of them at which nobody is to listen any more.
+    /// Socket files of the old process that are no longer configured.
     unwanted: Vec<FileBefore>,
 }
 
-/// The file of a socket of the process before.
+/// A socket file of the old process.
 struct FileBefore {
     path: PathBuf,
-    /// An older program does not say which one it made.
+    /// The file itself; older versions do not pass it.
     file: Option<OwnedFd>,
 }
 
@@ -42,7 +42,7 @@ impl FileBefore {
         }
     }
 
-    /// It is this process's from now on, if it is still there.
+    /// Takes ownership of the file, if it still exists.
     fn take(self) -> Option<SocketFile> {
         match self.file {
             Some(file) => SocketFile::given(&self.path, file),
@@ -52,7 +52,7 @@ impl FileBefore {
 }
 
 impl Doors {
-    /// None yet; files of unix sockets get this mode.
+    /// Creates an empty set; unix socket files get this mode.
     pub(crate) fn new(unix_mode: u32) -> Self {
         Self {
             unix_mode,
@@ -63,7 +63,7 @@ impl Doors {
         }
     }
 
-    /// Opens all for viewers, or takes them over.
+    /// Opens or inherits all listeners for viewers.
     pub(crate) fn open_all(
         &mut self,
         config: &Config,
@@ -77,7 +77,7 @@ impl Doors {
         .collect()
     }
 
-    /// Opens one, or takes it over.
+    /// Opens or inherits one listener.
     pub(crate) fn open(
         &mut self,
         address: &ListenAddress,
@@ -111,16 +111,16 @@ impl Doors {
         Ok(listener)
     }
 
-    /// What is left of the sockets of the process before is not wanted any more.
+    /// Marks the remaining sockets of the old process as no longer configured.
     pub(crate) fn close(&mut self, inherited: Inherited) {
         let own = inherited.left().into_iter().filter(|lent| !lent.is_managed);
         self.unwanted
             .extend(own.filter_map(|lent| FileBefore::of(&lent.address, lent.file)));
     }
 
-    /// This process has the place of the one before, and so its files.
+    /// The handover has happened: this process owns the files of the old one.
     pub(crate) fn take_over(&mut self) {
-        // One that is gone by now needs not be removed, and what another has put there is not ours.
+        // A file that is missing or was replaced by another process is not ours to remove.
         for file in self.files_before.drain(..).filter_map(FileBefore::take) {
             file.set_mode(self.unix_mode);
             self.files.push(file);
@@ -130,12 +130,12 @@ impl Doors {
         }
     }
 
-    /// The copies, once.
+    /// Takes the duplicates.
     pub(crate) fn lend(&mut self) -> Vec<Lent> {
         std::mem::take(&mut self.copies)
     }
 
-    /// Another process has this one's place, and its files.
+    /// Another process has taken over and owns the files.
     pub(crate) fn leave(self) {
         self.files.into_iter().for_each(SocketFile::leave);
     }

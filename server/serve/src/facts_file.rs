@@ -1,7 +1,7 @@
-//! The file in the state folder that keeps what the headers of media files said.
+//! The file in the state folder that stores facts from the headers of media files.
 //!
-//! New records are appended; a file that has damaged records, or more of those that were replaced than
-//! others, is written anew as a whole. The library judges each record; see its `facts.rs`.
+//! New records are appended. A file with damaged records, or in which most records are outdated, is
+//! rewritten as a whole. The library validates each record; see its `facts.rs`.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -12,21 +12,21 @@ use headlong_library::{FACTS_MAX, FACTS_RECORD_BYTES, FactsRecalled, Library};
 
 use crate::whole_file::write_whole;
 
-/// No file grows longer: twice what is kept at most.
+/// Limit of the file: twice the size of the live records.
 const FILE_BYTES_MAX: u64 = 2 * (FACTS_MAX * FACTS_RECORD_BYTES) as u64;
 
-/// The file, and what is known of it.
+/// The file, with the state of its content.
 #[derive(Debug)]
 pub(crate) struct FactsFile {
     path: PathBuf,
-    /// Held by the one who writes.
+    /// Locked by the writer.
     written: Mutex<Written>,
 }
 
 #[derive(Debug, Default)]
 struct Written {
     bytes: u64,
-    /// The next write is of all that is known.
+    /// Whether the next write replaces the whole file.
     is_to_be_rewritten: bool,
 }
 
@@ -38,7 +38,7 @@ impl FactsFile {
         }
     }
 
-    /// Tells the library what earlier processes learned. Blocks.
+    /// Loads the facts of earlier processes into the library. Blocks.
     pub(crate) fn read(&self, library: &Library) {
         let path = self.path.display();
         let mut bytes = Vec::new();
@@ -49,7 +49,7 @@ impl FactsFile {
             Err(error) => {
                 tracing::warn!(
                     %path, %error,
-                    "cannot read what was learned of media files; it is learned again as they are \
+                    "cannot read facts about media files; they are learned again as files are \
                      played"
                 );
                 return;
@@ -59,12 +59,12 @@ impl FactsFile {
         if damaged > 0 {
             tracing::warn!(
                 %path, damaged,
-                "some of what was learned of media files is cut or damaged; it is ignored, and \
-                 learned again as they are played"
+                "some facts about media files are truncated or damaged; they are ignored, and \
+                 learned again as files are played"
             );
         }
         let known = library.all_facts().len() as u64;
-        tracing::debug!(%path, records, "read what was learned of media files");
+        tracing::debug!(%path, records, "loaded facts about media files");
         if let Ok(mut written) = self.written.lock() {
             *written = Written {
                 bytes: bytes.len() as u64,
@@ -73,8 +73,8 @@ impl FactsFile {
         }
     }
 
-    /// Writes what the library has learned since the last time; an error is said, and changes
-    /// nothing. Blocks, but never waits for another who writes.
+    /// Writes the facts learned since the last time; logs an error. Blocks, but never waits for
+    /// another writer.
     pub(crate) fn write(&self, library: &Library) {
         let mut written = match self.written.try_lock() {
             Ok(written) => written,
@@ -101,20 +101,20 @@ impl FactsFile {
                 };
             }
             Err(error) => {
-                // Nobody knows what of it is there.
+                // The content of the file is uncertain.
                 written.is_to_be_rewritten = true;
                 let path = self.path.display();
                 tracing::warn!(
                     %path, %error,
-                    "cannot write what was learned of media files; make the folder of state writable"
+                    "cannot write facts about media files; make the state folder writable"
                 );
             }
         }
     }
 }
 
-/// One call, so that of two processes each writes whole records. What a crash cuts is found by its
-/// checksum.
+/// A single call, so that two processes append whole records. A record truncated by a crash is
+/// detected by its checksum.
 fn append(path: &Path, records: &[u8]) -> io::Result<()> {
     let mut file = File::options().append(true).create(true).open(path)?;
     file.write_all(records)
@@ -124,7 +124,7 @@ fn append(path: &Path, records: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// An MP4 file of so many seconds, by its header.
+    /// An MP4 file with this duration in its header.
     fn film(seconds: u8) -> Vec<u8> {
         let mut mvhd = [0, 0, 0, 108, b'm', b'v', b'h', b'd'].to_vec();
         mvhd.extend([0; 12]);
@@ -133,7 +133,7 @@ mod tests {
         [&[0, 0, 0, 116], &b"moov"[..], &mvhd].concat()
     }
 
-    /// A library of files that were written long ago.
+    /// A library of files with old modification times.
     fn library(files: &[(&str, Vec<u8>)]) -> (tempfile::TempDir, Library) {
         let root = tempfile::tempdir().expect("a folder");
         for (name, bytes) in files {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learned_is_known_to_the_next_process() {
+    fn facts_are_loaded_by_the_next_process() {
         let folder = tempfile::tempdir().expect("a folder");
         let (root, first) = library(&[("a.mp4", film(5)), ("b.mp4", film(6))]);
         let file = FactsFile::new(folder.path());
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_file_is_mended_and_keeps_its_whole_records() {
+    fn truncated_file_is_repaired_and_keeps_whole_records() {
         let folder = tempfile::tempdir().expect("a folder");
         let (root, first) = library(&[("a.mp4", film(5)), ("b.mp4", film(6))]);
         let file = FactsFile::new(folder.path());
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_costs_nothing_but_the_record() {
+    fn failed_write_is_retried_with_all_facts() {
         let (root, first) = library(&[("a.mp4", film(5))]);
         let file = FactsFile::new(&root.path().join("no folder"));
         file.read(&first);
@@ -212,6 +212,10 @@ mod tests {
         file.write(&first);
         let next = again(&root);
         file.read(&next);
-        assert_eq!(durations(&next), [Some(5.0)], "the next write has all");
+        assert_eq!(
+            durations(&next),
+            [Some(5.0)],
+            "the next write contains all facts"
+        );
     }
 }

@@ -1,8 +1,8 @@
-//! Searches of the roots that viewers hardly notice.
+//! Scan throttling: scans of the roots that hardly affect viewers.
 //!
-//! The one idea: who searches a disk that works for viewers waits nine times as long as each stretch
-//! of its own work took. What took long because viewers' reads came first counts as its work too, so
-//! it takes less of a disk the busier that is. A disk that nobody needs is searched at full speed.
+//! A scan of a busy disk pauses nine times as long as each stretch of its own work took. Delays
+//! caused by viewers' reads count as work, so the busier a disk is, the smaller the share of the
+//! scan. An idle disk is scanned at full speed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,24 +12,24 @@ use tokio::time::sleep;
 
 use crate::disk::Device;
 
-/// The search works so long at a stretch, or one look-up longer: what the kernel knows is asked for
-/// thousands of times in that.
+/// Length of a stretch of work, plus at most one lookup: thousands of lookups, if the kernel has
+/// the data cached.
 const STRETCH: Duration = Duration::from_millis(20);
-/// How many times as long it waits.
+/// Length of the pause, as a multiple of the stretch.
 const WAIT_TIMES: u32 = 9;
-/// Longest to wait: a disk that hung for long needs no rest from the search.
+/// Upper limit of the pause: a disk that hung for long needs no equally long pause.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// How often it is seen whether a disk has become free.
+/// Interval between checks whether the disk is idle.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// How long after its last read a disk is still taken for busy.
+/// Time after its last read during which a disk counts as busy.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// A search at work: how long it has been since it waited.
+/// Work done by a scan since its last pause.
 #[derive(Debug, Default)]
 struct Stretch(Duration);
 
 impl Stretch {
-    /// The search worked for so long; how long it is to wait now, if the disk is busy.
+    /// Adds work; returns the length of the pause that is due, if the disk is busy.
     fn worked(&mut self, took: Duration) -> Duration {
         self.0 += took;
         match self.0 >= STRETCH {
@@ -39,7 +39,7 @@ impl Stretch {
     }
 }
 
-/// What a search does whenever it has asked its disk something.
+/// Returns the callback that a scan calls after each disk access.
 pub(crate) fn resting(is_busy: &AtomicBool) -> impl FnMut(Duration) {
     let mut stretch = Stretch::default();
     move |took| {
@@ -52,7 +52,7 @@ pub(crate) fn resting(is_busy: &AtomicBool) -> impl FnMut(Duration) {
     }
 }
 
-/// What is known of how busy one device is.
+/// Activity of one device.
 #[derive(Debug, Default)]
 struct Seen {
     reads: u64,
@@ -60,7 +60,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// It looks so now; whether it is busy.
+    /// Updates the activity; returns whether the device is busy.
     fn look(&mut self, now: Instant, (state, reads, queue): (DeviceState, u64, QueueUse)) -> bool {
         let is_at_work = queue.jobs > 0 || queue.outstanding_reads > 0 || reads != self.reads;
         self.reads = reads;
@@ -72,7 +72,7 @@ impl Seen {
     }
 }
 
-/// Keeps it known whether one of some devices is busy. Never ends.
+/// Keeps `is_busy` up to date for some devices. Never returns.
 pub(crate) async fn watch(devices: &[&Device], is_busy: &AtomicBool) {
     let mut seen: Vec<(&Device, Seen)> = Vec::new();
     for device in devices {
@@ -98,7 +98,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_search_waits_nine_times_as_long_as_it_worked() {
+    fn scan_pauses_nine_times_as_long_as_it_worked() {
         let mut stretch = Stretch::default();
         let took = [5, 12, 30, 0, 19, 1, 400].map(|ms| ms * MS);
         let waits = took.map(|took| stretch.worked(took));
@@ -108,22 +108,22 @@ mod tests {
     }
 
     #[test]
-    fn what_hung_is_not_waited_for_as_long_again() {
+    fn pause_is_bounded_after_a_hang() {
         let mut stretch = Stretch::default();
         assert_eq!(stretch.worked(3600 * 1000 * MS), WAIT_MAX);
         assert_eq!(stretch.worked(STRETCH), STRETCH * WAIT_TIMES);
     }
 
     #[test]
-    fn a_search_of_a_disk_that_nobody_needs_does_not_wait() {
+    fn scan_of_idle_disk_does_not_pause() {
         let is_busy = AtomicBool::new(false);
         let mut rest = resting(&is_busy);
-        // The test would take hours.
+        // Would take hours if it waited.
         (0..10_000).for_each(|_| rest(3600 * 1000 * MS));
     }
 
     #[test]
-    fn a_disk_is_busy_while_it_reads_and_a_while_after() {
+    fn disk_is_busy_during_reads_and_shortly_after() {
         let began = Instant::now();
         let mut seen = Seen::default();
         let idle = QueueUse::default();
@@ -134,7 +134,7 @@ mod tests {
         };
         assert!(!look(0, 0, idle));
         assert!(look(250, 0, waiting));
-        assert!(look(500, 1, idle), "it read between two looks");
+        assert!(look(500, 1, idle), "a read between two checks");
         assert!(look(500 + 1999, 1, idle));
         assert!(!look(500 + 2000, 1, idle));
         assert!(look(3000, 2, idle));

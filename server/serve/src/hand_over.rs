@@ -1,4 +1,4 @@
-//! The server gives its place to a process of the program that is installed by now.
+//! Upgrade, on the side of the old process: hands the service over to the installed program.
 
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
@@ -14,33 +14,33 @@ use crate::state_folder::StateFolder;
 use crate::tasks;
 use crate::upgrade::{Lent, Program, Successor, UpgradeError};
 
-/// How long giving the cache back is waited for. It goes on after that.
+/// Time limit for releasing memory; the upgrade continues after it.
 const SHRINK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What giving the place away needs.
+/// Everything the handover needs.
 pub(crate) struct HandOver {
     pub(crate) program: Program,
     /// The listening sockets.
     pub(crate) listeners: Vec<Lent>,
     pub(crate) state: Arc<MediaState>,
     pub(crate) folder: StateFolder,
-    /// Whether the other process takes all of its memory at its start.
+    /// Whether the new process populates all its memory at start-up.
     pub(crate) memory_prefault: bool,
 }
 
 impl HandOver {
-    /// Starts the program and gives it this process's place, if it can take it; the process that has
-    /// it then, and the way on which that is to be sent what is in memory. If not, this process serves
-    /// as before, but for what was in its cache.
+    /// Starts the program and hands the service over to it if it is ready. Returns the new process,
+    /// with the socket for the transfer of memory. If it fails, this process continues, possibly
+    /// with less cached data.
     pub(crate) async fn give_place(&self) -> Option<(Successor, UnixStream)> {
-        tracing::info!("another process is to take this one's place");
+        tracing::info!("upgrade started");
         match self.try_to_give().await {
             Ok((successor, process, pieces)) => {
-                tracing::info!(process, "another process serves from now on");
+                tracing::info!(process, "upgrade done: the new process serves now");
                 Some((successor, pieces))
             }
             Err(error) => {
-                tracing::error!("this process goes on serving: {error}");
+                tracing::error!("upgrade failed, this process continues serving: {error}");
                 None
             }
         }
@@ -48,16 +48,16 @@ impl HandOver {
 
     async fn try_to_give(&self) -> Result<(Successor, u32, UnixStream), UpgradeError> {
         let mut successor = Successor::start(&self.program, &self.listeners).await?;
-        // It reads this when it starts its devices.
+        // The new process loads this when it starts its devices.
         tasks::remember(&self.state, &self.folder).await;
         if self.memory_prefault {
-            // The memory of both together is to stay within what one may have.
+            // The two processes together must stay within the memory limit of one.
             self.retire_devices(true).await;
         }
         match self.name_it(&mut successor).await {
             Ok((process, pieces)) => Ok((successor, process, pieces)),
             Err(error) => {
-                // It is to give its memory back before this process takes some again.
+                // Release the memory of the new process before this one allocates again.
                 drop(successor);
                 self.retire_devices(false).await;
                 Err(error)
@@ -67,7 +67,8 @@ impl HandOver {
 
     async fn name_it(&self, successor: &mut Successor) -> Result<(u32, UnixStream), UpgradeError> {
         let process = successor.go().await?;
-        // Viewers went on meanwhile: who is told of elsewhere than where it is would be a new one.
+        // Save the viewers again: their positions have changed meanwhile, and a viewer with an
+        // outdated position would count as new.
         tasks::remember(&self.state, &self.folder).await;
         let (own, other) = UnixStream::pair()?;
         let name = |process| service_manager::try_to_notify(&[NotifyState::MainPid(process)]);
@@ -82,30 +83,31 @@ impl HandOver {
         }
         let all = async { while devices.join_next().await.is_some() {} };
         if timeout(SHRINK_TIMEOUT, all).await.is_err() {
-            tracing::warn!("a device takes long to give its memory back; it is not waited for");
+            tracing::warn!("devices did not release their memory in time; continuing the upgrade");
         }
     }
 }
 
-/// Names the successor to the service manager, and gives it the place if that hears it: of another
-/// process than it knows it takes no word, and ends it for its silence.
+/// Names the successor to the service manager, then hands over. If the service manager was not
+/// notified, it would ignore the watchdog messages of the new process and kill it.
 async fn give(
     successor: &mut Successor,
     process: u32,
     pieces: &UnixStream,
     name: impl Fn(u32) -> std::io::Result<()>,
 ) -> Result<(), UpgradeError> {
-    // Before it says anything to the service manager, which hears only the main process.
+    // Must precede any message of the new process, because the service manager accepts only those
+    // of the main process.
     name(process)
         .or_else(|_| name(process))
         .map_err(UpgradeError::Unheard)?;
-    // Nothing may be waited for after this: who is told to stop meanwhile would not know that the
-    // place is another's.
+    // No await may follow this call: a stop signal received meanwhile would be handled without
+    // knowing that the new process has taken over.
     let given = successor.take_over(Some(pieces.as_fd())).await;
     if given.is_err()
         && let Err(error) = name(std::process::id())
     {
-        tracing::error!(%error, "the service manager takes a process that has ended for this one");
+        tracing::error!(%error, "the service manager has the wrong main process");
     }
     given
 }
@@ -117,7 +119,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_place_is_given_away_only_if_the_service_manager_hears_of_it() {
+    async fn hands_over_only_if_service_manager_is_notified() {
         let folder = tempfile::tempdir().expect("a folder");
         let address = folder.path().join("notify");
         let manager = UnixDatagram::bind(&address).expect("bound");
@@ -142,9 +144,9 @@ mod tests {
         let (mut successor, taken_over) = Successor::ready().await;
         give(&mut successor, 7, &other, name)
             .await
-            .expect("it hears");
+            .expect("notified");
         let taken_over = taken_over.await.expect("no panic");
-        assert!(taken_over.expect("it has the place").is_some());
+        assert!(taken_over.expect("taken over").is_some());
         let length = manager.recv(&mut text).expect("told");
         assert_eq!(&text[..length], b"MAINPID=7\n");
     }

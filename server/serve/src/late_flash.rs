@@ -1,5 +1,5 @@
-//! The flash tier while the server runs: taken as soon as the process before lets it go, and taken anew
-//! when an SSD that could not be used can be.
+//! Attaches the flash tier at run time: when the old process releases it, and again when a failed
+//! SSD becomes usable.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,16 +17,15 @@ use crate::http::MediaState;
 use crate::start;
 use crate::tasks;
 
-/// Between two looks whether the tier is free.
+/// Interval between checks whether the tier is free.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// So many looks after which the wait is told.
+/// Number of checks after which the wait is logged.
 const LOOKS_PER_WARNING: u32 = 300;
-/// Between two looks at SSDs that cannot be used; longer each time that one which looked well could not
-/// be used.
+/// Interval between checks of unusable SSDs; doubled each time the tier is reopened.
 const ILL_INTERVAL: Duration = Duration::from_secs(5);
 const ILL_INTERVAL_MAX: Duration = Duration::from_secs(640);
 
-/// The tier, if there is one by now; clones are the same.
+/// The current tier, if any; clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct TierHolder(Arc<Mutex<Option<Arc<Tier>>>>);
 
@@ -35,8 +34,7 @@ impl TierHolder {
         Self(Arc::new(Mutex::new(tier)))
     }
 
-    /// Writes down what the next process wants to know, and lets the tier go. Devices must have let it
-    /// go before.
+    /// Saves the checkpoints and releases the tier. Devices must have detached it before.
     pub(crate) async fn finish(&self) {
         let tier = self.swap(None);
         if let Some(tier) = tier {
@@ -45,14 +43,14 @@ impl TierHolder {
     }
 
     fn swap(&self, tier: Option<Arc<Tier>>) -> Option<Arc<Tier>> {
-        // Every change under the lock is one assignment.
+        // Each change under the lock is a single assignment.
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut held, tier)
     }
 }
 
-/// Keeps the devices supplied with the tier. `is_taken`: the start took what could be used; else the
-/// process before has it.
+/// Keeps the tier attached to the devices. `is_taken`: the tier was opened at start-up; otherwise
+/// the old process still holds it.
 pub(crate) async fn keep(
     config: Config,
     state: Arc<MediaState>,
@@ -74,7 +72,7 @@ pub(crate) async fn keep(
         }
         until_one_is_well(&config, state.devices.len(), ill, interval).await;
         interval = ILL_INTERVAL_MAX.min(2 * interval);
-        // What each device has of the others is found again: all SSDs are one tier.
+        // Reattach all SSDs, because the tier is one unit.
         state.devices.iter().for_each(Device::leave_flash);
         holder.finish().await;
         is_taken = false;
@@ -91,7 +89,7 @@ fn degraded_ssds(config: &Config, degraded: &DegradedParts) -> Vec<PathBuf> {
     config.flash.iter().filter(is_ill).cloned().collect()
 }
 
-/// Waits until an SSD shows nothing wrong any more.
+/// Waits until one of the SSDs passes its checks.
 async fn until_one_is_well(config: &Config, disks: usize, ill: Vec<PathBuf>, interval: Duration) {
     loop {
         sleep(interval).await;
@@ -108,7 +106,8 @@ async fn until_one_is_well(config: &Config, disks: usize, ill: Vec<PathBuf>, int
     }
 }
 
-/// Takes the tier as soon as it is free, and gives the devices their parts; whether it could be.
+/// Opens the tier as soon as it is free and attaches it to the devices. Returns whether that
+/// succeeded.
 async fn take(
     config: &Config,
     state: &Arc<MediaState>,
@@ -132,14 +131,14 @@ async fn take(
             }
             Ok(Err(error)) if matches!(error.trouble, Trouble::InUse) => {
                 if look.is_multiple_of(LOOKS_PER_WARNING) {
-                    tracing::warn!(%error, "served without flash, until it is free");
+                    tracing::warn!(%error, "flash tier in use; serving without it meanwhile");
                 }
             }
             Ok(Err(error)) => {
-                tracing::error!(%error, "served without flash");
+                tracing::error!(%error, "cannot open the flash tier; serving without it");
                 return false;
             }
-            // It panicked, which was told.
+            // It panicked, which was logged.
             Err(_) => return false,
         }
         sleep(LOOK_INTERVAL).await;

@@ -1,4 +1,4 @@
-//! The server's shell: it does what the cores decide. Sockets, disks, configuration, logs.
+//! The server: executes the decisions of the pure crates. Sockets, disks, configuration, logs.
 
 pub mod admin;
 mod ask_server;

@@ -1,16 +1,16 @@
-//! What is in memory goes to the process that takes this one's place, over a socket, while both serve.
+//! Memory transfer: sends the cached pieces to the new process over a socket, while both serve.
 //!
-//! The one idea: viewers have seconds in their buffers, and reading anew what was read ahead for them
-//! takes a disk longer. So the old process sends the pieces in its memory, those first that are asked
-//! for soonest, and gives each one's memory back as soon as it is sent.
+//! Viewers have seconds of data buffered, and rereading what was prefetched for them would take a
+//! disk longer. The old process therefore sends the pieces in its memory, the most urgent first,
+//! and releases each one's memory after sending it.
 //!
 //! ```text
-//! greeting                                a line; another one is another version's, and nothing is taken
-//! D length(2) name                        what follows is of the device of that name
-//! P file(16) offset(8) length(4) read(1)  then as many bytes: a piece of that file in that version
+//! greeting                                a line; another one is another version: nothing is taken
+//! D length(2) name                        the following pieces belong to the device of this name
+//! P file(16) offset(8) length(4) read(1)  then `length` bytes: a piece of that version of the file
 //! ```
 //!
-//! Numbers are little-endian. Either end may end it at any byte; what was taken by then is of use.
+//! Numbers are little-endian. Either side may stop at any byte; pieces received before are used.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -23,22 +23,22 @@ use tokio::sync::oneshot;
 use crate::disk::{Arrived, Device, Leaving};
 
 const GREETING: &[u8] = b"headlong pieces 2\n";
-/// So long it may take; what viewers wait for has long been read by then.
+/// Time limit of the transfer; by then viewers have reread what they need.
 const TIME_MAX: Duration = Duration::from_secs(20);
-/// The other process does not answer.
+/// Time limit of a stalled socket.
 const STALL_MAX: Duration = Duration::from_secs(5);
-/// Pieces of one device, after which another device has its turn.
+/// Pieces of one device before the next device has its turn.
 const AT_ONCE: usize = 64;
-/// So many bytes are handed in at a time; as many wait meanwhile.
+/// Bytes passed to a device at a time; the next batch is received meanwhile.
 const HANDED_IN_BYTES: usize = 4 << 20;
-/// No piece and no name is longer.
+/// Upper limit of the length of a piece or name.
 const LENGTH_MAX: usize = 2 << 20;
 
-/// Under way for as long as it is to be waited for: until everything is sent, or will not be.
+/// Completes when the transfer has ended.
 pub(crate) type Passing = oneshot::Receiver<()>;
 
-/// Sends what devices have in memory, on a thread of its own. Returns once all of it is taken out of
-/// their memory, so that no request of this process begins to use it.
+/// Sends the cached pieces of devices, on a new thread. Returns once all pieces are removed from
+/// the cache, so that no request of this process uses them.
 pub(crate) async fn give(devices: &[Device], to: UnixStream) -> Passing {
     let mut leaving = Vec::new();
     for device in devices {
@@ -53,24 +53,24 @@ pub(crate) async fn give(devices: &[Device], to: UnixStream) -> Passing {
         let seconds = began.elapsed().as_secs_f32();
         let bytes = Bytes(sent_bytes).to_string();
         match sent {
-            Ok(()) => tracing::info!(bytes, seconds, "passed on what was in memory"),
+            Ok(()) => tracing::info!(bytes, seconds, "transferred memory to the new process"),
             Err(error) => tracing::warn!(
-                bytes, seconds, %error, "passed on part of what was in memory; the rest is read anew"
+                bytes, seconds, %error, "memory transfer incomplete; the rest is reread"
             ),
         }
-        // Nobody may wait for it any more.
+        // The receiver may have been dropped.
         let _ = is_over.send(());
     };
     let started = std::thread::Builder::new()
         .name("pass-on".to_owned())
         .spawn(send);
     if let Err(error) = started {
-        tracing::warn!(%error, "cannot pass on what is in memory: it is read anew");
+        tracing::warn!(%error, "cannot transfer memory to the new process; it is read from disk");
     }
     passing
 }
 
-/// What is to be sent of one device. What was not by the end is nobody's any more.
+/// Pieces of one device to send. Unsent pieces are released on drop.
 struct Queue {
     device: Device,
     rest: std::vec::IntoIter<Leaving>,
@@ -141,7 +141,7 @@ fn send_some(
     Ok(())
 }
 
-/// Takes what the process before has in memory, on a thread of its own.
+/// Receives the cached pieces of the old process, on a new thread.
 pub(crate) fn take(devices: &[Device], from: UnixStream) {
     let devices = devices.to_vec();
     let take = move || {
@@ -151,9 +151,9 @@ pub(crate) fn take(devices: &[Device], from: UnixStream) {
         let seconds = began.elapsed().as_secs_f32();
         let bytes = Bytes(taken_bytes).to_string();
         match taken {
-            Ok(()) => tracing::info!(bytes, seconds, "took over what was in memory"),
+            Ok(()) => tracing::info!(bytes, seconds, "received memory of the old process"),
             Err(error) => tracing::warn!(
-                bytes, seconds, %error, "took over part of what was in memory; the rest is read anew"
+                bytes, seconds, %error, "memory transfer incomplete; the rest is read from disk"
             ),
         }
     };
@@ -161,7 +161,7 @@ pub(crate) fn take(devices: &[Device], from: UnixStream) {
         .name("take-over".to_owned())
         .spawn(take);
     if let Err(error) = started {
-        tracing::warn!(%error, "cannot take over what is in memory: it is read anew");
+        tracing::warn!(%error, "cannot receive memory of the old process; it is read from disk");
     }
 }
 
@@ -171,7 +171,7 @@ fn receive(from: &UnixStream, devices: &[Device], taken_bytes: &mut u64) -> io::
     let mut greeting = Vec::new();
     from.by_ref().take(64).read_until(b'\n', &mut greeting)?;
     if greeting != GREETING {
-        // Of a version that passes nothing on, or passes it on in another way.
+        // From a version without the transfer, or with another format.
         return Ok(());
     }
     let mut batch = Batch {
@@ -207,8 +207,8 @@ fn receive(from: &UnixStream, devices: &[Device], taken_bytes: &mut u64) -> io::
     Ok(())
 }
 
-/// Pieces of one device. While one batch goes into memory, the next is read. Dropped, it waits until
-/// all is there that came.
+/// Pieces of one device. While a batch is stored, the next one is received. When dropped, waits
+/// until all received pieces are stored.
 struct Batch<'a> {
     device: Option<&'a Device>,
     pieces: Vec<Arrived>,
@@ -240,10 +240,10 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Returns once everything that was handed in is in memory.
+    /// Waits until all submitted pieces are stored.
     fn wait(&mut self) {
         if let Some(taken) = self.under_way.take() {
-            // A device that stopped takes nothing.
+            // A stopped device stores nothing.
             *self.taken_bytes += taken.blocking_recv().unwrap_or(0);
         }
     }

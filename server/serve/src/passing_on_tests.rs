@@ -16,7 +16,7 @@ fn device(name: &str) -> Device {
     Device::start(config).expect("started")
 }
 
-/// All of a part; `None` if it cannot be read.
+/// All bytes of a part; `None` if it cannot be read.
 async fn read(
     device: &Device,
     source: &Arc<dyn StreamSource>,
@@ -52,7 +52,7 @@ async fn pass_on(from: &[Device], to: &[Device]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_next_process_has_it_without_the_disk_and_the_old_one_no_more() {
+async fn transferred_pieces_are_cached_only_in_the_new_process() {
     let scratch = Scratch::new();
     let (one, two) = (noise(MIB + 1000), noise(3000));
     let paths = [scratch.file("one", &one), scratch.file("two", &two)];
@@ -63,7 +63,7 @@ async fn the_next_process_has_it_without_the_disk_and_the_old_one_no_more() {
     }
     let new = device("disk");
     pass_on(&[other.clone(), old.clone()], &[new.clone(), other]).await;
-    // It has another number there, and its parts another order.
+    // The new process has another stream number and order of parts.
     let swapped = [paths[1].clone(), paths[0].clone()];
     let again: Arc<dyn StreamSource> = Arc::new(FileSource::new(7, swapped));
     for path in &paths {
@@ -76,7 +76,7 @@ async fn the_next_process_has_it_without_the_disk_and_the_old_one_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_version_is_read_from_the_disk() {
+async fn pieces_of_another_file_version_are_reread() {
     let scratch = Scratch::new();
     let path = scratch.file("one", &noise(MIB));
     let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path.clone()]));
@@ -91,7 +91,7 @@ async fn another_version_is_read_from_the_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_asked_for_between_two_upgrades_goes_on_to_the_third_process() {
+async fn unrequested_pieces_are_passed_on_by_the_next_upgrade() {
     let scratch = Scratch::new();
     let bytes = noise(MIB);
     let path = scratch.file("one", &bytes);
@@ -107,13 +107,13 @@ async fn what_nobody_asked_for_between_two_upgrades_goes_on_to_the_third_process
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_sends_leaves_its_memory() {
+async fn unsent_pieces_are_released() {
     let scratch = Scratch::new();
     let path = scratch.file("one", &noise(MIB));
     let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path]));
     let old = device("disk");
     read(&old, &source, 1, 0).await.expect("read");
-    // As where no thread can be started.
+    // As if no thread could be started.
     let queue = Queue::of(&old).await;
     assert!(queue.rest.len() > 1);
     drop(queue);
@@ -122,7 +122,7 @@ async fn what_nobody_sends_leaves_its_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_came_before_the_other_ended_is_of_use() {
+async fn pieces_received_before_a_disconnect_are_used() {
     let scratch = Scratch::new();
     let bytes = noise(3000);
     let path = scratch.file("one", &bytes);
@@ -153,12 +153,12 @@ async fn what_came_before_the_other_ended_is_of_use() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_hangs_up_or_lies_leaves_memory_as_it_was() {
+async fn disconnects_and_invalid_data_leave_memory_unchanged() {
     let scratch = Scratch::new();
     let bytes = noise(MIB);
     let path = scratch.file("one", &bytes);
     let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path]));
-    // Nobody is at the other end.
+    // The other end is closed.
     let old = device("disk");
     read(&old, &source, 1, 0).await.expect("read");
     let (own, other) = UnixStream::pair().expect("a pair");
@@ -166,9 +166,9 @@ async fn whoever_hangs_up_or_lies_leaves_memory_as_it_was() {
     give(std::slice::from_ref(&old), own)
         .await
         .await
-        .expect("it ends");
+        .expect("transfer ends");
     let again = read(&old, &source, 1, 0).await;
-    assert!(again.as_ref() == Some(&bytes), "read anew");
+    assert!(again.as_ref() == Some(&bytes), "reread from disk");
     let greeted = |rest: &[u8]| [GREETING, rest].concat();
     let said = [
         (b"headlong pieces 1\nP".to_vec(), true),
@@ -183,7 +183,7 @@ async fn whoever_hangs_up_or_lies_leaves_memory_as_it_was() {
             greeted(&[b"D\x04\x00diskP".as_slice(), &[0xff; 29]].concat()),
             false,
         ),
-        // Of a file that nobody knows.
+        // A piece of an unknown file.
         (
             greeted(&[b"D\x04\x00diskP".as_slice(), &[1; 24], b"\x02\0\0\0\x01ab"].concat()),
             true,

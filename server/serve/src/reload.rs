@@ -1,7 +1,7 @@
-//! A reload: the configuration is read again, and what can change while serving changes.
+//! Reload: reads the configuration again and applies the settings that can change at run time.
 //!
-//! Whatever is wrong with the new configuration, the old one stays in force as a whole. The log
-//! says which settings were taken, and which were not and why.
+//! If the new configuration has a mistake, the old one stays in force as a whole. The log lists the
+//! applied settings, and those not applied with the reason.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,54 +17,56 @@ use crate::net::ReloadingCertificates;
 use crate::service_manager::{self, NotifyState};
 use crate::start;
 
-/// Reads the configuration again, as the start did; errors name file, line, key and remedy.
+/// Reads the configuration again, as at the start; errors name file, line, key and remedy.
 pub type ReadConfig = Arc<dyn Fn() -> Result<Config, Mistakes> + Send + Sync>;
 
-/// How long reading it may take: it looks at folders and files, and their disk may hang.
+/// Time limit for reading it, because it accesses folders and files whose disk may hang.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// All that a reload touches.
+/// State that a reload changes.
 pub(crate) struct Reloader {
     pub(crate) state: Arc<MediaState>,
     pub(crate) read_config: ReadConfig,
     pub(crate) tls: Option<Arc<ReloadingCertificates>>,
     pub(crate) daemon_log: DaemonLog,
-    /// The configuration of the start, which is in force where a restart is needed.
+    /// The configuration at start-up, still in force for settings that need a restart.
     pub(crate) started: Config,
     /// The configuration of the last reload.
     pub(crate) last: Mutex<Config>,
 }
 
 impl Reloader {
-    /// Reads the configuration and takes it into force, or says why not.
+    /// Reads the configuration and applies it, or logs why not.
     pub(crate) async fn reload(&self) {
         service_manager::notify(&[NotifyState::Reloading]);
         let status = self.take_in().await;
         service_manager::notify(&[NotifyState::Ready, NotifyState::Status(status)]);
     }
 
-    /// As a reload, without a word to the service manager; answers what the status is then.
+    /// As a reload, without notifying the service manager; returns the new status text.
     pub(crate) async fn take_in(&self) -> &'static str {
         let read = Arc::clone(&self.read_config);
         let read = timeout(READ_TIMEOUT, spawn_blocking(move || read())).await;
         match read {
             Ok(Ok(Ok(config))) => {
                 self.apply(&config).await;
-                "serving; the journal says what the last reload changed"
+                "serving; see the journal for the changes of the last reload"
             }
             Ok(Ok(Err(errors))) => {
                 for error in errors.iter() {
                     tracing::error!("reload: {error}");
                 }
-                tracing::error!("the configuration is wrong, so the old one stays in force");
-                "serving by the old configuration: the new one is wrong, as the journal says"
+                tracing::error!(
+                    "reload failed: the configuration has mistakes; the old one stays in force"
+                );
+                "serving with the old configuration: the new one has mistakes, see the journal"
             }
             Ok(Err(_)) | Err(_) => {
                 tracing::error!(
-                    "reload: a folder or file of the configuration cannot be looked at: does a disk \
-                     hang? The old configuration stays in force"
+                    "reload failed: a folder or file of the configuration does not respond; check \
+                     the disks. The old configuration stays in force"
                 );
-                "serving by the old configuration: the new one could not be looked at"
+                "serving with the old configuration: the new one could not be checked"
             }
         }
     }
@@ -94,7 +96,9 @@ impl Reloader {
         for (device, engine) in self.state.devices.iter().zip(engines) {
             if let Err(error) = device.reconfigure(engine).await {
                 let name = device.name();
-                refused.push(format!("device {name} ({error}); it goes on as before"));
+                refused.push(format!(
+                    "device {name} ({error}); its old settings stay in force"
+                ));
             }
         }
         let settings = HttpSettings {
@@ -118,10 +122,10 @@ impl Reloader {
         }
         let of_restart = Changes::between(&self.started, config).needs_restart;
         for setting in &of_restart {
-            tracing::warn!("reload: not taken, as it needs a restart: {setting}");
+            tracing::warn!("reload: not applied, as it needs a restart: {setting}");
         }
         for what in refused {
-            tracing::error!("reload: not taken: {what}");
+            tracing::error!("reload: not applied: {what}");
         }
         let (changed, refused) = (taken.len(), refused.len() + of_restart.len());
         tracing::info!(changed, refused, "reloaded");

@@ -1,9 +1,8 @@
-//! The server as a whole: from a checked configuration to listeners and devices, and to a stop.
+//! The server's life cycle: from a checked configuration to listeners and devices, and to the stop.
 //!
-//! The one idea: everything that can fail at the start fails before the first request is taken,
-//! and everything that was started is stopped in the opposite order. While it runs, signals speak:
-//! HUP reloads, USR1 reopens the logs, USR2 gives the place to the program that is installed by then,
-//! TERM and INT drain.
+//! Everything that can fail at start-up fails before the first request is accepted, and components
+//! stop in the reverse order of their start. Signals at run time: HUP reloads, USR1 reopens the
+//! logs, USR2 upgrades to the installed program, TERM and INT drain and stop.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -38,14 +37,13 @@ use crate::unscanned::Unscanned;
 use crate::upgrade::{Inherited, Predecessor, Program};
 use crate::view;
 
-/// Serves until it is told to stop. `config` is from [`Config::load`], which judged it for this
-/// machine; `read_config`
-/// gives the next one on SIGHUP.
+/// Serves until it is stopped. `config` comes from [`Config::load`], which checked it for this
+/// machine; `read_config` returns the next one on SIGHUP.
 ///
 /// # Errors
-/// Why the server did not start. Once it runs, it ends only by being told to.
+/// If the server cannot start. Once it runs, it ends only when it is stopped.
 pub fn run(config: Config, read_config: ReadConfig) -> Result<(), RunError> {
-    // First of all, as long as no descriptor is this process's own.
+    // Must come first, before this process opens a descriptor.
     let of_manager = Inherited::of_manager()?;
     let program = Program::of_this_process()?;
     let daemon_log = crate::log::init_daemon_log(config.log.level.name())?;
@@ -59,7 +57,7 @@ pub fn run(config: Config, read_config: ReadConfig) -> Result<(), RunError> {
         daemon_log,
         (program, of_manager),
     ));
-    // A look-up that hangs in a dead file system must not keep the process alive.
+    // A lookup that hangs in a dead file system must not keep the process alive.
     runtime.shutdown_background();
     flush.flush();
     result
@@ -96,7 +94,7 @@ async fn serve(
         Admin::Address(address) => Some(doors.open(address, &mut inherited)?),
     };
     match &predecessor {
-        // An address that is not wanted any more ends with the old process.
+        // Addresses no longer configured end with the old process.
         Some(_) => doors.close(inherited),
         None => inherited.all_taken()?,
     }
@@ -110,7 +108,7 @@ async fn serve(
         predecessor.checked().await?;
     }
     let tier = match &predecessor {
-        // It still has it.
+        // The old process still holds it.
         Some(_) => None,
         None => start::tier(&config, engines.len(), &degraded)?,
     };
@@ -123,7 +121,7 @@ async fn serve(
     )?;
     pulls.attach(&devices);
     let lookups = Lookups::start(&library)?;
-    // Whatever may fail does so before the place of another process is taken.
+    // Everything that may fail does so before the handover.
     let threads = start::connection_threads()?;
     let settings = start::http_settings(&config);
     let state = Arc::new(MediaState::new(
@@ -184,7 +182,7 @@ async fn serve(
     let addresses = listeners.iter().filter_map(|(on, listener)| {
         let scheme = if on.speaks_tls { "https" } else { "http" };
         let address = listener.address().ok()?;
-        // Where browsers may go.
+        // Addresses for browsers.
         let is_for_browsers = matches!(address, ListenAddress::Ip(_)) && !on.is_for_proxies;
         Some((is_for_browsers, format!("{scheme}://{address}")))
     });
@@ -225,11 +223,11 @@ async fn serve(
             (is_ready, unscanned, degraded),
         );
         let address = listener.address();
-        // The operator watches the drain to its end: this listener outlives the others.
+        // Outlives the other listeners, so that the operator can watch the drain to its end.
         let (trigger, signal) = shutdown();
         let task = tokio::spawn(serve_admin(listener, Arc::new(view), signal));
         if let Ok(address) = address {
-            tracing::info!(%address, "the operator's pages are at http://{address}/");
+            tracing::info!(%address, "operator's pages: http://{address}/");
         }
         (trigger, task)
     });
@@ -259,7 +257,7 @@ async fn serve(
         memory_prefault: config.memory_prefault,
     };
     let end = signals.serve(&reloader, &heir, predecessor.is_some()).await;
-    // What is left of the listening sockets is closed with those that accept.
+    // Closes the duplicates, so that the accepting tasks hold the only listening sockets.
     drop(heir);
     ready.abort();
     upkeep.abort();
@@ -272,7 +270,7 @@ async fn serve(
     let is_replaced = successor.is_some();
     if let (Some(successor), Some(pieces)) = (&successor, pieces) {
         doors.leave();
-        // The service manager hears the new one.
+        // The service manager now listens to the new process.
         alive.abort();
         trigger.retire();
         if let Some((admin, _)) = &admin {
@@ -280,9 +278,9 @@ async fn serve(
         }
         state.devices.iter().for_each(Device::replaced);
         let passing = passing_on::give(&state.devices, pieces).await;
-        // Waited for as the last replies are.
+        // Awaited together with the last replies.
         serving.spawn(async { drop(passing.await) });
-        // What is left is of use to running replies, or to nobody.
+        // The remaining pieces are useful only to running replies.
         for device in state.devices.clone() {
             tokio::spawn(async move { device.retire(true).await });
         }
@@ -294,18 +292,17 @@ async fn serve(
             .retire(&state, within, &mut serving, neighbours)
             .await;
     } else {
-        let status = NotifyState::Status("stopping: replies in progress may end");
+        let status = NotifyState::Status("stopping: waiting for replies in progress");
         service_manager::notify(&[NotifyState::Stopping, status]);
     }
     tracing::info!(
-        "stopping: no new connections; running replies may end within limits.drain_timeout"
+        "stopping: no new connections; replies in progress have limits.drain_timeout to complete"
     );
     trigger.drain();
     if let Some(predecessor) = &predecessor {
         predecessor.stop();
     }
-    // Each listener ends its connections within the drain timeout by itself, and so does the process
-    // before this one.
+    // Each listener ends its connections within the drain timeout, and so does the old process.
     let ended = async {
         while serving.join_next().await.is_some() {}
         if let Some(predecessor) = &predecessor {
@@ -316,7 +313,7 @@ async fn serve(
     let cut = drained.counts().drain_aborts;
     tracing::info!(
         cut,
-        "drained; cut: connections that were closed with replies in progress"
+        "drained; cut: connections closed with replies in progress"
     );
     if !is_replaced {
         tasks::remember(&state, &folder).await;
@@ -337,5 +334,5 @@ async fn serve(
     Ok(())
 }
 
-/// What the bookkeeping around a drain may take beyond the drain itself.
+/// Allowance for bookkeeping beyond the drain itself.
 const DRAIN_SPARE: std::time::Duration = std::time::Duration::from_secs(5);

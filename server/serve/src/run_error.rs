@@ -1,4 +1,4 @@
-//! Why the server did not start.
+//! Errors at the start of the server.
 
 use crate::config::Mistakes;
 use crate::disk::StartError;
@@ -7,19 +7,19 @@ use crate::log::{DaemonLogError, SinkError};
 use crate::net::{BindError, TlsError};
 use crate::upgrade::UpgradeError;
 
-/// Why the server did not start.
+/// The server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The settings do not fit the devices that were found.
+    /// The settings do not fit the devices found.
     #[error("{0}")]
     Config(#[from] Mistakes),
-    /// Folders that cannot be served.
+    /// A folder cannot be served.
     #[error("{0}")]
     Roots(String),
     /// A path cannot be filled from its origin.
     #[error("{0}")]
     Pull(String),
-    /// An address is taken or not this machine's.
+    /// An address is in use, or does not belong to this machine.
     #[error(transparent)]
     Bind(#[from] BindError),
     /// An SSD of the flash tier cannot be used.
@@ -34,19 +34,19 @@ pub enum RunError {
     /// A log file cannot be opened.
     #[error(transparent)]
     Log(#[from] SinkError),
-    /// The daemon's own log cannot be set up.
+    /// The server's own log cannot be set up.
     #[error(transparent)]
     DaemonLog(#[from] DaemonLogError),
-    /// This process was to take another's place.
+    /// The handover from the old process failed.
     #[error(transparent)]
     Upgrade(#[from] UpgradeError),
-    /// The system gives no threads or no signals.
+    /// Threads or signal handlers are not available.
     #[error("cannot start: {0}; raise the limits of the process")]
     System(#[from] std::io::Error),
 }
 
 impl RunError {
-    /// What is wrong with the configuration, if that is why.
+    /// The mistakes in the configuration, if they are the cause.
     pub fn mistakes(&self) -> Option<&Mistakes> {
         match self {
             Self::Config(mistakes) => Some(mistakes),

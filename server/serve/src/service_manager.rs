@@ -1,8 +1,8 @@
-//! What the service manager is told, by datagrams to the socket that `NOTIFY_SOCKET` names.
+//! Notifications to the service manager, by datagrams to the socket named in `NOTIFY_SOCKET`.
 //!
-//! Invariant: one that does not listen holds nobody up. A datagram to a socket whose queue is full
-//! waits for room, and who tells it is who acts on signals: it would hear no other any more, not even
-//! to stop.
+//! Invariant: an unresponsive service manager blocks this process only briefly. Sending to a full
+//! socket blocks, and the sender is the task that handles signals: it could not even handle a stop
+//! meanwhile.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -15,22 +15,22 @@ use std::time::{Duration, Instant};
 pub use sd_notify::NotifyState;
 use sd_notify::watchdog_enabled;
 
-/// A service manager that is busy is given so long; what it does not take by then it does not get.
+/// Send timeout; after it the notification is lost.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Within its patience it is told so many times.
+/// Watchdog notifications per watchdog period.
 const BEATS: u32 = 3;
 
-/// Tells the service manager; without one, nothing happens. That it did not hear is said in the log.
+/// Notifies the service manager, if there is one; logs a failure.
 pub fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = try_to_notify(states) {
-        tracing::warn!(%error, "the service manager was not told {states:?}");
+        tracing::warn!(%error, "cannot notify the service manager of {states:?}");
     }
 }
 
-/// Tells the service manager; without one, nothing happens.
+/// Notifies the service manager, if there is one.
 ///
 /// # Errors
-/// If it does not hear.
+/// If the notification cannot be sent.
 pub fn try_to_notify(states: &[NotifyState<'_>]) -> io::Result<()> {
     match std::env::var_os("NOTIFY_SOCKET") {
         Some(address) => tell(&address, states),
@@ -38,8 +38,8 @@ pub fn try_to_notify(states: &[NotifyState<'_>]) -> io::Result<()> {
     }
 }
 
-/// Tells the service manager that this process works, as often as it wants to hear that
-/// (`WatchdogSec=`). Each time `beat` must have ended before: it is what shows that it works.
+/// Sends watchdog notifications as often as the service manager requires (`WatchdogSec=`). Before
+/// each one, `beat` must complete, which proves that the process works.
 pub async fn keep_alive<F: Future<Output = ()>>(beat: impl Fn() -> F) {
     let Some(patience) = watchdog_enabled() else {
         return;
@@ -51,7 +51,7 @@ pub async fn keep_alive<F: Future<Output = ()>>(beat: impl Fn() -> F) {
     }
 }
 
-/// The same for a thread that goes round and round.
+/// The same for a thread with a main loop.
 #[derive(Debug)]
 pub struct Heartbeat {
     every: Option<Duration>,
@@ -59,7 +59,7 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// As often as the service manager wants to hear it.
+    /// Uses the interval that the service manager requires.
     pub fn asked_for() -> Self {
         Self {
             every: watchdog_enabled().map(|patience| patience / BEATS),
@@ -67,7 +67,7 @@ impl Heartbeat {
         }
     }
 
-    /// The thread has gone round once more.
+    /// Called once per iteration of the loop.
     pub fn beat(&mut self) {
         if let Some(every) = self.every
             && self.last.is_none_or(|last| last.elapsed() >= every)
@@ -90,7 +90,7 @@ pub(crate) fn tell(address: &OsStr, states: &[NotifyState<'_>]) -> io::Result<()
     let socket = UnixDatagram::unbound()?;
     socket.set_write_timeout(Some(PATIENCE))?;
     socket.connect_addr(&address)?;
-    // A datagram goes whole or not at all.
+    // A datagram is sent whole or not at all.
     socket.send(text.as_bytes()).map(drop)
 }
 
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_manager_that_does_not_listen_holds_nobody_up() {
+    fn unresponsive_service_manager_does_not_block() {
         let name = name();
         let address = SocketAddr::from_abstract_name(&name).expect("a name");
         let manager = UnixDatagram::bind_addr(&address).expect("bound");
@@ -116,10 +116,10 @@ mod tests {
         };
         // More than any queue holds (net.unix.max_dgram_qlen).
         let told = (0..100_000).find_map(|_| tell().err());
-        let error = told.expect("it does not take everything");
+        let error = told.expect("the queue fills up");
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         let mut text = [0; 100];
-        let length = manager.recv(&mut text).expect("what came first");
+        let length = manager.recv(&mut text).expect("the first datagram");
         assert_eq!(&text[..length], b"RELOADING=1\nREADY=1\n");
         tell().expect("there is room again");
     }

@@ -1,4 +1,4 @@
-//! Signals, by which operators and service managers speak to the server.
+//! Signals from operators and service managers.
 
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::http::MediaState;
 use crate::reload::Reloader;
 use crate::upgrade::{Predecessor, Successor};
 
-/// The signals that the server acts on.
+/// The signals that the server handles.
 pub(crate) struct Signals {
     hangup: Signal,
     user1: Signal,
@@ -21,16 +21,16 @@ pub(crate) struct Signals {
     interrupt: Signal,
 }
 
-/// Why a server that runs does so no longer.
+/// Why a running server ends.
 pub(crate) enum End {
-    /// It was told to stop.
+    /// It was stopped.
     Stop,
-    /// Another process has its place, and is to be sent what is in memory.
+    /// Another process has taken over and receives the cached pieces.
     Replaced(Successor, UnixStream),
 }
 
 impl Signals {
-    /// From now on they end the process only by its own decision.
+    /// Installs the handlers; from now on these signals do not kill the process.
     pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             hangup: signal(SignalKind::hangup())?,
@@ -41,9 +41,9 @@ impl Signals {
         })
     }
 
-    /// Acts on them until the server is to stop, or another process has its place. One that has taken
-    /// the place of another itself, as `has_taken_over` says, begins with a reload: what that one was
-    /// told meanwhile was meant for both.
+    /// Handles signals until the server is stopped or replaced. A process that has itself taken
+    /// over (`has_taken_over`) starts with a reload, because a reload signal sent to the old
+    /// process during the upgrade was meant for both.
     pub(crate) async fn serve(
         &mut self,
         reloader: &Reloader,
@@ -62,7 +62,7 @@ impl Signals {
                 }
                 _ = self.user1.recv() => reloader.state.log.reopen(),
                 _ = self.user2.recv() => {
-                    // One that asks for a stop meanwhile is heard.
+                    // A stop signal interrupts the upgrade.
                     let replaced = tokio::select! {
                         replaced = heir.give_place() => replaced,
                         _ = self.terminate.recv() => return End::Stop,
@@ -78,7 +78,7 @@ impl Signals {
         }
     }
 
-    /// Waits for something that may wait for a disk that hangs; whether the server is to stop first.
+    /// Awaits `what`, which may hang on a disk; returns whether a stop signal came first.
     async fn is_stopped_during<T>(&mut self, what: impl Future<Output = T>) -> bool {
         tokio::select! {
             _ = what => false,
@@ -87,8 +87,8 @@ impl Signals {
         }
     }
 
-    /// What is left of a server whose place `successor` has: ends with its last connection and after the
-    /// process before it, when it is told to stop, or after `within`.
+    /// Runs a replaced server to its end: until its last connection and its predecessor have ended,
+    /// it is stopped, or `within` has passed.
     pub(crate) async fn retire(
         &mut self,
         state: &MediaState,

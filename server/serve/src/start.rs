@@ -1,4 +1,4 @@
-//! What the start makes of the configuration: one function for each part of the server.
+//! Builds the parts of the server from the configuration, one function each.
 
 use std::io;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ pub(crate) fn library(config: &Config) -> Result<Library, RunError> {
     })
 }
 
-/// Takes the SSDs of the flash tier that can be used, if there are any, for so many disks.
+/// Opens the usable SSDs of the flash tier, if any, for `disks` disks.
 ///
 /// # Errors
-/// Another process has one of them.
+/// If another process holds one of them.
 pub(crate) fn tier(
     config: &Config,
     disks: usize,
@@ -47,7 +47,7 @@ pub(crate) fn tier(
     Ok(tier)
 }
 
-/// What replies are made by.
+/// Settings of replies.
 pub(crate) fn http_settings(config: &Config) -> HttpSettings {
     let cache_control = Some(config.cache_control.clone()).filter(|value| !value.is_empty());
     HttpSettings {
@@ -81,7 +81,7 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
     }
 }
 
-/// Bounds on connections.
+/// Limits of connections.
 pub(crate) fn limits(config: &Config) -> Limits {
     let limits = &config.limits;
     let wall = |model| config.time_scale().wall(model);
@@ -102,7 +102,7 @@ pub(crate) fn limits(config: &Config) -> Limits {
     }
 }
 
-/// What is set on each socket.
+/// Options of viewers' sockets.
 pub(crate) fn tcp_options(config: &Config) -> TcpOptions {
     TcpOptions {
         congestion_control: config.tcp.congestion_control.clone(),
@@ -110,7 +110,7 @@ pub(crate) fn tcp_options(config: &Config) -> TcpOptions {
     }
 }
 
-/// One thread for connections for each processor that may be used.
+/// Starts one connection thread per available processor.
 pub(crate) fn connection_threads() -> io::Result<ConnectionThreads> {
     ConnectionThreads::start(std::thread::available_parallelism().map_or(1, usize::from))
 }
@@ -135,7 +135,7 @@ pub(crate) fn open_log(
     })
 }
 
-/// What a server has that serves this folder, searched once; for tests.
+/// The state of a server for this folder, scanned once; for tests.
 #[cfg(test)]
 pub(crate) fn media_state(root: &std::path::Path) -> crate::http::MediaState {
     use crate::devices;
@@ -144,7 +144,7 @@ pub(crate) fn media_state(root: &std::path::Path) -> crate::http::MediaState {
         memory: Some("64MiB".to_string()),
         ..crate::config::Flags::default()
     };
-    let config = Config::load(None, &flags).expect("it is right");
+    let config = Config::load(None, &flags).expect("valid");
     let library = library(&config).expect("a library");
     library.rescan();
     let engines = devices::engines(&config, &library.devices(), true).expect("engines");

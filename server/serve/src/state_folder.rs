@@ -1,14 +1,13 @@
-//! What was learned of each device, kept across restarts.
+//! The state folder: learned state of each device, kept across restarts.
 //!
-//! The one idea: one file for each device in the folder `state`, written whole or not at all
-//! (a new file takes the old one's name), and believed only if it is of this version and about the
-//! same device. What cannot be read is said once and forgotten; a wrong start costs some minutes,
-//! not a viewer.
+//! There is one file per device in the folder `state`, replaced atomically, and used only if it has
+//! this version and describes the same device. A file that cannot be read is logged and ignored;
+//! starting without it costs some minutes of learning.
 //!
-//! Invariants: without a folder nothing is read or written; a device is known by its roots, or
-//! by where it is mounted below one, and its capacity, because kernel names change from one boot to
-//! the next; without a kernel name, by those paths alone; what is read is bounded in length, and the
-//! shard bounds what it says.
+//! Invariants: without a folder nothing is read or written; a device is identified by its roots, or
+//! by its mount points below one, and its capacity, because kernel names change between boots;
+//! without a kernel name, by those paths alone; the length of the input is bounded, and the shard
+//! bounds its values.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -28,25 +27,25 @@ use crate::state_record::Record;
 use crate::time_scale::TimeScale;
 use crate::whole_file::write_whole;
 
-/// Of the form of the file; another is not read.
+/// Version of the file format; other versions are not read.
 const VERSION: u32 = 1;
-/// No file is as long: 16,384 chains of less than 300 bytes each.
+/// Upper limit of a file: 16,384 chains of less than 300 bytes each.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// What is written of a device.
+/// Content of a device's file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Remembered {
     version: u32,
     written_unix_ms: u64,
     roots: Vec<PathBuf>,
     capacity_bytes: u64,
-    /// A size means nothing under another rule.
+    /// A prefetch size is valid only for this policy.
     policy: String,
     reference_bit_rate_bps: u64,
     learned: Record,
 }
 
-/// What makes a device the same device.
+/// Identity of a device.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Who<'a> {
     pub(crate) name: &'a str,
@@ -59,7 +58,7 @@ impl<'a> Who<'a> {
         Self {
             name: &info.name,
             paths: info.lasting_paths(),
-            // What a file system says may change with every write (ZFS).
+            // The capacity of a file system may change with every write (ZFS).
             capacity_bytes: match info.has_kernel_name {
                 true => info.capacity_bytes,
                 false => 0,
@@ -68,7 +67,7 @@ impl<'a> Who<'a> {
     }
 }
 
-/// The folder, and whose turn it is to write the file of each device.
+/// The folder, with a write lock per device.
 #[derive(Debug, Clone)]
 pub(crate) struct StateFolder {
     folder: Option<PathBuf>,
@@ -77,10 +76,10 @@ pub(crate) struct StateFolder {
     degraded: Arc<DegradedParts>,
 }
 
-/// By the name of the device.
+/// Write locks by device name.
 type Turns = Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>>;
 
-/// To be held while the file of a device is written.
+/// Guard of the write lock of a device.
 pub(crate) type Turn = OwnedMutexGuard<()>;
 
 impl StateFolder {
@@ -94,28 +93,28 @@ impl StateFolder {
         }
     }
 
-    /// Whether anything is kept.
+    /// Whether a state folder is configured.
     pub(crate) fn is_set(&self) -> bool {
         self.folder.is_some()
     }
 
-    /// What is kept of media files; `None` without a folder.
+    /// The facts about media files; `None` without a folder.
     pub(crate) fn facts(&self) -> Option<&Arc<FactsFile>> {
         self.facts.as_ref()
     }
 
-    /// Waits until no other write of the device is under way: of those into a folder that hangs, one
-    /// hangs along.
+    /// Waits until no write for this device is in progress, so that at most one write per device
+    /// hangs in an unresponsive folder.
     pub(crate) async fn turn(&self, device: &str) -> Turn {
         let turn = {
-            // Every change under the lock is one call.
+            // Each change under the lock is a single call.
             let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(turns.entry(device.to_owned()).or_default())
         };
         turn.lock_owned().await
     }
 
-    /// What is known of a device that is about to start with these settings.
+    /// Loads the learned state of a device that is about to start with these settings.
     pub(crate) fn read(
         &self,
         who: Who<'_>,
@@ -131,13 +130,13 @@ impl StateFolder {
             let (device, path) = (who.name, path.display());
             tracing::warn!(
                 device,
-                "{path}: {error}; the device is begun without it, as at its first start"
+                "{path}: {error}; starting the device without learned state"
             );
             None
         })
     }
 
-    /// Remembers what a device has learned; an error is said, and changes nothing. Blocks.
+    /// Saves the learned state of a device; an error is logged. Blocks.
     pub(crate) fn write(&self, who: Who<'_>, engine: &EngineConfig, learned: &DeviceLearned) {
         let Some(path) = self.path(who) else {
             return;
@@ -160,14 +159,14 @@ impl StateFolder {
         match written.and_then(|text| write_whole(&path, &text)) {
             Ok(()) => self.degraded.recover(PartKind::State, folder),
             Err(error) => {
-                let reason = format!("{error}; let the server's user write there");
+                let reason = format!("{error}; give the server's user write access");
                 self.degraded.lose(PartKind::State, folder, reason);
             }
         }
     }
 
-    /// The device's file: its name says its paths and capacity in 64 bits (FNV-1a), and what is in
-    /// the file decides.
+    /// Path of the device's file. Its name is a 64-bit hash (FNV-1a) of paths and capacity; the
+    /// content of the file is authoritative.
     fn path(&self, who: Who<'_>) -> Option<PathBuf> {
         let folder = self.folder.as_ref()?;
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
@@ -186,7 +185,7 @@ impl StateFolder {
 }
 
 impl Remembered {
-    /// What of it is about this device, under these settings.
+    /// The part of the content that applies to this device and these settings.
     fn judged(
         self,
         who: Who<'_>,
@@ -194,9 +193,9 @@ impl Remembered {
         time_scale: TimeScale,
     ) -> std::io::Result<DeviceLearned> {
         if self.roots != who.paths || self.capacity_bytes != who.capacity_bytes {
-            return Err(std::io::Error::other("it is about another device"));
+            return Err(std::io::Error::other("it describes another device"));
         }
-        // A clock that was set back makes it new.
+        // If the clock was set back, the age is zero.
         let age_ms = now_unix_ms().saturating_sub(self.written_unix_ms);
         let age = time_scale.model(std::time::Duration::from_millis(age_ms));
         let mut learned = self.learned.learned(age);
@@ -215,7 +214,7 @@ fn now_unix_ms() -> u64 {
 }
 
 fn read(path: &Path) -> std::io::Result<Option<Remembered>> {
-    /// All that is asked of a file of any version.
+    /// The only field read from a file of any version.
     #[derive(Deserialize)]
     struct Versioned {
         version: u32,
@@ -228,7 +227,7 @@ fn read(path: &Path) -> std::io::Result<Option<Remembered>> {
     file.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
     let Versioned { version } = serde_json::from_slice(&text)?;
     if version != VERSION {
-        let text = format!("it is of version {version}, and this headlong reads {VERSION}");
+        let text = format!("it has version {version}, but this headlong reads version {VERSION}");
         return Err(std::io::Error::other(text));
     }
     Ok(Some(serde_json::from_slice(&text)?))

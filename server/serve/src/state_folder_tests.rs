@@ -12,7 +12,7 @@ fn engine(mode: Control) -> EngineConfig {
     engine
 }
 
-/// A device of which this size and one viewer are known.
+/// Learned state with this prefetch size and one viewer.
 fn learned(found_bytes: u64) -> DeviceLearned {
     let chain = LearnedChain {
         viewer: Identity::Named(ViewerId(u64::MAX)),
@@ -66,20 +66,20 @@ fn folder() -> (tempfile::TempDir, StateFolder, Vec<PathBuf>) {
 }
 
 #[test]
-fn what_was_learned_is_where_the_next_start_begins() {
+fn learned_state_is_loaded_at_next_start() {
     let (_folder, state, roots) = folder();
     let auto = engine(Control::Auto);
     state.write(who("sda", &roots), &auto, &learned(5 * MIB));
-    // The kernel found it in another order.
+    // The kernel lists the roots in another order.
     let found = state.read(who("sdb", &roots), &auto, TimeScale::ONE);
-    let found = found.expect("it is known");
+    let found = found.expect("state found");
     assert_eq!(found.learned, learned(5 * MIB).learned);
     assert_eq!(found.chains, learned(5 * MIB).chains);
     assert!(found.age < Duration::from_secs(600), "{:?}", found.age);
 }
 
 #[test]
-fn a_size_of_another_rule_is_not_taken_over_but_what_is_known_of_the_drive_is() {
+fn prefetch_size_of_other_policy_is_ignored_but_drive_kept() {
     let (_folder, state, roots) = folder();
     state.write(
         who("sda", &roots),
@@ -89,16 +89,16 @@ fn a_size_of_another_rule_is_not_taken_over_but_what_is_known_of_the_drive_is() 
     let mut other = engine(Control::Auto);
     other.sizing.policy = Policy::Fixed;
     let found = state.read(who("sda", &roots), &other, TimeScale::ONE);
-    let found = found.expect("it is known").learned;
+    let found = found.expect("state found").learned;
     assert_eq!((found.reference_bytes, found.carried), (None, BitRate(77)));
-    // A size that nobody chose is none that was found.
+    // With the controller off, the size is not a learned one.
     state.write(who("sda", &roots), &engine(Control::Off), &learned(5 * MIB));
     let found = state.read(who("sda", &roots), &engine(Control::Auto), TimeScale::ONE);
-    assert_eq!(found.expect("it is known").learned.reference_bytes, None);
+    assert_eq!(found.expect("state found").learned.reference_bytes, None);
 }
 
 #[test]
-fn another_device_begins_anew_even_under_the_same_name_of_a_file() {
+fn file_of_another_device_is_ignored_despite_its_name() {
     let (_folder, state, roots) = folder();
     let auto = engine(Control::Auto);
     state.write(who("sda", &roots), &auto, &learned(5 * MIB));
@@ -111,7 +111,7 @@ fn another_device_begins_anew_even_under_the_same_name_of_a_file() {
 }
 
 #[test]
-fn equal_disks_mounted_below_one_root_each_find_what_they_learned() {
+fn equal_disks_below_one_root_have_separate_state() {
     let (_folder, state, _) = folder();
     let auto = engine(Control::Auto);
     let disks = [1, 2].map(|number| DeviceInfo {
@@ -124,13 +124,13 @@ fn equal_disks_mounted_below_one_root_each_find_what_they_learned() {
     }
     for (disk, size) in disks.iter().zip([5, 6]) {
         let found = state.read(Who::of(disk), &auto, TimeScale::ONE);
-        let found = found.expect("it is known").learned;
+        let found = found.expect("state found").learned;
         assert_eq!(found.reference_bytes, Some(size * MIB));
     }
 }
 
 #[test]
-fn a_file_system_without_a_disk_of_its_own_is_the_same_whatever_size_it_says() {
+fn device_without_kernel_name_is_identified_without_capacity() {
     let (_folder, state, _) = folder();
     let auto = engine(Control::Auto);
     let mut zfs = DeviceInfo {
@@ -148,7 +148,7 @@ fn a_file_system_without_a_disk_of_its_own_is_the_same_whatever_size_it_says() {
 }
 
 #[test]
-fn a_file_that_is_broken_cut_off_or_of_another_version_is_ignored_and_replaced() {
+fn invalid_or_newer_file_is_ignored_and_replaced() {
     let (_folder, state, roots) = folder();
     let auto = engine(Control::Auto);
     let path = state.path(who("sda", &roots)).expect("a folder is set");
@@ -181,7 +181,7 @@ fn a_file_that_is_broken_cut_off_or_of_another_version_is_ignored_and_replaced()
 }
 
 #[test]
-fn without_a_folder_nothing_is_read_or_written() {
+fn nothing_is_read_or_written_without_a_folder() {
     let (folder, _, roots) = folder();
     let none = StateFolder::new(None, Arc::default());
     let auto = engine(Control::Auto);
@@ -195,7 +195,7 @@ fn without_a_folder_nothing_is_read_or_written() {
 }
 
 #[test]
-fn what_processes_that_are_gone_were_writing_is_removed_and_what_others_write_stays() {
+fn removes_temporary_files_of_ended_processes_only() {
     let (_folder, state, roots) = folder();
     let path = state.path(who("sda", &roots)).expect("a folder is set");
     let mut gone = std::process::Command::new("true").spawn().expect("started");
@@ -220,7 +220,7 @@ fn what_processes_that_are_gone_were_writing_is_removed_and_what_others_write_st
 }
 
 #[test]
-fn nothing_is_left_of_a_file_that_cannot_be_written() {
+fn failed_write_leaves_no_file() {
     let (folder, state, roots) = folder();
     let path = state.path(who("sda", &roots)).expect("a folder is set");
     std::fs::create_dir_all(path.join("in the way")).expect("made");
@@ -230,11 +230,11 @@ fn nothing_is_left_of_a_file_that_cannot_be_written() {
         &learned(5 * MIB),
     );
     let files = std::fs::read_dir(folder.path()).expect("readable");
-    assert_eq!(files.count(), 1, "what is in the way");
+    assert_eq!(files.count(), 1, "only the obstacle is left");
 }
 
 #[tokio::test]
-async fn of_a_device_whose_file_cannot_be_written_to_its_end_one_write_hangs_and_no_more() {
+async fn at_most_one_write_per_device_hangs() {
     let (folder, state, _) = folder();
     let root = tempfile::tempdir().expect("a folder");
     std::fs::write(root.path().join("film.mp4"), "film").expect("written");
@@ -243,19 +243,19 @@ async fn of_a_device_whose_file_cannot_be_written_to_its_end_one_write_hangs_and
     let info = &media.library.devices()[0];
     let who = || Who::of(info);
     let path = state.path(who()).expect("a folder is set");
-    // Who opens it waits for somebody who reads.
+    // Opening the pipe for writing blocks until a reader opens it.
     let pipe = new_path(&path, std::process::id());
     let (at, mode) = (rustix::fs::CWD, rustix::fs::Mode::RWXU);
     rustix::fs::mknodat(at, &pipe, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
     let remember = || crate::tasks::remember(&media, &state);
     tokio::join!(remember(), remember(), remember());
-    let text = std::fs::read(&pipe).expect("somebody writes");
+    let text = std::fs::read(&pipe).expect("a write is in progress");
     let written: Result<Remembered, _> = serde_json::from_slice(&text);
     written.expect("one wrote");
-    // A pipe is on no disk, which is an error; after that there is none.
+    // Syncing a pipe fails; afterwards the file is absent.
     remember().await;
     let found = state.read(who(), &device.config(), TimeScale::ONE);
-    assert!(found.is_some(), "the next write is not kept from its turn");
+    assert!(found.is_some(), "the next write gets the lock");
     let files = std::fs::read_dir(folder.path()).expect("readable");
     assert_eq!(files.count(), 1);
     device.shutdown().await;

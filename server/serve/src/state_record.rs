@@ -1,4 +1,4 @@
-//! How what was learned of a device is written in the state folder.
+//! Format of a device's learned state in the state folder.
 
 use std::time::Instant as Clock;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::DeviceLearned;
 
-/// All of it. Times in nanoseconds, rates in bits per second.
+/// The complete record. Times in nanoseconds, rates in bits per second.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     reference_bytes: Option<u64>,
@@ -39,7 +39,7 @@ struct EndedChain {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Chain {
-    /// The name of its stream that lasts.
+    /// Persistent name of its stream.
     stream: u64,
     viewer: u64,
     is_named: bool,
@@ -73,7 +73,7 @@ impl Record {
         }
     }
 
-    /// The same as it was told, so long ago.
+    /// Converts the record back; it was written `age` ago.
     pub(crate) fn learned(self, age: Duration) -> DeviceLearned {
         let drive = self.drive.map(|drive| DriveTimes {
             reposition: Duration(drive.reposition_ns),
@@ -140,7 +140,7 @@ impl Chain {
         }
     }
 
-    /// The name of its stream, and the chain; its stream's number is not known yet.
+    /// The persistent name of its stream, and the chain with a placeholder stream number.
     fn learned(self) -> (u64, LearnedChain) {
         let viewer = ViewerId(self.viewer);
         let chain = LearnedChain {
@@ -168,9 +168,9 @@ impl Chain {
 mod tests {
     use super::*;
 
-    /// All numbers differ, so that two that change places are seen.
+    /// All numbers differ, so that swapped fields are detected.
     #[test]
-    fn all_that_was_learned_is_read_as_it_was_written() {
+    fn learned_state_survives_a_round_trip() {
         let ended = |n: u64| Ended {
             read_bytes: n,
             whole_bytes: n + 1,

@@ -1,4 +1,4 @@
-//! What goes on beside the requests: searching the roots again, remembering.
+//! Background tasks: scanning the roots, sweeping streams, saving learned state.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,42 +18,42 @@ use crate::state_folder::{StateFolder, Who};
 use crate::time_scale::TimeScale;
 use crate::unscanned::Unscanned;
 
-/// How often streams that no path leads to any more are cleared away.
+/// Interval of the sweep of streams without a path.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Longest time to wait for that.
+/// Time limit of saving.
 const REMEMBER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Longer than anything takes that is done at the stop.
+/// Time limit of a task at shutdown; longer than any of them needs.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long the service manager and load balancers wait for roots to be scanned.
+/// How long readiness waits for the scan of the roots.
 const SCAN_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Between two looks for a root that is not there.
+/// Interval between checks for a missing root.
 const MISSING_ROOT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long a process that is ready to take another's place waits for its roots to be scanned.
+/// How long a new process waits for the scan of its roots before the handover.
 const TAKE_OVER_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often what was learned is written down, beside the stop: what a crash may cost. Of two such
-/// times a viewer is remembered (`chain_gap`), so that it is known after a crash too.
+/// Interval of saving the learned state, which bounds the loss at a crash. Half of the
+/// default `chain_gap`, so that viewers are recognised after a crash.
 const REMEMBER_INTERVAL: Duration = Duration::from_secs(20);
 
-/// How roots are scanned, and what is said of it.
+/// Settings and results of scans.
 #[derive(Clone)]
 pub(crate) struct RootScans {
-    /// Between two scans of a root; zero for one scan.
+    /// Interval between scans of a root; zero for a single scan.
     pub(crate) rescan: Duration,
     /// Counts scans.
     pub(crate) scanned: watch::Sender<u64>,
-    /// Roots that have had none and may yet have one.
+    /// Roots that have not been scanned yet.
     pub(crate) unscanned: Arc<Unscanned>,
     pub(crate) degraded: Arc<DegradedParts>,
 }
 
-/// Scans the roots now and again, tells the devices of streams that are gone, and remembers what was
-/// learned.
+/// Scans the roots periodically, notifies the devices of removed streams, and saves the learned
+/// state.
 pub(crate) async fn upkeep(state: Arc<MediaState>, folder: StateFolder, roots: RootScans) {
     let mut scans = JoinSet::new();
     for root in 0..state.library.roots().len() {
@@ -68,14 +68,14 @@ pub(crate) async fn upkeep(state: Arc<MediaState>, folder: StateFolder, roots: R
     });
 }
 
-/// Tells the service manager that this process works, as often as it wants to hear that
-/// (`WatchdogSec=`): events are handled, and those of every thread of connections. Disks are not asked:
-/// one that hangs is no reason to end what others serve.
+/// Sends watchdog notifications as often as the service manager requires (`WatchdogSec=`), provided
+/// that this task and every connection thread handle events. Disks are not checked: a hanging disk
+/// is no reason to kill a server that serves others.
 pub(crate) async fn keep_alive(threads: Pulse) {
     service_manager::keep_alive(|| threads.beat()).await;
 }
 
-/// Says that the server is ready, once all roots are scanned; `addresses` are where viewers come to.
+/// Reports readiness once all roots are scanned; `addresses` are those for viewers.
 pub(crate) async fn say_ready(
     state: Arc<MediaState>,
     scans: watch::Receiver<u64>,
@@ -93,17 +93,17 @@ pub(crate) async fn say_ready(
     service_manager::notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
-/// Returns once all roots are scanned, but before a process that waits to be replaced has given back
-/// its cache for long: what is not found yet is looked up as it is asked for.
+/// Returns once all roots are scanned, or after a short time, because the old process has released
+/// its cache and waits. Files not found yet are looked up on request.
 pub(crate) async fn until_scanned_or_soon(mut scans: watch::Receiver<u64>, unscanned: &Unscanned) {
     let all_scanned = scans.wait_for(|_| unscanned.is_empty());
     let _ = timeout(TAKE_OVER_PATIENCE, all_scanned).await;
 }
 
-/// Returns once all roots are scanned, or after a time, since what is on a root that takes longer is
-/// served meanwhile as far as it is found.
+/// Returns once all roots are scanned, or after a time limit. A slow root is served meanwhile as
+/// far as it is known.
 async fn until_scanned(state: &MediaState, mut scans: watch::Receiver<u64>, unscanned: &Unscanned) {
-    // One root may have been scanned twice before another was once.
+    // A root may be scanned twice before another one was scanned once.
     let all_scanned = scans.wait_for(|_| unscanned.is_empty());
     let is_complete = timeout(SCAN_PATIENCE, all_scanned).await.is_ok();
     if is_complete {
@@ -114,9 +114,9 @@ async fn until_scanned(state: &MediaState, mut scans: watch::Receiver<u64>, unsc
     tracing::warn!(
         roots,
         files = state.library.counts().files,
-        "some roots are still being scanned; titles are listed as they are found, and played before \
-         that. While viewers need a disk, its search takes a tenth of its time. If no file is \
-         found, it does not answer"
+        "some roots are still being scanned; titles can be played already, and are listed as they \
+         are found. A scan uses a tenth of a busy disk's time. If no file is found, the disk does \
+         not respond"
     );
 }
 
@@ -131,8 +131,8 @@ fn say_scanned(state: &MediaState) {
     );
 }
 
-/// Scans one root again and again; a root that hangs keeps only its own scans waiting, and one that is
-/// not there is looked for more often.
+/// Scans one root periodically. A root that hangs delays only its own scans; a missing one is
+/// checked more often.
 async fn scan(state: &MediaState, root: usize, roots: &RootScans) {
     let RootScans {
         scanned, unscanned, ..
@@ -152,7 +152,7 @@ async fn scan(state: &MediaState, root: usize, roots: &RootScans) {
             }
             let first = unscanned.scanned(root);
             if let Some(root) = first.filter(|_| began.elapsed() >= SCAN_PATIENCE) {
-                tracing::info!(root = %root.display(), "a root that was late is scanned now");
+                tracing::info!(root = %root.display(), "slow root scanned");
                 if unscanned.is_empty() {
                     say_scanned(state);
                 }
@@ -174,8 +174,8 @@ fn tell_gone(state: &MediaState, gone: Vec<Gone>) {
     }
 }
 
-/// Writes down what was learned of each device and of media files. A device that hangs, or a folder that does, keeps
-/// nothing from going on or from stopping.
+/// Saves the learned state of each device and the facts about media files. A device or folder that
+/// hangs does not block serving or stopping.
 pub(crate) async fn remember(state: &MediaState, folder: &StateFolder) {
     if !folder.is_set() {
         return;
@@ -208,7 +208,7 @@ pub(crate) async fn remember(state: &MediaState, folder: &StateFolder) {
     let _ = timeout(REMEMBER_TIMEOUT, all).await;
 }
 
-/// Has each device know the viewers of the process before, as that wrote them down last.
+/// Loads the viewers of the old process, as it saved them last, into the devices.
 pub(crate) async fn recall(state: &MediaState, folder: &StateFolder, time_scale: TimeScale) {
     if !folder.is_set() {
         return;
@@ -231,19 +231,19 @@ pub(crate) async fn recall(state: &MediaState, folder: &StateFolder, time_scale:
     let _ = timeout(REMEMBER_TIMEOUT, all).await;
 }
 
-/// Does at the stop what ends within a time of its own. On a thread of its own too: those for calls that
-/// block may all hang by then.
+/// Runs a task at shutdown with a time limit, on a new thread, because all threads for blocking
+/// calls may hang by then.
 pub(crate) async fn finish(what: impl FnOnce() + Send + 'static) {
     let (say, is_done) = oneshot::channel();
     let finish = move || {
         what();
-        // Nobody may wait any more.
+        // The receiver may have been dropped.
         let _ = say.send(());
     };
     let thread = std::thread::Builder::new().name("finish".to_owned());
     match thread.spawn(finish) {
         Ok(_) => drop(timeout(FINISH_TIMEOUT, is_done).await),
-        Err(error) => tracing::error!(%error, "no thread to write the rest of what is open"),
+        Err(error) => tracing::error!(%error, "no thread for the shutdown: data is not saved"),
     }
 }
 
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_to_do_at_the_stop_is_done_though_all_threads_for_calls_that_block_hang() {
+    fn shutdown_task_runs_while_all_blocking_threads_hang() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .max_blocking_threads(1)
@@ -271,7 +271,7 @@ mod tests {
         runtime.spawn_blocking(move || hang.recv());
         let (done, is_done) = channel();
         runtime.block_on(finish(move || done.send(()).expect("received")));
-        is_done.try_recv().expect("done by now");
+        is_done.try_recv().expect("the task is done");
         drop(release);
     }
 }

@@ -1,8 +1,8 @@
-//! Threads for calls that block, each pool for one disk: what hangs holds up its own disk only.
+//! Thread pool for blocking calls, one per disk, so that a hang affects only that disk.
 //!
-//! A thread is started when a job finds all others busy, so there are as many as jobs that hang
-//! at once, plus the busy ones, up to a bound; beyond it jobs wait, and as many may wait as whoever
-//! gives them is bound to ([`ThreadPool::run`]) or as the pool takes ([`ThreadPool::offer`]).
+//! A thread is started when a job finds all others busy, up to a limit; beyond it, jobs wait in a
+//! queue. The queue is bounded by the caller ([`ThreadPool::run`]) or by the pool
+//! ([`ThreadPool::offer`]).
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads for jobs that block. Dropping it lets them finish the jobs they have.
+/// A pool of threads for blocking jobs. After it is dropped, queued jobs are still completed.
 pub struct ThreadPool {
     shared: Arc<Shared>,
 }
@@ -33,11 +33,11 @@ struct State {
 }
 
 impl ThreadPool {
-    /// At most so many threads, and so many jobs offered that wait for one. The first thread is
-    /// started now, so that there always is one.
+    /// Creates a pool of at most `threads_max` threads and `jobs_max` queued offers. The first
+    /// thread is started now, so that there is always one.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If no thread can be started.
     pub fn new(name: &str, threads_max: usize, jobs_max: usize) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             name: name.to_owned(),
@@ -51,13 +51,13 @@ impl ThreadPool {
         Ok(Self { shared })
     }
 
-    /// Has a job done, some time. A panic in it ends the job only. For jobs of which there cannot
-    /// be many: those of reads that are outstanding, or of files that are open.
+    /// Queues a job. A panic ends only that job. For jobs whose number is bounded by the caller,
+    /// such as outstanding reads or open files.
     pub fn run(&self, job: impl FnOnce() + Send + 'static) {
         self.add(self.shared.lock(), Box::new(job));
     }
 
-    /// Has a job done unless too many wait already; whether it will be.
+    /// Queues a job unless the queue is full; returns whether it was queued.
     pub fn offer(&self, job: impl FnOnce() + Send + 'static) -> bool {
         let state = self.shared.lock();
         let has_room = state.jobs.len() < self.shared.jobs_max;
@@ -90,7 +90,7 @@ impl Drop for ThreadPool {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code that can panic runs under this lock.
+        // No code under this lock can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,7 +109,7 @@ fn work(shared: &Shared) {
         if let Some(job) = state.jobs.pop_front() {
             drop(state);
             if catch_unwind(AssertUnwindSafe(job)).is_err() {
-                tracing::error!(pool = shared.name, "a job panicked");
+                tracing::error!(pool = shared.name, "job panicked");
             }
             state = shared.lock();
         } else if state.closed {
@@ -133,7 +133,7 @@ mod tests {
     const THREADS: usize = 32;
 
     #[test]
-    fn jobs_that_hang_do_not_keep_others_waiting() {
+    fn hanging_jobs_do_not_block_others() {
         let pool = ThreadPool::new("test", THREADS, 0).expect("starts");
         let (release, hang) = channel::<()>();
         let hang = Arc::new(Mutex::new(hang));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panicking_job_takes_nobody_along() {
+    fn panicking_job_does_not_affect_others() {
         let pool = ThreadPool::new("test", THREADS, 0).expect("starts");
         for _ in 0..2 * THREADS {
             pool.run(|| std::panic::resume_unwind(Box::new("on purpose")));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_given_before_the_end_are_done() {
+    fn queued_jobs_complete_after_drop() {
         let pool = ThreadPool::new("test", THREADS, 0).expect("starts");
         let (done, is_done) = channel();
         for job in 0..50 {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_beyond_those_that_may_wait_are_refused_and_taken_again_when_there_is_room() {
+    fn full_queue_refuses_offers_until_there_is_room() {
         let pool = ThreadPool::new("test", 1, 2).expect("starts");
         let (release, hang) = channel::<()>();
         let (began, has_begun) = channel();
@@ -184,9 +184,9 @@ mod tests {
             began.send(()).expect("received");
             let _ = hang.recv();
         });
-        has_begun.recv().expect("it hangs now");
+        has_begun.recv().expect("the job runs");
         assert!(pool.offer(|| ()) && pool.offer(|| ()));
-        assert!(!pool.offer(|| ()), "two wait already");
+        assert!(!pool.offer(|| ()), "the queue is full");
         drop(release);
         let (done, is_done) = channel();
         while !pool.offer({

@@ -1,30 +1,31 @@
-//! Roots that have not been searched since the start: their disks may not answer.
+//! Roots that have not been scanned since the start, for example because their disk does not
+//! respond.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Roots by their numbers, until each has been scanned once.
+/// Unscanned roots by index.
 #[derive(Debug, Default)]
 pub struct Unscanned(Mutex<BTreeMap<usize, PathBuf>>);
 
 impl Unscanned {
-    /// None has been scanned.
+    /// Creates the set of all roots.
     pub fn new(roots: Vec<PathBuf>) -> Self {
         Self(Mutex::new(roots.into_iter().enumerate().collect()))
     }
 
-    /// This one has been. Its path, if that is the first time.
+    /// Marks a root as scanned; returns its path the first time.
     pub(crate) fn scanned(&self, root: usize) -> Option<PathBuf> {
         self.roots().remove(&root)
     }
 
-    /// Whether all have been.
+    /// Whether all roots have been scanned.
     pub(crate) fn is_empty(&self) -> bool {
         self.roots().is_empty()
     }
 
-    /// Those that have not been.
+    /// Paths of the unscanned roots.
     pub(crate) fn names(&self) -> Vec<String> {
         let roots = self.roots();
         let names = roots.values().map(|path| path.display().to_string());
@@ -32,7 +33,7 @@ impl Unscanned {
     }
 
     fn roots(&self) -> MutexGuard<'_, BTreeMap<usize, PathBuf>> {
-        // Every change under the lock is one call.
+        // Each change under the lock is a single call.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -42,10 +43,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_root_is_named_until_it_was_scanned_once() {
+    fn root_is_listed_until_its_first_scan() {
         let unscanned = Unscanned::new(vec!["/a".into(), "/b".into()]);
         assert_eq!(unscanned.scanned(0), Some("/a".into()));
-        assert_eq!(unscanned.scanned(0), None, "once more says nothing");
+        assert_eq!(unscanned.scanned(0), None, "reported only once");
         assert_eq!(unscanned.names(), ["/b"]);
         assert!(!unscanned.is_empty());
         unscanned.scanned(1);

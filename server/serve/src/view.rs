@@ -1,4 +1,4 @@
-//! What the operator's listener sees of the rest.
+//! Access of the admin listener to the state of the server.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,7 +16,7 @@ use crate::http::MediaState;
 use crate::net::{ConnectionCounters, Shutdown};
 use crate::unscanned::Unscanned;
 
-/// Everything that can be shown of `state`.
+/// Builds the admin state over `state`.
 pub(crate) fn admin_state(
     state: &Arc<MediaState>,
     config: &Config,
@@ -54,7 +54,7 @@ struct View(Arc<MediaState>);
 impl Devices for View {
     fn snapshots(&self) -> BoxFuture<'_, Vec<DeviceSnapshot>> {
         Box::pin(async {
-            // All at once: one that is busy does not make the operator wait for the others too.
+            // Query all devices concurrently, so that a busy one does not delay the others.
             let mut asked = JoinSet::new();
             for (index, device) in self.0.devices.iter().cloned().enumerate() {
                 asked.spawn(async move { (index, device.snapshot().await) });
@@ -75,7 +75,7 @@ impl Library for View {
     }
 }
 
-/// Most odd things listed; how many there are is said all the same.
+/// Upper limit of listed warnings; the total count is always included.
 const ODD_MAX: usize = 1000;
 
 /// `/library.json`.
@@ -86,7 +86,8 @@ fn document(library: &headlong_library::Library) -> Bytes {
         odd: Vec<headlong_library::Warning>,
         odd_count: usize,
     }
-    // What an earlier process learned of a file may be odd, and is looked at with its title.
+    // A title's warning may come from facts of an earlier process, so build the titles before the
+    // list.
     let titles = library.titles();
     let mut odd = library.warnings();
     let odd_count = odd.len();
@@ -96,7 +97,7 @@ fn document(library: &headlong_library::Library) -> Bytes {
         odd,
         odd_count,
     };
-    // Texts and numbers: there is nothing in it that JSON cannot say.
+    // The document consists of texts and numbers, which JSON can represent.
     serde_json::to_vec(&document).map_or_else(|_| Bytes::new(), Bytes::from)
 }
 
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chain_s_title_has_the_path_that_the_list_of_titles_has() {
+    fn title_of_chain_has_same_path_as_in_library() {
         let root = tempfile::tempdir().expect("a folder");
         std::fs::write(root.path().join("a b%41.mp4"), "no film").expect("written");
         let library = headlong_library::Library::scan(&[root.path().to_path_buf()]);
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_files_are_listed_with_their_reasons_in_bounded_number() {
+    fn lists_bounded_number_of_odd_files_with_reasons() {
         let root = tempfile::tempdir().expect("a folder");
         let write = |name: &str| std::fs::write(root.path().join(name), "no film");
         for number in 0..ODD_MAX {

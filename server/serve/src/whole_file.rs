@@ -1,10 +1,10 @@
-//! Files of the state folder that are written whole or not at all.
+//! Atomic replacement of files in the state folder.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// A new file takes the old one's name once all of it is on the disk, and the name is, too.
+/// Replaces a file by renaming a new one after it was synced, then syncs the folder.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     remove_leftovers(path);
     let new = new_path(path, std::process::id());
@@ -13,7 +13,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
             .write(true)
             .create(true)
             .truncate(true)
-            // It names viewers by their addresses' hashes, and says what they watched.
+            // Not world-readable: it holds hashes of viewers' addresses and the titles they watch.
             .mode(0o640)
             .open(&new)?;
         file.write_all(bytes)?;
@@ -21,7 +21,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         std::fs::rename(&new, path)
     };
     if let Err(error) = written() {
-        // It may not be there, or stay: then the next write begins it anew.
+        // It may not exist, or may remain: the next write truncates it.
         let _ = std::fs::remove_file(&new);
         return Err(error);
     }
@@ -31,15 +31,14 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     }
 }
 
-/// Where a process writes what is to become the file. Another may do so at the same time: the one whose
-/// place it takes.
+/// Path of a process's temporary file. The old process may write its own at the same time.
 pub(crate) fn new_path(path: &Path, process: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".new.{process}"));
     name.into()
 }
 
-/// Removes what processes that are gone have left half written. What cannot be removed does no harm.
+/// Removes temporary files of ended processes. A failure is harmless.
 fn remove_leftovers(path: &Path) {
     let Some(folder) = path.parent() else {
         return;

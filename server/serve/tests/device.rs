@@ -1,5 +1,5 @@
-//! A whole device: requests in, bytes of real files out, through the shard, the pool and both
-//! ways of reading.
+//! End-to-end tests of a device: from requests to the bytes of real files, through the shard, the
+//! pool and both I/O interfaces.
 
 use std::fs::File;
 use std::io;
@@ -22,7 +22,7 @@ use rustix::fs::OFlags;
 const PIECE: u64 = 4 * KIB;
 const MODES: [IoMode; 2] = [IoMode::IoUring, IoMode::Pread];
 
-/// A directory that goes when it is dropped.
+/// A directory that is removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -48,7 +48,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Bytes that differ from place to place, and from seed to seed.
+/// Bytes that differ at every offset and for every seed.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed;
     (0..length)
@@ -61,7 +61,7 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Size and time of the last change.
+/// Size and modification time.
 type Version = (u64, i64, i64);
 
 fn version(file: &File) -> io::Result<Version> {
@@ -69,7 +69,7 @@ fn version(file: &File) -> io::Result<Version> {
     Ok((data.len(), data.mtime(), data.mtime_nsec()))
 }
 
-/// A stream of one file; its opening waits at the gate if it has one.
+/// A stream of one file, optionally with a gate that blocks its open.
 struct FileSource {
     stream: StreamId,
     path: PathBuf,
@@ -91,7 +91,7 @@ impl FileSource {
         Arc::new(self)
     }
 
-    /// Opening hangs until the sender is dropped.
+    /// The open hangs until the sender is dropped.
     fn hanging(mut self) -> (Arc<dyn StreamSource>, Sender<()>) {
         let (sender, gate) = channel();
         self.gate = Some(Mutex::new(gate));
@@ -132,7 +132,7 @@ impl StreamSource for FileSource {
     }
 }
 
-/// Eight pieces of memory, and patience: what is tested here is what is delivered, not when.
+/// Eight pieces of memory and long timeouts: these tests check the data delivered, not timing.
 fn tiny() -> EngineConfig {
     EngineConfig {
         piece_bytes: PIECE,
@@ -186,7 +186,7 @@ fn request(viewer: u64, stream: u64, offset: u64, length: u64) -> Request {
 
 fn is_shareable<T: Send + Sync + 'static>(_: &T) {}
 
-/// All bytes of a reply, each piece given back before the next is asked for.
+/// All bytes of a reply; each piece is released before the next is awaited.
 async fn bytes_of(mut reply: Reply) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     while let Some(piece) = reply.next().await {
@@ -195,7 +195,7 @@ async fn bytes_of(mut reply: Reply) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// Until no piece is with any reply. Pieces come back by messages, so it takes a moment.
+/// Waits until all pieces are released, which happens by messages.
 async fn until_all_is_back(device: &Device) {
     loop {
         let snapshot = device.snapshot().await;
@@ -207,7 +207,7 @@ async fn until_all_is_back(device: &Device) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_byte_of_a_file_comes_in_order() {
+async fn delivers_all_bytes_in_order() {
     let scratch = Scratch::new();
     let bytes = noise(1, 300 * 1000 + 7);
     let source = FileSource::new(1, scratch.file("film", &bytes)).shared();
@@ -223,7 +223,7 @@ async fn every_byte_of_a_file_comes_in_order() {
             (0, 0),
         ] {
             let reply = device.request(request(1, 1, offset, length), &source).await;
-            let got = bytes_of(reply.expect("taken on")).await.expect("read");
+            let got = bytes_of(reply.expect("accepted")).await.expect("read");
             let wanted = &bytes[offset as usize..(offset + length) as usize];
             assert!(got == wanted, "{mode:?} {offset} {length}");
         }
@@ -234,7 +234,7 @@ async fn every_byte_of_a_file_comes_in_order() {
     }
 }
 
-/// The pieces of a reply that are in a file for sockets; there they are the same as in memory.
+/// Compares the file ranges of a reply's pieces with their memory; returns how many had one.
 async fn pieces_in_file(mut reply: Reply, wanted: &[u8]) -> usize {
     let (mut at, mut count) = (0, 0);
     while let Some(piece) = reply.next().await {
@@ -245,7 +245,7 @@ async fn pieces_in_file(mut reply: Reply, wanted: &[u8]) -> usize {
             let mut there = vec![0; place.length as usize];
             let read = rustix::io::pread(place.file, &mut there, place.offset);
             assert_eq!(read, Ok(bytes.len()));
-            assert!(there == bytes, "a copy differs");
+            assert!(there == bytes, "the copy differs");
             count += 1;
         }
         at += bytes.len();
@@ -255,7 +255,7 @@ async fn pieces_in_file(mut reply: Reply, wanted: &[u8]) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_again_and_again_is_in_a_file_for_sockets_as_long_as_it_is_in_memory() {
+async fn frequent_pieces_are_in_the_sendfile_cache_while_in_memory() {
     let scratch = Scratch::new();
     let files: Vec<Vec<u8>> = (0..6).map(|n| noise(n, 900_000 + n as usize)).collect();
     let sources: Vec<_> = files
@@ -276,18 +276,18 @@ async fn what_is_sent_again_and_again_is_in_a_file_for_sockets_as_long_as_it_is_
         ..tiny()
     };
     let device = device_with_copies(IoMode::Auto, engine, 16 * MIB);
-    // More than there is memory for, and than there is room for copies of.
+    // More files than fit into memory or into the sendfile cache.
     for _ in 0..4 {
         for (bytes, n) in files.iter().zip(0..) {
             let ask = async || {
                 let request = request(1, n, 0, bytes.len() as u64);
                 let reply = device.request(request, &sources[n as usize]).await;
-                pieces_in_file(reply.expect("taken on"), bytes).await
+                pieces_in_file(reply.expect("accepted"), bytes).await
             };
             let mut asked = 0;
             while ask().await < 13 {
                 asked += 1;
-                assert!(asked < 1000, "file {n} is not copied");
+                assert!(asked < 1000, "file {n} never entered the sendfile cache");
             }
         }
     }
@@ -295,7 +295,7 @@ async fn what_is_sent_again_and_again_is_in_a_file_for_sockets_as_long_as_it_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fifty_replies_at_once_share_eight_pieces() {
+async fn fifty_concurrent_replies_share_eight_pieces() {
     let scratch = Scratch::new();
     let files: Vec<Vec<u8>> = (0..10).map(|n| noise(n, 150_000 + n as usize)).collect();
     let sources: Vec<_> = files
@@ -314,7 +314,7 @@ async fn fifty_replies_at_once_share_eight_pieces() {
                     let bytes = &files[viewer as usize % 10];
                     let (offset, size) = (viewer * 997, bytes.len() as u64);
                     let request = request(viewer, viewer % 10, offset, size - offset);
-                    let reply = device.request(request, &source).await.expect("taken on");
+                    let reply = device.request(request, &source).await.expect("accepted");
                     let got = bytes_of(reply).await.expect("read");
                     assert!(got == bytes[offset as usize..], "viewer {viewer}");
                 })
@@ -328,7 +328,7 @@ async fn fifty_replies_at_once_share_eight_pieces() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn viewers_who_leave_give_everything_back() {
+async fn disconnected_viewers_release_all_memory() {
     let scratch = Scratch::new();
     let bytes = noise(1, 400_000);
     let source = FileSource::new(1, scratch.file("film", &bytes)).shared();
@@ -336,8 +336,8 @@ async fn viewers_who_leave_give_everything_back() {
         let device = device(mode, tiny());
         for viewer in 0..100 {
             let request = request(viewer, 1, viewer * 3000, 100_000);
-            let mut reply = device.request(request, &source).await.expect("taken on");
-            // Some leave at once, some with a piece in hand, some with pieces they never saw.
+            let mut reply = device.request(request, &source).await.expect("accepted");
+            // Some leave at once, some while holding a piece, some with unread pieces.
             for _ in 0..viewer % 4 {
                 let piece = reply.next().await.expect("more").expect("read");
                 if viewer % 3 == 0 {
@@ -349,13 +349,13 @@ async fn viewers_who_leave_give_everything_back() {
         }
         until_all_is_back(&device).await;
         let reply = device.request(request(1, 1, 0, 400_000), &source).await;
-        let got = bytes_of(reply.expect("taken on")).await.expect("read");
+        let got = bytes_of(reply.expect("accepted")).await.expect("read");
         assert!(got == bytes, "{mode:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_nobody_waits_for_any_more_is_cancelled() {
+async fn abandoned_request_is_cancelled() {
     let scratch = Scratch::new();
     let source = FileSource::new(1, scratch.file("film", &noise(1, 400_000))).shared();
     let device = device(IoMode::Auto, tiny());
@@ -372,13 +372,13 @@ async fn a_request_that_nobody_waits_for_any_more_is_cancelled() {
     until_all_is_back(&device).await;
     let reply = device.request(request(1, 1, 0, 400_000), &source).await;
     assert_eq!(
-        bytes_of(reply.expect("taken on")).await.map(|b| b.len()),
+        bytes_of(reply.expect("accepted")).await.map(|b| b.len()),
         Ok(400_000)
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_reply_mixes_two_versions_of_a_file() {
+async fn reply_never_mixes_two_file_versions() {
     for mode in MODES {
         let scratch = Scratch::new();
         let (old, new) = (noise(1, 400_000), noise(2, 300_000));
@@ -386,14 +386,14 @@ async fn no_reply_mixes_two_versions_of_a_file() {
         let source = FileSource::new(1, path.clone()).shared();
         let device = device(mode, tiny());
         let reply = device.request(request(1, 1, 0, 400_000), &source).await;
-        let mut reply = reply.expect("taken on");
+        let mut reply = reply.expect("accepted");
         let mut got = Vec::new();
         let first = reply.next().await.expect("more").expect("read");
         got.extend_from_slice(first.as_ref());
         std::fs::write(&path, &new).expect("writes");
         drop(first);
         let end = loop {
-            match reply.next().await.expect("does not end as if it was whole") {
+            match reply.next().await.expect("must not end as if complete") {
                 Ok(piece) => got.extend_from_slice(piece.as_ref()),
                 Err(failure) => break failure,
             }
@@ -402,23 +402,23 @@ async fn no_reply_mixes_two_versions_of_a_file() {
         assert!(got == old[..got.len()], "{mode:?}");
         assert!(reply.next().await.is_none());
 
-        // The new version is another stream.
+        // The new version is a different stream.
         let source = FileSource::new(2, path).shared();
         let reply = device.request(request(1, 2, 0, 300_000), &source).await;
-        let got = bytes_of(reply.expect("taken on")).await.expect("read");
+        let got = bytes_of(reply.expect("accepted")).await.expect("read");
         assert!(got == new, "{mode:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_went_finishes_its_replies_from_the_open_file_and_can_come_back() {
+async fn removed_stream_completes_its_replies_and_can_return() {
     let scratch = Scratch::new();
     let bytes = noise(1, 400_000);
     let path = scratch.file("film", &bytes);
     let source = FileSource::new(1, path.clone()).shared();
     let device = device(IoMode::Auto, tiny());
     let reply = device.request(request(1, 1, 0, 400_000), &source).await;
-    let mut reply = reply.expect("taken on");
+    let mut reply = reply.expect("accepted");
     let first = reply.next().await.expect("more").expect("read");
     let kept = scratch.0.join("kept");
     std::fs::rename(&path, &kept).expect("renamed");
@@ -430,12 +430,12 @@ async fn a_stream_that_went_finishes_its_replies_from_the_open_file_and_can_come
     std::fs::rename(&kept, &path).expect("renamed");
     device.bit_rate(StreamId(1), BitRate::from_kbps(100));
     let reply = device.request(request(1, 1, 0, 400_000), &source).await;
-    let got = bytes_of(reply.expect("taken on")).await.expect("read");
+    let got = bytes_of(reply.expect("accepted")).await.expect("read");
     assert!(got == bytes);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_hangs_fails_its_viewers_only() {
+async fn hanging_file_fails_only_its_own_viewers() {
     let scratch = Scratch::new();
     let bytes = noise(1, 100_000);
     let path = scratch.file("film", &bytes);
@@ -446,16 +446,17 @@ async fn a_file_that_hangs_fails_its_viewers_only() {
             mode,
             EngineConfig {
                 outstanding_reads_max: 4,
-                // The good file is held back for so long, once it has overtaken the other four times.
+                // Also bounds how long the good file is held back after it has overtaken the other
+                // one four times.
                 read_timeout: Duration::from_secs(1),
                 ..tiny()
             },
         );
         let hung = device.request(request(1, 1, 0, 100_000), &hanging).await;
         let reply = device.request(request(2, 2, 0, 100_000), &good).await;
-        let got = bytes_of(reply.expect("taken on")).await.expect("read");
+        let got = bytes_of(reply.expect("accepted")).await.expect("read");
         assert!(got == bytes, "{mode:?}");
-        let failure = bytes_of(hung.expect("taken on")).await;
+        let failure = bytes_of(hung.expect("accepted")).await;
         assert_eq!(failure, Err(Failure::TimedOut), "{mode:?}");
         drop(gate);
         until_all_is_back(&device).await;
@@ -463,21 +464,21 @@ async fn a_file_that_hangs_fails_its_viewers_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pieces_stay_valid_when_their_device_is_gone() {
+async fn pieces_outlive_their_device() {
     let scratch = Scratch::new();
     let bytes = noise(1, 100_000);
     let source = FileSource::new(1, scratch.file("film", &bytes)).shared();
     for mode in MODES {
         let device = device(mode, tiny());
         let reply = device.request(request(1, 1, 100, 50_000), &source).await;
-        let mut reply = reply.expect("taken on");
+        let mut reply = reply.expect("accepted");
         let piece = reply.next().await.expect("more").expect("read");
         is_shareable(&piece);
         let piece = Bytes::from_owner(piece);
         device.shutdown().await;
-        // What was on its way may still come; then the device is offline.
+        // Pieces in flight may still arrive; then the device is offline.
         let end = loop {
-            if let Err(failure) = reply.next().await.expect("does not end as if whole") {
+            if let Err(failure) = reply.next().await.expect("must not end as if complete") {
                 break failure;
             }
         };
@@ -488,12 +489,12 @@ async fn pieces_stay_valid_when_their_device_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_device_stops_when_its_last_handle_goes() {
+async fn device_stops_when_last_handle_is_dropped() {
     let scratch = Scratch::new();
     let source = FileSource::new(1, scratch.file("film", &noise(1, 400_000))).shared();
     let device = device(IoMode::Auto, tiny());
     let reply = device.request(request(1, 1, 0, 400_000), &source).await;
-    let (reply, clone) = (reply.expect("taken on"), device.clone());
+    let (reply, clone) = (reply.expect("accepted"), device.clone());
     drop(device);
     assert_eq!(clone.snapshot().await.state, DeviceState::Online);
     drop(clone);
@@ -501,7 +502,7 @@ async fn a_device_stops_when_its_last_handle_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_device_answers_that_it_is_offline() {
+async fn stopped_device_refuses_as_offline() {
     let scratch = Scratch::new();
     let source = FileSource::new(1, scratch.file("film", &noise(1, 1000))).shared();
     let device = device(IoMode::Auto, tiny());
@@ -514,7 +515,7 @@ async fn a_stopped_device_answers_that_it_is_offline() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_asked_is_refused() {
+async fn invalid_requests_are_refused() {
     let scratch = Scratch::new();
     let source = FileSource::new(1, scratch.file("film", &noise(1, 1000))).shared();
     let device = device(IoMode::Auto, tiny());
@@ -525,7 +526,7 @@ async fn what_cannot_be_asked_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn new_settings_take_force_and_wrong_ones_do_not() {
+async fn valid_settings_are_applied_and_invalid_ones_refused() {
     let device = device(IoMode::Auto, tiny());
     let more = EngineConfig {
         outstanding_reads_max: 7,
@@ -541,11 +542,11 @@ async fn new_settings_take_force_and_wrong_ones_do_not() {
     assert_eq!(refused, Err(ConfigError::OutstandingReads));
     let config = device.snapshot().await.config;
     assert_eq!(config.outstanding_reads_max, 7);
-    assert_eq!(config.memory_bytes, 8 * PIECE, "the pool stays");
+    assert_eq!(config.memory_bytes, 8 * PIECE, "the size of the pool stays");
 }
 
 #[test]
-fn a_device_that_cannot_be_says_why() {
+fn failed_device_start_names_device_and_setting() {
     let start = |engine| {
         let config = DeviceConfig {
             name: "sdx".to_owned(),

@@ -307,6 +307,6 @@ fn what_was_learned_of_a_title_is_known_after_a_restart_without_a_read() {
     let lost = unknown(&now) - unknown(&before);
     assert!((1..=2).contains(&lost), "{now:?}");
     let output = server.output();
-    let said = output.matches("is cut or damaged").count();
+    let said = output.matches("are truncated or damaged").count();
     assert_eq!(said, 1, "{output}");
 }

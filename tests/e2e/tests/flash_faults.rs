@@ -67,7 +67,7 @@ impl Rig {
         self.ssd.heal();
         let states = || tier::states(&self.server);
         eventually("online again", states, |states| states == &["online"]);
-        assert!(self.server.output().contains("the SSD is online again"));
+        assert!(self.server.output().contains("ssd is online again"));
         let before = tier::told(&self.server, "read_bytes");
         self.play_until("it serves from the SSD again", |server| {
             tier::told(server, "read_bytes") > before.map(|bytes| bytes + (1 << 20))
@@ -143,7 +143,7 @@ fn an_ssd_that_comes_back_with_something_else_on_it_is_left_alone() {
     eventually(
         "it says so",
         || rig.server.output(),
-        |output| output.contains("something else is on the SSD"),
+        |output| output.contains("something else is on the ssd"),
     );
     let titles = tier::told(&rig.server, "reads");
     let mut left = 4;
@@ -206,7 +206,7 @@ fn a_server_stops_while_its_ssd_hangs() {
         .expect("asked to stop");
     let output = || rig.server.output();
     eventually("it does not wait", output, |output| {
-        output.contains("an SSD does not answer")
+        output.contains("an ssd does not respond")
     });
     // A process cannot end before the kernel has given its last request back.
     rig.ssd.heal();

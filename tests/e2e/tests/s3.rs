@@ -122,7 +122,7 @@ fn wrong_keys_and_wrong_clocks_are_told_and_keys_that_were_changed_are_taken() {
     eventually(
         "it is told",
         || server.output(),
-        |said| said.contains("look at the keys, at s3_region"),
+        |said| said.contains("check the keys, s3_region"),
     );
     let metrics = server.metrics().expect("metrics");
     assert!(metrics.contains("kind=\"origin-refused\"} 1"), "{metrics}");

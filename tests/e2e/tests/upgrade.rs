@@ -159,10 +159,7 @@ fn ten_upgrades_under_hundreds_of_viewers_fail_no_request() {
     });
     let output = server.output();
     assert!(!output.contains("panicked"), "{output}");
-    assert!(
-        output.contains("what was learned before is taken over"),
-        "{output}"
-    );
+    assert!(output.contains("loaded learned state"), "{output}");
 }
 
 #[test]
@@ -220,7 +217,7 @@ fn what_is_in_memory_goes_with_the_place_but_for_files_that_changed() {
         let taken = || {
             server
                 .output()
-                .matches("took over what was in memory")
+                .matches("received memory of the old process")
                 .count()
         };
         eventually("the pieces", taken, |count| *count > round);
@@ -272,14 +269,14 @@ fn a_wrong_configuration_leaves_the_old_process_serving_and_a_right_one_is_taken
     ] {
         let refusals = server
             .output()
-            .matches("this process goes on serving")
+            .matches("this process continues serving")
             .count();
         fs::write(&path, wrong).expect("written");
         server.signal(Signal::USR2).expect("signal");
         let count = || {
             server
                 .output()
-                .matches("this process goes on serving")
+                .matches("this process continues serving")
                 .count()
         };
         eventually("a refusal", count, |count| *count > refusals);
@@ -318,10 +315,10 @@ fn a_program_that_does_not_start_leaves_the_old_process_serving() {
         .expect("a server");
     let texts = [
         ("#!/bin/sh\nexit 3\n", 0o755, "exit status: 3"),
-        ("no program at all", 0o755, "goes on serving"),
+        ("no program at all", 0o755, "continues serving"),
         ("#!/bin/sh\nexit 0\n", 0o644, "Permission denied"),
         // It says that all is well, and there is nothing.
-        ("#!/bin/sh\nexit 0\n", 0o755, "ended before it could serve"),
+        ("#!/bin/sh\nexit 0\n", 0o755, "ended before it was ready"),
     ];
     for (text, mode, said) in texts {
         let new = folder.path().join("new");
@@ -331,7 +328,7 @@ fn a_program_that_does_not_start_leaves_the_old_process_serving() {
         let before = server.output().len();
         server.signal(Signal::USR2).expect("signal");
         let after = || server.output()[before..].to_owned();
-        let output = eventually("a refusal", after, |text| text.contains("goes on serving"));
+        let output = eventually("a refusal", after, |text| text.contains("continues"));
         assert!(output.contains(said), "{said}: {output}");
         let response = fetch(server.address(), "GET", "/title-0.bin", &[]).expect("served");
         pattern::verify(0, 0, &response.body).expect("right bytes");

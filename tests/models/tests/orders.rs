@@ -3,8 +3,8 @@
 use headlong_models::models;
 
 #[test]
-fn no_post_is_slept_through() {
-    models::no_post_is_slept_through();
+fn thread_never_sleeps_while_posts_are_pending() {
+    models::thread_never_sleeps_while_posts_are_pending();
 }
 
 #[test]

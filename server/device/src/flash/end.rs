@@ -1,4 +1,4 @@
-//! The ends of what was asked of flash.
+//! Completions of flash operations.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,25 +7,25 @@ use headlong_engine::{FlashOutcome, FlashReadId};
 use headlong_flash::{BlockId, FlashSpec, Probed, RecoveredBlock, SsdId};
 use headlong_units::Duration;
 
-/// A block that was there at the start.
+/// A block that recovery found at start-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundBlock {
-    /// Which filling of it is there.
+    /// Generation of the block's content.
     pub filling: u64,
-    /// What it holds.
+    /// Content of the block.
     pub block: RecoveredBlock,
 }
 
-/// Something that was asked of flash has ended, or is found out.
+/// A flash operation has completed, or recovery has found something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FlashEnd {
-    /// What this device has of the SSDs, with what is known of their content.
+    /// The device's share of the SSDs, with the blocks that are known so far.
     Attach(FlashSpec, Vec<FoundBlock>),
-    /// Blocks that were there at the start.
+    /// Blocks that recovery found.
     Found(Vec<FoundBlock>),
-    /// Those were all.
+    /// Recovery has ended.
     RecoveryEnded {
-        /// Bytes written within the last day.
+        /// Bytes written within the last 24 hours.
         written_bytes: u64,
         /// SSDs that were never filled.
         fresh: Vec<SsdId>,
@@ -34,38 +34,38 @@ pub enum FlashEnd {
     Written {
         /// The block.
         block: BlockId,
-        /// One past the last byte.
+        /// End of the written range, exclusive.
         to: u32,
-        /// Whether all of them are there.
+        /// Whether all records were written.
         ok: bool,
     },
     /// A block was sealed.
     Sealed {
         /// The block.
         block: BlockId,
-        /// Whether it is durable.
+        /// Whether the seal is durable.
         ok: bool,
     },
     /// Records were read.
     Read {
-        /// Which read.
+        /// The read.
         id: FlashReadId,
-        /// How each came back.
+        /// The outcome of each record.
         outcomes: Vec<FlashOutcome>,
-        /// How long the SSD took, if that is measured.
+        /// Latency of the SSD, if it was measured.
         took: Option<Duration>,
     },
     /// An SSD was probed.
     Probed {
-        /// Which.
+        /// The SSD.
         ssd: SsdId,
-        /// What was seen.
+        /// The result.
         probed: Probed,
     },
 }
 
 impl FlashEnd {
-    /// A read of so many records that failed.
+    /// A failed read of `records` records.
     pub(crate) fn failed_read(id: FlashReadId, records: usize) -> Self {
         Self::Read {
             id,

@@ -1,5 +1,5 @@
-//! What an SSD is told to do. A job travels to the thread that carries it out; its answer is a
-//! [`FlashEnd`], or [`SsdJob::failure`] where it is not carried out.
+//! Jobs for an SSD: write, seal, read, probe. A job is carried out on another thread; its result is
+//! a [`FlashEnd`], or [`SsdJob::failure`] if the job could not be carried out.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -16,23 +16,24 @@ use super::probe::PROBE_FAILED;
 use super::wanted::WantedRecord;
 use crate::resources::Resources;
 
-/// Most records in one call: each takes two runs of memory, and the kernel takes 1,024.
+/// Upper limit of records in one call: each record takes two I/O vectors, and the kernel accepts
+/// 1,024.
 const RECORDS_MAX: usize = 256;
 
-/// Something that an SSD is to do.
+/// A job for an SSD.
 pub enum SsdJob<R: Resources> {
-    /// Write records; in order with [`SsdJob::Block`].
+    /// Writes records; ordered with [`SsdJob::Block`].
     Write(WriteJob<R::Record>),
-    /// Change what a block is; in order with [`SsdJob::Write`].
+    /// Changes the state of a block; ordered with [`SsdJob::Write`].
     Block(BlockJob),
     /// Read records.
     Read(RecordsJob<R::Memory>),
-    /// See whether it is well: [`super::probe`].
+    /// Checks the health of the SSD: [`super::probe`].
     Probe(SsdId),
 }
 
 impl<R: Resources> SsdJob<R> {
-    /// The answer to a job that is not carried out.
+    /// The completion to report if the job is not carried out.
     pub fn failure(&self) -> Option<FlashEnd> {
         match self {
             Self::Write(job) => Some(job.told(false)),
@@ -50,21 +51,21 @@ impl<R: Resources> SsdJob<R> {
 /// Writes records of a block.
 #[derive(Debug)]
 pub struct WriteJob<R> {
-    /// The block, as the engine counts.
+    /// The block, numbered across the tier.
     pub of: BlockId,
-    /// The same, as the SSD counts.
+    /// The block, numbered within the SSD.
     pub block: u32,
     /// First byte within the block.
     pub from: u32,
-    /// One past the last byte.
+    /// End of the range, exclusive.
     pub to: u32,
-    /// Each with its offset in the block.
+    /// Records, each with its offset in the block.
     pub records: Vec<(u32, R)>,
     pub(crate) is_broken: Arc<AtomicBool>,
 }
 
 impl<R> WriteJob<R> {
-    /// Writes them, and answers once their memory is free.
+    /// Writes the records. They have been dropped when the result is returned.
     pub fn run<M: FlashMedium<Record = R>>(mut self, medium: &mut M) -> FlashEnd {
         let records = core::mem::take(&mut self.records);
         let start = medium.tier().layout.block_start(self.block);
@@ -72,7 +73,7 @@ impl<R> WriteJob<R> {
         self.end(written)
     }
 
-    /// The answer, if the records were written or not. A block of which one failed is not sealed.
+    /// The completion of this write. After a failed write the block is never sealed.
     pub fn end(&self, is_written: bool) -> FlashEnd {
         if !is_written && !mutated!(WriteErrorSwallowed) {
             self.is_broken.store(true, Ordering::Relaxed);
@@ -89,37 +90,37 @@ impl<R> WriteJob<R> {
     }
 }
 
-/// Changes what a block is.
+/// Changes the state of a block.
 #[derive(Debug)]
 pub enum BlockJob {
-    /// It is to hold something else.
+    /// Empties the block for new content.
     Empty {
-        /// As the SSD counts.
+        /// The block, numbered within the SSD.
         block: u32,
     },
-    /// Its filling is given up.
+    /// Abandons the block's current generation.
     GiveUp {
-        /// As the SSD counts.
+        /// The block, numbered within the SSD.
         block: u32,
     },
-    /// All of its records are written.
+    /// Seals the block after all its records were written.
     Seal(SealJob),
 }
 
-/// Makes a block durable with its summary.
+/// Makes a block durable by writing its summary.
 #[derive(Debug)]
 pub struct SealJob {
-    /// The block, as the engine counts.
+    /// The block, numbered across the tier.
     pub of: BlockId,
-    /// Where its records end.
+    /// End of its records.
     pub from: u32,
-    /// What it holds.
+    /// Content of the block.
     pub summary: Summary,
     is_broken: Arc<AtomicBool>,
 }
 
 impl BlockJob {
-    /// Does it, with the SSD's checkpoints.
+    /// Carries out the job on the SSD and its checkpoints.
     pub fn run<M: FlashMedium>(
         self,
         checkpoints: &mut Checkpoints,
@@ -127,7 +128,7 @@ impl BlockJob {
     ) -> Option<FlashEnd> {
         match self {
             Self::Empty { block } => {
-                // A summary that stays leads to records that are not what it says: misses.
+                // A stale summary is harmless: its records fail their check and count as misses.
                 if checkpoints.begin(medium, block).is_ok() {
                     let layout = medium.tier().layout;
                     if let Some(start) = layout.block_start(block) {
@@ -165,7 +166,7 @@ impl SealJob {
         }
     }
 
-    /// The answer, if the block was sealed or not.
+    /// The completion of this seal.
     pub fn end(&self, is_sealed: bool) -> FlashEnd {
         FlashEnd::Sealed {
             block: self.of,
@@ -182,7 +183,7 @@ impl SealJob {
         let block = self.summary.head.block;
         let start = tier.layout.block_start(block).ok_or(None)?;
         checkpoints.void(medium, block).map_err(Some)?;
-        // The records must be there before anything says that they are.
+        // The records must be durable before the summary refers to them.
         if !mutated!(FlushLeftOut) {
             medium.flush().map_err(Some)?;
         }
@@ -199,19 +200,19 @@ impl SealJob {
     }
 }
 
-/// Reads records of one block, and checks each.
+/// Reads records of one block and verifies each.
 #[derive(Debug)]
 pub struct RecordsJob<M> {
-    /// Which read.
+    /// The read.
     pub id: FlashReadId,
-    /// The block, as the SSD counts.
+    /// The block, numbered within the SSD.
     pub block: u32,
-    /// The records, in order of place.
+    /// The records, in ascending order of offset.
     pub wanted: Vec<WantedRecord<M>>,
 }
 
 impl<M> RecordsJob<M> {
-    /// How each record came back. Its memory is free when this job is dropped.
+    /// Returns the outcome of each record. The memory is released when the job is dropped.
     pub fn run<F: FlashMedium<Memory = M>>(&mut self, medium: &mut F) -> Vec<FlashOutcome> {
         let Some(start) = medium.tier().layout.block_start(self.block) else {
             return vec![FlashOutcome::Error; self.wanted.len()];
@@ -227,7 +228,7 @@ impl<M> RecordsJob<M> {
     }
 }
 
-/// How many of the first records lie one behind the other.
+/// Number of leading records that are contiguous on the SSD.
 fn run_length<M>(wanted: &[WantedRecord<M>]) -> usize {
     let end = |wanted: &WantedRecord<M>| {
         u64::from(wanted.record.place.offset) + padded_bytes(wanted.record.length)

@@ -1,4 +1,4 @@
-//! An SSD, as the jobs that work on it see it. Its calls may block.
+//! An SSD as seen by the jobs that run on it. Its methods may block.
 
 use alloc::vec::Vec;
 
@@ -6,40 +6,39 @@ use headlong_flash::Ground;
 
 use super::wanted::WantedRecord;
 
-/// Called with the index, the header and the bytes of every record of a run, in order.
+/// Callback that receives the index, header and bytes of each record of a run, in order.
 pub type EachRecord<'a> = dyn FnMut(usize, &[u8], &[u8]) + 'a;
 
-/// An SSD that blocks are written to and records are read from.
+/// An SSD that stores blocks and returns records.
 pub trait FlashMedium: Ground {
-    /// A record that was staged.
+    /// A staged record.
     type Record;
-    /// Memory for a record's bytes.
+    /// Memory for the bytes of a record.
     type Memory;
 
-    /// Makes durable what was written.
+    /// Makes all completed writes durable.
     ///
     /// # Errors
-    /// If it may not be.
+    /// If durability is not certain.
     fn flush(&mut self) -> Result<(), Self::Error>;
 
-    /// Nothing in these bytes is wanted any more.
+    /// Discards a range whose content is no longer needed.
     fn discard(&mut self, at: u64, bytes: u64);
 
-    /// Writes records of a block that begins at `block_start`, each at its offset, and drops them.
+    /// Writes records of the block at `block_start`, each at its offset, and drops them.
     ///
     /// # Errors
-    /// If not all of them may be there.
+    /// If any record may be missing.
     fn write_records(
         &mut self,
         block_start: u64,
         records: Vec<(u32, Self::Record)>,
     ) -> Result<(), Self::Error>;
 
-    /// Reads records that lie one behind the other from `at` on into their memory. `each` is called
-    /// with every one of them.
+    /// Reads contiguous records from `at` into their memory and calls `each` for every record.
     ///
     /// # Errors
-    /// If the SSD does not give all of them.
+    /// If the SSD does not return all records.
     fn read_run(
         &mut self,
         at: u64,
@@ -48,11 +47,11 @@ pub trait FlashMedium: Ground {
     ) -> Result<(), Self::Error>;
 }
 
-/// An SSD that may have been taken away.
+/// An SSD that may have been removed.
 pub trait ProbedMedium: FlashMedium {
-    /// Bytes of the SSD.
+    /// Size of the SSD in bytes.
     fn bytes(&self) -> u64;
 
-    /// Opens it anew; whether it is there, with the tier that it had.
+    /// Reopens the SSD. Returns whether it is present and still has the same tier.
     fn reopen(&mut self) -> bool;
 }

@@ -1,9 +1,8 @@
-//! A device's part of the flash tier: the shard's commands become jobs of SSDs, and their ends are
-//! told to the shard.
+//! A device's share of the flash tier: the shard's flash commands become SSD jobs, and their
+//! completions go back to the shard.
 //!
-//! [`FlashPort`] decides what each SSD does and which filling every block has; the jobs hold the
-//! order of writes and flushes, and the checks of what is read. [`Recovery`] finds what is on an SSD
-//! at the start.
+//! [`FlashPort`] assigns jobs to SSDs and generations to blocks. The jobs order writes and flushes
+//! and verify the data read. [`Recovery`] finds the content of an SSD at start-up.
 
 mod end;
 mod jobs;
@@ -33,22 +32,22 @@ pub use share::{SsdShare, TierShare};
 pub use wanted::WantedRecord;
 
 impl<R: Resources> DeviceCore<R> {
-    /// The tier takes part through this port, once it is attached ([`FlashEnd::Attach`]).
+    /// Sets the port to the tier. The shard uses the tier after [`FlashEnd::Attach`].
     pub fn set_flash(&mut self, port: FlashPort<R>) {
         self.flash = Some(port);
     }
 
-    /// Whether there is a port to the tier.
+    /// Whether a port to the tier is set.
     pub fn has_flash(&self) -> bool {
         self.flash.is_some()
     }
 
-    /// The port to the tier, to be looked at.
+    /// The port to the tier, for inspection.
     pub fn flash(&self) -> Option<&FlashPort<R>> {
         self.flash.as_ref()
     }
 
-    /// The tier takes part no more.
+    /// Detaches the tier.
     pub fn leave_flash(&mut self, now: Instant, host: &mut impl Host<R>) {
         let port = self.flash.take();
         for ssd in port.iter().flat_map(FlashPort::ssds) {
@@ -57,7 +56,7 @@ impl<R: Resources> DeviceCore<R> {
         self.settle(now, host);
     }
 
-    /// Something that was asked of flash has ended.
+    /// A flash operation has completed.
     pub fn handle_flash(&mut self, now: Instant, host: &mut impl Host<R>, end: FlashEnd) {
         self.flash_end(now, host, end);
         self.settle(now, host);
@@ -66,7 +65,7 @@ impl<R: Resources> DeviceCore<R> {
     pub(crate) fn flash_end(&mut self, now: Instant, host: &mut impl Host<R>, end: FlashEnd) {
         let shard = &mut self.shard;
         match end {
-            // The tier left while its SSDs were looked at.
+            // The tier was detached during recovery.
             FlashEnd::Attach(..) | FlashEnd::Found(_) | FlashEnd::RecoveryEnded { .. }
                 if self.flash.is_none() => {}
             FlashEnd::Attach(spec, found) => {

@@ -1,5 +1,5 @@
-//! One device's way to the tier. A record is copied and given its checksum when it is staged, into
-//! memory of its own. The engine bounds how much is collected at a time.
+//! Connection of one device to the flash tier. A staged record is copied, with its checksum, into
+//! memory of its own; the engine bounds the bytes staged at a time.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -22,26 +22,26 @@ use crate::resources::Resources;
 struct Collecting<T> {
     filling: u64,
     entries: Vec<RecordEntry>,
-    /// Records not given to the SSD yet, by offset.
+    /// Records not yet submitted to the SSD, by offset.
     staged: Vec<(u32, T)>,
-    /// Set when a record could not be staged or written: the block is not to be sealed.
+    /// Set when staging or writing a record failed: the block must not be sealed.
     is_broken: Arc<AtomicBool>,
 }
 
-/// One device's way to the tier.
+/// Connection of one device to the flash tier.
 pub struct FlashPort<R: Resources> {
     share: TierShare,
-    /// Which filling each block has that can be read.
+    /// The generation of each readable block.
     fillings: BTreeMap<BlockId, u64>,
     collecting: BTreeMap<BlockId, Collecting<R::Record>>,
-    /// Blocks that were made ready for something else, and are filled next.
+    /// Blocks that were emptied and are filled next.
     emptied: BTreeSet<BlockId>,
     next_filling: u64,
 }
 
 impl<R: Resources> FlashPort<R> {
-    /// A port to this part of the tier. No other process's fillings are numbered from
-    /// `first_filling` on: it is drawn at random.
+    /// Creates a port to `share`. `first_filling` must be random, so that generation numbers do not
+    /// collide with those of another process.
     pub fn new(share: TierShare, first_filling: u64) -> Self {
         Self {
             share,
@@ -52,23 +52,23 @@ impl<R: Resources> FlashPort<R> {
         }
     }
 
-    /// The SSDs that take part.
+    /// The SSDs of the tier.
     pub fn ssds(&self) -> impl Iterator<Item = SsdId> + use<R> {
         (0..self.share.ssds().len() as u16).map(SsdId)
     }
 
-    /// What the device has of them.
+    /// The device's share of the SSDs.
     pub fn share(&self) -> &TierShare {
         &self.share
     }
 
-    /// Blocks were found.
+    /// Registers blocks that recovery found.
     pub(crate) fn found(&mut self, found: &[FoundBlock]) {
         let fillings = found.iter().map(|of| (of.block.block, of.filling));
         self.fillings.extend(fillings);
     }
 
-    /// Does what the engine says, or has it done; answers what could not even be begun.
+    /// Executes a command of the engine. Returns a completion if the command failed at once.
     pub(crate) fn command(
         &mut self,
         host: &mut impl Host<R>,
@@ -141,7 +141,7 @@ impl<R: Resources> FlashPort<R> {
         }
     }
 
-    /// A block is filled anew.
+    /// Starts a new generation of a block.
     fn begin(&mut self, host: &mut impl Host<R>, block: BlockId) {
         if !mutated!(FillingReused) {
             self.next_filling = self.next_filling.wrapping_add(1);
@@ -160,7 +160,7 @@ impl<R: Resources> FlashPort<R> {
         }
     }
 
-    /// Has the SSD of a block do something, after all that was begun.
+    /// Submits a block job, ordered after all earlier jobs of the SSD.
     fn submit(&self, host: &mut impl Host<R>, block: BlockId, job: impl FnOnce(u32) -> BlockJob) {
         if let Some((ssd, local)) = self.share.locate(block) {
             host.submit(ssd, SsdJob::Block(job(local)));

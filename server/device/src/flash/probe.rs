@@ -1,4 +1,4 @@
-//! Whether an SSD that failed is well again.
+//! Health check of a failed SSD.
 
 use alloc::vec;
 
@@ -7,18 +7,18 @@ use headlong_flash::{Probed, RECORD_ALIGN_BYTES};
 
 use super::medium::ProbedMedium;
 
-/// Bytes that are read: as many as a reply has read at a time.
+/// Size of the read: the amount that a reply reads at a time.
 const READ_BYTES: u64 = 1 << 20;
 
-/// A probe that fails.
+/// The result of a failed probe.
 pub const PROBE_FAILED: Probed = Probed {
     reads: false,
     writes: false,
     took: None,
 };
 
-/// Sees whether the SSD is the one that it was, gives what lies on it and keeps what is written.
-/// `number` is drawn at random for each probe. The second: whether something else is on it.
+/// Checks that the SSD is still the same, returns its data and keeps a write. `number` must be
+/// random for each probe. The second result: whether the SSD holds something else.
 pub fn probe(medium: &mut impl ProbedMedium, number: u64) -> (Probed, bool) {
     let has_tier = has_tier(medium);
     let is_ours = match has_tier {
@@ -35,7 +35,7 @@ pub fn probe(medium: &mut impl ProbedMedium, number: u64) -> (Probed, bool) {
     (probed, has_tier == Ok(false))
 }
 
-/// Whether this tier is on it, and nothing else.
+/// Whether the SSD holds this tier.
 fn has_tier(medium: &mut impl ProbedMedium) -> Result<bool, ReadFailed> {
     let (tier, bytes) = (medium.tier(), medium.bytes());
     let mut read = medium.reader();
@@ -62,7 +62,7 @@ fn reads(medium: &mut impl ProbedMedium, number: u64) -> bool {
     read(at, &mut vec![0; bytes as usize]).is_ok()
 }
 
-/// Whether what is written is kept.
+/// Whether the SSD returns what was written to it.
 fn writes(medium: &mut impl ProbedMedium, number: u64) -> bool {
     let number = number.to_le_bytes();
     let written = number.repeat(RECORD_ALIGN_BYTES as usize / number.len());

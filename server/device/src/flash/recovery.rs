@@ -1,7 +1,7 @@
-//! What is on an SSD at the start: by its checkpoints, by the summaries of blocks, by records.
+//! Recovery of the content of an SSD at start-up, from checkpoints, block summaries and records.
 //!
-//! Groups of blocks may be looked at by several threads ([`RecoverySearch::look`]); one of them
-//! collects what they find ([`Recovery`]), and at the end writes the summaries that blocks lack.
+//! Several threads may search groups of blocks in parallel ([`RecoverySearch::look`]). One thread
+//! collects the results ([`Recovery`]) and finally writes the missing summaries.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -13,35 +13,35 @@ use headlong_flash::{Checkpoints, Ground, RECORD_ALIGN_BYTES, RecordEntry};
 
 use super::medium::FlashMedium;
 
-/// Seconds of a day, in which the budget of writes has lost what was written.
+/// Seconds of a day, the window of the wear budget.
 const DAY_S: u64 = 24 * 3600;
 
-/// A block without a summary that holds records.
+/// A block that holds records but no summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BareBlock {
-    /// As the SSD counts.
+    /// The block, numbered within the SSD.
     pub block: u32,
-    /// Of which filling its records are.
+    /// Generation of its records.
     pub filling: u64,
     /// The records.
     pub entries: Vec<RecordEntry>,
 }
 
-/// What is looked at, and for which disk.
+/// The scope of a recovery: the block range of one disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoverySearch {
-    /// The disk's blocks, as the SSD counts.
+    /// The disk's blocks, numbered within the SSD.
     pub blocks: Range<u32>,
-    /// The disk's lasting name.
+    /// Persistent name of the disk.
     pub owner: u64,
 }
 
-/// What some groups of blocks hold.
+/// Content of some groups of blocks.
 #[derive(Debug, Default)]
 pub struct GroupsFound {
-    /// By checkpoint or summary; of any disk.
+    /// Summaries from checkpoints or blocks, of any disk.
     pub summaries: Vec<Summary>,
-    /// The disk's blocks that have records and no summary.
+    /// Blocks of this disk that have records but no summary.
     pub bare: Vec<BareBlock>,
     /// Groups whose checkpoint was void.
     pub void: Vec<u32>,
@@ -50,23 +50,23 @@ pub struct GroupsFound {
     saved_bytes: u64,
 }
 
-/// What came of a look at all blocks.
+/// Result of a recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recovered {
-    /// Bytes that were, or may have been, written within the last day.
+    /// Upper bound of the bytes written within the last 24 hours.
     pub written_bytes: u64,
-    /// Whether every block could be read and holds nothing, of whatever disk: only then the SSD has
-    /// not been filled before.
+    /// Whether all blocks were readable and empty, for all disks. Only then the SSD has never been
+    /// filled.
     pub is_fresh: bool,
 }
 
 impl RecoverySearch {
-    /// The groups that its blocks are in.
+    /// The groups that contain the disk's blocks.
     pub fn groups(&self) -> Range<u32> {
         self.blocks.start / GROUP_BLOCKS..self.blocks.end.div_ceil(GROUP_BLOCKS)
     }
 
-    /// Looks at some groups; [`RecoverySearch::save`] is to follow.
+    /// Reads some groups. The caller must call [`RecoverySearch::save`] afterwards.
     pub fn look(&self, groups: Range<u32>, ground: &mut impl Ground) -> GroupsFound {
         let tier = ground.tier();
         let group_count = groups.end.saturating_sub(groups.start);
@@ -95,7 +95,7 @@ impl RecoverySearch {
         }
     }
 
-    /// Writes checkpoints that were void, if nothing else will change in their groups first.
+    /// Rewrites void checkpoints, except in groups that are about to change.
     pub fn save(
         &self,
         found: &mut GroupsFound,
@@ -116,7 +116,7 @@ impl RecoverySearch {
     }
 }
 
-/// What is known of a disk's blocks of one SSD so far.
+/// Recovery state of a disk's blocks on one SSD.
 #[derive(Debug)]
 pub struct Recovery {
     search: RecoverySearch,
@@ -130,7 +130,7 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// Nothing is known yet.
+    /// Creates the state of a recovery that has not started.
     pub fn new(search: RecoverySearch) -> Self {
         Self {
             search,
@@ -144,12 +144,13 @@ impl Recovery {
         }
     }
 
-    /// What is looked at.
+    /// The scope of the recovery.
     pub fn search(&self) -> &RecoverySearch {
         &self.search
     }
 
-    /// Takes in what was found, at this time of the wall clock. Answers the disk's blocks.
+    /// Adds the result for some groups at wall-clock time `wall_s`. Returns the summaries of the
+    /// disk's blocks.
     pub fn take(&mut self, found: GroupsFound, wall_s: u64) -> Vec<Summary> {
         let GroupsFound {
             mut summaries,
@@ -163,7 +164,7 @@ impl Recovery {
             self.sequence = self.sequence.max(of.head.sequence);
             let is_here = self.search.blocks.contains(&of.head.block);
             self.is_used |= is_here;
-            // One that says that it was sealed in the future counts too.
+            // A seal time in the future also counts.
             let is_of_today = of.head.sealed_s >= wall_s.saturating_sub(DAY_S);
             self.blocks_of_today += u64::from(is_here && is_of_today);
             is_here && of.head.owner == self.search.owner
@@ -179,8 +180,8 @@ impl Recovery {
         summaries
     }
 
-    /// Once all groups were looked at: a summary that a block lacks, to be written
-    /// ([`write_summary`]) and told of ([`Recovery::sealed`]).
+    /// After all groups were read: the next missing summary. The caller writes it
+    /// ([`write_summary`]) and reports the result ([`Recovery::sealed`]).
     pub fn next_unsealed(&mut self, wall_s: u64) -> Option<Summary> {
         let first = (0..self.bare.len()).min_by_key(|index| self.bare[*index].block)?;
         let bare = self.bare.swap_remove(first);
@@ -197,8 +198,8 @@ impl Recovery {
         Some(Summary { head, entries })
     }
 
-    /// So many bytes were to be written for a summary; whether they are durable. Answers the block if
-    /// it is sealed now.
+    /// Reports that `bytes` of a summary were written and whether they are durable. Returns the
+    /// summary if the block is sealed now.
     pub fn sealed(
         &mut self,
         checkpoints: &mut Checkpoints,
@@ -210,14 +211,14 @@ impl Recovery {
             checkpoints.doubt([summary.head.block]);
             return None;
         }
-        // Another disk may be filling a block of the group, and will write its checkpoint.
+        // Another disk may be filling a block of the group and will write the checkpoint.
         checkpoints.end(summary.head.block, Some(summary.clone()));
         Some(summary)
     }
 
-    /// What is known at the end.
+    /// The final result.
     pub fn end(&self, block_bytes: u32) -> Recovered {
-        // What could not be read may have been written today.
+        // Unread blocks may have been written today.
         let is_all = self.group_count >= self.search.groups().len() as u32;
         let unread = match is_all {
             true => self.unreadable_count,
@@ -231,7 +232,7 @@ impl Recovery {
     }
 }
 
-/// Writes a block's summary; answers how many bytes that takes, and whether they are durable.
+/// Writes a block's summary. Returns its size in bytes and whether it is durable.
 pub fn write_summary(medium: &mut impl FlashMedium, summary: &Summary) -> (u64, bool) {
     let tier = medium.tier();
     let Some(start) = tier.layout.summary_start(summary.head.block) else {

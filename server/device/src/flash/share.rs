@@ -1,6 +1,5 @@
-//! What a device has of the tier's SSDs.
-//!
-//! Each SSD serves every disk: its blocks are cut into as many equal ranges as there are disks.
+//! A device's share of the tier's SSDs. The blocks of each SSD are divided into equal ranges, one
+//! per disk.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -8,27 +7,27 @@ use core::ops::Range;
 use headlong_flash::format::Super;
 use headlong_flash::{BlockId, FlashSpec, RECORD_ALIGN_BYTES, SsdId, SsdSpec};
 
-/// A device's part of one SSD.
+/// A device's share of one SSD.
 #[derive(Debug, Clone)]
 pub struct SsdShare {
-    /// What is on the SSD.
+    /// Super record of the SSD.
     pub tier: Super,
-    /// Number of the SSD's first block in the row of all blocks of all SSDs.
+    /// Number of the SSD's first block in the numbering across the tier.
     pub first: u32,
-    /// The device's blocks, as the SSD counts.
+    /// The device's blocks, numbered within the SSD.
     pub own: Range<u32>,
 }
 
-/// A device's part of all SSDs.
+/// A device's share of all SSDs.
 #[derive(Debug, Clone)]
 pub struct TierShare {
     ssds: Vec<SsdShare>,
-    /// The disk's lasting name.
+    /// Persistent name of the disk.
     owner: u64,
 }
 
 impl SsdShare {
-    /// The part of one of `count` disks, of so many blocks.
+    /// The range of disk `index` among `count` disks on an SSD with `blocks` blocks.
     pub fn cut(blocks: u32, index: u32, count: u32) -> Range<u32> {
         let cut =
             |index: u32| (u64::from(blocks) * u64::from(index) / u64::from(count.max(1))) as u32;
@@ -37,22 +36,22 @@ impl SsdShare {
 }
 
 impl TierShare {
-    /// The parts of all SSDs, by their numbers, of the disk with this lasting name.
+    /// Creates the shares, ordered by SSD number, of the disk named `owner`.
     pub fn new(ssds: Vec<SsdShare>, owner: u64) -> Self {
         Self { ssds, owner }
     }
 
-    /// The disk's lasting name.
+    /// Persistent name of the disk.
     pub fn owner(&self) -> u64 {
         self.owner
     }
 
-    /// The parts of all SSDs, by their numbers.
+    /// The shares, ordered by SSD number.
     pub fn ssds(&self) -> &[SsdShare] {
         &self.ssds
     }
 
-    /// Where a block is: the SSD and its own number for it.
+    /// Locates a block: its SSD and its number within that SSD.
     pub fn locate(&self, block: BlockId) -> Option<(SsdId, u32)> {
         let mut shares = (0..).zip(&self.ssds);
         shares.find_map(|(ssd, share)| {
@@ -61,20 +60,20 @@ impl TierShare {
         })
     }
 
-    /// The part of one SSD.
+    /// The share of one SSD.
     pub(crate) fn get(&self, ssd: SsdId) -> Option<&SsdShare> {
         self.ssds.get(usize::from(ssd.0))
     }
 
-    /// What the shard is told before anything is known of what is there; `None` if there is no SSD.
+    /// The specification passed to the shard before recovery; `None` without an SSD.
     pub fn spec(&self) -> Option<FlashSpec> {
         let layout = self.ssds.first()?.tier.layout;
-        // A checkpoint, and the page that makes the one before void.
+        // A checkpoint, and the page that voids the previous one.
         let seal_bytes = layout.checkpoint_bytes() + u64::from(RECORD_ALIGN_BYTES);
         let ssd = |(number, share): (u16, &SsdShare)| SsdSpec {
             ssd: SsdId(number),
             blocks: BlockId(share.first + share.own.start)..BlockId(share.first + share.own.end),
-            // It is not known before all of it was looked at.
+            // Unknown until recovery has ended.
             is_fresh: false,
         };
         Some(FlashSpec {

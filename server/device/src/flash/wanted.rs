@@ -1,14 +1,14 @@
-//! A record to be read.
+//! A record to read.
 
 use headlong_engine::FlashRecord;
 use headlong_flash::format::RecordName;
 
-/// One record to be read.
+/// A record to read.
 #[derive(Debug)]
 pub struct WantedRecord<M> {
-    /// Where it is.
+    /// Location of the record.
     pub record: FlashRecord,
-    /// What it must be.
+    /// Expected name of the record.
     pub name: RecordName,
     /// Memory for its bytes.
     pub memory: M,

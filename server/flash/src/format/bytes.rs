@@ -1,10 +1,10 @@
-//! Numbers in and out of bytes.
+//! Encoding and decoding of numbers.
 
 use alloc::vec::Vec;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// A checksum over several parts: each is the seed of the next.
+/// A checksum over several parts: the result of each is the seed of the next.
 pub(super) fn checksum(parts: &[&[u8]]) -> u64 {
     let first = 0x6865_6164_6c6f_6e67;
     parts
@@ -12,7 +12,7 @@ pub(super) fn checksum(parts: &[&[u8]]) -> u64 {
         .fold(first, |seed, part| xxh3_64_with_seed(part, seed))
 }
 
-/// Takes numbers from the front of bytes.
+/// Decodes numbers from the front of a slice.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl Reader<'_> {
@@ -22,7 +22,7 @@ impl Reader<'_> {
         Some(*head)
     }
 
-    /// Whether the next bytes are these.
+    /// Checks that the next bytes equal `wanted`.
     pub(super) fn is(&mut self, wanted: &[u8; 8]) -> Option<()> {
         (self.take::<8>()? == *wanted).then_some(())
     }

@@ -1,13 +1,13 @@
-//! Checkpoints: the summaries of neighbouring blocks in one place, to be found again in few reads.
+//! Checkpoints: the summaries of a group of blocks in one place, so that recovery needs few reads.
 //!
-//! The one idea: blocks are in groups of [`GROUP_BLOCKS`], and each group has a place for its
-//! checkpoint. It is made void before a block of the group is filled anew, and written again when no
-//! block of it is being filled; blocks are mostly filled in order, so that this costs few writes. So
-//! a checkpoint that can be read says what its blocks are, and after any end only the few groups that
-//! were being filled must be looked at block by block.
+//! Blocks form groups of [`GROUP_BLOCKS`], each with a place for its checkpoint. The checkpoint is
+//! voided before a block of the group is refilled, and written again when no block of the group is
+//! being filled; blocks are mostly filled in order, so this costs few writes. A readable checkpoint
+//! therefore describes its blocks, and after a crash only the few groups being filled must be read
+//! block by block.
 //!
-//! Invariant: what makes a checkpoint void is durable before the next summary of its group is
-//! written. One that is torn is void by its checksum.
+//! Invariant: voiding a checkpoint is durable before the next summary of its group is written. A
+//! torn checkpoint is void by its checksum.
 
 use alloc::vec::Vec;
 
@@ -17,7 +17,7 @@ use super::summary::Summary;
 
 const MAGIC: &[u8; 8] = b"HLCHECK\0";
 
-/// A checkpoint of a group with these summaries, not padded; `None` if its place has no room for it.
+/// Encodes the checkpoint of a group, without padding; `None` if it does not fit its place.
 pub fn encode_checkpoint<'a>(
     group: u32,
     summaries: impl Iterator<Item = &'a Summary>,
@@ -44,7 +44,7 @@ pub fn encode_checkpoint<'a>(
     Some(bytes)
 }
 
-/// How long a checkpoint is that begins so; `None` if none does. Nothing is believed yet.
+/// Length of the checkpoint that starts with `head`; `None` if there is none. Not verified yet.
 pub fn checkpoint_bytes(head: &[u8], group: u32, device: u128, layout: &Layout) -> Option<u64> {
     let (bytes, _) = read_head(head, group, device)?;
     let (_, room) = layout.checkpoint_place(group)?;
@@ -60,7 +60,7 @@ fn read_head(bytes: &[u8], group: u32, device: u128) -> Option<(u64, u64)> {
     Some((reader.u64()?, reader.u64()?))
 }
 
-/// The summaries of a checkpoint; `None` if it is void, damaged, or of another group.
+/// Decodes the summaries of a checkpoint; `None` if it is void, damaged, or of another group.
 pub fn decode_checkpoint(
     bytes: &[u8],
     group: u32,
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_is_read_as_written_of_its_group_of_its_ssd_only() {
+    fn checkpoint_round_trips_only_for_its_group_and_ssd() {
         let layout = layout();
         for count in [0, 3] {
             let summaries = blocks(2, count);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bit_that_flips_or_a_part_that_is_missing_makes_it_void() {
+    fn bit_flip_or_truncation_voids_checkpoint() {
         let layout = layout();
         let summaries = blocks(0, 1);
         let bytes = encode_checkpoint(0, summaries.iter(), 9, &layout).expect("fits");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_without_room_is_not_written() {
+    fn oversized_checkpoint_is_not_encoded() {
         let layout = layout();
         let is_written = |count| {
             let summaries = blocks(0, count);

@@ -1,4 +1,4 @@
-//! A small SSD that loses power at every write, and what is found on it then.
+//! Simulates power loss at every write of a small SSD, and checks what recovery finds.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,14 +10,14 @@ use crate::spec::RecordEntry;
 
 const PAGE: usize = RECORD_ALIGN_BYTES as usize;
 
-/// What is done to an SSD.
+/// An operation on an SSD.
 #[derive(Clone)]
 enum Step {
     Write(u64, Vec<u8>),
     Flush,
-    /// The block is sealed, with this filling.
+    /// The block is sealed with this generation.
     Sealed(u32, u64),
-    /// It is given up, and nothing of it needs to be found any more.
+    /// The block is abandoned; none of its content needs to be found any more.
     Dropped(u32),
 }
 
@@ -26,7 +26,7 @@ fn tier() -> Super {
     Super { device: 77, layout }
 }
 
-/// The one content that a piece has.
+/// The content of a piece, derived from its id.
 fn content(piece: PieceId, length: u32) -> Vec<u8> {
     let seed = piece.file.0 as u32 * 31 + piece.piece * 7;
     (0..length)
@@ -34,11 +34,11 @@ fn content(piece: PieceId, length: u32) -> Vec<u8> {
         .collect()
 }
 
-/// Blocks and fillings, in order: two groups, one block alone in its group at the end.
+/// Blocks and generations, in order: two groups, one block alone in its group at the end.
 const FILLINGS: [(u32, u64); 7] = [(0, 1), (1, 2), (16, 3), (0, 4), (17, 5), (1, 6), (16, 7)];
 
-/// The steps that fill a block as the server does: its group's checkpoint void, records, flush, the
-/// rest of the block with its summary, flush.
+/// The steps that fill a block as the server does: void the group's checkpoint, write records,
+/// flush, write the rest of the block with its summary, flush.
 fn fill(block: u32, filling: u64) -> (Vec<Step>, Summary) {
     let tier = tier();
     let start = tier.layout.block_start(block).expect("a block");
@@ -92,7 +92,7 @@ fn fill(block: u32, filling: u64) -> (Vec<Step>, Summary) {
     (steps, summary)
 }
 
-/// All fillings; a group's checkpoint is written when the next block is of the other.
+/// All fills; a group's checkpoint is written when the next block belongs to the other group.
 fn history() -> Vec<Step> {
     let tier = tier();
     let (mut steps, mut summaries) = (Vec::new(), BTreeMap::new());
@@ -116,7 +116,7 @@ fn history() -> Vec<Step> {
     steps
 }
 
-/// The SSD's pages; those that are not there are zeros.
+/// The pages of an SSD; missing pages are zeros.
 type Image = BTreeMap<u64, Vec<u8>>;
 
 fn read(image: &Image) -> impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed> + '_ {
@@ -131,8 +131,8 @@ fn read(image: &Image) -> impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed> +
     }
 }
 
-/// The SSD after a power cut behind so many steps: of what was not flushed, those pages are kept that
-/// `keep` says. With it the fillings that must be found, and those that may be.
+/// The SSD after a power loss following `steps`: of the unflushed pages, those selected by `keep`
+/// survive. Also returns the generations that must be found and those that may be.
 fn cut(
     steps: &[Step],
     mut keep: impl FnMut(usize) -> bool,
@@ -168,7 +168,8 @@ fn cut(
     (image, must, may)
 }
 
-/// Nothing wrong is found, everything durable is, and looking again or from the back finds the same.
+/// Checks that nothing wrong is found, everything durable is, and that repeating or reversing
+/// recovery finds the same.
 fn check(image: &Image, must: &BTreeMap<u32, u64>, may: &[(u32, u64)]) {
     let tier = tier();
     let found = recover(&tier, 0..2, read(image));
@@ -180,7 +181,7 @@ fn check(image: &Image, must: &BTreeMap<u32, u64>, may: &[(u32, u64)]) {
             continue;
         };
         assert!(may.contains(&(*block, filling)), "{block} {filling}");
-        // What was found is whole: it may be sealed as it is.
+        // A found block is complete: it may be sealed as it is.
         let head = SummaryHead {
             block: *block,
             count: records.len() as u32,
@@ -231,11 +232,11 @@ fn check(image: &Image, must: &BTreeMap<u32, u64>, may: &[(u32, u64)]) {
 }
 
 #[test]
-fn after_a_power_cut_anywhere_what_is_found_was_sealed_and_what_was_durable_is_found() {
+fn recovery_finds_durable_blocks_after_any_power_loss() {
     let steps = history();
     for end in 0..=steps.len() {
         let steps = &steps[..end];
-        // Everything arrives up to some page, in order: a write torn at every page.
+        // All writes arrive up to some page, in order: a torn write at every page.
         let of_writes = steps.iter().rev().map_while(|step| match step {
             Step::Write(_, bytes) => Some(bytes.len().div_ceil(PAGE)),
             Step::Flush => None,
@@ -245,7 +246,7 @@ fn after_a_power_cut_anywhere_what_is_found_was_sealed_and_what_was_durable_is_f
             let (image, must, may) = cut(steps, |index| index < pages);
             check(&image, &must, &may);
         }
-        // Any part of it, in any order.
+        // Any subset of pages, in any order.
         let mut state = end as u64 + 1;
         for _ in 0..24 {
             let (image, must, may) = cut(steps, |_| {
@@ -260,7 +261,7 @@ fn after_a_power_cut_anywhere_what_is_found_was_sealed_and_what_was_durable_is_f
 }
 
 #[test]
-fn what_is_written_first_of_a_block_takes_away_the_summary_at_its_end() {
+fn first_record_of_new_fill_invalidates_old_summary() {
     let tier = tier();
     let start = tier.layout.block_start(0).expect("a block");
     let (old, summary) = fill(0, 1);
@@ -280,14 +281,14 @@ fn what_is_written_first_of_a_block_takes_away_the_summary_at_its_end() {
     let mut over = old.clone();
     over.push(front);
     assert_eq!(look(&over), (vec![], Some((2, 1))));
-    // Where nothing lies in front, as on an SSD that was told to discard it, nothing is believed.
+    // If the front is empty, as on an SSD that discarded it, the summary does not count.
     let mut discarded = old;
     discarded.push(Step::Write(start, vec![0; PAGE]));
     assert_eq!(look(&discarded), (vec![], None));
 }
 
 #[test]
-fn after_every_write_from_the_nth_on_fails_nothing_wrong_is_found() {
+fn recovery_finds_nothing_wrong_after_write_failures() {
     let steps = history();
     let writes = steps
         .iter()
@@ -303,7 +304,7 @@ fn after_every_write_from_the_nth_on_fails_nothing_wrong_is_found() {
                         lasting.push(step.clone());
                     }
                 }
-                // Who could not write does not say that it is sealed.
+                // A failed write is not reported as sealed.
                 Step::Sealed(..) if written > failing => {}
                 _ => lasting.push(step.clone()),
             }
@@ -314,7 +315,7 @@ fn after_every_write_from_the_nth_on_fails_nothing_wrong_is_found() {
 }
 
 #[test]
-fn another_ssds_blocks_and_misplaced_ones_are_not_found() {
+fn foreign_and_misplaced_blocks_are_not_found() {
     let (image, must, _) = cut(&history(), |_| true);
     assert_eq!(must.len(), 4);
     let other = Super {
@@ -331,7 +332,7 @@ fn another_ssds_blocks_and_misplaced_ones_are_not_found() {
 }
 
 #[test]
-fn any_content_whatever_is_looked_at_within_bounds_and_without_a_panic() {
+fn recovery_of_any_content_is_bounded_and_never_panics() {
     let tier = tier();
     let mut state = 1_u64;
     for kind in 0..6 {
@@ -346,7 +347,7 @@ fn any_content_whatever_is_looked_at_within_bounds_and_without_a_panic() {
                     _ => (state >> 56) as u8,
                 };
             }
-            // What looks like a summary, and says the rest at random.
+            // Looks like a summary, with random remaining fields.
             if kind == 5 {
                 let head = summary::tests::summary(0, 1).encode(tier.device);
                 into[..32].copy_from_slice(&head[..32]);
@@ -360,7 +361,7 @@ fn any_content_whatever_is_looked_at_within_bounds_and_without_a_panic() {
 }
 
 #[test]
-fn a_void_or_damaged_checkpoint_costs_a_look_at_its_blocks_and_a_lost_summary_one_at_its_records() {
+fn falls_back_from_checkpoint_to_summaries_to_records() {
     let tier = tier();
     let (image, must, _) = cut(&history(), |_| true);
     let all = |image: &Image| {
@@ -371,7 +372,7 @@ fn a_void_or_damaged_checkpoint_costs_a_look_at_its_blocks_and_a_lost_summary_on
             .map(|of| (of.head.block, of.head.filling));
         (heads.collect::<BTreeMap<_, _>>(), found.void, found.bare)
     };
-    // The group that was filled last was not saved.
+    // The group filled last has no saved checkpoint.
     let (heads, void, _) = all(&image);
     assert_eq!((heads, void), (must.clone(), vec![1]));
     let mut damaged = image;
@@ -388,7 +389,7 @@ fn a_void_or_damaged_checkpoint_costs_a_look_at_its_blocks_and_a_lost_summary_on
     let search = |image: &Image| search_block(&tier, 1, read(image)).expect("reads");
     let (filling, records) = search(&damaged).expect("records");
     assert_eq!((filling, records.len()), (6, 3));
-    // The second record is damaged: what is before it is whole.
+    // The second record is damaged: the records before it are intact.
     let second = start + u64::from(records[1].offset);
     damaged.get_mut(&(second + PAGE as u64)).expect("written")[5] ^= 1;
     let (_, records) = search(&damaged).expect("records");
@@ -396,7 +397,7 @@ fn a_void_or_damaged_checkpoint_costs_a_look_at_its_blocks_and_a_lost_summary_on
 }
 
 #[test]
-fn a_block_that_cannot_be_read_is_neither_found_nor_bare_and_none_of_it_is_sealed() {
+fn unreadable_block_is_neither_found_nor_bare() {
     let tier = tier();
     let (image, must, _) = cut(&history(), |_| true);
     let start = tier.layout.block_start(17).expect("a block");
@@ -412,7 +413,7 @@ fn a_block_that_cannot_be_read_is_neither_found_nor_bare_and_none_of_it_is_seale
     assert_eq!(found.unreadable, [17]);
     assert!(must.contains_key(&17) && !found.bare.contains(&17));
     assert!(found.summaries.iter().all(|of| of.head.block != 17));
-    // Its second record: what is before it is not all.
+    // The second record is unreadable: the records before it are not all.
     let (_, records) = search_block(&tier, 17, read(&image))
         .expect("reads")
         .expect("records");

@@ -1,4 +1,4 @@
-//! Where what lies, by the sizes of an SSD, a block and a piece.
+//! Layout of an SSD: offsets derived from the sizes of SSD, block and piece.
 
 use core::ops::Range;
 
@@ -6,31 +6,31 @@ use thiserror::Error;
 
 use crate::names::RECORD_ALIGN_BYTES;
 
-/// Fewer blocks than this make no tier: too much would go with each.
+/// Minimum number of blocks of a tier: with fewer, each eviction would lose too much.
 pub const BLOCKS_MIN: u32 = 100;
 
-/// Where the two copies of the super record begin.
+/// Offsets of the two copies of the super record.
 pub const SUPER_COPIES: [u64; 2] = [0, 32 << 10];
 
-/// A page that holds nothing: to see whether the SSD keeps what is written.
+/// Offset of an unused page, for probes of writes.
 pub const PROBE_PLACE: u64 = 48 << 10;
 
-/// Bytes of a summary before its runs.
+/// Size of a summary before its runs.
 pub const SUMMARY_HEAD_BYTES: usize = 80;
-/// Bytes of a run of records in a summary.
+/// Size of a run of records in a summary.
 pub(super) const RUN_BYTES: usize = 32;
 
-/// Blocks that have one checkpoint.
+/// Blocks per checkpoint.
 pub const GROUP_BLOCKS: u32 = 16;
-/// Bytes of a checkpoint before its summaries.
+/// Size of a checkpoint before its summaries.
 pub(super) const CHECKPOINT_HEAD_BYTES: usize = 48;
 
-/// Where the checkpoints begin.
+/// Offset of the first checkpoint.
 const CHECKPOINTS_START: u64 = 64 << 10;
 
 const ALIGN: u64 = RECORD_ALIGN_BYTES as u64;
 
-/// A tier of this form. Made only by [`Layout::new`], so that all of it fits.
+/// A valid layout, created only by [`Layout::new`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     tier_bytes: u64,
@@ -42,39 +42,41 @@ pub struct Layout {
     block_count: u32,
 }
 
-/// Why an SSD cannot be divided so.
+/// An SSD cannot be divided this way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum LayoutError {
-    /// No power of two, or too small or too large.
-    #[error("blocks of {0} bytes cannot be; a block is a power of two from 256 KiB to 256 MiB")]
+    /// The block size is not a power of two, too small or too large.
+    #[error(
+        "blocks of {0} bytes are not possible; a block is a power of two from 256 KiB to 256 MiB"
+    )]
     BlockBytes(u64),
-    /// No multiple of the alignment, or more than a block has room for.
-    #[error("pieces of {piece} bytes do not fit into blocks of {block}; take larger blocks")]
+    /// The piece size is not a multiple of the alignment, or does not fit into a block.
+    #[error("pieces of {piece} bytes do not fit into blocks of {block}; use larger blocks")]
     PieceBytes {
-        /// Of a piece.
+        /// Piece size.
         piece: u64,
-        /// Of a block.
+        /// Block size.
         block: u64,
     },
-    /// Too small.
+    /// Too few blocks.
     #[error(
-        "{bytes} bytes are only {count} blocks of {block}; a tier has at least {BLOCKS_MIN}: take \
+        "{bytes} bytes are only {count} blocks of {block}; a tier has at least {BLOCKS_MIN}: use \
          smaller blocks or a larger SSD"
     )]
     TooSmall {
-        /// Of the SSD.
+        /// Size of the SSD.
         bytes: u64,
-        /// Of a block.
+        /// Block size.
         block: u64,
-        /// How many blocks that are.
+        /// Number of blocks.
         count: u64,
     },
-    /// More blocks than have a number.
-    #[error("{bytes} bytes are too many blocks of {block}; take larger blocks")]
+    /// More blocks than block numbers.
+    #[error("{bytes} bytes are too many blocks of {block}; use larger blocks")]
     TooLarge {
-        /// Of the SSD.
+        /// Size of the SSD.
         bytes: u64,
-        /// Of a block.
+        /// Block size.
         block: u64,
     },
 }
@@ -83,7 +85,7 @@ impl Layout {
     /// Divides `tier_bytes` into blocks of `block_bytes` for pieces of `piece_bytes`.
     ///
     /// # Errors
-    /// If that cannot be.
+    /// If the sizes do not fit.
     pub fn new(tier_bytes: u64, block_bytes: u64, piece_bytes: u64) -> Result<Self, LayoutError> {
         let narrow = |bytes: u64| u32::try_from(bytes).ok();
         let block = narrow(block_bytes)
@@ -101,7 +103,7 @@ impl Layout {
                 piece: piece_bytes,
                 block: block_bytes,
             })?;
-        // Room for blocks full of whole pieces of which no two are a run, and half as many again.
+        // Room for blocks full of whole pieces without runs, plus half as many again.
         let entries = (block_bytes / piece_bytes * 3).div_ceil(2);
         let of_block = SUMMARY_HEAD_BYTES as u64 + entries * RUN_BYTES as u64;
         let checkpoint_bytes = (CHECKPOINT_HEAD_BYTES as u64 + u64::from(GROUP_BLOCKS) * of_block)
@@ -134,53 +136,53 @@ impl Layout {
         })
     }
 
-    /// Bytes of the SSD.
+    /// Size of the SSD in bytes.
     pub fn tier_bytes(&self) -> u64 {
         self.tier_bytes
     }
 
-    /// Bytes of a block with its summary.
+    /// Size of a block in bytes, including its summary.
     pub fn block_bytes(&self) -> u32 {
         self.block_bytes
     }
 
-    /// Bytes of a whole piece.
+    /// Size of a whole piece in bytes.
     pub fn piece_bytes(&self) -> u32 {
         self.piece_bytes
     }
 
-    /// Bytes at the end of a block that are kept for its summary.
+    /// Bytes reserved for the summary at the end of a block.
     pub fn summary_bytes(&self) -> u32 {
         self.summary_bytes
     }
 
-    /// Where in a block its records end at the latest, and its summary begins.
+    /// Offset within a block at which records end at the latest and the summary begins.
     pub fn records_end(&self) -> u32 {
         self.block_bytes - self.summary_bytes
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub fn block_count(&self) -> u32 {
         self.block_count
     }
 
-    /// Most records of a block.
+    /// Upper limit of records in a block.
     pub fn records_max(&self) -> u32 {
         self.records_end() / (2 * RECORD_ALIGN_BYTES)
     }
 
-    /// Where a block begins, with its first record; `None` if there is no such block.
+    /// Offset of a block, which starts with its first record; `None` if there is no such block.
     pub fn block_start(&self, block: u32) -> Option<u64> {
         let start = u64::from(block) * u64::from(self.block_bytes);
         (block < self.block_count).then(|| self.blocks_start + start)
     }
 
-    /// Where a block's summary begins; `None` if there is no such block.
+    /// Offset of a block's summary; `None` if there is no such block.
     pub fn summary_start(&self, block: u32) -> Option<u64> {
         Some(self.block_start(block)? + u64::from(self.records_end()))
     }
 
-    /// Groups of blocks that have a checkpoint.
+    /// Number of groups, each with a checkpoint.
     pub fn group_count(&self) -> u32 {
         self.block_count.div_ceil(GROUP_BLOCKS)
     }
@@ -191,12 +193,12 @@ impl Layout {
         first.min(self.block_count)..first.saturating_add(GROUP_BLOCKS).min(self.block_count)
     }
 
-    /// Most bytes of a checkpoint.
+    /// Upper limit of the size of a checkpoint.
     pub fn checkpoint_bytes(&self) -> u64 {
         self.checkpoint_bytes
     }
 
-    /// Where a group's checkpoint begins, and most bytes of it; `None` if there is no such group.
+    /// Offset and maximum size of a group's checkpoint; `None` if there is no such group.
     pub fn checkpoint_place(&self, group: u32) -> Option<(u64, u64)> {
         let start = CHECKPOINTS_START + u64::from(group) * self.checkpoint_bytes;
         (group < self.group_count()).then_some((start, self.checkpoint_bytes))
@@ -208,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_part_of_a_tier_lies_in_another_or_behind_its_end() {
+    fn parts_of_a_tier_neither_overlap_nor_exceed_it() {
         for (tier, block, piece) in [
             (40_u64 << 20, 256_u64 << 10, 64_u64 << 10),
             (2 << 30, 16 << 20, 256 << 10),
@@ -227,7 +229,7 @@ mod tests {
             let last = layout.block_count() - 1;
             let end = layout.block_start(last).expect("a place") + block;
             assert!(end <= tier);
-            assert!(end + block > tier, "nothing is left over");
+            assert!(end + block > tier, "no space is wasted");
             assert_eq!(layout.block_start(last + 1), None);
             let most = layout.records_max() as usize * RUN_BYTES + SUMMARY_HEAD_BYTES;
             assert!(most <= layout.summary_bytes() as usize);
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_divided_is_refused_with_a_reason() {
+    fn invalid_sizes_are_refused_with_a_reason() {
         let new = |tier, block, piece| Layout::new(tier, block, piece).expect_err("refused");
         let gib = 1 << 30;
         assert_eq!(new(gib, 3 << 20, 4096), LayoutError::BlockBytes(3 << 20));

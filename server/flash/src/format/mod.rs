@@ -1,21 +1,23 @@
-//! What lies on an SSD, byte for byte.
+//! On-disk format of the SSDs.
 //!
 //! ```text
 //! | super, twice | checkpoints | block 0           | block 1           | ...
 //!                              | records | summary | records | summary |
 //! ```
 //!
-//! The one idea: everything on the SSD names the SSD, the place and the filling of the block that it
-//! belongs to, and has a checksum over all of that (XXH3, 64 bits). A block is written from front to
-//! back, to its end, and never out of order: an SSD that maps in large blocks copies one that is. Its
-//! summary comes last; so what is found after a stop at any moment is a block that was filled, or
-//! nothing. A checkpoint is the summaries of neighbouring blocks one after another.
+//! Every structure names its SSD, its place and the generation of its block, and has a checksum
+//! over all of that (XXH3, 64 bits). A block is written from front to back up to its end, never out
+//! of order, because an SSD that maps large blocks would copy a partially written one. The summary
+//! is written last, so a stop at any moment leaves either a complete block or none. A checkpoint is
+//! the concatenation of the summaries of a group of blocks.
 //!
-//! Nothing is written to take a summary away. The first record of the next filling, which is written
-//! first, does it: a summary counts only if the record at the front is of its filling.
+//! Nothing is written to remove a summary. The first record of the next generation, which is
+//! written first, does so: a summary counts only if the record at the front of its block has the
+//! same generation.
 //!
-//! Invariants: all numbers are little-endian. Decoding takes any bytes, never panics, and takes
-//! memory by what it was given, not by what the bytes say. What does not fit the SSD is refused.
+//! Invariants: all numbers are little-endian. Decoding accepts any bytes, never panics, and
+//! allocates memory in proportion to its input, not to values in the input. Anything that does not
+//! fit the SSD is refused.
 
 mod bytes;
 mod checkpoint;
@@ -34,7 +36,7 @@ pub use scan::{Found, ReadFailed, recover, scan, search_block, verify_block};
 pub use summary::{Summary, SummaryHead};
 pub use super_record::{SUPER_BYTES, Super, SuperError};
 
-/// Version of all that lies on an SSD; another is not read.
+/// Version of the format; other versions are not read.
 pub const FORMAT_VERSION: u32 = 4;
 
 #[cfg(test)]

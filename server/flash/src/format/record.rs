@@ -1,7 +1,8 @@
-//! A record: a header of one page that says whose bytes follow.
+//! A record: a header of one page that identifies the bytes after it.
 //!
-//! The header's checksum covers its fields; the checksum of the bytes begins with those fields. So
-//! right bytes at another place, of another file or of an earlier filling of the block are wrong.
+//! The header's checksum covers its fields; the checksum of the bytes is seeded with those fields.
+//! So correct bytes at another place, of another file, or of an earlier generation of the block
+//! fail the check.
 
 use super::bytes::{Reader, Writer, checksum};
 use crate::names::{FileKey, PieceId, RECORD_ALIGN_BYTES};
@@ -11,24 +12,24 @@ use alloc::vec::Vec;
 const MAGIC: &[u8; 8] = b"HLRECORD";
 const FIELDS_BYTES: usize = 8 + 4 + 4 + 16 + 4 + 4 + 8 + 16;
 
-/// All that a record must be, to be believed.
+/// Identity of a record, all of which is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordName {
     /// The SSD.
     pub device: u128,
-    /// The block, as this SSD counts.
+    /// The block, numbered within the SSD.
     pub block: u32,
-    /// Which filling of the block.
+    /// Generation of the block.
     pub filling: u64,
-    /// Where it begins within the block.
+    /// Offset within the block.
     pub offset: u32,
-    /// Whose bytes.
+    /// The piece.
     pub piece: PieceId,
-    /// How many.
+    /// Number of bytes.
     pub length: u32,
 }
 
-/// Bytes of a record on the SSD, with its header, of so many bytes of a file.
+/// Size of a record with `length` bytes on the SSD, including header and padding.
 pub const fn padded_bytes(length: u32) -> u64 {
     RECORD_ALIGN_BYTES as u64 + (length as u64).next_multiple_of(RECORD_ALIGN_BYTES as u64)
 }
@@ -49,8 +50,8 @@ impl RecordName {
     }
 }
 
-/// Writes a record into `into`, which is as long as [`padded_bytes`] says; `None` if it is not, or
-/// the bytes are not as many as the name says.
+/// Encodes a record into `into`, which must have the length [`padded_bytes`]; `None` if it has not,
+/// or if `bytes` has a different length than the name.
 pub fn encode_record(name: &RecordName, bytes: &[u8], into: &mut [u8]) -> Option<()> {
     if bytes.len() != name.length as usize || into.len() as u64 != padded_bytes(name.length) {
         return None;
@@ -68,8 +69,8 @@ pub fn encode_record(name: &RecordName, bytes: &[u8], into: &mut [u8]) -> Option
     Some(())
 }
 
-/// Whether a header and the bytes behind it, of which those after the record's length do not count,
-/// are the record of this name.
+/// Whether `header` and `bytes` are the record with this name. Bytes after the record's length are
+/// ignored.
 pub fn decode_record(name: &RecordName, header: &[u8], bytes: &[u8]) -> bool {
     if mutated!(ChecksumUnchecked) {
         return RecordName::of_header(header).as_ref() == Some(name);
@@ -94,7 +95,7 @@ pub fn decode_record(name: &RecordName, header: &[u8], bytes: &[u8]) -> bool {
 }
 
 impl RecordName {
-    /// What a header says of itself, if its own checksum is right; for those who look at all of an
+    /// The identity stored in a header, if the header's checksum is correct; for scans of a whole
     /// SSD.
     pub fn of_header(header: &[u8]) -> Option<Self> {
         let mut reader = Reader(header);
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_what_it_was_written_as_and_nothing_else() {
+    fn record_matches_only_its_own_name() {
         let record = encoded();
         let (header, bytes) = record.split_at(4096);
         assert!(decode_record(&name(), header, bytes));
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bit_that_flips_in_fields_or_bytes_is_found() {
+    fn bit_flip_in_fields_or_bytes_is_detected() {
         let fields =
             (0..(FIELDS_BYTES + 4 + 16) * 8).chain((4096..4096 + 5000).map(|at| at * 8 + at % 8));
         for bit in fields {
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_record_is_none() {
+    fn torn_record_is_rejected() {
         let record = encoded();
         for written in [0, 4096, 8192] {
             let mut torn = vec![0; record.len()];
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_of_another_length_takes_no_record() {
+    fn record_is_not_encoded_into_wrong_length() {
         let mut short = vec![0; 8192];
         assert_eq!(encode_record(&name(), &[7; 5000], &mut short), None);
         assert_eq!(

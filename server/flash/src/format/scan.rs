@@ -1,12 +1,12 @@
-//! What is found on an SSD: by checkpoints; where they are void, by the summaries of blocks; where
-//! those are not there, by the records themselves.
+//! Recovery: reads the content of an SSD from checkpoints; if they are void, from block summaries;
+//! if those are missing, from the records themselves.
 //!
-//! A summary at the end of a block may be of what was there before: it counts only if the record at
-//! the front is of its filling. That record is the first thing that is written of a block.
+//! A summary at the end of a block may be stale: it counts only if the record at the front has its
+//! generation. That record is the first one written to a block.
 //!
-//! What is damaged counts as empty. What cannot be read is told apart from that: it may be whole, and
-//! be read the next time, so that nothing may be written that says it is not there. Groups and blocks
-//! may be looked at in any order and by several at once: what is found in one says nothing of another.
+//! Damaged structures count as empty. Unreadable ones are distinguished: they may be intact and
+//! readable the next time, so nothing may be written that hides them. Groups and blocks may be read
+//! in any order and in parallel, because they are independent.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,25 +19,25 @@ use super::super_record::Super;
 use crate::names::RECORD_ALIGN_BYTES;
 use crate::spec::RecordEntry;
 
-/// The SSD did not give what was asked for.
+/// The SSD did not return the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadFailed;
 
-/// What was found.
+/// Result of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Found {
-    /// Of the blocks that are whole.
+    /// Summaries of the complete blocks.
     pub summaries: Vec<Summary>,
     /// Groups whose checkpoint was void.
     pub void: Vec<u32>,
-    /// Blocks of those groups that were read and have no summary.
+    /// Readable blocks of those groups that have no summary.
     pub bare: Vec<u32>,
     /// Blocks that could not be read.
     pub unreadable: Vec<u32>,
 }
 
-/// Looks at groups of blocks: at their checkpoints, and at the summaries of those that have none.
-/// `read` fills what it is given from that byte of the SSD on.
+/// Reads groups of blocks: their checkpoints, and the summaries of groups without one. `read` fills
+/// the slice with the bytes from an offset of the SSD.
 pub fn recover(
     tier: &Super,
     groups: Range<u32>,
@@ -62,7 +62,7 @@ pub fn recover(
     found
 }
 
-/// Of a checkpoint, a sixth is read at first: what it needs for runs of some four records.
+/// Reads a sixth of a checkpoint first, which is enough if runs have about four records.
 fn read_checkpoint(
     tier: &Super,
     group: u32,
@@ -81,11 +81,11 @@ fn read_checkpoint(
     decode_checkpoint(&buffer[..end], group, tier.device, &tier.layout)
 }
 
-/// Looks for records in a block without a summary: those of one filling from its front on, as long
-/// as they are whole. With them which filling it is; `None` if there are none.
+/// Searches a block without a summary for records: those of one generation from its front, up to
+/// the first damaged one. Returns the generation and the records; `None` if there are none.
 ///
 /// # Errors
-/// If the SSD does not give all that was asked for: a summary of what came would hide the rest.
+/// If a read fails: a summary of the records so far would hide the rest.
 pub fn search_block(
     tier: &Super,
     block: u32,
@@ -139,7 +139,8 @@ pub fn search_block(
     Ok(found)
 }
 
-/// Looks at the summaries of `blocks`; `read` fills what it is given from that byte of the SSD on.
+/// Reads the summaries of `blocks`; `read` fills the slice with the bytes from an offset of the
+/// SSD.
 pub fn scan(
     tier: &Super,
     blocks: Range<u32>,
@@ -183,12 +184,13 @@ fn look(
         (first.device, first.block, first.offset, first.filling)
             == (tier.device, block, 0, of.head.filling)
     };
-    // Of another filling, or of none: what the summary says is overwritten, or will be.
+    // A different generation, or none, at the front: the content of the summary is, or will be,
+    // overwritten.
     let is_front = |of: &Summary| first.is_some_and(|first| is_of(&first, of));
     Ok(summary.filter(|of| is_front(of) || mutated!(FrontUnchecked)))
 }
 
-/// How many of a block's records are what its summary says, and how many are not.
+/// Number of a block's records that are intact, and number that are not.
 pub fn verify_block(
     tier: &Super,
     summary: &Summary,

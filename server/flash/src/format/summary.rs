@@ -1,9 +1,9 @@
-//! A block's summary: which records lie in it, with one checksum over all.
+//! Block summary: the records of a block, with one checksum.
 //!
-//! The one idea: records come to flash as they were read, many pieces of one title one behind the
-//! other. So the bytes of a summary are runs: consecutive pieces of one file, of one length, without a
-//! gap. A tier of terabytes is known again by a twentieth of the bytes that its records would take
-//! one by one; and a run of one record takes no more than a record did.
+//! Records usually arrive as they were read: many consecutive pieces of one title. A summary
+//! therefore stores runs: consecutive pieces of one file, of the same length, without a gap.
+//! Recovery of a tier of terabytes reads a twentieth of the bytes that single entries would take,
+//! and a run of one record takes no more space than a single entry.
 
 use alloc::vec::Vec;
 
@@ -14,39 +14,39 @@ use crate::names::{FileKey, PieceId, RECORD_ALIGN_BYTES};
 use crate::spec::RecordEntry;
 
 const MAGIC: &[u8; 8] = b"HLBLOCK\0";
-/// Where the head says how many runs follow.
+/// Offset of the number of runs in the head.
 const RUNS_AT: usize = 68;
 
-/// What a summary says of the block as a whole.
+/// Head of a summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SummaryHead {
-    /// The block, as this SSD counts.
+    /// The block, numbered within the SSD.
     pub block: u32,
-    /// Entries.
+    /// Number of entries.
     pub count: u32,
-    /// Which filling of the block: drawn anew each time one is begun, so that no record of an earlier one is
-    /// taken for one of this.
+    /// Generation of the block, new for each fill, so that records of an earlier fill are never
+    /// mistaken for records of this one.
     pub filling: u64,
-    /// The engine's number; grows with every block that it seals.
+    /// Sequence number of the engine; grows with every block it seals.
     pub sequence: u64,
-    /// Whose disk's bytes they are.
+    /// Persistent name of the disk that the bytes belong to.
     pub owner: u64,
-    /// When it was sealed, in seconds since 1970; what was written lately is counted by it.
+    /// Seal time in seconds since 1970, used to count recent writes.
     pub sealed_s: u64,
 }
 
 /// A block's summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Of the whole.
+    /// The head.
     pub head: SummaryHead,
-    /// Its records, from front to back.
+    /// Records in ascending order of offset.
     pub entries: Vec<RecordEntry>,
 }
 
 impl SummaryHead {
-    /// Of the first bytes at the place of a block's summary: whether they look like one of this block,
-    /// and how long it is; to know how much more is to be read. Nothing is believed yet.
+    /// Checks whether bytes at the place of a summary look like one of this block, and returns its
+    /// length, which tells how much more to read. Not verified yet.
     pub fn peek(bytes: &[u8], device: u128, block: u32, layout: &Layout) -> Option<usize> {
         let (head, runs, _) = read_head(bytes, device)?;
         let fits = head.block == block && head.count <= layout.records_max();
@@ -54,7 +54,7 @@ impl SummaryHead {
     }
 }
 
-/// Of the whole, how many runs it has (no more than records), and its checksum.
+/// Decodes the head, the number of runs (no more than records), and the checksum.
 fn read_head(bytes: &[u8], device: u128) -> Option<(SummaryHead, u32, u64)> {
     let mut reader = Reader(bytes);
     reader.is(MAGIC)?;
@@ -82,7 +82,7 @@ fn read_head(bytes: &[u8], device: u128) -> Option<(SummaryHead, u32, u64)> {
     (runs <= count).then_some((head, runs, reader.u64()?))
 }
 
-/// How many of the first records are one run.
+/// Number of leading records that form one run.
 fn run_length(entries: &[RecordEntry]) -> usize {
     let follows = |pair: &[RecordEntry]| {
         let [one, next] = pair else {
@@ -98,7 +98,7 @@ fn run_length(entries: &[RecordEntry]) -> usize {
 }
 
 impl Summary {
-    /// Its bytes, without padding.
+    /// Encodes the summary, without padding.
     pub fn encode(&self, device: u128) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(SUMMARY_HEAD_BYTES + 8 * RUN_BYTES);
         bytes.extend_from_slice(MAGIC);
@@ -130,8 +130,8 @@ impl Summary {
         bytes
     }
 
-    /// The summary that `bytes` begin with, whatever block of the SSD it is of, and how long it is.
-    /// `None` if it is damaged, of another SSD, or says what cannot be.
+    /// Decodes the summary at the start of `bytes`, of any block of the SSD; also returns its
+    /// length. `None` if it is damaged, of another SSD, or impossible.
     pub fn decode(bytes: &[u8], device: u128, layout: &Layout) -> Option<(Self, usize)> {
         let (head, runs, sum) = read_head(bytes, device)?;
         if head.count > layout.records_max() || head.block >= layout.block_count() {
@@ -152,8 +152,9 @@ impl Summary {
         is_whole.then_some((Self { head, entries }, length))
     }
 
-    /// What is written behind a block's records, up to its end, so that all of it is written in order:
-    /// nothing, the summary at its place, and nothing. With it where in the block that begins.
+    /// Encodes everything after a block's records up to its end, so that all of the block is
+    /// written in order: zeros, the summary at its place, and zeros. Also returns the offset in the
+    /// block at which that begins.
     pub fn encode_tail(&self, device: u128, layout: &Layout) -> (u32, Vec<u8>) {
         let last = self.entries.last();
         let from = last.map_or(0, |last| {
@@ -166,15 +167,15 @@ impl Summary {
         (from, bytes)
     }
 
-    /// The same at the place of a block's summary.
+    /// Decodes a summary and checks that it belongs to this block.
     pub fn of_block(bytes: &[u8], device: u128, block: u32, layout: &Layout) -> Option<Self> {
         let (summary, _) = Self::decode(bytes, device, layout)?;
         (summary.head.block == block).then_some(summary)
     }
 }
 
-/// Reads the records of a run that may begin at `from`, as long as all are no more than `most`.
-/// Answers where the last one ends; `None` if the run cannot be.
+/// Decodes the records of a run that must not start before `from`, up to `most` entries in total.
+/// Returns where the last record ends; `None` if the run is impossible.
 fn read_run(
     bytes: &[u8],
     layout: &Layout,
@@ -237,7 +238,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_summary_is_read_as_written_at_its_block_of_its_ssd_only() {
+    fn summary_round_trips_only_for_its_block_and_ssd() {
         let layout = layout();
         for count in [0, 1, layout.records_max()] {
             let written = summary(3, count);
@@ -251,7 +252,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn records_one_behind_the_other_take_no_more_room_than_one() {
+    fn contiguous_records_take_the_space_of_one_run() {
         let layout = layout();
         let entry = |index: u32| RecordEntry {
             piece: PieceId {
@@ -271,7 +272,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn one_bit_that_flips_is_found() {
+    fn bit_flip_is_detected() {
         let bytes = summary(3, 4).encode(9);
         for bit in 0..bytes.len() * 8 {
             let mut bytes = bytes.clone();
@@ -282,7 +283,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn records_that_overlap_or_reach_into_the_summary_are_none() {
+    fn overlapping_or_oversized_records_are_rejected() {
         let layout = layout();
         let wrong = |change: fn(&mut RecordEntry)| {
             let mut summary = summary(3, 3);
@@ -310,7 +311,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_written_behind_the_records_ends_with_the_block_and_has_the_summary_at_its_place() {
+    fn tail_ends_with_block_and_has_summary_at_its_place() {
         let layout = layout();
         for count in [0, 1, layout.records_max()] {
             let summary = summary(3, count);

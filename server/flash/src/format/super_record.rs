@@ -1,4 +1,4 @@
-//! The super record: what says that an SSD is a tier, and how it is divided.
+//! Super record: identifies an SSD as a tier, and describes its layout.
 
 use alloc::vec::Vec;
 
@@ -7,57 +7,57 @@ use thiserror::Error;
 use super::bytes::{Reader, Writer, checksum};
 use super::layout::{Layout, LayoutError};
 
-/// Bytes of a copy.
+/// Size of a copy.
 pub const SUPER_BYTES: usize = 4096;
 
 const MAGIC: &[u8; 8] = b"HLFLASH\0";
 const FIELDS_BYTES: usize = 8 + 4 + 4 + 16 + 8 + 8 + 8;
 
-/// What a super record says.
+/// Content of the super record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Super {
-    /// Drawn when the SSD was formatted, so that what lay there before is never taken for its own.
+    /// Random number drawn when the SSD was formatted, so that older content is never accepted.
     pub device: u128,
-    /// How it is divided.
+    /// The layout.
     pub layout: Layout,
 }
 
-/// Why bytes are no super record of an SSD of this size.
+/// Bytes are not a super record of an SSD of this size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SuperError {
-    /// It says nothing of a tier.
-    #[error("it is no flash tier; make it one with `headlong flash format`")]
+    /// There is no super record.
+    #[error("it is no flash tier; format it with `headlong flash format`")]
     Missing,
     /// Its checksum is wrong.
-    #[error("its super record is damaged; make it anew with `headlong flash format --force`")]
+    #[error("its super record is damaged; format it again with `headlong flash format --force`")]
     Damaged,
-    /// Of another version.
+    /// Another format version.
     #[error(
-        "it is a flash tier of version {0}, and this is version {version}; make it anew with \
+        "it is a flash tier of version {0}, and this is version {version}; format it again with \
          `headlong flash format --force`",
         version = super::FORMAT_VERSION
     )]
     Version(u32),
-    /// The SSD is not as large as it was.
+    /// The size of the SSD has changed.
     #[error(
-        "it was made on {was} bytes and has {is} now; make it anew with `headlong flash format \
+        "it was made on {was} bytes and has {is} now; format it again with `headlong flash format \
          --force`"
     )]
     Size {
-        /// When it was formatted.
+        /// Size when it was formatted.
         was: u64,
-        /// Now.
+        /// Size now.
         is: u64,
     },
-    /// What it says cannot be.
+    /// The layout is invalid.
     #[error(
-        "its super record makes no sense ({0}); make it anew with `headlong flash format --force`"
+        "its super record is invalid ({0}); format it again with `headlong flash format --force`"
     )]
     Layout(LayoutError),
 }
 
 impl Super {
-    /// One copy.
+    /// Encodes one copy.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(SUPER_BYTES);
         bytes.extend_from_slice(MAGIC);
@@ -73,10 +73,10 @@ impl Super {
         bytes
     }
 
-    /// Of one copy, found on `tier_bytes`.
+    /// Decodes one copy, found on an SSD of `tier_bytes`.
     ///
     /// # Errors
-    /// What it is instead.
+    /// If it is not a valid super record.
     pub fn decode(bytes: &[u8], tier_bytes: u64) -> Result<Self, SuperError> {
         let mut reader = Reader(bytes);
         reader.is(MAGIC).ok_or(SuperError::Missing)?;
@@ -105,10 +105,11 @@ impl Super {
         Ok(Self { device, layout })
     }
 
-    /// Of both copies: the first that is right, else what is wrong with the first that is one at all.
+    /// Decodes both copies: returns the first valid one, otherwise the error of the first that is a
+    /// super record.
     ///
     /// # Errors
-    /// If neither is right.
+    /// If neither is valid.
     pub fn of_copies(copies: [&[u8]; 2], tier_bytes: u64) -> Result<Self, SuperError> {
         let [first, second] = copies.map(|copy| Self::decode(copy, tier_bytes));
         match (first, second) {
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_super_record_is_read_as_written_from_either_copy() {
+    fn super_record_round_trips_from_either_copy() {
         let bytes = some().encode();
         assert_eq!(Super::decode(&bytes, 64 << 20), Ok(some()));
         let none = [0; SUPER_BYTES];
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bit_of_its_fields_may_be_another() {
+    fn bit_flip_in_super_record_is_detected() {
         for bit in 0..(FIELDS_BYTES + 8) * 8 {
             let mut bytes = some().encode();
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn another_size_or_version_is_named() {
+    fn different_size_or_version_is_reported() {
         let bytes = some().encode();
         let (was, is) = (64 << 20, 65 << 20);
         assert_eq!(Super::decode(&bytes, is), Err(SuperError::Size { was, is }));

@@ -1,11 +1,11 @@
-//! Which records are in which block, and where a piece is.
+//! Catalogue: the records of each block, and the location of each piece.
 //!
-//! The one idea: a tier of terabytes has tens of millions of records, so that each must cost little
-//! memory: 16 bytes in the row of its block, and few in the index, 20 at most. Names of files are long and
-//! stand once.
+//! A tier of terabytes has tens of millions of records, so each must cost little memory: 16 bytes
+//! in its block's vector, and at most 20 in the index, usually much less. File keys are long and
+//! stored once.
 //!
-//! Invariants: a piece has one record at most; what the table finds is in a block, and every record
-//! of a block that was not forgotten is found; a file is named as long as it has records.
+//! Invariants: a piece has at most one record; every index entry refers to a record in a block, and
+//! every live record is found; a file has a number as long as it has records.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -18,10 +18,10 @@ use super::index::{At, Index, Run, hash, is_together};
 use crate::names::{FileKey, PieceId, RECORD_ALIGN_BYTES};
 use crate::spec::RecordEntry;
 
-/// A record that is not wanted any more.
+/// Marks a removed record.
 const GONE: u32 = u32::MAX;
 
-/// One record in 16 bytes.
+/// A record in 16 bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record {
     /// Number of the file, or [`GONE`].
@@ -30,7 +30,7 @@ pub(crate) struct Record {
     pub(crate) length: u32,
     /// In units of [`RECORD_ALIGN_BYTES`].
     offset: u16,
-    /// How often it was read from flash.
+    /// Number of reads from flash.
     pub(crate) reads: u16,
 }
 
@@ -45,32 +45,32 @@ impl Record {
         u32::from(self.offset) * RECORD_ALIGN_BYTES
     }
 
-    /// One past its last byte, with the header.
+    /// End of the record within the block, exclusive.
     pub(crate) fn end(&self) -> u32 {
         self.offset() + record_bytes(self.length)
     }
 }
 
-/// What a record takes in a block: a header, and its bytes to the next place where one may begin.
+/// Space of a record in a block: header, bytes and padding.
 pub(crate) const fn record_bytes(length: u32) -> u32 {
     RECORD_ALIGN_BYTES + length.next_multiple_of(RECORD_ALIGN_BYTES)
 }
 
-/// One block's records, in order of place.
+/// The records of one block, in ascending order of offset.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     pub(crate) records: Vec<Record>,
-    /// Bytes of those that are not gone.
+    /// Bytes of the live records.
     pub(crate) live_bytes: u64,
-    /// Those.
+    /// Number of live records.
     pub(crate) live: u32,
-    /// When one of them was read last, or the block was sealed.
+    /// Last read of one of its records, or seal time.
     pub(crate) read_at: Instant,
-    /// Reads of it under way.
+    /// Number of reads in flight.
     pub(crate) pins: u32,
-    /// By which blocks go in order of age; zero unless sealed.
+    /// Position in eviction order; zero unless sealed.
     pub(crate) turn: u64,
-    /// With which it was sealed.
+    /// Sequence number of the seal.
     pub(crate) sequence: u64,
 }
 
@@ -78,24 +78,24 @@ pub(crate) struct Block {
 struct File {
     key: FileKey,
     records: u32,
-    /// No record of it is of this piece or a later one.
+    /// Exclusive upper bound of the piece numbers of its records.
     pieces_end: u32,
 }
 
-/// All blocks of a tier by their number, with their records.
+/// All blocks of a tier, with their records.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
     blocks: Blocks,
     index: Index,
     files: Vec<File>,
-    /// Rows of `files` that have no records.
+    /// Unused entries of `files`.
     unused: Vec<u32>,
     by_key: HashTable<u32>,
     records: u64,
     live_bytes: u64,
 }
 
-/// Numbers of blocks are dense, and spread by a multiplication.
+/// Hasher for dense block numbers.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Spread(u64);
 
@@ -124,7 +124,7 @@ fn record_at(blocks: &Blocks, at: At) -> Option<Record> {
     block.records.get(usize::from(at.row)).copied()
 }
 
-/// Where the index has a record, by what it is.
+/// Hash of an index entry, from the record it refers to.
 fn hash_of(blocks: &Blocks, files: &[File]) -> impl Fn(At) -> u64 {
     |at| {
         let named =
@@ -133,7 +133,7 @@ fn hash_of(blocks: &Blocks, files: &[File]) -> impl Fn(At) -> u64 {
     }
 }
 
-/// Whether a record is of this file, and within 16 pieces of this one.
+/// Whether a record belongs to this file, in the same stretch of 16 pieces.
 fn is_near(blocks: &Blocks, file: u32, piece: u32) -> impl Fn(At) -> bool {
     move |at| {
         let record = record_at(blocks, at);
@@ -150,15 +150,15 @@ impl Catalogue {
         self.live_bytes
     }
 
-    /// Room for so many records in all, if some four of them are a run.
+    /// Reserves space for `records` records in total, assuming about four per run.
     pub(crate) fn reserve(&mut self, records: u64) {
         let records = usize::try_from(records).unwrap_or(0);
         let hash_of = hash_of(&self.blocks, &self.files);
         self.index.reserve(records / 4, hash_of);
     }
 
-    /// Records of a block that has none, in order of place: [`Self::add`] for many. Of a piece that
-    /// has a record already, the one of a block that is `older` goes.
+    /// Adds all records of an empty block, in ascending order of offset. If a piece already has a
+    /// record, the one in the block for which `older` holds is removed.
     pub(crate) fn add_all(
         &mut self,
         block: u32,
@@ -197,7 +197,7 @@ impl Catalogue {
         }
     }
 
-    /// Makes the first records, from `row` on, to be found. Answers how many.
+    /// Indexes the leading records, which start at `row`. Returns how many.
     fn index_run(
         &mut self,
         block: u32,
@@ -272,7 +272,7 @@ impl Catalogue {
         block.records.get_mut(usize::from(at.row))
     }
 
-    /// Whose bytes a record holds.
+    /// The piece of a record.
     pub(crate) fn piece(&self, record: &Record) -> Option<PieceId> {
         let file = self.files.get(record.file as usize)?;
         Some(PieceId {
@@ -281,8 +281,8 @@ impl Catalogue {
         })
     }
 
-    /// A record behind all others of its block, of a piece that has none. `false` if the block is
-    /// not there, is full, or has records behind that place.
+    /// Appends a record to a block, for a piece without a record. Returns `false` if the block does
+    /// not exist, is full, or has records after that offset.
     pub(crate) fn add(&mut self, block: u32, piece: PieceId, offset: u32, length: u32) -> bool {
         let (Some(of), Ok(place)) = (
             self.blocks.get(&block),
@@ -330,7 +330,7 @@ impl Catalogue {
         true
     }
 
-    /// A record is not wanted any more.
+    /// Removes a record.
     pub(crate) fn forget(&mut self, at: At) {
         let Some(record) = self.record(at).filter(|record| !record.is_gone()) else {
             return;
@@ -344,7 +344,7 @@ impl Catalogue {
         self.lose(at);
     }
 
-    /// A record that is not in the index counts no more.
+    /// Removes a record that is not in the index.
     fn lose(&mut self, at: At) {
         let record = self.record_mut(at).filter(|record| !record.is_gone());
         let Some(record) = record else {
@@ -361,7 +361,7 @@ impl Catalogue {
         self.unname(file);
     }
 
-    /// Nothing in a block is wanted any more.
+    /// Removes all records of a block.
     pub(crate) fn clear(&mut self, block: u32) {
         let rows = self.blocks.get(&block).map_or(0, |of| of.records.len());
         let mut row = 0;
@@ -388,13 +388,13 @@ impl Catalogue {
         }
     }
 
-    /// A block is not the tier's any more.
+    /// Removes a block from the tier.
     pub(crate) fn remove_block(&mut self, block: u32) {
         self.clear(block);
         self.blocks.remove(&block);
     }
 
-    /// Nothing of a file is wanted any more.
+    /// Removes all records of a file.
     pub(crate) fn forget_file(&mut self, key: FileKey) {
         let Some(file) = self.file(key) else {
             return;
@@ -412,7 +412,7 @@ impl Catalogue {
         self.by_key.find(spread(key, 0), is_it).copied()
     }
 
-    /// The number of a file, from now on if it had none.
+    /// The number of a file, assigned if necessary.
     fn file_for(&mut self, key: FileKey) -> u32 {
         match self.file(key) {
             Some(number) => number,
@@ -459,7 +459,7 @@ impl Catalogue {
         }
     }
 
-    /// Panics if an invariant is broken.
+    /// Panics if an invariant is violated.
     pub(crate) fn check_invariants(&self) {
         let (mut records, mut bytes) = (0, 0);
         for (number, block) in &self.blocks {

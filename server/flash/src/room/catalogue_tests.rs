@@ -1,4 +1,4 @@
-//! The catalogue against a map of pieces.
+//! Compares the catalogue with a map of pieces.
 
 use std::collections::BTreeMap;
 use std::vec::Vec;
@@ -19,7 +19,7 @@ fn piece(file: u32, piece: u32) -> PieceId {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Runs of a file, from a piece on, so many; and whether they are newer than what is known.
+    /// Runs of a file (first piece, count), and whether they are newer than the known records.
     Found(u32, Vec<(u32, u32, u32)>, bool),
     Add(u32, u32, u32),
     Forget(u32, u32),
@@ -39,7 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The catalogue and what it should know: block and offset of each piece.
+/// The catalogue and its model: block and offset of each piece.
 struct World {
     catalogue: Catalogue,
     known: BTreeMap<PieceId, (u32, u32)>,
@@ -93,7 +93,7 @@ impl World {
             .add_all(block, &found, |known| is_newer && known.turn > 0);
         self.end(block);
         for entry in found {
-            // Of two in one block the first stays.
+            // Of two records of a piece in one block, the first one stays.
             let stays = |(of, _): &(u32, u32)| !is_newer || *of == block;
             if !self.known.get(&entry.piece).is_some_and(stays) {
                 self.known.insert(entry.piece, (block, entry.offset));
@@ -129,7 +129,7 @@ impl World {
 
 proptest! {
     #[test]
-    fn every_record_is_found_where_it_is_however_runs_come_and_are_cut(
+    fn every_record_is_found_as_runs_are_added_and_split(
         steps in prop::collection::vec(step(), 1..60),
     ) {
         let mut world = World::new();

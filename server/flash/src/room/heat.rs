@@ -1,12 +1,11 @@
-//! How often parts of files were read lately, whether they are on flash or not.
+//! Access frequency: how often segments of files were read recently, whether on flash or not.
 //!
-//! The one idea: what will be read is what was read, more by those who read it lately. Each segment
-//! of a file has a count of reads that halves with time. There are many more segments than are worth
-//! a count, so the table has a fixed size: a new segment takes the place of the smallest count among
-//! a few. What is lost so was small.
+//! Recent reads predict future reads. Each segment of a file has a read count that decays
+//! exponentially. There are many more segments than worthwhile counts, so the table has a fixed
+//! size: a new segment replaces the smallest count among a few, which was small anyway.
 //!
-//! Invariants: the table never grows; a count never grows but by reads of its segment, or of another
-//! one that has the same mark (one in four thousand millions).
+//! Invariants: the table never grows; a count grows only by reads of its segment, or of another
+//! segment with the same tag (one in four billion).
 
 use alloc::vec::Vec;
 
@@ -14,25 +13,24 @@ use headlong_units::{Duration, Instant};
 
 use crate::names::{FileKey, PieceId};
 
-/// Files are counted in parts of this size; titles are left within minutes, and what comes behind is
-/// read less.
+/// Size of a segment. Viewers leave a title within minutes, so later segments are read less.
 pub const SEGMENT_BYTES: u64 = 2 << 20;
 
-/// A count of one read of a whole segment.
+/// The count of one complete read of a segment.
 pub(crate) const ONE_READ: u32 = 1 << 16;
 
-/// Segments that compete for places.
+/// Associativity: segments that compete for the same places.
 const WAYS: usize = 4;
 /// Steps in which a count halves.
 const STEPS: u64 = 16;
-/// Half to the power of one in [`STEPS`], of 65,536.
+/// One half to the power of 1/[`STEPS`], in units of 1/65,536.
 const FADED: u64 = 62_757;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
-    /// What the segment's name was spread to; zero of no segment.
+    /// Tag of the segment; zero if unused.
     mark: u32,
-    /// As of `step`.
+    /// Count as of `step`.
     reads: u32,
     step: u32,
 }
@@ -48,7 +46,7 @@ impl Count {
     }
 }
 
-/// The counts.
+/// The table of counts.
 #[derive(Debug)]
 pub(crate) struct Heat {
     counts: Vec<Count>,
@@ -56,7 +54,7 @@ pub(crate) struct Heat {
 }
 
 impl Heat {
-    /// Room for so many segments, at least.
+    /// Creates a table with room for at least `segments` segments.
     pub(crate) fn new(segments: u64, horizon: Duration) -> Self {
         let size = segments.clamp(1024, 1 << 24).next_power_of_two();
         Self {
@@ -65,12 +63,12 @@ impl Heat {
         }
     }
 
-    /// A read halves after this time; counts of before are taken to be as old in steps.
+    /// Sets the half-life. Existing counts keep their age in steps.
     pub(crate) fn set_horizon(&mut self, horizon: Duration) {
         self.step = step_of(horizon);
     }
 
-    /// Some bytes of a segment that has `of_bytes` were read.
+    /// Counts a read of `bytes` bytes of a segment of `of_bytes` bytes.
     pub(crate) fn record(&mut self, now: Instant, at: (FileKey, u64), bytes: u64, of_bytes: u64) {
         let step = self.step_at(now);
         let (set, mark) = self.place(at);
@@ -91,7 +89,7 @@ impl Heat {
         };
     }
 
-    /// Reads of a segment, faded; one is [`ONE_READ`].
+    /// The decayed count of a segment, in units of [`ONE_READ`].
     pub(crate) fn reads(&self, now: Instant, at: (FileKey, u64)) -> u32 {
         let (set, mark) = self.place(at);
         let mut ways = self.counts[set..set + WAYS].iter();
@@ -103,7 +101,7 @@ impl Heat {
         (now.0 / self.step.0.max(1)) as u32
     }
 
-    /// Where a segment's count may be, and by what it is known there.
+    /// The set and tag of a segment.
     fn place(&self, (file, segment): (FileKey, u64)) -> (usize, u32) {
         let spread = spread(file, segment);
         let sets = self.counts.len() / WAYS;
@@ -116,13 +114,13 @@ fn step_of(horizon: Duration) -> Duration {
     Duration((horizon.0 / STEPS).max(1))
 }
 
-/// The segment that a piece lies in.
+/// The segment that contains a piece.
 pub(crate) fn segment(piece: PieceId, piece_bytes: u64) -> (FileKey, u64) {
     let segment = u64::from(piece.piece) * piece_bytes / SEGMENT_BYTES;
     (piece.file, segment)
 }
 
-/// Spreads a name over 64 bits.
+/// Hashes a name to 64 bits.
 pub(crate) fn spread(file: FileKey, number: u64) -> u64 {
     let mixed = (file.0 as u64) ^ ((file.0 >> 64) as u64).rotate_left(32);
     let product = u128::from(mixed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93))
@@ -139,7 +137,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn a_read_counts_for_half_after_the_horizon() {
+    fn count_halves_after_the_horizon() {
         let mut heat = Heat::new(1024, HOUR);
         let at = (FileKey(7), 3);
         heat.record(Instant::ZERO, at, SEGMENT_BYTES, SEGMENT_BYTES);
@@ -152,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_often_stays_however_much_is_read_once(others in 5_000_u64..20_000) {
+        fn frequent_segment_survives_many_single_reads(others in 5_000_u64..20_000) {
             let mut heat = Heat::new(1024, HOUR);
             let at = (FileKey(1), 0);
             for turn in 0..others {

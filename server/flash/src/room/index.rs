@@ -1,14 +1,14 @@
-//! Where a piece is: a table of runs of records.
+//! Index: the location of each piece, as a hash table of runs of records.
 //!
-//! The one idea: pieces of a title that were read together lie one behind the other in a block, so
-//! that one place in the table serves a run of them: it names block and row of the first, and how
-//! many follow. The table holds nothing else in its 8 bytes: the records say what they are. A run
-//! lies within 16 neighbouring pieces of a file, by which it is looked for, so that a piece costs one
-//! look whatever runs there are. The table is many small ones, each of which grows alone: a large one
-//! would be spread anew in seconds, or take its memory for the worst case at once.
+//! Pieces of a title that were read together are contiguous in a block, so one entry serves a run:
+//! it holds block and row of the first record and the number of records. An entry has only 8 bytes;
+//! the records hold the identity. A run lies within a stretch of 16 neighbouring pieces of a file,
+//! which is the hash key, so a piece costs one lookup. The table consists of many small ones that
+//! grow independently: rehashing a single large table would take seconds, or require memory for the
+//! worst case up front.
 //!
-//! Invariants: the rows of a run are of one file and of consecutive pieces, none of them gone; no two
-//! runs have a piece in common. So there are never more runs than records.
+//! Invariants: the rows of a run belong to one file and to consecutive live pieces; runs are
+//! disjoint. So there are never more runs than records.
 
 use alloc::vec::Vec;
 
@@ -17,11 +17,12 @@ use hashbrown::HashTable;
 use super::heat::spread;
 use crate::names::FileKey;
 
-/// Neighbouring pieces of a file among which a run lies.
+/// Pieces per stretch: a run never crosses a stretch.
 const STRETCH: u32 = 16;
-/// Tables: one of them has some hundred thousand runs at most, for tens of millions of records.
+/// Number of tables: for tens of millions of records, each has at most some hundred thousand runs.
 const TABLES: usize = 256;
-/// Where a hash says which table: not the lowest bits nor the upper seven, which the table takes.
+/// Hash bit that selects the table: neither the lowest bits nor the upper seven, which the table
+/// uses.
 const TABLE_BIT: u32 = 48;
 
 /// Block and row of a record.
@@ -36,7 +37,7 @@ pub(crate) struct At {
 pub(crate) struct Run {
     block: u32,
     row: u16,
-    /// The first piece, as it is counted within the stretch.
+    /// The first piece, relative to its stretch.
     first: u8,
     count: u8,
 }
@@ -44,7 +45,7 @@ pub(crate) struct Run {
 const _: () = assert!(size_of::<Run>() == 8);
 
 impl Run {
-    /// The record of a piece alone.
+    /// A run of a single record.
     pub(crate) fn new(at: At, piece: u32) -> Self {
         Self {
             block: at.block,
@@ -66,7 +67,7 @@ impl Run {
         usize::from(self.count)
     }
 
-    /// Takes in one piece more, which has the next row; `false` if it begins another stretch.
+    /// Extends the run by the next piece and row; `false` if that piece belongs to another stretch.
     pub(crate) fn grow(&mut self) -> bool {
         let has_room = u32::from(self.first + self.count) < STRETCH;
         self.count += u8::from(has_room);
@@ -96,17 +97,17 @@ impl Run {
     }
 }
 
-/// Whether two pieces lie in one stretch.
+/// Whether two pieces are in the same stretch.
 pub(crate) fn is_together(piece: u32, other: u32) -> bool {
     piece / STRETCH == other / STRETCH
 }
 
-/// Where the table has the runs of a stretch.
+/// Hash of a stretch.
 pub(crate) fn hash(file: FileKey, piece: u32) -> u64 {
     spread(file, u64::from(piece / STRETCH))
 }
 
-/// The table. Who asks says what a run's first record is.
+/// The index. Callers provide the hash of a run's first record.
 #[derive(Debug)]
 pub(crate) struct Index {
     tables: Vec<HashTable<Run>>,
@@ -137,7 +138,7 @@ impl Index {
         &mut self.tables[table_of(hash)]
     }
 
-    /// Room for so many runs in all.
+    /// Reserves space for `runs` runs in total.
     pub(crate) fn reserve(&mut self, runs: usize, hash_of: impl Fn(At) -> u64) {
         for table in &mut self.tables {
             let more = (runs / TABLES).saturating_sub(table.len());
@@ -145,7 +146,7 @@ impl Index {
         }
     }
 
-    /// The record of a piece. `is_it`: whether a record's file and stretch are the piece's.
+    /// The record of a piece. `is_it`: whether a record belongs to the piece's file and stretch.
     pub(crate) fn find(&self, hash: u64, piece: u32, is_it: impl Fn(At) -> bool) -> Option<At> {
         let found = self
             .table(hash)
@@ -153,7 +154,7 @@ impl Index {
         found?.at_piece(piece)
     }
 
-    /// Whether a piece of a run has a record already.
+    /// Whether a piece of a run already has a record.
     pub(crate) fn knows(&self, hash: u64, of: Run, is_it: impl Fn(At) -> bool) -> bool {
         let found = self
             .table(hash)
@@ -161,19 +162,19 @@ impl Index {
         found.is_some()
     }
 
-    /// A run of pieces that have no record.
+    /// Adds a run of pieces without records.
     pub(crate) fn add(&mut self, hash: u64, run: Run, hash_of: impl Fn(At) -> u64) {
         self.table_mut(hash)
             .insert_unique(hash, run, |run| hash_of(run.at()));
     }
 
-    /// The next row, of the next piece, joins the run of a record; `false` if it cannot.
+    /// Extends the run of a record by the next piece and row; `false` if it cannot be extended.
     pub(crate) fn extend(&mut self, hash: u64, last: At) -> bool {
         let run = self.table_mut(hash).find_mut(hash, |run| run.has(last));
         run.is_some_and(Run::grow)
     }
 
-    /// A record is gone; its run is cut in two, or becomes shorter.
+    /// Removes a record, which shortens its run or splits it in two.
     pub(crate) fn remove(&mut self, hash: u64, at: At, hash_of: impl Fn(At) -> u64) {
         let Ok(found) = self.table_mut(hash).find_entry(hash, |run| run.has(at)) else {
             return;
@@ -197,7 +198,7 @@ impl Index {
         }
     }
 
-    /// A run goes as a whole, by its first record. Answers how many records it had.
+    /// Removes a whole run, identified by its first record. Returns its number of records.
     pub(crate) fn remove_run(&mut self, hash: u64, first: At) -> usize {
         let found = self
             .table_mut(hash)
@@ -205,7 +206,7 @@ impl Index {
         found.map_or(0, |found| found.remove().0.count())
     }
 
-    /// All runs, in no order; for checks.
+    /// All runs, in no particular order; for checks.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Run> {
         self.tables.iter().flatten()
     }

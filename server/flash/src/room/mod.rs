@@ -1,18 +1,19 @@
-//! The room on flash: which records lie where, what is taken, what goes, and when it is written.
+//! The flash store: placement of records, admission, eviction, and scheduling of writes.
 //!
-//! The one idea: of what leaves memory, that is worth writing which saves the most time of the disk
-//! for each byte written. The time that a record saves is the number of times that it will be read,
-//! as the pieces around it were read lately, by however many; the first megabytes of a title count
-//! for more, for a start costs a seek for little; what a viewer behind will want counts as read once
-//! more. What one viewer read once is worth nothing, unless there is room that was never filled. The
-//! bar rises as the budget of writes is used up, and is never lower than what goes is worth.
+//! Of the pieces evicted from memory, those are worth writing that save the most disk time per byte
+//! written. The time saved is the expected number of reads, estimated from recent reads of the
+//! surrounding pieces. The first megabytes of a title count more, because a start costs a seek for
+//! little data; a piece that a following viewer will need counts as read once more. A piece read
+//! once by one viewer is worth nothing, unless there is space that was never filled. The admission
+//! threshold rises as the write budget is used up, and is never lower than the value of the data
+//! evicted in exchange.
 //!
-//! The owner (the engine's shard) asks [`Room::offer`] before a piece leaves memory, [`Room::locate`]
-//! before it asks a disk, and gives the SSDs what [`Room::poll_command`] says.
+//! The owner (the engine's shard) calls [`Room::offer`] before a piece leaves memory and
+//! [`Room::locate`] before a disk read, and executes [`Room::poll_command`] on the SSDs.
 //!
-//! Invariants, besides those of the parts: what [`Room::locate`] finds was written before; one task
-//! at a time for each SSD; over any day no more bytes are written than the budget, but for the first
-//! filling of a fresh SSD; everything has a bound that follows from the number of blocks.
+//! Invariants, besides those of the parts: a record returned by [`Room::locate`] has been written;
+//! each SSD has one task at a time; over any 24 hours no more bytes are written than the budget,
+//! except for the initial fill of a fresh SSD; all state is bounded by the number of blocks.
 
 mod catalogue;
 mod heat;
@@ -44,47 +45,49 @@ use ssds::{Ended, Ssd, Task};
 use trust::Fault;
 use wear::{FULL, Wear};
 
-/// Offsets of records count in 65,536 units of 4 KiB.
+/// Offsets of records fit into 65,536 units of 4 KiB.
 const BLOCK_BYTES_MAX: u32 = 256 << 20;
-/// Without a budget that was said: parts of ten of what the tier holds, for each day.
+/// Default daily budget, in tenths of the tier's capacity.
 const BUDGET_TENTHS: u64 = 3;
-/// Segments that are counted, for each that the tier holds: what is not there must be known too.
+/// Counted segments per segment in the tier: segments not on flash must be counted too.
 const COUNTED: u64 = 4;
-/// What is taken must have been read by more than one, however much may be written.
+/// Minimum value of an admitted record: it must have been read by more than one viewer, whatever
+/// the budget.
 const BAR: u64 = ONE_READ as u64 * 3 / 2;
-/// With an empty bucket the bar is two to the power of this times as high.
+/// With an empty bucket, the admission threshold is multiplied by two to this power.
 const BAR_DOUBLINGS: u64 = 4;
-/// How long it is believed which block would go next.
+/// How long the choice of the next block to evict is cached.
 const VICTIM_AGE: Duration = Duration::from_secs(10);
 
-/// Something that an SSD must do.
+/// A command for an SSD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoomCommand {
-    /// Write these bytes of a block.
+    /// Write a range of a block.
     Write {
         /// The block.
         block: BlockId,
-        /// First byte.
+        /// Start of the range.
         from: u32,
-        /// One past the last.
+        /// End of the range, exclusive.
         to: u32,
     },
-    /// Write the summary, and make all of the block durable.
+    /// Write the summary and make the whole block durable.
     Seal {
         /// The block.
         block: BlockId,
-        /// Where its records end; from here to its end it is written too, so that it is in order.
+        /// End of its records; the rest of the block is written too, so that it is written in
+        /// order.
         from: u32,
-        /// Grows with every seal of the SSD.
+        /// Sequence number, growing with every seal of the SSD.
         sequence: u64,
     },
-    /// Nothing in the block is wanted any more.
+    /// Drop the content of the block.
     Drop(BlockId),
-    /// See whether the SSD is well: answer with [`Room::handle_probed`].
+    /// Probe the SSD: answer with [`Room::handle_probed`].
     Probe(SsdId),
 }
 
-/// The SSDs of one tier, and what is on them.
+/// The SSDs of one tier, and their content.
 #[derive(Debug)]
 pub struct Room {
     config: RoomConfig,
@@ -97,17 +100,17 @@ pub struct Room {
     ssds: Vec<Ssd>,
     heat: Heat,
     wear: Wear,
-    /// The last turn given to a block.
+    /// The last position given to a block in eviction order.
     turn: u64,
     dropped: VecDeque<BlockId>,
     counts: FlashView,
 }
 
 impl Room {
-    /// A tier of these SSDs, for pieces of `piece_bytes`.
+    /// Creates the store of a tier of these SSDs, for pieces of `piece_bytes`.
     ///
     /// # Errors
-    /// Why that cannot be.
+    /// If the specification is invalid.
     pub fn new(
         now: Instant,
         config: RoomConfig,
@@ -148,10 +151,10 @@ impl Room {
         Ok(room)
     }
 
-    /// More SSDs take part, empty so far.
+    /// Attaches more SSDs, which are empty so far.
     ///
     /// # Errors
-    /// Why that cannot be; then nothing changes.
+    /// If the specification is invalid; then nothing changes.
     pub fn attach(&mut self, now: Instant, spec: &FlashSpec) -> Result<(), SpecError> {
         if (spec.block_bytes, spec.summary_bytes) != (self.block_bytes, self.summary_bytes) {
             return Err(SpecError::OtherBlockSize);
@@ -189,8 +192,7 @@ impl Room {
         Ok(())
     }
 
-    /// An SSD takes no more part. Memory that collects its blocks is given back by
-    /// [`RoomCommand::Drop`].
+    /// Detaches an SSD. Memory of its unsealed blocks is released by [`RoomCommand::Drop`].
     pub fn detach(&mut self, ssd: SsdId) {
         let Some(index) = self.ssds.iter().position(|of| of.id == ssd) else {
             return;
@@ -203,12 +205,12 @@ impl Room {
         self.set_budget();
     }
 
-    /// Whether no SSD takes part.
+    /// Whether no SSD is attached.
     pub fn is_empty(&self) -> bool {
         self.ssds.is_empty()
     }
 
-    /// Other choices of the operator.
+    /// Applies other settings.
     pub fn set_config(&mut self, config: RoomConfig) {
         self.config = config;
         self.heat.set_horizon(config.horizon);
@@ -228,7 +230,7 @@ impl Room {
         blocks.map(u64::from).sum::<u64>() * u64::from(self.block_bytes)
     }
 
-    /// Where a piece can be read now, and how many bytes it has.
+    /// Location and length of a piece that can be read now.
     pub fn locate(&self, piece: PieceId) -> Option<(Place, u32)> {
         let (at, record) = self.catalogue.find(piece)?;
         let ssd = self.ssds.iter().find(|ssd| ssd.has(at.block))?;
@@ -236,22 +238,22 @@ impl Room {
         is_there.then_some((place_of(at, record.offset()), record.length))
     }
 
-    /// Whether the SSD of a block may be asked for one record more: not if what all disks ask of it
-    /// makes its reads take long.
+    /// Whether another record of this block's SSD may be requested: not if the load of all disks
+    /// makes its reads slow.
     pub fn has_room_at(&self, block: BlockId) -> bool {
         let ssd = self.ssds.iter().find(|ssd| ssd.has(block.0));
         ssd.is_some_and(|ssd| ssd.conduct.has_room())
     }
 
-    /// Some bytes of a piece were handed to a viewer, wherever they came from. `of_bytes` is how
-    /// many bytes the piece's segment has.
+    /// Counts bytes of a piece that were delivered to a viewer, from any source. `of_bytes` is the
+    /// size of the piece's segment.
     pub fn record_use(&mut self, now: Instant, piece: PieceId, bytes: u64, of_bytes: u64) {
         let at = heat::segment(piece, self.piece_bytes);
         self.heat.record(now, at, bytes, of_bytes);
     }
 
-    /// A piece is about to leave memory. Answers where its record will be, if it is taken: then its
-    /// bytes must be copied. `is_wanted_soon`: a viewer behind will want it.
+    /// Offers a piece that is about to leave memory. Returns the location of its record if it is
+    /// admitted: its bytes must then be copied. `is_wanted_soon`: a following viewer will need it.
     pub fn offer(
         &mut self,
         now: Instant,
@@ -287,7 +289,7 @@ impl Room {
             return None;
         }
         let is_open = self.ssds[index].opened().is_some();
-        // A block is written to its end, however little it holds.
+        // A block is written to its end, however few records it has.
         let block = u64::from(self.block_bytes) + u64::from(self.seal_bytes);
         let opened = if is_open { 0 } else { block };
         let ahead: u64 = self.ssds.iter().map(|ssd| ssd.bytes_left(block)).sum();
@@ -318,8 +320,8 @@ impl Room {
         })
     }
 
-    /// The SSD with the least to write of those that can take a record; an open block with no room
-    /// for it is closed.
+    /// The SSD with the least pending writes that can take a record; an open block without room for
+    /// it is closed.
     fn ssd_for(&mut self, size: u32) -> Option<usize> {
         let records_end = self.block_bytes - self.summary_bytes;
         for ssd in &mut self.ssds {
@@ -339,7 +341,7 @@ impl Room {
         able.min().map(|(_, index)| index)
     }
 
-    /// Whether a record for an SSD goes to room that was never filled.
+    /// Whether a record for an SSD goes to space that was never filled.
     fn is_first_filling(&mut self, index: usize) -> bool {
         let (block_bytes, ssd) = (u64::from(self.block_bytes), &mut self.ssds[index]);
         let has_room = ssd.first_left >= block_bytes && !ssd.empty.is_empty();
@@ -366,7 +368,7 @@ impl Room {
         worth >= bar && (has_empty || worth >= self.floor(now, index))
     }
 
-    /// What a record that would go for another is worth.
+    /// Value of a record that would be evicted in exchange.
     fn floor(&mut self, now: Instant, index: usize) -> u64 {
         if let Some((_, worth, at)) = self.ssds[index].victim
             && now.since(at) < VICTIM_AGE
@@ -380,7 +382,7 @@ impl Room {
         chosen.map_or(0, |(_, worth)| worth)
     }
 
-    /// Opens a block of an SSD: an empty one, or one that goes.
+    /// Opens a block of an SSD: an empty one, or one that is evicted.
     fn open(&mut self, now: Instant, index: usize, is_first: bool) -> bool {
         let (policy, piece_bytes) = (self.config.policy, self.piece_bytes);
         let block = match self.ssds[index].empty.pop_front() {
@@ -425,13 +427,13 @@ impl Room {
         self.dropped.push_back(BlockId(block));
     }
 
-    /// The next block that nothing is wanted of any more. To be asked after each offer that was
-    /// taken, before its bytes are copied: the block may be the one that takes it.
+    /// The next block whose content was dropped. Must be polled after each admitted offer, before
+    /// its bytes are copied, because the record may be placed in that block.
     pub fn poll_dropped(&mut self) -> Option<BlockId> {
         self.dropped.pop_front()
     }
 
-    /// The next thing that an SSD must do now.
+    /// The next command for an SSD.
     pub fn poll_command(&mut self, now: Instant) -> Option<RoomCommand> {
         self.give_up_late_writes(now);
         if let Some(block) = self.dropped.pop_front() {
@@ -487,12 +489,12 @@ impl Room {
         None
     }
 
-    /// A write up to `to` ended, well or not.
+    /// A write up to `to` has completed.
     pub fn handle_written(&mut self, now: Instant, block: BlockId, to: u32, ok: bool) {
         self.end_task(now, block.0, Some(to), ok);
     }
 
-    /// A seal ended, well or not.
+    /// A seal has completed.
     pub fn handle_sealed(&mut self, now: Instant, block: BlockId, ok: bool) {
         self.end_task(now, block.0, None, ok);
     }
@@ -507,7 +509,7 @@ impl Room {
         match (ssd.end_task(), ok) {
             (Ended::Nothing, _) | (Ended::Written, true) => {}
             (Ended::Sealed(block, sequence), true) => self.seal(now, block, sequence),
-            // What was written of it may be right, but nobody knows what.
+            // The written part may be intact, but its extent is unknown.
             (Ended::Written | Ended::Sealed(..), false) => {
                 ssd.filling.retain(|filling| filling.block != block);
                 self.drop_filling(index, block);
@@ -531,14 +533,14 @@ impl Room {
         }
     }
 
-    /// A block that was being collected is given up.
+    /// Abandons an unsealed block.
     fn drop_filling(&mut self, index: usize, block: u32) {
         self.catalogue.clear(block);
         self.ssds[index].empty.push_back(block);
         self.dropped.push_back(BlockId(block));
     }
 
-    /// A read of records of a block is given to its SSD. The block stays until
+    /// Reports that a read of records was submitted. The block is not evicted until
     /// [`Self::end_read`].
     pub fn begin_read(&mut self, now: Instant, block: BlockId, pieces: &[PieceId]) {
         for piece in pieces {
@@ -558,8 +560,8 @@ impl Room {
         }
     }
 
-    /// That read came back with so many records. It waited so long in all, of which the SSD took so
-    /// much: the rest is the machine's.
+    /// Reports that the read returned that many records. `waited` is the total latency, of which
+    /// the SSD took `took`; the rest is delay of this machine.
     pub fn end_read(
         &mut self,
         now: Instant,
@@ -575,7 +577,7 @@ impl Room {
         }
     }
 
-    /// A record came back whole and in time.
+    /// A record was read intact and in time.
     pub fn handle_right(&mut self, block: BlockId, length: u32) {
         self.counts.reads += 1;
         self.counts.read_bytes += u64::from(length);
@@ -584,13 +586,14 @@ impl Room {
         }
     }
 
-    /// Something else was at a place than this piece: it is not there.
+    /// The record at a place is not the expected one: removes it from the index.
     pub fn handle_wrong(&mut self, piece: PieceId, place: Place) {
         self.counts.reads_wrong += 1;
         self.forget_at(piece, place);
     }
 
-    /// The SSD failed to give a record, or takes too long. `is_lost`: it is not asked for it again.
+    /// The SSD failed to return a record, or was too slow. `is_lost`: the record is removed from
+    /// the index.
     pub fn handle_error(&mut self, piece: PieceId, place: Place, is_lost: bool) {
         self.counts.reads_failed += 1;
         if is_lost {
@@ -598,8 +601,8 @@ impl Room {
         }
     }
 
-    /// A read of records of this block failed, or takes too long. Once for each read, however many
-    /// records it was to bring: what the SSD is judged by is reads in a row.
+    /// A read of records of this block failed or was too slow. Must be called once per read,
+    /// whatever its number of records, because the SSD is judged by consecutive reads.
     pub fn handle_read_failed(&mut self, now: Instant, block: BlockId, is_lost: bool) {
         let fault = if is_lost { Fault::Failed } else { Fault::Slow };
         let index = self.ssds.iter().position(|ssd| ssd.has(block.0));
@@ -618,12 +621,12 @@ impl Room {
         }
     }
 
-    /// Nothing of a file is wanted any more.
+    /// Removes all records of a file.
     pub fn forget(&mut self, file: FileKey) {
         self.catalogue.forget_file(file);
     }
 
-    /// What can be told of the tier.
+    /// Statistics of the tier.
     pub fn view(&self, now: Instant) -> FlashView {
         let ssd = |ssd: &Ssd| SsdView {
             ssd: ssd.id,
@@ -642,13 +645,13 @@ impl Room {
         }
     }
 
-    /// Panics if something that must always hold does not. For tests and simulations: it looks at
-    /// every record.
+    /// Panics if an invariant is violated. For tests and simulations, because it visits every
+    /// record.
     pub fn check_invariants(&self) {
         self.catalogue.check_invariants();
         for ssd in &self.ssds {
             let filling = ssd.filling.iter().map(|of| of.block);
-            // Until all is known, what was found counts as empty too.
+            // During recovery, recovered blocks are in the empty list too.
             let has_turn = |of: &catalogue::Block| of.turn > 0;
             let is_found = |block: &u32| {
                 ssd.is_recovering && self.catalogue.block(*block).is_some_and(has_turn)
@@ -658,7 +661,11 @@ impl Room {
             blocks.extend(ssd.by_turn.values());
             blocks.sort_unstable();
             let all: Vec<u32> = (ssd.first_block..ssd.end_block).collect();
-            assert_eq!(blocks, all, "every block of {:?} is in one place", ssd.id);
+            assert_eq!(
+                blocks, all,
+                "every block of {:?} is in exactly one list",
+                ssd.id
+            );
             assert!(ssd.filling.len() <= ssds::FILLING_MAX);
             let is_empty = |block: &u32| {
                 let of = self.catalogue.block(*block);

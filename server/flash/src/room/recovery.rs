@@ -1,7 +1,7 @@
-//! What was found on SSDs that take part.
+//! Adds recovered blocks to the store.
 //!
-//! Blocks may come in any order and in many parts, so that nobody waits for all of them; what has
-//! come can be read at once.
+//! Blocks may arrive in any order and in many parts, and can be read at once, so nothing waits for
+//! the end of recovery.
 
 use alloc::vec::Vec;
 
@@ -14,9 +14,9 @@ use crate::names::RECORD_ALIGN_BYTES;
 use crate::spec::{RecordEntry, RecoveredBlock, SsdId};
 
 impl Room {
-    /// Blocks that were found sealed on SSDs that take part. One that was filled anew meanwhile, or
-    /// is nobody's, is passed over; so is a record that cannot be; of two of one piece the one in
-    /// the block that was sealed later is right.
+    /// Adds sealed blocks found on the SSDs. Blocks that were refilled meanwhile or belong to no
+    /// SSD are skipped, and so are impossible records. Of two records of one piece, the one in the
+    /// block sealed later wins.
     pub fn recover(&mut self, now: Instant, mut blocks: Vec<RecoveredBlock>) {
         blocks.sort_unstable_by_key(|block| (block.sequence, block.block));
         for found in blocks {
@@ -33,7 +33,7 @@ impl Room {
             self.add_found(number, found.sequence, found.records);
             self.seal(now, number, found.sequence);
         }
-        // While blocks are still to come nobody asks which are empty.
+        // During recovery the list of empty blocks is not used.
         for index in 0..self.ssds.len() {
             if !self.ssds[index].is_recovering {
                 self.retain_empty(index);
@@ -57,7 +57,7 @@ impl Room {
             }
             fits
         });
-        // What is being filled, or was sealed later, is newer.
+        // Records of unsealed blocks, and of blocks sealed later, are newer.
         let older = |known: &Block| known.turn > 0 && known.sequence < sequence;
         self.catalogue.add_all(block, &records, older);
     }
@@ -69,9 +69,9 @@ impl Room {
             && end <= u64::from(self.block_bytes - self.summary_bytes)
     }
 
-    /// All that is on SSDs of which blocks were still to be found has been: they may be written to.
-    /// Of `written_bytes` it is known that they were written within the last day. SSDs of `fresh` were
-    /// never filled: all of them could be looked at, and nothing was there.
+    /// Ends recovery: all blocks of the SSDs were searched, and writes may start. `written_bytes`
+    /// were written within the last 24 hours. The SSDs in `fresh` were never filled: all of their
+    /// blocks were readable and empty.
     pub fn end_recovery(&mut self, now: Instant, written_bytes: u64, fresh: &[SsdId]) {
         for index in 0..self.ssds.len() {
             if core::mem::take(&mut self.ssds[index].is_recovering) {
@@ -87,7 +87,8 @@ impl Room {
         self.wear.reserve(now, written_bytes);
     }
 
-    /// Blocks take their turns as they were sealed, in whatever order they were found.
+    /// Sorts the blocks into eviction order by their sequence numbers, in whatever order they were
+    /// found.
     fn order_by_age(&mut self, index: usize) {
         let ssd = &mut self.ssds[index];
         let found = core::mem::take(&mut ssd.by_turn);
@@ -103,7 +104,7 @@ impl Room {
                 of.turn = turn;
             }
         }
-        // Made at once, for it is in order.
+        // Collected at once, because the input is sorted.
         ssd.by_turn = (first..)
             .zip(blocks.into_iter().map(|(_, block)| block))
             .collect();

@@ -1,4 +1,4 @@
-//! SSDs that fail, and come back.
+//! Failover of SSDs: probes, state changes and failed writes.
 
 use headlong_units::Instant;
 
@@ -6,7 +6,7 @@ use super::Room;
 use crate::spec::{FlashPolicy, Probed, SsdId, SsdState};
 
 impl Room {
-    /// A [`super::RoomCommand::Probe`] ended.
+    /// A [`super::RoomCommand::Probe`] has completed.
     pub fn handle_probed(&mut self, now: Instant, ssd: SsdId, probed: Probed) {
         let Some(index) = self.ssds.iter().position(|of| of.id == ssd) else {
             return;
@@ -16,7 +16,7 @@ impl Room {
         }
     }
 
-    /// The next SSD whose state changed, with its state before and now.
+    /// The next SSD whose state changed, with its old and new state.
     pub fn poll_change(&mut self) -> Option<(SsdId, SsdState, SsdState)> {
         self.ssds.iter_mut().find_map(|ssd| {
             let (before, now) = ssd.conduct.poll_change()?;
@@ -24,13 +24,13 @@ impl Room {
         })
     }
 
-    /// When [`Self::poll_command`] may have something though nothing happened.
+    /// When [`Self::poll_command`] may return something without another event.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let conducts = self
             .ssds
             .iter()
             .filter_map(|ssd| ssd.conduct.poll_timeout());
-        // Ours waits for a read to end, which is told.
+        // The adaptive policy waits for the end of a read, which is an event.
         let is_paper = self.config.policy != FlashPolicy::Adaptive;
         let waiting = self.ssds.iter();
         let waiting = waiting.filter(|ssd| is_paper && ssd.has_task() && ssd.conduct.may_write());
@@ -39,7 +39,7 @@ impl Room {
             .min()
     }
 
-    /// Blocks that are collected for an SSD that does not end a write are given up.
+    /// Abandons the unsealed blocks of SSDs with a write that does not complete.
     pub(super) fn give_up_late_writes(&mut self, now: Instant) {
         for index in 0..self.ssds.len() {
             if self.ssds[index].conduct.give_up_late_write(now) {
@@ -48,7 +48,7 @@ impl Room {
         }
     }
 
-    /// Nothing that is collected for an SSD will be written.
+    /// Abandons all unsealed blocks of an SSD.
     pub(super) fn drop_all_filling(&mut self, index: usize) {
         for of in core::mem::take(&mut self.ssds[index].filling) {
             self.drop_filling(index, of.block);

@@ -1,7 +1,7 @@
-//! How one SSD behaves: whether it answers, how soon, and whether a write may be given to it now.
+//! Behaviour of one SSD: health, latency, and whether a write may be started now.
 //!
-//! Invariants: an SSD whose reads are not relied on gets none, and no write; one whose writes are not
-//! gets none; there is one probe at a time.
+//! Invariants: an SSD whose reads are not trusted receives no read and no write; one whose writes
+//! are not trusted receives no write; there is one probe at a time.
 
 use headlong_units::{Duration, Instant};
 
@@ -9,39 +9,40 @@ use super::trust::{Fault, Trust};
 use super::window::Window;
 use crate::spec::{Probed, SsdState};
 
-/// A probe reads and writes little. If it takes longer, the SSD is slower than a disk with some work.
+/// A probe transfers little data. If it takes longer, the SSD is slower than a moderately busy
+/// disk.
 const PROBE_TIME_MAX: Duration = Duration::from_millis(250);
-/// A write that takes longer does not come.
+/// A write that takes longer is considered lost.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(10);
-/// The paper looks at how busy the SSD was in the last epoch (4.4).
+/// The paper's rule considers the utilisation of the SSD in the last epoch (4.4).
 const EPOCH: Duration = Duration::from_secs(1);
-/// And does not write if it was so for more than this, per cent (4.4).
+/// It starts no write above this utilisation, in percent (4.4).
 const BUSY_PERCENT_MAX: u64 = 60;
-/// Reads take this many times what they take without writes, and no write is begun, ...
+/// No write is started while reads take this many times their latency without writes, ...
 const SLOWED: u64 = 2;
-/// ... unless that is still no more than an arm takes for one move: nobody notices, and what is not
-/// written now is read from the disk later.
+/// ... unless that is still no more than one seek of a disk: viewers do not notice it, and a record
+/// not written now costs a disk read later.
 const QUICK: Duration = Duration::from_millis(10);
 
-/// What is known of how an SSD behaves.
+/// State of an SSD.
 #[derive(Debug, Default)]
 pub(crate) struct Conduct {
     reads: Trust,
     writes: Trust,
-    /// When the probe that is under way began.
+    /// Start of the probe in flight.
     probing_since: Option<Instant>,
     reads_outstanding: u32,
     window: Window,
     writing_since: Option<Instant>,
-    /// What a record takes with no write under way, and lately.
+    /// Latency per record without a concurrent write, and recent latency.
     idle_time: Option<Duration>,
     read_time: Duration,
     busy: Busy,
-    /// The state that was told last.
+    /// The state reported last.
     told: SsdState,
 }
 
-/// How much of the last epoch it had something to do.
+/// Utilisation in the last epoch.
 #[derive(Debug, Default)]
 struct Busy {
     since: Option<Instant>,
@@ -60,7 +61,7 @@ impl Conduct {
         }
     }
 
-    /// The state before and now, if it is another than was told last.
+    /// The old and new state, if it has changed since the last call.
     pub(crate) fn poll_change(&mut self) -> Option<(SsdState, SsdState)> {
         let state = self.state();
         let before = core::mem::replace(&mut self.told, state);
@@ -71,17 +72,17 @@ impl Conduct {
         self.read_time
     }
 
-    /// Whether a read may be given to it.
+    /// Whether the SSD may be read.
     pub(crate) fn may_read(&self) -> bool {
         self.reads.is_trusted()
     }
 
-    /// Whether one record more may be asked of it beside those that were.
+    /// Whether another record may be requested, besides those in flight.
     pub(crate) fn has_room(&self) -> bool {
         self.window.has_room(self.reads_outstanding)
     }
 
-    /// Whether it takes what is to be written.
+    /// Whether the SSD may be written.
     pub(crate) fn may_write(&self) -> bool {
         self.reads.is_trusted() && self.writes.is_trusted()
     }
@@ -91,7 +92,8 @@ impl Conduct {
         self.note_busy(now);
     }
 
-    /// A read of so many records came back; it waited so long, of which the SSD took so much.
+    /// A read of `records` records has completed; `waited` is the total latency, of which the SSD
+    /// took `took`.
     pub(crate) fn end_read(
         &mut self,
         now: Instant,
@@ -108,12 +110,12 @@ impl Conduct {
         }
     }
 
-    /// A read was right.
+    /// A record was intact.
     pub(crate) fn read_right(&mut self) {
         self.reads.succeed();
     }
 
-    /// A read failed. Answers whether nothing is written to it any more by this.
+    /// A read failed. Returns whether the SSD has just become unwritable.
     pub(crate) fn read_failed(&mut self, now: Instant, fault: Fault) -> bool {
         let may_write = self.may_write();
         let is_out = match fault {
@@ -128,7 +130,7 @@ impl Conduct {
         self.note_busy(now);
     }
 
-    /// A write ended. Answers whether no other is given to it by this.
+    /// A write has completed. Returns whether the SSD has just become unwritable.
     pub(crate) fn end_write(&mut self, now: Instant, is_right: bool) -> bool {
         self.writing_since = None;
         self.note_busy(now);
@@ -139,7 +141,7 @@ impl Conduct {
         !is_right && self.writes.fail(now, Fault::Failed) && may_write
     }
 
-    /// Writes that do not end are not counted on. Answers whether that is so since now.
+    /// Distrusts writes that do not complete. Returns whether the SSD has just become unwritable.
     pub(crate) fn give_up_late_write(&mut self, now: Instant) -> bool {
         let is_late = self.late_write_at().is_some_and(|at| at <= now);
         let may_write = self.may_write();
@@ -157,7 +159,7 @@ impl Conduct {
         next.filter(|_| self.probing_since.is_none())
     }
 
-    /// Whether a probe is to begin now.
+    /// Whether a probe must start now.
     pub(crate) fn begin_probe(&mut self, now: Instant) -> bool {
         let is_due = self.probe_at().is_some_and(|at| at <= now);
         if is_due {
@@ -166,7 +168,7 @@ impl Conduct {
         is_due
     }
 
-    /// The probe ended. Answers whether nothing is written any more by this.
+    /// The probe has completed. Returns whether the SSD has just become unwritable.
     pub(crate) fn end_probe(&mut self, now: Instant, probed: Probed) -> bool {
         let Some(since) = self.probing_since.take() else {
             return false;
@@ -176,33 +178,33 @@ impl Conduct {
         let slow = is_slow.then_some(Fault::Slow);
         let fault = |is_right: bool| if is_right { slow } else { Some(Fault::Failed) };
         self.reads.judge(now, fault(probed.reads));
-        // A write that still does not end says more than a probe.
+        // A write that is still in flight outweighs a successful probe.
         let hangs = self.writing_since.map(|_| Fault::Slow);
         let hangs = hangs.filter(|_| !self.writes.is_trusted());
         self.writes.judge(now, hangs.or(fault(probed.writes)));
         may_write && !self.may_write()
     }
 
-    /// When something is to be done though nothing happened.
+    /// When a timer is due.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let times = [self.probe_at(), self.late_write_at()];
         times.into_iter().flatten().min()
     }
 
-    /// Whether reads leave room for a write: none is under way, or those lately were quick, or took
-    /// about as long as without writes.
+    /// Whether reads leave room for a write: none is in flight, recent ones were quick, or they
+    /// took about as long as without writes.
     pub(crate) fn is_calm(&self) -> bool {
         let idle = self.idle_time.unwrap_or(Duration::ZERO);
         self.reads_outstanding == 0 || self.read_time <= idle.times(SLOWED).max(QUICK)
     }
 
-    /// The same, as the paper decides it.
+    /// The same by the rule of the paper.
     pub(crate) fn is_calm_by_use(&mut self, now: Instant) -> bool {
         self.note_busy(now);
         self.busy.before.0 * 100 <= EPOCH.0 * BUSY_PERCENT_MAX
     }
 
-    /// When the paper's rule may say otherwise.
+    /// When the paper's rule may give a different result.
     pub(crate) fn next_epoch(&self) -> Instant {
         self.busy.epoch_at + EPOCH
     }
@@ -217,7 +219,7 @@ impl Conduct {
             let is_next = epoch_at == end;
             busy.before = match (is_next, busy.since.is_some()) {
                 (true, _) => in_epoch,
-                // All of the epoch between it was at one and the same request, or at none.
+                // All of the epoch in between was spent on a single request, or idle.
                 (false, true) => EPOCH,
                 (false, false) => Duration::ZERO,
             };
@@ -251,7 +253,7 @@ mod tests {
     };
 
     #[test]
-    fn an_ssd_that_fails_comes_back_by_a_quick_probe_and_not_by_a_slow_one() {
+    fn failed_ssd_returns_by_quick_probe_but_not_by_slow_one() {
         let mut conduct = Conduct::default();
         for _ in 0..12 {
             conduct.read_failed(at(0), Fault::Failed);
@@ -263,7 +265,7 @@ mod tests {
         );
         assert!(!conduct.begin_probe(at(499)));
         assert!(conduct.begin_probe(at(500)));
-        assert!(!conduct.begin_probe(at(9_000)), "one at a time");
+        assert!(!conduct.begin_probe(at(9_000)), "one probe at a time");
         conduct.end_probe(at(9_000), WELL);
         assert_eq!(conduct.state(), SsdState::Slow);
         let next = conduct.poll_timeout().expect("another");
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ssd_that_takes_no_writes_is_still_read() {
+    fn ssd_with_failing_writes_is_still_read() {
         let mut conduct = Conduct::default();
         for turn in 0..3 {
             conduct.begin_write(at(0));
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_never_ends_is_given_up_and_no_probe_says_otherwise() {
+    fn hanging_write_is_abandoned_despite_good_probes() {
         let mut conduct = Conduct::default();
         conduct.begin_write(at(0));
         assert!(!conduct.give_up_late_write(at(9_999)));
@@ -315,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_wait_while_reads_take_longer_than_without_them() {
+    fn writes_wait_while_reads_are_slowed() {
         let mut conduct = Conduct::default();
         for turn in 0..20 {
             conduct.begin_read(at(turn));
@@ -335,7 +337,10 @@ mod tests {
             1,
         );
         conduct.begin_read(at(30));
-        assert!(conduct.is_calm(), "eight times as long is quick still");
+        assert!(
+            conduct.is_calm(),
+            "eight times the idle latency is still quick"
+        );
         conduct.end_read(
             at(40),
             (Duration::from_millis(60), Duration::from_millis(60)),
@@ -347,11 +352,11 @@ mod tests {
             (Duration::from_millis(60), Duration::from_millis(60)),
             1,
         );
-        assert!(conduct.is_calm(), "nobody waits");
+        assert!(conduct.is_calm(), "no read is in flight");
     }
 
     #[test]
-    fn the_papers_rule_counts_the_busy_time_of_the_epoch_before() {
+    fn paper_rule_uses_utilisation_of_previous_epoch() {
         let mut conduct = Conduct::default();
         conduct.begin_read(at(0));
         conduct.end_read(

@@ -1,10 +1,10 @@
-//! The blocks of each SSD as they go round: empty, filled with records, sealed, and dropped.
+//! Life cycle of an SSD's blocks: empty, filling, sealed, evicted.
 //!
-//! The one idea: an SSD has one open block, which takes records one behind the other, and at most one
-//! more that is full and still being written. So its writes are sequential within a block, one at a
-//! time, and memory that collects blocks is bounded by two of them.
+//! An SSD has one open block, to which records are appended, and at most one more that is closed
+//! and still being written. So its writes are sequential within a block, one at a time, and at most
+//! two blocks are staged in memory.
 //!
-//! Invariant: a block is in one place: `empty`, `filling`, or `by_turn`.
+//! Invariant: a block is in exactly one of `empty`, `filling` and `by_turn`.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -13,36 +13,36 @@ use headlong_units::Instant;
 use super::ssd::Conduct;
 use crate::spec::{SsdId, SsdSpec};
 
-/// Blocks of one SSD that memory collects at a time.
+/// Upper limit of blocks per SSD that are staged in memory.
 pub(crate) const FILLING_MAX: usize = 2;
-/// A write is of this many bytes, while the block takes more, ...
+/// Minimum size of a write while the block is open, ...
 const WRITE_BYTES: u32 = 1 << 20;
-/// ... and of so many at most: a read that comes behind it waits for no more. As many are written
-/// where memory collects all that it may: between two writes the SSD has nothing to do, for as long
-/// as a busy machine takes.
+/// ... and maximum size, which bounds the delay of a read queued behind it. The maximum is used
+/// when staging memory is full, since the SSD is idle between two writes for as long as a busy
+/// machine takes.
 const WRITE_BYTES_MAX: u32 = 2 << 20;
 
-/// A block that memory collects.
+/// A block that is staged in memory.
 #[derive(Debug)]
 pub(crate) struct Filling {
     pub(crate) block: u32,
-    /// Tells this use of the block from others.
+    /// Distinguishes this use of the block from others.
     serial: u64,
-    /// One past the last record that was taken.
+    /// End of the last admitted record.
     pub(crate) staged: u32,
-    /// Given to the SSD up to here.
+    /// End of the range submitted to the SSD.
     issued: u32,
-    /// Written up to here.
+    /// End of the range written.
     pub(crate) written: u32,
-    /// It takes no more records.
+    /// The block accepts no more records.
     pub(crate) is_closed: bool,
     is_sealing: bool,
-    /// Its bytes are of the SSD's first filling.
+    /// Whether its bytes belong to the SSD's initial fill.
     pub(crate) is_first: bool,
 }
 
 impl Filling {
-    /// Bytes that will still be given to the SSD, of so many in all.
+    /// Bytes not yet submitted to the SSD, of `block_bytes` in total.
     fn bytes_left(&self, block_bytes: u64) -> u64 {
         match self.is_sealing {
             true => 0,
@@ -50,13 +50,13 @@ impl Filling {
         }
     }
 
-    /// Bytes of records that wait to be given to the SSD.
+    /// Bytes of records not yet submitted to the SSD.
     pub(crate) fn bytes_waiting(&self) -> u64 {
         u64::from(self.staged - self.issued)
     }
 }
 
-/// What an SSD was given to write.
+/// A write task of an SSD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Task {
     Write {
@@ -77,10 +77,10 @@ struct UnderWay {
     serial: u64,
 }
 
-/// What came of a task that ended well.
+/// Result of a successful task.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It was of a block that is not collected any more, or of none.
+    /// The block is not staged any more, or there was no task.
     Nothing,
     /// More of a block can be read.
     Written,
@@ -96,17 +96,17 @@ pub(crate) struct Ssd {
     pub(crate) end_block: u32,
     pub(crate) conduct: Conduct,
     pub(crate) empty: VecDeque<u32>,
-    /// Sealed blocks, in order of age.
+    /// Sealed blocks in eviction order.
     pub(crate) by_turn: BTreeMap<u64, u32>,
     pub(crate) filling: VecDeque<Filling>,
     under_way: Option<UnderWay>,
     serial: u64,
     pub(crate) next_sequence: u64,
-    /// What is on it is not all known: nothing may be written.
+    /// During recovery nothing may be written.
     pub(crate) is_recovering: bool,
-    /// Bytes of the first filling that are left.
+    /// Bytes left of the initial fill.
     pub(crate) first_left: u64,
-    /// The block that would go next, what is in it worth, and when that was looked at.
+    /// The next block to evict, the value of its records, and when that was computed.
     pub(crate) victim: Option<(u32, u64, Instant)>,
 }
 
@@ -138,7 +138,7 @@ impl Ssd {
         (self.first_block..self.end_block).contains(&block)
     }
 
-    /// A block that takes records.
+    /// Opens a block for records.
     pub(crate) fn open(&mut self, block: u32, is_first: bool) {
         self.serial += 1;
         self.filling.push_back(Filling {
@@ -153,17 +153,17 @@ impl Ssd {
         });
     }
 
-    /// Whether a block is collected.
+    /// Whether a block is staged.
     pub(crate) fn is_filling(&self, block: u32) -> bool {
         self.filling.iter().any(|filling| filling.block == block)
     }
 
-    /// The block that takes records.
+    /// The open block.
     pub(crate) fn opened(&mut self) -> Option<&mut Filling> {
         self.filling.back_mut().filter(|filling| !filling.is_closed)
     }
 
-    /// Whether a block is open, or one can be opened as far as memory goes.
+    /// Whether a block is open, or can be opened within the memory limit.
     pub(crate) fn can_take(&self) -> bool {
         if self.is_recovering {
             return false;
@@ -175,14 +175,14 @@ impl Ssd {
         self.filling.len() < FILLING_MAX && self.filling.back().is_none_or(|last| last.is_closed)
     }
 
-    /// Bytes that will still be given to the SSD, of so many for a block in all, and are not of its
-    /// first filling.
+    /// Bytes not yet submitted to the SSD, of `block_bytes` per block in total, except those of the
+    /// initial fill.
     pub(crate) fn bytes_left(&self, block_bytes: u64) -> u64 {
         let counted = self.filling.iter().filter(|filling| !filling.is_first);
         counted.map(|filling| filling.bytes_left(block_bytes)).sum()
     }
 
-    /// Whether there is something to write; the next task is [`Self::begin_task`]'s.
+    /// Whether there is a task; [`Self::begin_task`] returns it.
     pub(crate) fn has_task(&self) -> bool {
         self.under_way.is_none() && self.next_task().is_some()
     }
@@ -191,7 +191,7 @@ impl Ssd {
         let first = self.filling.front()?;
         let left = first.staged - first.issued;
         if left >= WRITE_BYTES || (first.is_closed && left > 0) {
-            // What is left over goes with the last one.
+            // The remainder is included in the last write.
             let bytes = match self.filling.len() < FILLING_MAX {
                 _ if left < WRITE_BYTES_MAX => left,
                 true => WRITE_BYTES,
@@ -211,7 +211,7 @@ impl Ssd {
         })
     }
 
-    /// Gives the SSD its next task. Answers it, and whether its bytes are of the first filling.
+    /// Starts the next task. Returns it, and whether its bytes belong to the initial fill.
     pub(crate) fn begin_task(&mut self) -> Option<(Task, bool)> {
         if self.under_way.is_some() {
             return None;
@@ -232,7 +232,7 @@ impl Ssd {
         Some((task, first.is_first))
     }
 
-    /// Whether this is what the SSD was given to do: bytes of a block up to somewhere, or a seal.
+    /// Whether this task is in flight: a write of a block up to `to`, or a seal.
     pub(crate) fn is_doing(&self, block: u32, to: Option<u32>) -> bool {
         let task = self.under_way.map(|under_way| under_way.task);
         match (task, to) {
@@ -247,7 +247,7 @@ impl Ssd {
         }
     }
 
-    /// The task ended. Answers whether the block is still collected, and what came of it.
+    /// The task in flight has completed. Returns its result.
     pub(crate) fn end_task(&mut self) -> Ended {
         let Some(UnderWay { task, serial }) = self.under_way.take() else {
             return Ended::Nothing;
@@ -283,7 +283,7 @@ mod tests {
     use crate::names::BlockId;
 
     #[test]
-    fn more_is_written_at_a_time_where_memory_collects_all_that_it_may() {
+    fn writes_are_larger_when_staging_memory_is_full() {
         let spec = SsdSpec {
             ssd: SsdId(0),
             blocks: BlockId(0)..BlockId(4),

@@ -1,4 +1,4 @@
-//! The room against a naive SSD that keeps what it was given to write.
+//! Compares the store with a simple model of an SSD.
 
 use std::collections::BTreeMap;
 use std::vec;
@@ -13,7 +13,7 @@ const PIECE: u64 = 8192;
 const BLOCK: u32 = 64 << 10;
 const SUMMARY: u32 = 4096;
 
-/// What was staged into each block since it was dropped last, and up to where it was written.
+/// Records staged into each block since it was last dropped, and how far it was written.
 #[derive(Debug, Default, Clone)]
 struct Media {
     staged: Vec<RecordEntry>,
@@ -60,7 +60,7 @@ impl World {
     fn new(config: RoomConfig, spec: &FlashSpec) -> Self {
         Self {
             now: Instant::ZERO,
-            room: Room::new(Instant::ZERO, config, PIECE, spec).expect("a tier that can be"),
+            room: Room::new(Instant::ZERO, config, PIECE, spec).expect("valid tier"),
             media: BTreeMap::new(),
             doing: Vec::new(),
             written: Vec::new(),
@@ -85,7 +85,7 @@ impl World {
         assert!(media.sealed.is_none() && place.offset >= media.written);
         let end = media.staged.last();
         let end = end.map_or(0, |last| last.offset + record_bytes(last.length));
-        assert_eq!(place.offset, end, "one behind the other");
+        assert_eq!(place.offset, end, "records are contiguous");
         assert!(place.offset + record_bytes(length) <= BLOCK - SUMMARY);
         media.staged.push(entry);
         true
@@ -121,7 +121,7 @@ impl World {
         self.written.push((self.now, bytes));
     }
 
-    /// The SSD does the `nth` thing that it has to do.
+    /// Completes the `nth` pending task of the SSD.
     fn end(&mut self, nth: usize, ok: bool) {
         if self.doing.is_empty() {
             return;
@@ -157,7 +157,7 @@ impl World {
         }
     }
 
-    /// What the index has is what the SSD has.
+    /// Checks that every indexed record is on the SSD.
     fn check_media(&self) {
         for file in 0..4 {
             for number in 0..40 {
@@ -205,7 +205,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_found_is_on_the_ssd_and_no_day_takes_more_than_the_budget(
+    fn located_records_exist_and_writes_stay_within_daily_budget(
         policy in 0..FlashPolicy::ALL.len(),
         blocks in 2_u32..8,
         budget in (1_u64..20).prop_map(|blocks| blocks * u64::from(BLOCK)),
@@ -254,7 +254,7 @@ proptest! {
             let day = Duration::from_secs(86_400);
             let of_day = world.written.iter().filter(|(at, _)| world.now.since(*at) < day);
             let sum: u64 = of_day.map(|(_, bytes)| bytes).sum();
-            // With what makes each block of the first filling durable.
+            // Plus the overhead of sealing each block of the initial fill.
             let first = if is_fresh { 2 * u64::from(blocks * (BLOCK + SUMMARY)) } else { 0 };
             prop_assert!(sum <= budget + first, "{sum} of {budget}");
             let view = world.room.view(world.now);
@@ -263,7 +263,7 @@ proptest! {
     }
 
     #[test]
-    fn of_two_records_of_one_piece_the_one_sealed_later_is_found(
+    fn record_sealed_later_wins(
         order in Just(vec![0_usize, 1, 2, 3]).prop_shuffle(),
         split in 0_usize..4,
     ) {
@@ -275,7 +275,7 @@ proptest! {
             records: vec![
                 RecordEntry { offset: 0, piece: piece(0, 0), length: 100 + block },
                 RecordEntry { offset: 8192, piece: piece(1, block), length: 8192 },
-                // Past the end of the block, in the summary, larger than a piece.
+                // Past the end of the block, inside the summary, and larger than a piece.
                 RecordEntry { offset: BLOCK - 4096, piece: piece(2, block), length: 10 },
                 RecordEntry { offset: BLOCK - 8192, piece: piece(2, block), length: 10 },
                 RecordEntry { offset: 20_480, piece: piece(2, block), length: 8193 },
@@ -286,12 +286,12 @@ proptest! {
         let mut room = Room::new(Instant::ZERO, config, PIECE, &spec).expect("possible");
         room.recover(Instant::ZERO, blocks[..split].to_vec());
         let of = piece(3, 0);
-        prop_assert_eq!(room.offer(Instant::ZERO, of, 8192, true), None, "not all is known");
+        prop_assert_eq!(room.offer(Instant::ZERO, of, 8192, true), None, "recovery has not ended");
         room.recover(Instant::ZERO, blocks[split..].to_vec());
         room.end_recovery(Instant::ZERO, 0, &[SsdId(0)]);
         room.check_invariants();
         let place = room.offer(Instant::ZERO, of, 8192, true).expect("taken");
-        prop_assert!(place.block.0 >= 4, "{place:?} holds something");
+        prop_assert!(place.block.0 >= 4, "{place:?} is in a recovered block");
         let (place, length) = room.locate(piece(0, 0)).expect("there");
         prop_assert_eq!((place.block, length), (BlockId(3), 103));
         for block in 0..4 {
@@ -302,7 +302,7 @@ proptest! {
 }
 
 #[test]
-fn only_an_ssd_that_was_looked_at_and_never_filled_is_filled_on_top_of_the_budget() {
+fn only_fresh_ssd_gets_initial_fill_beyond_budget() {
     let config = RoomConfig {
         write_per_day_bytes: Some(0),
         ..RoomConfig::default()
@@ -324,7 +324,7 @@ fn only_an_ssd_that_was_looked_at_and_never_filled_is_filled_on_top_of_the_budge
         records: Vec::new(),
     };
     assert!(takes(&[SsdId(0)], Vec::new()));
-    assert!(!takes(&[], Vec::new()), "not all of it could be read");
+    assert!(!takes(&[], Vec::new()), "some blocks were unreadable");
     assert!(!takes(&[SsdId(0)], vec![block]), "it was filled before");
 }
 
@@ -351,7 +351,7 @@ fn filled(config: RoomConfig, reads: u32) -> World {
 }
 
 #[test]
-fn what_one_viewer_read_once_fills_an_empty_tier_and_no_full_one() {
+fn single_reads_are_admitted_only_to_empty_tier() {
     let mut world = filled(RoomConfig::default(), 1);
     let of = piece(3, 1000);
     world
@@ -365,12 +365,12 @@ fn what_one_viewer_read_once_fills_an_empty_tier_and_no_full_one() {
             .record_use(world.now, of, SEGMENT_BYTES, SEGMENT_BYTES);
     }
     let before = world.room.view(world.now).blocks_dropped;
-    assert!(world.offer(of, 8192, false), "several have read it");
+    assert!(world.offer(of, 8192, false), "read by several viewers");
     assert!(world.room.view(world.now).blocks_dropped >= before);
 }
 
 #[test]
-fn what_goes_is_worth_less_than_what_comes() {
+fn evicted_records_are_worth_less_than_admitted_ones() {
     let mut world = filled(RoomConfig::default(), 10);
     let of = piece(3, 1000);
     for _ in 0..4 {
@@ -380,12 +380,12 @@ fn what_goes_is_worth_less_than_what_comes() {
     }
     assert!(
         !world.offer(of, 8192, false),
-        "all that is there is read more"
+        "all records there are read more"
     );
 }
 
 #[test]
-fn the_papers_policies_take_everything() {
+fn paper_policies_admit_everything() {
     for policy in [
         FlashPolicy::Lru,
         FlashPolicy::LfuMean,
@@ -402,7 +402,7 @@ fn the_papers_policies_take_everything() {
 }
 
 #[test]
-fn the_block_read_least_recently_goes_by_lru() {
+fn lru_evicts_least_recently_read_block() {
     let config = RoomConfig {
         policy: FlashPolicy::Lru,
         write_per_day_bytes: Some(u64::MAX / 2),
@@ -440,7 +440,7 @@ fn the_block_read_least_recently_goes_by_lru() {
 }
 
 #[test]
-fn a_read_keeps_its_block() {
+fn read_in_flight_prevents_eviction() {
     let config = RoomConfig {
         policy: FlashPolicy::Lru,
         write_per_day_bytes: Some(u64::MAX / 2),

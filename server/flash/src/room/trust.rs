@@ -1,47 +1,47 @@
-//! Whether an SSD is relied on, for reads and for writes apart.
+//! Health of an SSD, separately for reads and writes.
 //!
-//! The one idea: an SSD that fails, or takes longer than a disk would, is worse than none. It is
-//! passed over then, and tried by a probe that no viewer waits for: soon, for most are ill for
-//! moments, and later after each probe that does not end well. How long it was ill says nothing of
-//! the next time; only one that fails again soon after it came back is left alone for longer. One
-//! that takes writes no more, as worn out SSDs do, is still read; so is one with
-//! bad places, as long as most of what is read is there: an error comes at once, what lay there is
-//! forgotten, and the disk has it.
+//! An SSD that fails, or is slower than a disk, is worse than none. It is bypassed and probed in
+//! the background: soon at first, because most failures are short, and later after each failed
+//! probe. Only an SSD that fails again soon after its return is bypassed for longer; the length of
+//! the previous failure does not matter. An SSD that no longer accepts writes, as worn-out SSDs do,
+//! is still read. So is one with bad blocks, as long as most reads succeed: an error is returned at
+//! once, the record is removed, and the disk has the data.
 
 use headlong_units::{Duration, Instant};
 
-/// So many failures in a row, and it is not relied on.
+/// Number of consecutive failures after which the SSD is distrusted.
 const FAILURES_MAX: u32 = 3;
-/// An error of a read weighs as much as so many reads that are right; with this weight of errors that
-/// no right ones made up for, it is not relied on. Twelve in a row are enough, a tenth never is.
+/// Weight of a read error, in successful reads, and the weight of uncompensated errors at which the
+/// SSD is distrusted. Twelve consecutive errors suffice; an error rate of one tenth never does.
 const ERROR_WEIGHT: u32 = 2;
 const ERRORS_MAX: u32 = 24;
-/// How long it is left alone before the first probe; and at most, if it fails again and again.
+/// Time before the first probe, and its upper limit after repeated failures.
 const REST: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
-/// Most between two probes of one that stays ill. A probe is a read and a small write.
+/// Upper limit of the time between two probes of a failing SSD. A probe is a read and a small
+/// write.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// An SSD that fails again within so many times the rest before is not well: the rests grow.
+/// A failure within this multiple of the previous rest counts as a relapse, and the rest grows.
 const RELAPSE: u64 = 10;
 
-/// Why it is not relied on.
+/// Reason of distrust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It answers too late, or not at all.
+    /// Too slow, or unresponsive.
     Slow,
-    /// It gives errors.
+    /// Returns errors.
     Failed,
 }
 
-/// Whether reads, or writes, are relied on.
+/// Health of an SSD's reads, or of its writes.
 #[derive(Debug, Default)]
 pub(crate) struct Trust {
     failures: u32,
     errors: u32,
-    /// Why not, and when a probe is due.
+    /// Reason of distrust, and when the next probe is due.
     out: Option<(Fault, Instant)>,
-    /// Before the first probe, this time.
+    /// Time before the first probe after the last failure.
     rest: Duration,
-    /// Before the next one.
+    /// Time before the next probe.
     pause: Duration,
     back_at: Instant,
 }
@@ -51,7 +51,7 @@ impl Trust {
         self.out.is_none()
     }
 
-    /// Why it is not relied on.
+    /// The reason of distrust, if any.
     pub(crate) fn fault(&self) -> Option<Fault> {
         self.out.map(|(fault, _)| fault)
     }
@@ -61,25 +61,25 @@ impl Trust {
         self.out.map(|(_, at)| at)
     }
 
-    /// It did what it should.
+    /// An operation succeeded.
     pub(crate) fn succeed(&mut self) {
         self.failures = 0;
         self.errors = self.errors.saturating_sub(1);
     }
 
-    /// A read gave an error. Answers whether it is not relied on by this.
+    /// A read returned an error. Returns whether that causes distrust.
     pub(crate) fn err(&mut self, now: Instant) -> bool {
         self.errors += ERROR_WEIGHT;
         self.errors >= ERRORS_MAX && self.distrust(now, Fault::Failed)
     }
 
-    /// It failed once. Answers whether it is not relied on by this.
+    /// An operation failed. Returns whether that causes distrust.
     pub(crate) fn fail(&mut self, now: Instant, fault: Fault) -> bool {
         self.failures += 1;
         self.failures >= FAILURES_MAX && self.distrust(now, fault)
     }
 
-    /// It is not relied on from now on. Answers whether it was before.
+    /// Distrusts the SSD from now on. Returns whether it was trusted before.
     pub(crate) fn distrust(&mut self, now: Instant, fault: Fault) -> bool {
         if self.out.is_some() {
             return false;
@@ -94,7 +94,7 @@ impl Trust {
         true
     }
 
-    /// A probe ended: well, or with this fault.
+    /// A probe has completed, with a fault or without.
     pub(crate) fn judge(&mut self, now: Instant, fault: Option<Fault>) {
         match fault {
             None if self.out.is_none() => {}
@@ -125,21 +125,21 @@ mod tests {
     }
 
     #[test]
-    fn three_failures_in_a_row_count_and_a_success_between_starts_anew() {
+    fn three_consecutive_failures_cause_distrust() {
         let mut trust = Trust::default();
         assert!(!trust.fail(at(0), Fault::Failed) && !trust.fail(at(1), Fault::Failed));
         trust.succeed();
         assert!(!trust.fail(at(2), Fault::Failed) && !trust.fail(at(3), Fault::Failed));
         assert!(trust.fail(at(4), Fault::Slow), "the third in a row");
         assert_eq!(trust.fault(), Some(Fault::Slow));
-        assert!(!trust.fail(at(5), Fault::Slow), "it is out already");
+        assert!(!trust.fail(at(5), Fault::Slow), "already distrusted");
     }
 
     #[test]
-    fn a_tenth_of_errors_is_borne_and_errors_alone_are_not() {
+    fn tolerates_a_tenth_of_errors_but_not_only_errors() {
         let mut trust = Trust::default();
         for read in 0..100_000_u64 {
-            // Neighbours fail together.
+            // Neighbouring reads fail together.
             match read / 6 % 10 {
                 0 => assert!(!trust.err(at(read))),
                 _ => trust.succeed(),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_come_later_while_it_stays_ill_and_later_still_if_it_fails_again_soon() {
+    fn probe_interval_grows_with_failure_and_relapse() {
         let mut trust = Trust::default();
         trust.distrust(at(0), Fault::Failed);
         let mut probes = Vec::new();
@@ -160,14 +160,14 @@ mod tests {
             trust.judge(now, Some(Fault::Failed));
         }
         let doubled = [500, 1500, 3500, 7500, 15_500, 25_500, 35_500, 45_500];
-        assert_eq!(probes, doubled, "and ten seconds at most");
+        assert_eq!(probes, doubled, "at most ten seconds apart");
         trust.judge(at(50_000), None);
         assert!(trust.is_trusted());
         trust.distrust(at(56_000), Fault::Slow);
         assert_eq!(
             trust.probe_at(),
             Some(at(56_500)),
-            "how long it was ill is over"
+            "the length of the failure does not matter"
         );
         trust.judge(at(56_500), None);
         trust.distrust(at(58_000), Fault::Slow);
@@ -188,12 +188,12 @@ mod tests {
         let later = now + REST.1.times(RELAPSE);
         trust.distrust(later, Fault::Slow);
         let first = later + REST.0;
-        assert_eq!(trust.probe_at(), Some(first), "it was well for long");
+        assert_eq!(trust.probe_at(), Some(first), "healthy for long enough");
     }
 
-    /// Three seconds in each twenty: a cheap SSD that clears up.
+    /// Three seconds in each twenty: a cheap SSD during garbage collection.
     #[test]
-    fn an_ssd_that_stands_still_now_and_then_is_away_for_little_longer_than_that() {
+    fn short_stalls_cause_little_additional_downtime() {
         let mut trust = Trust::default();
         let mut away = 0;
         for millis in 0..600_000_u64 {
@@ -202,7 +202,7 @@ mod tests {
                 None if is_ill && millis % 20_000 == 1_000 => {
                     trust.distrust(at(millis), Fault::Slow);
                 }
-                // A probe ends when it is well again, and took long.
+                // The probe completes when the SSD responds again, and took long.
                 Some(due) if due <= at(millis) && !is_ill => {
                     let was_slow = due.0 / 1_000_000 % 20_000 < 3_000;
                     trust.judge(at(millis), was_slow.then_some(Fault::Slow));
@@ -212,6 +212,9 @@ mod tests {
             away += u64::from(!trust.is_trusted());
         }
         let share = away * 100 / 600_000;
-        assert!(share <= 20, "{share} % of the time, and 15 % it is ill");
+        assert!(
+            share <= 20,
+            "distrusted {share} % of the time, failing 15 %"
+        );
     }
 }

@@ -1,12 +1,12 @@
-//! Which block goes for another.
+//! Eviction policies.
 //!
-//! The paper's three (FlashStream 3.2.3): the block read least recently, or the one whose records
-//! were read least, by mean or by median. Ours is FIFO with reinsertion, as S3-FIFO and SIEVE do, of
-//! whole blocks: of the oldest few, the one goes whose records are read least now, by the count of
-//! each segment that fades, and one that is passed over often enough is as good as new. A block that
-//! stays costs no write. A record that goes with a cold block is not carried over: that would be
-//! written again whether or not it is asked for again; its count is kept, and so it is taken the
-//! next time the disk reads it.
+//! The paper has three (FlashStream 3.2.3): the least recently read block, or the one whose records
+//! were read least, by mean or by median. The adaptive policy is FIFO with reinsertion, like
+//! S3-FIFO and SIEVE, on whole blocks: of the oldest few blocks, the one whose records are read
+//! least by their decaying segment counts is evicted; a block spared often enough becomes as good
+//! as new. A block that stays costs no write. Records evicted with a cold block are not copied
+//! elsewhere, which would rewrite them whether or not they are requested again; their counts
+//! remain, so they are admitted the next time the disk reads them.
 
 use headlong_units::Instant;
 
@@ -15,10 +15,10 @@ use super::heat::{Heat, segment};
 use super::ssds::Ssd;
 use crate::spec::FlashPolicy;
 
-/// Of so many of the oldest blocks the least read goes; the others are then the youngest.
+/// Number of oldest blocks considered for eviction; the spared ones become the youngest.
 const LOOKED_AT: usize = 8;
 
-/// The block of an SSD that goes next, if any can, with what a record in it is worth.
+/// The next block of an SSD to evict, if any can be, with the value of its records.
 pub(crate) fn choose(
     policy: FlashPolicy,
     now: Instant,
@@ -48,7 +48,7 @@ pub(crate) fn choose(
     }
 }
 
-/// Blocks that are older than the one that goes were spared: they become young.
+/// Moves the spared blocks older than `than` to the young end.
 pub(crate) fn spare_older(ssd: &mut Ssd, catalogue: &mut Catalogue, than: u64, turn: &mut u64) {
     let older: alloc::vec::Vec<u64> = ssd.by_turn.range(..than).map(|(turn, _)| *turn).collect();
     for old in older {
@@ -79,8 +79,8 @@ fn median_reads(block: &Block) -> u64 {
     }
 }
 
-/// Reads that the records of a block will save, of each byte that a full block has: what is gone
-/// saves none.
+/// Expected reads that the records of a block save, per byte of a full block; removed records save
+/// none.
 fn worth_of(
     now: Instant,
     block: &Block,

@@ -1,38 +1,38 @@
-//! How much may be written.
+//! Write budget of the SSDs.
 //!
-//! The one idea: an SSD is sold for so many bytes, which last for years only if no day takes more
-//! than its part. Two counts. The bytes of the last day, in quarters of an hour, are a limit that
-//! holds for any day. A bucket that a day's part drips into evenly says how scarce writing is, so
-//! that the first hours do not use up what the evening needs.
+//! An SSD is rated for a number of bytes, which last for years only if each day uses at most its
+//! share. There are two counters. The bytes of the last 24 hours, in quarters of an hour, are a
+//! limit for any day. A token bucket, refilled evenly with the daily budget, indicates how scarce
+//! writes are, so that the first hours do not use up the budget of the evening.
 //!
-//! Invariant: over any 24 hours at most the budget is recorded, if nothing is recorded that
-//! [`Wear::left`] did not allow.
+//! Invariant: over any 24 hours at most the budget is recorded, provided that [`Wear::left`]
+//! allowed each record.
 
 use headlong_units::{Duration, Instant};
 
 const QUARTER: Duration = Duration::from_secs(900);
-/// Those of a day, and the one that is passing.
+/// The quarters of a day, plus the current one.
 const QUARTERS: usize = 97;
 const DAY: Duration = Duration::from_secs(86_400);
-/// The bucket holds what drips into it in a day over this.
+/// The capacity of the bucket is the daily budget divided by this.
 const BUCKET_PARTS: u64 = 4;
-/// How full the bucket is, of this.
+/// Level of a full bucket.
 pub(crate) const FULL: u64 = 1024;
 
-/// Bytes written, and to be written.
+/// Bytes written and reserved.
 #[derive(Debug)]
 pub(crate) struct Wear {
     budget: u64,
     quarters: [u64; QUARTERS],
-    /// The quarter that is passing, since the beginning.
+    /// Number of the current quarter since the start.
     current: u64,
-    /// What is in the bucket.
+    /// Content of the bucket.
     bucket: u64,
     dripped_at: Instant,
 }
 
 impl Wear {
-    /// Nothing was written yet.
+    /// Creates a budget from which nothing has been used.
     pub(crate) fn new(budget: u64) -> Self {
         Self {
             budget,
@@ -52,7 +52,7 @@ impl Wear {
         self.bucket = self.bucket.min(budget / BUCKET_PARTS);
     }
 
-    /// Bytes that may still be written now, of any day's.
+    /// Bytes that may still be written now.
     pub(crate) fn left(&self, now: Instant) -> u64 {
         let passed = (now.0 / QUARTER.0).saturating_sub(self.current);
         let is_of_day = |behind: &u64| behind + passed < QUARTERS as u64;
@@ -64,19 +64,19 @@ impl Wear {
         self.budget.saturating_sub(used)
     }
 
-    /// Bytes are given to an SSD to write.
+    /// Records bytes submitted to an SSD.
     pub(crate) fn record(&mut self, now: Instant, bytes: u64) {
         self.pass(now);
         self.quarters[self.current as usize % QUARTERS] += bytes;
     }
 
-    /// Bytes will be written: they leave the bucket.
+    /// Reserves bytes to be written: takes them from the bucket.
     pub(crate) fn reserve(&mut self, now: Instant, bytes: u64) {
         self.drip(now);
         self.bucket = self.bucket.saturating_sub(bytes);
     }
 
-    /// How full the bucket is, of [`FULL`].
+    /// Level of the bucket, in units of 1/[`FULL`].
     pub(crate) fn level(&mut self, now: Instant) -> u64 {
         self.drip(now);
         let size = (self.budget / BUCKET_PARTS).max(1);
@@ -99,7 +99,7 @@ impl Wear {
         for step in 1..=passed.min(QUARTERS as u64) {
             self.quarters[((self.current + step) % QUARTERS as u64) as usize] = 0;
         }
-        // More than a day passed: the quarters between were all cleared above.
+        // After more than a day, all quarters in between have been cleared above.
         self.current = self.current.max(quarter);
     }
 }
@@ -114,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_day_takes_more_than_the_budget(
+        fn no_24_hours_exceed_the_budget(
             steps in prop::collection::vec((0_u64..20_000, 0_u64..500), 1..400),
         ) {
             let mut wear = Wear::new(1000);
@@ -129,12 +129,12 @@ mod tests {
                 prop_assert!(sum <= 1000, "{sum}");
             }
             now = now + DAY + QUARTER;
-            prop_assert_eq!(wear.left(now), 1000, "yesterday does not count");
+            prop_assert_eq!(wear.left(now), 1000, "the previous day does not count");
         }
     }
 
     #[test]
-    fn the_bucket_fills_with_a_days_part_of_the_budget() {
+    fn bucket_refills_evenly_over_a_day() {
         let mut wear = Wear::new(86_400);
         wear.reserve(Instant::ZERO, 86_400);
         assert_eq!(wear.level(Instant::ZERO), 0);

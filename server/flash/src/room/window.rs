@@ -1,32 +1,33 @@
-//! How many records may be asked of an SSD at once, for one room among many.
+//! Congestion window: how many records one store may request from an SSD at a time.
 //!
-//! The one idea: an SSD serves all disks, and each has a room of its own that knows nothing of the
-//! others. If all of them ask for as many records as they may, what waits at the SSD grows with the
-//! number of disks until every read is late and all give it up, though it works as fast as it can. So
-//! each room does what TCP does on a line that it shares: reads that take long make its window a
-//! quarter smaller, reads that do not make it grow by one for each window. What finds no room in it
-//! is asked of the disk.
+//! An SSD serves all disks, and each disk has a store that knows nothing of the others. If all of
+//! them requested as many records as they may, the queue at the SSD would grow with the number of
+//! disks until every read is late and all stores distrust the SSD, although it works at full speed.
+//! So each store uses additive increase, multiplicative decrease, as TCP does: a slow read shrinks
+//! its window by a quarter, and a window of fast reads grows it by one. Reads that do not fit go to
+//! the disk.
 //!
-//! Invariant: the window is within its bounds, and is cut once at most for what was asked at the same
-//! time.
+//! Invariant: the window stays within its bounds, and shrinks at most once for reads issued at the
+//! same time.
 
 use headlong_units::{Duration, Instant};
 
-/// Most records at once, of all SSDs together too (`RECORDS_MAX` of the engine).
+/// Upper limit of records in flight, also of all SSDs together (`RECORDS_MAX` of the engine).
 const SIZE_MAX: u32 = 64;
-/// Fewest: what one reply asks for at a time, a MiB. An SSD is busy with less than that.
+/// Lower limit: the records of one MiB, which one reply requests at a time. An SSD is busy with
+/// less.
 const SIZE_MIN: u32 = 8;
-/// Reads that take longer wait for those of others. It is half of what makes a read late: a disk with
-/// some work takes as long.
+/// Latency above which a read counts as delayed by others: half of the latency at which a read is
+/// late, and comparable to a moderately busy disk.
 const CROWDED: Duration = Duration::from_millis(125);
 
 /// The window of one SSD.
 #[derive(Debug)]
 pub(crate) struct Window {
     size: u32,
-    /// Reads since it grew last.
+    /// Fast reads since the last increase.
     grown: u32,
-    /// Reads that were asked for before it was cut last say nothing of it.
+    /// Time of the last decrease. Reads issued before it are ignored.
     cut_at: Instant,
 }
 
@@ -41,12 +42,12 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Whether one more may be asked for beside so many.
+    /// Whether another record may be requested with `outstanding` in flight.
     pub(crate) fn has_room(&self, outstanding: u32) -> bool {
         outstanding < self.size
     }
 
-    /// A record came back after so long.
+    /// A record was returned after `took`.
     pub(crate) fn end_read(&mut self, now: Instant, took: Duration) {
         if took <= CROWDED {
             self.grown += 1;
@@ -77,14 +78,18 @@ mod tests {
     }
 
     #[test]
-    fn it_is_cut_once_for_what_was_asked_together_and_grows_by_one_for_each_window() {
+    fn shrinks_once_per_batch_and_grows_by_one_per_window() {
         let mut window = Window::default();
         for _ in 0..64 {
             window.end_read(at(1_000), Duration::from_millis(200));
         }
-        assert_eq!(sizes(&window), 48, "once for all of them");
+        assert_eq!(sizes(&window), 48, "shrinks once for all of them");
         window.end_read(at(1_150), Duration::from_millis(200));
-        assert_eq!(sizes(&window), 48, "it was asked before the cut");
+        assert_eq!(
+            sizes(&window),
+            48,
+            "the read was issued before the decrease"
+        );
         (0..48).for_each(|_| window.end_read(at(1_200), Duration::from_millis(20)));
         assert_eq!(sizes(&window), 49);
         for turn in 2..60 {
@@ -95,17 +100,17 @@ mod tests {
         assert_eq!(sizes(&window), SIZE_MAX);
     }
 
-    /// A queue that rooms share: reads take as long as all that is outstanding takes.
+    /// A queue shared by several stores: a read takes as long as all outstanding records.
     #[test]
-    fn rooms_that_share_an_ssd_come_to_equal_windows_and_none_is_late() {
+    fn stores_sharing_an_ssd_converge_to_equal_windows() {
         let mut windows: alloc::vec::Vec<Window> = (0..36).map(|_| Window::default()).collect();
-        // One has had bad luck.
+        // One of them had bad luck.
         (1..20).for_each(|turn| windows[0].end_read(at(turn * 300), Duration::from_millis(200)));
         let mut now = at(10_000);
         let mut took = Duration::ZERO;
         for _ in 0..2_000 {
             let outstanding: u32 = windows.iter().map(sizes).sum();
-            // 3,000 records a second.
+            // 3,000 records per second.
             took = Duration::from_micros(u64::from(outstanding) * 333);
             now = now + took;
             for window in &mut windows {

@@ -1,4 +1,4 @@
-//! What differs between two configurations, by name.
+//! Differences between two configurations, by setting name.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,17 @@ use headlong_settings::Rows;
 use super::keys::{device_rows, rows};
 use super::settings::{Config, DeviceOverride};
 
-/// Settings that differ, as `key = value` with the newer value.
+/// Settings that differ, as `key = value` with the new value.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// Those that a reload takes.
+    /// Settings that a reload applies.
     pub taken: Vec<String>,
-    /// Those that a running server keeps until it is started again.
+    /// Settings that need a restart.
     pub needs_restart: Vec<String>,
 }
 
 impl Changes {
-    /// From `old` to `new`.
+    /// Compares `old` with `new`.
     pub fn between(old: &Config, new: &Config) -> Self {
         let mut changes = Self::default();
         changes.add(&rows(), "", old, new);
@@ -37,7 +37,7 @@ impl Changes {
         }
         let paths: BTreeSet<_> = old.path.keys().chain(new.path.keys()).collect();
         for prefix in paths {
-            // Not its values: a log is no place for keys.
+            // Omit the values: secrets must not be logged.
             if old.path.get(prefix) != new.path.get(prefix) {
                 changes
                     .taken
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_named_by_whether_a_reload_takes_it() {
+    fn changes_are_listed_by_whether_a_reload_applies_them() {
         let old = Config::default();
         let mut new = old.clone();
         assert_eq!(Changes::between(&old, &new), Changes::default());

@@ -1,4 +1,4 @@
-//! What can be wrong although every single value is right: settings that contradict each other.
+//! Contradictions between settings whose values are valid individually.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use headlong_units::Bytes;
 use super::settings::{Admin, Config};
 use crate::net::ListenAddress;
 
-/// Notes every contradiction. A setting that is wrong already is not blamed again.
+/// Reports every contradiction. A setting with an earlier mistake is not reported again.
 pub(super) fn contradictions(document: &mut Document, config: &Config) {
     disks(document, config);
     addresses(document, config);
@@ -34,13 +34,13 @@ pub(super) fn contradictions(document: &mut Document, config: &Config) {
     }
 }
 
-/// Those of the settings of disks.
+/// Contradictions between the settings of disks.
 pub(super) fn disks(document: &mut Document, config: &Config) {
     engine(document, config);
     memory(document, config);
 }
 
-/// What the engine itself refuses, with its own words.
+/// Errors that the engine reports.
 fn engine(document: &mut Document, config: &Config) {
     for error in config.engine.check() {
         if document.mistakes.is_about("piece") {
@@ -67,7 +67,7 @@ fn engine(document: &mut Document, config: &Config) {
     }
 }
 
-/// Sizes against the budget.
+/// Sizes that exceed the memory budget.
 fn memory(document: &mut Document, config: &Config) {
     let wrong = |key: &&str| document.mistakes.is_about(key);
     if ["memory", "prefetch", "piece"].iter().any(wrong) {
@@ -120,7 +120,7 @@ fn memory(document: &mut Document, config: &Config) {
     }
 }
 
-/// No two listeners can have one port of one address.
+/// Addresses that two listeners cannot share.
 fn addresses(document: &mut Document, config: &Config) {
     let for_proxies = &config.proxies.listen;
     let keys = [
@@ -136,8 +136,8 @@ fn addresses(document: &mut Document, config: &Config) {
     }
     let is_ip = |address: &ListenAddress| matches!(address, ListenAddress::Ip(_));
     if for_proxies.iter().any(is_ip) && config.proxies.trusted.is_empty() {
-        let text = "nobody could connect there: no proxy is trusted; write the proxies' addresses in \
-                    proxies.trusted";
+        let text = "no proxy could connect there, as none is trusted; write the proxies' addresses \
+                    in proxies.trusted";
         document.wrong_too("proxies.listen", text);
     }
     let mut seen: Vec<&ListenAddress> = Vec::new();
@@ -168,12 +168,12 @@ fn addresses(document: &mut Document, config: &Config) {
     }
 }
 
-/// Whether both cannot be bound; port 0 asks for any free one.
+/// Whether the two addresses conflict; port 0 means any free port.
 fn collide(one: &ListenAddress, other: &ListenAddress) -> bool {
     let (ListenAddress::Ip(one), ListenAddress::Ip(other)) = (one, other) else {
         return one == other;
     };
-    // `[::]` takes IPv4, too.
+    // `[::]` includes IPv4.
     let takes = |one: &SocketAddr, other: &SocketAddr| {
         one.ip().is_unspecified() && (one.is_ipv6() || other.is_ipv4())
     };

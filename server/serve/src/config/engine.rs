@@ -1,4 +1,4 @@
-//! From the configuration of the server to the settings of each device's engine.
+//! Derives the settings of each device's engine from the configuration.
 
 use headlong_engine::{ConfigError as EngineError, EngineConfig, Prefetch};
 use headlong_settings::{Mistakes, Place, one_line};
@@ -10,29 +10,29 @@ use crate::log::LogTarget;
 use crate::net::ListenAddress;
 use crate::time_scale::TimeScale;
 
-/// Requests in progress over HTTP/2 may take one part of so many of `memory` beside it.
+/// HTTP/2 requests in progress may use one part in this many of `memory`, on top of it.
 const REQUEST_PART: u64 = 8;
 const REQUEST_BYTES_MIN: u64 = 8 * headlong_units::MIB;
 
 impl Config {
-    /// How fast the server's own clocks go.
+    /// Speed of the server's clocks.
     pub fn time_scale(&self) -> TimeScale {
         TimeScale::new(self.time_scale)
     }
 
-    /// What is different for the device of this kernel name; nothing, if the file is silent.
+    /// Overrides for the device with this kernel name; empty if the file has none.
     pub fn device(&self, name: &str) -> DeviceOverride {
         self.device.get(name).cloned().unwrap_or_default()
     }
 
-    /// How the device of this kernel name is read.
+    /// I/O interface of the device with this kernel name.
     pub fn io_for(&self, name: &str) -> IoMode {
         self.device(name).io.unwrap_or(self.io)
     }
 
-    /// Settings of one device. `rotational` is what the kernel says, and the file may know
-    /// better. `share_count` is how many of the devices served have no `memory` of their own in
-    /// the file; they share what the others leave.
+    /// Settings of one device. `rotational` is the kernel's value, which the file may override.
+    /// `share_count` is the number of devices without a `memory` of their own; they divide the rest
+    /// of the budget.
     pub fn engine_for(&self, name: &str, rotational: bool, share_count: usize) -> EngineConfig {
         let device = self.device(name);
         let share = self.memory_unnamed() / (share_count.max(1) as u64);
@@ -48,12 +48,12 @@ impl Config {
         engine
     }
 
-    /// Settings of every device served, given as kernel name and whether it rotates, in the same
-    /// order. `are_all`: whether they are those of all roots; else some may be away.
+    /// Settings of the served devices, given by kernel name and whether they rotate, in the same
+    /// order. `are_all`: whether these are the devices of all roots; otherwise some may be absent.
     ///
     /// # Errors
-    /// Every reason why the budget does not go round, and every table for a device that is not
-    /// there and may not be away.
+    /// Every device whose share of the budget is too small, and every table of an absent device
+    /// that is not optional.
     pub fn engines_for(
         &self,
         devices: &[(String, bool)],
@@ -113,10 +113,10 @@ impl Config {
         mistakes.or(engines)
     }
 
-    /// What an operator should know although nothing is wrong: optional devices that are away.
+    /// Warnings that are not mistakes, such as absent optional devices.
     pub fn warnings(&self, devices: &[(String, bool)]) -> Vec<String> {
         let away = self.absent(devices);
-        away.map(|name| one_line(&format!("device.{name}: the device is away, as it may be")))
+        away.map(|name| one_line(&format!("device.{name}: the optional device is absent")))
             .chain(self.memory_warning())
             .chain(self.pipe_warnings())
             .chain(self.admin_warning())
@@ -124,42 +124,42 @@ impl Config {
             .collect()
     }
 
-    /// Of `memory`, what requests in progress over HTTP/2 may take beside it.
+    /// Memory that HTTP/2 requests in progress may use on top of `memory`.
     pub fn request_bytes_max(&self) -> u64 {
         (self.engine.memory_bytes / REQUEST_PART).max(REQUEST_BYTES_MIN)
     }
 
-    /// Who may reach the operator's pages can purge titles and see what is watched.
+    /// Warns about an admin address that is reachable from other machines.
     fn admin_warning(&self) -> Option<String> {
         let Admin::Address(ListenAddress::Ip(address)) = &self.admin else {
             return None;
         };
         (!address.ip().to_canonical().is_loopback()).then(|| {
             format!(
-                "admin: {address} is not loopback, and the operator's pages have no password: let \
-                 only those reach it who may see and purge everything, or put something with a \
-                 password in front"
+                "admin: {address} is not loopback, and the operator's pages have no password: \
+                 restrict access to operators who may see and purge everything, or put a proxy \
+                 with a password in front"
             )
         })
     }
 
-    /// Why replies that are to be told of are not.
+    /// Warns if slow replies are enabled but not written anywhere.
     fn slow_warning(&self) -> Option<String> {
         let log = &self.log;
         let is_in_vain = log.slow_after > Duration::ZERO && log.slow == LogTarget::Off;
         is_in_vain.then(|| {
-            "log.slow_after: log.slow is \"off\", so slow replies are not told; name a file there"
+            "log.slow_after: log.slow is \"off\", so slow replies are not logged; name a file there"
                 .to_owned()
         })
     }
 
-    /// Devices with a table of which no root lies on any.
+    /// Devices with a table but without a root.
     fn absent<'a>(&'a self, devices: &'a [(String, bool)]) -> impl Iterator<Item = &'a String> {
         let is_there = |name: &String| devices.iter().any(|(there, _)| there == name);
         self.device.keys().filter(move |name| !is_there(name))
     }
 
-    /// What the devices named with a `memory` of their own leave of the budget.
+    /// Memory budget minus the memory of devices with a `memory` of their own.
     fn memory_unnamed(&self) -> u64 {
         let named = self.device.values().filter_map(|device| device.memory);
         named.fold(self.engine.memory_bytes, u64::saturating_sub)

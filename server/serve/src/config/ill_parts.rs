@@ -1,5 +1,5 @@
-//! Parts that a configuration names and this machine lacks at the moment: the server starts without
-//! them, serves the rest and tries them again. None of them makes a configuration wrong.
+//! Configured parts that are unavailable on this machine. The server starts without them, serves
+//! the rest and retries them, so they are not configuration mistakes.
 
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
@@ -16,8 +16,8 @@ use crate::flash;
 use crate::log::LogTarget;
 
 impl Config {
-    /// A sentence for each part that cannot be used now: roots, SSDs of the flash tier, logs, `state`,
-    /// folders of edges. Reads folders, leaves no file.
+    /// A message for each part that is unavailable now: roots, SSDs of the flash tier, logs,
+    /// `state`, folders of edges. Reads folders and leaves no file behind.
     pub fn ill_parts(&self) -> Vec<String> {
         let mut ill = Vec::new();
         let mut add = |key: &str, text: String| ill.push(one_line(&format!("{key}: {text}")));
@@ -48,25 +48,28 @@ impl Config {
         ill
     }
 
-    /// Why nothing can be kept in the folder of `state`.
+    /// Why the `state` folder cannot be used, if it cannot.
     pub(crate) fn state_trouble(&self) -> Option<String> {
         let folder = self.state.as_ref()?;
         if !folder.is_dir() {
             let name = folder.display();
-            return Some(format!("{name} is not a folder; make it, or remove state"));
+            return Some(format!(
+                "{name} is not a folder; create it, or remove state"
+            ));
         }
         let error = try_to_write(folder).err()?;
         Some(cannot_write(folder, &error, "remove state"))
     }
 }
 
-/// Whether files can be made in a folder: rights do not tell, as of `/proc`. None is left.
+/// Tests whether files can be created in a folder; permissions alone do not show that, for example
+/// in `/proc`. Leaves no file behind.
 fn try_to_write(folder: &Path) -> std::io::Result<()> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     if open(folder, flags, Mode::RUSR | Mode::WUSR).is_ok() {
         return Ok(());
     }
-    // Not every file system knows files without a name.
+    // Not every file system supports unnamed files.
     let file = folder.join(format!(".headlong-check.{}", std::process::id()));
     OpenOptions::new()
         .write(true)
@@ -75,26 +78,26 @@ fn try_to_write(folder: &Path) -> std::io::Result<()> {
     fs::remove_file(file)
 }
 
-/// What is wrong with a folder, and how it is mended.
+/// Describes why a folder is not writable, with a remedy.
 fn cannot_write(folder: &Path, error: &std::io::Error, or: &str) -> String {
     let name = folder.display();
     let remedy = match error.kind() {
-        ErrorKind::ReadOnlyFilesystem => "let a unit of systemd write there by ReadWritePaths=",
-        _ => "let the server's user write there",
+        ErrorKind::ReadOnlyFilesystem => "make it writable for the systemd unit by ReadWritePaths=",
+        _ => "give the server's user write access",
     };
     format!("{name} cannot be written to: {error}; {remedy}, or {or}")
 }
 
-/// Whether a log could be written there; nothing is made.
+/// Whether a log could be written to `path`. Creates nothing.
 fn check_log(path: &Path) -> Result<(), String> {
     let name = path.display();
     if path.is_dir() {
         return Err(format!("{name} is a folder; name a file in it"));
     }
-    // To open and close a pipe would tell its reader that all was written.
+    // Opening and closing a pipe would signal end of file to its reader.
     if is_pipe(path) {
         return access(path, Access::WRITE_OK).map_err(|error| {
-            format!("{name} cannot be written: {error}; let the server's user write it")
+            format!("{name} cannot be written: {error}; give the server's user write access")
         });
     }
     let flags = OFlags::NONBLOCK.bits().cast_signed();
@@ -102,7 +105,7 @@ fn check_log(path: &Path) -> Result<(), String> {
         .append(true)
         .custom_flags(flags)
         .open(path);
-    let remedy = "let the server's user write it, or name another file";
+    let remedy = "give the server's user write access, or name another file";
     match opened {
         Ok(_) => Ok(()),
         Err(_) if fs::metadata(path).is_ok_and(|found| found.file_type().is_socket()) => {
@@ -112,10 +115,12 @@ fn check_log(path: &Path) -> Result<(), String> {
             let folder = folder_of(path);
             if !folder.is_dir() {
                 let folder = folder.display();
-                return Err(format!("{name} has no folder to be in; make {folder}"));
+                return Err(format!(
+                    "the folder of {name} does not exist; create {folder}"
+                ));
             }
             access(folder, Access::WRITE_OK | Access::EXEC_OK)
-                .map_err(|error| format!("{name} cannot be made: {error}; {remedy}"))
+                .map_err(|error| format!("{name} cannot be created: {error}; {remedy}"))
         }
         Err(error) => Err(format!("{name} cannot be written: {error}; {remedy}")),
     }

@@ -1,4 +1,4 @@
-//! Kinds of settings that only a server has: addresses, paths, places of logs, parts of HTTP.
+//! Kinds of settings specific to the server: addresses, paths, log destinations, parts of HTTP.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub(super) fn address() -> Kind<ListenAddress> {
     })
 }
 
-/// The mode of a file, in octal.
+/// A file mode in octal.
 pub(super) fn mode() -> Kind<u32> {
     let read = |value: &Value| {
         let text = value.text().ok_or(Wrong::Unfit)?;
@@ -37,20 +37,20 @@ pub(super) fn mode() -> Kind<u32> {
     Kind::new(form, read, |mode: &u32| quote(&format!("{mode:04o}")))
 }
 
-/// A network, or one address.
+/// A network, or a single address.
 pub(super) fn network() -> Kind<IpNet> {
     let read = |value: &Value| {
         let text = value.text().ok_or(Wrong::Unfit)?;
         let address = text.parse::<IpAddr>().map(IpNet::from);
         let network: IpNet = address.or_else(|_| text.parse()).map_err(|_| {
             let form = "write it like 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1";
-            format!("`{text}` is no network; {form}")
+            format!("`{text}` is not a network; {form}")
         })?;
         match network.trunc() == network {
             true => Ok(network),
             false => {
                 let meant = network.trunc();
-                Err(format!("`{text}` has bits behind its length; write {meant}").into())
+                Err(format!("`{text}` has bits beyond its prefix length; write {meant}").into())
             }
         }
     };
@@ -59,7 +59,7 @@ pub(super) fn network() -> Kind<IpNet> {
 }
 
 pub(super) fn admin() -> Kind<Admin> {
-    // Without an address it is `off`, which is shown as the word.
+    // `off` has no address and is shown as the word.
     let from = |admin: &Admin| match admin {
         Admin::Off => SocketAddr::from(([0, 0, 0, 0], 0)).into(),
         Admin::Address(address) => address.clone(),
@@ -91,7 +91,7 @@ pub(super) fn sink() -> Kind<LogTarget> {
         .or_word("off", LogTarget::Off)
 }
 
-/// A text for which `is_good` holds; `wrong` says what it is not, and what to write.
+/// A text for which `is_good` holds; `wrong` describes the mistake and the remedy.
 fn text_that(is_good: fn(&str) -> bool, wrong: &'static str) -> Kind<String> {
     text().check(move |text, written| match is_good(text) {
         true => Ok(()),
@@ -99,14 +99,14 @@ fn text_that(is_good: fn(&str) -> bool, wrong: &'static str) -> Kind<String> {
     })
 }
 
-/// A token of RFC 9110, which names of fields and cookies are.
+/// Whether a text is a token of RFC 9110, as used for names of fields and cookies.
 fn is_token(text: &str) -> bool {
     let marks = b"!#$%&'*+-.^_`|~";
     let is_fit = |b: u8| b.is_ascii_alphanumeric() || marks.contains(&b);
     !text.is_empty() && text.bytes().all(is_fit)
 }
 
-/// What the value of a field may hold.
+/// Whether a text is valid as a field value.
 fn is_value(text: &str) -> bool {
     text.bytes()
         .all(|b| b == b'\t' || (b' '..=b'~').contains(&b))
@@ -127,7 +127,7 @@ pub(super) fn token() -> Kind<String> {
     )
 }
 
-/// Fields of a request that are of its connection, and not of who asks.
+/// Request fields that belong to the connection, not to the client.
 const OF_CONNECTION: &[&str] = &[
     "connection",
     "content-length",
@@ -140,7 +140,7 @@ const OF_CONNECTION: &[&str] = &[
     "upgrade",
 ];
 
-/// A field of a request that another server may be sent.
+/// A request field that may be forwarded to the auth server.
 pub(super) fn asked_field() -> Kind<String> {
     text_that(
         |text| {
@@ -149,7 +149,7 @@ pub(super) fn asked_field() -> Kind<String> {
                 .any(|own| text.eq_ignore_ascii_case(own));
             is_token(text) && !is_own
         },
-        "cannot be sent on; name a header that says who asks, like \"Cookie\"",
+        "cannot be forwarded; name a header that identifies the client, like \"Cookie\"",
     )
 }
 
@@ -173,7 +173,7 @@ pub(super) fn host() -> Kind<String> {
             let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
             !text.is_empty() && text.chars().all(is_fit)
         },
-        "is not a host's name; write it like disks.example.org, without a port",
+        "is not a host name; write it like disks.example.org, without a port",
     )
 }
 
@@ -183,11 +183,11 @@ pub(super) fn region() -> Kind<String> {
             let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
             !text.is_empty() && text.chars().all(is_fit)
         },
-        "is not a region of S3; write one like \"eu-west-1\", or what your server of S3 calls itself",
+        "is not an S3 region; write one like \"eu-west-1\", or the region name of your S3 server",
     )
 }
 
-/// Fields that the server decides about.
+/// Fields that only the server sets.
 const OWN_FIELDS: &[&str] = &[
     "accept-ranges",
     "connection",
@@ -203,7 +203,7 @@ const OWN_FIELDS: &[&str] = &[
 ];
 
 fn is_own(name: &str) -> bool {
-    // A second one of them makes a browser refuse the reply.
+    // Browsers refuse a reply with two of these fields.
     let cors = ["access-control-", "timing-allow-origin"];
     let name = name.to_ascii_lowercase();
     OWN_FIELDS.contains(&name.as_str()) || cors.iter().any(|cors| name.starts_with(cors))
@@ -217,12 +217,12 @@ pub(super) fn field() -> Kind<String> {
                 is_token(name) && !is_own(name) && is_value(value) && !value.trim().is_empty()
             })
         },
-        "cannot be added; write a field like \"X-Frame-Options: DENY\", and none that the server sends \
-         by itself, like Content-Length or Access-Control-Allow-Origin (that is cors_origins)",
+        "cannot be added; write a field like \"X-Frame-Options: DENY\", and none that the server \
+         sets itself, like Content-Length or Access-Control-Allow-Origin (that is cors_origins)",
     )
 }
 
-/// A site for a rule of Referer.
+/// A site in a Referer rule.
 pub(super) fn site() -> Kind<String> {
     text_that(
         |text| {

@@ -1,4 +1,4 @@
-//! From a file and flags to a [`Config`]: first what was typed, then what it means.
+//! Loads a [`Config`] from a file and flags: parses the text, then checks its meaning.
 
 use std::path::{Path, PathBuf};
 
@@ -12,16 +12,16 @@ use super::pulls;
 use super::settings::{Config, DeviceOverride};
 use crate::log::LogTarget;
 
-/// The page that lists all settings.
+/// The manual page that lists all settings.
 const MANUAL: &str = "docs/operate/configuration.md";
 
-/// What the command line says; each overrides the file. Texts are not yet read, so that a wrong
-/// flag is reported together with a wrong file.
+/// Command line settings; each overrides the file. They are kept as text, so that mistakes in flags
+/// are reported together with those in the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flags {
-    /// Folders to serve instead of the file's `roots`, if there are any.
+    /// Folders to serve instead of the file's `roots`, if not empty.
     pub roots: Vec<PathBuf>,
-    /// `--listen`, as often as it was given.
+    /// All values of `--listen`.
     pub listen: Vec<String>,
     /// `--admin`.
     pub admin: Option<String>,
@@ -38,14 +38,14 @@ pub struct Flags {
 }
 
 impl Config {
-    /// Reads the file, if there is one, and the flags, and looks whether this machine has what they
-    /// name: folders, certificates, places for logs, devices, memory. Binds no port, reads no title.
+    /// Reads the file, if any, and the flags, and checks that this machine has the folders,
+    /// certificates, logs, devices and memory they name. Binds no port and reads no title.
     ///
-    /// Paths in the file are relative to the file's folder, paths in flags to the working
+    /// Relative paths in the file are relative to the file's folder, those in flags to the working
     /// directory.
     ///
     /// # Errors
-    /// Everything that is wrong with the file, the flags, or both together on this machine.
+    /// Every mistake in the file, in the flags, and in their combination on this machine.
     pub fn load(file: Option<&Path>, flags: &Flags) -> Result<Self, Mistakes> {
         let (text, unreadable) = match file.map(std::fs::read_to_string) {
             None => (String::new(), None),
@@ -55,7 +55,7 @@ impl Config {
         let file = file.unwrap_or(Path::new(""));
         let (mut document, config) = read(file, &text, flags);
         if let Some(error) = unreadable {
-            // What the file may say is unknown: only flags can be judged.
+            // The content of the file is unknown: only the flags can be checked.
             let whole = Place::File(file.display().to_string());
             let text = format!("cannot be read: {error}; name a file with --config");
             let of_flags = document.mistakes.iter();
@@ -68,16 +68,16 @@ impl Config {
         document.finish(config)
     }
 
-    /// As [`Config::load`] with a file of that name that holds `text`, on no machine in particular.
+    /// As [`Config::load`] with a file of that name and content, without checking this machine.
     ///
     /// # Errors
-    /// Everything that is wrong with the text or the flags.
+    /// Every mistake in the text or the flags.
     pub fn from_text(file: &Path, text: &str, flags: &Flags) -> Result<Self, Mistakes> {
         let (document, config) = read(file, text, flags);
         document.finish(config)
     }
 
-    /// Takes every path that is not absolute as one in `folder`.
+    /// Resolves relative paths against `folder`.
     pub fn join_paths(&mut self, folder: &Path) {
         let files = [
             &mut self.tls.certificate,
@@ -113,7 +113,7 @@ impl Config {
     }
 }
 
-/// What file and flags say, and what is wrong with it so far.
+/// Parses file and flags. The document holds the mistakes found so far.
 fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Config) {
     let mut document = Document::new(&file.display().to_string(), MANUAL, text);
     let of_word = |(flag, key, value): (_, _, &Option<String>)| {
@@ -148,7 +148,7 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Config) {
     pulls::read(&mut document, &mut config);
     config.join_paths(file.parent().unwrap_or(Path::new("")));
     if !flags.roots.is_empty() {
-        // Taken as they are: a path need not be a text.
+        // Used unchanged, because a path need not be valid text.
         config.roots.clone_from(&flags.roots);
         document.set("DIR", "roots", Value::List(Vec::new()));
         document.take("roots");

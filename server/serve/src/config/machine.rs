@@ -1,5 +1,5 @@
-//! Whether a configuration fits this machine. What may be mended without another configuration is in
-//! [`super::ill_parts`].
+//! Checks a configuration against this machine. Problems that can be fixed without changing the
+//! configuration are in [`super::ill_parts`].
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
@@ -21,8 +21,8 @@ use crate::start::tcp_options;
 use crate::tokens::PublicKey;
 
 impl Config {
-    /// Notes what this machine lacks: folders, certificates, places for logs, devices, memory. Reads
-    /// folders and files; binds no port, leaves no file and reads no title.
+    /// Reports missing folders, certificates, logs, devices and memory. Reads folders and files;
+    /// binds no port, leaves no file behind and reads no title.
     pub(super) fn check_machine(&self, document: &mut Document) {
         let seen = match look_at_roots(&self.folders()) {
             Ok(seen) => {
@@ -30,7 +30,7 @@ impl Config {
                 seen.real_paths
             }
             Err(errors) => {
-                // What is not there may come; the start says so.
+                // A missing folder may appear later; the start reports it.
                 let is_text = errors.iter().any(RootError::is_of_the_list);
                 for error in errors
                     .iter()
@@ -71,17 +71,17 @@ impl Config {
         self.check_memory(document);
     }
 
-    /// Notes what is wrong with the settings of [`super::disk_rows`] and of single devices: what they
-    /// contradict, and what does not fit these devices or this machine. For who has disks and is no
-    /// server.
+    /// Reports contradictions within the settings of [`super::disk_rows`] and of single devices,
+    /// and settings that do not fit these devices or this machine. For programs that use disks
+    /// without a server.
     pub fn check_disks(&self, devices: &[DeviceInfo], document: &mut Document) {
         check::disks(document, self);
         self.check_devices(devices, true, document);
         self.check_memory(document);
     }
 
-    /// Whether something else has the name of a unix socket. A folder that is not there is made by the
-    /// start of a unit.
+    /// Whether the path of a unix socket is occupied by something else. A missing folder is created
+    /// when the unit starts.
     fn check_sockets(&self, document: &mut Document) {
         let admin = match &self.admin {
             Admin::Off => &[][..],
@@ -103,7 +103,7 @@ impl Config {
         }
     }
 
-    /// Reads certificate and key as the server will.
+    /// Reads certificate and key as the server does.
     fn check_tls(&self, document: &mut Document) {
         let (Some(certificate), Some(key)) = (&self.tls.certificate, &self.tls.key) else {
             return;
@@ -140,8 +140,8 @@ impl Config {
         }
     }
 
-    /// Bytes beside a device's share of `memory`, for copies of what is sent again and again: an eighth
-    /// of it, but of what `memory` leaves to the machine no more than a quarter.
+    /// Additional memory for a device's sendfile cache: an eighth of its share of `memory`, but at
+    /// most a quarter of the memory that `memory` leaves free.
     pub(crate) fn hot_bytes(&self, share: u64) -> u64 {
         if !self.copies {
             return 0;
@@ -152,8 +152,8 @@ impl Config {
         u64::try_from(of_left).unwrap_or(u64::MAX).min(share / 8)
     }
 
-    /// A sentence if memory leaves less than a tenth of what there is to connections, the kernel
-    /// and the file system: a process that needs more is ended by the kernel.
+    /// Warns if less than a tenth of the available memory is left for connections, the kernel and
+    /// the file system, as the kernel may then kill the server.
     pub(super) fn memory_warning(&self) -> Option<String> {
         let (memory, there) = (self.engine.memory_bytes, memory::available()?);
         (memory > there.bytes - there.bytes / 10).then(|| {
@@ -167,21 +167,22 @@ impl Config {
         })
     }
 
-    /// A sentence for each log that is a pipe: whether somebody reads it, only a start can tell.
+    /// Warns about each log that is a pipe: only at run time is it known whether a process reads
+    /// it.
     pub(super) fn pipe_warnings(&self) -> impl Iterator<Item = String> {
         self.log
             .sinks()
             .into_iter()
             .filter_map(|(key, sink)| match sink {
                 LogTarget::File(path) if is_pipe(path) => Some(format!(
-                    "{key}: {} is a pipe; while nobody reads it, lines are dropped and counted",
+                    "{key}: {} is a pipe; while no process reads it, lines are dropped and counted",
                     path.display()
                 )),
                 _ => None,
             })
     }
 
-    /// The setting that names the folder that an error is about.
+    /// The setting that names the folder of an error.
     pub(super) fn key_of_folder(&self, error: &RootError) -> String {
         let is_it = |folder: &PathBuf| Some(folder.as_path()) == error.path();
         let of_pull = self.pull.iter().find(|(_, rule)| is_it(&rule.folder));
@@ -191,7 +192,7 @@ impl Config {
         }
     }
 
-    /// `roots` are those that could be looked at, without links.
+    /// Checks the logs. `roots` are the accessible roots, with symbolic links resolved.
     fn check_logs(&self, roots: &[PathBuf], document: &mut Document) {
         let mut others: Vec<(&str, PathBuf)> = Vec::new();
         for (key, sink) in self.log.sinks() {
@@ -201,7 +202,7 @@ impl Config {
             let real = real_path(path);
             if let Some(root) = roots.iter().find(|root| real.starts_with(root)) {
                 let text = format!(
-                    "{} lies in {}, which is served: viewers could read it; write it elsewhere",
+                    "{} is in {}, which is served: viewers could read it; write it elsewhere",
                     path.display(),
                     root.display()
                 );
@@ -209,7 +210,7 @@ impl Config {
             }
             if let Some((other, _)) = others.iter().find(|(_, other)| *other == real) {
                 let text = format!(
-                    "{} is the file of {other} too; give each log a file of its own",
+                    "{} is also the file of {other}; give each log a file of its own",
                     path.display()
                 );
                 document.wrong(key, text);
@@ -218,8 +219,7 @@ impl Config {
         }
     }
 
-    /// Whether the settings fit the devices that the roots lie on; those of roots that are not there
-    /// are not known.
+    /// Checks the settings against the devices of the roots; devices of missing roots are unknown.
     fn check_devices(&self, devices: &[DeviceInfo], are_all: bool, document: &mut Document) {
         if let Err(mistakes) = self.engines_for(&devices::names(devices), are_all) {
             for mistake in mistakes.iter() {
@@ -244,7 +244,7 @@ pub(super) fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// Without links, as far as it exists.
+/// Resolves symbolic links as far as the path exists.
 fn real_path(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| {
         let folder = folder_of(path);

@@ -1,4 +1,4 @@
-//! The manual's page about the configuration, written from the table of keys.
+//! Generates the manual page of the configuration from the tables of settings.
 
 use headlong_settings::quote;
 
@@ -12,14 +12,14 @@ use super::settings::{Config, DeviceOverride};
 const HEAD: &str = "\
 # Configuration
 
-This page is written from the table of keys in the source (`UPDATE=1 cargo test -p headlong-serve
-manual` renews it), so it names every key there is, with the default in force.
+This page is generated from the table of settings in the source (`UPDATE=1 cargo test -p
+headlong-serve manual` updates it), so it lists every setting with its default.
 
 `headlong serve --config FILE` reads one TOML file. Flags override the file. Sizes are written as
 `\"2MiB\"`, times as `\"5s\"`, bit rates as `\"2000kbps\"`. Paths in the file are relative to the file's
-folder. All mistakes are reported at once, with file and line, before a port or a disk is touched;
-`headlong check` with the same arguments does nothing else. On SIGHUP the file is read again, and
-one with a mistake changes nothing.
+folder. All mistakes are reported at once, with file and line, before a port or a disk is used;
+`headlong check` with the same arguments only does this check. On SIGHUP the file is read again, and
+a file with a mistake changes nothing.
 
 A small file:
 
@@ -39,28 +39,28 @@ access = \"/var/log/headlong/access.log\"
 const DEVICES: &str = "
 ## [device.\"NAME\"]
 
-One table for each device that differs, by the kernel's name (`sda`, `nvme0n1`),
-a whole disk's and not a partition's; `headlong check` lists them. What is not set is as for all
+One table for each device with settings of its own, by its kernel name (`sda`, `nvme0n1`): that of
+the whole disk, not of a partition. `headlong check` lists the names. Other settings are as for all
 devices.
 ";
 
 const PATHS: &str = "
 ## [path.\"PREFIX\"]
 
-One table for each path that differs, by the beginning of the decoded path, such as `\"/films/\"`. The
-longest one that fits is in force, alone. A reload takes all of it. [access.md](access.md) has
-examples.
+One table for each path with settings of its own, by a prefix of the decoded path, such as
+`\"/films/\"`. Only the table with the longest matching prefix applies. A reload applies all of its
+settings. [access.md](access.md) has examples.
 ";
 
 const PULLS: &str = "
 ## [pull.\"PREFIX\"]
 
-One table for each path whose titles come from an origin, by the beginning of the decoded path, such as
-`\"/films/\"`; the longest that fits is in force, and roots are not asked there. [edge.md](edge.md) has
-examples.
+One table for each path whose titles come from an origin, by a prefix of the decoded path, such as
+`\"/films/\"`. The longest matching prefix applies, and roots are not searched there.
+[edge.md](edge.md) has examples.
 ";
 
-/// The whole page, as `docs/operate/configuration.md` holds it.
+/// The complete page, as in `docs/operate/configuration.md`.
 pub fn manual() -> String {
     let mut page = format!("{HEAD}\n## At the top\n");
     rows().document(&mut page, &Config::default());
@@ -74,8 +74,8 @@ pub fn manual() -> String {
 }
 
 impl Config {
-    /// Every setting with the value in force, as a file that says the same; what is not set is left
-    /// out, and of secrets there is a comment.
+    /// Every setting with its current value, as a file with the same meaning. Unset settings are
+    /// omitted, and secrets appear as a comment.
     pub fn show(&self) -> String {
         let mut text = String::new();
         rows().write(&mut text, "", self);

@@ -1,23 +1,23 @@
-//! How much memory this process may use: what the machine has, or less where a control group says
-//! so (a container, `MemoryMax=` of a unit), whose limit would end the server without a word.
+//! Memory available to this process: the machine's memory, or the limit of a control group (a
+//! container, `MemoryMax=` of a unit) if lower. The kernel kills a server that exceeds it.
 
 use std::fs;
 use std::path::Path;
 
-/// Bytes, and whose limit that is.
+/// A memory limit and its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Available {
     pub(super) bytes: u64,
-    /// For a sentence that ends in "than … has".
+    /// Used in messages of the form "than … has".
     pub(super) owner: &'static str,
 }
 
-/// Bytes that this process may use; `None` if the kernel does not say.
+/// Memory available to this process in bytes; `None` if unknown.
 pub fn memory_available() -> Option<u64> {
     available().map(|available| available.bytes)
 }
 
-/// What this process may use; `None` if the kernel does not say.
+/// Memory available to this process; `None` if unknown.
 pub(super) fn available() -> Option<Available> {
     let info = rustix::system::sysinfo();
     let machine = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit));
@@ -39,8 +39,9 @@ fn least(machine: Option<u64>, group: Option<u64>) -> Option<Available> {
     least.map(|(bytes, owner)| Available { bytes, owner })
 }
 
-/// The lowest limit of the groups in `text` (as `/proc/self/cgroup` has them, cgroups(7)) and of
-/// those around them; `mounted` is where groups are seen. A container sees its own group as the top.
+/// The lowest limit of the groups in `text` (in the format of `/proc/self/cgroup`, cgroups(7)) and
+/// of their parents; `mounted` is the mount point of cgroups. A container sees its own group as the
+/// root.
 fn limit_of_groups(mounted: &Path, text: &str) -> Option<u64> {
     let limits = text.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -54,7 +55,7 @@ fn limit_of_groups(mounted: &Path, text: &str) -> Option<u64> {
         let around = own
             .ancestors()
             .take_while(|folder| folder.starts_with(&top));
-        // Without a limit it says `max`, or a number beyond all memory.
+        // Without a limit the file holds `max`, or a number larger than any memory.
         let limit = |folder: &Path| {
             fs::read_to_string(folder.join(file))
                 .ok()?
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_and_those_around_it_limit_memory_under_both_versions() {
+    fn limits_of_group_and_parents_apply_in_both_versions() {
         let second = with(&[
             ("a.slice/memory.max", "3000000\n"),
             ("a.slice/b.service/memory.max", "max\n"),
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lower_of_both_counts_and_says_whose_it_is() {
+    fn lower_limit_applies_and_names_its_owner() {
         let owner = |machine, group| least(machine, group).map(|least| least.owner);
         assert_eq!(owner(Some(10), None), Some("this machine"));
         assert_eq!(owner(Some(10), Some(u64::MAX)), Some("this machine"));

@@ -1,13 +1,13 @@
-//! What an operator may say, in a file and in flags, checked as a whole.
+//! The configuration: file and flags, checked as a whole.
 //!
-//! The one idea: two stages, *typed* and *meant*. What was typed is read by one set of rows
-//! (`keys.rs`, and the engine's own), which also write the manual; what it means is a [`Config`] in
-//! which every value is right by itself and no two contradict each other.
+//! There are two stages. The text is parsed by one table of rows (`keys.rs`, and the engine's own),
+//! which also generates the manual. Its meaning is a [`Config`], in which every value is valid and
+//! no two values contradict each other.
 //!
-//! Invariants: every mistake is reported, not the first, those that only this machine knows
-//! included; nothing is opened but the configuration file, logs for a moment and folders, no port
-//! is bound and no title read; a default exists once. Nothing here changes a running server: a
-//! reload loads a second `Config`, and the caller decides what to do with the difference.
+//! Invariants: every mistake is reported, not only the first, including those that depend on this
+//! machine; checking opens only the configuration file, folders and, briefly, logs; it binds no
+//! port and reads no title; each default is defined once. Nothing here changes a running server: a
+//! reload loads a second `Config`, and the caller applies the difference.
 
 mod changes;
 mod check;

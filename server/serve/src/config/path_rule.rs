@@ -1,4 +1,4 @@
-//! One rule of a path, as it is written, and the door that it makes.
+//! A path rule as configured, and the access check it defines.
 
 use std::path::PathBuf;
 
@@ -8,102 +8,102 @@ use headlong_units::Duration;
 use crate::ask_server::ServerUrl;
 
 headlong_units::names! {
-    /// Who may watch.
+    /// Access policy for the files.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Access {
-        /// Everybody.
+        /// Everyone.
         Open => "open",
-        /// Nobody.
+        /// No client.
         Closed => "closed",
-        /// Who has a link signed as for nginx.
+        /// Clients with a link signed as for nginx.
         SecureLink => "secure-link",
-        /// Who has a token by HMAC-SHA256.
+        /// Clients with an HMAC-SHA256 token.
         Signed => "signed",
-        /// Who has a JSON Web Token for the URI.
+        /// Clients with a JSON Web Token for the URI.
         Jwt => "jwt",
-        /// Whom another server lets in.
+        /// Clients that another server authorises.
         AuthRequest => "auth-request",
     }
 }
 
 headlong_units::names! {
-    /// What an answer of a server that is asked may depend on.
+    /// Properties of a request that the answer of an auth server may depend on.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum AuthBy {
-        /// What is asked for.
+        /// The requested URI.
         Uri => "uri",
-        /// Who asks.
+        /// The client's address.
         Address => "address",
     }
 }
 
-/// What a rule is, once it is found right.
+/// The access check of a valid rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Door {
-    /// What opens is in the request, and is judged by itself.
+    /// Decided by the request alone.
     Gate(Gate),
-    /// A token opens that one of the rule's keys signed.
+    /// Requires a JSON Web Token signed by one of the rule's keys.
     Jwt,
-    /// This server is asked.
+    /// Decided by this server.
     Server(ServerUrl),
 }
 
-/// `[path."PREFIX"]`: what is different below it.
+/// `[path."PREFIX"]`: overrides for files below it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PathRule {
-    /// Who may watch.
+    /// Access policy for the files.
     pub access: Access,
     /// The expression of nginx's `secure_link_md5`, with its secret.
     pub secure_link_md5: Option<String>,
-    /// The argument with the MD5.
+    /// Query argument that holds the MD5.
     pub md5_argument: String,
-    /// The argument with the end.
+    /// Query argument that holds the expiry time.
     pub expires_argument: String,
-    /// Keys of HMAC tokens, and of HS256.
+    /// Keys of HMAC tokens and of HS256.
     pub keys: Vec<String>,
-    /// Files with public keys of JSON Web Tokens.
+    /// Files with public keys for JSON Web Tokens.
     pub jwt_public_keys: Vec<PathBuf>,
-    /// Issuers of which a token must name one; empty for any.
+    /// Accepted issuers of a token; empty for any.
     pub jwt_issuers: Vec<String>,
-    /// What a token's audience must name, if it has one.
+    /// Required audience of a token, if it has one.
     pub jwt_audience: Option<String>,
-    /// The argument with the token.
+    /// Query argument that holds the token.
     pub jwt_query: String,
-    /// The header with the token.
+    /// Header that holds the token.
     pub jwt_header: Option<String>,
-    /// The cookie with the token.
+    /// Cookie that holds the token.
     pub jwt_cookie: Option<String>,
-    /// Where the server is that is asked.
+    /// URL of the auth server.
     pub auth_url: Option<String>,
-    /// Fields of a request that are sent to it.
+    /// Request fields that are forwarded to it.
     pub auth_headers: Vec<String>,
-    /// What its answers depend on, besides those fields.
+    /// Properties its answers depend on, besides those fields.
     pub auth_by: Vec<AuthBy>,
-    /// How long its answers are believed.
+    /// How long its answers are cached.
     pub auth_cache: Duration,
-    /// How long they are waited for.
+    /// Time limit for its answers.
     pub auth_timeout: Duration,
-    /// Arguments that are in no log.
+    /// Query arguments that are masked in logs.
     pub secret_arguments: Vec<String>,
-    /// Whether HMAC tokens are good from one address only.
+    /// Whether HMAC tokens are bound to one address.
     pub bind_address: bool,
-    /// How much longer a token is good than it says.
+    /// Tolerance for the expiry time of a token.
     pub clock_skew: Duration,
-    /// `Cache-Control` instead of that of all files.
+    /// `Cache-Control` for these files, overriding the global one.
     pub cache_control: Option<String>,
-    /// Further fields of replies with files, each `Name: value`.
+    /// Additional fields of replies with files, each `Name: value`.
     pub headers: Vec<String>,
     /// How long caches may keep files.
     pub expires: Option<Duration>,
-    /// Sites whose pages may use files; empty for all.
+    /// Sites whose pages may use the files; empty for all.
     pub referers: Vec<String>,
-    /// Origins whose pages may read files, instead of `cors.origins`; empty for those.
+    /// Origins whose pages may read the files, overriding `cors.origins` unless empty.
     pub cors_origins: Vec<String>,
-    /// `pace_percent` instead of that of all files.
+    /// Overrides the global `pace_percent`.
     pub pace_percent: Option<u32>,
-    /// `pace_burst` instead of that of all files.
+    /// Overrides the global `pace_burst`.
     pub pace_burst: Option<Duration>,
-    /// `bytes_per_second_max` instead of that of all files.
+    /// Overrides the global `bytes_per_second_max`.
     pub bytes_per_second_max: Option<u64>,
 }
 
@@ -141,7 +141,7 @@ impl Default for PathRule {
     }
 }
 
-/// Without secrets.
+/// Omits secrets.
 impl std::fmt::Debug for PathRule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PathRule")
@@ -151,18 +151,18 @@ impl std::fmt::Debug for PathRule {
     }
 }
 
-/// The shortest key: as many bytes as are safe from guessing, in letters and digits.
+/// Minimum length of a key: 16 letters and digits resist guessing.
 const KEY_BYTES_MIN: usize = 16;
-/// The shortest key of HS256 (RFC 7518 3.2).
+/// Minimum length of an HS256 key (RFC 7518 3.2).
 const HS256_KEY_BYTES_MIN: usize = 32;
-/// Most keys of tokens: each is tried.
+/// Upper limit of token keys, because each is tried.
 const KEYS_MAX: usize = 4;
 
 impl PathRule {
-    /// What the rule is.
+    /// The access check of this rule.
     ///
     /// # Errors
-    /// The setting that is wrong, and how.
+    /// The name of the invalid setting, with a message.
     pub fn door(&self) -> Result<Door, (&'static str, String)> {
         self.check_kind()?;
         match self.access {
@@ -172,8 +172,8 @@ impl PathRule {
         }
     }
 
-    /// Who writes down a secret means it to be asked for: one line that was forgotten must not open
-    /// a path to everybody.
+    /// A configured secret shows that access control is intended: a forgotten `access` line must
+    /// not make the path public.
     fn check_kind(&self) -> Result<(), (&'static str, String)> {
         use Access as A;
         let said: [(&str, bool, &[Access]); 5] = [
@@ -198,16 +198,15 @@ impl PathRule {
                     .map(|kind| format!("access = \"{}\"", kind.name()));
                 let kinds = kinds.collect::<Vec<_>>().join(" or ");
                 let now = self.access.name();
-                let text = format!(
-                    "is not looked at with access = \"{now}\"; write {kinds}, or leave it out"
-                );
+                let text =
+                    format!("is not used with access = \"{now}\"; write {kinds}, or remove it");
                 return Err((setting, text));
             }
         }
         Ok(())
     }
 
-    /// Arguments whose values must be in no log.
+    /// Query arguments whose values must be masked in logs.
     pub fn all_secret_arguments(&self) -> Vec<String> {
         let of_door = match self.door() {
             Ok(Door::Gate(gate)) => gate.secret_argument().map(str::to_owned),
@@ -218,7 +217,7 @@ impl PathRule {
         all.collect()
     }
 
-    /// Arguments that are of a token: secrets, and what stands beside them.
+    /// Query arguments that belong to a token: secrets, and arguments that accompany them.
     pub fn token_arguments(&self) -> Vec<String> {
         let beside: &[&str] = match self.access {
             Access::Signed => &["expires", "prefix"],
@@ -232,7 +231,7 @@ impl PathRule {
             .collect()
     }
 
-    /// Whether an argument is one of these.
+    /// Whether an argument is secret.
     pub fn is_secret(&self, argument: &str) -> bool {
         let secrets = self.all_secret_arguments();
         secrets.iter().any(|name| is_same_argument(argument, name))
@@ -243,8 +242,7 @@ impl PathRule {
             "must be set with access = \"auth-request\", like \"http://127.0.0.1:9000/auth\"";
         let url = self.auth_url.as_ref();
         let url = url.ok_or_else(|| ("auth_url", missing.to_owned()))?;
-        ServerUrl::parse(url)
-            .map_err(|form| ("auth_url", format!("`{url}` cannot be asked; {form}")))
+        ServerUrl::parse(url).map_err(|form| ("auth_url", format!("`{url}` is not usable; {form}")))
     }
 
     fn check_jwt(&self) -> Result<(), (&'static str, String)> {

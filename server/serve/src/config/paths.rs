@@ -1,9 +1,9 @@
-//! What is different below a path: who may watch, and what caches are told.
+//! Settings per path: access control and caching.
 //!
-//! The one idea: as nginx chooses a `location` by prefix, the longest prefix of the decoded path
-//! names the one table that is in force, so that no two rules are mixed.
+//! As with nginx's `location` by prefix, only the table with the longest matching prefix of the
+//! decoded path applies; tables are never combined.
 //!
-//! A rule is turned into a gate when it is checked, and by the same function when it is used.
+//! The same function derives the access check when a rule is checked and when it is used.
 
 use headlong_http::fingerprint;
 use headlong_settings::{Document, Rows, flag, named, size, text, time, whole};
@@ -13,58 +13,58 @@ use super::kinds::{asked_field, field, field_value, of_query, origin, path, site
 use super::path_rule::{Access, AuthBy, PathRule};
 use super::settings::{Config, SessionKeys};
 
-/// What may be said for one path.
+/// Settings of one path.
 #[rustfmt::skip]
 pub(super) fn path_rows() -> Rows<PathRule> {
     let mut rows = Rows::<PathRule>::default();
     rows.add("access", named(Access::ALL, Access::name), |p| &mut p.access,
-        "Who may watch: everybody, nobody, who has a link signed as nginx's `secure_link` does it, who has a token by HMAC-SHA256 (`signed`), who has a JSON Web Token for the URI (`jwt`, RFC 9246), or whom another server lets in (`auth-request`, as nginx's). A wrong token is answered 403, one that is too old 410. See access.md.");
+        "Access to the files: open to everyone, closed to all, or limited to clients with a link signed as by nginx's `secure_link`, with an HMAC-SHA256 token (`signed`), with a JSON Web Token for the URI (`jwt`, RFC 9246), or to clients that another server authorises (`auth-request`, as nginx's). An invalid token is answered with 403, an expired one with 410. See access.md.");
     rows.add("secure_link_md5", text().optional(), |p| &mut p.secure_link_md5,
-        "The expression of nginx's `secure_link_md5` with its secret; `$secure_link_expires`, `$uri` and `$remote_addr` are known. Without the first, links do not expire. A secret: let only the server's user read this file.").secret(hidden);
+        "The expression of nginx's `secure_link_md5` with its secret; `$secure_link_expires`, `$uri` and `$remote_addr` are supported. Without the first, links do not expire. This is a secret: make this file readable only by the server's user.").secret(hidden);
     rows.add("md5_argument", of_query(), |p| &mut p.md5_argument,
-        "The argument of `secure_link` that holds the MD5: `md5` for `$arg_md5`.");
+        "The query argument of `secure_link` that holds the MD5: `md5` for `$arg_md5`.");
     rows.add("expires_argument", of_query(), |p| &mut p.expires_argument,
-        "The argument of `secure_link` that holds the end, in seconds since 1970.");
+        "The query argument of `secure_link` that holds the expiry time, in seconds since 1970.");
     rows.add("keys", text().list(), |p| &mut p.keys,
-        "One or two keys of tokens by HMAC-SHA256; either may have signed, so that a new one can be taken up while URLs of the old one are about. With `jwt`, keys of HS256. Secrets, too.").secret(hidden);
+        "One or two keys of HMAC-SHA256 tokens. Tokens signed with either are accepted, so that a key can be replaced while URLs signed with the old one are in use. With `jwt`, keys of HS256. These are secrets, too.").secret(hidden);
     rows.add("bind_address", flag(), |p| &mut p.bind_address,
-        "Whether such a token is good only from the address that is signed in it.");
+        "Whether such a token is valid only for the client address signed in it.");
     rows.add("clock_skew", time(), |p| &mut p.clock_skew,
-        "How much longer a token is good than it says, where the clocks of who signs and of the server differ.");
+        "Tolerance for the expiry time of a token, if the clocks of the signer and of the server differ.");
     rows.add("jwt_public_keys", path().list(), |p| &mut p.jwt_public_keys,
-        "Files with public keys in PEM of who issues JSON Web Tokens: RSA (for RS256), P-256 (ES256) or Ed25519 (EdDSA). With `keys`, four at most. Read at start and on SIGHUP.");
+        "Files with public keys in PEM of the issuers of JSON Web Tokens: RSA (for RS256), P-256 (ES256) or Ed25519 (EdDSA). At most four, together with `keys`. Read at start and on SIGHUP.");
     rows.add("jwt_issuers", text().list(), |p| &mut p.jwt_issuers,
-        "Issuers (`iss`) of which such a token must name one; an empty list for any or none.");
+        "Accepted issuers (`iss`) of such a token; if the list is empty, any or none is accepted.");
     rows.add("jwt_audience", text().optional(), |p| &mut p.jwt_audience,
-        "What the audience (`aud`) of such a token must name, if it has one; without this setting, tokens that have one are refused.");
+        "Required audience (`aud`) of such a token, if it has one; without this setting, tokens with an audience are refused.");
     rows.add("jwt_query", of_query(), |p| &mut p.jwt_query,
-        "The argument of the query that holds such a token. It is looked for there, then in the header, then in the cookie.");
+        "The query argument that holds such a token. The server checks it first, then the header, then the cookie.");
     rows.add("jwt_header", token().optional(), |p| &mut p.jwt_header,
-        "A request header that may hold it, with or without `Bearer` before it, like `Authorization`.");
+        "A request header that may hold it, with or without the prefix `Bearer`, like `Authorization`.");
     rows.add("jwt_cookie", token().optional(), |p| &mut p.jwt_cookie,
         "A cookie that may hold it.");
     rows.add("auth_url", text().optional(), |p| &mut p.auth_url,
-        "The server that `auth-request` asks, by an address in numbers and without TLS, like `http://127.0.0.1:9000/auth`. It gets a GET with X-Original-URI, X-Original-Method, X-Real-IP and X-Request-Id. 2xx lets in, 401 (with its WWW-Authenticate) and 403 are passed on, any other status is answered 500, and none within `auth_timeout` 503.");
+        "The server that `auth-request` queries, by a numeric address and without TLS, like `http://127.0.0.1:9000/auth`. It receives a GET with X-Original-URI, X-Original-Method, X-Real-IP and X-Request-Id. 2xx grants access, 401 (with its WWW-Authenticate) and 403 are forwarded, any other status results in 500, and no answer within `auth_timeout` in 503.");
     rows.add("auth_headers", asked_field().list(), |p| &mut p.auth_headers,
-        "Headers of a request that are sent to it. Its answers are believed for requests in which these are the same.");
+        "Request headers that are forwarded to it. A cached answer applies only to requests with the same values.");
     rows.add("auth_by", named(AuthBy::ALL, AuthBy::name).list(), |p| &mut p.auth_by,
-        "What its answers depend on besides `auth_headers`: `uri`, with its query, and the client's `address`. Without `uri`, one answer opens all that is below this path.");
+        "Properties its answers depend on besides `auth_headers`: `uri`, with its query, and the client's `address`. Without `uri`, one positive answer grants access to everything below this path.");
     rows.add("auth_cache", time(), |p| &mut p.auth_cache,
-        "How long an answer is believed; \"0s\" for requests at the same time only. Of one path, 4096 are kept.");
+        "How long an answer is cached; \"0s\" shares it only among concurrent requests. At most 4096 answers are kept per path.");
     rows.add("auth_timeout", time().at_least(Duration::from_millis(1)), |p| &mut p.auth_timeout,
-        "How long an answer is waited for.");
+        "Time limit for an answer.");
     rows.add("secret_arguments", of_query().list(), |p| &mut p.secret_arguments,
-        "Further arguments of the query whose values are written as `-` in logs. Those that hold tokens of `access` are in any case.");
+        "Additional query arguments whose values are written as `-` in logs. Those that hold tokens of `access` always are.");
     rows.add("cache_control", field_value().optional(), |p| &mut p.cache_control,
-        "The Cache-Control sent with files below this path, instead of that at the top; empty for none.");
+        "The Cache-Control sent with files below this path, overriding the global one; empty for none.");
     rows.add("headers", field().list(), |p| &mut p.headers,
-        "Further fields of replies with files below this path, like `\"X-Frame-Options: DENY\"`.");
+        "Additional fields of replies with files below this path, like `\"X-Frame-Options: DENY\"`.");
     rows.add("expires", time().optional(), |p| &mut p.expires,
-        "How long caches may keep files below this path: sent as Expires, and as `max-age` where there is no Cache-Control. As nginx's `expires`.");
+        "How long caches may keep files below this path: sent as Expires, and as `max-age` if there is no Cache-Control. As nginx's `expires`.");
     rows.add("referers", site().list(), |p| &mut p.referers,
-        "Sites whose pages may use files below this path, by the field Referer: hosts, `*.example.org` for all below one, `none` for requests without the field and `blocked` for those in which it was removed or masked; others get 403. An empty list for all. As nginx's `valid_referers`.");
+        "Sites whose pages may use files below this path, by the Referer field: hosts, `*.example.org` for all subdomains, `none` for requests without the field and `blocked` for requests in which it was removed or masked; others receive 403. An empty list for all. As nginx's `valid_referers`.");
     rows.add("cors_origins", origin().list(), |p| &mut p.cors_origins,
-        "Origins whose pages may read files below this path, instead of `cors.origins`.");
+        "Origins whose pages may read files below this path, overriding `cors.origins`.");
     rows.add("pace_percent", whole().optional(), |p| &mut p.pace_percent,
         "As at the top, for files below this path.");
     rows.add("pace_burst", time().optional(), |p| &mut p.pace_burst,
@@ -74,12 +74,12 @@ pub(super) fn path_rows() -> Rows<PathRule> {
     rows
 }
 
-/// What is shown of a secret: enough to see whether two servers have the same.
+/// Displayed in place of a secret: enough to see whether two servers have the same one.
 fn hidden(written: &str) -> String {
     format!("not shown; SHA-256 {}", fingerprint(written))
 }
 
-/// Where a session's id, which logs show, is looked for where a token is.
+/// Session ids, which appear in logs, that are configured at the same place as a token.
 fn sessions_that_are_secrets(
     rule: &PathRule,
     session: &SessionKeys,
@@ -111,7 +111,7 @@ fn sessions_that_are_secrets(
     found.map(|(_, place, setting)| (place, setting)).collect()
 }
 
-/// Reads every `[path."PREFIX"]` and notes what is wrong with it.
+/// Reads every `[path."PREFIX"]` and reports its mistakes.
 pub(super) fn read(document: &mut Document, config: &mut Config) {
     for prefix in document.children("path") {
         let table = format!("path.{prefix}");
@@ -125,7 +125,9 @@ pub(super) fn read(document: &mut Document, config: &mut Config) {
             document.wrong_too(&format!("{table}.{setting}"), text);
         }
         for (place, setting) in sessions_that_are_secrets(&rule, &config.session) {
-            let text = format!("is the {place} of tokens of [{table}]; logs would show them");
+            let text = format!(
+                "is the {place} of tokens of [{table}], so logs would show them; use another"
+            );
             document.wrong_too(setting, text);
         }
         config.path.insert(prefix, rule);
@@ -140,7 +142,7 @@ mod tests {
     use crate::config::Flags;
 
     #[test]
-    fn every_mistake_in_rules_is_reported_at_once_and_no_secret_with_it() {
+    fn reports_all_mistakes_in_path_rules_without_secrets() {
         let text = "roots = [\"/srv\"]\n[session]\nquery = \"Token\"\ncookie = \"sid\"\n\
             [path.films]\n[path.\"/a/\"]\naccess = \"signed\"\nkeys = [\"tooshort\"]\n\
             [path.\"/b/\"]\naccess = \"secure-link\"\nsecure_link_md5 = \"$arg_x$uri hush\"\n\
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_nobody_could_enter_or_with_keys_of_too_many_years_is_a_mistake() {
+    fn rejects_missing_secrets_and_too_many_keys() {
         let keys = |count: u32| {
             let keys: Vec<String> = (0..count).map(|n| format!("{n:032}")).collect();
             format!("keys = {keys:?}\n")
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_would_not_be_asked_for_is_a_mistake_and_opens_nothing() {
+    fn rejects_secret_that_access_does_not_use() {
         let key = "0123456789abcdef";
         let rules = [
             (
@@ -216,12 +218,12 @@ mod tests {
                 assert!(wrong.contains(&format!("access = \"{kind}\"")), "{wrong}");
                 assert!(!wrong.contains("hush") && !wrong.contains(key), "{wrong}");
             }
-            read(&text("access = \"closed\"\n")).expect("nobody gets in");
+            read(&text("access = \"closed\"\n")).expect("a closed path is valid");
         }
     }
 
     #[test]
-    fn each_key_that_cannot_be_used_is_named_before_anything_is_started() {
+    fn unusable_public_keys_are_reported_at_load() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
         std::fs::write(path("other.pem"), "x").expect("a file");
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_of_settings_tells_secrets_apart_and_not_what_they_are() {
+    fn shown_settings_have_fingerprints_instead_of_secrets() {
         let shown = |secret: &str| {
             let text = format!(
                 "roots = [\"/srv\"]\n[path.\"/a/\"]\naccess = \"signed\"\nkeys = [\"{secret}\"]\n\
@@ -273,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_the_server_sends_itself_or_that_is_none_is_refused_by_name() {
+    fn rejects_invalid_or_reserved_fields_by_name() {
         let wrong = [
             ("headers", "[\"Content-Length: 3\"]"),
             (

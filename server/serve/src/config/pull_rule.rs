@@ -1,4 +1,4 @@
-//! One path that is filled from an origin, as it is written, and what is wrong with it.
+//! Settings of one path that is filled from an origin, and their checks.
 
 use std::path::PathBuf;
 
@@ -9,39 +9,39 @@ use headlong_units::{Duration, GIB, MIB};
 /// `[pull."PREFIX"]`: titles below it come from an origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullRule {
-    /// URL that takes the place of the prefix.
+    /// URL that replaces the prefix.
     pub origin: String,
-    /// The region of a bucket of S3, if requests are to be signed.
+    /// The region of an S3 bucket, if requests are signed.
     pub s3_region: Option<String>,
-    /// The file with its keys; without one, they are in the environment.
+    /// The file with its keys; without it, the environment holds them.
     pub s3_keys: Option<PathBuf>,
-    /// What of a request's query is a part of a title's name.
+    /// The part of a request's query that identifies a title.
     pub query: QueryKey,
-    /// Folder on whose disk slices are kept.
+    /// Folder whose disk keeps the slices.
     pub folder: PathBuf,
-    /// Most bytes of slices.
+    /// Upper limit of the size of all slices.
     pub bytes_max: u64,
-    /// Bytes that are left free on the file system.
+    /// Bytes to leave free on the file system.
     pub free_bytes_min: u64,
-    /// Bytes of a slice.
+    /// Size of a slice in bytes.
     pub slice_bytes: u64,
-    /// Bytes fetched ahead for who reads on.
+    /// Bytes prefetched for sequential readers.
     pub ahead_bytes: u64,
-    /// Fetches at a time.
+    /// Upper limit of concurrent fetches.
     pub fetches_max: u32,
-    /// How long a version is believed where the origin says nothing.
+    /// How long a version is fresh if the origin does not specify it.
     pub fresh: Duration,
-    /// How long a version is served while the origin fails.
+    /// How long a version is served stale while the origin fails.
     pub stale_max: Duration,
-    /// How long it is remembered that a title is not there.
+    /// How long a missing title is remembered.
     pub negative: Duration,
-    /// Further hosts that the origin may redirect to.
+    /// Additional hosts that the origin may redirect to.
     pub redirect_hosts: Vec<String>,
-    /// Whether those may have private addresses.
+    /// Whether those hosts may have private addresses.
     pub private_addresses: bool,
-    /// Longest time to connect.
+    /// Time limit for a connection.
     pub connect_timeout: Duration,
-    /// Longest time without a byte.
+    /// Time limit between bytes.
     pub idle_timeout: Duration,
 }
 
@@ -69,7 +69,8 @@ impl Default for PullRule {
     }
 }
 
-/// Whom a URL of HTTP names; `None` if it names nobody, or also a user, a query or a fragment.
+/// The host and port of an HTTP URL; `None` if it has none, or if it has a user, a query or a
+/// fragment.
 pub fn target_of(uri: &http::Uri) -> Option<Target> {
     let is_tls = match uri.scheme_str()? {
         "http" => false,
@@ -88,10 +89,10 @@ pub fn target_of(uri: &http::Uri) -> Option<Target> {
 }
 
 impl PullRule {
-    /// The origin's URL and whom it names.
+    /// The origin's URL and its host and port.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the URL is invalid.
     pub fn target(&self) -> Result<(http::Uri, Target), &'static str> {
         let uri: http::Uri = self.origin.parse().map_err(|_| WRONG_ORIGIN)?;
         let target = target_of(&uri).ok_or(WRONG_ORIGIN)?;

@@ -1,4 +1,4 @@
-//! Paths that are filled from an origin: their settings, and what can be wrong with them.
+//! Settings of paths that are filled from an origin, and their checks.
 
 use headlong_http::QueryKey;
 use headlong_settings::{Document, Kind, Rows, flag, size, text, time, whole};
@@ -8,9 +8,9 @@ use super::kinds::{host, of_query, path, region};
 use super::pull_rule::PullRule;
 use super::settings::Config;
 
-/// No time at all is a mistake.
+/// Lower limit of timeouts.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// Most bytes of a slice: each fetch holds one in memory.
+/// Upper limit of the size of a slice, because each fetch holds one in memory.
 const SLICE_BYTES_MAX: u64 = 64 * MIB;
 
 fn origin() -> Kind<String> {
@@ -36,48 +36,48 @@ fn query_key() -> Kind<QueryKey> {
         .or_word("key", QueryKey::All)
 }
 
-/// What may be said of one path that is filled from an origin.
+/// Settings of a path that is filled from an origin.
 #[rustfmt::skip]
 pub(super) fn pull_rows() -> Rows<PullRule> {
     let mut rows = Rows::<PullRule>::default();
     rows.add("origin", origin(), |p| &mut p.origin,
-        "The URL of a folder of the origin, `http` or `https`; what follows the prefix in a request's path is looked for in it. Queries, cookies and headers of viewers are not handed on.").restart();
+        "The URL of a folder of the origin, `http` or `https`; the rest of a request's path after the prefix is appended to it. Queries, cookies and headers of viewers are not forwarded.").restart();
     rows.add("s3_region", region().optional(), |p| &mut p.s3_region,
-        "The origin is a bucket of S3, or of what speaks as S3, in this region: requests are signed with its keys (AWS Signature Version 4).").restart();
+        "The region of the origin's S3 bucket, or of a compatible server: requests are signed with the keys of the bucket (AWS Signature Version 4).").restart();
     rows.add("s3_keys", path().optional(), |p| &mut p.s3_keys,
-        "A file with `aws_access_key_id = ...`, `aws_secret_access_key = ...` and, if there is one, `aws_session_token = ...`, that only the server's user and group may read; it is read again when the bucket refuses. Without it, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment.").restart();
+        "A file with `aws_access_key_id = ...`, `aws_secret_access_key = ...` and optionally `aws_session_token = ...`, readable only by the server's user and group. It is read again when the bucket refuses a request. Without it, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment are used.").restart();
     rows.add("query", query_key(), |p| &mut p.query,
-        "What of a request's query tells one title from another, and is sent to the origin: nothing (`ignore`), all of it as it is written (`key`), or the arguments of these names, in this order. Tokens, session ids and CMCD are never a part of it.").restart();
+        "The part of a request's query that distinguishes titles and is sent to the origin: nothing (`ignore`), the whole query unchanged (`key`), or the arguments with these names, in this order. Tokens, session ids and CMCD are always excluded.").restart();
     rows.add("folder", path(), |p| &mut p.folder,
-        "A folder on the disk that keeps what was fetched, in `.headlong-pull` below it; it may be a root.").restart();
+        "A folder on the disk that keeps the fetched slices, in the subfolder `.headlong-pull`; it may be a root.").restart();
     rows.add("bytes_max", size().at_least(MIB), |p| &mut p.bytes_max,
-        "Most bytes that are kept. What is read least goes, ends of titles before their beginnings.").restart();
+        "Upper limit of the bytes kept. The least read slices are evicted first, ends of titles before their beginnings.").restart();
     rows.add("free_bytes_min", size(), |p| &mut p.free_bytes_min,
-        "Bytes that are left free on that file system.").restart();
+        "Bytes to leave free on that file system.").restart();
     rows.add("slice_bytes", size().between(64 * KIB, SLICE_BYTES_MAX), |p| &mut p.slice_bytes,
-        "Titles are fetched and kept in slices of so many bytes; who waits for one waits for all of it. What was kept in slices of another size is dropped.").restart();
+        "Size of the slices in which titles are fetched and kept. A request that misses waits until the whole slice has been fetched. Slices of a different size from an earlier setting are dropped.").restart();
     rows.add("ahead_bytes", size(), |p| &mut p.ahead_bytes,
-        "Bytes fetched ahead of who reads on, beyond the slice that is being read.").restart();
+        "Bytes prefetched for sequential readers, beyond the slice being read.").restart();
     rows.add("fetches_max", whole().between(1, 1024), |p| &mut p.fetches_max,
-        "Slices fetched at a time; each is held in memory until it is written.").restart();
+        "Upper limit of concurrent fetches; each holds a slice in memory until it is written.").restart();
     rows.add("fresh", time(), |p| &mut p.fresh,
-        "How long a title is believed to be unchanged before the origin is asked again, where it sends no `max-age`; that is believed up to a day.").restart();
+        "How long a title is fresh before it is validated with the origin, if the origin sends no `max-age`. A `max-age` of up to a day is respected.").restart();
     rows.add("stale_max", time(), |p| &mut p.stale_max,
-        "How long after the origin last confirmed a title what is kept of it is served while the origin fails.").restart();
+        "How long a title is served stale after its last validation while the origin fails.").restart();
     rows.add("negative", time(), |p| &mut p.negative,
-        "How long it is remembered that the origin has no such title.").restart();
+        "How long it is remembered that the origin does not have a title.").restart();
     rows.add("redirect_hosts", host().list(), |p| &mut p.redirect_hosts,
-        "Hosts that the origin may redirect to, besides itself; at most three redirects are followed, and none from https to http.").restart();
+        "Additional hosts that the origin may redirect to. At most three redirects are followed, and none from https to http.").restart();
     rows.add("private_addresses", flag(), |p| &mut p.private_addresses,
         "Whether hosts that the origin redirects to may have loopback, private or link-local addresses. The origin itself may.").restart();
     rows.add("connect_timeout", time().at_least(SHORTEST), |p| &mut p.connect_timeout,
-        "Longest time for a connection to the origin, with TLS.").restart();
+        "Time limit for a connection to the origin, including TLS.").restart();
     rows.add("idle_timeout", time().at_least(SHORTEST), |p| &mut p.idle_timeout,
-        "Longest time for the origin to answer, and between two pieces of its answer.").restart();
+        "Time limit for the origin's response, and between two parts of its body.").restart();
     rows
 }
 
-/// Reads every `[pull."PREFIX"]` and notes what is wrong with it.
+/// Reads every `[pull."PREFIX"]` and reports its mistakes.
 pub(super) fn read(document: &mut Document, config: &mut Config) {
     for prefix in document.children("pull") {
         let table = format!("pull.{prefix}");
@@ -98,7 +98,7 @@ pub(super) fn read(document: &mut Document, config: &mut Config) {
             (
                 "folder",
                 rule.folder.as_os_str().is_empty(),
-                "on the disk that is to keep it",
+                "on the disk that keeps the slices",
             ),
         ] {
             let key_path = format!("{table}.{key}");
@@ -121,7 +121,7 @@ mod tests {
     use crate::config::{Config, Flags};
 
     #[test]
-    fn every_mistake_about_origins_is_reported_at_once() {
+    fn reports_all_mistakes_in_pull_rules() {
         let text = "[pull.films]\norigin = \"ftp://a/\"\nfolder = \"x\"\n\
             [pull.\"/a/\"]\n\
             [pull.\"/b/\"]\norigin = \"http://u:p@a/\"\nfolder = \"x\"\nbytes_max = \"1MiB\"\n\
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_may_have_an_origin_and_no_root() {
+    fn origin_without_root_is_valid() {
         let text = "[pull.\"/a/\"]\norigin = \"http://a/\"\nfolder = \"x\"\n";
         let config = Config::from_text(Path::new("y/z.toml"), text, &Flags::default());
         let config = config.expect("right");

@@ -1,4 +1,4 @@
-//! What a configuration means, once it has been read: one field for each key of the file.
+//! The parsed configuration: one field per setting.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -15,82 +15,82 @@ use crate::disk::IoMode;
 use crate::log::{LogFormat, LogTarget};
 use crate::net::ListenAddress;
 
-/// Everything an operator may say. Defaults are in `Default`, the engine's own in
-/// [`EngineConfig`]; what each setting means is in the rows of `keys.rs` and of the engine.
+/// The configuration of a server. Defaults are in `Default`, those of the engine in
+/// [`EngineConfig`]; the rows of `keys.rs` and of the engine describe each setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Folders whose trees are served; at least one after [`Config::load`].
+    /// Folders to serve; at least one after [`Config::load`].
     pub roots: Vec<PathBuf>,
     /// Addresses for viewers; at least one.
     pub listen: Vec<ListenAddress>,
-    /// Mode of the files of unix sockets.
+    /// Mode of unix socket files.
     pub unix_mode: u32,
-    /// Address for the operator.
+    /// Address of the operator's pages.
     pub admin: Admin,
-    /// Names under which the operator reaches `admin`, besides addresses and `localhost`.
+    /// Host names of `admin`, besides addresses and `localhost`.
     pub admin_hosts: Vec<String>,
-    /// Settings of every device's engine; `memory_bytes` is the whole budget, for all of them.
+    /// Settings of every device's engine; `memory_bytes` is the budget for all of them together.
     pub engine: EngineConfig,
-    /// Whether all of the memory is taken from the system at start.
+    /// Whether all memory is allocated at start.
     pub memory_prefault: bool,
-    /// Whether what is sent again and again is copied to where sockets take it from, beside `memory`.
+    /// Whether frequently sent pieces are copied to the sendfile cache, in addition to `memory`.
     pub copies: bool,
-    /// How devices are read.
+    /// I/O interface of devices.
     pub io: IoMode,
-    /// Whether to read past the kernel's page cache.
+    /// Whether reads bypass the kernel's page cache.
     pub direct: bool,
-    /// Most files that a device keeps open.
+    /// Upper limit of files that a device keeps open.
     pub open_files_max: u32,
-    /// How long a file's size and time of change are believed before they are looked at again.
+    /// How long a file's size and modification time are used before the file is checked again.
     pub revalidate: Duration,
-    /// How often the roots are searched for new and deleted files; zero for never.
+    /// How often the roots are scanned for new and deleted files; zero for never.
     pub rescan: Duration,
-    /// Folder for what is remembered across restarts; nothing is, if there is none.
+    /// Folder for state that survives restarts; none is kept without it.
     pub state: Option<PathBuf>,
-    /// SSDs of the flash tier, devices or files; none if there is no tier.
+    /// SSDs of the flash tier, devices or files; empty without a tier.
     pub flash: Vec<PathBuf>,
-    /// When replies say where their time went.
+    /// When replies carry `Server-Timing`.
     pub server_timing: ServerTiming,
-    /// Whether replies say by `Cache-Status` where they come from.
+    /// Whether replies carry `Cache-Status`.
     pub cache_status: bool,
-    /// Whether replies tell players what is known of them, by CMSD.
+    /// Whether replies carry CMSD.
     pub cmsd: bool,
-    /// Whether replies say what their request is called.
+    /// Whether replies carry their request id.
     pub request_id: bool,
-    /// Most bytes of a text that is sent by gzip; zero for none.
+    /// Upper limit of a text that is compressed with gzip; zero for none.
     pub gzip_max: u64,
-    /// Whether a text is sent from the file by gzip that lies beside it.
+    /// Whether a text is sent from a precompressed file beside it.
     pub gzip_static: bool,
     /// The `Cache-Control` sent with files; empty for none.
     pub cache_control: String,
-    /// How fast replies go; no setting of the engine.
+    /// Speed limits of replies.
     pub pacing: Pacing,
-    /// Bounds on connections.
+    /// Limits of connections.
     pub limits: Limits,
     /// Options of viewers' sockets.
     pub tcp: Tcp,
     /// Certificate files.
     pub tls: Tls,
-    /// Which other sites' pages may play from here.
+    /// Sites whose pages may play from this server.
     pub cors: Cors,
-    /// How a viewing session is recognised when the player does not say it by CMCD.
+    /// How a viewing session is identified without CMCD.
     pub session: SessionKeys,
-    /// Proxies that speak for clients.
+    /// Trusted proxies.
     pub proxies: Proxies,
     /// Logs.
     pub log: Log,
-    /// How many times faster than real the server's clocks run, for experiments.
+    /// Speed-up of the server's clocks, for experiments.
     pub time_scale: u32,
-    /// What is different for single devices, by kernel name (`sda`).
+    /// Overrides per device, by kernel name (`sda`).
     pub device: BTreeMap<String, DeviceOverride>,
-    /// What is different below single paths, by their prefix.
+    /// Overrides per path, by prefix.
     pub path: BTreeMap<String, PathRule>,
-    /// What is filled from an origin, by its prefix.
+    /// Paths that are filled from an origin, by prefix.
     pub pull: BTreeMap<String, PullRule>,
 }
 
 impl Config {
-    /// The roots, and after them the folders for what comes from origins that are no roots.
+    /// The roots, followed by the folders of origins that are not roots.
     pub fn folders(&self) -> Vec<PathBuf> {
         let mut folders = self.roots.clone();
         for rule in self.pull.values() {
@@ -101,7 +101,7 @@ impl Config {
         folders
     }
 
-    /// Where viewers connect, and what is spoken there.
+    /// The addresses for viewers and their protocols.
     pub fn listeners(&self) -> Vec<ListenOn> {
         let is_all_tls = self.tls.listen.is_empty() && self.tls.certificate.is_some();
         let on = |addresses: &[ListenAddress], is_for_proxies, speaks_tls| {
@@ -119,73 +119,73 @@ impl Config {
     }
 }
 
-/// An address for viewers.
+/// A listening address for viewers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenOn {
-    /// Where.
+    /// The address.
     pub address: ListenAddress,
-    /// Whether connections begin with a header of the PROXY protocol.
+    /// Whether connections start with a PROXY protocol header.
     pub is_for_proxies: bool,
-    /// Whether they are encrypted.
+    /// Whether connections use TLS.
     pub speaks_tls: bool,
 }
 
-/// Where the operator's pages are.
+/// Address of the operator's pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admin {
-    /// Nowhere.
+    /// Disabled.
     Off,
     /// At this address.
     Address(ListenAddress),
 }
 
-/// Bounds on connections, so that no client can hold more than its share.
+/// Limits of connections, so that no client can hold more than its share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time.
+    /// Upper limit of connections.
     pub connections_max: u32,
-    /// Of those, connections from one address.
+    /// Upper limit of connections from one address.
     pub connections_per_address_max: u32,
-    /// Requests from one address that wait for one device or are being sent from it.
+    /// Upper limit of requests from one address that wait for one device or are being sent from it.
     pub requests_per_address_max: u32,
-    /// Requests on one connection before it is closed.
+    /// Upper limit of requests on one connection, which is then closed.
     pub requests_per_connection_max: u32,
-    /// Requests in progress at a time on one HTTP/2 connection.
+    /// Upper limit of concurrent requests on one HTTP/2 connection.
     pub requests_at_once_max: u32,
-    /// Bytes of a request's line and headers together.
+    /// Upper limit of the size of a request's line and headers together.
     pub header_bytes_max: u64,
-    /// Header fields of a request.
+    /// Upper limit of header fields in a request.
     pub headers_max: u32,
-    /// Longest time for a request's headers to arrive.
+    /// Time limit for receiving a request's headers.
     pub header_timeout: Duration,
-    /// Longest time between two requests.
+    /// Time limit between two requests.
     pub idle_timeout: Duration,
-    /// How often an HTTP/2 client is asked whether it is still there.
+    /// Interval of keep-alive pings to an HTTP/2 client.
     pub keep_alive_interval: Duration,
-    /// Within each of these a reply must take `send_bytes_min`.
+    /// Period in which a client must accept at least `send_bytes_min`.
     pub send_timeout: Duration,
-    /// Fewest bytes a reply must take within `send_timeout`.
+    /// Minimum number of bytes accepted per `send_timeout`.
     pub send_bytes_min: u64,
-    /// Longest time replies in progress are given when the server stops.
+    /// Time that replies in progress have to complete when the server stops.
     pub drain_timeout: Duration,
-    /// Longest time they are given when another process has taken this one's place.
+    /// Time that they have to complete after another process has taken over.
     pub upgrade_timeout: Duration,
-    /// Most ranges answered in one reply.
+    /// Upper limit of ranges in one reply.
     pub ranges_max: u32,
 }
 
-/// How fast replies go, once a burst is over.
+/// Speed limits of replies, after an initial burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pacing {
-    /// Per cent of a title's bit rate; zero for as fast as it can.
+    /// Percent of a title's bit rate; zero for no pacing.
     pub pace_percent: u32,
-    /// What goes as fast as it can at first, in time of the title.
+    /// Playing time that is sent at full speed first.
     pub pace_burst: Duration,
-    /// Most bytes a second of one reply; zero for any.
+    /// Upper limit of bytes per second for one reply; zero for none.
     pub bytes_per_second_max: u64,
-    /// Most bytes a second of all replies of one address; zero for any.
+    /// Upper limit of bytes per second for all replies to one address; zero for none.
     pub bytes_per_second_per_address_max: u64,
-    /// Most bytes a second of all replies of one session; zero for any.
+    /// Upper limit of bytes per second for all replies to one session; zero for none.
     pub bytes_per_second_per_session_max: u64,
 }
 
@@ -204,9 +204,10 @@ impl Default for Pacing {
 /// Options of viewers' sockets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tcp {
-    /// Congestion control by name; the system's default if there is none.
+    /// Name of the congestion control; the system default if not set.
     pub congestion_control: Option<String>,
-    /// Unsent bytes that the kernel takes beyond what is on its way; zero for its own default.
+    /// Upper limit of unsent bytes in the kernel, besides bytes in flight; zero for the kernel's
+    /// default.
     pub unsent_max: u64,
 }
 
@@ -217,63 +218,63 @@ pub struct Tls {
     pub certificate: Option<PathBuf>,
     /// Its private key, PEM.
     pub key: Option<PathBuf>,
-    /// Addresses that speak TLS, beside others that do not; if there are none, all do.
+    /// Addresses that speak TLS, if others do not; if empty, all do.
     pub listen: Vec<ListenAddress>,
 }
 
 impl Tls {
-    /// Certificate and key, if there are any.
+    /// Certificate and key, if configured.
     pub fn files(&self) -> Option<(&Path, &Path)> {
         self.certificate.as_deref().zip(self.key.as_deref())
     }
 }
 
-/// Which other sites' pages may play from here.
+/// Sites whose pages may play from this server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cors {
     /// Origins allowed; `*` for all, empty for none.
     pub origins: Vec<String>,
-    /// Request headers allowed beyond those that players send anyway.
+    /// Request headers allowed besides those that players always send.
     pub headers: Vec<String>,
-    /// How long a browser may remember the answer.
+    /// How long a browser may cache the answer to a preflight request.
     pub max_age: Duration,
 }
 
 impl Cors {
-    /// What is answered to scripts of these origins.
+    /// The CORS policy for these origins.
     pub fn policy(&self, origins: &[String]) -> CorsPolicy {
         let max_age_seconds = self.max_age.0 / 1_000_000_000;
-        // The configuration was checked with the same function, so that only an empty list is left.
+        // The configuration was checked with the same function, so this cannot fail.
         let none = |_| CorsPolicy::new(&[], &[], 0);
         let policy = CorsPolicy::new(origins, &self.headers, max_age_seconds).or_else(none);
         policy.unwrap_or_else(|_| unreachable!("an empty policy has nothing wrong in it"))
     }
 }
 
-/// Names under which a request may carry the id of its viewing session.
+/// Places at which a request may carry its session id.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionKeys {
     /// A header.
     pub header: Option<String>,
     /// A cookie.
     pub cookie: Option<String>,
-    /// A key of the query.
+    /// A query argument.
     pub query: Option<String>,
 }
 
-/// Proxies in front, which say for whom they speak.
+/// Proxies that forward client addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Proxies {
-    /// Networks of those that are believed.
+    /// Networks of trusted proxies.
     pub trusted: Vec<IpNet>,
-    /// Where they say it in a request.
+    /// The header in which they name the client.
     pub header: ForwardedField,
-    /// Addresses on which they say it by the PROXY protocol, when they connect.
+    /// Addresses on which they name the client by the PROXY protocol.
     pub listen: Vec<ListenAddress>,
 }
 
 impl Proxies {
-    /// Whether who has this address is believed.
+    /// Whether a proxy with this address is trusted.
     pub fn trust(&self, address: IpAddr) -> bool {
         self.trusted
             .iter()
@@ -284,24 +285,24 @@ impl Proxies {
 /// Logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
-    /// One line for each request.
+    /// Destination of the access log, one line per request.
     pub access: LogTarget,
-    /// How those lines look.
+    /// Format of the access log.
     pub format: LogFormat,
-    /// One line for each viewing session.
+    /// Destination of the session log, one line per viewing session.
     pub sessions: LogTarget,
-    /// One line for each reply that took longer than `slow_after`.
+    /// Destination of the slow log, one line per reply slower than `slow_after`.
     pub slow: LogTarget,
-    /// What the server may take for a reply; zero if nobody wants to know.
+    /// Threshold of the slow log; zero to disable it.
     pub slow_after: Duration,
-    /// A session without requests for this long has ended.
+    /// A session ends after this long without a request.
     pub session_gap: Duration,
-    /// The least severe message of the daemon's own log, which goes to standard error.
+    /// Lowest severity of the server's own messages, which go to standard error.
     pub level: LogLevel,
 }
 
 impl Log {
-    /// Where lines go, each with its setting.
+    /// The logs' destinations, each with the name of its setting.
     pub(super) fn sinks(&self) -> [(&'static str, &LogTarget); 3] {
         [
             ("log.access", &self.access),
@@ -311,36 +312,36 @@ impl Log {
     }
 }
 
-/// What is different for one device; what is not set is as for all devices.
+/// Overrides for one device; unset fields inherit the global setting.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeviceOverride {
-    /// Its part of the budget.
+    /// Its share of the budget.
     pub memory: Option<u64>,
-    /// Whether it has moving parts, whatever the kernel says.
+    /// Whether it is a rotating disk, overriding the kernel.
     pub rotational: Option<bool>,
-    /// Reads outstanding.
+    /// Upper limit of outstanding reads.
     pub outstanding_reads: Option<u32>,
-    /// Sizing rule.
+    /// Prefetch policy.
     pub policy: Option<Policy>,
-    /// Reference size of the rule, or who finds it.
+    /// Reference size of the policy, or the controller that determines it.
     pub prefetch: Option<Prefetch>,
-    /// How it is read.
+    /// I/O interface.
     pub io: Option<IoMode>,
-    /// Whether it may be away.
+    /// Whether it may be absent.
     pub optional: bool,
 }
 
 headlong_units::names! {
-    /// Severity of the daemon's own messages.
+    /// Severity of the server's own messages.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum LogLevel {
         /// Something failed.
         Error => "error",
-        /// Something needs looking at.
+        /// A condition that needs attention.
         Warn => "warn",
         /// Starts, stops and changes.
         Info => "info",
-        /// Each decision.
+        /// Individual decisions.
         Debug => "debug",
         /// Everything.
         Trace => "trace"
@@ -351,7 +352,7 @@ headlong_units::names! {
     /// When replies carry `Server-Timing`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum ServerTiming {
-        /// When the request asks for it.
+        /// If the request asks for it.
         OnRequest => "on-request",
         /// Always.
         Always => "always",
@@ -363,7 +364,7 @@ headlong_units::names! {
 impl Default for Config {
     fn default() -> Self {
         let mut engine = EngineConfig::default();
-        // In virtual time it serves as much as the best size of a grid, or nearly.
+        // In virtual time it serves nearly as much as the best size of a grid search.
         engine.control.mode = Control::Auto;
         Self {
             roots: Vec::new(),
@@ -405,7 +406,7 @@ impl Default for Config {
 }
 
 impl Default for Limits {
-    /// Times are near nginx's own: its players and proxies are the ones that come here.
+    /// Close to the defaults of nginx, which players and proxies are used to.
     fn default() -> Self {
         Self {
             connections_max: 16_384,
@@ -421,7 +422,7 @@ impl Default for Limits {
             send_timeout: Duration::from_secs(30),
             send_bytes_min: 64 * KIB,
             drain_timeout: Duration::from_secs(5),
-            // Longer than a film that is sent as it is watched.
+            // Longer than a film that is sent at playback speed.
             upgrade_timeout: Duration::from_secs(6 * 3600),
             ranges_max: 16,
         }
@@ -429,8 +430,8 @@ impl Default for Limits {
 }
 
 impl Default for Tcp {
-    /// A quarter of a megabyte keeps a fast reader busy, and a slow one from holding megabytes of
-    /// the kernel's memory.
+    /// A quarter of a megabyte keeps a fast reader busy, and prevents a slow one from holding
+    /// megabytes of kernel memory.
     fn default() -> Self {
         Self {
             congestion_control: None,
@@ -457,7 +458,7 @@ impl Default for Log {
             sessions: LogTarget::Off,
             slow: LogTarget::Stdout,
             slow_after: Duration::ZERO,
-            // The longest pause within a chain, too (thesis 5.3).
+            // Also the longest pause within a chain (thesis 5.3).
             session_gap: EngineConfig::default().chain_gap,
             level: LogLevel::Info,
         }

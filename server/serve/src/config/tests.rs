@@ -1,4 +1,4 @@
-//! Wrong files with every word of their errors, round trips, and who overrides whom.
+//! Tests of the configuration: error messages, round trips, precedence.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,33 +22,34 @@ fn load(text: &str) -> Result<Config, super::Mistakes> {
 }
 
 fn errors_of(text: &str) -> String {
-    load(text).expect_err("this file is wrong").to_string()
+    load(text).expect_err("the file has mistakes").to_string()
 }
 
 #[test]
-fn what_is_quoted_of_a_file_stays_on_the_line_of_its_error() {
+fn quoted_file_content_stays_on_one_line() {
     let text = "policy = \"a\\nb\"\n[device.\"sd\\u001b[2J\"]\nio = 3\n[\"lim\\nits\"]\n";
-    let errors = load(text).expect_err("all of it is wrong");
+    let errors = load(text).expect_err("every line has a mistake");
     assert_eq!(errors.iter().count(), errors.to_string().lines().count());
     let control = |c: char| c.is_control() && c != '\n';
     assert!(!errors.to_string().contains(control), "{errors:?}");
-    let served = load("[device.\"sd\\na\"]\noptional = true\n").expect("it is right");
+    let served = load("[device.\"sd\\na\"]\noptional = true\n").expect("valid");
     let warnings = served.warnings(&[("sda".to_string(), true)]);
     assert!(
-        warnings[0].starts_with("device.sd\\na: the device is away"),
+        warnings[0].starts_with("device.sd\\na: the optional device is absent"),
         "{warnings:?}"
     );
 }
 
 #[test]
-fn where_an_ssd_is_the_piece_is_what_ssds_are_formatted_for_unless_it_is_written() {
-    let piece = |text: &str| load(text).expect("it is right").engine.piece_bytes;
+fn piece_defaults_to_flash_format_unless_set() {
+    let piece = |text: &str| load(text).expect("valid").engine.piece_bytes;
     assert_eq!(piece(""), 64 << 10);
     assert_eq!(piece("flash = [\"/ssd\"]\n"), 128 << 10);
     assert_eq!(piece("flash = [\"/ssd\"]\npiece = \"32KiB\"\n"), 32 << 10);
 }
 
-/// Compares with a file beside the tests; `UPDATE=1` writes it anew, for review as a difference.
+/// Compares with a file beside the tests; `UPDATE=1` rewrites it, so that the difference can be
+/// reviewed.
 fn golden(path: &Path, found: &str) {
     if std::env::var_os("UPDATE").is_some() {
         fs::create_dir_all(path.parent().expect("a folder")).expect("the folder is made");
@@ -57,12 +58,12 @@ fn golden(path: &Path, found: &str) {
     let expected = fs::read_to_string(path).unwrap_or_default();
     assert!(
         expected == found,
-        "{} is not current; run this test with UPDATE=1 and look at the difference:\n{found}",
+        "{} is out of date; run this test with UPDATE=1 and review the difference:\n{found}",
         path.display()
     );
 }
 
-/// Each is a name and a file that is wrong in at least one way.
+/// Pairs of a name and a file with at least one mistake.
 const WRONG: &[(&str, &str)] = &[
     ("a misspelt key", "memroy = \"1GiB\"\n"),
     (
@@ -77,7 +78,7 @@ const WRONG: &[(&str, &str)] = &[
         "a key in the wrong table",
         "idle_timeout = \"5s\"\n[log]\nmemory = \"1GiB\"\n",
     ),
-    ("a key like no other", "colour = \"red\"\n"),
+    ("a key without a similar one", "colour = \"red\"\n"),
     ("a table instead of a value", "[memory]\nsize = 3\n"),
     (
         "a value instead of a table",
@@ -108,12 +109,12 @@ const WRONG: &[(&str, &str)] = &[
         "listen = [\"localhost:8080\", \"8080\"]\nadmin = \"on\"\n",
     ),
     (
-        "paths of sockets that cannot be, and modes",
+        "invalid socket paths and modes",
         "listen = [\"unix:web.sock\", \"unix:\"]\nadmin = \"/run/admin.sock\"\nunix_mode = \"rw\"\n",
     ),
     ("a mode as a number", "unix_mode = 660\n"),
     (
-        "one path of a socket for two",
+        "one socket path used twice",
         "listen = [\"unix:/run/a.sock\"]\nadmin = \"unix:/run/a.sock\"\n",
     ),
     ("an address outside a list", "listen = \"127.0.0.1:8080\"\n"),
@@ -142,10 +143,10 @@ const WRONG: &[(&str, &str)] = &[
         "send_window = \"32KiB\"\n",
     ),
     (
-        "no reads at all",
+        "no outstanding reads",
         "outstanding_reads_rotating = 0\noutstanding_reads_flash = 0\n",
     ),
-    ("tables without room", "chains_max = 0\n"),
+    ("a table without entries", "chains_max = 0\n"),
     (
         "two listeners on one port",
         "listen = [\"0.0.0.0:80\", \"127.0.0.1:80\"]\n",
@@ -160,11 +161,11 @@ const WRONG: &[(&str, &str)] = &[
     ),
     ("a key without a certificate", "[tls]\nkey = \"key.pem\"\n"),
     (
-        "nothing ever allowed",
+        "limits that allow nothing",
         "[limits]\nconnections_max = 0\nheader_timeout = \"0s\"\nheader_bytes_max = \"100B\"\n",
     ),
     (
-        "what headers cannot hold",
+        "invalid header values",
         "cache_control = \"no\\nstore\"\n[session]\nheader = \"X Session\"\nquery = \"\"\n[cors]\norigins = [\"example.org\", \"https://a.example\"]\nheaders = [\"a:b\"]\n",
     ),
     (
@@ -172,7 +173,7 @@ const WRONG: &[(&str, &str)] = &[
         "memory = \"1GiB\"\n[device.\"sda\"]\nmemory = \"900MiB\"\nprefech = \"8MiB\"\n[device.\"sdb\"]\nmemory = \"200MiB\"\noutstanding_reads = 0\n[device.\"sdc\"]\nmemory = \"256KiB\"\nprefetch = \"4KiB\"\n[device.\"sdd\"]\nmemory = \"4MiB\"\n",
     ),
     (
-        "names and numbers of sockets",
+        "host names and socket options",
         "admin_hosts = [\"a.example\", \"b.example:80\"]\nopen_files_max = 0\n[tcp]\ncongestion_control = \"\"\nunsent_max = \"2GiB\"\n",
     ),
     (
@@ -180,19 +181,19 @@ const WRONG: &[(&str, &str)] = &[
         "[proxies]\ntrusted = [\"10.0.0.1/8\", \"10.0.0.0/33\", \"cdn.example\", \"2001:db8::1/32\", \"192.0.2.1\"]\nheader = \"x-real-ip\"\nlisten = [\":80\"]\n",
     ),
     (
-        "a port for proxies and nobody trusted",
+        "a port for proxies and no trusted proxy",
         "[proxies]\nlisten = [\"127.0.0.1:8082\"]\n",
     ),
     (
         "viewers, proxies and operator on one port",
         "listen = [\"127.0.0.1:8080\"]\nadmin = \"127.0.0.1:8082\"\n[proxies]\ntrusted = [\"127.0.0.0/8\"]\nlisten = [\"0.0.0.0:8080\", \"127.0.0.1:8082\"]\n",
     ),
-    ("a device that is no table", "device.sda = 3\n"),
-    ("clocks that stand still", "time_scale = 0\n"),
+    ("a device that is not a table", "device.sda = 3\n"),
+    ("a time scale of zero", "time_scale = 0\n"),
 ];
 
 #[test]
-fn every_wrong_file_gets_exactly_these_words() {
+fn error_messages_match_golden_file() {
     let mut page = String::new();
     for (name, text) in WRONG {
         page.push_str(&format!("== {name}\n{text}--\n{}\n\n", errors_of(text)));
@@ -202,7 +203,7 @@ fn every_wrong_file_gets_exactly_these_words() {
 }
 
 #[test]
-fn all_mistakes_of_file_and_flags_come_at_once_in_order() {
+fn reports_all_mistakes_of_file_and_flags_in_order() {
     let flags = Flags {
         memory: Some("1Gig".into()),
         ..Flags::default()
@@ -224,7 +225,7 @@ fn all_mistakes_of_file_and_flags_come_at_once_in_order() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_does_not_hide_a_wrong_flag() {
+fn unreadable_file_does_not_hide_mistakes_in_flags() {
     let flags = Flags {
         admin: Some("nowhere".into()),
         ..Flags::default()
@@ -244,11 +245,11 @@ fn a_file_that_cannot_be_read_does_not_hide_a_wrong_flag() {
 }
 
 #[test]
-fn flags_override_the_file_and_the_file_the_defaults() {
+fn flags_override_file_and_file_overrides_defaults() {
     let file = "roots = [\"a\"]\nlisten = [\"127.0.0.1:1\"]\nadmin = \"off\"\nmemory = \"2GiB\"\n\
                 policy = \"fixed\"\norder = \"fcfs\"\nprefetch = \"1MiB\"\nread_max = \"1MiB\"\n";
     let path = Path::new("/etc/headlong/h.toml");
-    let by_file = Config::from_text(path, file, &Flags::default()).expect("right");
+    let by_file = Config::from_text(path, file, &Flags::default()).expect("valid");
     assert_eq!(by_file.roots, [PathBuf::from("/etc/headlong/a")]);
     assert_eq!(
         (by_file.admin, by_file.engine.memory_bytes),
@@ -269,16 +270,16 @@ fn flags_override_the_file_and_the_file_the_defaults() {
         prefetch: Some("2MiB".into()),
         time_scale: Some("10.0".into()),
     };
-    let by_flags = Config::from_text(path, file, &flags).expect("right");
+    let by_flags = Config::from_text(path, file, &flags).expect("valid");
     assert_eq!((by_file.time_scale, by_flags.time_scale), (1, 10));
     assert_eq!(by_flags.roots, [PathBuf::from("b"), PathBuf::from("c")]);
     assert_eq!(
         by_flags.listen,
-        ["127.0.0.1:2", "[::1]:2"].map(|a| a.parse().expect("right"))
+        ["127.0.0.1:2", "[::1]:2"].map(|a| a.parse().expect("valid"))
     );
     assert_eq!(
         by_flags.admin,
-        Admin::Address("127.0.0.1:3".parse().expect("right"))
+        Admin::Address("127.0.0.1:3".parse().expect("valid"))
     );
     assert_eq!(
         (by_flags.engine.memory_bytes, by_flags.engine.prefetch()),
@@ -293,34 +294,31 @@ fn flags_override_the_file_and_the_file_the_defaults() {
 }
 
 #[test]
-fn every_key_can_be_written_as_it_is_shown() {
+fn shown_settings_can_be_parsed_again() {
     let mut config = Config {
         roots: vec!["/videos".into()],
         ..Config::default()
     };
-    assert_eq!(
-        load(&config.show()).expect("the defaults are right"),
-        config
-    );
+    assert_eq!(load(&config.show()).expect("valid defaults"), config);
 
     let unusual = "memory = \"3GiB\"\nadmin = \"off\"\ndirect = false\nio = \"pread\"\n\
         cache_control = \"max-age=1, \\\"x\\\"\"\n[tls]\ncertificate = \"/c\"\nkey = \"/k\"\n\
         [cors]\norigins = [\"https://a.example\"]\nheaders = [\"X-A\"]\n[session]\nheader = \"X-S\"\n\
         [log]\naccess = \"/var/log/a b\"\nformat = \"combined\"\n\
         [device.\"sda\"]\nmemory = \"1GiB\"\nrotational = true\nio = \"io_uring\"\n[device.\"a b\"]\n";
-    config = load(unusual).expect("right");
-    assert_eq!(load(&config.show()).expect("still right"), config);
+    config = load(unusual).expect("valid");
+    assert_eq!(load(&config.show()).expect("still valid"), config);
     assert_eq!(config.log.access, LogTarget::File("/var/log/a b".into()));
 }
 
 #[test]
-fn every_key_has_its_own_name_and_place_in_the_manual() {
+fn setting_names_are_unique_and_in_the_manual() {
     let (rows, device_rows) = (rows(), device_rows());
     let mut names: Vec<_> = rows.iter().map(|row| row.name).collect();
     let count = names.len();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), count, "a name is there twice");
+    assert_eq!(names.len(), count, "a name occurs twice");
     let tables: Vec<_> = rows.iter().map(|row| row.split().0).collect();
     assert!(
         tables
@@ -335,13 +333,13 @@ fn every_key_has_its_own_name_and_place_in_the_manual() {
 }
 
 #[test]
-fn the_manual_page_is_current() {
+fn manual_page_is_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     golden(&root.join("docs/operate/configuration.md"), &manual());
 }
 
 #[test]
-fn the_configurations_that_come_with_the_project_are_right() {
+fn shipped_configurations_are_valid() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let flags = Flags {
         roots: vec!["/videos".into()],
@@ -354,10 +352,10 @@ fn the_configurations_that_come_with_the_project_are_right() {
 }
 
 #[test]
-fn the_budget_is_divided_and_named_devices_get_their_own() {
+fn budget_is_divided_except_for_devices_with_own_memory() {
     let text = "memory = \"1GiB\"\n[device.\"sda\"]\nmemory = \"256MiB\"\npolicy = \"fixed\"\n\
                 rotational = false\nio = \"pread\"\n";
-    let config = load(text).expect("right");
+    let config = load(text).expect("valid");
     let devices = [
         ("sda".to_string(), true),
         ("sdb".to_string(), true),
@@ -365,7 +363,7 @@ fn the_budget_is_divided_and_named_devices_get_their_own() {
     ];
     let engines = config
         .engines_for(&devices, true)
-        .expect("the budget goes round");
+        .expect("the budget suffices");
     let memory: Vec<_> = engines
         .iter()
         .map(|engine| engine.memory_bytes / MIB)
@@ -387,9 +385,9 @@ fn the_budget_is_divided_and_named_devices_get_their_own() {
 }
 
 #[test]
-fn a_table_for_a_device_that_is_not_there_is_a_mistake_unless_it_may_be_away() {
+fn table_of_absent_device_is_a_mistake_unless_optional() {
     let text = "[device.\"sdb\"]\nmemory = \"256MiB\"\n";
-    let config = load(text).expect("right");
+    let config = load(text).expect("valid");
     let devices = [("sda1".to_string(), true), ("sdb".to_string(), true)];
     config.engines_for(&devices, true).expect("both are there");
     let mistakes = config
@@ -400,23 +398,23 @@ fn a_table_for_a_device_that_is_not_there_is_a_mistake_unless_it_may_be_away() {
                     in its table";
     assert_eq!(mistakes.to_string(), expected);
 
-    let config = load(&format!("{text}optional = true\n")).expect("right");
+    let config = load(&format!("{text}optional = true\n")).expect("valid");
     assert_eq!(config.warnings(&devices), Vec::<String>::new());
-    let expected = "device.sdb: the device is away, as it may be";
+    let expected = "device.sdb: the optional device is absent";
     assert_eq!(config.warnings(&devices[..1]), [expected]);
     let engines = config
         .engines_for(&devices[..1], true)
-        .expect("it may be away");
+        .expect("it is optional");
     assert_eq!(
         engines[0].memory_bytes,
         768 * MIB,
-        "its memory is kept for it"
+        "its memory stays reserved"
     );
 }
 
 #[test]
-fn a_budget_that_does_not_go_round_names_the_device() {
-    let config = load("memory = \"8MiB\"\n").expect("right for one device");
+fn insufficient_budget_names_the_device() {
+    let config = load("memory = \"8MiB\"\n").expect("valid for one device");
     let devices: Vec<_> = (0..20).map(|n| (format!("sd{n}"), true)).collect();
     let errors = config
         .engines_for(&devices, true)
@@ -430,7 +428,7 @@ fn a_budget_that_does_not_go_round_names_the_device() {
 }
 
 #[test]
-fn what_the_machine_lacks_is_reported_together() {
+fn reports_everything_missing_on_the_machine() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     fs::write(path("file"), "x").expect("a file");
@@ -469,11 +467,11 @@ fn what_the_machine_lacks_is_reported_together() {
     let text = "[pull.\"/v/\"]\norigin = \"http://127.0.0.1:9/\"\nfolder = \"gone\"\nbytes_max = \"1GiB\"\n";
     fs::write(path("p.toml"), text).expect("a file");
     let file = PathBuf::from(path("p.toml"));
-    Config::load(Some(&file), &Flags::default()).expect("a folder may come");
+    Config::load(Some(&file), &Flags::default()).expect("a missing folder is not a mistake");
 }
 
 #[test]
-fn ill_parts_are_listed_and_are_no_mistakes() {
+fn unavailable_parts_are_listed_but_are_not_mistakes() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     let text = format!(
@@ -492,7 +490,7 @@ fn ill_parts_are_listed_and_are_no_mistakes() {
     let expected = [
         "roots: folder T/missing: no such directory",
         "flash: T/ssd: cannot be opened",
-        "log.access: T/no/a.log has no folder to be in; make T/no",
+        "log.access: the folder of T/no/a.log does not exist; create T/no",
         "state: /proc cannot be written to",
     ];
     assert_eq!(ill.len(), expected.len(), "{ill:?}");
@@ -502,7 +500,7 @@ fn ill_parts_are_listed_and_are_no_mistakes() {
 }
 
 #[test]
-fn a_list_that_is_not_closed_is_no_second_mistake() {
+fn unclosed_list_is_reported_once() {
     let errors = errors_of("memroy = 1\nroots = [\"/a\"\nlisten = [\"127.0.0.1:0\"]\n");
     assert!(errors.contains("h.toml:3: not TOML"), "{errors}");
     assert!(errors.contains("h.toml:1: memroy: unknown key"), "{errors}");
@@ -510,7 +508,7 @@ fn a_list_that_is_not_closed_is_no_second_mistake() {
 }
 
 #[test]
-fn a_certificate_that_cannot_be_used_is_told_before_anything_is_started() {
+fn unusable_certificate_is_reported_at_load() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     for name in ["one", "two"] {
@@ -546,7 +544,7 @@ fn a_certificate_that_cannot_be_used_is_told_before_anything_is_started() {
 }
 
 #[test]
-fn what_the_kernel_has_not_is_told_before_anything_is_started() {
+fn unsupported_congestion_control_is_reported_at_load() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("h.toml");
     let text = "[tcp]\ncongestion_control = \"nosuch\"\n";
@@ -562,7 +560,7 @@ fn what_the_kernel_has_not_is_told_before_anything_is_started() {
 }
 
 #[test]
-fn logs_are_judged_before_anything_is_started_and_nothing_is_made() {
+fn log_paths_are_checked_at_load_without_creating_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     fs::create_dir(path("videos")).expect("a folder");
@@ -580,31 +578,31 @@ fn logs_are_judged_before_anything_is_started_and_nothing_is_made() {
     };
     let wrong = |access, sessions| check(access, sessions).expect_err("wrong");
     let ill = check("loop.log", "b.log")
-        .expect("it may be mended")
+        .expect("not a mistake")
         .ill_parts();
     assert!(ill[0].contains("loop.log cannot be written:"), "{ill:?}");
     let served = wrong("a.log", "videos/b.log");
     assert!(
-        served.contains("T/videos/b.log lies in T/videos, which is served"),
+        served.contains("T/videos/b.log is in T/videos, which is served"),
         "{served}"
     );
     let both = wrong("a.log", "videos/../a.log");
     assert!(
-        both.contains("is the file of log.access too; give each log"),
+        both.contains("is also the file of log.access; give each log"),
         "{both}"
     );
     let (at, mode) = (path("pipe"), rustix::fs::Mode::RWXU);
     rustix::fs::mknodat(rustix::fs::CWD, at, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
-    let config = check("pipe", "b.log").expect("a pipe is right");
+    let config = check("pipe", "b.log").expect("a pipe is valid");
     let warnings = config.warnings(&[]);
-    let is_told = |warning: &String| warning.contains("is a pipe; while nobody reads it");
+    let is_told = |warning: &String| warning.contains("is a pipe; while no process reads it");
     assert!(warnings.iter().any(is_told), "{warnings:?}");
-    check("a.log", "b.log").expect("right");
-    assert!(!folder.path().join("a.log").exists(), "nothing is made");
+    check("a.log", "b.log").expect("valid");
+    assert!(!folder.path().join("a.log").exists(), "no file is created");
 }
 
 #[test]
-fn settings_that_do_not_fit_the_devices_are_told_with_the_others() {
+fn device_mistakes_are_reported_with_all_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("h.toml");
     let text = "memroy = 1\n[device.\"no such disk\"]\nmemory = \"64MiB\"\n";
@@ -623,7 +621,7 @@ fn settings_that_do_not_fit_the_devices_are_told_with_the_others() {
 }
 
 #[test]
-fn a_size_without_its_unit_is_told_so_with_the_least_there_is() {
+fn size_without_unit_is_reported_with_its_minimum() {
     let flags = Flags {
         roots: vec!["/videos".into()],
         memory: Some("8".into()),
@@ -640,7 +638,7 @@ fn a_size_without_its_unit_is_told_so_with_the_least_there_is() {
 }
 
 #[test]
-fn a_machine_that_has_everything_is_content() {
+fn complete_machine_has_no_mistakes() {
     let folder = tempfile::tempdir().expect("a folder");
     let flags = Flags {
         roots: vec![folder.path().into()],
@@ -653,12 +651,12 @@ fn a_machine_that_has_everything_is_content() {
 
 proptest! {
     #[test]
-    fn no_file_makes_the_reader_panic(text in ".*") {
+    fn parser_never_panics_on_any_file(text in ".*") {
         let _ = load(&text);
     }
 
     #[test]
-    fn no_value_makes_a_key_panic(index in 0..rows().iter().count(), value in "-?[0-9]{1,30}|\"[a-z0-9:./\\-]{0,20}\"|\\[[0-9, ]*\\]|true|1979-05-27|0x[0-9a-f]{1,20}|[0-9]e9|inf") {
+    fn parser_never_panics_on_any_value(index in 0..rows().iter().count(), value in "-?[0-9]{1,30}|\"[a-z0-9:./\\-]{0,20}\"|\\[[0-9, ]*\\]|true|1979-05-27|0x[0-9a-f]{1,20}|[0-9]e9|inf") {
         let name = rows().iter().nth(index).map_or("", |row| row.name);
         let _ = load(&format!("{name} = {value}\n"));
     }
@@ -666,14 +664,14 @@ proptest! {
     #[test]
     fn sizes_survive_the_round_trip(pieces in 8u64..1 << 20, shift in 12u32..=21) {
         let text = format!("memory = \"{}B\"\npiece = \"{}B\"\nprefetch = \"{}B\"\nsend_window = \"2MiB\"\n", pieces << shift, 1u64 << shift, 1u64 << shift);
-        let config = load(&text).expect("right");
+        let config = load(&text).expect("valid");
         prop_assert_eq!(config.engine.memory_bytes, pieces << shift);
-        prop_assert_eq!(load(&config.show()).expect("still right"), config);
+        prop_assert_eq!(load(&config.show()).expect("still valid"), config);
     }
 }
 
 #[test]
-fn two_addresses_that_cannot_both_be_bound_are_refused_before_a_port_is_touched() {
+fn conflicting_addresses_are_rejected() {
     for (listen, admin, is_right) in [
         (r#"["0.0.0.0:80", "[::]:80"]"#, "127.0.0.1:81", false),
         (r#"["[::]:80", "10.0.0.1:80"]"#, "127.0.0.1:81", false),
@@ -689,7 +687,7 @@ fn two_addresses_that_cannot_both_be_bound_are_refused_before_a_port_is_touched(
 }
 
 #[test]
-fn all_addresses_speak_tls_or_those_that_are_named() {
+fn tls_applies_to_all_addresses_or_to_tls_listen() {
     let on = |tls: &str| {
         let text = format!(
             "roots = [\"/srv\"]\nlisten = [\"127.0.0.1:80\"]\n[proxies]\nlisten = [\"127.0.0.1:81\"]\n\
@@ -699,7 +697,7 @@ fn all_addresses_speak_tls_or_those_that_are_named() {
     };
     let pair = "certificate = \"c.pem\"\nkey = \"k.pem\"\n";
     let speaks = |tls: &str| {
-        let listeners = on(tls).expect("right").listeners();
+        let listeners = on(tls).expect("valid").listeners();
         let speaks = listeners.iter();
         let speaks = speaks.map(|on| (on.address.to_string(), on.is_for_proxies, on.speaks_tls));
         let speaks = speaks.map(|(address, proxy, tls)| {
@@ -722,7 +720,7 @@ fn all_addresses_speak_tls_or_those_that_are_named() {
 }
 
 #[test]
-fn a_unix_socket_needs_no_trusted_proxy_and_what_else_has_its_name_is_told() {
+fn occupied_unix_socket_path_is_a_mistake() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("web.sock");
     let text = format!(
@@ -733,7 +731,7 @@ fn a_unix_socket_needs_no_trusted_proxy_and_what_else_has_its_name_is_told() {
     let file = folder.path().join("h.toml");
     fs::write(&file, &text).expect("written");
     let load = || Config::load(Some(&file), &Flags::default());
-    let config = load().expect("a folder of a unit need not be there");
+    let config = load().expect("a missing folder is not a mistake");
     assert_eq!(config.unix_mode, 0o666);
     assert!(config.show().contains("unix_mode = \"0666\""));
     fs::write(&path, "precious").expect("written");
@@ -745,22 +743,22 @@ fn a_unix_socket_needs_no_trusted_proxy_and_what_else_has_its_name_is_told() {
 }
 
 #[test]
-fn slow_replies_that_nobody_is_told_of_are_warned_of_and_paths_are_of_the_files_folder() {
-    let told = |text: &str| load(text).expect("it is right").warnings(&[]);
+fn warns_if_slow_log_is_off_and_resolves_its_path() {
+    let told = |text: &str| load(text).expect("valid").warnings(&[]);
     let off = "[log]\nslow = \"off\"\nslow_after = \"1s\"\n";
     assert!(told(off)[0].starts_with("log.slow_after: "), "{off}");
     assert_eq!(told("[log]\nslow_after = \"1s\"\n"), Vec::<String>::new());
     let text = "[log]\nslow = \"slow.log\"\n[tls]\ncertificate = \"c\"\nkey = \"k\"\n";
-    let mut config = load(text).expect("it is right");
+    let mut config = load(text).expect("valid");
     config.join_paths(Path::new("/etc/x"));
     assert_eq!(config.log.slow, LogTarget::File("/etc/x/slow.log".into()));
     assert_eq!(config.tls.key, Some("/etc/x/k".into()));
 }
 
 #[test]
-fn an_admin_address_that_others_reach_is_warned_of() {
+fn warns_about_admin_address_beyond_loopback() {
     let warnings = |admin: &str| {
-        let config = load(&format!("admin = \"{admin}\"\n")).expect("it is right");
+        let config = load(&format!("admin = \"{admin}\"\n")).expect("valid");
         config.warnings(&[])
     };
     for loopback in ["127.0.0.1:8081", "127.1.2.3:1", "[::1]:8081", "off"] {

@@ -1,4 +1,4 @@
-//! What the device's thread is told by the threads that block.
+//! Completions that blocking threads post to the device thread.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use headlong_device::{IoFailure, Opened, PartId, Read, ReadCompletion};
 
 use super::resources::DiskResources;
 
-/// Something that a thread has done.
+/// A completed operation.
 pub(crate) enum Completion {
-    /// A file is open, or cannot be opened.
+    /// An open has completed.
     Opened(PartId, Result<Opened<Arc<File>>, IoFailure>),
-    /// Direct reads of a file are refused.
+    /// Direct reads of the file are refused.
     Refused(Read<DiskResources>),
-    /// A read has ended.
+    /// A read has completed.
     Ended(ReadCompletion),
 }

@@ -1,4 +1,5 @@
-//! What is sent again and again is sent from copies, without the engine, and right.
+//! Tests of the sendfile cache: frequently sent pieces are served without the engine, and
+//! correctly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +11,10 @@ use super::{Device, DeviceConfig, StreamSource};
 
 const PIECE: u64 = 64 << 10;
 const MIB: usize = 1 << 20;
-/// Of a title, neither its first byte nor a whole number of pieces.
+/// A range of a title: not at its start, and not a whole number of pieces.
 const RANGE: (u64, u64) = (PIECE - 1000, 2 * PIECE + 5000);
 
-/// A title of files.
+/// A title that consists of files.
 struct Title {
     source: Arc<dyn StreamSource>,
     stream: StreamId,
@@ -47,7 +48,7 @@ fn device(memory_mib: usize) -> Device {
     started.expect("started")
 }
 
-/// Asks for a range and compares it. Whether the engine did not see it.
+/// Requests a range and compares the bytes. Returns whether the engine did not see the request.
 async fn read(device: &Device, title: &Title, part: u32, (start, end): (u64, u64)) -> bool {
     let request = Request {
         viewer: Identity::Named(ViewerId(1)),
@@ -60,7 +61,7 @@ async fn read(device: &Device, title: &Title, part: u32, (start, end): (u64, u64
         hints: Hints::default(),
     };
     let reply = device.request(request, &title.source).await;
-    let mut reply = reply.expect("taken on");
+    let mut reply = reply.expect("accepted");
     let is_unseen = reply.chain().is_none();
     let mut bytes = Vec::new();
     while let Some(piece) = reply.next().await {
@@ -71,7 +72,7 @@ async fn read(device: &Device, title: &Title, part: u32, (start, end): (u64, u64
     is_unseen
 }
 
-/// Reads the same range until the engine is not asked for it any more.
+/// Reads the same range until the engine no longer sees the requests.
 async fn heat(device: &Device, title: &Title, part: u32) {
     for _ in 0..10_000 {
         if read(device, title, part, RANGE).await {
@@ -79,7 +80,7 @@ async fn heat(device: &Device, title: &Title, part: u32) {
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    panic!("no copies of {part}");
+    panic!("part {part} never entered the sendfile cache");
 }
 
 async fn read_whole(device: &Device, title: &Title) {
@@ -93,13 +94,13 @@ fn run(test: impl Future<Output = ()>) {
     let runtime = builder.enable_all().build().expect("a runtime");
     let bounded = async {
         let test = tokio::time::timeout(Duration::from_secs(120), test);
-        test.await.expect("it comes to an end");
+        test.await.expect("test finishes in time");
     };
     runtime.block_on(bounded);
 }
 
 #[test]
-fn a_title_that_is_all_in_memory_is_sent_from_copies_whatever_is_asked_of_it() {
+fn title_in_memory_is_served_from_copies_for_every_range() {
     run(async {
         let scratch = Scratch::new();
         let files = vec![noise(MIB), noise(MIB / 2)];
@@ -115,14 +116,18 @@ fn a_title_that_is_all_in_memory_is_sent_from_copies_whatever_is_asked_of_it() {
         }
         assert!(unseen > 400, "{unseen} of 500");
         let stats = device.snapshot().await.stats;
-        assert_eq!(stats.requests - before.requests, 500, "all of them count");
+        assert_eq!(
+            stats.requests - before.requests,
+            500,
+            "all requests are counted"
+        );
         assert_eq!(stats.reads, before.reads);
         device.shutdown().await;
     });
 }
 
 #[test]
-fn where_little_of_what_comes_next_is_in_memory_the_engine_sees_every_request() {
+fn engine_sees_every_request_when_little_ahead_is_in_memory() {
     run(async {
         let scratch = Scratch::new();
         let (device, long) = (device(3), Title::new(&scratch, 1, vec![noise(12 * MIB)]));
@@ -137,7 +142,7 @@ fn where_little_of_what_comes_next_is_in_memory_the_engine_sees_every_request() 
 }
 
 #[test]
-fn the_beginning_of_a_long_title_is_sent_from_copies_while_enough_behind_it_is_in_memory() {
+fn start_of_long_title_uses_copies_while_data_ahead_is_cached() {
     run(async {
         let scratch = Scratch::new();
         let (device, long) = (device(24), Title::new(&scratch, 1, vec![noise(12 * MIB)]));
@@ -148,7 +153,7 @@ fn the_beginning_of_a_long_title_is_sent_from_copies_while_enough_behind_it_is_i
 }
 
 #[test]
-fn what_is_sent_from_copies_is_kept_and_read_again_once_it_is_not() {
+fn pieces_with_copies_stay_cached_and_are_reread_if_evicted() {
     run(async {
         let scratch = Scratch::new();
         let (device, hot) = (device(8), Title::new(&scratch, 1, vec![noise(MIB / 2)]));
@@ -169,20 +174,24 @@ fn what_is_sent_from_copies_is_kept_and_read_again_once_it_is_not() {
             }
         }
         let of_others = (others.len() * MIB / 2) as u64;
-        assert_eq!(bytes_read().await, before + of_others, "it stayed");
+        assert_eq!(
+            bytes_read().await,
+            before + of_others,
+            "the pieces stayed in memory"
+        );
         for other in &others {
             read_whole(&device, other).await;
         }
         assert!(
             !read(&device, &hot, 0, whole).await,
-            "its memory was needed"
+            "other titles evicted it"
         );
         device.shutdown().await;
     });
 }
 
 #[test]
-fn copies_of_a_version_that_is_gone_are_of_no_use() {
+fn copies_of_removed_version_are_not_used() {
     run(async {
         let scratch = Scratch::new();
         let (device, title) = (device(8), Title::new(&scratch, 1, vec![noise(MIB)]));

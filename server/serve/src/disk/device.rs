@@ -1,4 +1,4 @@
-//! A device as the rest of the server sees it: a handle to its thread.
+//! Handle of a device: the interface between the rest of the server and the device thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,14 +26,14 @@ use crate::flash::{FlashShare, TierPart};
 use crate::raw::QUIESCE_TIME;
 use crate::thread_pool::ThreadPool;
 
-/// Threads for what is asked of a disk beside reads: where a stream lies.
+/// Threads for blocking jobs other than reads, such as locating a stream on the disk.
 const ASIDE_THREADS_MAX: usize = 8;
-/// Most of that which waits for a thread.
+/// Upper limit of jobs that wait for such a thread.
 const ASIDES_MAX: usize = 1024;
-/// Longer than the patience of any client.
+/// Upper limit of the timeout; longer than any client waits.
 const ASIDE_TIMEOUT_MAX: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// One device. Clones are handles to the same; the device stops when the last is dropped, or by
+/// One device. Clones refer to the same device, which stops when the last one is dropped or by
 /// [`Device::shutdown`].
 #[derive(Clone)]
 pub struct Device {
@@ -41,13 +41,13 @@ pub struct Device {
 }
 
 struct Handle {
-    /// Of the thread that runs now; a device that is started again has another.
+    /// State shared with the current device thread. A restarted device has a new thread.
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
     requests: AtomicU64,
     name: Arc<str>,
     identity: Identity,
-    /// Describe streams; apart from those that read, which may all be busy.
+    /// Threads that describe streams. Separate from those that read, which may all be busy.
     asides: ThreadPool,
     aside_timeout: std::time::Duration,
     flash: FlashShare,
@@ -76,8 +76,8 @@ impl Drop for Handle {
 }
 
 impl Device {
-    /// Reserves the memory and starts the thread. Memory is touched only as it is filled, unless all of
-    /// it is to be there from the start.
+    /// Reserves the memory and starts the thread. Pages are touched when they are first filled,
+    /// unless the configuration asks to populate them at start-up.
     pub fn start(config: DeviceConfig) -> Result<Self, StartError> {
         let name = config.name.clone();
         let identity = Identity {
@@ -117,24 +117,24 @@ impl Device {
         })
     }
 
-    /// Kernel name of the device, or the root's name where there is none.
+    /// Kernel name of the device, or the name of the root if there is none.
     pub fn name(&self) -> &Arc<str> {
         &self.handle.name
     }
 
-    /// Settings in force, but for the size that a controller found.
+    /// Settings in force, except the prefetch size set by a controller.
     pub(crate) fn config(&self) -> EngineConfig {
         self.handle.shared.config()
     }
 
-    /// Whether the device is out of service, as its thread last found.
+    /// Whether the device is out of service, as last reported by its thread.
     pub fn is_offline(&self) -> bool {
         self.handle.shared.is_offline()
     }
 
-    /// Asks for bytes. A stream that the engine does not know is registered from `source` first,
-    /// on a thread of this device that may block; nothing is read for that. A device that stopped,
-    /// or whose disk does not say in time what the stream is, answers [`Refusal::Offline`].
+    /// Requests bytes. A stream unknown to the engine is first registered from `source`, on a
+    /// thread of this device that may block; this reads no stream data. If the device has stopped,
+    /// or its disk does not describe the stream in time, the result is [`Refusal::Offline`].
     pub async fn request(
         &self,
         request: Request,
@@ -151,7 +151,7 @@ impl Device {
         };
         let described = self.describe(wanted, source).await;
         let spec = described.ok_or_else(|| self.stopped())?;
-        // A source that speaks of another stream describes nothing.
+        // A source that describes a different stream is not usable.
         if spec.id != request.stream {
             return Err(Refusal::UnknownStream);
         }
@@ -162,8 +162,7 @@ impl Device {
         answer.map(teaching)
     }
 
-    /// Has a stream described, on a thread that may block. The file of a part that has to be opened
-    /// for that is the one that is read.
+    /// Describes a stream on a thread that may block. A file opened for that is reused for reading.
     async fn describe(&self, wanted: PartId, source: &Arc<dyn StreamSource>) -> Option<StreamSpec> {
         let (describer, opener) = (Arc::clone(source), self.link().opener());
         let describe = move || {
@@ -176,8 +175,8 @@ impl Device {
         self.aside(describe).await
     }
 
-    /// A player says what it will ask for next; the engine decides whether it is read ahead. Only if it
-    /// would be, a stream that it does not know is registered for it.
+    /// Announces a range that a player will request next; the engine decides whether to prefetch
+    /// it. An unknown stream is registered only if the range would be prefetched.
     pub(crate) async fn expect(&self, expected: Expected, source: &Arc<dyn StreamSource>) {
         if self.tell_expected(expected, None).await != Some(Err(Refusal::UnknownStream)) {
             return;
@@ -210,15 +209,15 @@ impl Device {
         answered.await.ok()
     }
 
-    /// Has something done that waits for this disk, on a thread kept for it; `None` if the disk
-    /// does not answer in time, or too much waits for it already.
+    /// Runs a blocking job for this disk on one of its threads. `None` if the disk does not respond
+    /// in time or the job queue is full.
     async fn aside<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         let (answer, answered) = oneshot::channel();
         let is_taken = self.handle.asides.offer(move || {
-            // Whoever has stopped waiting does not make the disk work.
+            // Skip the job if the caller has stopped waiting.
             if !answer.is_closed() {
                 let _ = answer.send(job());
             }
@@ -236,8 +235,8 @@ impl Device {
         }
     }
 
-    /// The bytes `start..end` of a part of a stream, if they are in memory, sent again and again, and
-    /// nothing has to be read for who asks for them.
+    /// The bytes `start..end` of a part from the sendfile cache, if all of them are cached and the
+    /// reader needs no read.
     pub(crate) fn copies(
         &self,
         of: (StreamId, u32),
@@ -256,25 +255,25 @@ impl Device {
         reply.unwrap_or_else(|| Err(self.stopped()))
     }
 
-    /// The bit rate of a stream became known, or a better one was found.
+    /// Reports a bit rate of a stream, new or improved.
     pub fn bit_rate(&self, stream: StreamId, rate: BitRate) {
         self.link().post(Message::BitRate(stream, rate));
     }
 
-    /// A part of a stream came or went; the others are as they were.
+    /// Reports that a part of a stream has appeared or disappeared; the other parts are unchanged.
     pub fn part(&self, stream: StreamId, part: u32, spec: PartSpec) {
         let message = Message::Part(stream, part, Box::new(spec));
         self.link().post(message);
     }
 
-    /// The stream's files changed or went: its pieces are dropped and its replies fail. What flash has of
-    /// it stays if files of it are in another stream now.
+    /// Reports that the files of a stream changed or were removed: its pieces are dropped and its
+    /// replies fail. Records on flash are kept if the files belong to another stream now.
     pub fn stream_gone(&self, stream: StreamId, is_regrouped: bool) {
         self.link().post(Message::Gone(stream, is_regrouped));
     }
 
-    /// Takes new settings into force; the sizes of pieces and memory stay. A device that stopped
-    /// takes anything.
+    /// Applies new settings, except the sizes of pieces and memory. A stopped device accepts any
+    /// settings.
     pub async fn reconfigure(&self, config: EngineConfig) -> Result<(), ConfigError> {
         let (answer, answered) = oneshot::channel();
         let message = Message::Configure(Box::new(config), answer);
@@ -286,45 +285,46 @@ impl Device {
         outcome
     }
 
-    /// Gives memory back to the system from now on that no running reply needs, or keeps it again.
-    /// Returns once what there is has gone back.
+    /// Starts or stops returning memory that no running reply needs to the system. Completes once
+    /// the free memory has been returned.
     pub async fn retire(&self, retires: bool) {
         let (done, vacated) = oneshot::channel();
         self.link().post(Message::Retire(retires, done));
-        // A device that stopped has no memory.
+        // A stopped device has no memory.
         let _ = vacated.await;
     }
 
-    /// Another process serves from now on: nothing is read ahead for who asks that one next.
+    /// Reports that another process serves from now on: nothing is prefetched for viewers that
+    /// continue there.
     pub fn replaced(&self) {
         self.link().post(Message::Replaced);
     }
 
-    /// What the process that serves from now on is to have of this one's memory, the most useful first;
-    /// each is to be [passed on](Self::passed_on).
+    /// Selects the pieces of memory to transfer to the new process, the most useful first. Each
+    /// must be reported with [`passed_on`](Self::passed_on).
     pub(crate) async fn pass_on(&self) -> Vec<Leaving> {
         let (answer, answered) = oneshot::channel();
         self.link().post(Message::PassOn(answer));
-        // A device that stopped has no memory.
+        // A stopped device has no memory.
         answered.await.unwrap_or_default()
     }
 
-    /// The other process has these, or never will.
+    /// The new process has received these pieces, or never will.
     pub(crate) fn passed_on(&self, pieces: Vec<Leaving>) {
-        // Nobody looks at a slot that goes back to the system.
+        // No one reads a slot that returns to the system.
         let slots = pieces.into_iter().map(|piece| piece.slot).collect();
         self.link().post(Message::PassedOn(slots));
     }
 
-    /// The process before had these pieces; says how many bytes of them are of use, once they are in
-    /// memory.
+    /// Stores pieces received from the previous process. The receiver yields the number of useful
+    /// bytes once they are in memory.
     pub(crate) fn arrived(&self, pieces: Vec<Arrived>) -> oneshot::Receiver<u64> {
         let (answer, taken) = oneshot::channel();
         self.link().post(Message::Arrived(pieces, answer));
         taken
     }
 
-    /// Uses a part of the flash tier from now on, if it has none.
+    /// Attaches a share of the flash tier, unless one is attached.
     pub fn take_flash(&self, part: TierPart) {
         self.handle.flash.set(Some(part.clone()));
         let link = self.link();
@@ -337,7 +337,7 @@ impl Device {
         link.post(Message::TakeFlash(part, say));
     }
 
-    /// Lets its part of the flash tier go; what is being written and read there is finished.
+    /// Detaches the flash tier; operations in flight are completed.
     pub fn leave_flash(&self) {
         self.handle.flash.set(None);
         self.link().post(Message::LeaveFlash);
@@ -347,19 +347,20 @@ impl Device {
         self.handle.shared.current()
     }
 
-    /// What was learned of it so far, for the next process; `None` of a device that stopped.
+    /// Exports the learned state for the next process; `None` if the device has stopped.
     pub async fn learned(&self) -> Option<DeviceLearned> {
         let (answer, answered) = oneshot::channel();
         self.link().post(Message::Learned(answer));
         answered.await.ok()
     }
 
-    /// Viewers of the process before, as it knew them last; to be told before anybody is served.
+    /// Replaces the viewers of the previous process by their latest state. Must be called before
+    /// the first request.
     pub(crate) fn returning(&self, told: DeviceLearned) {
         self.link().post(Message::Returning(Box::new(told)));
     }
 
-    /// Everything there is to see. A device that stopped shows itself offline and empty.
+    /// Takes a snapshot. A stopped device appears offline and empty.
     pub async fn snapshot(&self) -> DeviceSnapshot {
         let (answer, answered) = oneshot::channel();
         self.link().post(Message::Snapshot(answer));
@@ -397,22 +398,22 @@ impl Device {
         }
     }
 
-    /// Stops the device: replies fail with [`headlong_engine::Failure::Offline`] at once, then
-    /// reads under way are waited for, some seconds at most. Pieces already handed out stay
-    /// valid, and memory that a hanging read may still write to is never given back.
+    /// Stops the device: replies fail with [`headlong_engine::Failure::Offline`] at once; then
+    /// reads in flight are awaited for a few seconds. Pieces already delivered stay valid, and
+    /// memory that a hanging read may still write to is never released.
     pub async fn shutdown(&self) {
         self.handle.shared.stop();
         let Some(thread) = self.handle.take_thread() else {
             return;
         };
-        // On a thread of its own: one that hangs holds up nobody.
+        // Join on a separate thread, because a device thread that hangs must not block the caller.
         let (say, ended) = oneshot::channel();
         let wait = move || {
             let _ = thread.join();
             let _ = say.send(());
         };
         if std::thread::Builder::new().spawn(wait).is_ok() {
-            // Twice, because closing a file may hang too.
+            // Twice the time, because closing a file may hang too.
             let _ = tokio::time::timeout(2 * QUIESCE_TIME, ended).await;
         }
     }

@@ -1,4 +1,4 @@
-//! What a device is started with.
+//! Start configuration of a device.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,34 +10,35 @@ use super::io::IoMode;
 use crate::flash::FlashShare;
 use crate::time_scale::TimeScale;
 
-/// Files that a device keeps open unless told otherwise.
+/// Default limit of files that a device keeps open.
 pub const OPEN_FILES_MAX_DEFAULT: usize = 1024;
 
-/// What a device is started with.
+/// Start configuration of a device.
 #[derive(Debug, Clone)]
 pub struct DeviceConfig {
-    /// Kernel name of the device, or the root's name where there is none.
+    /// Kernel name of the device, or the name of the root if there is none.
     pub name: String,
     /// Roots that lie on it.
     pub roots: Vec<PathBuf>,
-    /// Whether it is treated as rotating.
+    /// Whether it is treated as a rotating disk.
     pub rotational: bool,
     /// Capacity in bytes, zero if unknown.
     pub capacity_bytes: u64,
-    /// Settings of its shard, with its share of memory.
+    /// Settings of its shard, including its share of memory.
     pub engine: EngineConfig,
-    /// Memory beside the shard's for copies of what is sent again and again.
+    /// Additional memory for the sendfile cache.
     pub hot_bytes: u64,
-    /// How it is read.
+    /// I/O interface.
     pub io: IoMode,
-    /// Most files kept open ([`OPEN_FILES_MAX_DEFAULT`]); those being read come on top.
+    /// Upper limit of open files without a read ([`OPEN_FILES_MAX_DEFAULT`]); files being read come
+    /// on top.
     pub open_files_max: usize,
-    /// Whether all memory is taken from the system at once.
+    /// Whether all memory is populated at start-up.
     pub memory_prefault: bool,
-    /// How fast the device's clock goes.
+    /// Speed of the device's clock.
     pub time_scale: TimeScale,
-    /// Its part of the flash tier.
+    /// Its share of the flash tier.
     pub flash: FlashShare,
-    /// What the process before had learned of it.
+    /// State learned by the previous process.
     pub learned: Option<Arc<DeviceLearned>>,
 }

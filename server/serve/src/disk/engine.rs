@@ -1,8 +1,8 @@
-//! One device's core and its machine, as the [`Link`]'s lock protects them.
+//! The engine of one device: its core and its host, protected by the [`Link`]'s lock.
 //!
-//! Whoever holds the lock may call this: the device's own thread, or a connection that has a request
-//! or gives back a piece. What a call decides is the [`DeviceCore`]'s; here messages are taken apart
-//! and answered.
+//! The lock holder may be the device thread, or a connection that sends a request or returns a
+//! piece. All decisions are in [`DeviceCore`]; this module dispatches messages and sends the
+//! answers.
 //!
 //! Invariant: no call blocks.
 //!
@@ -38,7 +38,7 @@ use crate::time_scale::TimeScale;
 mod messages;
 mod snapshot;
 
-/// What stays the same about a device as long as it runs.
+/// Properties of a device that never change while it runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     pub(crate) name: String,
@@ -47,7 +47,7 @@ pub(crate) struct Identity {
     pub(crate) capacity_bytes: u64,
 }
 
-/// What an engine is made of.
+/// Everything that an engine is built from.
 pub(crate) struct EngineParts {
     pub(crate) identity: Identity,
     pub(crate) config: EngineConfig,
@@ -55,17 +55,17 @@ pub(crate) struct EngineParts {
     pub(crate) shard: Shard,
     pub(crate) pool: Arc<Pool>,
     pub(crate) opener: Arc<Opener>,
-    /// Files that may stay open without a reply.
+    /// Upper limit of open files without a reply.
     pub(crate) open_files_max: usize,
     pub(crate) io_mode: IoMode,
     pub(crate) completions: Arc<Mailbox<Completion>>,
     pub(crate) is_offline: Arc<AtomicBool>,
     pub(crate) flash: Option<FlashSource>,
-    /// What the process before had learned.
+    /// State learned by the previous process.
     pub(crate) learned: Option<Arc<DeviceLearned>>,
 }
 
-/// A device's state.
+/// The engine of a device.
 pub(crate) struct DeviceEngine {
     core: DeviceCore<DiskResources>,
     host: DiskHost,
@@ -74,9 +74,9 @@ pub(crate) struct DeviceEngine {
     config: EngineConfig,
     time_scale: TimeScale,
     io_mode: IoMode,
-    /// To be notified when memory has gone back to the system.
+    /// Notified when all free memory has been returned to the system.
     vacated: Option<oneshot::Sender<()>>,
-    /// What the process before had in memory.
+    /// Pieces received from the previous process.
     arrivals: Arrivals,
 }
 
@@ -129,34 +129,34 @@ impl DeviceEngine {
         engine
     }
 
-    /// Model time since the start of the device, on a clock that never goes back.
+    /// Model time since the start of the device, on a monotonic clock.
     pub(crate) fn now(&self) -> Instant {
         Instant(self.time_scale.model(self.start.elapsed()).0)
     }
 
-    /// Real time from `now` to `due`; `None` if that is never.
+    /// Wall time from `now` to `due`; `None` if `due` is never.
     pub(crate) fn wall_until(&self, now: Instant, due: Instant) -> Option<std::time::Duration> {
         (due < Instant::NEVER).then(|| self.time_scale.wall(due.since(now)))
     }
 
-    /// When [`DeviceEngine::tick`] has something to do without anybody's asking.
+    /// When [`DeviceEngine::tick`] is due next.
     pub(crate) fn due(&self) -> Instant {
         let due = [self.core.due(), self.arrivals.until()];
         due.into_iter().flatten().min().unwrap_or(Instant::NEVER)
     }
 
-    /// The reads to start now, into `submits`, which is to be empty.
+    /// Moves the reads to start into `submits`, which must be empty.
     pub(crate) fn take_submits(&mut self, submits: &mut Vec<Transfer>) {
         debug_assert!(submits.is_empty());
         std::mem::swap(&mut self.host.submits, submits);
     }
 
-    /// Whether there are reads to start.
+    /// Whether reads are waiting to be started.
     pub(crate) fn has_submits(&self) -> bool {
         !self.host.submits.is_empty()
     }
 
-    /// An open or a read has ended.
+    /// An open or a read has completed.
     pub(crate) fn complete(&mut self, now: Instant, completion: Completion) {
         let (core, host) = (&mut self.core, &mut self.host);
         match completion {
@@ -167,7 +167,7 @@ impl DeviceEngine {
         self.settled();
     }
 
-    /// Does what is due by now.
+    /// Handles the timers that have expired.
     pub(crate) fn tick(&mut self, now: Instant) {
         if self.arrivals.until().is_some_and(|until| until <= now) {
             self.arrivals.end(now, self.core.shard_mut());
@@ -177,7 +177,7 @@ impl DeviceEngine {
         self.settled();
     }
 
-    /// A piece was taken by a socket, or dropped.
+    /// A socket has taken a piece, or the piece was dropped.
     pub(crate) fn sent(&mut self, now: Instant, request: RequestId, slot: Slot) {
         self.core.sent(now, &mut self.host, request, slot);
         self.settled();
@@ -189,14 +189,14 @@ impl DeviceEngine {
         self.settled();
     }
 
-    /// Takes on a request, of a stream that is registered first if it is given.
+    /// Accepts a request. If `register` is given, its stream is registered first.
     pub(crate) fn ask(
         &mut self,
         now: Instant,
         (id, request): (RequestId, Request),
         register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
     ) -> Result<Reply, Refusal> {
-        // Before anything has to go for this request.
+        // Update usage before this request may evict something.
         let used = self.host.pool.take_used();
         if !used.is_empty() {
             self.core.shard_mut().handle_used(now, &used);
@@ -250,20 +250,20 @@ impl DeviceEngine {
         Ok(())
     }
 
-    /// Uses a part of the flash tier.
+    /// Attaches a share of the flash tier.
     fn take_flash(&mut self, source: FlashSource) {
         let port = FlashPort::new(source.part.share(), crate::flash::random());
         self.core.set_flash(port);
         self.host.flash = Some(SsdQueue::start(source, self.time_scale));
     }
 
-    /// What follows from a call of the core.
+    /// Completes the effects of a call to the core.
     fn settled(&mut self) {
         if std::mem::take(&mut self.host.has_vacated) {
             self.host.pool.vacate_copies();
         }
         if self.vacated.is_some() && !self.core.shard().is_vacating() {
-            // Its receiver may be gone.
+            // The receiver may have been dropped.
             let _ = self.vacated.take().map(|vacated| vacated.send(()));
         }
     }

@@ -1,4 +1,5 @@
-//! A device with a file for a flash tier: what viewers get, whatever the SSD does.
+//! Tests of a device whose flash tier is a file: viewers receive correct bytes, whatever the SSD
+//! does.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
@@ -21,7 +22,7 @@ struct Rig {
     tier: PathBuf,
 }
 
-/// A server's device with its tier, as one process has it.
+/// A device with its tier, as run by one server process.
 struct Process {
     tier: Arc<Tier>,
     device: Device,
@@ -57,10 +58,10 @@ impl Rig {
 
     async fn open(&self) -> Arc<Tier> {
         let paths = [self.tier.clone()];
-        // The threads of a process before end by themselves.
+        // Threads of the previous process end on their own.
         loop {
             match Tier::open(&paths, PIECE, 1) {
-                Ok((tier, _)) => return tier.expect("it is well"),
+                Ok((tier, _)) => return tier.expect("tier is healthy"),
                 Err(error) if matches!(error.trouble, flash::Trouble::InUse) => {}
                 Err(error) => panic!("{error}"),
             }
@@ -93,7 +94,7 @@ impl Process {
         self.device.snapshot().await.flash.expect("attached")
     }
 
-    /// All bytes of a file, asked for by a new viewer.
+    /// Requests all bytes of a file as a new viewer.
     async fn play(&self, stream: u64, viewer: u64, path: &PathBuf) -> Vec<u8> {
         let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(stream, [path.clone()]));
         let request = Request {
@@ -110,7 +111,7 @@ impl Process {
             .device
             .request(request, &source)
             .await
-            .expect("taken on");
+            .expect("accepted");
         let mut bytes = Vec::new();
         while let Some(piece) = reply.next().await {
             bytes.extend_from_slice(piece.expect("whole").as_ref());
@@ -118,7 +119,7 @@ impl Process {
         bytes
     }
 
-    /// Plays until so much was read from flash, and each time the right bytes.
+    /// Plays until `read_bytes` were read from flash, and compares the bytes each time.
     async fn play_until_read(&self, path: &PathBuf, wanted: &[u8], read_bytes: u64) {
         for viewer in 0..40 {
             assert!(
@@ -130,10 +131,10 @@ impl Process {
                 return;
             }
         }
-        panic!("flash never served: {:?}", self.view().await);
+        panic!("no read came from flash: {:?}", self.view().await);
     }
 
-    /// As the server stops.
+    /// Stops as the server does.
     async fn stop(self) {
         self.device.shutdown().await;
         let tier = self.tier;
@@ -153,7 +154,7 @@ fn run(test: impl Future<Output = ()>) {
 }
 
 #[test]
-fn what_left_memory_is_served_from_flash_byte_for_byte_also_by_the_next_process() {
+fn evicted_pieces_are_served_from_flash_also_after_restart() {
     run(async {
         let rig = Rig::new();
         let film = noise(FILM);
@@ -163,7 +164,7 @@ fn what_left_memory_is_served_from_flash_byte_for_byte_also_by_the_next_process(
         process.stop().await;
         let (text, is_right) = flash::verify(&rig.tier).expect("verified");
         assert!(is_right, "{text}");
-        // By the index of the clean stop, then without one.
+        // First with the index of a clean shutdown, then without one.
         for _ in 0..2 {
             let process = rig.start().await;
             let before = process.view().await;
@@ -178,7 +179,7 @@ fn what_left_memory_is_served_from_flash_byte_for_byte_also_by_the_next_process(
 }
 
 #[test]
-fn a_changed_file_is_never_served_by_its_old_bytes() {
+fn changed_file_is_never_served_from_stale_records() {
     run(async {
         let rig = Rig::new();
         let film = noise(FILM);
@@ -196,7 +197,7 @@ fn a_changed_file_is_never_served_by_its_old_bytes() {
 }
 
 #[test]
-fn damaged_records_are_misses_and_viewers_get_the_disks_bytes() {
+fn damaged_records_are_misses_and_disk_bytes_are_served() {
     run(async {
         let rig = Rig::new();
         let film = noise(FILM);
@@ -218,7 +219,7 @@ fn damaged_records_are_misses_and_viewers_get_the_disks_bytes() {
 }
 
 #[test]
-fn an_ssd_that_vanishes_costs_nothing_but_its_hits() {
+fn lost_ssd_costs_only_its_hits() {
     run(async {
         let rig = Rig::new();
         let film = noise(FILM);
@@ -231,14 +232,14 @@ fn an_ssd_that_vanishes_costs_nothing_but_its_hits() {
             assert!(process.play(1, viewer, &path).await == film);
         }
         let view = process.view().await;
-        // What the server still writes makes the file long again, with nothing in it.
+        // A late write extends the file again with zeros.
         assert!(view.reads_failed + view.reads_wrong > 0, "{view:?}");
         process.stop().await;
     });
 }
 
 #[test]
-fn a_tier_goes_from_one_process_to_the_next_while_both_serve() {
+fn tier_moves_to_new_process_while_both_serve() {
     run(async {
         let rig = Rig::new();
         let wanted = noise(FILM);
@@ -264,9 +265,12 @@ fn a_tier_goes_from_one_process_to_the_next_while_both_serve() {
         while !is_known(new.device.snapshot().await.flash) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        assert!(new.view().await.filled_bytes > 0, "it found what there was");
+        assert!(
+            new.view().await.filled_bytes > 0,
+            "recovery found the records"
+        );
         new.play_until_read(&path, &wanted, 1 << 20).await;
-        // The old one serves on without, and keeps nothing.
+        // The old process continues without the tier and stores nothing more.
         let (old, new) = (
             Process {
                 tier: Arc::clone(&new.tier),

@@ -1,5 +1,4 @@
-//! The machine of one device core: its memory, the threads that open files, replies' channels, the
-//! log.
+//! The server's host of a device core: memory pool, threads that open files, reply channels, log.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -23,7 +22,7 @@ use super::transfer::Transfer;
 use crate::flash::{Record, SsdQueue};
 use crate::raw::{Lease, PieceOf, Pool};
 
-/// The machine of one device.
+/// The host of one device core.
 pub(crate) struct DiskHost {
     /// Name of the device, for logs.
     pub(crate) device: String,
@@ -31,24 +30,25 @@ pub(crate) struct DiskHost {
     pub(crate) pool: Arc<Pool>,
     pub(crate) opener: Arc<Opener>,
     pub(crate) completions: Arc<Mailbox<Completion>>,
-    /// Reads that the device's thread is to start.
+    /// Reads that the device thread has to start.
     pub(crate) submits: Vec<Transfer>,
-    /// Notified of what became of pieces and replies.
+    /// Receives the completion of pieces and replies.
     pub(crate) receiver: Arc<dyn Receiver>,
-    /// What is there for the reply that is being made.
+    /// Pieces for the reply that is being created.
     pub(crate) ready: VecDeque<Result<Piece, Failure>>,
-    /// Kept up to date for those who must not ask the disk anything while it is out of service.
+    /// Shared copy of the health, for callers that must not query the disk while it is out of
+    /// service.
     pub(crate) is_offline: Arc<AtomicBool>,
-    /// The way to its part of the flash tier.
+    /// Queue to the device's share of the flash tier.
     pub(crate) flash: Option<SsdQueue>,
-    /// Whether memory was given back since this was last looked at.
+    /// Whether memory was returned to the system since the last check.
     pub(crate) has_vacated: bool,
 }
 
 impl DiskHost {
     fn give(&mut self, client: &ReplyChannel, next: Result<Piece, Failure>) {
         match &client.pieces {
-            // A piece that comes back is dropped, and counts as sent.
+            // If the reply was dropped, the piece is dropped here and counts as sent.
             Some(pieces) => drop(pieces.send(next)),
             None => self.ready.push_back(next),
         }
@@ -57,13 +57,13 @@ impl DiskHost {
     fn announce_device(&self, before: DeviceState, state: DeviceState, errors: u64) {
         let (device, before) = (&self.device, before.name());
         match state {
-            DeviceState::Online => tracing::info!(device, before, "the device is online again"),
-            DeviceState::Failing => tracing::warn!(device, before, errors, "the device is failing"),
+            DeviceState::Online => tracing::info!(device, before, "device is online again"),
+            DeviceState::Failing => tracing::warn!(device, before, errors, "device is failing"),
             DeviceState::Offline => tracing::error!(
                 device,
                 before,
                 errors,
-                "the device is offline: requests that need it are refused until it answers"
+                "device is offline: requests that need it are refused until it responds"
             ),
         }
         self.is_offline
@@ -76,15 +76,15 @@ impl DiskHost {
         let ssd = path.unwrap_or_default();
         let (device, ssd, before) = (&self.device, ssd.display(), before.name());
         match state {
-            SsdState::Online => tracing::info!(device, %ssd, before, "the SSD is online again"),
+            SsdState::Online => tracing::info!(device, %ssd, before, "ssd is online again"),
             SsdState::ReadOnly => tracing::warn!(
-                device, %ssd, before, "writes to the SSD fail or hang: it is only read"
+                device, %ssd, before, "writes to the ssd fail or hang: it is used read-only"
             ),
             SsdState::Slow => tracing::warn!(
-                device, %ssd, before, "the SSD answers too late: it is passed over"
+                device, %ssd, before, "ssd is too slow: it is bypassed"
             ),
             SsdState::Offline => tracing::error!(
-                device, %ssd, before, "the SSD fails: it is passed over; look into the kernel's log (dmesg)"
+                device, %ssd, before, "ssd fails: it is bypassed; check the kernel log (dmesg)"
             ),
         }
     }
@@ -191,38 +191,40 @@ impl Host<DiskResources> for DiskHost {
                 tracing::info!(device, reason = change.reason.name(), "{change}");
             }
             Notice::FlashRefused(error) => {
-                tracing::error!(device, %error, "flash takes no part");
+                tracing::error!(device, %error, "flash tier refused");
             }
             Notice::FlashReady(records) => tracing::info!(device, records, "flash tier ready"),
             Notice::ImpossibleRead(id, stream) => tracing::error!(
                 device,
                 ?id,
                 ?stream,
-                "a read names memory that is in use, or an unknown stream; it fails"
+                "read failed: it refers to memory in use or to an unknown stream"
             ),
             Notice::PieceBusy(request, slot) => {
-                tracing::error!(device, ?request, ?slot, "piece is still being filled");
+                tracing::error!(
+                    device,
+                    ?request,
+                    ?slot,
+                    "reply failed: a read into its piece is still in flight"
+                );
             }
             Notice::RecordMissing(slot) => {
                 tracing::error!(
                     device,
                     ?slot,
-                    "a record to be kept on flash is not in memory"
+                    "record not staged for flash: its piece is not in memory"
                 );
             }
             Notice::ImpossibleFlashRead => {
-                tracing::error!(
-                    device,
-                    "a read of flash names memory that is in use; it fails"
-                );
+                tracing::error!(device, "flash read failed: it refers to memory in use");
             }
             Notice::DeviceBuffered => tracing::warn!(
                 device,
-                "O_DIRECT refused (EINVAL): the device is read through the page cache"
+                "O_DIRECT refused (EINVAL): device is read through the page cache"
             ),
             Notice::FileBuffered => tracing::warn!(
                 device,
-                "O_DIRECT refused (EINVAL) for some file: such files are read through the page cache"
+                "O_DIRECT refused (EINVAL) for a file: such files are read through the page cache"
             ),
             Notice::TooManyFiles(closed) => tracing::warn!(
                 device,

@@ -1,7 +1,7 @@
-//! Reading, as a device's thread sees it: io_uring, or threads that call `preadv`.
+//! The I/O interface of a device thread: `io_uring`, or threads that call `preadv`.
 //!
-//! Both take reads of open files and wait for their ends without ever blocking on a file; judging
-//! what was read is left to the thread pool in either.
+//! Both accept reads of open files and wait for completions without blocking on a file. The thread
+//! pool determines the outcome of each read in both cases.
 
 use std::io;
 use std::sync::Arc;
@@ -13,26 +13,27 @@ use super::opener::Opener;
 use super::transfer::Transfer;
 
 headlong_units::names! {
-    /// How a device is read.
+    /// The I/O interface of a device.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
     pub enum IoMode {
-        /// io_uring where the kernel lets us, else `preadv`.
+        /// `io_uring` if the kernel allows it, otherwise `preadv`.
         #[default]
         Auto => "auto",
-        /// io_uring, or the device is not started.
+        /// `io_uring`; if it is refused, the device does not start.
         IoUring => "io_uring",
-        /// A thread per outstanding read, at most 32.
+        /// `preadv` on one thread per outstanding read, at most 32.
         Pread => "pread",
     }
 }
 
-/// Reads of one device, as its thread sees them.
+/// The I/O interface of one device, used by its thread.
 pub(crate) trait DiskIo: Send {
-    /// Begins a read, at the next wait at the latest. Does not block.
+    /// Starts a read, at the latest in the next wait. Does not block.
     fn submit(&mut self, read: Transfer);
 
-    /// Sleeps until a read ends, the waker wakes or the time is over (`None`: it never is), and
-    /// appends the completions. An error means that nothing can be read any more.
+    /// Sleeps until a read completes, the waker is signalled or the timeout expires (`None`: no
+    /// timeout), and appends the completions. An error means that the device cannot be read any
+    /// more.
     fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -43,7 +44,7 @@ pub(crate) trait DiskIo: Send {
     fn mode(&self) -> IoMode;
 }
 
-/// What a way of reading works with.
+/// The parts that an I/O interface works with.
 pub(crate) struct Parts {
     pub(crate) opener: Arc<Opener>,
     pub(crate) waker: Arc<Waker>,

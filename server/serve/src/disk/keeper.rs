@@ -1,17 +1,16 @@
-//! Copies what is sent again and again to where sockets take it from without a copy.
-//!
-//! On a thread of its own, as a copy takes longer than a connection may hold up others. A piece that
-//! is to be copied is given back to the engine only after that, so its memory stays what it is.
+//! Copier thread of the sendfile cache. Copying takes longer than a connection may be delayed, so
+//! it has its own thread. The engine gets the piece back only after the copy, so that the source
+//! does not change meanwhile.
 
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use super::reply::Piece;
 
-/// Most pieces that wait to be copied; further ones are not, until they are sent again.
+/// Upper limit of pieces in the queue. Further pieces are skipped until they are sent again.
 const WAITING_MAX: usize = 64;
 
-/// The way to the thread, which ends with the last of these.
+/// Handle of the thread, which ends when the last handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Keeper(SyncSender<Piece>);
 
@@ -19,7 +18,7 @@ impl Keeper {
     /// Starts the thread.
     ///
     /// # Errors
-    /// If the system has none.
+    /// If no thread can be started.
     pub(crate) fn start(device: &str) -> io::Result<Self> {
         let (give, given) = sync_channel::<Piece>(WAITING_MAX);
         std::thread::Builder::new()
@@ -32,9 +31,10 @@ impl Keeper {
         Ok(Self(give))
     }
 
-    /// Has a piece copied, if there is time for it; then it is given back.
+    /// Queues a piece for copying, if there is room. The piece is returned to the engine either
+    /// way.
     pub(crate) fn offer(&self, piece: Piece) {
-        // One that comes back is dropped.
+        // A rejected piece is dropped here.
         let _ = self.0.try_send(piece);
     }
 }

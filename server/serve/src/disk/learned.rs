@@ -1,7 +1,7 @@
-//! What a device's thread has learned, for the one of the next process.
+//! Export and import of the state that a device learned, for the next process.
 //!
-//! Numbers of streams mean nothing there, so a chain goes with a name of its stream that lasts
-//! ([`super::StreamSource::lasting_name`]).
+//! Stream numbers are not valid across processes, so each chain carries a persistent name of its
+//! stream ([`super::StreamSource::lasting_name`]).
 
 use std::time::Instant as Clock;
 
@@ -12,23 +12,23 @@ use headlong_units::{Duration, Instant};
 use super::resources::DiskResources;
 use crate::time_scale::TimeScale;
 
-/// Most chains that are told to the next process.
+/// Upper limit of chains that are exported.
 const CHAINS_MAX: usize = 16_384;
 
-/// What was learned of one device.
+/// Learned state of one device.
 #[derive(Debug, Clone)]
 pub struct DeviceLearned {
-    /// By its shard.
+    /// State of the shard.
     pub learned: Learned,
-    /// Its live chains, each with the name of its stream that lasts.
+    /// Live chains, each with the persistent name of its stream.
     pub chains: Vec<(u64, LearnedChain)>,
-    /// Model time since it was told by the process before this.
+    /// Model time between the export and `told_at`.
     pub age: Duration,
-    /// When that age was measured.
+    /// When `age` was measured.
     pub told_at: Clock,
 }
 
-/// What a device has learned, with the names of what its viewers read.
+/// Exports the learned state, with the persistent names of its streams.
 pub(super) fn tell(core: &DeviceCore<DiskResources>) -> DeviceLearned {
     let named = |chain: LearnedChain| {
         let name = core.sources().get(&chain.stream)?.lasting_name()?;
@@ -43,7 +43,7 @@ pub(super) fn tell(core: &DeviceCore<DiskResources>) -> DeviceLearned {
     }
 }
 
-/// The viewers of the process before, as they are known at `now` of the engine.
+/// Imports the viewers of the previous process, as of `now`.
 pub(super) fn returning(
     now: Instant,
     time_scale: TimeScale,

@@ -1,12 +1,13 @@
-//! How connections reach a device: by taking the engine's lock, or by a message if it is taken.
+//! Access to a device's engine: a connection takes the engine's lock, or posts a message if the
+//! lock is taken.
 //!
-//! A request whose bytes are in memory, and a piece that is given back, are dealt with where they
-//! come up, without a trip to the device's thread. The lock is held for microseconds, as nothing
-//! under it waits; even so only the device's own thread ever waits for it (the lock with hand-over of
-//! `lock.rs`): everybody else leaves a message if it is taken.
+//! A request for cached bytes and a returned piece are handled on the calling thread, without a
+//! switch to the device thread. The lock is held for microseconds, as nothing under it blocks. Only
+//! the device thread ever waits for it (the delegation lock of `lock.rs`); all others post a
+//! message if it is taken.
 //!
-//! Invariant: whatever a call makes necessary (a read to be started, an earlier end of the thread's
-//! sleep) wakes the device's thread.
+//! Invariant: if a call requires action of the device thread (a read to start, an earlier wake-up),
+//! the thread is woken.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,27 +29,27 @@ use super::reply::{Piece, Receiver, Reply};
 use super::transfer::Transfer;
 use crate::raw::Pool;
 
-/// What the lock protects.
+/// State under the lock.
 struct Desk {
     engine: DeviceEngine,
-    /// When the device's thread looks in by itself.
+    /// When the device thread wakes up next.
     thread_due: Instant,
 }
 
-/// The way to one device's engine.
+/// Access to the engine of one device.
 pub(crate) struct Link {
     /// Closed once the device has stopped.
     lock: HandOver<Desk>,
     is_stopping: AtomicBool,
-    /// Copies what is sent again and again.
+    /// Copier of the sendfile cache.
     keeper: Option<Keeper>,
-    /// Not kept alive: a device that is started again waits until the memory of before has gone.
+    /// Weak, because a restart of the device waits until the old memory is released.
     pool: Weak<Pool>,
     opener: Weak<Opener>,
 }
 
 impl Link {
-    /// The engine of these parts, whose thread is woken by `mailbox` and empties it.
+    /// Builds the engine. `mailbox` wakes the device thread, which empties it.
     pub(crate) fn new(
         parts: EngineParts,
         mailbox: Arc<Mailbox<Message>>,
@@ -69,29 +70,29 @@ impl Link {
         link
     }
 
-    /// What opens the files of the device; `None` of one that has stopped.
+    /// The opener of the device; `None` after the device has stopped.
     pub(crate) fn opener(&self) -> Option<Arc<Opener>> {
         self.opener.upgrade()
     }
 
-    /// Leaves a message for the device's thread.
+    /// Posts a message to the device thread.
     pub(crate) fn post(&self, message: Message) {
         self.lock.mailbox().post(message);
     }
 
-    /// Has the device's thread end.
+    /// Tells the device thread to end.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
         self.lock.mailbox().wake();
     }
 
-    /// Whether the device's thread is to end.
+    /// Whether the device thread must end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Asks for bytes, of a stream that is registered first if it is given. `None`: the device has
-    /// stopped, or too many wait for it.
+    /// Sends a request. If `register` is given, its stream is registered first. `None`: the device
+    /// has stopped, or too many requests are waiting.
     pub(crate) async fn ask(
         &self,
         (id, request): (RequestId, Request),
@@ -115,7 +116,8 @@ impl Link {
         waiting.await.ok()
     }
 
-    /// The bytes `start..end` of a part of a stream, if the engine need not be asked for them.
+    /// The bytes `start..end` of a part from the sendfile cache, if the engine need not see the
+    /// request.
     pub(crate) fn copies(
         &self,
         of: (StreamId, u32),
@@ -143,12 +145,13 @@ impl Link {
         answered
     }
 
-    /// Takes what was posted, in order, into `messages`, which must be empty.
+    /// Moves the posted messages, in order, into `messages`, which must be empty.
     pub(crate) fn take_messages(&self, messages: &mut Vec<Message>) {
         self.lock.mailbox().take(messages);
     }
 
-    /// The device's thread is about to start reads and to sleep: which, and how long at most.
+    /// Called by the device thread before it sleeps: returns the reads to start and the sleep
+    /// limit.
     ///
     /// # Errors
     /// As [`Link::turn`].
@@ -164,17 +167,18 @@ impl Link {
         }
     }
 
-    /// A call of the engine by the device's own thread, which alone waits for the lock.
+    /// Calls the engine on the device thread, the only thread that waits for the lock.
     ///
     /// # Errors
-    /// If a call panicked with the lock held: what the engine knows is not to be relied on then.
+    /// If a call panicked while it held the lock: the state of the engine is unreliable then.
     pub(crate) fn turn<R>(&self, call: impl FnOnce(&mut DeviceEngine) -> R) -> io::Result<R> {
         self.lock.locked(|desk| call(&mut desk.engine))
     }
 
-    /// Ends everything: what waits fails, what comes is dropped.
+    /// Closes the link: waiting requests fail, later messages are dropped.
     pub(crate) fn close(&self) {
-        // Pieces and replies that nobody took come back here as they drop, so the lock is free again.
+        // Pending pieces and replies post back here when they are dropped, so release the lock
+        // first.
         drop(self.lock.close());
     }
 }
@@ -182,7 +186,7 @@ impl Link {
 impl lock::Desk for Desk {
     type Message = Message;
 
-    /// The device's thread has something to do if a read is to be started, or if it would sleep too long.
+    /// The device thread is needed if a read must be started, or if it would sleep too long.
     fn take_in(&mut self, mailbox: &Mailbox<Message>) -> bool {
         if !mailbox.is_empty() {
             let mut messages = Vec::new();
@@ -257,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_does_not_sleep_on_what_was_left_while_it_had_the_lock() {
+    fn device_thread_does_not_sleep_while_messages_are_pending() {
         let thread = device();
         let link = thread.link();
         let slot = Slot(0);
@@ -271,9 +275,9 @@ mod tests {
         assert_eq!(timeout, Some(Duration::ZERO));
     }
 
-    /// Threads that ask at the same time find the lock taken again and again.
+    /// Threads that send requests concurrently find the lock taken again and again.
     #[test]
-    fn what_is_asked_at_a_taken_lock_is_answered_by_whoever_holds_it() {
+    fn request_posted_at_taken_lock_is_answered_by_lock_holder() {
         let scratch = Scratch::new();
         let path = scratch.file("a", &noise(100_000));
         let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path]));
@@ -295,7 +299,7 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread().build();
             runtime.expect("a runtime").block_on(async {
                 let reply = link.ask((RequestId(id), request), register).await;
-                let mut reply = reply.expect("answered").expect("taken on");
+                let mut reply = reply.expect("answered").expect("accepted");
                 let piece = reply.next().await.expect("comes").expect("whole");
                 piece.as_ref().len()
             })

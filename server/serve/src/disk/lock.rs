@@ -1,13 +1,13 @@
-//! A lock for which only one thread, its *owner*, ever waits. Everybody else tries for a moment and
-//! then leaves a message, which whoever holds the lock deals with before going.
+//! Delegation lock (flat combining): only one thread, the *owner*, ever waits for it. Other threads
+//! try briefly and then post a message, which the lock holder handles before it releases the lock.
 //!
-//! Invariants: no message stays behind when the lock is free; the owner is woken when a holder leaves
-//! something to do for it, and when a holder panics, so that it finds the lock broken.
+//! Invariants: no message stays unhandled while the lock is free; the owner is woken when a holder
+//! leaves work for it, and when a holder panics, so that it finds the lock poisoned.
 //!
-//! Whoever leaves a message looks at the lock after it, and whoever gives the lock back looks for
-//! messages after that; a fence between the two on both sides, so that one of them sees the other.
+//! A poster checks the lock after posting, and a holder checks the mailbox after unlocking. A fence
+//! between the two steps on both sides ensures that at least one of them sees the other.
 //!
-//! `tests/models` tries every order of steps of the threads on this file as it is.
+//! `tests/models` compiles this file unchanged and explores all interleavings of its threads.
 
 use std::io;
 use std::sync::{Arc, PoisonError, TryLockError};
@@ -15,30 +15,31 @@ use std::sync::{Arc, PoisonError, TryLockError};
 use super::mailbox::Mailbox;
 use super::sync::{Mutex, MutexGuard, Ordering, TRIES, fence, spin_loop};
 
-/// What such a lock protects.
+/// State protected by the lock.
 pub(super) trait Desk {
-    /// What is left for it.
+    /// Message that is posted while the lock is taken.
     type Message;
 
-    /// Deals with what is in the mailbox; whether the owner has something to do since it last slept.
+    /// Handles the messages in the mailbox. Returns whether the owner has work to do since it last
+    /// slept.
     fn take_in(&mut self, mailbox: &Mailbox<Self::Message>) -> bool;
 }
 
-/// The lock, and the mailbox for what is left while it is taken.
+/// The lock, and the mailbox for messages posted while it is taken.
 pub(super) struct HandOver<D: Desk> {
-    /// `None` before it is open and after it was closed.
+    /// `None` before `open` and after `close`.
     desk: Mutex<Option<D>>,
     mailbox: Arc<Mailbox<D::Message>>,
 }
 
-/// The lock, held.
+/// Guard of the lock.
 pub(super) struct Held<'a, D: Desk> {
     desk: MutexGuard<'a, Option<D>>,
     mailbox: &'a Mailbox<D::Message>,
 }
 
 impl<D: Desk> Held<'_, D> {
-    /// What is protected, unless it is closed.
+    /// The protected state, unless the lock is closed.
     pub(super) fn as_mut(&mut self) -> Option<&mut D> {
         self.desk.as_mut()
     }
@@ -46,7 +47,7 @@ impl<D: Desk> Held<'_, D> {
 
 impl<D: Desk> Drop for Held<'_, D> {
     fn drop(&mut self) {
-        // What others left meanwhile is dealt with by nobody: the owner ends it all.
+        // Pending messages stay unhandled; the owner closes the lock.
         if std::thread::panicking() {
             self.mailbox.wake();
         }
@@ -54,7 +55,7 @@ impl<D: Desk> Drop for Held<'_, D> {
 }
 
 impl<D: Desk> HandOver<D> {
-    /// Not open yet. The owner is woken by `mailbox`, and empties it.
+    /// Creates a closed lock. `mailbox` wakes the owner, which empties it.
     pub(super) fn new(mailbox: Arc<Mailbox<D::Message>>) -> Self {
         Self {
             desk: Mutex::new(None),
@@ -62,17 +63,17 @@ impl<D: Desk> HandOver<D> {
         }
     }
 
-    /// Puts in what is to be protected.
+    /// Stores the protected state.
     pub(super) fn open(&self, desk: D) {
         *self.desk.lock().unwrap_or_else(PoisonError::into_inner) = Some(desk);
     }
 
-    /// Where messages are left.
+    /// Mailbox for messages.
     pub(super) fn mailbox(&self) -> &Mailbox<D::Message> {
         &self.mailbox
     }
 
-    /// For everybody but the owner. `None`: leave a message, and then call [`HandOver::hand_over`].
+    /// For all threads except the owner. `None`: post a message and call [`HandOver::hand_over`].
     pub(super) fn try_lock(&self) -> Option<Held<'_, D>> {
         for _ in 0..TRIES {
             match self.desk.try_lock() {
@@ -89,8 +90,8 @@ impl<D: Desk> HandOver<D> {
         Held { desk, mailbox }
     }
 
-    /// Deals with the messages that were left meanwhile, gives the lock back, and wakes the owner if
-    /// there is something for it to do.
+    /// Handles the messages posted meanwhile, releases the lock, and wakes the owner if it has work
+    /// to do.
     pub(super) fn leave<'a>(&'a self, mut held: Held<'a, D>) {
         let mut is_needed = false;
         loop {
@@ -98,13 +99,13 @@ impl<D: Desk> HandOver<D> {
             is_needed |= desk.take_in(&self.mailbox);
             drop(held);
             fence(Ordering::SeqCst);
-            // What was left between the last look and the unlocking.
+            // Messages may have been posted between `take_in` and the release.
             if self.mailbox.is_empty() {
                 break;
             }
             match self.desk.try_lock() {
                 Ok(again) => held = self.held(again),
-                // Whoever has it now does the same.
+                // The new holder handles the messages.
                 Err(_) => break,
             }
         }
@@ -113,31 +114,32 @@ impl<D: Desk> HandOver<D> {
         }
     }
 
-    /// Sees to it that the message just left is dealt with: by whoever holds the lock, or here.
+    /// Ensures that the message just posted is handled: by the lock holder, or here.
     pub(super) fn hand_over(&self) {
         fence(Ordering::SeqCst);
         match self.desk.try_lock() {
             Ok(desk) => self.leave(self.held(desk)),
             Err(TryLockError::WouldBlock) => {}
-            // The owner will find out.
+            // The owner detects the poisoned lock.
             Err(TryLockError::Poisoned(_)) => self.mailbox.wake(),
         }
     }
 
-    /// For the owner, which deals with what is left meanwhile in its next [`HandOver::before_sleep`].
+    /// For the owner. Messages posted meanwhile are handled after its next
+    /// [`HandOver::before_sleep`].
     ///
     /// # Errors
-    /// If a call panicked with the lock held, or the lock is closed.
+    /// If a call panicked while holding the lock, or if the lock is closed.
     pub(super) fn locked<R>(&self, call: impl FnOnce(&mut D) -> R) -> io::Result<R> {
         let guard = self.desk.lock().ok();
         let mut desk = guard.filter(|desk| desk.is_some());
         let desk = desk.as_mut().and_then(|desk| desk.as_mut());
         desk.map(call)
-            .ok_or_else(|| io::Error::other("a call broke the device's engine"))
+            .ok_or_else(|| io::Error::other("device engine is unusable after a panic"))
     }
 
-    /// For the owner, about to sleep: as [`HandOver::locked`], and whether it may sleep. If not, there
-    /// are messages that were left while it held the lock.
+    /// For the owner before it sleeps: as [`HandOver::locked`], plus whether it may sleep. If not,
+    /// messages were posted while it held the lock.
     ///
     /// # Errors
     /// As [`HandOver::locked`].
@@ -147,7 +149,7 @@ impl<D: Desk> HandOver<D> {
         Ok((result, self.mailbox.is_empty()))
     }
 
-    /// Takes out what is protected; messages left so far and later are dropped.
+    /// Takes out the protected state. Pending and later messages are dropped.
     pub(super) fn close(&self) -> Option<D> {
         self.mailbox.close();
         let mut guard = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_holds_the_lock_deals_with_what_was_left() {
+    fn lock_holder_handles_posted_messages() {
         let (lock, _waker) = lock();
         let held = lock.try_lock().expect("free");
         assert!(lock.try_lock().is_none(), "taken");
@@ -190,9 +192,9 @@ mod tests {
         assert_eq!(numbers, [7]);
     }
 
-    /// What others left under the panic is dealt with by nobody, until the owner finds out.
+    /// Messages posted before the panic stay unhandled until the owner detects it.
     #[test]
-    fn a_holder_that_panics_wakes_the_owner() {
+    fn panicking_holder_wakes_owner() {
         let (lock, waker) = lock();
         let panicked = std::thread::scope(|scope| {
             let holder = scope.spawn(|| {
@@ -204,10 +206,10 @@ mod tests {
             holder.join()
         });
         assert!(panicked.is_err());
-        assert!(!waker.begin_sleep(), "it was woken");
-        assert!(lock.locked(|_| ()).is_err(), "and finds the lock broken");
+        assert!(!waker.begin_sleep(), "the owner was woken");
+        assert!(lock.locked(|_| ()).is_err(), "the lock is poisoned");
         lock.hand_over();
-        assert!(lock.close().is_some(), "what it holds can still be ended");
+        assert!(lock.close().is_some(), "the state can still be taken out");
         assert!(lock.close().is_none());
     }
 }

@@ -1,8 +1,8 @@
-//! How other threads reach a device's thread: queues, and one way to wake it.
+//! Mailboxes of a device thread and its waker.
 //!
-//! Waking costs a system call only while the thread sleeps. A wake that comes earlier is
-//! remembered, so the next sleep does not begin; the thread empties its queues after that, so
-//! nothing that was posted before a wake is overlooked.
+//! A wake-up costs a system call only while the thread sleeps. An earlier wake-up is remembered and
+//! prevents the next sleep. The thread empties its mailboxes after that, so no message posted
+//! before a wake-up is missed.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -29,20 +29,20 @@ impl Waker {
         }))
     }
 
-    /// What is signalled when the thread sleeps and is woken.
+    /// Signalled when the thread is woken while it sleeps.
     pub(super) fn event(&self) -> &Event {
         &self.event
     }
 
-    /// Ends the thread's sleep, or prevents the next.
+    /// Ends the current sleep of the thread, or prevents the next.
     pub(crate) fn wake(&self) {
         if self.state.swap(WOKEN, Ordering::SeqCst) == SLEEPING {
             self.event.signal();
         }
     }
 
-    /// The thread wants to sleep on [`Waker::event`] in a way of its own; `false` if it was woken meanwhile and must
-    /// not.
+    /// Announces that the thread is about to wait on [`Waker::event`]. Returns `false` if it was
+    /// woken meanwhile and must not sleep.
     pub(crate) fn begin_sleep(&self) -> bool {
         let slept =
             self.state
@@ -50,12 +50,12 @@ impl Waker {
         slept.is_ok()
     }
 
-    /// The thread is up, and looks into its queues next.
+    /// Announces that the thread is awake and will check its mailboxes.
     pub(crate) fn end_sleep(&self) {
         self.state.store(AWAKE, Ordering::SeqCst);
     }
 
-    /// Sleeps until woken, or until the time is over (`None`: it never is).
+    /// Sleeps until woken or until the timeout expires (`None`: no timeout).
     pub(crate) fn sleep(&self, timeout: Option<Duration>) -> io::Result<()> {
         let woken = match self.begin_sleep() {
             true => self.event.wait(timeout),
@@ -68,21 +68,20 @@ impl Waker {
         Ok(())
     }
 
-    /// Forgets that it was woken.
+    /// Resets the event.
     pub(crate) fn clear(&self) {
         self.event.clear();
     }
 }
 
-/// A queue that many threads post to and one empties. It can be closed; then what is posted is
-/// dropped.
+/// A queue with many senders and one receiver. After it is closed, posts are dropped.
 pub(crate) struct Mailbox<T> {
     posts: Mutex<Option<Vec<T>>>,
     waker: Arc<Waker>,
 }
 
 impl<T> std::fmt::Debug for Mailbox<T> {
-    /// Without the posts, which need not be printable.
+    /// Omits the posts, which need not implement `Debug`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Mailbox").finish_non_exhaustive()
     }
@@ -103,12 +102,12 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Adds a post that somebody other than the thread sees to.
+    /// Adds a post without waking the thread, for posts that the lock holder handles.
     pub(crate) fn post_quietly(&self, post: T) {
         self.add(post, usize::MAX);
     }
 
-    /// As [`Mailbox::post_quietly`], but drops the post if so many wait already.
+    /// As [`Mailbox::post_quietly`], but drops the post if `waiting_max` are waiting.
     pub(crate) fn post_if_fewer(&self, post: T, waiting_max: usize) {
         self.add(post, waiting_max);
     }
@@ -118,14 +117,14 @@ impl<T> Mailbox<T> {
         self.waker.wake();
     }
 
-    /// Whether nothing waits.
+    /// Whether the queue is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().as_ref().is_none_or(Vec::is_empty)
     }
 
-    /// Whether the post was taken.
+    /// Returns whether the post was added.
     fn add(&self, post: T, waiting_max: usize) -> bool {
-        // A refused post is dropped after the lock is, for its drop may post again.
+        // Drop a refused post after the lock is released, because its destructor may post again.
         let refused = match self.lock().as_mut() {
             Some(posts) if posts.len() < waiting_max => {
                 posts.push(post);
@@ -136,8 +135,8 @@ impl<T> Mailbox<T> {
         refused.is_none()
     }
 
-    /// Takes all posts, in order, into `taken`, which must be empty: the two change places, so
-    /// that neither allocates again.
+    /// Moves all posts, in order, into `taken`, which must be empty. The two vectors are swapped,
+    /// so that neither allocates again.
     pub(crate) fn take(&self, taken: &mut Vec<T>) {
         debug_assert!(taken.is_empty());
         if let Some(posts) = self.lock().as_mut() {
@@ -145,14 +144,14 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Drops all posts, and all to come.
+    /// Drops all posts, including later ones.
     pub(crate) fn close(&self) {
         let posts = self.lock().take();
         drop(posts);
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Vec<T>>> {
-        // Every change to the queue is one call, so a panicking poster leaves it whole.
+        // Each change of the queue is a single call, so a panic leaves it consistent.
         self.posts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -163,7 +162,7 @@ mod tests {
     use rustix::io::Errno;
 
     #[test]
-    fn no_post_is_slept_through() {
+    fn thread_never_sleeps_while_posts_are_pending() {
         let waker = Waker::new().expect("eventfd");
         let mailbox = Mailbox::new(Arc::clone(&waker));
         let posters: Vec<_> = (0..4)
@@ -178,7 +177,7 @@ mod tests {
             .collect();
         let mut next = [0; 4];
         let mut taken = Vec::new();
-        // A lost wake would leave this waiting for ever on a queue that is not empty.
+        // A lost wake-up would leave this thread waiting indefinitely on a non-empty queue.
         while next != [10_000; 4] {
             waker.sleep(None).expect("polls");
             mailbox.take(&mut taken);
@@ -193,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn only_a_sleeping_thread_costs_a_write() {
+    fn wake_up_writes_only_when_thread_sleeps() {
         let waker = Waker::new().expect("eventfd");
         waker.wake();
         let mut count = [0; 8];
         let event = waker.event().descriptor();
         let read = rustix::io::read(event, &mut count);
         assert_eq!(read, Err(Errno::AGAIN));
-        assert!(!waker.begin_sleep(), "it was woken");
+        assert!(!waker.begin_sleep(), "the thread was woken");
         waker.end_sleep();
         assert!(waker.begin_sleep());
         waker.wake();
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_post_that_may_be_refused_is_dropped_when_too_many_wait() {
+    fn bounded_post_is_dropped_when_queue_is_full() {
         let mailbox = Mailbox::new(Waker::new().expect("eventfd"));
         for post in 0..5 {
             mailbox.post_if_fewer(post, 3);
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_mailbox_drops_what_it_holds_and_what_comes() {
+    fn closed_mailbox_drops_pending_and_later_posts() {
         let mailbox = Mailbox::new(Waker::new().expect("eventfd"));
         let post = Arc::new(());
         mailbox.post(Arc::clone(&post));

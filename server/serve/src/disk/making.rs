@@ -1,4 +1,4 @@
-//! All that a device's thread owns, made anew: at the start, and whenever a thread that ended is replaced.
+//! Builds everything that a device thread owns: at start-up, and for each restart of the device.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,7 +21,7 @@ use super::thread::DeviceThread;
 use crate::flash::FlashSource;
 use crate::raw::{HotSize, Pool};
 
-/// Everything that a device's thread owns, made anew.
+/// Builds everything that a device thread owns.
 pub(super) fn make(
     config: &DeviceConfig,
     engine: EngineConfig,
@@ -51,7 +51,7 @@ pub(super) fn make(
     if config.memory_prefault {
         pool.prefault().map_err(no_memory)?;
     }
-    // After the pool: the shard's tables are sized by memory that is known to be there.
+    // After the pool, so that the shard's tables are sized only for memory that exists.
     let mut shard = Shard::new(engine).map_err(wrong)?;
     let told = config.learned.as_deref();
     if let Some(told) = told {

@@ -1,7 +1,7 @@
-//! What a device is told by message.
+//! Messages to a device.
 //!
-//! Everything that is posted has a bound elsewhere: requests by the connections and by
-//! [`REQUESTS_MAX`], pieces by the slots of memory, news of streams by what a scan finds.
+//! The number of messages is bounded elsewhere: requests by the connections and by
+//! [`REQUESTS_MAX`], pieces by the slots of memory, stream updates by the scanner.
 
 use std::sync::Arc;
 
@@ -17,64 +17,64 @@ use super::reply::Reply;
 use super::{DeviceLearned, DeviceSnapshot, StreamSource};
 use crate::flash::{FlashDone, Say, TierPart};
 
-/// Most messages that may wait when a request is posted; further requests are refused.
+/// Upper limit of waiting messages when a request is posted; further requests are refused.
 pub(crate) const REQUESTS_MAX: usize = 65_536;
 
-/// What others tell the thread.
+/// A message to a device.
 pub(crate) enum Message {
-    /// Somebody wants bytes.
+    /// A request for bytes.
     Request(Box<Ask>),
-    /// A player says what it will ask for.
+    /// A range that a player will request next.
     Expect(Box<Expect>),
-    /// A piece was taken by a socket, or dropped.
+    /// A socket has taken a piece, or the piece was dropped.
     Sent { request: RequestId, slot: Slot },
     /// A reply was dropped.
     Cancel(RequestId),
-    /// The bit rate of a stream became known.
+    /// The bit rate of a stream is known.
     BitRate(StreamId, BitRate),
-    /// A part of a stream came or went.
+    /// A part of a stream has appeared or disappeared.
     Part(StreamId, u32, Box<PartSpec>),
-    /// The files of a stream changed or went.
+    /// The files of a stream changed or were removed.
     Gone(StreamId, bool),
     /// New settings.
     Configure(Box<EngineConfig>, oneshot::Sender<Result<(), ConfigError>>),
-    /// Something asked of flash has ended.
+    /// A flash operation has completed.
     Flash(FlashDone),
-    /// Somebody wants to see everything.
+    /// Take a snapshot.
     Snapshot(oneshot::Sender<DeviceSnapshot>),
-    /// Somebody wants what was learned, for the next process.
+    /// Export the learned state for the next process.
     Learned(oneshot::Sender<DeviceLearned>),
-    /// What the process before had learned by now of its viewers takes the place of what it told first.
+    /// The latest viewers of the previous process, replacing those loaded at start-up.
     Returning(Box<DeviceLearned>),
-    /// Memory that no running reply needs goes back to the system from now on, or is kept again.
-    /// Answered once what there is has gone back.
+    /// Start or stop returning memory that no running reply needs to the system. Answered once the
+    /// free memory has been returned.
     Retire(bool, oneshot::Sender<()>),
     /// Another process serves from now on.
     Replaced,
-    /// The other process is to have what is in memory.
+    /// Select the pieces of memory to transfer to the new process.
     PassOn(oneshot::Sender<Vec<Leaving>>),
-    /// It has what was in these slots, or never will.
+    /// The new process has received these slots, or never will.
     PassedOn(Vec<Slot>),
-    /// The process before had these. Answered by how many bytes of them are in memory now.
+    /// Pieces from the previous process. Answered with the number of bytes that are in memory now.
     Arrived(Vec<Arrived>, oneshot::Sender<u64>),
-    /// A part of the flash tier is there.
+    /// Attach a share of the flash tier.
     TakeFlash(TierPart, Say),
-    /// The flash tier is let go.
+    /// Detach the flash tier.
     LeaveFlash,
 }
 
-/// What a player will ask for, and what is needed if its stream is not known yet.
+/// A range that a player will request next, with the data to register its stream if it is unknown.
 pub(crate) struct Expect {
     pub(crate) expected: Expected,
     pub(crate) register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
     pub(crate) answer: oneshot::Sender<Result<(), Refusal>>,
 }
 
-/// A request, and what is needed if its stream is not known yet.
+/// A request, with the data to register its stream if it is unknown.
 pub(crate) struct Ask {
     pub(crate) id: RequestId,
     pub(crate) request: Request,
     pub(crate) register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
-    /// The reply is made here, so that one that nobody waits for any more cancels itself.
+    /// The reply is created by the receiver, so that it cancels itself if no one waits for it.
     pub(crate) answer: oneshot::Sender<Result<Reply, Refusal>>,
 }

@@ -1,17 +1,15 @@
-//! One engine and one thread per device: the engine's commands become reads, its events become
-//! replies.
+//! Devices: one engine and one thread per device. The engine's commands become reads, its events
+//! become replies.
 //!
-//! A request goes through in one direction: [`Device`] takes it through the `link` to the `engine`,
-//! which is a device core (`headlong_device`) with this machine as its `host`. What the core has for
-//! a reply comes out at once as [`Piece`]s of the [`Reply`]. Files are opened by the `opener`; reads
-//! are started by the device's `thread`, on the ring or other threads, their bytes go into the pool,
-//! and their ends to the engine.
+//! A request takes one path: [`Device`] passes it through `link` to `engine`, which is a device
+//! core (`headlong_device`) with this module's `host`. The core delivers [`Piece`]s to the
+//! [`Reply`] directly. `opener` opens files. The device `thread` starts reads, on `io_uring` or on
+//! other threads; their data goes into the pool and their completions go to the engine.
 //!
-//! Invariants: nothing under the engine's lock waits, and nobody but the device's thread waits for
-//! the lock; the thread sleeps in one place and blocks nowhere else; every read ends in exactly
-//! one completion, and its memory is free before that is told; every piece handed out is returned
-//! to the shard exactly once; a file's bytes count only if it was the same version before and
-//! after they were read.
+//! Invariants: nothing under the engine's lock blocks, and only the device thread waits for the
+//! lock; the thread sleeps in one place and blocks nowhere else; every read has exactly one
+//! completion, and its memory is released before that; every delivered piece is returned to the
+//! shard exactly once; data counts only if the file had the same version before and after the read.
 
 mod completion;
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Opening and closing the files of one device, on threads, because both may block.
+//! Opens and closes the files of one device, on threads, because both calls may block.
 //!
-//! Reads bypass the page cache (`O_DIRECT`) where the device core says so; other files are opened
-//! without kernel read-ahead.
+//! Files are opened with `O_DIRECT` if the device core asks for it; other files are opened without
+//! kernel readahead.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -18,22 +18,22 @@ use super::completion::Completion;
 use super::mailbox::Mailbox;
 use crate::thread_pool::ThreadPool;
 
-/// Most threads that open, judge and, without io_uring, read the files of a device.
+/// Upper limit of threads that open files, determine outcomes and, without `io_uring`, read.
 pub(crate) const THREADS_MAX: usize = 32;
 
-/// Most files that were opened to describe a stream and wait to be read.
+/// Upper limit of files that were opened to describe a stream and wait for their first read.
 const OFFERED_MAX: usize = 32;
 
-/// The threads of one device that may block.
+/// The blocking threads of one device.
 pub(crate) struct Opener {
     device: String,
     threads: ThreadPool,
-    /// Files that were opened to describe their streams, the oldest first.
+    /// Files that were opened to describe their streams, oldest first.
     offered: Mutex<VecDeque<(PartId, File)>>,
 }
 
-/// The duty to say how an open ended. Dropped without that (a job panicked), it says that the device
-/// failed.
+/// Completion guard of an open: reports a device failure when dropped without a result (if a job
+/// panics).
 struct Ticket {
     id: PartId,
     opened: Option<Result<Opened<Arc<File>>, IoFailure>>,
@@ -74,7 +74,7 @@ impl Opener {
         &self.threads
     }
 
-    /// Opens a file and tells `completions`. Does not block.
+    /// Opens a file and posts the result to `completions`. Does not block.
     pub(crate) fn open(
         self: &Arc<Self>,
         job: OpenJob<Arc<dyn StreamSource>>,
@@ -93,8 +93,8 @@ impl Opener {
         });
     }
 
-    /// Keeps a file that was opened to describe its stream: what is read of it is read there, if that is
-    /// soon. May block, as the oldest of too many is closed.
+    /// Keeps a file that was opened to describe its stream, to reuse it for the first read. May
+    /// block, because the oldest file is closed if there are too many.
     pub(crate) fn offer(&self, id: PartId, file: File) {
         let mut offered = self.offered();
         offered.push_back((id, file));
@@ -104,7 +104,7 @@ impl Opener {
         drop(closed);
     }
 
-    /// The stream was not registered: its files are closed. Does not block.
+    /// Closes the files of a stream that was not registered. Does not block.
     pub(crate) fn withdraw(&self, stream: StreamId) {
         let mut offered = self.offered();
         let all = std::mem::take(&mut *offered);
@@ -124,7 +124,7 @@ impl Opener {
     }
 
     fn offered(&self) -> MutexGuard<'_, VecDeque<(PartId, File)>> {
-        // Nothing under the lock panics half-way through a change.
+        // No code under the lock can panic in the middle of a change.
         self.offered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -135,7 +135,7 @@ impl Opener {
 
     fn failure(&self, job: &OpenJob<Arc<dyn StreamSource>>, error: &io::Error) -> IoFailure {
         let failure = IoFailure::of_errno(error.raw_os_error());
-        // The others are about the file, which is its watcher's business, or are tried again.
+        // Other failures concern the file, which the watcher handles, or are retried.
         if failure == IoFailure::Device {
             let (device, file) = (&self.device, job.source.file_name(job.id.part));
             tracing::warn!(device, file, %error, "open failed");
@@ -144,7 +144,7 @@ impl Opener {
     }
 }
 
-/// Has a file that is open read with `O_DIRECT`.
+/// Switches an open file to `O_DIRECT`.
 fn make_direct(source: &dyn StreamSource, file: &File) -> io::Result<()> {
     if !source.allows_direct() {
         return Err(Errno::INVAL.into());
@@ -173,7 +173,7 @@ fn open(
     };
     let is_current = source.unchanged(id.part, &file);
     if !is_direct {
-        // Advice only: without it, more is read than was asked for.
+        // Best effort: without the hint, the kernel reads more than requested.
         let _ = fadvise(&file, 0, None, Advice::Random);
     }
     Ok(Opened {
@@ -204,13 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn file_that_described_its_stream_is_the_one_that_is_read() {
+    fn file_opened_to_describe_stream_is_reused_for_reading() {
         let scratch = Scratch::new();
         let path = scratch.file("film", b"bytes");
         let source = FileSource::new(1, [path.clone()]);
         let opener = Opener::new("test").expect("starts");
         opener.offer(part(0), source.open(0, false).expect("opens"));
-        // Nobody could open it a second time.
+        // After this the file cannot be opened a second time.
         std::fs::remove_file(path).expect("removed");
         let source: Arc<dyn StreamSource> = Arc::new(source);
         let completions = Mailbox::new(Waker::new().expect("eventfd"));
@@ -221,14 +221,14 @@ mod tests {
             completions.take(&mut told);
         }
         let [Completion::Opened(_, Ok(opened))] = &told[..] else {
-            panic!("it is open");
+            panic!("open succeeds");
         };
         assert!(opened.is_current);
         assert!(opener.take_offered(part(0)).is_none());
     }
 
     #[test]
-    fn offered_file_that_refuses_direct_reads_says_so_as_an_open_does() {
+    fn offered_file_without_direct_io_fails_like_a_direct_open() {
         let scratch = Scratch::new();
         let source = FileSource::new(1, [scratch.file("film", b"bytes")]).refusing_direct();
         let file = source.open(0, false).expect("opens");
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_streams_that_are_not_registered_are_closed() {
+    fn closes_files_of_unregistered_streams() {
         let scratch = Scratch::new();
         let source = FileSource::new(1, [scratch.file("film", b"bytes")]);
         let opener = Opener::new("test").expect("starts");

@@ -1,8 +1,9 @@
-//! Pieces that go to the next process, and those that came from the one before.
+//! Memory transfer between processes: pieces sent to the new process, and pieces received from the
+//! previous one.
 //!
-//! Numbers of streams and slots mean nothing there, so a piece goes with the name that its file in its
-//! version has on flash, which lasts. What comes waits in slots of its own until somebody asks for its
-//! stream, as long as a viewer is remembered.
+//! Stream and slot numbers are not valid across processes, so each piece carries the persistent key
+//! that its file version has on flash. Received pieces wait in reserved slots until their stream is
+//! requested, for at most `chain_gap`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use headlong_units::Instant;
 
 use crate::raw::{Pool, View};
 
-/// A piece that the next process is to have. Its slot is nobody's until the device is told that it was
-/// passed on.
+/// A piece for the new process. Its slot stays reserved until the device is notified that the piece
+/// was passed on.
 #[derive(Debug)]
 pub(crate) struct Leaving {
     pub(crate) file: FileKey,
@@ -23,18 +24,18 @@ pub(crate) struct Leaving {
     pub(crate) view: View,
 }
 
-/// A piece that the process before had.
+/// A piece from the previous process.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub(crate) file: FileKey,
-    /// In its file.
+    /// Offset in the file.
     pub(crate) offset: u64,
     pub(crate) was_read: bool,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Takes what the next process is to have out of a shard, the most useful first; last what came from
-/// the process before, and was not asked for here.
+/// Takes the pieces to transfer out of a shard, the most useful first. Pieces that came from the
+/// previous process and were not requested here come last.
 pub(super) fn take_out(
     now: Instant,
     shard: &mut Shard,
@@ -74,17 +75,17 @@ pub(super) fn take_out(
     leaving
 }
 
-/// What came, as long as it may be asked for.
+/// Received pieces, until they are requested or expire.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
-    /// Until when; nothing has come yet if that is unknown.
+    /// Time of expiry; `None` until the first piece arrives.
     until: Option<Instant>,
-    /// Slots with pieces of files that nobody has asked for yet.
+    /// Slots with pieces of files that have not been requested yet.
     waiting: HashMap<FileKey, Vec<(Slot, PieceBytes)>>,
     waiting_count: u64,
-    /// Which part of which stream a file is.
+    /// Stream and part of each known file.
     known: HashMap<FileKey, (StreamId, u32)>,
-    /// Nothing more is taken: another process serves.
+    /// Set when another process serves: no more pieces are accepted.
     is_over: bool,
 }
 
@@ -94,7 +95,7 @@ impl Arrivals {
         self.until
     }
 
-    /// A piece came. Whether it is in memory now.
+    /// Stores a received piece. Returns whether it is in memory now.
     pub(super) fn take(
         &mut self,
         now: Instant,
@@ -112,7 +113,7 @@ impl Arrivals {
             }
         }
         let config = shard.config();
-        // Who comes and was not here before is to have memory too.
+        // Leave a quarter of the memory to new viewers.
         let waiting_max = config.memory_bytes / config.piece_bytes / 4 * 3;
         let known = self.known.get(&piece.file).copied();
         if known.is_none() && self.waiting_count >= waiting_max {
@@ -148,7 +149,7 @@ impl Arrivals {
         self.known.extend(files);
     }
 
-    /// A stream is registered: what came of its files is its.
+    /// A stream is registered: it receives the waiting pieces of its files.
     pub(super) fn welcome(
         &mut self,
         now: Instant,
@@ -170,7 +171,7 @@ impl Arrivals {
         self.know(stream, files);
     }
 
-    /// What nobody has asked for; it is another process's from now on, as what still comes would be.
+    /// Returns the pieces not requested yet, and refuses further ones: another process takes over.
     fn leave(&mut self) -> HashMap<FileKey, Vec<(Slot, PieceBytes)>> {
         let over = Self {
             is_over: true,
@@ -179,7 +180,7 @@ impl Arrivals {
         std::mem::replace(self, over).waiting
     }
 
-    /// What nobody has asked for by now is given up.
+    /// Discards the pieces that were not requested in time.
     pub(super) fn end(&mut self, now: Instant, shard: &mut Shard) {
         for (slot, _) in std::mem::take(self).waiting.into_values().flatten() {
             shard.handle_not_received(now, slot);

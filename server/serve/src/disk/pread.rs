@@ -1,7 +1,8 @@
-//! Reading by threads: each read of an open file is one job of the thread pool, with its verdict.
+//! Reads with `preadv` on threads: each read of an open file, with its outcome, is one job of the
+//! thread pool.
 //!
-//! A read that hangs takes its thread with it and nobody else; its memory stays leased until the
-//! kernel lets go of the thread, whatever became of the device meanwhile.
+//! A read that hangs blocks only its own thread. Its memory stays leased until the system call
+//! returns, whatever happens to the device meanwhile.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::opener::Opener;
 use super::transfer::{Step, Transfer};
 use crate::raw::{QUIESCE_TIME, RUNS_MAX};
 
-/// Reads through the threads of the pool.
+/// I/O interface over the threads of the pool.
 pub(crate) struct PreadIo {
     opener: Arc<Opener>,
     waker: Arc<Waker>,
@@ -62,14 +63,18 @@ impl DiskIo for PreadIo {
 }
 
 impl Drop for PreadIo {
-    /// Lets the reads end, for a while: files are then closed when the device is gone.
+    /// Waits a limited time for reads in flight, so that their files are closed when the device is
+    /// gone.
     fn drop(&mut self) {
         let start = Instant::now();
         while self.under_way > 0 {
             let left = QUIESCE_TIME.saturating_sub(start.elapsed());
             if left.is_zero() || self.wait(Some(left), &mut Vec::new()).is_err() {
                 let reads = self.under_way;
-                tracing::warn!(reads, "reads never ended; their threads are given up");
+                tracing::warn!(
+                    reads,
+                    "reads did not complete in time; their threads are abandoned"
+                );
                 return;
             }
         }

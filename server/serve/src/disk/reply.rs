@@ -1,8 +1,7 @@
-//! What a request gets: pieces in order, each keeping its bytes where they are until it is
-//! dropped.
+//! Replies: a sequence of pieces, each of which keeps its bytes in memory until it is dropped.
 //!
-//! Dropping is how the engine learns of everything: a dropped piece is a piece sent, a dropped
-//! reply that was not finished is a viewer who left.
+//! Drops are the only feedback to the engine: a dropped piece counts as sent, and an unfinished
+//! reply that is dropped counts as a client that disconnected.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,51 +15,51 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::StreamSource;
 use crate::raw::{InFile, Pinned, View};
 
-/// Who is told what became of pieces and replies.
+/// Receives the completion of pieces and replies.
 pub(crate) trait Receiver: Send + Sync {
-    /// Pieces were taken by a socket, or dropped.
+    /// Sockets have taken these pieces, or they were dropped.
     fn sent(&self, pieces: &[(RequestId, Slot)]);
 
     /// A reply was dropped before its end.
     fn cancelled(&self, request: RequestId);
 
-    /// The bit rate of a stream became known, or a better one.
+    /// The bit rate of a stream is known, or a better estimate.
     fn bit_rate(&self, stream: StreamId, rate: BitRate) {
         let _ = (stream, rate);
     }
 
-    /// A piece that is sent again and again: it may be copied before it is given back.
+    /// A frequently sent piece: it may be copied before it is returned.
     fn keep(&self, piece: Piece) {
         drop(piece);
     }
 }
 
-/// Where the bytes of a piece were when the reply got to them.
+/// Where the bytes of a piece came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PieceInfo {
-    /// In RAM, or on their way there because of somebody's earlier read.
+    /// In memory, or being read on behalf of another request.
     pub from_ram: bool,
-    /// Read from flash for the reply.
+    /// Read from flash for this reply.
     pub from_flash: bool,
-    /// How long the reply waited for the device to begin reading them; zero from RAM.
+    /// How long the reply waited until the device started the read; zero from memory.
     pub queue_time: Duration,
-    /// How long it then waited for the device; zero from RAM.
+    /// How long the read then took; zero from memory.
     pub disk_time: Duration,
 }
 
-/// Consecutive bytes of a reply, in the memory that the disk wrote them to. They count as sent
-/// when this is dropped; until then they take room in the reply's send window.
+/// Consecutive bytes of a reply, in the memory that the disk wrote them to. They count as sent when
+/// the piece is dropped; until then they occupy the reply's send window.
 pub struct Piece {
-    /// `None` once it is given back: the bytes may be overwritten as soon as the engine is told.
+    /// `None` once the piece is returned: after that the bytes may be overwritten.
     view: Option<View>,
     info: PieceInfo,
-    /// Who is told; nobody of a copy.
+    /// Origin of the piece; `None` for a copy.
     told: Option<Told>,
-    /// Whether it was looked at whether it is worth a copy.
+    /// Whether the piece was already considered for copying.
     is_judged: bool,
 }
 
-/// Who gave a piece, and as what.
+/// Origin of a piece.
 struct Told {
     request: RequestId,
     slot: Slot,
@@ -86,7 +85,7 @@ impl Piece {
         }
     }
 
-    /// A copy, of which the engine knows nothing.
+    /// A copy, unknown to the engine.
     pub(super) fn of_copy(view: View) -> Self {
         let info = PieceInfo {
             from_ram: true,
@@ -107,30 +106,29 @@ impl Piece {
         self.info
     }
 
-    /// The bytes from `skip` on, where a socket can take them from without a copy; `None` if they
-    /// are only in memory.
+    /// The bytes from `skip` on as a file range for `sendfile`; `None` if they are only in memory.
     pub fn in_file(&self, skip: usize) -> Option<InFile<'_>> {
         self.view.as_ref()?.in_file(skip)
     }
 
-    /// To be held as long as a socket may hold bytes of [`Piece::in_file`].
+    /// Guard to hold as long as a socket may refer to bytes of [`Piece::in_file`].
     pub fn pin(&self) -> Option<Pinned> {
         self.view.as_ref()?.pin()
     }
 
-    /// Copies its bytes to where sockets take them from, for those who are sent them later.
+    /// Copies the piece into the sendfile cache.
     pub(super) fn keep(&self) {
         if let Some(view) = &self.view {
             view.keep();
         }
     }
 
-    /// Drops pieces that are together, which costs less than one by one.
+    /// Drops several pieces at once, which costs less than dropping each.
     pub fn drop_all(pieces: impl Iterator<Item = Self>) {
         let mut sent: Vec<(RequestId, Slot)> = Vec::new();
         let mut teller: Option<Arc<dyn Receiver>> = None;
         for mut piece in pieces {
-            // What is to be copied, or is another device's, goes by itself.
+            // Pieces to copy, and pieces of another device, are dropped one by one.
             let Some(Told { device, .. }) = &piece.told else {
                 continue;
             };
@@ -195,21 +193,21 @@ impl fmt::Debug for Reply {
 
 impl AsRef<[u8]> for Piece {
     fn as_ref(&self) -> &[u8] {
-        // Nobody has a piece that was given back.
+        // A returned piece has no view, and no owner either.
         self.view.as_ref().map_or(&[], AsRef::as_ref)
     }
 }
 
-/// The bytes of one request, as they come.
+/// The bytes of one request, as they become available.
 pub struct Reply {
-    /// Who is told if it is dropped before its end; nobody of copies.
+    /// Receiver of the cancellation; `None` for a reply from copies.
     device: Option<(RequestId, Arc<dyn Receiver>)>,
-    /// What was there when it was asked for.
+    /// Pieces that were available when the request was made.
     ready: VecDeque<Result<Piece, Failure>>,
-    /// What comes after that; `None` if nothing does.
+    /// Channel for the remaining pieces; `None` if there are none.
     pieces: Option<UnboundedReceiver<Result<Piece, Failure>>>,
     chain: Option<ChainId>,
-    /// Who learns from its bytes.
+    /// Set if the stream's source wants to inspect the bytes.
     learner: Option<Box<Learner>>,
     bytes_left: u64,
     ended: bool,
@@ -220,7 +218,7 @@ struct Learner {
     source: Arc<dyn StreamSource>,
     stream: StreamId,
     part: u32,
-    /// Where the next piece begins.
+    /// Offset of the next piece.
     at: u64,
 }
 
@@ -252,7 +250,7 @@ impl Reply {
         }
     }
 
-    /// A reply of copies, of which the engine knows nothing.
+    /// A reply from copies, unknown to the engine.
     pub(super) fn of_copies(pieces: impl Iterator<Item = Piece>, length: u64) -> Self {
         Self {
             device: None,
@@ -270,7 +268,7 @@ impl Reply {
         self
     }
 
-    /// Shows its bytes to the source of its stream, if something may be learned from them.
+    /// Shows the bytes to the source of the stream, if the source can learn from them.
     pub(super) fn teaching(mut self, request: &Request, source: &Arc<dyn StreamSource>) -> Self {
         let Request {
             stream,
@@ -292,19 +290,19 @@ impl Reply {
         self
     }
 
-    /// Whether the engine knows nothing of it.
+    /// Whether the reply is unknown to the engine.
     pub fn is_of_copies(&self) -> bool {
         self.device.is_none()
     }
 
-    /// The chain that the engine counts the request to; `None` if it has no bytes, or the engine did
-    /// not see it. Another may turn out to be the same later.
+    /// The chain of the request; `None` if the request has no bytes or the engine did not see it.
+    /// Chains may be merged later.
     pub fn chain(&self) -> Option<ChainId> {
         self.chain
     }
 
-    /// The next bytes; `None` after all that were asked for, or after a failure. A device that
-    /// stopped is a failure, [`Failure::Offline`]. Wakes the task when there is more to say.
+    /// The next piece; `None` after the last piece or a failure. If the device stops, the result is
+    /// [`Failure::Offline`].
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Piece, Failure>>> {
         if self.ended || self.bytes_left == 0 {
             return Poll::Ready(None);
@@ -332,12 +330,12 @@ impl Reply {
         Poll::Ready(Some(next))
     }
 
-    /// [`Reply::poll_next`] to be awaited. Nothing is lost if it is not awaited to its end.
+    /// Awaits [`Reply::poll_next`]. Cancel safe.
     pub async fn next(&mut self) -> Option<Result<Piece, Failure>> {
         std::future::poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// Bytes still to come.
+    /// Bytes not yet received.
     pub fn bytes_left(&self) -> u64 {
         self.bytes_left
     }
@@ -368,7 +366,7 @@ mod tests {
         disk_time: Duration::ZERO,
     };
 
-    /// Notes what it is told.
+    /// Records its calls.
     impl Receiver for Mailbox<Message> {
         fn sent(&self, pieces: &[(RequestId, Slot)]) {
             for (request, slot) in pieces.iter().copied() {
@@ -397,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_piece_is_told_once_when_its_slot_is_free() {
+    fn dropped_piece_is_reported_once_after_slot_is_free() {
         let (device, pool) = (device(), Pool::new(8, 4096).expect("maps"));
         let piece = piece(&pool, Slot(3), &device);
         assert!(messages(&device).is_empty() && pool.lease(&[Slot(3)]).is_none());
@@ -414,7 +412,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_an_unfinished_reply_is_cancelled() {
+    async fn drop_cancels_only_unfinished_replies() {
         let (device, pool) = (device(), Pool::new(8, 4096).expect("maps"));
         for (pieces, failure, is_cancelled) in [
             (0, None, true),

@@ -1,4 +1,4 @@
-//! What the core of a device holds: files, memory, channels.
+//! Resources of a device core in the server: files, memory, channels.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::source::StreamSource;
 use crate::flash::Record;
 use crate::raw::Lease;
 
-/// Where a reply gets what comes for it.
+/// The channel to a reply.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyChannel {
-    /// What waits in it is bounded by the reply's send window. `None` while the reply is being made.
+    /// Bounded by the reply's send window. `None` while the reply is being created.
     pub(crate) pieces: Option<mpsc::UnboundedSender<Result<Piece, Failure>>>,
 }
 
-/// What the core of a device holds: files, memory, channels.
+/// Resources of a device core in the server: files, memory, channels.
 pub(crate) struct DiskResources;
 
 impl Resources for DiskResources {

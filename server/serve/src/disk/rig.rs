@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::{DeviceConfig, IoMode, StreamSource};
 use crate::time_scale::TimeScale;
 
-/// A device with little memory that is read by threads.
+/// A device with little memory that reads with threads.
 pub(crate) fn small_device() -> DeviceConfig {
     DeviceConfig {
         name: "test".to_owned(),
@@ -36,7 +36,7 @@ pub(crate) fn small_device() -> DeviceConfig {
     }
 }
 
-/// A directory that goes when it is dropped.
+/// A directory that is removed on drop.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -66,7 +66,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Bytes that differ from place to place.
+/// Bytes that differ at every offset.
 pub(crate) fn noise(length: usize) -> Vec<u8> {
     let mut state = 1_u64;
     (0..length)
@@ -79,10 +79,10 @@ pub(crate) fn noise(length: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Size and time of the last change.
+/// Size and modification time.
 type Version = (u64, i64, i64);
 
-/// A stream of files named by paths, as they were when it was made.
+/// A stream of files named by paths, in the version at creation.
 pub(crate) struct FileSource {
     stream: StreamId,
     parts: Vec<(PathBuf, Option<Version>)>,
@@ -114,7 +114,7 @@ fn version(metadata: &std::fs::Metadata) -> Version {
 
 impl StreamSource for FileSource {
     fn spec(&self) -> StreamSpec {
-        // A name that lasts: the same for another source of the same version.
+        // A persistent name: equal for another source of the same version.
         let key = |path: &PathBuf, version: &Option<Version>| {
             let mut hasher = DefaultHasher::new();
             (path, version).hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! What a device looks like at one moment, for `/status`, the metrics and the dashboard.
+//! State of a device at one moment, for `/status`, the metrics and the dashboard.
 
 use std::path::PathBuf;
 
@@ -10,50 +10,50 @@ use headlong_units::Duration;
 
 use crate::raw::CopiesUse;
 
-/// Everything an operator may see of one device. Taken by the device's thread, so that all of it
-/// belongs to the same moment.
+/// Everything an operator may see of one device. Taken under the engine's lock, so that all values
+/// belong to the same moment.
 #[derive(Debug, Clone)]
 pub struct DeviceSnapshot {
-    /// Kernel name of the device (`sda`, `loop0`), or the root's name where there is none.
+    /// Kernel name of the device (`sda`, `loop0`), or the name of the root if there is none.
     pub name: String,
     /// Roots that lie on it.
     pub roots: Vec<PathBuf>,
-    /// Whether it is treated as rotating.
+    /// Whether it is treated as a rotating disk.
     pub rotational: bool,
-    /// How it is read: `io_uring` or `pread`, then `O_DIRECT` or `buffered`; `stopped` if its thread
-    /// ended.
+    /// I/O interface: `io_uring` or `pread`, followed by `O_DIRECT` or `buffered`; `stopped` if the
+    /// thread has ended.
     pub io: &'static str,
     /// Capacity in bytes, zero if unknown.
     pub capacity_bytes: u64,
     /// Health.
     pub state: DeviceState,
-    /// Whether new viewers are refused, or would be by another setting.
+    /// Whether new viewers are refused, or would be with admission control on.
     pub is_overloaded: bool,
-    /// Settings in force; with a controller, the reference size is the one in use.
+    /// Settings in force; with a controller, the reference size in use.
     pub config: EngineConfig,
     /// The controller of the reference size.
     pub control: Option<ControlView>,
     /// Counters since the start.
     pub stats: Stats,
-    /// The same by the policy in force when they were counted.
+    /// Counters by the policy in force when they were counted.
     pub stats_by_policy: Vec<(Policy, Stats)>,
     /// Memory by class.
     pub memory: MemoryUse,
-    /// What copies for sockets take beside it, if there may be any.
+    /// Memory used by the sendfile cache, if there is one.
     pub copies: Option<CopiesUse>,
     /// The queue.
     pub queue: QueueUse,
     /// Physical positions of queued jobs, ascending, at most 64.
     pub queue_positions: Vec<u64>,
-    /// Live chains in all.
+    /// Number of live chains.
     pub chain_count: usize,
-    /// The chains closest to running dry, at most 200.
+    /// The chains with the least slack, at most 200.
     pub chains: Vec<ChainView>,
-    /// How old what was learned by the process before was when it was taken over; `None` if nothing
-    /// was.
+    /// Age of the state learned by the previous process when it was loaded; `None` if there was
+    /// none.
     pub learned_age: Option<Duration>,
-    /// Its part of the flash tier, if it has one and it has been looked at.
+    /// Its share of the flash tier, once attached.
     pub flash: Option<FlashView>,
-    /// Where the tier's SSDs are, by their numbers.
+    /// Paths of the tier's SSDs, ordered by SSD number.
     pub ssd_paths: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Why a device cannot be started.
+//! Errors at the start of a device.
 
 use std::io;
 
@@ -6,41 +6,41 @@ use headlong_engine::ConfigError;
 use headlong_units::Bytes;
 use thiserror::Error;
 
-/// Why a device cannot be started.
+/// A device cannot be started.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The settings cannot work.
+    /// The settings are invalid.
     #[error("device {name}: {error}")]
     Config {
         /// The device.
         name: String,
-        /// What is wrong, and the remedy.
+        /// The problem and its remedy.
         error: ConfigError,
     },
-    /// The kernel does not give the memory.
+    /// The kernel does not provide the memory.
     #[error("device {name}: cannot reserve {memory} of memory: {error}; lower memory")]
     Memory {
         /// The device.
         name: String,
-        /// What was asked for.
+        /// Amount requested.
         memory: Bytes,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
-    /// io_uring was demanded and is refused.
+    /// `io_uring` is required but refused.
     #[error("device {name}: the kernel refuses io_uring: {error}; set io to auto or pread")]
     IoUring {
         /// The device.
         name: String,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// No thread or descriptor is left.
+    /// Out of threads or descriptors.
     #[error("device {name}: cannot start its threads: {error}; raise the limits of the process")]
     Threads {
         /// The device.
         name: String,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
 }

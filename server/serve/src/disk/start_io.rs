@@ -1,4 +1,4 @@
-//! Which of the two ways to read a device is taken.
+//! Selection of the I/O interface of a device.
 
 use std::io;
 
@@ -6,8 +6,8 @@ use super::io::{DiskIo, IoMode, Parts};
 use super::pread::PreadIo;
 use super::uring::UringIo;
 
-/// The way of reading that the mode and the kernel allow, for about `reads` at a time. Errors are
-/// those of io_uring where nothing else is wanted.
+/// Starts the I/O interface that the mode and the kernel allow, for about `reads` reads in flight.
+/// Fails only if `io_uring` is required and refused.
 pub(crate) fn start_io(mode: IoMode, reads: u32, parts: Parts) -> io::Result<Box<dyn DiskIo>> {
     if mode == IoMode::Pread {
         return Ok(Box::new(PreadIo::new(parts)));
@@ -25,7 +25,7 @@ fn ring_or_threads(
         Ok(io) => Ok(Box::new(io)),
         Err(error) if mode == IoMode::Auto => {
             let device = parts.opener.device();
-            tracing::warn!(device, %error, "io_uring refused: the device is read by pread threads");
+            tracing::warn!(device, %error, "io_uring refused: device is read by pread threads");
             Ok(Box::new(PreadIo::new(parts)))
         }
         Err(error) => Err(error),

@@ -1,4 +1,4 @@
-//! Both ways of reading, on real files.
+//! Tests of both I/O interfaces on real files.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -25,14 +25,14 @@ use crate::raw::{Lease, Pool};
 const PIECE: u64 = 4096;
 const MODES: [IoMode; 2] = [IoMode::IoUring, IoMode::Pread];
 
-/// A read that waits for its file.
+/// A read whose file is not open yet.
 struct Pending {
     memory: Arc<Lease>,
     job: ReadJob,
     source: Arc<dyn StreamSource>,
 }
 
-/// One device without a core: every read opens its file, and reads buffered what is refused.
+/// A device without a core: every read opens its file; refused direct reads are repeated buffered.
 struct Rig {
     io: Box<dyn DiskIo>,
     pool: Arc<Pool>,
@@ -95,7 +95,7 @@ impl Rig {
         self.pending.push(pending);
     }
 
-    /// Waits once, and does what follows.
+    /// Waits once and handles the completions.
     fn turn(&mut self, timeout: Option<Duration>, ended: &mut HashMap<ReadId, ReadOutcome>) {
         let mut completions = Vec::new();
         self.io.wait(timeout, &mut completions).expect("waits");
@@ -120,7 +120,7 @@ impl Rig {
                 }
                 Completion::Opened(id, opened) => {
                     let place = self.pending.iter().position(|of| of.job.file == id);
-                    let mut of = self.pending.remove(place.expect("it waits"));
+                    let mut of = self.pending.remove(place.expect("read is pending"));
                     match opened {
                         Ok(opened) if opened.is_current => {
                             of.job.begin(self.is_direct);
@@ -163,7 +163,7 @@ impl Rig {
         self.outcomes(1)[&id]
     }
 
-    /// The bytes in some slots, which must be free.
+    /// The bytes in these slots, which must be free.
     fn bytes(&self, slots: impl IntoIterator<Item = u32>, length: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for slot in slots {
@@ -179,7 +179,7 @@ fn source_of(path: std::path::PathBuf) -> Arc<dyn StreamSource> {
     Arc::new(FileSource::new(1, [path]))
 }
 
-/// A source of one part whose opening is up to the test.
+/// A source of one part with an open function provided by the test.
 struct Special<F>(F);
 
 impl<F: Fn() -> io::Result<File> + Send + Sync> StreamSource for Special<F> {
@@ -206,7 +206,7 @@ impl<F: Fn() -> io::Result<File> + Send + Sync> StreamSource for Special<F> {
 }
 
 #[test]
-fn every_byte_lands_in_its_slot_and_the_tail_ends_with_the_file() {
+fn bytes_land_in_their_slots_and_last_read_ends_at_file_end() {
     let scratch = Scratch::new();
     let bytes = noise(64 * 4096 + 777);
     let path = scratch.file("film", &bytes);
@@ -218,7 +218,7 @@ fn every_byte_lands_in_its_slot_and_the_tail_ends_with_the_file() {
                 false => Arc::new(source),
             };
             let mut rig = Rig::new(mode, 80);
-            // Scattered, with runs of neighbours, not in order; the last is partly filled.
+            // Scattered slots with runs of neighbours, out of order; the last one is partly filled.
             let slots: Vec<u32> = (0..65).map(|n| (n * 17 + n / 5) % 80).collect();
             let mut unique = slots.clone();
             unique.sort_unstable();
@@ -243,13 +243,13 @@ fn every_byte_lands_in_its_slot_and_the_tail_ends_with_the_file() {
 }
 
 #[test]
-fn more_runs_of_memory_than_one_call_takes_are_read_in_several() {
+fn splits_reads_with_more_runs_than_one_call_accepts() {
     let scratch = Scratch::new();
     let bytes = noise(2500 * 4096);
     let source = source_of(scratch.file("film", &bytes));
     for mode in MODES {
         let mut rig = Rig::new(mode, 5000);
-        // Every second slot, so that no two are neighbours.
+        // Every second slot, so that no two are adjacent.
         let slots: Vec<u32> = (0..2500).map(|n| 2 * n).collect();
         let outcome = rig.read(&source, (0, bytes.len() as u64), slots.clone());
         assert_eq!(outcome, ReadOutcome::Done, "{mode:?}");
@@ -258,7 +258,7 @@ fn more_runs_of_memory_than_one_call_takes_are_read_in_several() {
 }
 
 #[test]
-fn many_reads_at_once_do_not_mix() {
+fn concurrent_reads_do_not_mix() {
     let scratch = Scratch::new();
     let bytes = noise(512 * 4096);
     let source = source_of(scratch.file("film", &bytes));
@@ -282,7 +282,7 @@ fn many_reads_at_once_do_not_mix() {
 }
 
 #[test]
-fn a_file_that_was_cut_or_written_or_removed_is_changed() {
+fn truncated_written_or_removed_file_is_reported_changed() {
     for mode in MODES {
         let scratch = Scratch::new();
         let mut rig = Rig::new(mode, 8);
@@ -305,9 +305,9 @@ fn a_file_that_was_cut_or_written_or_removed_is_changed() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_and_gives_its_memory_back() {
+fn failed_read_is_an_error_and_releases_its_memory() {
     let scratch = Scratch::new();
-    // The first is EISDIR; the second has no memory at its beginning, which is EIO.
+    // The first fails with `EISDIR`; the second has no memory at offset zero and fails with `EIO`.
     for path in [scratch.path(), Path::new("/proc/self/mem")] {
         for mode in MODES {
             let mut rig = Rig::new(mode, 8);
@@ -321,13 +321,13 @@ fn what_cannot_be_read_is_an_error_and_gives_its_memory_back() {
 }
 
 #[test]
-fn a_read_that_direct_io_refuses_is_done_through_the_page_cache() {
+fn refused_direct_read_is_done_through_page_cache() {
     let scratch = Scratch::new();
     let bytes = noise(3 * 4096);
     let source = source_of(scratch.file("film", &bytes));
     for mode in MODES {
         let mut rig = Rig::new(mode, 8);
-        // Most file systems take no direct read that begins here; those that do read it.
+        // Most file systems refuse a direct read at this offset; the others perform it.
         let outcome = rig.read(&source, (100, 8192), [3, 1]);
         assert_eq!(outcome, ReadOutcome::Done, "{mode:?}");
         assert!(rig.bytes([3, 1], 8192) == bytes[100..8292], "{mode:?}");
@@ -335,7 +335,7 @@ fn a_read_that_direct_io_refuses_is_done_through_the_page_cache() {
 }
 
 #[test]
-fn a_source_that_panics_is_an_error_of_its_read_only() {
+fn panicking_source_fails_only_its_own_read() {
     let scratch = Scratch::new();
     let good = source_of(scratch.file("film", &noise(4096)));
     for mode in MODES {
@@ -349,7 +349,7 @@ fn a_source_that_panics_is_an_error_of_its_read_only() {
 }
 
 #[test]
-fn a_file_that_hangs_when_opened_keeps_nobody_waiting() {
+fn hanging_open_does_not_block_other_reads() {
     let scratch = Scratch::new();
     let good = source_of(scratch.file("film", &noise(4096)));
     for mode in MODES {
@@ -384,8 +384,8 @@ fn a_file_that_hangs_when_opened_keeps_nobody_waiting() {
     }
 }
 
-/// A source whose reads hang until the given end of a pipe is dropped; io_uring only, for
-/// `preadv` refuses pipes.
+/// A source whose reads hang until the returned end of the pipe is dropped; `io_uring` only,
+/// because `preadv` refuses pipes.
 fn hanging_pipe() -> (Arc<dyn StreamSource>, PipeWriter) {
     let (reader, writer) = io::pipe().expect("pipe");
     let reader = File::from(OwnedFd::from(reader));
@@ -393,7 +393,7 @@ fn hanging_pipe() -> (Arc<dyn StreamSource>, PipeWriter) {
 }
 
 #[test]
-fn a_read_that_hangs_in_the_ring_keeps_nobody_waiting() {
+fn hanging_read_does_not_block_other_reads() {
     let scratch = Scratch::new();
     let good = source_of(scratch.file("film", &noise(4096)));
     let (hanging, writer) = hanging_pipe();
@@ -403,21 +403,21 @@ fn a_read_that_hangs_in_the_ring_keeps_nobody_waiting() {
         assert_eq!(rig.read(&good, (0, 4096), [7]), ReadOutcome::Done);
         assert!(
             rig.pool.lease(&[Slot(0)]).is_none(),
-            "the kernel may still write"
+            "the kernel may still write to it"
         );
     }
     drop(writer);
-    // A pipe has no length: its early end counts as a file that is shorter now.
+    // A pipe has no size: the early end is treated as a file that has shrunk.
     assert_eq!(rig.outcomes(1)[&hung], ReadOutcome::Changed);
 }
 
 #[test]
-fn memory_of_a_read_that_never_ends_is_never_given_back() {
+fn memory_of_hanging_read_is_never_released() {
     let (hanging, writer) = hanging_pipe();
     let mut rig = Rig::new(IoMode::IoUring, 8);
     rig.submit(&hanging, (0, 4096), [0]);
     let mut ended = HashMap::new();
-    // The first wait ends when the file is open; the second begins the read.
+    // The first wait ends when the file is open; the second starts the read.
     for timeout in [None, Some(Duration::from_millis(1))] {
         rig.turn(timeout, &mut ended);
     }
@@ -426,7 +426,7 @@ fn memory_of_a_read_that_never_ends_is_never_given_back() {
     drop(io);
     let ours = Arc::downgrade(&pool);
     drop(pool);
-    assert_eq!(ours.strong_count(), 1, "kept by the read alone");
+    assert_eq!(ours.strong_count(), 1, "only the read holds it");
     drop(writer);
 }
 
@@ -440,7 +440,7 @@ fn parts() -> Parts {
 }
 
 #[test]
-fn threads_read_where_io_uring_is_refused_unless_it_was_demanded() {
+fn falls_back_to_threads_unless_io_uring_is_required() {
     let refused = || Err(io::ErrorKind::PermissionDenied.into());
     let io = ring_or_threads(IoMode::Auto, refused(), parts()).expect("falls back");
     assert_eq!(io.mode(), IoMode::Pread);
@@ -452,7 +452,7 @@ fn threads_read_where_io_uring_is_refused_unless_it_was_demanded() {
 }
 
 #[test]
-fn a_wait_ends_with_a_wake_or_with_its_time() {
+fn wait_ends_by_wake_up_or_timeout() {
     for mode in MODES {
         let parts = parts();
         let waker = Arc::clone(&parts.waker);
@@ -464,7 +464,7 @@ fn a_wait_ends_with_a_wake_or_with_its_time() {
                 waker.wake();
             }
         });
-        // Each would sleep for ever if a wake was lost.
+        // Each wait would sleep indefinitely if a wake-up was lost.
         for _ in 0..1000 {
             asleep.send(()).expect("received");
             io.wait(None, &mut completions).expect("waits");
@@ -478,7 +478,7 @@ fn a_wait_ends_with_a_wake_or_with_its_time() {
 }
 
 #[test]
-fn a_mode_is_known_by_its_name() {
+fn parses_io_mode_names() {
     for mode in IoMode::ALL {
         assert_eq!(IoMode::from_name(mode.name()), Some(*mode));
     }

@@ -1,11 +1,11 @@
-//! A device's thread, started again should it end unasked.
+//! Supervisor of a device thread: restarts the device if its thread ends by an error or panic.
 //!
-//! The one idea: what the thread owns is thrown away as a whole (replies in progress fail, memory
-//! goes back), and made anew after a pause that grows while the device keeps failing. Until then
-//! the device is out of service, and nobody waits for it.
+//! All state of the thread is discarded (replies in progress fail, memory is released) and rebuilt
+//! after a pause that grows while the device keeps failing. Until then the device is out of
+//! service, and requests are refused without delay.
 //!
-//! Invariant: the memory of two threads of one device is never held at once, so a new one waits
-//! until every piece and every read of the old one has let go of its memory.
+//! Invariant: the memory of two threads of one device is never held at the same time: a restart
+//! waits until every piece and every read of the old thread has released its memory.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,14 +19,14 @@ use super::start_error::StartError;
 use super::thread::DeviceThread;
 use crate::raw::Pool;
 
-/// Before the first new start; doubled with each that does not last.
+/// Pause before the first restart; doubled after each restart that fails early.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
-/// The longest pause.
+/// Upper limit of the pause.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// A thread that ran for so long was well.
+/// A thread that ran this long counts as healthy and resets the pause.
 const LASTING: Duration = Duration::from_secs(300);
 
-/// A device's thread before it runs, and what is to be known of it.
+/// A device thread before it runs, with the data its supervisor needs.
 pub(crate) struct Start {
     pub(crate) name: String,
     pub(crate) config: EngineConfig,
@@ -35,7 +35,7 @@ pub(crate) struct Start {
     pub(crate) thread: DeviceThread,
 }
 
-/// What a device's handle and its threads share.
+/// State shared by a device's handle and its threads.
 pub(crate) struct Shared {
     now: Mutex<Now>,
     stopped: Condvar,
@@ -61,17 +61,17 @@ impl Shared {
         }
     }
 
-    /// The way to the engine that runs, or to the last one.
+    /// The link to the current engine, or to the last one.
     pub(crate) fn current(&self) -> Arc<Link> {
         Arc::clone(&self.lock().link)
     }
 
-    /// Settings in force, which the next thread gets.
+    /// Settings in force, which a restart also uses.
     pub(crate) fn config(&self) -> EngineConfig {
         self.lock().config
     }
 
-    /// Other settings; the sizes of pieces and memory stay.
+    /// Sets new settings, except the sizes of pieces and memory.
     pub(crate) fn set_config(&self, config: EngineConfig) {
         let mut now = self.lock();
         now.config = EngineConfig {
@@ -86,7 +86,7 @@ impl Shared {
         self.is_offline.load(Ordering::Relaxed)
     }
 
-    /// Ends the thread, for good.
+    /// Stops the device permanently.
     pub(crate) fn stop(&self) {
         let mut now = self.lock();
         now.is_stopped = true;
@@ -96,7 +96,7 @@ impl Shared {
         self.stopped.notify_all();
     }
 
-    /// Waits; whether the device is to go on after that.
+    /// Waits for `pause`. Returns whether the device should continue.
     fn pause(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
         let mut now = self.lock();
@@ -112,13 +112,13 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Now> {
-        // Every change under the lock is one assignment.
+        // Each change under the lock is a single assignment.
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Runs a device until it is told to stop, with a new thread's belongings by `make` whenever it ends
-/// for another reason.
+/// Runs a device until it is stopped. Whenever its thread ends for another reason, `make` builds
+/// the next one.
 pub(crate) fn supervise(
     first: Start,
     shared: &Shared,
@@ -132,15 +132,15 @@ pub(crate) fn supervise(
         let run = AssertUnwindSafe(|| start.thread.run());
         match catch_unwind(run) {
             Ok(Ok(())) => return,
-            Ok(Err(error)) => tracing::error!(device, %error, "the device cannot be read any more"),
-            Err(_) => tracing::error!(device, "the device's thread panicked"),
+            Ok(Err(error)) => tracing::error!(device, %error, "device thread failed"),
+            Err(_) => tracing::error!(device, "device thread panicked"),
         }
         shared.is_offline.store(true, Ordering::Relaxed);
         if began.elapsed() >= LASTING {
             pause = PAUSE_MIN;
         }
         while next.is_none() {
-            tracing::warn!(device, ?pause, "the device is started again after a pause");
+            tracing::warn!(device, ?pause, "device will be restarted after a pause");
             if !shared.pause(pause) {
                 return;
             }
@@ -159,7 +159,7 @@ fn restart(
     if memory.strong_count() > 0 {
         tracing::warn!(
             device,
-            "reads or replies of the device still hold its memory"
+            "restart delayed: reads or replies of the device still hold its memory"
         );
         return None;
     }
@@ -177,7 +177,7 @@ fn restart(
     }
     drop(now);
     shared.is_offline.store(false, Ordering::Relaxed);
-    tracing::info!(device, "the device is started again");
+    tracing::info!(device, "device restarted");
     Some(start)
 }
 
@@ -192,7 +192,7 @@ mod tests {
     use crate::disk::transfer::Transfer;
     use std::io;
 
-    /// Nothing can be read by it.
+    /// An I/O interface that fails every wait.
     struct BrokenIo;
 
     impl DiskIo for BrokenIo {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_whose_thread_ends_is_out_of_service_and_started_again() {
+    fn device_goes_offline_and_restarts_after_its_thread_ends() {
         let config = small_device();
         let mut first = make(&config, config.engine, Arc::default()).expect("made");
         first.thread.io = Box::new(BrokenIo);
@@ -218,7 +218,7 @@ mod tests {
         let seen = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
             supervise(first, &supervised, move |engine, is_offline| {
-                assert!(seen.is_offline(), "until it is there again");
+                assert!(seen.is_offline(), "offline until it restarts");
                 make(&config, engine, is_offline)
             });
         });
@@ -230,6 +230,6 @@ mod tests {
         let snapshot = answered.blocking_recv().expect("the new thread answers");
         assert_eq!(snapshot.name, "test");
         shared.stop();
-        thread.join().expect("it ends");
+        thread.join().expect("no panic");
     }
 }

@@ -1,7 +1,8 @@
-//! What the mailbox and the lock with hand-over are made of: the standard library and an eventfd.
+//! Synchronisation primitives of the mailbox and the delegation lock: the standard library and an
+//! eventfd.
 //!
-//! `tests/models` builds those two files with other things of the same names, under which every
-//! order of the threads' steps is tried.
+//! `tests/models` compiles those two files with substitutes of the same names, which explore all
+//! interleavings of the threads.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,10 +16,11 @@ pub(super) use std::hint::spin_loop;
 pub(super) use std::sync::atomic::{AtomicU8, Ordering, fence};
 pub(super) use std::sync::{Mutex, MutexGuard};
 
-/// How often a lock is tried for before a message is left.
+/// Attempts to take a lock before a message is posted.
 pub(super) const TRIES: u32 = 64;
 
-/// What one thread sleeps on and others signal: a descriptor, so that a ring can wait for it too.
+/// An event that one thread sleeps on and others signal: a descriptor, so that a ring can wait for
+/// it too.
 #[derive(Debug)]
 pub(super) struct Event(Arc<OwnedFd>);
 
@@ -28,17 +30,17 @@ impl Event {
         Ok(Self(Arc::new(event)))
     }
 
-    /// What becomes readable when it is signalled.
+    /// The descriptor that becomes readable when the event is signalled.
     pub(super) fn descriptor(&self) -> &Arc<OwnedFd> {
         &self.0
     }
 
     pub(super) fn signal(&self) {
-        // Fails only if the counter is full, and then the thread is being woken already.
+        // Fails only if the counter is saturated; then the thread is being woken already.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Waits for a signal, or until the time is over (`None`: it never is); whether one came.
+    /// Waits for a signal or the timeout (`None`: no timeout). Returns whether a signal came.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> io::Result<bool> {
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
@@ -52,10 +54,10 @@ impl Event {
         }
     }
 
-    /// Makes it as if it had not been signalled.
+    /// Resets the event.
     pub(super) fn clear(&self) {
         let mut count = [0; 8];
-        // Fails if nothing was written, which is what is wanted.
+        // Fails if the event was not signalled, which is fine.
         let _ = rustix::io::read(&self.0, &mut count);
     }
 }

@@ -1,9 +1,10 @@
-//! The thread of one device: it starts reads, sleeps until something happens, and tells the engine.
+//! The thread of one device: starts reads, sleeps until an event, and passes completions and
+//! messages to the engine.
 //!
-//! It decides nothing, and waits for nothing but its one sleep and, for moments, the engine's lock.
+//! It makes no decisions. It blocks only in its one sleep and, briefly, on the engine's lock.
 //!
-//! However it ends, by order, by an error or by a panic, the link is closed first: replies and
-//! requests end at once, and only then reads under way are waited for.
+//! However it ends (stop, error or panic), the link is closed first: replies and requests end at
+//! once, and only then reads in flight are awaited.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use super::io::DiskIo;
 use super::link::Link;
 
-/// Closes the link when the thread ends, or is never started.
+/// Closes the link when the thread ends or never starts.
 struct Closer(Arc<Link>);
 
 impl Drop for Closer {
@@ -20,14 +21,14 @@ impl Drop for Closer {
     }
 }
 
-/// Everything the thread owns, in the order in which it is let go.
+/// Everything the thread owns, in drop order.
 pub(crate) struct DeviceThread {
     link: Closer,
     pub(crate) io: Box<dyn DiskIo>,
 }
 
 impl DeviceThread {
-    /// A thread for the link's engine that reads by `io`.
+    /// Creates a thread for the link's engine, reading through `io`.
     pub(crate) fn new(link: Arc<Link>, io: Box<dyn DiskIo>) -> Self {
         Self {
             link: Closer(link),
@@ -35,15 +36,15 @@ impl DeviceThread {
         }
     }
 
-    /// The way to its engine.
+    /// The link to its engine.
     pub(crate) fn link(&self) -> &Arc<Link> {
         &self.link.0
     }
 
-    /// Works until it is told to end.
+    /// Runs until the device is stopped.
     ///
     /// # Errors
-    /// If it can read no more.
+    /// If the device cannot be read any more.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let link = Arc::clone(&self.link.0);
         let mut submits = Vec::new();
@@ -95,7 +96,7 @@ mod tests {
     use std::time::Duration;
     use tokio::sync::oneshot;
 
-    /// Reads like this end the thread in the middle of a turn.
+    /// An I/O interface whose reads panic in the middle of a turn.
     struct PanickingIo(Arc<Mailbox<Completion>>);
 
     impl DiskIo for PanickingIo {
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_panics_leaves_nobody_waiting() {
+    fn panicking_device_thread_fails_all_waiting_requests() {
         let scratch = Scratch::new();
         let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [scratch.file("a", b"a")]));
         let config = EngineConfig::default();
@@ -163,9 +164,9 @@ mod tests {
         let mut reply = answered
             .blocking_recv()
             .expect("answered")
-            .expect("taken on");
+            .expect("accepted");
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        assert!(thread.join().is_err(), "it panicked");
+        assert!(thread.join().is_err(), "the thread panicked");
         let next = reply.poll_next(&mut context);
         assert!(matches!(
             next,
@@ -173,6 +174,9 @@ mod tests {
         ));
         let (answer, answered) = oneshot::channel();
         link.post(Message::Snapshot(answer));
-        assert!(answered.blocking_recv().is_err(), "dropped, not kept");
+        assert!(
+            answered.blocking_recv().is_err(),
+            "the message is dropped, not kept"
+        );
     }
 }

@@ -1,5 +1,4 @@
-//! A read of an open file on its way through the ring or a thread; what it decides is
-//! [`ReadJob`]'s.
+//! A read of an open file in flight, on the ring or a thread. The decisions are in [`ReadJob`].
 
 use std::fs::File;
 use std::io;
@@ -19,10 +18,10 @@ use super::opener::Opener;
 use super::resources::DiskResources;
 use crate::raw::Target;
 
-/// The duty to say how a read ended. Dropped without that (a job panicked, the device stops), it
-/// says [`ReadOutcome::Error`].
+/// Completion guard of a read: reports [`ReadOutcome::Error`] when dropped without an outcome (if a
+/// job panics or the device stops).
 struct Ticket {
-    /// `None` once the read was given back.
+    /// `None` once the read was returned to the core.
     completion: Option<ReadCompletion>,
     completions: Arc<Mailbox<Completion>>,
 }
@@ -35,27 +34,28 @@ impl Drop for Ticket {
     }
 }
 
-/// A read of an open file. The memory comes first, so that it is free when the ticket tells.
+/// A read of an open file. `target` comes first, so that the memory is released before the
+/// completion is posted.
 pub(crate) struct Transfer {
     pub(crate) target: Target,
     pub(crate) rest: Rest,
 }
 
-/// What a transfer knows beside its memory and its file.
+/// State of a transfer besides its memory and file.
 pub(crate) struct Rest {
     pub(crate) job: ReadJob,
     source: Arc<dyn StreamSource>,
     ticket: Ticket,
 }
 
-/// What to do after a call.
+/// The step after a call.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Call again.
+    /// Make another call.
     Again,
-    /// Give the read back: its file must be opened for buffered reads.
+    /// Return the read: its file must be opened for buffered reads.
     Refused,
-    /// Judge it.
+    /// Determine the outcome.
     End(ReadEnd, Option<io::Error>),
 }
 
@@ -82,7 +82,7 @@ impl Transfer {
         }
     }
 
-    /// Takes in what a call returned.
+    /// Processes the result of a call.
     pub(crate) fn advance(&mut self, result: io::Result<u64>) -> Step {
         let known = result.as_ref().copied().map_err(failure_of);
         match self.rest.job.advance(known) {
@@ -92,7 +92,7 @@ impl Transfer {
         }
     }
 
-    /// Gives the read back to the device core.
+    /// Returns the read to the device core.
     pub(crate) fn refused(self) {
         let Rest {
             job,
@@ -108,14 +108,15 @@ impl Transfer {
         }));
     }
 
-    /// Judges the read and tells. May block.
+    /// Determines the outcome and posts the completion. May block.
     pub(crate) fn end(self, end: ReadEnd, error: Option<io::Error>, opener: &Opener) {
         let Rest {
             job,
             source,
             mut ticket,
         } = self.rest;
-        // Bound last: if the source panics, the memory is free before the ticket tells.
+        // Bound last, so that the memory is released before the completion even if the source
+        // panics.
         let target = self.target;
         let mut state = State {
             file: &target.file,
@@ -126,7 +127,7 @@ impl Transfer {
         let error = error.unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into());
         log(opener.device(), &*source, &job, outcome, &error);
         if !job.is_direct() {
-            // The pool holds the bytes: a second copy would only push others out of the cache.
+            // The pool holds the bytes: a second copy would only evict others from the page cache.
             let length = NonZeroU64::new(job.length.next_multiple_of(BLOCK_BYTES));
             let _ = fadvise(&target.file, job.offset, length, Advice::DontNeed);
         }
@@ -138,7 +139,7 @@ impl Transfer {
     }
 }
 
-/// The open file of a read.
+/// The state of the file of a read.
 struct State<'a> {
     file: &'a File,
     source: &'a dyn StreamSource,
@@ -162,8 +163,8 @@ pub(crate) fn failure_of(error: &io::Error) -> IoFailure {
     IoFailure::of_errno(error.raw_os_error())
 }
 
-/// Only errors of the device and of this machine are logged: a change of a file is its watcher's
-/// business.
+/// Logs only errors of the device and of this machine: changes of a file are handled by its
+/// watcher.
 fn log(
     device: &str,
     source: &dyn StreamSource,
@@ -177,7 +178,7 @@ fn log(
         ReadOutcome::Done | ReadOutcome::Changed => {}
         ReadOutcome::NoResources => tracing::warn!(
             device, file = file(), stream, part, offset, length, %error,
-            "a read could not be tried: raise the limit of open files (LimitNOFILE), or lower connections_max"
+            "read failed for lack of resources: raise the limit of open files (LimitNOFILE), or lower connections_max"
         ),
         ReadOutcome::Error => tracing::warn!(
             device, file = file(), stream, part, offset, length, %error, "read failed"
@@ -194,7 +195,7 @@ mod tests {
     use headlong_engine::{ReadCommand, ReadId, Slot, StreamId};
 
     #[test]
-    fn read_dropped_anywhere_is_reported_as_error() {
+    fn dropped_read_is_reported_as_error() {
         let scratch = Scratch::new();
         let path = scratch.file("film", &[0; 20_000]);
         let completions = Mailbox::new(Waker::new().expect("eventfd"));

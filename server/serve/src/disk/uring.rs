@@ -1,6 +1,6 @@
-//! Reading by io_uring: the ring reads, the thread pool judges.
+//! I/O interface over `io_uring`: the ring reads, the thread pool determines the outcomes.
 //!
-//! The device's thread never waits for a file: one that hangs holds its own memory and nothing else.
+//! The device thread never waits for a file: a read that hangs holds only its own memory.
 
 use std::io;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use super::opener::Opener;
 use super::transfer::{Rest, Step, Transfer};
 use crate::raw::{Ended, Ring};
 
-/// Reads through io_uring.
+/// I/O interface over `io_uring`.
 pub(crate) struct UringIo {
     ring: Ring<Rest>,
     opener: Arc<Opener>,
     waker: Arc<Waker>,
     completions: Arc<Mailbox<Completion>>,
-    // Scratch for what is taken out of the ring and the mailbox.
+    // Buffers for completions of the ring and the mailbox, reused.
     ended_calls: Vec<Ended<Rest>>,
     ended_reads: Vec<Completion>,
 }
 
 impl UringIo {
-    /// Sets up the ring; the error is why the kernel refuses.
+    /// Sets up the ring; fails if the kernel refuses.
     pub(crate) fn new(reads: u32, parts: &Parts) -> io::Result<Self> {
         Ok(Self {
             ring: Ring::new(reads, Arc::clone(parts.waker.event().descriptor()))?,
@@ -92,8 +92,8 @@ impl DiskIo for UringIo {
         timeout: Option<Duration>,
         completions: &mut Vec<Completion>,
     ) -> io::Result<()> {
-        // A thread that sleeps in the ring counts as waiting for disks, so it does not when there
-        // is nothing to wait for there.
+        // A thread that sleeps in the ring is accounted as waiting for I/O, so use the event when
+        // the ring is idle.
         match self.ring.is_idle() {
             true => self.waker.sleep(timeout)?,
             false => self.wait_for_ring(timeout)?,

@@ -1,10 +1,10 @@
-//! Memory that direct reads and writes take: it begins at a multiple of the alignment.
+//! Aligned memory for direct I/O.
 
 use headlong_flash::RECORD_ALIGN_BYTES;
 
 const ALIGN: usize = RECORD_ALIGN_BYTES as usize;
 
-/// Zeroed bytes at a multiple of the alignment.
+/// Zeroed bytes at an aligned address.
 #[derive(Debug)]
 pub(super) struct Aligned {
     bytes: Vec<u8>,
@@ -13,7 +13,7 @@ pub(super) struct Aligned {
 }
 
 impl Aligned {
-    /// So many bytes, rounded up to the alignment.
+    /// Allocates `length` bytes, rounded up to the alignment.
     pub(super) fn new(length: usize) -> Self {
         let length = length.next_multiple_of(ALIGN);
         let bytes = vec![0; length + ALIGN];
@@ -25,7 +25,7 @@ impl Aligned {
         }
     }
 
-    /// A copy of these bytes, and zeros behind them.
+    /// A copy of these bytes, padded with zeros.
     pub(super) fn of(content: &[u8]) -> Self {
         let mut aligned = Self::new(content.len());
         aligned.as_mut()[..content.len()].copy_from_slice(content);
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_begins_at_a_multiple_of_the_alignment_and_is_as_long_as_asked() {
+    fn memory_is_aligned_and_long_enough() {
         for length in [0, 1, 4096, 5000] {
             let content = vec![7; length];
             let aligned = Aligned::of(&content);

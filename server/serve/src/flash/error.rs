@@ -1,4 +1,4 @@
-//! Why an SSD cannot be used, with what to do about it.
+//! Errors of SSDs of the flash tier, with remedies.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,17 @@ use headlong_flash::format::{LayoutError, SuperError};
 use headlong_units::Bytes;
 use thiserror::Error;
 
-/// Why an SSD cannot be used.
+/// An SSD cannot be used.
 #[derive(Debug, Error)]
 #[error("{}: {trouble}", path.display())]
 pub struct FlashError {
-    /// As named.
+    /// Its path, as configured.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem.
     pub trouble: Trouble,
 }
 
-/// What is wrong with an SSD.
+/// The problem with an SSD.
 #[derive(Debug, Error)]
 pub enum Trouble {
     /// It cannot be opened.
@@ -26,64 +26,64 @@ pub enum Trouble {
     /// It is neither a device nor a file.
     #[error("neither a block device nor a file; name one of them")]
     Kind,
-    /// Another process has it.
+    /// Another process uses it.
     #[error("in use by another process, or mounted; stop that first, or name another")]
     InUse,
-    /// It is no tier that fits.
+    /// Its super record is missing or invalid.
     #[error("{0}")]
     Super(SuperError),
-    /// It cannot be divided so.
+    /// It cannot be divided into blocks of this size.
     #[error("{0}")]
     Layout(LayoutError),
-    /// Somebody's data, which it looks like, may be on it.
+    /// It may hold other data, which was recognised.
     #[error(
-        "has {0} on it, which formatting would destroy; name another, or say --force if it is not \
-         wanted any more"
+        "has {0} on it, which formatting would destroy; name another, or use --force if that is \
+         not needed any more"
     )]
     Recognised(&'static str),
-    /// The size that was said does not go with what is there.
+    /// The requested size does not match the existing one.
     #[error("{0}")]
     Size(String),
-    /// Pieces of another size, by its super record, than the configuration says.
+    /// It was formatted for a different piece size than the configured one.
     #[error(
-        "was formatted for pieces of {was}, and piece is {is}; set piece to the former, or format it \
-         anew with --piece {is} --force"
+        "was formatted for pieces of {was}, and piece is {is}; set piece to the former, or format \
+         it again with --piece {is} --force"
     )]
     Piece {
-        /// By its super record.
+        /// Piece size in its super record.
         was: Bytes,
-        /// By the configuration.
+        /// Piece size in the configuration.
         is: Bytes,
     },
-    /// The SSDs do not go together.
+    /// Its block size differs from that of the first SSD.
     #[error(
-        "has blocks of {is}, and the SSD named first has {first}; format it anew with --block {first} \
-         --force"
+        "has blocks of {is}, and the SSD named first has {first}; format it again with --block \
+         {first} --force"
     )]
     Block {
-        /// Of this one.
+        /// Block size of this SSD.
         is: Bytes,
-        /// Of the first.
+        /// Block size of the first SSD.
         first: Bytes,
     },
-    /// The same tier twice.
+    /// The same tier is listed twice.
     #[error("is named twice; name each SSD once")]
     Twice,
     /// Fewer blocks than disks.
     #[error("has {blocks} blocks for {disks} disks; format it with smaller blocks")]
     Disks {
-        /// Its blocks.
+        /// Number of its blocks.
         blocks: u32,
-        /// Disks that it serves.
+        /// Number of disks it has to serve.
         disks: usize,
     },
-    /// Reading or writing failed.
-    #[error("{0}; look into the kernel's log (dmesg)")]
+    /// A read or write failed.
+    #[error("{0}; check the kernel log (dmesg)")]
     Io(io::Error),
 }
 
 impl Trouble {
-    /// Of the SSD of this name.
+    /// The error of the SSD at `path`.
     pub(super) fn of(self, path: &Path) -> FlashError {
         let path = path.to_path_buf();
         FlashError {
@@ -96,12 +96,12 @@ impl Trouble {
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => {
-            "make it with `headlong flash format`, or let the unit of systemd show it"
+            "create it with `headlong flash format`, or make it visible to the systemd unit"
         }
-        io::ErrorKind::PermissionDenied => "let the server's user read and write it",
+        io::ErrorKind::PermissionDenied => "give the server's user read and write access",
         io::ErrorKind::ReadOnlyFilesystem => {
-            "let it be writable; for a unit of systemd, by ReadWritePaths="
+            "make it writable; in a systemd unit, by ReadWritePaths="
         }
-        _ => "look into the kernel's log (dmesg)",
+        _ => "check the kernel log (dmesg)",
     }
 }

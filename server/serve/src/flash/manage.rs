@@ -1,7 +1,7 @@
-//! `headlong flash`: making a tier, looking at it, and taking it away.
+//! `headlong flash`: formats, inspects, verifies and drops a tier.
 //!
-//! Nothing is written before everything has been looked at; what is made is complete with its last
-//! write, which is the first copy of the super record.
+//! Nothing is written before all checks have passed. The tier becomes valid with the last write,
+//! the first copy of the super record.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -20,44 +20,44 @@ use super::medium::{Access, Medium};
 use super::recognise::recognise;
 use super::recover::look_at_all;
 
-/// Blocks are this large where that leaves enough of them: drives of today write 16 MiB as fast as
-/// more.
+/// Default block size, if that leaves enough blocks: current SSDs write 16 MiB as fast as larger
+/// blocks.
 const BLOCK_BYTES: u64 = 16 * MIB;
-/// Larger ones are made where the drive says that it erases or writes so much at a time.
+/// Upper limit, used if the drive reports a larger erase or write unit.
 const BLOCK_BYTES_MAX: u64 = 256 * MIB;
 const BLOCK_BYTES_MIN: u64 = 256 * KIB;
 
-/// What is to be made.
+/// Parameters of `format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Formatting {
-    /// Bytes of a file that is to be made, or that there is.
+    /// Size of the file in bytes, to create or to match.
     pub size: Option<u64>,
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block: Option<u64>,
-    /// Bytes of a piece, as the server's setting has it.
+    /// Piece size in bytes, as in the server's configuration.
     pub piece: u64,
-    /// Whether what is recognised is overwritten.
+    /// Whether recognised data is overwritten.
     pub is_forced: bool,
 }
 
-/// Makes a tier of a device or a file, and says what it is.
+/// Formats a device or file as a tier and returns a description.
 ///
 /// # Errors
-/// Why not; then what is there is what was there.
+/// If formatting fails; existing data is unchanged then.
 pub fn format(path: &Path, formatting: &Formatting) -> Result<String, FlashError> {
     let is_there = path.exists();
     let refuse = |text: &str| Trouble::Size(text.to_owned()).of(path);
     if !is_there {
         let size = formatting
             .size
-            .ok_or_else(|| refuse("is not there; say --size to make a file"))?;
-        // Before there is a file.
+            .ok_or_else(|| refuse("does not exist; use --size to create a file"))?;
+        // Check before the file is created.
         divide(path, size - size % 4096, formatting, None)?;
         make_file(path, size - size % 4096)?;
     }
     let made = format_what_is_there(path, formatting);
     if made.is_err() && !is_there {
-        // It was made a moment ago, and nothing is in it.
+        // This call created the file, and it is still empty.
         let _ = std::fs::remove_file(path);
     }
     made
@@ -69,7 +69,7 @@ fn format_what_is_there(path: &Path, formatting: &Formatting) -> Result<String, 
         && (medium.is_device || size - size % 4096 != medium.bytes)
     {
         let text = format!(
-            "has {} already; leave out --size, or name a file that is not there",
+            "has {} already; omit --size, or name a file that does not exist",
             Bytes(medium.bytes)
         );
         return Err(Trouble::Size(text).of(path));
@@ -89,7 +89,7 @@ fn format_what_is_there(path: &Path, formatting: &Formatting) -> Result<String, 
         .and_then(|()| write_super(&medium, &tier))
         .map_err(|error| medium.error(error))?;
     Ok(format!(
-        "{}: a flash tier of {} blocks of {}, for pieces of {}; name it in the configuration: \
+        "{}: flash tier of {} blocks of {}, for pieces of {}; add it to the configuration: \
          flash = [\"{}\"]\n",
         path.display(),
         layout.block_count(),
@@ -99,7 +99,7 @@ fn format_what_is_there(path: &Path, formatting: &Formatting) -> Result<String, 
     ))
 }
 
-/// The layout that was asked for, or the one with the largest blocks of which there are enough.
+/// The requested layout, or the one with the largest blocks that still has enough of them.
 fn divide(
     path: &Path,
     bytes: u64,
@@ -128,7 +128,7 @@ fn divide(
     }
 }
 
-/// The block size that a drive's hint asks for.
+/// The block size that the drive's hint suggests.
 fn proposed_block(hint: Option<u64>) -> u64 {
     let whole = hint.map_or(Some(BLOCK_BYTES), u64::checked_next_power_of_two);
     whole
@@ -136,12 +136,12 @@ fn proposed_block(hint: Option<u64>) -> u64 {
         .clamp(BLOCK_BYTES, BLOCK_BYTES_MAX)
 }
 
-/// What a device says that it erases or writes best at a time, the larger of both; `None` if it does
-/// not say.
+/// The larger of the erase and optimal I/O sizes that a device reports; `None` if it reports
+/// neither.
 fn hint(path: &Path) -> Option<u64> {
     let device = std::fs::metadata(path).ok()?.rdev();
     let place = format!("/sys/dev/block/{}:{}", major(device), minor(device));
-    // A partition has what its disk has.
+    // A partition uses the queue of its disk.
     let queues = ["queue", "../queue"].map(|queue| Path::new(&place).join(queue));
     let queue = queues.into_iter().find(|queue| queue.is_dir())?;
     let read = |name: &str| {
@@ -164,13 +164,14 @@ fn make_file(path: &Path, size: u64) -> Result<(), FlashError> {
     room.map_err(|errno| {
         let _ = std::fs::remove_file(path);
         let size = Bytes(size);
-        let text =
-            format!("there is no room for {size}: {errno}; make room, or say a smaller --size");
+        let text = format!(
+            "there is no room for {size}: {errno}; free some space, or use a smaller --size"
+        );
         Trouble::Size(text).of(path)
     })
 }
 
-/// Room for all of a file that has holes, so that no write finds the file system full.
+/// Allocates the holes of a file, so that no later write fails for lack of space.
 fn reserve(medium: &Medium) -> io::Result<()> {
     match medium.is_device {
         true => Ok(()),
@@ -197,10 +198,10 @@ fn random_id() -> io::Result<u128> {
     Ok(u128::from_le_bytes(bytes))
 }
 
-/// What is on a tier, whoever has it.
+/// Describes the content of a tier, even if another process uses it.
 ///
 /// # Errors
-/// If it is none, or cannot be read.
+/// If there is no tier, or it cannot be read.
 pub fn status(path: &Path) -> Result<String, FlashError> {
     let medium = Medium::open(path, Access::Look)?;
     let tier = medium.super_record()?;
@@ -210,7 +211,7 @@ pub fn status(path: &Path) -> Result<String, FlashError> {
         (records + 1, bytes + u64::from(entry.length))
     });
     let mut text = String::new();
-    // Writing to a String cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = writeln!(
         text,
         "{}\n  size     {}\n  blocks   {} of {}\n  sealed   {}\n  records  {records}\n  bytes    {}\n  piece    {}\n  device   {:032x}",
@@ -226,10 +227,10 @@ pub fn status(path: &Path) -> Result<String, FlashError> {
     Ok(text)
 }
 
-/// Reads every record of a tier that no server has; what was found, and whether all of it is right.
+/// Reads every record of an unused tier. Returns a report and whether all records are intact.
 ///
 /// # Errors
-/// If it is none, is in use, or cannot be read.
+/// If there is no tier, it is in use, or it cannot be read.
 pub fn verify(path: &Path) -> Result<(String, bool), FlashError> {
     let medium = Medium::open(path, Access::Own)?;
     let tier = medium.super_record()?;
@@ -241,17 +242,17 @@ pub fn verify(path: &Path) -> Result<(String, bool), FlashError> {
         wrong += u64::from(bad);
     }
     let text = format!(
-        "{}: {} sealed blocks, {right} records are right, {wrong} are damaged\n",
+        "{}: {} sealed blocks, {right} records intact, {wrong} damaged\n",
         path.display(),
         summaries.len()
     );
     Ok((text, wrong == 0))
 }
 
-/// Takes a tier away: what was a tier is free for anything then.
+/// Removes a tier; its device or file can be used for anything afterwards.
 ///
 /// # Errors
-/// If it is none, is in use, or cannot be written.
+/// If there is no tier, it is in use, or it cannot be written.
 pub fn drop_tier(path: &Path) -> Result<String, FlashError> {
     let medium = Medium::open(path, Access::Own)?;
     medium.super_record()?;
@@ -267,10 +268,7 @@ pub fn drop_tier(path: &Path) -> Result<String, FlashError> {
         true => "the device is free",
         false => "the file can be removed",
     };
-    Ok(format!(
-        "{}: no flash tier any more; {what}\n",
-        path.display()
-    ))
+    Ok(format!("{}: flash tier removed; {what}\n", path.display()))
 }
 
 #[cfg(test)]

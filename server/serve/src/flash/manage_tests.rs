@@ -21,7 +21,7 @@ fn place() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn a_file_becomes_a_tier_that_can_be_looked_at_verified_and_taken_away() {
+fn formats_inspects_verifies_and_drops_a_file() {
     let (_folder, path) = place();
     let said = format(&path, &formatting()).expect("made");
     assert!(said.contains("flash = ["), "{said}");
@@ -35,7 +35,7 @@ fn a_file_becomes_a_tier_that_can_be_looked_at_verified_and_taken_away() {
 }
 
 #[test]
-fn what_is_not_free_is_refused_by_name_and_stays_as_it_was_unless_forced() {
+fn format_refuses_recognised_data_unless_forced() {
     let (_folder, path) = place();
     let mut content = vec![0; SIZE as usize];
     content[0x438..0x43a].copy_from_slice(b"\x53\xef");
@@ -57,7 +57,7 @@ fn what_is_not_free_is_refused_by_name_and_stays_as_it_was_unless_forced() {
 }
 
 #[test]
-fn what_cannot_be_a_tier_is_refused_and_leaves_no_file() {
+fn failed_format_leaves_no_file() {
     let (folder, path) = place();
     let refused = |formatting| {
         let error = format(&path, &formatting).expect_err("refused").to_string();
@@ -98,7 +98,7 @@ fn what_cannot_be_a_tier_is_refused_and_leaves_no_file() {
 }
 
 #[test]
-fn a_tier_that_another_has_that_shrank_or_is_of_other_sizes_is_refused() {
+fn open_refuses_tier_in_use_or_of_different_size() {
     let (_folder, path) = place();
     format(&path, &formatting()).expect("made");
     let paths = [path.clone()];
@@ -109,7 +109,7 @@ fn a_tier_that_another_has_that_shrank_or_is_of_other_sizes_is_refused() {
         "{ill:?}"
     );
     let owner = loop {
-        // Threads of the one before end by themselves.
+        // Threads of the previous tier end on their own.
         if let Ok((Some(tier), _)) = open(64 << 10) {
             break tier;
         }
@@ -126,7 +126,7 @@ fn a_tier_that_another_has_that_shrank_or_is_of_other_sizes_is_refused() {
     assert!(error.to_string().contains("in use"), "{error}");
     drop(owner);
     while open(64 << 10).is_err() {
-        // Its threads end by themselves.
+        // Its threads end on their own.
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let file = OpenOptions::new().write(true).open(&path).expect("opens");
@@ -139,7 +139,7 @@ fn a_tier_that_another_has_that_shrank_or_is_of_other_sizes_is_refused() {
     );
     file.set_len(SIZE).expect("grown");
     file.write_all_at(&[9], 20).expect("damaged");
-    assert!(status(&path).is_ok(), "there is a second copy");
+    assert!(status(&path).is_ok(), "the second copy is used");
     file.write_all_at(&[9], (32 << 10) + 20).expect("damaged");
     assert!(
         status(&path)
@@ -150,7 +150,7 @@ fn a_tier_that_another_has_that_shrank_or_is_of_other_sizes_is_refused() {
 }
 
 #[test]
-fn a_block_is_as_large_as_the_drive_says_within_bounds() {
+fn block_size_follows_drive_hint_within_bounds() {
     assert_eq!(proposed_block(None), 16 << 20);
     assert_eq!(proposed_block(Some(4096)), 16 << 20);
     assert_eq!(proposed_block(Some(24 << 20)), 32 << 20);

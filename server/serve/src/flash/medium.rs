@@ -1,4 +1,4 @@
-//! An SSD, opened: a raw device or a file, past the page cache, locked for this process.
+//! An open SSD: a raw device or a file, with direct I/O, locked for this process.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
@@ -18,16 +18,16 @@ use rustix::io::Errno;
 use super::aligned::Aligned;
 use super::error::{FlashError, Trouble};
 
-/// What it is opened for.
+/// Access mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
-    /// To look, whoever else has it.
+    /// Read-only, without a lock.
     Look,
-    /// To write, alone.
+    /// Read and write, exclusively.
     Own,
 }
 
-/// Bytes and calls that went to or came from an SSD, since the start.
+/// I/O counters of an SSD since the start.
 #[derive(Debug, Default)]
 pub(crate) struct SsdCounters {
     pub(crate) bytes_read: AtomicU64,
@@ -35,15 +35,15 @@ pub(crate) struct SsdCounters {
     pub(crate) errors: AtomicU64,
 }
 
-/// An SSD.
+/// An open SSD.
 #[derive(Debug)]
 pub(super) struct Medium {
     pub(super) path: PathBuf,
-    /// Another after the device was away.
+    /// Replaced when a removed device returns.
     file: RwLock<Arc<File>>,
     pub(super) bytes: u64,
     pub(super) is_device: bool,
-    /// It does not take discards.
+    /// Whether the device does not support discards.
     keeps_all: AtomicBool,
 }
 
@@ -57,7 +57,7 @@ impl Medium {
         }
         let own = access == Access::Own;
         let mut flags = OFlags::DIRECT | OFlags::NONBLOCK;
-        // Whoever has mounted the device, or holds it for a RAID or LVM, has it exclusively.
+        // Mounts, RAID and LVM hold their devices exclusively.
         if own && is_device {
             flags |= OFlags::EXCL;
         }
@@ -67,7 +67,7 @@ impl Medium {
             options.read(true).write(own).custom_flags(flags).open(path)
         };
         let opened = match open(flags) {
-            // The file system cannot do without its cache.
+            // The file system does not support direct I/O.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => {
                 open(flags - OFlags::DIRECT)
             }
@@ -101,7 +101,7 @@ impl Medium {
         Arc::clone(&file)
     }
 
-    /// Whether this tier is on it, and nothing else.
+    /// Whether the SSD holds this tier.
     pub(super) fn has(&self, tier: &Super) -> io::Result<bool> {
         let mut last = Ok(false);
         for at in SUPER_COPIES {
@@ -115,7 +115,8 @@ impl Medium {
         last
     }
 
-    /// Opens it anew if this tier is found there: a device that was away is another to the kernel.
+    /// Reopens the SSD if it still holds this tier: a device that was removed and returns is a new
+    /// one to the kernel.
     pub(super) fn reopen(&self, tier: &Super) -> bool {
         let opened = Self::open(&self.path, Access::Own).ok();
         let Some(opened) = opened.filter(|opened| matches!(opened.has(tier), Ok(true))) else {
@@ -130,7 +131,7 @@ impl Medium {
         Trouble::Io(error).of(&self.path)
     }
 
-    /// Reads bytes into memory of their own, so that these need not be aligned.
+    /// Reads through an aligned buffer, so that `into` need not be aligned.
     pub(super) fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         let mut buffer = Aligned::new(into.len());
         self.file().read_exact_at(buffer.as_mut(), at)?;
@@ -138,7 +139,7 @@ impl Medium {
         Ok(())
     }
 
-    /// The same, as the format asks for it, and with one piece of memory for many reads.
+    /// As `read`, in the form the format needs, with one buffer for many reads.
     pub(super) fn reader(&self) -> impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed> + '_ {
         let mut buffer = Aligned::new(0);
         move |at, into| {
@@ -154,8 +155,8 @@ impl Medium {
         }
     }
 
-    /// Tells a device that nothing in some bytes is wanted any more. Many take that; a file keeps its
-    /// room.
+    /// Tells a device that a range is no longer needed, if it supports that; a file keeps its
+    /// space.
     pub(super) fn discard(&self, at: u64, bytes: u64) {
         if !self.is_device || self.keeps_all.load(Ordering::Relaxed) {
             return;
@@ -163,11 +164,11 @@ impl Medium {
         let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if let Err(error) = fallocate(self.file(), how, at, bytes) {
             self.keeps_all.store(true, Ordering::Relaxed);
-            tracing::debug!(ssd = %self.path.display(), %error, "the SSD takes no discard");
+            tracing::debug!(ssd = %self.path.display(), %error, "ssd does not support discard");
         }
     }
 
-    /// Writes, and counts.
+    /// Writes and counts.
     pub(super) fn write_counted(
         &self,
         counters: &SsdCounters,
@@ -181,7 +182,7 @@ impl Medium {
         Ok(())
     }
 
-    /// Writes bytes and zeros behind them, up to the alignment.
+    /// Writes bytes, padded with zeros to the alignment.
     pub(super) fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.file().write_all_at(Aligned::of(bytes).as_ref(), at)
     }
@@ -190,9 +191,9 @@ impl Medium {
         let mut copies = [[0; SUPER_BYTES]; 2];
         for (copy, at) in copies.iter_mut().zip(SUPER_COPIES) {
             let fits = at + SUPER_BYTES as u64 <= self.bytes;
-            // One copy that cannot be read is what the other is for.
+            // An unreadable copy is tolerated: that is what the second one is for.
             if fits && let Err(error) = self.read(at, copy) {
-                tracing::warn!(ssd = %self.path.display(), %error, "a super record cannot be read");
+                tracing::warn!(ssd = %self.path.display(), %error, "super record cannot be read");
             }
         }
         let [first, second] = &copies;
@@ -201,7 +202,7 @@ impl Medium {
     }
 }
 
-/// Counts, and says what failed.
+/// Counts an error and logs it.
 pub(super) fn counted<T>(
     result: io::Result<T>,
     medium: &Medium,
@@ -209,7 +210,7 @@ pub(super) fn counted<T>(
     what: &str,
 ) -> io::Result<T> {
     if let Err(error) = &result {
-        // The first of a row says it all.
+        // Log one in 1000 errors.
         if counters
             .errors
             .fetch_add(1, Ordering::Relaxed)
@@ -221,7 +222,8 @@ pub(super) fn counted<T>(
     result
 }
 
-/// Looks at the SSDs of a configuration for so many disks without taking them: why which cannot be used.
+/// Checks the SSDs of a configuration for `disks` disks, without taking them. Returns the errors
+/// found.
 pub(crate) fn look(paths: &[PathBuf], piece_bytes: u64, disks: usize) -> Vec<FlashError> {
     let mut errors = Vec::new();
     let mut first = None;
@@ -242,18 +244,18 @@ pub(crate) fn look(paths: &[PathBuf], piece_bytes: u64, disks: usize) -> Vec<Fla
     errors
 }
 
-/// Whether the server may write to it; nothing is opened, as the one that runs has it.
+/// Whether the server may write to it. Does not open it, because a running server may hold it.
 fn may_write(path: &Path) -> Result<(), FlashError> {
     access(path, Rights::WRITE_OK).map_err(|errno| Trouble::Open(errno.into()).of(path))
 }
 
-/// Whether an SSD has fewer blocks than there are disks to serve.
+/// Whether an SSD has fewer blocks than there are disks.
 pub(super) fn too_few(path: &Path, tier: &Super, disks: usize) -> Option<FlashError> {
     let blocks = tier.layout.block_count();
     ((blocks as usize) < disks).then(|| Trouble::Disks { blocks, disks }.of(path))
 }
 
-/// What is wrong with an SSD beside those before it.
+/// Checks an SSD against the ones before it.
 pub(super) fn misfit(
     path: &Path,
     tier: &Super,

@@ -1,14 +1,13 @@
-//! The flash tier's SSDs: raw devices or files that are this server's own.
+//! The SSDs of the flash tier: raw devices or files owned by this server.
 //!
-//! The device core says what is written, read and forgotten (`headlong_device::flash`); here its jobs
-//! are carried out. Each SSD has one thread that writes, in order, some that read, each call for one
-//! run of records, and one that probes an SSD that failed. None of them is waited for: not by an
-//! engine, not by a viewer. What is read goes straight into the slot that it is for, and is checked
-//! before anything says that it is there.
+//! The device core (`headlong_device::flash`) decides what is written, read and dropped; this
+//! module carries out its jobs. Each SSD has one thread that writes in order, several that read one
+//! run of records per call, and one that probes a failed SSD. Neither an engine nor a viewer waits
+//! for them. Data is read directly into its slot and verified before it is reported as available.
 //!
-//! Invariants: one process has an SSD, by a lock on it; a tier is written to only where a super record
-//! of this version and size says that it is one; a record that is not exactly what was asked for is a
-//! miss; every command is answered once, also where a thread panics.
+//! Invariants: one process owns an SSD, by a lock; a tier is written only if a super record of this
+//! version and size identifies it; a record that is not exactly the requested one is a miss; every
+//! command is completed exactly once, even if a thread panics.
 
 mod aligned;
 mod error;

@@ -1,6 +1,6 @@
-//! One device's way to the threads of the SSDs: the jobs of its core are carried out there.
+//! Queue from one device to the threads of the SSDs, which run the jobs of its core.
 //!
-//! A job is answered once, also where a thread panics. Nothing here is waited for under the engine's
+//! Each job is completed exactly once, even if a thread panics. No call blocks under the engine's
 //! lock.
 
 use std::path::PathBuf;
@@ -18,23 +18,23 @@ use super::tier::TierPart;
 use crate::disk::DiskResources;
 use crate::time_scale::TimeScale;
 
-/// Something that was asked of flash has ended.
+/// A flash operation has completed.
 pub(crate) struct FlashDone {
     pub(crate) end: FlashEnd,
-    /// To be dropped when it was handled: then comes what follows.
+    /// Dropped after `end` was handled, which requests the next part of recovery.
     pub(crate) taken: Option<Sender<()>>,
 }
 
-/// Tells the engine, from whatever thread, without waiting.
+/// Reports to the engine, from any thread, without blocking.
 pub(crate) type Say = Arc<dyn Fn(FlashDone) + Send + Sync>;
 
-/// A part of the tier that is there, and where to tell of it.
+/// An attached share of the tier, and where to report.
 pub(crate) struct FlashSource {
     pub(crate) part: TierPart,
     pub(crate) say: Say,
 }
 
-/// The duty to say how something ended; dropped without that, it says that it failed.
+/// Completion guard: reports failure when dropped without a result.
 struct Ticket {
     failure: Option<FlashEnd>,
     say: Say,
@@ -54,30 +54,30 @@ impl Drop for Ticket {
     }
 }
 
-/// One device's way to the SSDs.
+/// Queue from one device to the SSDs.
 pub(crate) struct SsdQueue {
     source: FlashSource,
     time_scale: TimeScale,
 }
 
 impl SsdQueue {
-    /// Has a thread of its own look at what is there: [`FlashEnd::Attach`], then
-    /// [`FlashEnd::Found`] any number of times, then [`FlashEnd::RecoveryEnded`].
+    /// Starts recovery on a new thread, which reports [`FlashEnd::Attach`], then any number of
+    /// [`FlashEnd::Found`], then [`FlashEnd::RecoveryEnded`].
     pub(crate) fn start(source: FlashSource, time_scale: TimeScale) -> Self {
         let (part, say) = (source.part.clone(), Arc::clone(&source.say));
         let thread = std::thread::Builder::new().name("flash-recover".to_owned());
         if let Err(error) = thread.spawn(move || look(&part, &*say)) {
-            tracing::error!(%error, "no thread to look at flash: nothing is kept on it");
+            tracing::error!(%error, "cannot start the recovery thread: flash tier is not used");
         }
         Self { source, time_scale }
     }
 
-    /// Where the SSDs are, by their numbers.
+    /// Paths of the SSDs, ordered by SSD number.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         self.source.part.paths()
     }
 
-    /// Has the thread for it do a job.
+    /// Passes a job to the thread responsible for it.
     pub(crate) fn submit(&self, ssd: SsdId, job: SsdJob<DiskResources>) {
         let ticket = Ticket {
             failure: job.failure(),
@@ -99,7 +99,7 @@ impl SsdQueue {
                 let mut medium = SsdMedium::new(&of);
                 let outcomes = job.run(&mut medium);
                 let id = job.id;
-                // The memory is free before that is told.
+                // Release the memory before reporting.
                 drop(job);
                 let took = Some(scale.model(medium.took));
                 ticket.end(Some(FlashEnd::Read { id, outcomes, took }));
@@ -119,7 +119,7 @@ fn probed(ssd: &Ssd, id: SsdId, model: impl Fn(std::time::Duration) -> Duration)
     FlashEnd::Probed { ssd: id, probed }
 }
 
-/// Says what is there, each part once the one before was taken.
+/// Runs recovery and reports its parts, each after the previous one was handled.
 fn look(part: &TierPart, say: &(dyn Fn(FlashDone) + Send + Sync)) {
     let Some(spec) = part.share().spec() else {
         return;
@@ -132,7 +132,7 @@ fn look(part: &TierPart, say: &(dyn Fn(FlashDone) + Send + Sync)) {
             end: FlashEnd::Found(found),
             taken: Some(taken),
         });
-        // It ends when that is dropped, taken or not.
+        // Fails when the sender is dropped, which signals that the part was handled.
         let _ = is_taken.recv();
         true
     });

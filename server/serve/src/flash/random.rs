@@ -1,8 +1,8 @@
-//! Numbers that differ from one process to the next.
+//! Random numbers.
 
-/// A number that no process before has begun with.
+/// A random number that differs between processes.
 pub(crate) fn random() -> u64 {
     use std::hash::{BuildHasher as _, RandomState};
-    // Its keys are drawn by the system for each process.
+    // `RandomState` draws its keys from the system.
     RandomState::new().hash_one(std::time::SystemTime::now())
 }

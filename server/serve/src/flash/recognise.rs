@@ -1,8 +1,9 @@
-//! What somebody else may have on a device, by the marks that file systems and the like leave.
+//! Recognises existing data on a device by the signatures of file systems, partition tables and the
+//! like.
 
 use super::medium::Medium;
 
-/// A mark: what it says, where it is and what it is.
+/// A signature: its meaning, offset and bytes.
 type Mark = (&'static str, u64, &'static [u8]);
 
 const MARKS: &[Mark] = &[
@@ -45,7 +46,7 @@ const MARKS: &[Mark] = &[
     ("a Btrfs file system", 0x10040, b"_BHRfS_M"),
 ];
 
-/// Marks that lie so far before the end, at a multiple of 64 KiB or 4 KiB.
+/// Signatures that are searched near the end, at multiples of 512 bytes.
 const AT_THE_END: &[(&str, &[u8])] = &[
     ("a RAID member (md)", b"\xfc\x4e\x2b\xa9"),
     ("a partition table (GPT)", b"EFI PART"),
@@ -54,7 +55,7 @@ const AT_THE_END: &[(&str, &[u8])] = &[
 const HEAD_BYTES: u64 = 256 << 10;
 const ZFS: &[u8] = b"\x0c\xb1\xba\x00\0\0\0\0";
 
-/// What there is; `None` if nothing is known of it.
+/// Returns what was recognised; `None` if nothing was.
 pub(super) fn recognise(medium: &Medium) -> std::io::Result<Option<&'static str>> {
     let page = 4096;
     let mut head = vec![0; HEAD_BYTES.min(medium.bytes - medium.bytes % page) as usize];
@@ -80,7 +81,7 @@ pub(super) fn recognise(medium: &Medium) -> std::io::Result<Option<&'static str>
     if let Some((what, _)) = at_the_end {
         return Ok(Some(what));
     }
-    // Nobody makes a file for nothing.
+    // A file with content was made for some purpose.
     let is_empty = head.iter().all(|byte| *byte == 0);
     Ok((!medium.is_device && !is_empty).then_some("other data"))
 }
@@ -92,7 +93,7 @@ mod tests {
     use std::os::unix::fs::FileExt as _;
 
     #[test]
-    fn what_others_have_there_is_known_by_its_mark_wherever_that_lies() {
+    fn recognises_signatures_at_every_offset() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         file.as_file().set_len(1 << 20).expect("room");
         let look = || {
@@ -112,7 +113,7 @@ mod tests {
         ];
         for (what, at, mark) in MARKS.iter().copied().chain(far) {
             file.as_file().write_all_at(mark, at).expect("written");
-            assert_eq!(look(), Some(what), "at {at}");
+            assert_eq!(look(), Some(what), "signature at {at}");
             let nothing = vec![0; mark.len()];
             file.as_file().write_all_at(&nothing, at).expect("written");
         }

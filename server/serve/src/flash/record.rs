@@ -1,10 +1,10 @@
-//! A record that is collected for an SSD.
+//! A record staged for an SSD.
 
 use headlong_flash::format::{RecordName, encode_record, padded_bytes};
 
 use super::aligned::Aligned;
 
-/// A record in memory of its own, with its checksum.
+/// A record in its own memory, with its checksum.
 #[derive(Debug)]
 pub(crate) struct Record(pub(super) Aligned);
 

@@ -1,7 +1,7 @@
-//! What is on an SSD at the start (`headlong_device::flash::Recovery`).
+//! Runs recovery of an SSD at start-up (`headlong_device::flash::Recovery`).
 //!
-//! Several threads look at groups of blocks side by side, for an SSD answers so. What they find is
-//! given to the engine in small parts, one at a time, while it serves.
+//! Several threads read groups of blocks in parallel, because an SSD is fastest that way. The
+//! results are passed to the engine in small parts, one at a time, while it serves.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,15 +14,14 @@ use headlong_flash::format::{Summary, Super, scan};
 use super::medium::Medium;
 use super::ssd::{Ssd, SsdMedium};
 
-/// Threads that look.
+/// Recovery threads.
 const SCANS: u32 = 16;
-/// Groups that are looked at together: some ten thousand records.
+/// Groups per search: about ten thousand records.
 const GROUPS: u32 = 16;
-/// Parts that were found and not taken yet.
+/// Upper limit of results in the queue.
 const PARTS_MAX: usize = 4;
 
-/// Looks at all blocks and gives what is found to `take`, part by part, until that answers that
-/// nobody wants it.
+/// Searches all blocks and passes the results to `take`, part by part, until it returns `false`.
 pub(super) fn recover(
     ssd: &Ssd,
     search: RecoverySearch,
@@ -50,7 +49,7 @@ pub(super) fn recover(
             };
             let thread = std::thread::Builder::new().name("flash-recover".to_owned());
             if let Err(error) = thread.spawn_scoped(scope, look) {
-                tracing::warn!(%error, "one thread less looks at flash");
+                tracing::warn!(%error, "cannot start a recovery thread; continuing with fewer");
             }
         }
         drop(give);
@@ -77,7 +76,7 @@ fn look(ssd: &Ssd, search: &RecoverySearch, groups: Range<u32>) -> GroupsFound {
     found
 }
 
-/// The summaries of blocks, in order, whatever checkpoints say.
+/// Reads the block summaries in order, ignoring checkpoints.
 pub(super) fn look_at_all(medium: &Medium, tier: &Super, blocks: Range<u32>) -> Vec<Summary> {
     let share = (blocks.end.saturating_sub(blocks.start))
         .div_ceil(SCANS)

@@ -1,4 +1,5 @@
-//! What is found on a tier of which a part cannot be read for a moment: the file is shorter then.
+//! Tests of recovery when part of an SSD is temporarily unreadable, simulated by truncating the
+//! file.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
@@ -39,7 +40,7 @@ impl Rig {
         self.ssd.tier.layout.block_start(block).expect("a block")
     }
 
-    /// Writes a block's one record, and its summary if it is sealed.
+    /// Writes the only record of a block, and its summary if it is sealed.
     fn fill(&self, block: u32, owner: u64, is_sealed: bool) {
         let entry = RecordEntry {
             offset: 0,
@@ -78,7 +79,7 @@ impl Rig {
         }
     }
 
-    /// The blocks that are found, and what else is said.
+    /// The blocks that recovery finds, and the remaining result.
     fn look(&self) -> (Vec<u32>, Recovered) {
         let search = RecoverySearch {
             blocks: 0..self.ssd.tier.layout.block_count(),
@@ -93,13 +94,13 @@ impl Rig {
         (found, recovered)
     }
 
-    /// The block is to hold something else.
+    /// Empties a block for new content.
     fn empty(&self, block: u32) {
         let job = BlockJob::Empty { block };
         self.ssd.with_checkpoints(|of, medium| job.run(of, medium));
     }
 
-    /// Does something while nothing from a place on can be read.
+    /// Runs `act` while the range from `from` on is unreadable.
     fn without<T>(&self, from: u64, act: impl FnOnce() -> T) -> T {
         let file = std::fs::File::options();
         let file = file.clone().read(true).write(true).open(&self.path);
@@ -116,25 +117,25 @@ impl Rig {
 }
 
 #[test]
-fn blocks_that_cannot_be_read_for_a_moment_are_found_by_the_next_look() {
+fn temporarily_unreadable_blocks_are_found_by_next_recovery() {
     let rig = Rig::new();
     (0..4).for_each(|block| rig.fill(block, OWNER, true));
     let (found, looked) = rig.without(rig.start(2), || rig.look());
     assert_eq!(found, [0, 1]);
     assert!(!looked.is_fresh);
-    assert_eq!(rig.look().0, [0, 1, 2, 3], "no checkpoint hides them");
+    assert_eq!(rig.look().0, [0, 1, 2, 3], "no checkpoint hides the blocks");
     assert_eq!(rig.look().0, [0, 1, 2, 3]);
 }
 
 #[test]
-fn records_that_cannot_be_searched_for_a_moment_are_found_by_the_next_look() {
+fn temporarily_unreadable_records_are_found_by_next_recovery() {
     let rig = Rig::new();
     rig.fill(0, OWNER, true);
     rig.fill(1, OWNER, false);
-    // All but the header of its one record: nobody can tell whether it has a summary.
+    // Everything but the header of its only record is unreadable, so the summary cannot be found.
     let records = rig.start(1) + u64::from(RECORD_ALIGN_BYTES);
     assert_eq!(rig.without(records, || rig.look().0), [0]);
-    // Another block of the group is filled, and a checkpoint would be written after it.
+    // Another block of the group is filled, after which its checkpoint would be written.
     rig.empty(2);
     let end = |block| rig.ssd.with_checkpoints(|of, _| of.end(block, None));
     end(2);
@@ -143,7 +144,7 @@ fn records_that_cannot_be_searched_for_a_moment_are_found_by_the_next_look() {
 }
 
 #[test]
-fn a_group_has_a_checkpoint_again_once_its_blocks_could_be_read() {
+fn group_gets_checkpoint_once_its_blocks_are_readable() {
     let rig = Rig::new();
     (0..4).for_each(|block| rig.fill(block, OWNER, true));
     rig.without(rig.start(2), || rig.look());
@@ -159,7 +160,7 @@ fn a_group_has_a_checkpoint_again_once_its_blocks_could_be_read() {
 }
 
 #[test]
-fn a_tier_is_fresh_only_if_all_of_it_was_read_and_nothing_of_any_disk_was_there() {
+fn ssd_is_fresh_only_if_fully_read_and_empty_for_all_disks() {
     let rig = Rig::new();
     let (found, looked) = rig.look();
     assert!(found.is_empty() && looked.is_fresh);
@@ -170,7 +171,7 @@ fn a_tier_is_fresh_only_if_all_of_it_was_read_and_nothing_of_any_disk_was_there(
     let blocks = u64::from(rig.ssd.tier.layout.block_count()) - 3;
     assert!(
         unread.written_bytes >= blocks * block_bytes,
-        "what cannot be read may have been written today"
+        "unreadable blocks may have been written today"
     );
     rig.fill(0, OWNER + 1, true);
     let (found, looked) = rig.look();

@@ -1,4 +1,4 @@
-//! One SSD and the threads that wait for it.
+//! One SSD and its I/O threads.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,30 +17,30 @@ use super::stopwatch::Stopwatch;
 use crate::raw::Lease;
 use crate::thread_pool::ThreadPool;
 
-/// Reads that an SSD has at once.
+/// Reads in flight per SSD.
 const READERS: usize = 32;
-/// Most buffers in one call.
+/// Upper limit of buffers in one call.
 const BUFFERS_MAX: usize = 1024;
 
-/// One SSD. Its threads end once what they have begun is done.
+/// One SSD. Its threads finish their queues before they end.
 pub(crate) struct Ssd {
     pub(super) medium: Medium,
     pub(super) tier: Super,
     pub(super) counters: SsdCounters,
-    /// One thread, so that what is written is written in order.
+    /// A single thread, so that writes stay in order.
     pub(super) writer: ThreadPool,
     pub(super) readers: ThreadPool,
-    /// For what may hang where the others do not, and the other way round.
+    /// Separate, so that a probe runs while other operations hang, and vice versa.
     pub(super) prober: ThreadPool,
-    /// Whether it was said that something else is on it.
+    /// Whether foreign content has been reported.
     is_other: AtomicBool,
     checkpoints: Mutex<Checkpoints>,
 }
 
-/// An SSD as the device core's jobs see it.
+/// An SSD as seen by the jobs of the device core.
 pub(super) struct SsdMedium<'a> {
     ssd: &'a Ssd,
-    /// How long the SSD took for reads.
+    /// Total latency of reads.
     pub(super) took: Duration,
 }
 
@@ -108,7 +108,7 @@ impl FlashMedium for SsdMedium<'_> {
             let bytes = payload(wanted);
             total += page as u64 + bytes;
             slices.push(IoSliceMut::new(header.as_mut()));
-            // Nothing else shares the memory of a record.
+            // The memory of a record is not shared.
             let lease = Arc::get_mut(&mut wanted.memory).ok_or(io::ErrorKind::ResourceBusy)?;
             slices.extend(lease.slices(0, bytes, 1));
         }
@@ -152,7 +152,7 @@ impl std::fmt::Debug for Ssd {
 }
 
 impl Ssd {
-    /// Takes an SSD for this process.
+    /// Opens an SSD exclusively for this process.
     pub(super) fn open(path: &std::path::Path) -> Result<Self, FlashError> {
         let medium = Medium::open(path, Access::Own)?;
         let tier = medium.super_record()?;
@@ -177,7 +177,7 @@ impl Ssd {
         })
     }
 
-    /// Does something with the checkpoints. They change on the thread that writes.
+    /// Accesses the checkpoints, which change on the writer thread.
     pub(super) fn with_checkpoints<T>(
         &self,
         act: impl FnOnce(&mut Checkpoints, &mut SsdMedium<'_>) -> T,
@@ -187,33 +187,33 @@ impl Ssd {
         act(&mut checkpoints, &mut SsdMedium::new(self))
     }
 
-    /// Whether something else than the tier is on it, as a probe saw it.
+    /// Records whether a probe found something other than the tier.
     pub(super) fn note_other(&self, is_other: bool) {
         if !self.is_other.swap(is_other, Ordering::Relaxed) && is_other {
             tracing::error!(
                 ssd = %self.medium.path.display(),
-                "something else is on the SSD than was: it is left alone until that is back; or \
-                 format it anew and start the server anew"
+                "something else is on the ssd: it is not used until the tier is back; otherwise \
+                 format it again and restart the server"
             );
         }
     }
 
-    /// Saves the checkpoints once all that was to be written is, and says so; on the thread that
-    /// writes.
+    /// Saves the checkpoints after all pending writes and calls `done`, on the writer thread.
     pub(super) fn finish(self: &Arc<Self>, done: impl FnOnce() + Send + 'static) {
         let ssd = Arc::clone(self);
         self.writer.run(move || {
             ssd.with_checkpoints(|checkpoints, medium| checkpoints.finish(medium));
             if let Err(error) = ssd.medium.file().sync_data() {
                 let ssd = ssd.medium.path.display();
-                tracing::warn!(%ssd, %error, "checkpoints of flash are not saved; the next start looks at more blocks");
+                tracing::warn!(%ssd, %error, "flash checkpoints not saved; the next start reads more blocks");
             }
             done();
         });
     }
 }
 
-/// One call, again if it is interrupted; what comes short is an error: no record ends behind the SSD.
+/// One call, retried if interrupted. A short read is an error, because no record extends past the
+/// end of the SSD.
 fn read_all(medium: &Medium, slices: &mut [IoSliceMut<'_>], at: u64, total: u64) -> io::Result<()> {
     for _ in 0..100 {
         match rustix::io::preadv(medium.file(), slices, at) {
@@ -226,7 +226,7 @@ fn read_all(medium: &Medium, slices: &mut [IoSliceMut<'_>], at: u64, total: u64)
     Err(io::ErrorKind::Interrupted.into())
 }
 
-/// Writes records of a block, those that lie one behind the other in one call.
+/// Writes records of a block; contiguous records share a call.
 fn write_records(
     medium: &Medium,
     counters: &SsdCounters,
@@ -258,7 +258,7 @@ fn write_records(
                 let total = total as u64;
                 counters.bytes_written.fetch_add(total, Ordering::Relaxed);
             }
-            // Interrupted, or the kernel takes less at a time: one by one, which goes on by itself.
+            // Interrupted, or a short write: write the records one by one.
             Ok(_) | Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {
                 for (offset, Record(bytes)) in now {
                     let at = block_start + u64::from(*offset);

@@ -1,20 +1,20 @@
-//! How long an SSD takes, without the time that the machine takes.
+//! Latency of an SSD, without scheduling delay of this machine.
 //!
-//! A thread that waits for an SSD is woken when the SSD is done, and goes on when a processor is free
-//! for it: on a busy machine that may be a quarter of a second later, for which no SSD is to be blamed.
-//! The kernel counts how long a thread could have run and did not (`schedstat`, proc(5)). A kernel that
-//! does not count says zero, or nothing; then all of the time is the SSD's.
+//! A thread that waits for an SSD resumes only when a processor is free: on a busy machine up to a
+//! quarter of a second later, which must not count against the SSD. The kernel counts the time a
+//! thread was runnable but not running (`schedstat`, proc(5)). If a kernel does not, the full time
+//! counts as latency.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
 thread_local! {
-    /// The present thread's counts.
+    /// Scheduler statistics of the current thread.
     static COUNTS: Option<File> = File::open("/proc/thread-self/schedstat").ok();
 }
 
-/// Runs while a thread waits for an SSD.
+/// Measures a wait for an SSD.
 #[derive(Debug)]
 pub(super) struct Stopwatch {
     began: Instant,
@@ -29,16 +29,15 @@ impl Stopwatch {
         }
     }
 
-    /// The time since the start, on the same thread, in which this thread waited for something else than
-    /// a processor.
+    /// Time since the start minus scheduling delay. Must be called on the same thread.
     pub(super) fn elapsed(&self) -> Duration {
-        // Counted before the time is looked at, so that no more is taken off than has passed.
+        // Read the delay first, so that it never exceeds the elapsed time.
         let held_up = held_up().saturating_sub(self.held_up);
         self.began.elapsed().saturating_sub(held_up)
     }
 }
 
-/// How long the present thread could have run and did not, since it began.
+/// Total scheduling delay of the current thread.
 fn held_up() -> Duration {
     let read = COUNTS.try_with(|counts| {
         let mut text = [0; 64];
@@ -56,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_in_which_no_processor_is_free_is_not_counted_and_waiting_is() {
+    fn excludes_scheduling_delay_but_counts_waiting() {
         let threads = available_parallelism().map_or(1, usize::from) * 4;
         let spin = || {
             let stopwatch = Stopwatch::start();
@@ -84,7 +83,7 @@ mod tests {
         }
         let stopwatch = Stopwatch::start();
         std::thread::sleep(Duration::from_millis(50));
-        // It waits for nothing but the end of it, and is woken a little late perhaps.
+        // The thread waits only for the other to end, and may be woken a little late.
         assert!(stopwatch.elapsed() >= Duration::from_millis(50));
     }
 }

@@ -1,8 +1,8 @@
-//! All SSDs of a server, dealt out to its disks.
+//! All SSDs of a server, divided among its disks.
 //!
-//! Each SSD serves every disk: its blocks are cut into as many equal ranges as there are disks, in the
-//! order of the disks' lasting names, so that the same disks find their blocks again. A block of
-//! another disk in a range (disks were added) counts as empty.
+//! Each SSD serves every disk: its blocks are divided into equal ranges, one per disk, ordered by
+//! the disks' persistent names, so that the same disks find their blocks again. After disks were
+//! added, a block of another disk within a range counts as empty.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use super::medium::{misfit, too_few};
 use super::recover::recover;
 use super::ssd::Ssd;
 
-/// Longest time that a stop waits for the SSDs.
+/// Upper limit of the wait for the SSDs at shutdown.
 const FINISH_TIME: Duration = Duration::from_secs(10);
 
 /// The SSDs of this server.
@@ -27,28 +27,28 @@ pub struct Tier {
     ssds: Vec<Arc<Ssd>>,
 }
 
-/// What a device has of them.
+/// A device's share of the SSDs.
 #[derive(Debug, Clone)]
 pub struct TierPart {
     tier: Arc<Tier>,
-    /// Which of the disks this is, and how many there are.
+    /// Index of the disk, and number of disks.
     index: u32,
     count: u32,
-    /// The disk's lasting name.
+    /// Persistent name of the disk.
     owner: u64,
 }
 
-/// A device's part of the tier, which may come and go while the device runs; clones are the same.
+/// A device's share of the tier, which may be attached and detached at run time. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct FlashShare(Arc<Mutex<Option<TierPart>>>);
 
 impl FlashShare {
-    /// What there is from the start.
+    /// The share at start-up.
     pub fn new(part: Option<TierPart>) -> Self {
         Self(Arc::new(Mutex::new(part)))
     }
 
-    /// What there is now.
+    /// The current share.
     pub(crate) fn get(&self) -> Option<TierPart> {
         self.lock().clone()
     }
@@ -58,16 +58,16 @@ impl FlashShare {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<TierPart>> {
-        // Every change under the lock is one assignment.
+        // Each change under the lock is a single assignment.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Tier {
-    /// Takes SSDs for this process: those that can be used, if any, and why the others cannot.
+    /// Takes SSDs for this process. Returns the usable ones, if any, and the errors of the others.
     ///
     /// # Errors
-    /// Another process has one of them.
+    /// If another process holds one of them.
     pub(crate) fn open(
         paths: &[PathBuf],
         piece_bytes: u64,
@@ -95,12 +95,12 @@ impl Tier {
         Ok((tier, ill))
     }
 
-    /// The parts of disks with these lasting names, in their order.
+    /// The shares of the disks with these persistent names, in the same order.
     pub(crate) fn deal(self: &Arc<Self>, owners: &[u64]) -> Vec<TierPart> {
         let rank = |owner: u64| owners.iter().filter(|other| **other < owner).count();
         let parts = owners.iter().enumerate().map(|(place, owner)| TierPart {
             tier: Arc::clone(self),
-            // Two of one name, which a hash may give, are told apart by their order.
+            // Equal names, possible because they are hashes, are distinguished by their order.
             index: (rank(*owner) + owners[..place].iter().filter(|o| *o == owner).count()) as u32,
             count: owners.len() as u32,
             owner: *owner,
@@ -108,8 +108,8 @@ impl Tier {
         parts.collect()
     }
 
-    /// Saves what a next start wants to know, once everything that was begun is written. Nothing more
-    /// may be asked of it. An SSD that does not answer is not waited for.
+    /// Saves the checkpoints after all pending writes. The tier must not be used afterwards. Does
+    /// not wait indefinitely for an SSD that does not respond.
     pub(crate) fn finish(&self) {
         let flags: Vec<_> = self
             .ssds
@@ -124,7 +124,7 @@ impl Tier {
         let start = std::time::Instant::now();
         while !flags.iter().all(|flag| flag.load(Ordering::Acquire)) {
             if start.elapsed() > FINISH_TIME {
-                tracing::warn!("an SSD does not answer; the next start looks at more blocks of it");
+                tracing::warn!("an ssd does not respond; the next start reads more of its blocks");
                 return;
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -133,7 +133,7 @@ impl Tier {
 }
 
 impl TierPart {
-    /// What this disk has of all SSDs.
+    /// The disk's share of all SSDs.
     pub(crate) fn share(&self) -> TierShare {
         let mut first = 0;
         let share = |ssd: &Arc<Ssd>| {
@@ -149,20 +149,20 @@ impl TierPart {
         TierShare::new(self.tier.ssds.iter().map(share).collect(), self.owner)
     }
 
-    /// The SSD of this number.
+    /// The SSD with this number.
     pub(super) fn ssd(&self, ssd: SsdId) -> Option<&Arc<Ssd>> {
         self.tier.ssds.get(usize::from(ssd.0))
     }
 
-    /// Where the SSDs are, by their numbers.
+    /// Paths of the SSDs, ordered by SSD number.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let ssds = self.tier.ssds.iter();
         ssds.map(|ssd| ssd.medium.path.clone()).collect()
     }
 
-    /// Looks at this disk's blocks of all SSDs and gives what is found to `take`, part by part, until
-    /// that answers that nobody wants it. Answers how many bytes may have been written in the last
-    /// day, and which SSDs were never filled. Takes as long as the SSDs take.
+    /// Recovers the disk's blocks from all SSDs and passes them to `take`, part by part, until it
+    /// returns `false`. Returns an upper bound of the bytes written within the last 24 hours, and
+    /// the SSDs that were never filled. Takes as long as the SSDs need.
     pub(super) fn recover(
         &self,
         mut take: impl FnMut(Vec<FoundBlock>) -> bool,

@@ -1,10 +1,10 @@
-//! The head of an origin's reply, as the core reads it.
+//! The response head of an origin, in the form the core expects.
 
 use headlong_pull::AnswerHead;
 use http::HeaderMap;
 use http::header::{self, HeaderName};
 
-/// Of several fields of one name, the first counts.
+/// If a field occurs several times, the first one counts.
 pub(super) fn field(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }

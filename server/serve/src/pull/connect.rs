@@ -1,5 +1,5 @@
-//! Connections to an origin: every address that a name stands for is judged before it is called, each
-//! time, so that no name can lead into the edge's own network later.
+//! Connections to an origin. Every resolved address is checked on each connection, so that no DNS
+//! change can later direct a name into the edge's own network.
 
 use std::io;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::config::target_of;
 
-/// What connects to an origin, and to where it redirects.
+/// Connects to an origin and to the targets of its redirects.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) rules: Arc<TargetRules>,
@@ -29,7 +29,7 @@ pub(super) struct Connector {
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-/// A connection, by TLS or not.
+/// A connection, with or without TLS.
 pub(super) struct Socket(Box<dyn Stream>);
 
 impl tower_service::Service<Uri> for Connector {
@@ -60,7 +60,7 @@ impl Connector {
             .filter(|address| self.rules.may_connect(host, port, address.ip()))
             .collect();
         if allowed.is_empty() {
-            let text = "it has private addresses only, and private_addresses is not set";
+            let text = "the host has only private addresses, and private_addresses is not set";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
         }
         let stream = TcpStream::connect(&allowed[..]).await?;
@@ -74,14 +74,14 @@ impl Connector {
     }
 }
 
-/// Certificates are judged by the authorities that this system trusts.
+/// Verifies certificates against the authorities trusted by this system.
 pub(super) fn tls() -> TlsConnector {
     let mut roots = rustls::RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
     let (added, _) = roots.add_parsable_certificates(found.certs);
     if added == 0 {
         tracing::warn!(
-            "no certificate authorities on this system: origins by https will not be believed; install ca-certificates"
+            "no certificate authorities on this system: https origins cannot be verified; install ca-certificates"
         );
     }
     let config = rustls::ClientConfig::builder_with_provider(Arc::new(
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_of_this_machine_is_called_only_as_the_origin_or_where_that_is_allowed() {
+    async fn private_addresses_are_refused_except_for_origin() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.expect("a port");
         let port = listener.local_addr().expect("bound").port();
@@ -162,7 +162,7 @@ mod tests {
         let error = other.call(uri.clone()).await.err().expect("refused");
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
         let none = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
-        assert!(none.is_err(), "it was not even called");
+        assert!(none.is_err(), "no connection is attempted");
 
         for mut allowed in [
             connector(("origin.example", 80), true),
@@ -171,7 +171,7 @@ mod tests {
             allowed.call(uri.clone()).await.map(drop).expect("called");
             listener.accept().await.map(drop).expect("called");
         }
-        // Of the origin, only the port that was named.
+        // The origin exemption covers only the configured port.
         let mut next_door = connector(("localhost", port.wrapping_add(1)), false);
         let error = next_door.call(uri).await.err().expect("refused");
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);

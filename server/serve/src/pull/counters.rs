@@ -1,4 +1,4 @@
-//! What is counted of a path that is filled from an origin.
+//! Counters of a path that is filled from an origin.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use headlong_pull::Fault;
 
-/// Counted as it happens.
+/// Counters that are updated while serving.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) fetched_bytes: AtomicU64,
@@ -16,7 +16,7 @@ pub(super) struct Counters {
     pub(super) evicted_bytes: AtomicU64,
     pub(super) stale: AtomicU64,
     pub(super) filled_bytes: AtomicU64,
-    /// Replies that wait for a slice.
+    /// Number of replies that wait for a slice.
     waiting: AtomicU64,
     faults: Mutex<BTreeMap<Fault, u64>>,
 }
@@ -26,13 +26,13 @@ impl Counters {
         counter.fetch_add(count, Relaxed);
     }
 
-    /// Counts one who waits for a slice, until what it answers is dropped.
+    /// Counts a waiting reply until the returned guard is dropped.
     pub(super) fn wait(&self) -> Waits<'_> {
         self.waiting.fetch_add(1, Relaxed);
         Waits(&self.waiting)
     }
 
-    /// How many wait for a slice.
+    /// Number of replies that wait for a slice.
     pub(super) fn waiting(&self) -> u64 {
         self.waiting.load(Relaxed)
     }
@@ -63,7 +63,7 @@ impl Counters {
     }
 }
 
-/// One who waits.
+/// Guard of a waiting reply.
 pub(super) struct Waits<'a>(&'a AtomicU64);
 
 impl Drop for Waits<'_> {
@@ -72,24 +72,24 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// Totals since the start, and what is kept now.
+/// Totals since the start, and current usage.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 pub struct PullCounts {
     /// The prefix.
     pub path: String,
-    /// Bytes that came from the origin.
+    /// Bytes fetched from the origin.
     pub fetched_bytes: u64,
-    /// Slices that were there when a reply came to them.
+    /// Slices that were present when a reply needed them.
     pub hits: u64,
     /// Slices that a reply had to wait for.
     pub misses: u64,
     /// Slices being fetched.
     pub in_flight: u64,
-    /// Bytes that went for want of space.
+    /// Bytes evicted for lack of space.
     pub evicted_bytes: u64,
-    /// Replies by what the origin could not confirm.
+    /// Replies served stale.
     pub stale: u64,
-    /// Bytes that came ahead of viewers, by fills.
+    /// Bytes fetched by fills.
     pub filled_bytes: u64,
     /// Titles being filled.
     pub fills_running: u64,
@@ -109,7 +109,7 @@ fn as_map<S: serde::Serializer>(
     serializer.collect_map(faults.iter().copied())
 }
 
-/// What a purge took away.
+/// Result of a purge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Purged {
     /// Titles.

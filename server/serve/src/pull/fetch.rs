@@ -1,7 +1,9 @@
-//! Slices that are not there: fetched once for all who wait, written, and made known to the engine.
+//! Fetches missing slices: one fetch for all waiting replies, then the slice is written and the
+//! engine is notified.
 //!
-//! Invariants: a fetch belongs to nobody, so that who leaves takes nothing from the others; one that
-//! nobody waits for any more when its turn comes is not made, unless it is ahead of who reads on.
+//! Invariants: a fetch is independent of the replies that wait for it, so a client that disconnects
+//! does not affect others; a fetch that no reply waits for when its turn comes is skipped, unless
+//! it is a prefetch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,25 +20,26 @@ use super::titles::Pull;
 use super::version::{Outcome, Version};
 use crate::log::RequestId;
 
-/// How often a slice is asked for again where it broke off, and how long after.
+/// Upper limit of attempts per slice, and the pause between them. Each attempt continues after the
+/// bytes received.
 const TRIES_MAX: u32 = 3;
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
-/// When the disk is full although there should be room, so many slices go at once.
+/// Number of slices to evict when the disk is unexpectedly full.
 const SLICES_FREED: u64 = 8;
 
-/// Why a slice is looked at.
+/// Purpose of a slice lookup.
 #[derive(Clone, Copy)]
 struct Wanted {
-    /// Whoever wants it waited for it already.
+    /// The caller has waited for this slice already.
     is_miss: bool,
-    /// Nobody waits for it.
+    /// A prefetch: no reply waits for it.
     is_ahead: bool,
-    /// Nobody may, for it is brought ahead of all viewers.
+    /// A fill: fetched ahead of all viewers.
     is_fill: bool,
 }
 
-/// Whether nobody waits for a slice any more; then it is not coming either. The table holds one of
-/// those who would be told.
+/// Whether no reply waits for a slice any more; then its fetch is cancelled. One receiver is held
+/// by the table.
 fn is_given_up(version: &Version, index: u32, say: &watch::Sender<Outcome>) -> bool {
     let mut table = version.table();
     let is_given_up = say.receiver_count() <= 1;
@@ -46,17 +49,18 @@ fn is_given_up(version: &Version, index: u32, say: &watch::Sender<Outcome>) -> b
     is_given_up
 }
 
-/// What a look at a slice found.
+/// Result of a slice lookup.
 enum Look {
     Here(Pinned),
     Coming(watch::Receiver<Outcome>),
 }
 
 impl Pull {
-    /// Has a slice brought for a reply to the request `by` that goes on to the byte `until` of the title.
+    /// Fetches a slice for the reply to request `by`, which reads up to the byte `until` of the
+    /// title.
     ///
     /// # Errors
-    /// Why it cannot be brought.
+    /// If the slice cannot be fetched.
     pub async fn bring(
         self: &Arc<Self>,
         version: &Arc<Version>,
@@ -82,7 +86,7 @@ impl Pull {
                     self.ahead(version, index, until, by);
                     let _waits = self.counters.wait();
                     match self.wait(&mut outcome).await {
-                        // A fill has less room than a viewer.
+                        // A fill may use less space than a viewer.
                         Err(Fault::NoSpace) if tried == 0 => tried += 1,
                         outcome => outcome?,
                     }
@@ -105,10 +109,11 @@ impl Pull {
         Ok(pinned)
     }
 
-    /// Has a slice brought that nobody has asked for.
+    /// Fetches a slice for a fill.
     ///
     /// # Errors
-    /// Why it cannot be brought; [`Fault::NoSpace`] also if others are worth more.
+    /// If the slice cannot be fetched; [`Fault::NoSpace`] also if that would evict more valuable
+    /// slices.
     pub(super) async fn bring_for_fill(
         self: &Arc<Self>,
         version: &Arc<Version>,
@@ -125,7 +130,7 @@ impl Pull {
         }
     }
 
-    /// Whether a slice of so many bytes has room that viewers need less.
+    /// Whether `bytes` fit without evicting slices more valuable to viewers.
     pub(super) fn has_room_for_fill(&self, bytes: u64) -> bool {
         let state = self.state();
         let wanted = state.space.used_bytes() + state.coming_bytes + bytes;
@@ -136,7 +141,8 @@ impl Pull {
         victims.is_some()
     }
 
-    /// A read found another file than that of a slice, or none: if it is none, it is fetched again.
+    /// A read failed because the file of a slice is missing or different. A missing slice is marked
+    /// as absent, so that it is fetched again.
     pub async fn check(&self, version: &Arc<Version>, index: u32) {
         let path = store::slice_path(&version.folder, index);
         if self.store.run(move || path.exists()).await != Some(false) {
@@ -174,14 +180,14 @@ impl Pull {
         Look::Coming(coming)
     }
 
-    /// Fetches what who reads this slice will read next.
+    /// Prefetches the slices that a reader of this one needs next.
     fn ahead(self: &Arc<Self>, version: &Arc<Version>, index: u32, until: u64, by: &RequestId) {
         let reads_on = index > 0 && version.table().present.get(index as usize - 1) == Some(&true);
         let ahead = version
             .slices
             .ahead(index, until, self.rule.ahead_bytes, reads_on);
         for next in ahead.start..ahead.end {
-            // Dropping what it answers leaves the fetch to itself.
+            // Dropping the result leaves the fetch running.
             let wanted = Wanted {
                 is_miss: true,
                 is_ahead: true,
@@ -220,7 +226,7 @@ impl Pull {
                 path = title::split(&version.about.path).0,
                 index,
                 fault = fault.name(),
-                "a slice did not come"
+                "slice not fetched"
             );
             if matches!(fault, Fault::Changed | Fault::WrongLength | Fault::Absent) {
                 self.distrust(&version);
@@ -255,7 +261,7 @@ impl Pull {
             }
             match fetched {
                 Ok(()) => break,
-                // What has come is kept, and the rest asked for.
+                // Keep the received bytes and request the rest.
                 Err(fault) if fault.is_passing() && tried + 1 < TRIES_MAX => tried += 1,
                 Err(fault) => return Err(fault),
             }
@@ -264,7 +270,7 @@ impl Pull {
         self.keep(version, (index, is_fill), Arc::new(bytes)).await
     }
 
-    /// Writes a slice, after what it takes the place of has gone.
+    /// Writes a slice after making room for it.
     async fn keep(
         self: &Arc<Self>,
         version: &Arc<Version>,
@@ -282,9 +288,9 @@ impl Pull {
             if is_fill || !written.as_ref().is_err_and(is_no_space) {
                 break;
             }
-            // Others may have taken what went, or be taking away all that can go at this moment.
+            // Other fetches may have used the freed space, or be freeing all that can be freed now.
             self.free(SLICES_FREED * self.rule.slice_bytes, false).await;
-            // The engine closes what it had open of it.
+            // Time for the engine to close its open files of evicted slices.
             tokio::time::sleep(RETRY_PAUSE).await;
             written = self.write(version, index, &bytes).await;
         }
@@ -292,7 +298,7 @@ impl Pull {
             && !(is_fill && is_no_space(error))
         {
             let folder = version.folder.display();
-            tracing::warn!(%folder, %error, "a slice cannot be written");
+            tracing::warn!(%folder, %error, "cannot write slice");
         }
         let written = written.map_err(|error| match is_no_space(&error) {
             true => Fault::NoSpace,
@@ -334,11 +340,11 @@ impl Pull {
             Ok(of.part(index, &library, Some(&file)))
         };
         let written: Option<std::io::Result<PartSpec>> = self.store.run(job).await;
-        written.unwrap_or_else(|| Err(std::io::Error::other("too much waits for the disk")))
+        written.unwrap_or_else(|| Err(std::io::Error::other("too many jobs wait for the disk")))
     }
 
-    /// Takes away slices until there is room for what comes and `more` besides; they have gone when it
-    /// returns. Whether there is room; for who is no fill there is.
+    /// Evicts slices until the pending slices and `more` bytes fit, and waits for their removal.
+    /// Returns whether there is room; always true except for a fill.
     async fn free(&self, more: u64, is_fill: bool) -> bool {
         let Some(all_going) = self.begin_freeing(more, is_fill) else {
             return false;
@@ -371,7 +377,8 @@ impl Pull {
             let (say, going) = watch::channel(None);
             all_going.push(going.clone());
             {
-                // Whoever wants it has it fetched when it has gone, so that the new one is not removed.
+                // A request for the evicted slice waits for the removal, so that the removal does
+                // not delete a new file.
                 let mut table = version.table();
                 table.present[key.index as usize] = false;
                 table.coming.insert(key.index, going);

@@ -1,11 +1,11 @@
-//! Titles that are brought ahead of viewers, on a request at the admin address.
+//! Fills: titles fetched ahead of viewers, on request at the admin address.
 //!
-//! The one idea: a title is filled for as long as somebody asks about it. Each question says the rate
-//! and gets how far it is; who asks no more ends it, and who asks again later goes on where it was, for
-//! what is there is not fetched again.
+//! A fill runs as long as its client polls it. Each poll sets the rate and returns the progress. If
+//! the client stops polling, the fill ends; a later request continues, because slices already
+//! present are not fetched again.
 //!
-//! Invariants: one slice of a title is fetched at a time; the disk has no more than its bound; nothing
-//! goes for a fill that is read more than what goes first anyway.
+//! Invariants: one slice of a title is fetched at a time; the disk usage stays within its limit; a
+//! fill evicts only slices that would be evicted first anyway.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,16 +17,16 @@ use headlong_units::Duration as ModelTime;
 use super::fills::{FillState, FillView, Filling};
 use super::titles::Pull;
 
-/// Titles of a path that are being filled at a time, or that somebody is still to be told of.
+/// Upper limit of fills per path, including finished ones whose result has not been read.
 const FILLS_MAX: usize = 16;
-/// Who has not asked for so long has ended it.
+/// A fill ends if it has not been polled for this long.
 const LEASE: ModelTime = ModelTime::from_secs(10);
-/// Between two looks at who waits.
+/// Interval between checks for waiting viewers.
 const LOOK_INTERVAL: ModelTime = ModelTime::from_millis(250);
 
 impl Pull {
-    /// Brings a title at so many bytes a second, or goes on to, and says how far it is. `None` if as
-    /// many are being filled as may be. What has ended is said once.
+    /// Starts or continues the fill of a title at `bytes_per_second` and returns its progress.
+    /// `None` if too many fills are running. The final state is returned once.
     pub fn fill(self: &Arc<Self>, name: &str, bytes_per_second: u64) -> Option<FillView> {
         let mut table = self.fills.table();
         let lease = self.scale.wall(LEASE);
@@ -66,14 +66,14 @@ impl Pull {
                     view.state = FillState::Failed;
                     view.fault = Some(fault.name());
                 }),
-                // Nobody asks any more.
+                // The client has stopped polling.
                 None => drop(pull.fills.table().remove(&*name)),
             }
         });
         Some(view)
     }
 
-    /// `None` if nobody asks about it any more.
+    /// Fetches the missing slices of a title. `None` if the client has stopped polling.
     async fn fill_title(self: &Arc<Self>, name: &str) -> Option<Result<FillState, Fault>> {
         let version = match self.find(name, None).await {
             Ok(found) => found.version,
@@ -106,7 +106,7 @@ impl Pull {
         Some(Ok(FillState::Done))
     }
 
-    /// Waits until the next slice may be fetched; `None` if nobody asks any more.
+    /// Waits until the next slice may be fetched; `None` if the client has stopped polling.
     async fn wait_for_turn(self: &Arc<Self>, name: &str, fill: &mut Fill) -> Option<()> {
         let interval = self.scale.wall(LOOK_INTERVAL);
         loop {

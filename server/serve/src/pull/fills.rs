@@ -1,22 +1,22 @@
-//! The titles of a path that are being filled, and how far each is.
+//! The fills of a path, and their progress.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How far a fill is.
+/// State of a fill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FillState {
-    /// It is under way.
+    /// Running.
     Running,
-    /// It waits while viewers do.
+    /// Paused while viewers wait.
     Yielding,
-    /// All of the title is there.
+    /// The whole title is present.
     Done,
-    /// There is no room but for what viewers read more.
+    /// Stopped: only space used by more valuable slices is left.
     Full,
-    /// It failed.
+    /// Failed.
     Failed,
 }
 
@@ -26,29 +26,29 @@ impl FillState {
     }
 }
 
-/// What is said of a fill.
+/// Progress of a fill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct FillView {
-    /// How far it is.
+    /// State.
     pub state: FillState,
-    /// Bytes of the title; zero as long as nobody knows.
+    /// Size of the title in bytes; zero until it is known.
     pub bytes: u64,
-    /// Of those, bytes that are there.
+    /// Bytes of the title that are present.
     pub bytes_there: u64,
-    /// Bytes that were fetched for it.
+    /// Bytes fetched by the fill.
     pub bytes_fetched: u64,
-    /// Why it failed, in the words of the metrics.
+    /// Reason of a failure, by its name in the metrics.
     pub fault: Option<&'static str>,
 }
 
-/// One title that is being filled, or was.
+/// A fill, running or finished.
 pub(super) struct Filling {
     pub(super) view: FillView,
     pub(super) bytes_per_second: u64,
     pub(super) asked_at: Instant,
 }
 
-/// The titles of a path that are being filled.
+/// The fills of a path.
 #[derive(Default)]
 pub(super) struct Fills(Mutex<HashMap<Arc<str>, Filling>>);
 
@@ -57,7 +57,7 @@ impl Fills {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many are under way.
+    /// Number of running fills.
     pub(super) fn running(&self) -> u64 {
         let table = self.table();
         let running = table.values().filter(|of| !of.view.state.is_over());
@@ -70,7 +70,7 @@ impl Fills {
         }
     }
 
-    /// The rate that was asked for last, if somebody still asks.
+    /// The rate requested last, if the client still polls.
     pub(super) fn rate(&self, name: &str, lease: Duration) -> Option<u64> {
         let table = self.table();
         let of = table.get(name)?;

@@ -1,13 +1,13 @@
-//! Paths that are filled on demand from an origin.
+//! Edge mode: paths that are filled on demand from an origin.
 //!
-//! The one idea: what was fetched is kept as slices, files that exist whole or not at all, and the
-//! slices of one version of a title are the parts of one stream of the engine. So a slice that is
-//! there is served as any file is; one that is not is fetched first, once for all who wait for it.
-//! What is decided is decided by `headlong-pull`; this module asks the origin and the disk.
+//! Fetched data is kept as slices, files that are complete or absent. The slices of one version of
+//! a title are the parts of one engine stream, so a present slice is served like any file. A
+//! missing slice is fetched first, once for all waiting replies. The decisions are in
+//! `headlong-pull`; this module performs the I/O with the origin and the disk.
 //!
-//! Invariants: a slice has its name only when all its bytes are on the disk; bytes count only if the
-//! origin said that they are of the version and the range that was asked for; no more is in memory
-//! than a slice for each fetch that runs; the disk is touched on threads of this path only.
+//! Invariants: a slice gets its name only after all its bytes are on disk; fetched bytes count only
+//! if the origin confirmed the requested version and range; memory use is at most one slice per
+//! running fetch; the disk is accessed only on this path's own threads.
 
 mod answers;
 mod connect;

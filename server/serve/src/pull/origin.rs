@@ -1,7 +1,7 @@
-//! What is asked of an origin: what a title is now, and the bytes of one slice.
+//! HTTP client for an origin: the current version of a title, and the bytes of a slice.
 //!
-//! Invariants: every wait has a bound; nothing of a viewer's request is handed on but the title's name and
-//! what the request is called; a redirect is followed three times at most, and only to whom the rules
+//! Invariants: every wait has a timeout; of a viewer's request only the title's name and the
+//! request id are forwarded; at most three redirects are followed, and only to hosts that the rules
 //! allow.
 
 use std::error::Error as _;
@@ -32,9 +32,9 @@ use crate::time_scale::TimeScale;
 const REDIRECTS_MAX: u32 = 3;
 const HEAD_BYTES_MAX: usize = 64 << 10;
 const HEADERS_MAX: usize = 100;
-/// One try of a slice takes no longer than so many times the longest pause that is allowed.
+/// Time limit of one attempt to fetch a slice, as a multiple of the idle timeout.
 const PAUSES_MAX: u32 = 30;
-/// What a path holds as it is.
+/// Characters that are not encoded in a path.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'-')
@@ -49,15 +49,15 @@ pub(super) struct Origin {
     rules: Arc<TargetRules>,
     idle_timeout: Duration,
     usual_freshness: headlong_units::Duration,
-    /// If it is a bucket with keys.
+    /// Set for a bucket with keys.
     signer: Option<Signer>,
-    /// As the operator wrote it.
+    /// URL as configured.
     written: String,
     trouble: Trouble,
 }
 
 impl Origin {
-    /// The origin of a rule that was checked.
+    /// Creates the client for a checked rule.
     pub(super) fn new(rule: &PullRule, scale: TimeScale) -> Result<Self, String> {
         let (base, origin) = rule.target()?;
         let signer = Signer::open(rule).map_err(|(key, text)| format!("{key} {text}"))?;
@@ -94,7 +94,7 @@ impl Origin {
         })
     }
 
-    /// What a title is now, and how long that may be believed.
+    /// Returns the current version of a title and its freshness lifetime.
     pub(super) async fn look(
         &self,
         name: &str,
@@ -108,8 +108,8 @@ impl Origin {
         Ok((version, fresh))
     }
 
-    /// Adds the bytes of a range to `bytes`, which holds its beginning already. What came stays there
-    /// if the rest does not come.
+    /// Appends the rest of a range to `bytes`, which holds its beginning. Bytes received before a
+    /// failure are kept.
     pub(super) async fn fetch(
         &self,
         name: &str,
@@ -143,7 +143,7 @@ impl Origin {
             }
             bytes.extend_from_slice(&data);
         }
-        // The end of the reply is waited for a moment, so that the connection can be used again.
+        // Read the end of the reply, so that the connection can be reused.
         match timeout(self.idle_timeout, body.frame()).await {
             Ok(Some(Ok(frame))) if frame.data_ref().is_some_and(|data| !data.is_empty()) => {
                 bytes.clear();
@@ -217,7 +217,7 @@ impl Origin {
         Err(Fault::Redirect)
     }
 
-    /// The URL of a title where nothing is signed.
+    /// The URL of a title without a signature.
     fn plain(&self, name: &str) -> Option<Uri> {
         let (path, query) = title::split(name);
         let mut target = self.base.path().to_owned();
@@ -229,7 +229,7 @@ impl Origin {
         with_path(&self.base, &target)
     }
 
-    /// Where a redirect leads, if it may be followed.
+    /// The target of a redirect, if it may be followed.
     fn follow(&self, from: &Uri, location: Option<&HeaderValue>) -> Option<Uri> {
         let location = location?.to_str().ok()?;
         let location = location.split('#').next().unwrap_or_default();
@@ -249,7 +249,7 @@ fn with_path(base: &Uri, path: &str) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// Why there is no reply at all.
+/// Classifies an error without a response.
 fn fault_of(error: &hyper_util::client::legacy::Error) -> Fault {
     let mut cause = error.source();
     while let Some(of) = cause {

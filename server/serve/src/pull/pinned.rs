@@ -1,10 +1,10 @@
-//! A slice that a reply reads: it does not go for want of space.
+//! A slice that is in use and must not be evicted.
 
 use std::sync::Arc;
 
 use super::version::Version;
 
-/// Holds a slice until it is dropped.
+/// Prevents the eviction of a slice until it is dropped.
 #[derive(Debug)]
 pub struct Pinned {
     version: Arc<Version>,

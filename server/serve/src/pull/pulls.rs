@@ -1,4 +1,4 @@
-//! All paths that are filled from origins, and which of them a request's is below.
+//! All paths that are filled from origins, and their lookup by request path.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::disk::Device;
 pub struct Pulls(Vec<Arc<Pull>>);
 
 impl Pulls {
-    /// Takes over what was kept before, and drops what is of no use. May wait for disks. `is_heir`: the
-    /// process that has it now is about to end.
+    /// Recovers the slices of an earlier process and removes invalid ones. May block on disks.
+    /// `is_heir`: another process holds the lock and is about to end.
     ///
     /// # Errors
-    /// What keeps a path from being filled.
+    /// If a path's folder is not usable.
     pub fn open(config: &Config, library: &Library, is_heir: bool) -> Result<Self, String> {
         let folders = config.folders();
         let mut pulls = Vec::new();
@@ -34,22 +34,22 @@ impl Pulls {
             );
             let pull = pull.map_err(|error| {
                 let remedy = match error.kind() {
-                    ErrorKind::PermissionDenied => "; let the server's user write there",
+                    ErrorKind::PermissionDenied => "; give the server's user write access",
                     ErrorKind::ReadOnlyFilesystem => {
-                        "; for a unit of systemd, ReadWritePaths= lets it"
+                        "; in a systemd unit, ReadWritePaths= makes it writable"
                     }
                     _ => "",
                 };
-                format!("pull.{prefix}: {folder} cannot keep titles: {error}{remedy}")
+                format!("pull.{prefix}: {folder} cannot be used for titles: {error}{remedy}")
             })?;
             pulls.push(Arc::new(pull));
         }
-        // The longest prefix that fits comes first.
+        // Longest prefix first.
         pulls.sort_by_key(|pull: &Arc<Pull>| std::cmp::Reverse(pull.prefix.len()));
         Ok(Self(pulls))
     }
 
-    /// The devices are there.
+    /// Attaches the devices.
     pub fn attach(&self, devices: &[Device]) {
         for pull in &self.0 {
             let index = pull.device_index();
@@ -59,7 +59,7 @@ impl Pulls {
         }
     }
 
-    /// Which path a request's is below, and the rest of it.
+    /// Finds the path that contains a request path; returns it with the remainder.
     pub fn of<'a>(&self, path: &'a str) -> Option<(&Arc<Pull>, &'a str)> {
         self.0.iter().find_map(|pull| {
             let rest = path.strip_prefix(&pull.prefix[1..])?;
@@ -67,12 +67,12 @@ impl Pulls {
         })
     }
 
-    /// What was counted.
+    /// The counters of all paths.
     pub fn counts(&self) -> Vec<PullCounts> {
         self.0.iter().map(|pull| pull.counts()).collect()
     }
 
-    /// Takes away titles by their whole path, or all below a prefix; each from the root, with a slash.
+    /// Removes a title by its full path, or all titles below a prefix; both start with a slash.
     pub fn purge(&self, path: &str, is_prefix: bool) -> Purged {
         let mut all = Purged::default();
         for pull in &self.0 {

@@ -1,11 +1,11 @@
-//! Requests to a bucket of S3, signed by its keys (AWS Signature Version 4, as arguments of the URL).
+//! Signed requests to an S3 bucket (AWS Signature Version 4 in the query).
 //!
-//! The one idea: what is signed is the URL as the operator wrote it, whether the bucket is in its host or
-//! its path, so nothing else has to be said of the bucket but its region. The library `rusty-s3`
-//! signs; it makes no connection.
+//! The configured URL is signed as a whole, whether it has the bucket in its host or its path, so
+//! only the region must be configured in addition. The library `rusty-s3` signs; it opens no
+//! connection.
 //!
-//! Invariants: secrets and signatures are in no log, and in no text that shows settings; a file with
-//! secrets that everybody may read is refused.
+//! Invariants: secrets and signatures never appear in logs or in displayed settings; a key file
+//! that others may read is refused.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -23,21 +23,21 @@ use rusty_s3::{Bucket, Credentials, Map, S3Action, UrlStyle};
 use super::title;
 use crate::config::PullRule;
 
-/// How long a signed request is good. It is sent at once; clocks may differ.
+/// Validity of a signed request. It is sent at once, but clocks may differ.
 const GOOD_FOR: Duration = Duration::from_secs(900);
-/// A clock that differs by more is said to be the reason (S3 allows a quarter of an hour).
+/// A larger clock difference is reported as the cause of a refusal (S3 allows 15 minutes).
 const SKEW_MAX_S: u64 = 300;
-/// A file of keys has a few lines.
+/// Limit of a key file, which has only a few lines.
 const KEYS_BYTES_MAX: u64 = 64 << 10;
-/// Between two looks at the keys, and two warnings, when a bucket refuses.
+/// Minimum interval between reloads of the keys, and between warnings, when a bucket refuses.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(10);
-/// Rights of everybody.
+/// Permission bits of others.
 const OF_OTHERS: u32 = 0o007;
 
-/// Who signs the requests to one bucket.
+/// Signs the requests to one bucket.
 pub(super) struct Signer {
     bucket: Bucket,
-    /// What stands before the title's path, decoded.
+    /// Folder of the titles in the bucket, decoded.
     folder: String,
     rule: PullRule,
     keys: Mutex<Credentials>,
@@ -45,10 +45,10 @@ pub(super) struct Signer {
 }
 
 impl Signer {
-    /// The signer of a rule; `None` if it needs none.
+    /// Creates the signer of a rule; `None` if it needs none.
     ///
     /// # Errors
-    /// The setting that is wrong, and how.
+    /// The name of the invalid setting, with a message.
     pub(super) fn open(rule: &PullRule) -> Result<Option<Self>, (&'static str, String)> {
         let Some(region) = &rule.s3_region else {
             return Ok(None);
@@ -89,8 +89,9 @@ impl Signer {
         url.as_str().parse().ok()
     }
 
-    /// The bucket refused a request: the keys are read again, as they may have been changed, and the
-    /// operator is told. A HEAD has no body that would say why; the clocks can be compared.
+    /// Handles a refusal by the bucket: reloads the keys, which may have been rotated, and warns
+    /// the operator. A HEAD response has no body with the reason, but its date shows a clock
+    /// difference.
     pub(super) fn refused(&self, status: StatusCode, headers: &HeaderMap) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         if refused.is_some_and(|at| at.elapsed() < REFUSAL_INTERVAL) {
@@ -104,33 +105,33 @@ impl Signer {
                 origin,
                 status,
                 skew_s,
-                "the bucket refuses signed requests: its clock and this machine's differ by so many \
-                 seconds; set the clock"
+                "bucket refuses signed requests: its clock differs from this machine's; \
+                 set the clock"
             ),
             _ => tracing::warn!(
                 origin,
                 status,
-                "the bucket refuses signed requests: look at the keys, at s3_region, and at what the \
-                 keys may read (without the right to list a bucket, what is not there is refused, too)"
+                "bucket refuses signed requests: check the keys, s3_region, and the permissions of \
+                 the keys (without permission to list a bucket, missing objects are refused, too)"
             ),
         }
         match read_keys(self.rule.s3_keys.as_deref()) {
             Ok(keys) => *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys,
-            Err(error) => tracing::warn!(origin, error, "the keys cannot be read again"),
+            Err(error) => tracing::warn!(origin, error, "cannot reload the keys"),
         }
     }
 }
 
-/// What is wrong with what a rule says of S3: the setting, and how.
+/// Checks the S3 settings of a rule. The error names the setting.
 pub(crate) fn check(rule: &PullRule) -> Result<(), (&'static str, String)> {
     if rule.s3_region.is_none() && rule.s3_keys.is_some() {
-        let text = "is of no use without s3_region; set that, like \"eu-west-1\"";
+        let text = "has no effect without s3_region; set that, like \"eu-west-1\"";
         return Err(("s3_keys", text.to_owned()));
     }
     Signer::open(rule).map(drop)
 }
 
-/// Whether a status may be the answer to a wrong signature.
+/// Whether a status may be the response to an invalid signature.
 pub(super) fn is_refusal(status: StatusCode) -> bool {
     matches!(status.as_u16(), 400 | 401 | 403)
 }
@@ -143,8 +144,8 @@ fn skew_of(headers: &HeaderMap) -> Option<i64> {
     Some(HttpDate::parse(date, received)?.unix_seconds() - now)
 }
 
-/// The bucket of an origin, and the folder in it. Only the URL as a whole is signed, so which part of
-/// it is taken for the bucket's name makes no difference.
+/// The bucket of an origin, and the folder in it. Only the whole URL is signed, so it does not
+/// matter which part is taken as the bucket's name.
 fn place(origin: &str, region: &str) -> Option<(Bucket, String)> {
     let uri: Uri = origin.parse().ok()?;
     let (scheme, authority) = (uri.scheme_str()?, uri.authority()?.as_str());
@@ -164,7 +165,7 @@ fn place(origin: &str, region: &str) -> Option<(Bucket, String)> {
     };
     let endpoint = endpoint.parse().ok()?;
     let bucket = Bucket::new(endpoint, style, name, region.to_owned()).ok()?;
-    // What the library made of it must be what was written.
+    // The URL built by the library must equal the configured one.
     let made = bucket.base_url().as_str();
     let written = format!("{scheme}://{authority}/");
     made.starts_with(&written.to_ascii_lowercase())
@@ -181,10 +182,10 @@ fn add_query(map: &mut Map<'_>, query: Option<&str>) {
     }
 }
 
-/// The keys of a file, or of the environment.
+/// Reads the keys from a file, or from the environment.
 ///
 /// # Errors
-/// What is wrong with them, without any of them.
+/// A message that contains no key.
 fn read_keys(path: Option<&Path>) -> Result<Credentials, String> {
     let Some(path) = path else {
         return Credentials::from_env().ok_or_else(|| {
@@ -195,12 +196,12 @@ fn read_keys(path: Option<&Path>) -> Result<Credentials, String> {
     };
     let shown = path.display();
     let unreadable =
-        |error| format!("{shown} cannot be read: {error}; let the server's user read it");
+        |error| format!("{shown} cannot be read: {error}; give the server's user read access");
     let file = File::open(path).map_err(unreadable)?;
     let mode = file.metadata().map_err(unreadable)?.mode();
     if mode & OF_OTHERS != 0 {
         return Err(format!(
-            "{shown} is open to everybody (mode {:o}); chmod 640 it",
+            "{shown} is accessible by all users (mode {:o}); chmod 640 it",
             mode & 0o777
         ));
     }
@@ -213,7 +214,7 @@ fn read_keys(path: Option<&Path>) -> Result<Credentials, String> {
     })
 }
 
-/// Of a file as programs of AWS have it, the first profile.
+/// Parses the first profile of a file in the format of AWS tools.
 fn keys_of(text: &str) -> Option<Credentials> {
     let lines = text.lines().map(str::trim);
     let lines = lines.skip_while(|line| line.starts_with('[') || line.is_empty());
@@ -243,9 +244,9 @@ mod tests {
         aws_secret_access_key=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\n[other]\n\
         aws_session_token = x\n";
 
-    /// The example of "Authenticating Requests: Using Query Parameters" in the reference of S3.
+    /// The example in "Authenticating Requests: Using Query Parameters" of the S3 reference.
     #[test]
-    fn a_request_is_signed_as_the_reference_says() {
+    fn signature_matches_the_s3_reference() {
         let keys = keys_of(KEYS).expect("keys");
         let origin = "https://examplebucket.s3.amazonaws.com/";
         let (bucket, folder) = place(origin, "us-east-1").expect("a bucket");
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_where_the_url_has_it() {
+    fn bucket_is_found_in_host_or_path() {
         for (origin, object) in [
             (
                 "http://127.0.0.1:9000/b/",
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_missing_or_open_to_everybody_are_refused_and_not_shown() {
+    fn missing_or_exposed_keys_are_refused_and_not_shown() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("keys");
         std::fs::write(&path, KEYS).expect("written");

@@ -1,4 +1,4 @@
-//! What is known of the titles of one path: their versions by name and by key, and what room they take.
+//! State of the titles of one path: their versions by name and by key, and the space they use.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,23 +10,23 @@ use tokio::sync::watch;
 use super::title::Title;
 use super::version::{Outcome, Version};
 
-/// Most titles remembered of which nothing is kept.
+/// Upper limit of remembered titles without slices.
 pub(super) const TITLES_MAX: usize = 65_536;
 
-/// All of it, under one lock.
+/// The complete state, under one lock.
 pub(super) struct State {
     pub(super) titles: HashMap<Arc<str>, Title>,
     pub(super) by_key: HashMap<u128, Arc<Version>>,
     pub(super) space: Space,
-    /// Bytes of slices that are being written.
+    /// Bytes of slices being written.
     pub(super) coming_bytes: u64,
     pub(super) negative: Negative,
     pub(super) looked: usize,
 }
 
 impl State {
-    /// Forgets titles of which nothing is kept, when there are many. Where their versions lay: that
-    /// goes, too.
+    /// Forgets titles without slices if there are many. Returns the folders of their versions,
+    /// which the caller removes.
     pub(super) fn make_room(&mut self) -> Vec<PathBuf> {
         self.looked += 1;
         if self.looked < TITLES_MAX {
@@ -36,7 +36,7 @@ impl State {
         let by_key = &mut self.by_key;
         let mut folders = Vec::new();
         self.titles.retain(|_, title| {
-            // The table of versions holds one more.
+            // The table of versions holds another reference.
             if let Some((version, _)) = &title.version
                 && !version.table().present.contains(&true)
             {
@@ -55,9 +55,8 @@ impl State {
         folders
     }
 
-    /// Forgets a title of which nothing is known if nobody waits for the origin's answer any more;
-    /// whether that is so, and the origin need not be asked. The table holds one of those who would
-    /// be told.
+    /// Cancels the query about an unknown title if no request waits for it any more, and forgets
+    /// the title. Returns whether the query is cancelled. One receiver is held by the table.
     pub(super) fn gives_up(&mut self, path: &str, say: &watch::Sender<Outcome>) -> bool {
         let title = self.titles.get(path);
         let is_known = title.is_some_and(|title| title.version.is_some());
@@ -68,13 +67,13 @@ impl State {
         gives_up
     }
 
-    /// Whether a reply reads a slice.
+    /// Whether a reply uses a slice.
     pub(super) fn is_pinned(&self, key: SliceKey) -> bool {
         let version = self.by_key.get(&key.version);
         version.is_some_and(|version| version.table().pins.contains_key(&key.index))
     }
 
-    /// The version of a key, if a path leads to it.
+    /// The version with this key, if a path refers to it.
     pub(super) fn version(&self, key: u128) -> Option<&Arc<Version>> {
         self.by_key.get(&key)
     }

@@ -1,8 +1,8 @@
-//! Slices on the disk: `FOLDER/.headlong-pull/PREFIX/VERSION/NUMBER`, beside a text that says which
-//! version of which title they are.
+//! Slices on disk: `FOLDER/.headlong-pull/PREFIX/VERSION/NUMBER`, beside a file that describes
+//! their title and version.
 //!
-//! Invariants: a file gets its name when its bytes are on the disk; what is found at the start and has
-//! not the length that it must have goes, as does what a process that has ended left half-written.
+//! Invariants: a file gets its name after its bytes are on disk; at start-up, files of the wrong
+//! length and temporary files of ended processes are removed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -25,7 +25,7 @@ const ABOUT: &str = "about.json";
 const THREADS_MAX: usize = 4;
 const WAITING_MAX: usize = 4096;
 
-/// What a version's folder says of itself.
+/// Description of a version, stored in its folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct About {
     pub(super) path: String,
@@ -33,7 +33,7 @@ pub(super) struct About {
     pub(super) slice_bytes: u64,
     pub(super) entity_tag: Option<String>,
     pub(super) last_modified: Option<String>,
-    /// When the origin was asked, of a version of which it tells nothing but the length.
+    /// Time of the query, for a version that the origin identifies only by its length.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) asked_unix_ns: Option<u64>,
 }
@@ -49,13 +49,13 @@ impl About {
         }
     }
 
-    /// The version's name: of all that it says.
+    /// Key of the version: a hash of the whole description.
     pub(super) fn key(&self) -> u128 {
         xxhash_rust::xxh3::xxh3_128(&serde_json::to_vec(self).unwrap_or_default())
     }
 }
 
-/// A version that a process before left.
+/// A version left by an earlier process.
 pub(super) struct Left {
     pub(super) about: About,
     pub(super) folder: PathBuf,
@@ -68,12 +68,13 @@ pub(super) struct Store {
     folder: PathBuf,
     threads: ThreadPool,
     free_bytes_min: u64,
-    /// Locked: two servers would remove what the other one has.
+    /// Lock file: two servers would remove each other's files.
     _lock: Arc<File>,
 }
 
 impl Store {
-    /// For a prefix, in a folder of a disk. `is_heir`: a process that is about to end may still have it.
+    /// Opens the store for a prefix in a folder. `is_heir`: another process holds the lock and is
+    /// about to end.
     pub(super) fn new(
         folder: &Path,
         prefix: &str,
@@ -90,7 +91,7 @@ impl Store {
         })
     }
 
-    /// Has something done that waits for the disk; `None` if too much waits already.
+    /// Runs a blocking disk job; `None` if too many are waiting.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
@@ -103,25 +104,26 @@ impl Store {
         done.await.ok()
     }
 
-    /// Has something done that nobody waits for.
+    /// Starts a disk job without waiting for it.
     pub(super) fn begin(&self, job: impl FnOnce() + Send + 'static) {
         self.threads.run(job);
     }
 
-    /// A folder for a version that no other has, though it be of the same version: that one may be being
-    /// removed.
+    /// A new folder name, unique even among folders of the same version, because an older one may
+    /// be in removal.
     pub(super) fn new_folder(&self, key: u128) -> PathBuf {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let number = since_1970.map_or(0, |time| time.as_nanos());
         self.folder.join(format!("{key:032x}-{number:x}"))
     }
 
-    /// Bytes that must stay free, for [`write`].
+    /// Bytes to leave free, for [`write`].
     pub(super) fn free_bytes_min(&self) -> u64 {
         self.free_bytes_min
     }
 
-    /// What a process before left, for slices of `slice_bytes`; everything else goes.
+    /// Returns the versions left by an earlier process with slices of `slice_bytes`; removes
+    /// everything else.
     pub(super) fn recover(&self, slice_bytes: u64) -> io::Result<Vec<Left>> {
         fs::create_dir_all(&self.folder)?;
         let mut left = Vec::new();
@@ -136,7 +138,7 @@ impl Store {
     }
 }
 
-/// Locks a file for as long as it is open; an heir may get it later.
+/// Locks a file as long as it is open. With `is_heir`, the lock may be acquired later.
 fn lock(path: &Path, is_heir: bool) -> io::Result<Arc<File>> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -151,13 +153,13 @@ fn lock(path: &Path, is_heir: bool) -> io::Result<Arc<File>> {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) if is_heir => {
             let later = Arc::clone(&file);
-            // It ends with the process that has the lock, or with this one.
+            // The thread ends when it acquires the lock, or with the process.
             std::thread::Builder::new()
                 .name("pull-lock".to_owned())
                 .spawn(move || rustix::fs::flock(&*later, FlockOperation::LockExclusive))?;
         }
         Err(Errno::WOULDBLOCK) => {
-            let text = "another server keeps titles of the same prefix there; give each a folder of its own";
+            let text = "another server uses this folder for the same prefix; give each server its own folder";
             return Err(io::Error::other(text));
         }
         Err(error) => return Err(error.into()),
@@ -165,7 +167,7 @@ fn lock(path: &Path, is_heir: bool) -> io::Result<Arc<File>> {
     Ok(file)
 }
 
-/// The file of a slice.
+/// Path of a slice.
 pub(super) fn slice_path(folder: &Path, index: u32) -> PathBuf {
     folder.join(format!("{index:07}"))
 }
@@ -210,8 +212,7 @@ fn recover_version(folder: &Path, slice_bytes: u64) -> io::Result<Option<Left>> 
     }))
 }
 
-/// Whether a half-written file is that of another process that runs: the one that this one is to
-/// replace.
+/// Whether a temporary file belongs to another running process, the one that this process replaces.
 fn is_anothers(name: Option<&str>) -> bool {
     let pid = name.and_then(|name| {
         name.strip_prefix("tmp-")?
@@ -225,7 +226,7 @@ fn is_anothers(name: Option<&str>) -> bool {
     })
 }
 
-/// Writes a slice; it has its name once all of it is on the disk.
+/// Writes a slice, which gets its name after all bytes are on disk.
 pub(super) fn write(
     folder: &Path,
     about: &About,
@@ -247,11 +248,11 @@ pub(super) fn write(
     place(folder, &name.to_string_lossy(), bytes)
 }
 
-/// How many files were written, for names of those that are not whole yet.
+/// Number of files written, to make temporary names unique.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 fn place(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<File> {
-    // Two that write the same text at once do not write one file.
+    // Concurrent writers of the same content use different temporary files.
     let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
     let half = folder.join(format!("tmp-{}-{number}-{name}", std::process::id()));
     let written = OpenOptions::new()
@@ -263,7 +264,7 @@ fn place(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<File> {
         .and_then(|mut file| {
             file.write_all(bytes)?;
             file.sync_data()?;
-            // It is read past the page cache.
+            // It is read with direct I/O.
             let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
             fs::rename(&half, folder.join(name))?;
             Ok(file)
@@ -274,10 +275,10 @@ fn place(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<File> {
     written
 }
 
-/// The title was confirmed now.
+/// Records that the origin confirmed the title now.
 pub(super) fn note_confirmed(folder: &Path) {
     let opened = File::open(folder.join(ABOUT));
-    // It only makes the next process ask sooner than it must.
+    // A failure only makes the next process validate earlier than necessary.
     let _ = opened.and_then(|file| file.set_modified(SystemTime::now()));
 }
 
@@ -295,16 +296,16 @@ pub(super) fn open(folder: &Path, index: u32, is_direct: bool) -> io::Result<Fil
         .open(slice_path(folder, index))
 }
 
-/// Removes slices; the folder too, if it holds no more.
+/// Removes a slice.
 pub(super) fn remove_slice(folder: &Path, index: u32) {
     if let Err(error) = fs::remove_file(slice_path(folder, index))
         && error.kind() != io::ErrorKind::NotFound
     {
-        tracing::warn!(folder = %folder.display(), index, %error, "a slice cannot be removed");
+        tracing::warn!(folder = %folder.display(), index, %error, "cannot remove slice");
     }
 }
 
-/// Removes all of a version.
+/// Removes a version with all its slices.
 pub(super) fn remove_version(folder: &Path) {
     let removed = match folder.is_dir() {
         true => fs::remove_dir_all(folder),
@@ -313,6 +314,6 @@ pub(super) fn remove_version(folder: &Path) {
     if let Err(error) = removed
         && error.kind() != io::ErrorKind::NotFound
     {
-        tracing::warn!(folder = %folder.display(), %error, "what came from an origin cannot be removed");
+        tracing::warn!(folder = %folder.display(), %error, "cannot remove slices of an origin");
     }
 }

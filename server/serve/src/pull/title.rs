@@ -1,4 +1,4 @@
-//! What is known of one title: its name, its version, and whether somebody is asking for it.
+//! State of one title: its name, its version, and the query in flight, if any.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(super) struct Title {
 }
 
 impl Title {
-    /// Whether nothing would be lost by forgetting it.
+    /// Whether forgetting the title would lose nothing.
     pub(super) fn is_idle(&self) -> bool {
         let is_empty = |(version, _): &(Arc<Version>, Freshness)| {
             let table = version.table();
@@ -26,7 +26,7 @@ impl Title {
     }
 }
 
-/// Between a title's path and its query: no path holds it.
+/// Separates a title's path and query; no path contains it.
 const BETWEEN: char = '\0';
 
 /// The name of a title: its decoded path below the prefix, and its query if that is a part of it.
@@ -37,7 +37,7 @@ pub(super) fn name(path: &str, query: &str) -> String {
     }
 }
 
-/// Path and query of a name.
+/// Splits a name into path and query.
 pub(super) fn split(name: &str) -> (&str, Option<&str>) {
     match name.split_once(BETWEEN) {
         Some((path, query)) => (path, Some(query)),

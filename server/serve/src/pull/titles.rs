@@ -1,5 +1,5 @@
-//! The titles of one path that is filled from an origin: which version is in force, when the origin is
-//! asked, and what is taken away.
+//! The titles of one path that is filled from an origin: current versions, validation with the
+//! origin, and removal.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -24,14 +24,14 @@ use crate::disk::Device;
 use crate::log::RequestId;
 use crate::time_scale::TimeScale;
 
-/// Most titles remembered that are not there.
+/// Upper limit of remembered missing titles.
 const NEGATIVE_MAX: usize = 65_536;
-/// Questions about titles at a time.
+/// Upper limit of concurrent queries about titles.
 const LOOKS_MAX: usize = 64;
-/// While an origin does not answer, a viewer waits so long before something old is served.
+/// How long a viewer waits for an unresponsive origin before a stale version is served.
 const STALE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Who waits for an origin waits for so many of the longest pauses that it may make.
+/// Upper limit of the wait for an origin, as a multiple of the idle timeout.
 const PATIENCE_PAUSES: u64 = 6;
 
 /// A path that is filled from an origin.
@@ -57,11 +57,11 @@ pub struct Pull {
 pub struct Found {
     /// The version.
     pub version: Arc<Version>,
-    /// How long ago the origin confirmed it.
+    /// Time since the origin confirmed it.
     pub age: Duration,
-    /// Whether the origin should have confirmed it since.
+    /// Whether validation is overdue.
     pub is_stale: bool,
-    /// Whether the origin was asked about it now.
+    /// Whether the origin was queried for this request.
     pub is_asked: bool,
 }
 
@@ -102,7 +102,7 @@ impl Pull {
             counters: Counters::default(),
             fills: Fills::default(),
             scale,
-            // Room before it for what was confirmed by a process before.
+            // Leaves room for confirmation times before the start.
             started: std::time::Instant::now(),
             rule: rule.clone(),
         };
@@ -116,18 +116,18 @@ impl Pull {
         self.library.device_of_root(self.root)
     }
 
-    /// The index of its device among all, and the device.
+    /// Its device, with the index among all devices.
     pub fn device(&self) -> Option<(usize, &Device)> {
         self.device_index().zip(self.device.get())
     }
 
     pub(super) fn now(&self) -> Instant {
-        // Far from zero, so that what was confirmed before the start has a time.
+        // Far from zero, so that confirmation times before the start can be represented.
         Instant::ZERO + EPOCH + self.scale.model(self.started.elapsed())
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing under the lock panics half-way through a change.
+        // No code under the lock can panic in the middle of a change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -151,8 +151,8 @@ impl Pull {
         let path: Arc<str> = Arc::from(about.path.as_str());
         let version = self.version(about, slices, folder);
         let mut state = self.state();
-        // Of one version there may be two folders, as of a process that ended and of the next one: all
-        // that is known by its key is the first one's, and goes before.
+        // One version may have two folders, left by an ended process and its successor. The state
+        // by key belongs to the first one, which is retired before.
         let known = state.titles.get_mut(&path);
         if let Some((before, _)) = known.and_then(|title| title.version.take()) {
             self.retire(&mut state, &before);
@@ -165,7 +165,7 @@ impl Pull {
             };
             state.space.add(key, slices.range(index).len() as u32);
         }
-        // It is asked about before it is believed.
+        // Not fresh: it is validated before it is served.
         let known = (version, Freshness::new(confirmed, Duration::ZERO));
         state.by_key.insert(known.0.key, Arc::clone(&known.0));
         state.titles.entry(path).or_default().version = Some(known);
@@ -176,8 +176,8 @@ impl Pull {
         Arc::new(Version::new(about, slices, folder, stream))
     }
 
-    /// The name of the title that a path below the prefix and a query ask for, without what
-    /// `is_of_viewer` of the query; `None` if the query is too long.
+    /// The name of the title identified by a path below the prefix and a query, without the query
+    /// arguments for which `is_of_viewer` holds; `None` if the query is too long.
     pub fn name(
         &self,
         path: &str,
@@ -191,10 +191,10 @@ impl Pull {
         Some(title::name(path, &query))
     }
 
-    /// The version of a title, by its name, that is in force.
+    /// Returns the current version of the title with this name.
     ///
     /// # Errors
-    /// Why there is none to serve.
+    /// If there is no version to serve.
     pub async fn find(
         self: &Arc<Self>,
         path: &str,
@@ -245,7 +245,7 @@ impl Pull {
             .ok_or(Fault::Changed)
     }
 
-    /// The version of a title that may be served without asking anybody, if there is one.
+    /// Returns the version of a title that may be served without a query, if there is one.
     pub fn recall(&self, path: &str) -> Option<Arc<Version>> {
         let now = self.now();
         let state = self.state();
@@ -261,7 +261,7 @@ impl Pull {
         }
     }
 
-    /// Waits for what an origin is asked for, but not for ever: many may be before it.
+    /// Waits for a query or fetch, with a time limit, because many may be queued before it.
     pub(super) async fn wait(&self, answer: &mut watch::Receiver<Outcome>) -> Result<(), Fault> {
         let patience = self.rule.idle_timeout.times(PATIENCE_PAUSES) + self.rule.connect_timeout;
         let said = answer.wait_for(Option::is_some);
@@ -280,7 +280,7 @@ impl Pull {
         }
     }
 
-    /// Asks the origin about a title, unless somebody does already.
+    /// Queries the origin about a title, unless a query is in flight.
     fn ask(
         self: &Arc<Self>,
         state: &mut State,
@@ -315,7 +315,7 @@ impl Pull {
                     prefix = pull.prefix,
                     path = title::split(&path).0,
                     fault = fault.name(),
-                    "an origin did not say what a title is"
+                    "origin query about a title failed"
                 );
             }
             let _ = say.send(Some(outcome));
@@ -323,7 +323,7 @@ impl Pull {
         answer
     }
 
-    /// Takes in what an origin said of a title.
+    /// Applies the result of a query about a title.
     fn take_in(
         &self,
         path: &Arc<str>,
@@ -353,7 +353,7 @@ impl Pull {
             return Ok(());
         }
         let slices = Slices::new(told.size_bytes, self.rule.slice_bytes).ok_or(Fault::TooLarge)?;
-        // Nothing but its length tells it from the one before, so it has a name by the time.
+        // Only the length identifies this version, so its key includes the time.
         let asked_unix_ns = match told.validators.are_any() {
             true => None,
             false => Some(unix_ns()),
@@ -397,7 +397,8 @@ impl Pull {
         }
     }
 
-    /// The origin said in passing that a title is another version now: it is asked before the next reply.
+    /// A fetch showed that the origin has another version: validate the title before the next
+    /// reply.
     pub(super) fn distrust(&self, version: &Version) {
         let mut state = self.state();
         let title = state.titles.get_mut(version.about.path.as_str());
@@ -409,7 +410,8 @@ impl Pull {
         }
     }
 
-    /// No path leads to a version any more: its slices go. How many bytes they had.
+    /// Retires a version: no path refers to it and its slices are removed. Returns their size in
+    /// bytes.
     fn retire(&self, state: &mut State, version: &Version) -> u64 {
         version.is_retired.store(true, Ordering::Relaxed);
         state.by_key.remove(&version.key);
@@ -448,12 +450,12 @@ impl Pull {
                 purged.bytes += self.retire(&mut state, &version);
             }
         }
-        // What is not there may be there now.
+        // Missing titles may exist now.
         state.negative.clear();
         purged
     }
 
-    /// The whole path of a title, from the root of all and without a slash.
+    /// The full path of a title, without a leading slash.
     pub fn whole_path(&self, version: &Version) -> String {
         let (path, _) = title::split(&version.about.path);
         format!("{}{path}", &self.prefix[1..])
@@ -470,7 +472,7 @@ impl Pull {
     }
 }
 
-/// Before the start of the process, for what was confirmed earlier.
+/// Offset of the clock, for confirmation times before the start.
 const EPOCH: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 fn unix_ns() -> u64 {

@@ -20,13 +20,13 @@ fn version_in(path: &str, folder: &str) -> Arc<Version> {
 }
 
 #[test]
-fn what_is_fetched_again_after_a_purge_is_not_taken_for_what_was_purged() {
+fn slices_have_new_flash_keys_after_a_purge() {
     let names = |folder| {
         let version = version_in("film.mp4", folder);
         [version.slice_name(0), version.slice_name(1)]
     };
     let before = names("/cache/00ff-1");
-    assert_eq!(before, names("/moved/00ff-1"), "after a restart");
+    assert_eq!(before, names("/moved/00ff-1"), "stable across restarts");
     let after = names("/cache/00ff-2");
     assert!(before.iter().all(|name| !after.contains(name)));
     assert_ne!(before[0], before[1]);
@@ -43,7 +43,7 @@ fn state() -> State {
     }
 }
 
-/// A title as `confirm` leaves it: its version is in both tables.
+/// A title after validation: its version is in both tables.
 fn add(state: &mut State, path: &str) -> Arc<Version> {
     let version = version(path);
     state.by_key.insert(version.key, Arc::clone(&version));
@@ -54,7 +54,7 @@ fn add(state: &mut State, path: &str) -> Arc<Version> {
 }
 
 #[test]
-fn an_origin_is_not_asked_for_a_title_that_nobody_waits_for_any_more() {
+fn query_is_cancelled_when_no_request_waits() {
     let mut state = state();
     let (say, waits) = watch::channel(None);
     let title = Title {
@@ -62,21 +62,24 @@ fn an_origin_is_not_asked_for_a_title_that_nobody_waits_for_any_more() {
         asking: Some(waits.clone()),
     };
     state.titles.insert(Arc::from("new"), title);
-    assert!(!state.gives_up("new", &say), "somebody waits");
+    assert!(!state.gives_up("new", &say), "a request waits");
     drop(waits);
     assert!(state.gives_up("new", &say));
-    assert!(!state.titles.contains_key("new"), "who comes asks anew");
+    assert!(
+        !state.titles.contains_key("new"),
+        "the next request starts a new query"
+    );
     add(&mut state, "known");
     let (say, waits) = watch::channel(None);
     state.titles.get_mut("known").expect("known").asking = Some(waits);
     assert!(
         !state.gives_up("known", &say),
-        "it is served, so it is kept up to date"
+        "a served title is always validated"
     );
 }
 
 #[test]
-fn only_titles_of_which_nothing_is_kept_and_that_nobody_uses_are_forgotten() {
+fn forgets_only_unused_titles_without_slices() {
     let mut state = state();
     drop(add(&mut state, "unused"));
     add(&mut state, "kept").table().present[1] = true;
@@ -91,18 +94,18 @@ fn only_titles_of_which_nothing_is_kept_and_that_nobody_uses_are_forgotten() {
     for _ in 1..TITLES_MAX {
         state.make_room();
     }
-    assert_eq!(state.titles.len(), 6, "not yet");
-    assert_eq!(state.make_room().len(), 1, "one has a folder");
+    assert_eq!(state.titles.len(), 6, "below the limit");
+    assert_eq!(state.make_room().len(), 1, "one of them has a folder");
 
     let mut left: Vec<&str> = state.titles.keys().map(|path| &**path).collect();
     left.sort_unstable();
     assert_eq!(left, ["asked", "coming", "kept", "read"]);
-    // Each that is left is known by its key too, and no other.
+    // The remaining titles are also in the table by key, and no others.
     let mut keys: Vec<&str> = state.by_key.values().map(|v| &*v.about.path).collect();
     keys.sort_unstable();
     assert_eq!(keys, ["coming", "kept", "read"]);
 
-    // Once its reply is over, it goes the next time.
+    // Once its reply has ended, it is forgotten the next time.
     drop(read);
     for _ in 0..TITLES_MAX {
         state.make_room();

@@ -1,20 +1,20 @@
-//! Whether an origin answers, told to the operator: when it stops, once in a while as long as it does
-//! not, and when it is back.
+//! Health of an origin for the log: reports when it fails, periodically while it does, and when it
+//! recovers.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two lines about an origin that does not answer.
+/// Interval between log lines about a failing origin.
 const SAY_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What is known of one origin.
+/// State of one origin.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
-    /// Since when it has not answered, and when that was said last.
+    /// Time of the first failure, and of the last log line.
     since: Mutex<Option<(Instant, Instant)>>,
 }
 
-/// What there is to say.
+/// A change to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum News {
     Out { seconds: u64 },
@@ -22,22 +22,22 @@ enum News {
 }
 
 impl Trouble {
-    /// A request to the origin did not get what an origin that is well answers.
+    /// A request to the origin failed.
     pub(super) fn failed(&self, origin: &str, what: &str) {
         if let Some(News::Out { seconds }) = self.note(Instant::now(), false) {
             tracing::warn!(
                 origin,
                 what,
                 seconds,
-                "an origin fails; what is here and not older than stale_max is still served"
+                "origin fails; titles confirmed within stale_max are still served"
             );
         }
     }
 
-    /// The origin answered.
+    /// The origin responded.
     pub(super) fn answered(&self, origin: &str) {
         if let Some(News::Back { seconds }) = self.note(Instant::now(), true) {
-            tracing::info!(origin, seconds, "an origin answers again");
+            tracing::info!(origin, seconds, "origin responds again");
         }
     }
 
@@ -66,11 +66,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_origin_that_fails_is_told_of_once_a_minute_and_when_it_is_back() {
+    fn failing_origin_is_logged_once_a_minute_and_on_recovery() {
         let trouble = Trouble::default();
         let start = Instant::now();
         let at = |second| start + Duration::from_secs(second);
-        assert_eq!(trouble.note(at(0), true), None, "nothing was wrong");
+        assert_eq!(trouble.note(at(0), true), None, "no failure before");
         assert_eq!(trouble.note(at(1), false), Some(News::Out { seconds: 0 }));
         assert_eq!(trouble.note(at(2), false), None);
         assert_eq!(trouble.note(at(60), false), None);

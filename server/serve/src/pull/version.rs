@@ -1,4 +1,4 @@
-//! One version of a title of an origin: which slices are there, which are coming, and who reads them.
+//! One version of a title of an origin: present slices, fetches in flight, and slices in use.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use super::store::{self, About};
 use crate::disk::StreamSource;
 
-/// What a fetch came to; `None` while it runs.
+/// Result of a fetch; `None` while it runs.
 pub(super) type Outcome = Option<Result<(), Fault>>;
 
 /// One version of one title.
@@ -27,9 +27,9 @@ pub struct Version {
     pub(super) told: Told,
     pub(super) slices: Slices,
     pub(super) folder: PathBuf,
-    /// Its stream, as the engine knows it.
+    /// The stream of this version in the engine.
     pub stream: StreamId,
-    /// No path leads to it any more.
+    /// Set when no path refers to the version any more.
     pub(super) is_retired: AtomicBool,
     table: Mutex<Table>,
 }
@@ -37,7 +37,7 @@ pub struct Version {
 #[derive(Default)]
 pub(super) struct Table {
     pub(super) present: Vec<bool>,
-    /// How many replies read a slice.
+    /// Number of replies that use a slice.
     pub(super) pins: HashMap<u32, u32>,
     pub(super) coming: HashMap<u32, watch::Receiver<Outcome>>,
 }
@@ -68,34 +68,34 @@ impl Version {
         }
     }
 
-    /// Bytes of the title.
+    /// Size of the title in bytes.
     pub fn size_bytes(&self) -> u64 {
         self.told.size_bytes
     }
 
-    /// Its strong entity tag: the origin's, or one of our own.
+    /// The strong entity tag: the origin's, or a generated one.
     pub fn entity_tag(&self) -> String {
         let of_origin = self.told.validators.strong_tag().map(str::to_owned);
         of_origin.unwrap_or_else(|| format!("\"{:032x}\"", self.key))
     }
 
-    /// When the origin says that it was changed.
+    /// The origin's modification time.
     pub fn last_modified(&self) -> Option<&str> {
         self.told.validators.last_modified.as_deref()
     }
 
-    /// How it is cut.
+    /// The division into slices.
     pub fn slices(&self) -> Slices {
         self.slices
     }
 
-    /// Whether a slice is there.
+    /// Whether a slice is present.
     pub fn has(&self, index: u32) -> bool {
         self.table().present.get(index as usize) == Some(&true)
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {
-        // Nothing under the lock panics half-way through a change.
+        // No code under the lock can panic in the middle of a change.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,20 +103,20 @@ impl Version {
         self.is_retired.load(Ordering::Relaxed)
     }
 
-    /// A slice as the engine is told of it.
+    /// A slice as a part of the engine's stream.
     pub(super) fn part(&self, index: u32, library: &Library, file: Option<&File>) -> PartSpec {
         let extents = file.and_then(|file| library.extents(file).ok());
         PartSpec {
             size_bytes: self.slices.range(index).len(),
             extents: extents.unwrap_or_default(),
-            // The bytes are these for ever, whether the slice is there or not.
+            // The key identifies these bytes permanently, whether the slice is present or not.
             flash_key: Some(self.slice_name(index)),
             is_absent: file.is_none(),
         }
     }
 
-    /// Its folder has another name after each purge: what was fetched before has other bytes perhaps,
-    /// though the origin calls them the same.
+    /// The name includes the folder, which is new after each purge: bytes fetched later may differ,
+    /// even if the origin reports the same version.
     pub(super) fn slice_name(&self, index: u32) -> FileKey {
         let folder = self.folder.file_name().unwrap_or_default();
         let name = [folder.as_encoded_bytes(), &index.to_le_bytes()].concat();
@@ -124,13 +124,13 @@ impl Version {
     }
 }
 
-/// A version, as the disks want to see it.
+/// A version as a source for the device.
 pub struct SliceSource {
     /// The version.
     pub version: Arc<Version>,
-    /// Who knows where files lie.
+    /// Locates files on the disk.
     pub library: Library,
-    /// Whether slices may be read past the page cache.
+    /// Whether slices may be read with direct I/O.
     pub direct: bool,
 }
 

@@ -1,21 +1,21 @@
-//! Copies of what is sent again and again, in a file in memory from which sockets take them without
-//! a copy (`sendfile`).
+//! Sendfile cache: copies of frequently sent pieces in a memfd, from which sockets take them
+//! without another copy.
 //!
-//! The one idea: a socket refers to such bytes until the other end has them, which nobody here is
-//! told; so bytes that were given to a socket are never written over. They lie in blocks of one
-//! huge page. A block is filled once, place by place; it is emptied as a whole by a hole in the
-//! file: the kernel then keeps the old pages for the sockets, and what is written later comes into
-//! new ones. (Less than the whole block would not do: the kernel zeroes a part of a huge page in
-//! place.) The slot's own memory stays as it is beside its copy, so a copy can go at any time, and
-//! HTTP/2 and TLS in this process never see this file.
+//! A socket refers to such pages until the peer has acknowledged them, and the kernel does not
+//! report when that happens. Therefore bytes given to a socket are never overwritten. The file
+//! consists of blocks of one huge page. A block is filled once, place by place, and emptied as a
+//! whole by punching a hole: the kernel keeps the old pages for the sockets, and later writes go to
+//! new pages. (A smaller hole does not work: the kernel zeroes part of a huge page in place.) The
+//! slot keeps its own memory beside the copy, so a copy can be dropped at any time; HTTP/2 and TLS
+//! in this process do not use this file.
 //!
-//! What is asked for again and again, and is in memory with what comes next, is answered from here
-//! without asking the engine: nothing has to be read for whoever asks, now or next. The engine is
-//! told now and then which pieces were used so, and shown a few of the requests.
+//! A frequent request whose bytes are cached together with the data ahead is answered from here
+//! without the engine, since nothing has to be read for it. The engine is notified occasionally of
+//! the pieces used, and sees a sample of the requests.
 //!
-//! Invariants: a place is written once between two holes; no hole is made while a [`Kept`] of its
-//! block lives; blocks and ghosts (holes whose old pages a socket may still hold) are bounded; what
-//! is copied is bounded by what is sent.
+//! Invariants: a place is written once between two holes; no hole is punched while a [`Kept`] of
+//! its block exists; blocks and ghosts (punched blocks whose old pages a socket may still hold) are
+//! bounded; the bytes copied are bounded by the bytes sent.
 
 mod table;
 
@@ -32,26 +32,26 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 pub(crate) use table::PieceOf;
 use table::{Run, Table, Used};
 
-/// One huge page.
+/// Size of a block: one huge page.
 pub(crate) const BLOCK_BYTES: usize = 2 << 20;
-/// Of so many bytes that are sent and have a copy, or deserve one, one may be copied: where more is
-/// sent again and again than there is room for, copies cost no more than this.
+/// One byte may be copied per this many bytes sent that have a copy or deserve one. It bounds the
+/// cost of copying if the frequently sent data exceeds the cache.
 const SENT_FOR_COPIED: u64 = 8;
-/// Most bytes of a reply from copies: what a slow reader keeps from being emptied.
+/// Upper limit of a reply from copies: bounds what a slow reader protects from being emptied.
 const REPLY_BYTES_MAX: u64 = 8 << 20;
 
-/// How much there is of it.
+/// Size of the sendfile cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HotSize {
-    /// Blocks that are filled.
+    /// Blocks that hold copies.
     pub(crate) blocks: usize,
-    /// Emptied blocks that sockets may still hold.
+    /// Upper limit of punched blocks that sockets may still hold.
     pub(crate) ghosts_max: usize,
 }
 
 impl HotSize {
-    /// So much memory in all, of which a quarter is for ghosts. `None` if that is too little to be
-    /// worth it.
+    /// Divides `bytes` of memory; a quarter is reserved for ghosts. `None` if it is too small to be
+    /// useful.
     pub(crate) fn of(bytes: u64) -> Option<Self> {
         let all = usize::try_from(bytes).ok()? / BLOCK_BYTES;
         let ghosts_max = all / 4;
@@ -62,31 +62,31 @@ impl HotSize {
     }
 }
 
-/// What the reserve for copies holds, bytes.
+/// Memory use of the sendfile cache, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct CopiesUse {
-    /// The most that it may take.
+    /// Upper limit.
     pub budget_bytes: u64,
-    /// Of blocks with anything in them.
+    /// Size of the non-empty blocks.
     pub filled_bytes: u64,
-    /// Of copies that are of use: the rest of `filled_bytes` waits until its block is emptied.
+    /// Size of the valid copies; the rest of `filled_bytes` is free once its block is emptied.
     pub live_bytes: u64,
-    /// Of emptied blocks that sockets may still hold.
+    /// Size of punched blocks that sockets may still hold.
     pub held_bytes: u64,
 }
 
-/// The file, and which slot's bytes are where in it.
+/// The sendfile cache: the file, and the place of each slot's copy in it.
 #[derive(Debug)]
 pub(crate) struct Hot {
     file: Arc<OwnedFd>,
-    /// Nothing writes through it.
+    /// Read-only by convention: nothing writes through it.
     mapping: NonNull<u8>,
     length: usize,
     piece_bytes: usize,
     ghosts_max: usize,
-    /// By slot: its place and one more, or zero.
+    /// Per slot: its place plus one, or zero.
     places: Box<[AtomicU32]>,
-    /// By slot: the stream whose piece it has, and one more, or zero.
+    /// Per slot: the stream of its piece plus one, or zero.
     streams: Box<[AtomicU64]>,
     table: Mutex<Table>,
     filling: Mutex<Filling>,
@@ -96,19 +96,19 @@ pub(crate) struct Hot {
     pub(super) skips_holes: std::sync::atomic::AtomicBool,
 }
 
-// SAFETY: nobody writes through the mapping, and what is read through it stays what it is: `bytes`.
+// SAFETY: nothing writes through the mapping, and bytes read through it never change: see `bytes`.
 unsafe impl Send for Hot {}
 // SAFETY: as above.
 unsafe impl Sync for Hot {}
 
-/// Where the next copy goes.
+/// The next free place.
 #[derive(Debug, Default)]
 struct Filling {
     block: Option<usize>,
     next: usize,
 }
 
-/// Bytes in the file that stay what they are as long as this exists: of some places of a block.
+/// Guard of some places of a block: their bytes do not change while it exists.
 #[derive(Debug)]
 pub(crate) struct Kept {
     place: u32,
@@ -116,27 +116,27 @@ pub(crate) struct Kept {
     used: Arc<Used>,
 }
 
-/// Says that a socket may hold bytes of a block, as long as it exists.
+/// Guard that marks a block as possibly referenced by a socket.
 #[derive(Debug, Clone)]
 pub struct Pinned(Arc<()>);
 
 impl Pinned {
-    /// Whether both are of one block.
+    /// Whether both belong to the same block.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks panics but by a bug of the tables, which would show again.
+    // Code under these locks panics only by a bug in the tables, which would show up again.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Hot {
-    /// An empty file for copies of pieces of that many slots.
+    /// Creates an empty file for pieces of `slot_count` slots.
     ///
     /// # Errors
-    /// If the kernel has no such files, or pieces do not fit into blocks.
+    /// If the kernel has no memfd, or a block is not a multiple of the piece size.
     pub(crate) fn new(slot_count: u32, piece_bytes: usize, size: HotSize) -> io::Result<Self> {
         let is_fit = piece_bytes > 0 && BLOCK_BYTES.is_multiple_of(piece_bytes);
         let length = size.blocks.checked_mul(BLOCK_BYTES);
@@ -168,12 +168,12 @@ impl Hot {
         BLOCK_BYTES / self.piece_bytes
     }
 
-    /// Whether there is a copy of the slot's bytes.
+    /// Whether the slot has a copy.
     pub(super) fn has(&self, slot: Slot) -> bool {
         self.places[slot.0 as usize].load(Ordering::Relaxed) != 0
     }
 
-    /// The copy of a slot's bytes. The caller sees to it that the slot is not filled anew meanwhile.
+    /// The copy of a slot. The caller ensures that the slot is not refilled meanwhile.
     pub(super) fn look(&self, slot: Slot) -> Option<Kept> {
         if !self.has(slot) {
             return None;
@@ -186,9 +186,9 @@ impl Hot {
         Some(Kept { place, count, used })
     }
 
-    /// The copies of `start..end` of a part for whose reader nothing has to be read, in runs, each with
-    /// the bytes of it that are meant; `None` if there is any without one, or the engine is to see this
-    /// request.
+    /// The copies of `start..end` of a part in runs, each with the requested range of its bytes.
+    /// `None` if a piece has no copy, if the reader would need a read, or if the engine is to see
+    /// this request.
     pub(super) fn look_at(
         &self,
         of: (StreamId, u32),
@@ -214,20 +214,20 @@ impl Hot {
         Some(found.into_iter().map(meant))
     }
 
-    /// The slots whose copies [`Hot::look_at`] gave since the last call.
+    /// The slots whose copies [`Hot::look_at`] returned since the last call.
     pub(super) fn take_used(&self) -> Vec<Slot> {
         lock(&self.table).take_used()
     }
 
-    /// Requests, and bytes, that were answered without the engine.
+    /// Number of requests and bytes served without the engine.
     pub(super) fn unseen(&self) -> (u64, u64) {
         lock(&self.table).unseen
     }
 
-    /// So many bytes are sent that have a copy, or deserve one.
+    /// Adds credit for bytes sent that have a copy or deserve one.
     pub(super) fn earn(&self, bytes: u64) {
         let more = bytes / SENT_FOR_COPIED;
-        // Where all has been copied, nobody writes here.
+        // Avoid the write when everything is copied already.
         if self.credit.load(Ordering::Relaxed) >= self.length as u64 {
             return;
         }
@@ -243,27 +243,27 @@ impl Hot {
         self.credit.fetch_update(order, order, take).is_ok()
     }
 
-    /// A slot has a piece of a stream, or is to get one.
+    /// A slot holds, or will hold, a piece of a stream.
     pub(super) fn note_stream(&self, slot: Slot, stream: StreamId) {
         self.streams[slot.0 as usize].store(stream.0.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Whether it is worth finding out what of a stream is in memory.
+    /// Whether it is worth determining which range of a stream is in memory.
     pub(super) fn asks_for(&self, stream: StreamId) -> bool {
         lock(&self.table).asks_for(stream)
     }
 
-    /// So much of a stream is in memory.
+    /// Sets the range of a stream that is in memory.
     pub(super) fn set_resident(&self, stream: StreamId, of_it: PartInMemory) {
         lock(&self.table).set_resident(stream, of_it);
     }
 
-    /// The engine knows a stream no more.
+    /// The engine has forgotten a stream.
     pub(super) fn set_missing(&self, stream: StreamId) {
         lock(&self.table).set_missing(stream);
     }
 
-    /// The slot is about to be filled anew: its copy is of no use any more.
+    /// The slot is about to be refilled: its copy becomes invalid.
     pub(super) fn forget(&self, slot: Slot) {
         let stream = self.streams[slot.0 as usize].swap(0, Ordering::Relaxed);
         let has_stream = stream != 0;
@@ -280,8 +280,8 @@ impl Hot {
         }
     }
 
-    /// Copies a slot's bytes, all of them. The caller sees to it that the slot is not filled anew
-    /// meanwhile. May take a millisecond.
+    /// Copies all bytes of a slot. The caller ensures that the slot is not refilled meanwhile. May
+    /// take a millisecond.
     pub(super) fn keep(&self, slot: Slot, of: Option<PieceOf>, bytes: &[u8]) {
         debug_assert_eq!(bytes.len(), self.piece_bytes);
         let filling = &mut *lock(&self.filling);
@@ -298,7 +298,7 @@ impl Hot {
             match rustix::io::pwrite(&*self.file, &bytes[written..], at) {
                 Ok(count) if count > 0 => written += count,
                 Err(rustix::io::Errno::INTR) => {}
-                // No memory: the place stays unused until its block is emptied.
+                // Out of memory: the place stays unused until its block is emptied.
                 _ => return,
             }
         }
@@ -307,7 +307,7 @@ impl Hot {
         self.places[slot.0 as usize].store(place as u32 + 1, Ordering::Relaxed);
     }
 
-    /// Empties all blocks whose copies are of no use any more.
+    /// Empties all blocks without a valid copy.
     pub(super) fn vacate(&self) {
         let filling = &mut *lock(&self.filling);
         let table = &mut *lock(&self.table);
@@ -329,7 +329,7 @@ impl Hot {
         }
     }
 
-    /// A place that was not written since its block was emptied.
+    /// A place that has not been written since its block was emptied.
     fn next_place(&self, filling: &mut Filling) -> Option<usize> {
         let per_block = self.places_per_block();
         if filling.block.is_none() || filling.next == per_block {
@@ -344,8 +344,8 @@ impl Hot {
         Some(place)
     }
 
-    /// A block without anything in it: one that is empty, or whose copies are all of no use, or that
-    /// was used least of late. `full` is what was filled last.
+    /// An empty block: unused, without valid copies, or the least recently used one after emptying
+    /// it. `full` is the block filled last.
     fn empty_block(&self, full: Option<usize>) -> Option<usize> {
         let mut table = lock(&self.table);
         let chosen = table.unused_block().or_else(|| {
@@ -357,7 +357,7 @@ impl Hot {
         });
         let chosen = chosen?;
         if !table.blocks[chosen].is_hole {
-            // Nobody looks at it, and nobody can: no slot has a copy there.
+            // No one reads it, and no one can: no slot has a copy there.
             if !self.is_bounded_with(&mut table, chosen) || !self.make_hole(chosen) {
                 return None;
             }
@@ -370,14 +370,14 @@ impl Hot {
         Some(chosen)
     }
 
-    /// Whether what sockets may hold stays bounded if one more block is emptied.
+    /// Whether the bytes held by sockets stay bounded if one more block is emptied.
     fn is_bounded_with(&self, table: &mut Table, block: usize) -> bool {
         table.ghosts.retain(|pin| Arc::strong_count(pin) > 1);
         let is_pinned = Arc::strong_count(&table.blocks[block].used_by.pin) > 1;
         !is_pinned || table.ghosts.len() < self.ghosts_max
     }
 
-    /// Gives the block's pages to those who still hold them.
+    /// Detaches the block's pages, which sockets may still hold.
     fn make_hole(&self, block: usize) -> bool {
         #[cfg(test)]
         if self.skips_holes.load(Ordering::Relaxed) {
@@ -388,10 +388,10 @@ impl Hot {
         fallocate(&*self.file, mode, offset, BLOCK_BYTES as u64).is_ok()
     }
 
-    /// Makes an empty block one huge page, if the kernel can; small pages serve too.
+    /// Collapses an empty block into one huge page if the kernel supports it; small pages work too.
     fn collapse(&self, block: usize) {
         let offset = block * BLOCK_BYTES;
-        // The kernel refuses where there is no page at all.
+        // The kernel refuses if the range has no page at all.
         if rustix::io::pwrite(&*self.file, &[0], offset as u64) != Ok(1) {
             return;
         }
@@ -402,7 +402,7 @@ impl Hot {
         }
     }
 
-    /// What there is now.
+    /// Current memory use.
     pub(super) fn usage(&self) -> CopiesUse {
         let table = &mut *lock(&self.table);
         table.ghosts.retain(|pin| Arc::strong_count(pin) > 1);
@@ -422,10 +422,10 @@ impl Hot {
         let offset = kept.place as usize * self.piece_bytes;
         assert!(
             start <= end && end as usize <= kept.count as usize * self.piece_bytes,
-            "beyond the copy"
+            "range exceeds the copy"
         );
-        // SAFETY: the places were written before anybody could have a `Kept` of them, and are neither
-        // written nor emptied as long as that lives; they are within the file, whose length never
+        // SAFETY: the places were written before a `Kept` of them could exist, and are neither
+        // written nor emptied while it exists; they are within the file, whose length never
         // changes, and within the mapping, which lives as long as `self`.
         unsafe {
             let base = self.mapping.as_ptr().add(offset + start as usize);
@@ -433,7 +433,7 @@ impl Hot {
         }
     }
 
-    /// Where in the file they begin.
+    /// File offset of the first byte.
     pub(super) fn offset(&self, kept: &Kept) -> u64 {
         u64::from(kept.place) * self.piece_bytes as u64
     }
@@ -445,7 +445,7 @@ impl Hot {
 }
 
 impl Kept {
-    /// To be held as long as a socket may hold what it was given of this.
+    /// Guard to hold as long as a socket may refer to these bytes.
     pub(super) fn pin(&self) -> Pinned {
         Pinned(Arc::clone(&self.used.pin))
     }

@@ -9,7 +9,7 @@ const PLACES: usize = BLOCK_BYTES / PIECE;
 
 fn hot(slots: u32, blocks: usize, ghosts_max: usize) -> Hot {
     let hot = Hot::new(slots, PIECE, HotSize { blocks, ghosts_max }).expect("memory files");
-    // As if all of it had been sent often enough.
+    // As if all of the cache had been sent often enough.
     hot.credit.store(u64::MAX / 2, Ordering::Relaxed);
     hot
 }
@@ -20,14 +20,14 @@ fn pair() -> (TcpStream, TcpStream) {
     (listener.accept().expect("accepts").0, client)
 }
 
-/// Has a socket take as many bytes of the copy as it does in one call.
+/// Sends as many bytes of the copy as the socket accepts in one call.
 fn send(hot: &Hot, kept: &Kept, socket: &TcpStream) -> io::Result<usize> {
     let mut offset = hot.offset(kept);
     let sent = rustix::fs::sendfile(socket, hot.file(), Some(&mut offset), PIECE)?;
     Ok(sent)
 }
 
-/// What a reader gets that reads only after the block of its bytes was emptied and filled again.
+/// Received bytes of a reader that reads only after the block was emptied and refilled.
 fn read_after_refilling(skips_holes: bool) -> Vec<u8> {
     let hot = hot(2, 1, 1);
     hot.skips_holes.store(skips_holes, Ordering::Relaxed);
@@ -48,20 +48,24 @@ fn read_after_refilling(skips_holes: bool) -> Vec<u8> {
 }
 
 #[test]
-fn bytes_on_their_way_stay_what_they_were_when_their_place_is_filled_again() {
+fn bytes_in_flight_do_not_change_when_their_place_is_refilled() {
     let got = read_after_refilling(false);
     assert!(!got.is_empty() && got.iter().all(|byte| *byte == 1));
 }
 
-/// What the holes are for: without them the test above, and the one with many readers, would fail.
+/// Shows that the holes are necessary: without them the test above, and the one with many readers,
+/// would fail.
 #[test]
-fn without_holes_they_would_not() {
+fn bytes_in_flight_change_without_holes() {
     let got = read_after_refilling(true);
-    assert!(got.contains(&2), "the kernel copies, and this file can go");
+    assert!(
+        got.contains(&2),
+        "the kernel copies: holes are not needed any more"
+    );
 }
 
 #[test]
-fn what_sockets_may_hold_is_bounded() {
+fn bytes_held_by_sockets_are_bounded() {
     let hot = hot(2, 1, 1);
     let fill = || {
         for _ in 0..PLACES {
@@ -91,14 +95,14 @@ fn what_sockets_may_hold_is_bounded() {
         hot.forget(Slot(0));
     }
     hot.keep(Slot(0), None, &[1; PIECE]);
-    assert!(!hot.has(Slot(0)), "two ghosts are not");
+    assert!(!hot.has(Slot(0)), "two ghosts are not allowed");
     drop((first, second));
     hot.keep(Slot(0), None, &[1; PIECE]);
     assert!(hot.has(Slot(0)));
 }
 
 #[test]
-fn the_block_that_is_used_stays_and_what_is_looked_at_is_not_emptied() {
+fn used_block_stays_and_block_with_reader_is_not_emptied() {
     let hot = hot(64, 3, 1);
     let keep = |slot| {
         hot.keep(Slot(slot), None, &[3; PIECE]);
@@ -110,17 +114,17 @@ fn the_block_that_is_used_stays_and_what_is_looked_at_is_not_emptied() {
     }
     let looked_at = hot.look(Slot(20)).expect("kept");
     assert!((48..51).all(|slot| !keep(slot)), "no block can be emptied");
-    assert!(!hot.has(Slot(20)), "nobody else is to look at it");
+    assert!(!hot.has(Slot(20)), "no new reader may see the copy");
     let mut there = [0; 2];
     let read = rustix::io::pread(hot.file(), &mut there, hot.offset(&looked_at));
     assert_eq!((read, there), (Ok(2), [3; 2]));
     drop(looked_at);
-    assert!(keep(52), "its block can");
-    assert!(hot.has(Slot(3)) && hot.has(Slot(15)), "it is used");
+    assert!(keep(52), "a block without readers can be emptied");
+    assert!(hot.has(Slot(3)) && hot.has(Slot(15)), "used blocks stay");
 }
 
-/// Reads frames (a number, then a piece in which each word is that number) at some pace, and answers
-/// how many words it saw; some leave in the midst of one.
+/// Reads frames (a number, then a piece in which each word is that number) with pauses and returns
+/// the number of words read; some readers disconnect within a frame.
 fn read_frames(mut client: TcpStream, pause: Duration, leaves_after: Option<usize>) -> u64 {
     let mut words = 0;
     let mut head = [0; 8];
@@ -132,11 +136,11 @@ fn read_frames(mut client: TcpStream, pause: Duration, leaves_after: Option<usiz
                 return words;
             }
             let is_right = part.chunks_exact(8).all(|word| word == head);
-            assert!(is_right, "bytes changed on their way");
+            assert!(is_right, "bytes changed in flight");
             words += part.len() as u64 / 8;
             parts += 1;
             if leaves_after == Some(parts) {
-                // What is unread makes the kernel send a reset.
+                // Unread data makes the kernel send a reset.
                 return words;
             }
             std::thread::sleep(pause);
@@ -146,7 +150,7 @@ fn read_frames(mut client: TcpStream, pause: Duration, leaves_after: Option<usiz
 }
 
 #[test]
-fn readers_of_every_speed_get_the_right_bytes_while_blocks_are_emptied_all_the_time() {
+fn readers_of_any_speed_get_correct_bytes_under_constant_reuse() {
     const SLOTS: u32 = 48;
     const REFILLS: u64 = if cfg!(debug_assertions) {
         3_000
@@ -205,12 +209,12 @@ fn readers_of_every_speed_get_the_right_bytes_while_blocks_are_emptied_all_the_t
     });
     assert!(
         refilled > 8 * PLACES as u64,
-        "{refilled}: no block was emptied"
+        "{refilled} blocks emptied: too few"
     );
 }
 
 #[test]
-fn what_copies_take_is_told_by_what_they_are() {
+fn usage_reports_filled_live_and_held_bytes() {
     let (server, client) = pair();
     let hot = hot(2, 1, 1);
     let block = BLOCK_BYTES as u64;

@@ -1,14 +1,14 @@
-//! Anonymous memory of the system in one piece, fit for huge pages.
+//! One anonymous memory mapping, aligned for huge pages.
 
 use std::io;
 use std::ptr::NonNull;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// Huge pages need both ends of the mapping at multiples of this.
+/// Huge pages require both ends of the mapping to be multiples of this.
 pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Such memory. It is zero at first, and touched only when it is first used.
+/// A mapping. It is zeroed at first, and populated on first use.
 #[derive(Debug)]
 pub(super) struct Mapping {
     base: NonNull<u8>,
@@ -16,7 +16,7 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// Maps `length` bytes, a multiple of the huge page, at an address that is one too.
+    /// Maps `length` bytes, a multiple of the huge page size, at an aligned address.
     pub(super) fn new(length: usize) -> io::Result<Self> {
         let base = map_aligned(length)?;
         Ok(Self { base, length })
@@ -30,10 +30,10 @@ impl Mapping {
         self.length
     }
 
-    /// Takes all of it from the system now.
+    /// Populates the whole mapping now.
     ///
     /// # Errors
-    /// If the system has not so much, or does not know how to (before Linux 5.14).
+    /// If the system has too little memory, or does not support it (before Linux 5.14).
     pub(super) fn take(&self) -> io::Result<()> {
         let base = self.base.as_ptr().cast();
         // SAFETY: the mapping is ours and as long as that; the advice changes no content.
@@ -41,10 +41,10 @@ impl Mapping {
         Ok(())
     }
 
-    /// Gives a part of it back to the system; its bytes are zero from then on.
+    /// Returns a range to the system; its bytes are zero afterwards.
     ///
     /// # Safety
-    /// The part lies within the mapping, and nobody reads or writes it meanwhile.
+    /// The range lies within the mapping, and nothing reads or writes it meanwhile.
     pub(super) unsafe fn give_back(&self, start: usize, length: usize) -> io::Result<()> {
         // SAFETY: the mapping is private and anonymous; the rest is what the caller promises.
         unsafe {
@@ -57,7 +57,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and whoever points into it keeps its owner.
+        // SAFETY: the mapping is ours, and every pointer into it keeps its owner alive.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.length) };
         debug_assert!(unmapped.is_ok());
     }
@@ -74,9 +74,9 @@ fn map_aligned(length: usize) -> io::Result<NonNull<u8>> {
     let head = start.cast::<u8>().align_offset(HUGE_PAGE_BYTES);
     let base = start.cast::<u8>().wrapping_add(head);
     let tail = HUGE_PAGE_BYTES - head;
-    // SAFETY: head and tail are whole pages at the two ends of the mapping made above, and
-    // nothing points into it yet. Failing to give them back costs address space only. The advice
-    // covers what is left and changes no content; it is best effort, for huge pages may be off.
+    // SAFETY: head and tail are whole pages at the two ends of the mapping made above, and nothing
+    // points into it yet. Failing to unmap them costs only address space. The advice covers the
+    // rest and changes no content; it is best effort, since huge pages may be off.
     unsafe {
         if head > 0 {
             let _ = munmap(start, head);

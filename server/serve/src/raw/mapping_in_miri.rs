@@ -1,4 +1,5 @@
-//! As `mapping.rs`, of the heap: Miri knows no advice about memory and gives back no part of it.
+//! Heap substitute of `mapping.rs` for Miri, which supports neither `madvise` nor partial
+//! unmapping.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;
@@ -15,7 +16,7 @@ pub(super) struct Mapping {
 impl Mapping {
     pub(super) fn new(length: usize) -> io::Result<Self> {
         let layout = Layout::from_size_align(length, HUGE_PAGE_BYTES).map_err(io::Error::other)?;
-        // SAFETY: the caller asks for more than nothing.
+        // SAFETY: the layout has a size above zero.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) });
         let base = base.ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { base, layout })
@@ -34,7 +35,7 @@ impl Mapping {
     }
 
     /// # Safety
-    /// The part lies within the mapping, and nobody reads or writes it meanwhile.
+    /// The range lies within the mapping, and nothing reads or writes it meanwhile.
     pub(super) unsafe fn give_back(&self, start: usize, length: usize) -> io::Result<()> {
         // SAFETY: as the caller promises.
         unsafe { self.base.as_ptr().add(start).write_bytes(0, length) };
@@ -44,7 +45,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it was allocated so.
+        // SAFETY: it was allocated with this layout.
         unsafe { dealloc(self.base.as_ptr(), self.layout) };
     }
 }

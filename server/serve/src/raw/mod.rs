@@ -1,11 +1,10 @@
-//! The only module with unsafe code: the memory that disks write into and sockets take from,
-//! io_uring, and options of sockets that no library has.
+//! The only module with unsafe code: memory that disks write to and sockets read from, `io_uring`,
+//! and socket options without a safe wrapper.
 //!
-//! Nothing unsafe leaves it. A slot of the [`Pool`] is either filled by one [`Lease`] or looked
-//! at through any number of [`View`]s, never both, and the pool itself checks that; a lease that
-//! was given to the [`Ring`] stays with the ring until the kernel has said that it is done with
-//! it. So whatever its callers get wrong, no reply sees bytes change and no freed memory is
-//! written to.
+//! Its interface is safe. A slot of the [`Pool`] is either filled by one [`Lease`] or read through
+//! any number of [`View`]s, never both, and the pool enforces that. A lease given to the [`Ring`]
+//! stays with the ring until the kernel has completed the read. So no mistake of a caller can
+//! change bytes under a reply or write to freed memory.
 #![expect(
     unsafe_code,
     reason = "memory that the kernel writes to behind the compiler's back"

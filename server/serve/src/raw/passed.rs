@@ -1,4 +1,4 @@
-//! Descriptors that this process was started with.
+//! File descriptors inherited at process start.
 
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
@@ -6,11 +6,11 @@ use std::sync::Mutex;
 
 use rustix::io::{FdFlags, fcntl_getfd};
 
-/// Those that have an owner already.
+/// Descriptors that have an owner already.
 static OWNED: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
-/// Takes a descriptor that whoever started this process says it passed, by the protocol of
-/// sd_listen_fds(3): they begin at 3.
+/// Takes ownership of a descriptor that the parent process passed by the protocol of
+/// sd_listen_fds(3), where numbers start at 3.
 ///
 /// # Errors
 /// If it is not open, or was taken before.
@@ -21,13 +21,14 @@ pub(crate) fn passed_descriptor(number: RawFd) -> io::Result<OwnedFd> {
     if number < 3 || owned.contains(&number) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: it is only asked for its flags, which fails if it is not open.
+    // SAFETY: only its flags are read, which fails if it is not open.
     let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
     let flags = fcntl_getfd(borrowed)?;
-    // The marks were set by who read the variables; what this process opened is not named there.
+    // The flag was set when the variables were read; descriptors opened by this process are not
+    // listed there.
     debug_assert!(flags.contains(FdFlags::CLOEXEC));
     owned.push(number);
-    // SAFETY: whoever started this process says in LISTEN_PID and LISTEN_FDS that the number is
-    // passed for this process to own; it is open, and was given out to nobody before.
+    // SAFETY: the parent process declares in LISTEN_PID and LISTEN_FDS that this process owns the
+    // descriptor; it is open, and has not been given out before.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }

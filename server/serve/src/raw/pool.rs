@@ -1,11 +1,10 @@
-//! The pool: one mapping of anonymous memory in equal slots, filled in place by the disks;
-//! beside it, if wanted, copies of what is sent again and again ([`Hot`]).
+//! Memory pool: one anonymous mapping divided into equal slots, which disks fill in place.
+//! Optionally with a sendfile cache of frequently sent pieces ([`Hot`]).
 //!
-//! Each slot is free, *leased* by the one read that fills it, or *viewed* by the replies that
-//! send it. A counter per slot keeps these apart: whoever asks for the wrong thing gets `None`
-//! instead of a data race. Leases and views keep the mapping alive; it goes with the last of
-//! them. Memory is touched only when it is first filled, so an idle pool costs address space
-//! only.
+//! Each slot is free, *leased* by the one read that fills it, or *viewed* by the replies that send
+//! it. A counter per slot keeps these states apart: an invalid request returns `None` instead of
+//! causing a data race. Leases and views keep the mapping alive. Memory is populated when it is
+//! first filled, so an idle pool costs only address space.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -17,13 +16,13 @@ use headlong_engine::{PartInMemory, Slot, StreamId};
 use super::hot::{CopiesUse, Hot, HotSize, Kept, PieceOf, Pinned};
 use super::mapping::{HUGE_PAGE_BYTES, Mapping};
 
-/// State of a slot that is being filled; smaller numbers count its views.
+/// State of a leased slot; smaller numbers count its views.
 const LEASED: u32 = u32::MAX;
 
-/// Bytes below which a copy into the socket costs less than a call of its own.
+/// Below this size, copying into the socket costs less than a separate system call.
 const SENT_FROM_FILE_MIN: u32 = 32 << 10;
-/// What is looked at for so many times is sent again and again: twice may be one reader whose ranges
-/// end within a piece.
+/// A slot viewed this often counts as frequently sent. Two views may come from one reader whose
+/// ranges end within a piece.
 const HOT_LOOKS: u8 = 3;
 
 /// Memory for all pieces of one device.
@@ -32,28 +31,27 @@ pub(crate) struct Pool {
     memory: Mapping,
     piece_bytes: usize,
     states: Box<[AtomicU32]>,
-    /// How often each slot was looked at since it was filled.
+    /// Per slot: number of views since it was filled.
     looks: Box<[AtomicU8]>,
-    /// Copies from which sockets are served.
+    /// The sendfile cache.
     hot: Option<Hot>,
 }
 
-// SAFETY: the mapping is only this pool's. What is inside it is reached through leases and views alone,
+// SAFETY: the mapping belongs to this pool. Its bytes are reached only through leases and views,
 // and the states, which are atomic, keep those apart.
 unsafe impl Send for Pool {}
-// SAFETY: as above; no method touches the mapped bytes without having won a slot's state.
+// SAFETY: as above; no method touches the mapped bytes without owning the slot's state.
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// Without a file for sockets.
+    /// A pool without a sendfile cache.
     #[cfg(test)]
     pub(crate) fn new(slot_count: u32, piece_bytes: usize) -> io::Result<Arc<Self>> {
         Self::with_hot(slot_count, piece_bytes, None)
     }
 
-    /// Maps room for `slot_count` pieces, with that much beside it for copies of what is sent again
-    /// and again, if the kernel can. Fails if the address space, or what the kernel is ready to
-    /// promise, has no room for the pieces.
+    /// Maps memory for `slot_count` pieces, plus the sendfile cache if the kernel supports it.
+    /// Fails if the address space or the kernel's commit limit is too small for the pieces.
     pub(crate) fn with_hot(
         slot_count: u32,
         piece_bytes: usize,
@@ -78,23 +76,23 @@ impl Pool {
         }))
     }
 
-    /// Whether there is room for copies of what is sent again and again.
+    /// Whether there is a sendfile cache.
     pub(crate) fn has_hot(&self) -> bool {
         self.hot.is_some()
     }
 
-    /// What copies take, if there may be any.
+    /// Memory use of the sendfile cache, if there is one.
     pub(crate) fn copies_use(&self) -> Option<CopiesUse> {
         self.hot.as_ref().map(Hot::usage)
     }
 
-    /// Requests, and bytes, that were answered from copies without the engine.
+    /// Number of requests and bytes served from the sendfile cache without the engine.
     pub(crate) fn unseen(&self) -> (u64, u64) {
         self.hot.as_ref().map_or((0, 0), Hot::unseen)
     }
 
-    /// The bytes `start..end` of a part of a stream, if they can be sent without asking the engine:
-    /// what comes next is in memory too, and they are sent again and again.
+    /// The bytes `start..end` of a part of a stream from the sendfile cache, if they can be sent
+    /// without the engine: the data ahead is in memory too, and the range is requested frequently.
     pub(crate) fn copies(
         self: Arc<Self>,
         of: (StreamId, u32),
@@ -109,54 +107,54 @@ impl Pool {
             of: None,
             kept: Some(kept),
         };
-        // Most are one, which takes this one.
+        // Usually there is only one, which takes this reference.
         let pools = std::iter::repeat_n(self, copies.len());
         Some(copies.zip(pools).map(view))
     }
 
-    /// The slots whose copies [`Pool::copies`] gave since the last call.
+    /// The slots whose copies [`Pool::copies`] returned since the last call.
     pub(crate) fn take_used(&self) -> Vec<Slot> {
         self.hot.as_ref().map_or_else(Vec::new, Hot::take_used)
     }
 
-    /// Whether [`Pool::set_resident`] would be of use.
+    /// Whether [`Pool::set_resident`] would be useful.
     pub(crate) fn asks_for(&self, stream: StreamId) -> bool {
         self.hot.as_ref().is_some_and(|hot| hot.asks_for(stream))
     }
 
-    /// So much of a stream is in memory, until one of its slots is leased.
+    /// Sets the range of a stream that is in memory; valid until one of its slots is leased.
     pub(crate) fn set_resident(&self, stream: StreamId, of_it: PartInMemory) {
         if let Some(hot) = &self.hot {
             hot.set_resident(stream, of_it);
         }
     }
 
-    /// A stream is not known any more.
+    /// A stream was unregistered.
     pub(crate) fn set_missing(&self, stream: StreamId) {
         if let Some(hot) = &self.hot {
             hot.set_missing(stream);
         }
     }
 
-    /// Pieces of a stream are, or will be, in these slots.
+    /// These slots hold, or will hold, pieces of a stream.
     pub(crate) fn note_stream(&self, slots: &[Slot], stream: StreamId) {
         if let Some(hot) = &self.hot {
             slots.iter().for_each(|slot| hot.note_stream(*slot, stream));
         }
     }
 
-    /// Takes all of the memory from the system now, and not as it is first used.
+    /// Populates all memory now instead of on first use.
     ///
     /// # Errors
-    /// If the system has not so much, or does not know how to (before Linux 5.14).
+    /// If the system has too little memory, or does not support it (before Linux 5.14).
     pub(crate) fn prefault(&self) -> io::Result<()> {
         self.memory.take()
     }
 
-    /// Takes `slots`, which must all be free, to be filled in this order. `None` if one of them
-    /// does not exist, is in use, or is named twice; then none is taken.
+    /// Leases `slots`, which must all be free, to be filled in this order. Returns `None` and
+    /// leases nothing if a slot does not exist, is in use, or is listed twice.
     pub(crate) fn lease(self: &Arc<Self>, slots: &[Slot]) -> Option<Lease> {
-        // What was taken before the one that fails goes back when the unfinished lease drops.
+        // Slots taken before a failure are released when the unfinished lease is dropped.
         let mut lease = Lease {
             pool: Arc::clone(self),
             slots: Vec::with_capacity(slots.len()),
@@ -175,7 +173,7 @@ impl Pool {
         Some(lease)
     }
 
-    /// Copies bytes to the start of a slot; whether it is free and they fit.
+    /// Copies bytes to the start of a slot. Returns whether it is free and they fit.
     pub(crate) fn fill(self: &Arc<Self>, slot: Slot, bytes: &[u8]) -> bool {
         let Some(mut lease) = self.lease(&[slot]) else {
             return false;
@@ -190,8 +188,8 @@ impl Pool {
         }
     }
 
-    /// Gives the memory of a slot back to the system, if nobody has it; it is zero when it is used
-    /// again. Whether that was done.
+    /// Returns the memory of a slot to the system if the slot is free; the slot reads as zero
+    /// afterwards. Returns whether that was done.
     pub(crate) fn vacate(&self, slot: Slot) -> bool {
         let Some(state) = self.states.get(slot.0 as usize) else {
             return false;
@@ -204,21 +202,21 @@ impl Pool {
             hot.forget(slot);
         }
         let start = slot.0 as usize * self.piece_bytes;
-        // SAFETY: nobody reads or writes the slot while its state says that it is leased.
+        // SAFETY: nothing reads or writes the slot while its state says that it is leased.
         let given = unsafe { self.memory.give_back(start, self.piece_bytes) };
         state.store(0, Ordering::Release);
         given.is_ok()
     }
 
-    /// Gives back what is left of copies that nobody will ask for.
+    /// Releases blocks of the sendfile cache without a valid copy.
     pub(crate) fn vacate_copies(&self) {
         if let Some(hot) = &self.hot {
             hot.vacate();
         }
     }
 
-    /// Looks at the bytes `start..end` of a slot. `None` if they do not exist or the slot is
-    /// being filled.
+    /// A view of the bytes `start..end` of a slot. `None` if they do not exist or the slot is
+    /// leased.
     pub(crate) fn view(self: &Arc<Self>, slot: Slot, start: u32, end: u32) -> Option<View> {
         let state = self.states.get(slot.0 as usize)?;
         if start > end || end as usize > self.piece_bytes {
@@ -234,7 +232,7 @@ impl Pool {
             kept = hot.look(slot);
             let looks = &self.looks[slot.0 as usize];
             let count = looks.load(Ordering::Relaxed);
-            // Small ranges, one after the other, are one reader who looks at a piece many times.
+            // Small consecutive ranges come from one reader that views a piece many times.
             let is_at_an_end = start == 0 || end as usize == self.piece_bytes;
             let is_one_look = is_at_an_end || end - start >= SENT_FROM_FILE_MIN;
             if kept.is_none() && is_one_look {
@@ -254,24 +252,24 @@ impl Pool {
         })
     }
 
-    /// Address of a slot that exists.
+    /// Address of an existing slot.
     fn address(&self, slot: Slot) -> *mut u8 {
         let offset = slot.0 as usize * self.piece_bytes;
         debug_assert!(offset + self.piece_bytes <= self.memory.length());
-        // SAFETY: leases and views only name slots below `states.len()`, and the mapping has
+        // SAFETY: leases and views only refer to slots below `states.len()`, and the mapping has
         // room for that many.
         unsafe { self.memory.base().as_ptr().add(offset) }
     }
 }
 
-/// The right to fill some slots; nobody can look at them meanwhile.
+/// Exclusive right to fill some slots.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pool: Arc<Pool>,
     slots: Vec<Slot>,
 }
 
-/// Memory in one run, as the kernel takes it (`struct iovec`).
+/// A contiguous range of memory, in the layout of `struct iovec`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run {
@@ -280,13 +278,13 @@ pub(super) struct Run {
 }
 
 impl Lease {
-    /// Bytes that fit into its slots.
+    /// Total size of its slots.
     pub(crate) fn capacity(&self) -> u64 {
         self.slots.len() as u64 * self.pool.piece_bytes as u64
     }
 
-    /// The memory behind bytes `skip..skip + length` of the lease in as few runs as possible, at
-    /// most `runs_max`: what does not fit into those, or into the slots, is left out.
+    /// The memory of bytes `skip..skip + length` of the lease in as few runs as possible, at most
+    /// `runs_max`. Bytes beyond those runs or the slots are omitted.
     pub(super) fn runs(&self, skip: u64, length: u64, runs_max: usize) -> Vec<Run> {
         let piece = self.pool.piece_bytes as u64;
         let end = skip.saturating_add(length).min(self.capacity());
@@ -311,7 +309,7 @@ impl Lease {
         runs
     }
 
-    /// The same memory, to be filled by a system call of this thread.
+    /// The same memory as slices, to be filled by a system call on this thread.
     pub(crate) fn slices(
         &mut self,
         skip: u64,
@@ -321,7 +319,7 @@ impl Lease {
         let runs = self.runs(skip, length, runs_max);
         runs.into_iter()
             .map(|run| {
-                // SAFETY: the slots of a lease are different slots that nobody else reads or
+                // SAFETY: the slots of a lease are distinct slots that nothing else reads or
                 // writes while it exists; the mapping lives as long as it, and was zeroed by the
                 // kernel, so its bytes are initialised. The slices do not overlap, and they
                 // borrow the lease.
@@ -339,39 +337,39 @@ impl Drop for Lease {
     }
 }
 
-/// Bytes of one slot, or of a copy, that stay what they are as long as this exists.
+/// Bytes of one slot, or of a copy, that do not change while the view exists.
 #[derive(Debug)]
 pub(crate) struct View {
     pool: Arc<Pool>,
-    /// None if it is a copy that is looked at.
+    /// `None` for a view of a copy.
     slot: Option<Slot>,
     start: u32,
     end: u32,
     of: Option<PieceOf>,
-    /// The same bytes in the file for sockets; always there without a slot.
+    /// The copy of the same bytes; always present without a slot.
     kept: Option<Kept>,
 }
 
-/// Bytes in a file from which a socket can take them.
+/// Bytes in a file that a socket can take with `sendfile`.
 #[derive(Debug, Clone, Copy)]
 pub struct InFile<'a> {
     /// The file.
     pub file: BorrowedFd<'a>,
-    /// Of the first byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub length: u64,
 }
 
 impl View {
-    /// Says of which file it is, so that a copy of it is found by that.
+    /// Sets the identity of the piece, under which a copy of it is found.
     pub(crate) fn of(mut self, of: PieceOf) -> Self {
         self.of = Some(of);
         self
     }
 
-    /// The bytes from `skip` on, where a socket can take them from, unless they are so few that it is
-    /// cheaper to copy them into the socket.
+    /// The bytes from `skip` on as a file range, unless they are so few that copying them into the
+    /// socket costs less.
     pub(crate) fn in_file(&self, skip: usize) -> Option<InFile<'_>> {
         if self.end - self.start < SENT_FROM_FILE_MIN {
             return None;
@@ -385,12 +383,12 @@ impl View {
         })
     }
 
-    /// To be held as long as a socket may hold bytes of [`View::in_file`].
+    /// Guard to hold as long as a socket may refer to bytes of [`View::in_file`].
     pub(crate) fn pin(&self) -> Option<Pinned> {
         self.kept.as_ref().map(Kept::pin)
     }
 
-    /// Whether a copy would pay.
+    /// Whether a copy of the piece is worthwhile.
     pub(crate) fn is_hot(&self) -> bool {
         let (Some(hot), Some(slot), None) = (&self.pool.hot, self.slot, &self.kept) else {
             return false;
@@ -399,12 +397,12 @@ impl View {
         looks >= HOT_LOOKS && !hot.has(slot)
     }
 
-    /// Copies its piece for those who look at it later.
+    /// Copies the piece into the sendfile cache.
     pub(crate) fn keep(&self) {
         if let (Some(hot), Some(slot)) = (&self.pool.hot, self.slot) {
             let base = self.pool.address(slot);
-            // SAFETY: the slot is as long as a piece, and nobody writes to it while this view counts in
-            // its state.
+            // SAFETY: the slot is as long as a piece, and nothing writes to it while this view
+            // counts in its state.
             let whole = unsafe { std::slice::from_raw_parts(base, self.pool.piece_bytes) };
             hot.keep(slot, self.of, whole);
         }
@@ -418,8 +416,8 @@ impl AsRef<[u8]> for View {
             return copy.map_or(&[], |(hot, kept)| hot.bytes(kept, self.start, self.end));
         };
         let base = self.pool.address(slot).wrapping_add(self.start as usize);
-        // SAFETY: `start <= end <= piece_bytes` was checked when the view was made, and no lease
-        // on the slot can be had while a view counts in its state, so nobody writes to it.
+        // SAFETY: `start <= end <= piece_bytes` was checked when the view was created, and the slot
+        // cannot be leased while a view counts in its state, so nothing writes to it.
         unsafe { std::slice::from_raw_parts(base, (self.end - self.start) as usize) }
     }
 }
@@ -446,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_outlives_every_other_handle_of_its_pool() {
+    fn view_outlives_other_handles_of_its_pool() {
         let pool = Pool::new(16, PIECE).expect("maps");
         fill(&mut pool.lease(&[Slot(15)]).expect("free"), 7);
         let view = pool.view(Slot(15), 1, 4096).expect("filled");
@@ -455,15 +453,15 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_the_systems_until_it_is_used_or_all_of_it_is_taken() {
+    fn memory_is_populated_on_first_use_or_by_prefault() {
         let resident_bytes = || {
-            let told = std::fs::read_to_string("/proc/self/statm").expect("this is Linux");
+            let told = std::fs::read_to_string("/proc/self/statm").expect("runs on Linux");
             let pages = told.split(' ').nth(1).expect("a second number");
             pages.parse::<u64>().expect("a number") * rustix::param::page_size() as u64
         };
         let before = resident_bytes();
         let pool = Pool::new(1024, 256 << 10).expect("maps");
-        // Other tests take memory meanwhile, but not so much.
+        // Other tests allocate memory meanwhile, but less than this.
         let (half, most) = (before + (128 << 20), before + (224 << 20));
         assert!(resident_bytes() < half);
         pool.prefault().expect("there is memory");
@@ -472,13 +470,13 @@ mod tests {
     }
 
     #[test]
-    fn a_vacated_slot_is_zero_and_one_that_is_looked_at_is_left_alone() {
+    fn vacated_slot_reads_as_zero_and_viewed_slot_is_kept() {
         let pool = Pool::new(4, PIECE).expect("maps");
         let lease = pool.lease(&[Slot(1), Slot(2)]);
         fill(&mut lease.expect("free"), 7);
         let view = pool.view(Slot(1), 0, 4096).expect("filled");
-        assert!(!pool.vacate(Slot(1)), "somebody looks at it");
-        assert!(!pool.vacate(Slot(4)), "there is none");
+        assert!(!pool.vacate(Slot(1)), "the slot has a view");
+        assert!(!pool.vacate(Slot(4)), "no such slot");
         assert!(pool.vacate(Slot(2)));
         assert_eq!(view.as_ref(), [7; 4096]);
         let other = pool.view(Slot(2), 0, 4096).expect("free");
@@ -488,23 +486,23 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_filled_or_looked_at_but_never_both() {
+    fn slot_is_never_leased_and_viewed_at_once() {
         let pool = Pool::new(16, PIECE).expect("maps");
         let lease = pool.lease(&[Slot(3), Slot(4)]).expect("free");
         assert!(pool.view(Slot(3), 0, 1).is_none(), "being filled");
         assert!(pool.lease(&[Slot(9), Slot(4)]).is_none(), "4 is leased");
         assert!(pool.lease(&[Slot(9), Slot(9)]).is_none(), "named twice");
-        assert!(pool.lease(&[Slot(9)]).is_some(), "9 was given back");
+        assert!(pool.lease(&[Slot(9)]).is_some(), "9 was released");
         drop(lease);
         let views = (pool.view(Slot(3), 0, 1), pool.view(Slot(3), 0, 4096));
-        assert!(pool.lease(&[Slot(3)]).is_none(), "looked at twice");
+        assert!(pool.lease(&[Slot(3)]).is_none(), "two views exist");
         drop(views);
         assert!(pool.lease(&[Slot(3)]).is_some());
     }
 
-    /// Miri runs this too, and would say if a byte were written under somebody who reads it.
+    /// Also run by Miri, which would report a byte written under a reader.
     #[test]
-    fn threads_that_fill_and_threads_that_look_never_meet() {
+    fn concurrent_leases_and_views_never_overlap() {
         let pool = Pool::new(2, PIECE).expect("maps");
         std::thread::scope(|scope| {
             for thread in 1..4_u8 {
@@ -528,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_the_pool_is_not_handed_out() {
+    fn ranges_outside_the_pool_are_refused() {
         let pool = Pool::new(16, PIECE).expect("maps");
         assert!(pool.lease(&[Slot(16)]).is_none());
         assert!(pool.view(Slot(16), 0, 0).is_none());
@@ -538,14 +536,14 @@ mod tests {
     }
 
     #[test]
-    fn the_mapping_is_fit_for_huge_pages() {
+    fn mapping_is_aligned_for_huge_pages() {
         let pool = Pool::new(3, 128 << 10).expect("maps");
         assert_eq!(pool.address(Slot(0)).align_offset(HUGE_PAGE_BYTES), 0);
         assert_eq!(pool.memory.length(), HUGE_PAGE_BYTES);
     }
 
     #[test]
-    fn neighbouring_slots_are_one_run_of_memory() {
+    fn adjacent_slots_form_one_run() {
         let pool = Pool::new(16, PIECE).expect("maps");
         let lease = pool.lease(&[4, 5, 6, 2, 3].map(Slot)).expect("free");
         let lengths = |skip, length, max| -> Vec<usize> {
@@ -555,13 +553,13 @@ mod tests {
         assert_eq!(lengths(0, 5 * 4096, 9), [3 * 4096, 2 * 4096]);
         assert_eq!(lengths(0, 5 * 4096, 1), [3 * 4096]);
         assert_eq!(lengths(4196, 8192, 9), [8092, 100]);
-        assert_eq!(lengths(4 * 4096, 99_999, 9), [4096], "no more than it has");
+        assert_eq!(lengths(4 * 4096, 99_999, 9), [4096], "limited to the lease");
         assert!(lengths(5 * 4096, 1, 9).is_empty());
     }
 
     proptest! {
         #[test]
-        fn each_byte_of_a_lease_has_one_place(
+        fn each_byte_of_a_lease_has_one_address(
             slots in Just((0..12).map(Slot).collect::<Vec<_>>()).prop_shuffle(),
             skip in 0..12 * 4096_u64,
             length in 0..12 * 4096_u64,

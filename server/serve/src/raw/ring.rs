@@ -1,10 +1,10 @@
-//! Vectored reads through io_uring, owned by one thread.
+//! Vectored reads through `io_uring`, owned by one thread.
 //!
-//! The ring owns what the kernel works with. From [`Ring::read`] until its completion has been
-//! seen, it keeps the file open, the memory leased, and the list of addresses in place. If it is
-//! dropped earlier it waits for what is under way, at most [`QUIESCE_TIME`]; a read that is still
-//! not back then is leaked with the ring itself: memory is lost, but none is written to that
-//! somebody else was given.
+//! The ring owns all resources of a read: from [`Ring::read`] until the completion has been reaped,
+//! it keeps the file open, the memory leased and the list of addresses in place. If the ring is
+//! dropped earlier, it waits for reads in flight, at most [`QUIESCE_TIME`]. Reads that have still
+//! not completed are leaked together with the ring: memory is lost, but the kernel never writes to
+//! memory that has been reused.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -22,36 +22,36 @@ use rustix::io::Errno;
 
 use super::pool::{Lease, Run};
 
-/// Longest wait for reads under way when the ring is dropped.
+/// Longest wait for reads in flight when the ring is dropped.
 pub(crate) const QUIESCE_TIME: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
-/// The kernel takes no more runs of memory in one call (`UIO_MAXIOV`).
+/// The kernel's limit of runs of memory in one call (`UIO_MAXIOV`).
 pub(crate) const RUNS_MAX: usize = 1024;
 
-/// Marks the completion that says that the event descriptor became readable.
+/// Marks the completion of the poll on the event descriptor.
 const WAKE: u64 = u64::MAX;
 
-/// Where bytes come from and where they go.
+/// Source and destination of a read.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    /// Memory, first so that it is free before the file's last user can be seen to be gone. Shared by
+    /// Memory. First field, so that it is released before the last reference to the file. Shared by
     /// reads into different parts of it.
     pub(crate) lease: Arc<Lease>,
     /// The file.
     pub(crate) file: Arc<File>,
 }
 
-/// A read that ended, with everything that was given for it.
+/// A completed read, with all its resources.
 pub(crate) struct Ended<T> {
-    /// What was read into.
+    /// The file and memory of the read.
     pub(crate) target: Target,
-    /// What the caller wanted to find again.
+    /// Data of the caller.
     pub(crate) rest: T,
     /// Bytes read; zero at the end of the file.
     pub(crate) result: io::Result<u64>,
 }
 
-/// A read that is under way.
+/// A read in flight.
 struct Operation<T> {
     target: Target,
     rest: T,
@@ -59,11 +59,11 @@ struct Operation<T> {
     runs: Box<[Run]>,
 }
 
-// SAFETY: the runs point into the pool that `target.lease` keeps, which may be sent; they are
-// plain numbers to everybody but the kernel.
+// SAFETY: the runs point into the pool that `target.lease` keeps alive, which may be sent; only the
+// kernel dereferences them.
 unsafe impl<T: Send> Send for Operation<T> {}
 
-/// An io_uring with the reads that are under way in it.
+/// An `io_uring` with its reads in flight.
 pub(crate) struct Ring<T> {
     ring: ManuallyDrop<IoUring>,
     operations: ManuallyDrop<Vec<Option<Operation<T>>>>,
@@ -75,8 +75,9 @@ pub(crate) struct Ring<T> {
 }
 
 impl<T> Ring<T> {
-    /// Sets up a ring for about `reads` reads at a time (more are taken, with more system calls)
-    /// that also wakes when `event` becomes readable. The error says why the kernel refuses.
+    /// Sets up a ring for about `reads` reads in flight (more are accepted, with more system calls)
+    /// that also wakes up when `event` becomes readable. The error is the kernel's reason to
+    /// refuse.
     pub(crate) fn new(reads: u32, event: Arc<OwnedFd>) -> io::Result<Self> {
         let entries = reads.saturating_add(1).clamp(8, 1024).next_power_of_two();
         let ring = IoUring::new(entries)?;
@@ -101,7 +102,7 @@ impl<T> Ring<T> {
         })
     }
 
-    /// Starts a read, at the next [`Ring::wait`] at the latest.
+    /// Starts a read, at the latest in the next [`Ring::wait`].
     pub(crate) fn read(&mut self, target: Target, span: Span, rest: T) {
         let runs = target.lease.runs(span.skip, span.length, RUNS_MAX);
         let operation = Operation {
@@ -120,14 +121,14 @@ impl<T> Ring<T> {
         self.unsent.push_back(index);
     }
 
-    /// Whether no read is under way.
+    /// Whether no read is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.under_way == 0
     }
 
-    /// Starts what is to be started, waits until something ends, the event descriptor is
-    /// readable or the time is over (`None`: no end of time), and appends what ended. Says
-    /// whether the event descriptor was readable.
+    /// Submits queued reads, waits until a read completes, the event descriptor becomes readable or
+    /// the timeout expires (`None`: no timeout), and appends the completions. Returns whether the
+    /// event descriptor was readable.
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -138,7 +139,7 @@ impl<T> Ring<T> {
         let waited = match timeout {
             Some(Duration::ZERO) if self.ring.submission().is_empty() => Ok(0),
             Some(Duration::ZERO) => self.ring.submit(),
-            // Room in the queue comes with the submission: do not sleep on unsent reads.
+            // Submission frees queue entries: do not sleep while reads are unsent.
             _ if !everything_sent => self.ring.submit(),
             None => self.ring.submit_and_wait(1),
             Some(timeout) => {
@@ -149,7 +150,7 @@ impl<T> Ring<T> {
         };
         match waited.map_err(|error| Errno::from_io_error(&error).ok_or(error)) {
             Ok(_) | Err(Ok(Errno::TIME | Errno::INTR)) => {}
-            // Completions have to be taken first, or memory is short for a moment.
+            // Completions must be reaped first, or memory is short temporarily.
             Err(Ok(Errno::BUSY)) => {}
             Err(Ok(Errno::AGAIN)) => std::thread::sleep(Duration::from_millis(1)),
             Err(Ok(errno)) => return Err(errno.into()),
@@ -158,7 +159,7 @@ impl<T> Ring<T> {
         Ok(self.reap(ended))
     }
 
-    /// Moves unsent reads into the submission queue, as far as there is room.
+    /// Moves unsent reads into the submission queue while it has room.
     fn push(&mut self) {
         let mut queue = self.ring.submission();
         if !self.polled {
@@ -182,9 +183,9 @@ impl<T> Ring<T> {
                 .offset(operation.span.offset)
                 .build()
                 .user_data(index as u64);
-            // SAFETY: the operation holds the descriptor, the boxed runs and the lease on the
-            // memory they name, and stays in the table until its completion is reaped; a ring
-            // that is dropped before leaks it.
+            // SAFETY: the operation holds the descriptor, the boxed runs and the lease on their
+            // memory, and stays in the table until its completion is reaped; a ring that is dropped
+            // earlier leaks it.
             if unsafe { queue.push(&entry) }.is_err() {
                 break;
             }
@@ -192,7 +193,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Takes all completions.
+    /// Reaps all completions. Returns whether the event descriptor was readable.
     fn reap(&mut self, ended: &mut Vec<Ended<T>>) -> bool {
         let mut woken = false;
         for completion in self.ring.completion() {
@@ -204,7 +205,7 @@ impl<T> Ring<T> {
             let index = completion.user_data() as usize;
             let operation = self.operations.get_mut(index).and_then(Option::take);
             let Some(operation) = operation else {
-                debug_assert!(false, "a completion for no operation");
+                debug_assert!(false, "completion without an operation");
                 continue;
             };
             self.vacant.push(index);
@@ -219,7 +220,7 @@ impl<T> Ring<T> {
         woken
     }
 
-    /// Waits for everything under way, at most `bound`; says whether nothing is left.
+    /// Waits for all reads in flight, at most `bound`. Returns whether none is left.
     fn quiesce(&mut self, bound: Duration) -> bool {
         let start = Instant::now();
         let mut ended = Vec::new();
@@ -228,7 +229,7 @@ impl<T> Ring<T> {
             if left.is_zero() {
                 return false;
             }
-            // Nobody reads the event descriptor any more: polling it again would end every wait.
+            // Nothing reads the event descriptor any more: polling it again would end every wait.
             self.polled = true;
             if self
                 .wait(Some(left.min(Duration::from_millis(100))), &mut ended)
@@ -245,14 +246,17 @@ impl<T> Ring<T> {
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
         if self.quiesce(QUIESCE_TIME) {
-            // SAFETY: both are dropped here and nowhere else, and never used again.
+            // SAFETY: both are dropped only here and never used again.
             unsafe {
                 ManuallyDrop::drop(&mut self.ring);
                 ManuallyDrop::drop(&mut self.operations);
             }
         } else {
             let reads = self.under_way;
-            tracing::warn!(reads, "reads never ended; their memory is given up");
+            tracing::warn!(
+                reads,
+                "reads did not complete in time; their memory is leaked"
+            );
         }
     }
 }

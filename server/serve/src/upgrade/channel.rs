@@ -1,4 +1,4 @@
-//! What two processes say to each other: a word at a time, some with a socket.
+//! Messages between the old and the new process during an upgrade: short words, some with sockets.
 
 use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
@@ -16,30 +16,30 @@ use tokio::net::UnixStream;
 use super::error::UpgradeError;
 use crate::net::ListenAddress;
 
-/// No word is as long.
+/// Upper limit of the length of a message.
 const WORD_BYTES_MAX: usize = 256;
-/// Most descriptors that come with a word.
+/// Upper limit of descriptors in a message.
 const PASSED_MAX: usize = 2;
 
-/// One word.
+/// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
-    /// A listening socket comes with it, which the configuration has under this address; before it the
-    /// file of a unix socket, which is the new process's with the place.
+    /// A listening socket with its configured address. For a unix socket that this process created,
+    /// the socket file precedes it; the new process takes over the file.
     Listener(ListenAddress),
-    /// The same of a unix socket whose file is the service manager's.
+    /// The same for a unix socket whose file belongs to the service manager.
     Managed(ListenAddress),
     /// There are no more listening sockets.
     NoMoreListeners,
-    /// The configuration and what it names are right.
+    /// The configuration and the resources it names are valid.
     Checked,
     /// The new process may start its devices.
     Go,
-    /// It could serve; its process id.
+    /// The new process is ready to serve; its process id.
     Ready(u32),
-    /// It serves from now on. A way comes with it on which it is sent what is in memory.
+    /// The new process serves from now on. Comes with the socket for the transfer of memory.
     Yours,
-    /// It is to end.
+    /// The new process must end.
     GiveUp,
     /// The service is being stopped.
     Stop,
@@ -79,19 +79,19 @@ impl Word {
         })
     }
 
-    /// As an answer that nobody expected.
+    /// The error for an unexpected message.
     pub(super) fn unexpected(&self) -> UpgradeError {
         UpgradeError::Unexpected(self.to_string())
     }
 }
 
-/// One end of the way between two processes. The socket keeps words apart (SOCK_SEQPACKET); it is
-/// wrapped as a stream only to be waited for.
+/// One end of the connection between the two processes. The socket preserves message boundaries
+/// (SOCK_SEQPACKET); the stream type is used only to wait for it.
 #[derive(Debug)]
 pub(super) struct Channel(UnixStream);
 
 impl Channel {
-    /// This process's end of a new way, and the other's.
+    /// Creates a connection: this process's end, and the other's.
     pub(super) fn pair() -> Result<(Self, OwnedFd), UpgradeError> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let kind = SocketType::SEQPACKET;
@@ -100,14 +100,14 @@ impl Channel {
         Ok((Self::of(own)?, other))
     }
 
-    /// The end that this process was started with.
+    /// Wraps the end that this process was started with.
     pub(super) fn of(end: OwnedFd) -> Result<Self, UpgradeError> {
         let end = std::os::unix::net::UnixStream::from(end);
         end.set_nonblocking(true)?;
         Ok(Self(UnixStream::from_std(end)?))
     }
 
-    /// Says a word, with the sockets that it needs.
+    /// Sends a message with its sockets.
     pub(super) async fn say(
         &self,
         word: &Word,
@@ -124,13 +124,13 @@ impl Channel {
         }
     }
 
-    /// Says that the other is to end, if there is one; waits for nothing.
+    /// Sends a message without waiting.
     pub(super) fn say_at_once(&self, word: &Word) {
-        // One that is gone needs not be told.
+        // The other process may have ended, which is fine.
         let _ = say(self.0.as_fd(), word, &[]);
     }
 
-    /// What the other says.
+    /// Receives a message.
     pub(super) async fn hear(&self) -> Result<(Word, Vec<OwnedFd>), UpgradeError> {
         loop {
             self.0.readable().await?;
@@ -167,7 +167,7 @@ fn say(end: BorrowedFd<'_>, word: &Word, with: &[BorrowedFd<'_>]) -> Result<(), 
     sendmsg(end, &[IoSlice::new(text.as_bytes())], &mut control, flags).map(|_| ())
 }
 
-/// A word's text, empty if the other end is closed, and what came with it.
+/// Receives the text of a message, empty if the other end is closed, and its descriptors.
 fn hear(end: BorrowedFd<'_>) -> Result<(String, Vec<OwnedFd>), Errno> {
     let mut bytes = [0; WORD_BYTES_MAX];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PASSED_MAX))];
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn words_and_sockets_come_as_they_were_sent_and_an_end_is_heard() {
+    async fn messages_and_sockets_arrive_unchanged_and_close_is_seen() {
         let (one, other) = Channel::pair().expect("a pair");
         let other = Channel::of(other).expect("an end");
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_word_is_an_error() {
+    async fn unknown_message_is_an_error() {
         let (one, other) = Channel::pair().expect("a pair");
         for said in [
             "hello",

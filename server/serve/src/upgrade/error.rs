@@ -1,10 +1,10 @@
-//! Why one process does not take another's place.
+//! Errors of an upgrade.
 
 use std::process::ExitStatus;
 
 use crate::net::ListenAddress;
 
-/// Why one process does not take another's place.
+/// An upgrade failed.
 #[derive(Debug, thiserror::Error)]
 pub enum UpgradeError {
     /// The first process of a container or a machine cannot be replaced.
@@ -16,50 +16,50 @@ pub enum UpgradeError {
     /// The program cannot be started.
     #[error("cannot start {path}: {source}; install it there")]
     Start {
-        /// Where it should be.
+        /// Path of the program.
         path: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: std::io::Error,
     },
-    /// The new program looked at its configuration and ended.
-    #[error("the new program ended with {0}; its own messages say why")]
+    /// The new program ended during its checks.
+    #[error("the new program ended with {0}; see its own messages")]
     Refused(ExitStatus),
-    /// The other process has ended, or broke off.
-    #[error("the other process has ended before it could serve; its own messages say why")]
+    /// The other process has ended or closed the connection.
+    #[error("the other process ended before it was ready; see its own messages")]
     Ended,
-    /// The old process does not want to be replaced any more.
-    #[error("the old process goes on serving; its own messages say why")]
+    /// The old process aborted the upgrade.
+    #[error("the old process continues serving; see its own messages")]
     GivenUp,
-    /// It takes too long.
-    #[error("the other process is not ready in time; look what its disks do")]
+    /// The other process was not ready in time.
+    #[error("the other process was not ready in time; check its disks")]
     Late,
-    /// The other speaks otherwise.
-    #[error("the other process says `{0}`, which is not expected; both must be headlong serve")]
+    /// The other process sent an unexpected message.
+    #[error("unexpected message `{0}` from the other process; both must be headlong serve")]
     Unexpected(String),
-    /// The service manager would not know the new process, and end it.
+    /// The service manager was not notified of the new process, and would kill it.
     #[error(
-        "the service manager does not hear of the new process ({0}), and would end it; look what \
-         holds the service manager up (`systemctl status`), then upgrade again"
+        "the service manager was not notified of the new process ({0}), and would kill it; check \
+         the service manager (`systemctl status`), then upgrade again"
     )]
     Unheard(std::io::Error),
-    /// The way to the other process is broken.
-    #[error("cannot speak with the other process: {0}; do not set HEADLONG_UPGRADE by hand")]
+    /// The connection to the other process failed.
+    #[error("cannot communicate with the other process: {0}; do not set HEADLONG_UPGRADE by hand")]
     Channel(#[from] std::io::Error),
     /// The service manager passed a listener that the configuration does not name.
     #[error(
         "the service manager passes a listener on {0}, which the configuration does not name; add it \
-         to listen, or take it out of the socket unit"
+         to listen, or remove it from the socket unit"
     )]
     Unnamed(ListenAddress),
-    /// The service manager passed something that is no listener.
+    /// The service manager passed a descriptor that is not a listening socket.
     #[error(
-        "the service manager passes descriptor {number}, which is no listening socket of the network or \
-         of a path ({source}); use ListenStream= with address and port, or with a path"
+        "the service manager passes descriptor {number}, which is not a listening TCP or \
+         unix socket ({source}); use ListenStream= with address and port, or with a path"
     )]
     Passed {
-        /// Which.
+        /// The descriptor.
         number: i32,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: std::io::Error,
     },
 }

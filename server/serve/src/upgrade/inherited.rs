@@ -1,5 +1,4 @@
-//! Listening sockets that this process need not open, because another one has: the process whose
-//! place it takes, or the service manager.
+//! Listening sockets inherited from the old process or from the service manager.
 
 use std::os::fd::OwnedFd;
 
@@ -9,25 +8,25 @@ use super::error::UpgradeError;
 use crate::net::ListenAddress;
 use crate::raw::passed_descriptor;
 
-/// A listening socket that another process opened.
+/// An inherited listening socket.
 #[derive(Debug)]
 pub(crate) struct Lent {
-    /// What the configuration has for it.
+    /// Its configured address.
     pub(crate) address: ListenAddress,
     pub(crate) socket: OwnedFd,
-    /// The file of a unix socket that this process made, or had from the one before.
+    /// File of a unix socket that this service created.
     pub(crate) file: Option<OwnedFd>,
-    /// Whether the file of a unix socket is the service manager's, and not this process's.
+    /// Whether the file of a unix socket belongs to the service manager.
     pub(crate) is_managed: bool,
 }
 
-/// Listening sockets that this process need not open.
+/// Inherited listening sockets.
 #[derive(Debug, Default)]
 pub(crate) struct Inherited(Vec<Lent>);
 
 impl Inherited {
-    /// Those that the service manager passes (`LISTEN_FDS`, sd_listen_fds(3)). To be called once, before
-    /// this process opens anything.
+    /// Takes the sockets passed by the service manager (`LISTEN_FDS`, sd_listen_fds(3)). Must be
+    /// called once, before this process opens a descriptor.
     pub(crate) fn of_manager() -> Result<Self, UpgradeError> {
         let mut inherited = Self::default();
         for number in sd_notify::listen_fds()? {
@@ -51,19 +50,19 @@ impl Inherited {
         self.0.push(lent);
     }
 
-    /// The one that the configuration has under this address.
+    /// Takes the socket with this configured address.
     pub(crate) fn take(&mut self, address: &ListenAddress) -> Option<Lent> {
         let found = self.0.iter().position(|lent| lent.address == *address)?;
         Some(self.0.swap_remove(found))
     }
 
-    /// What is left of them.
+    /// The sockets not taken.
     pub(crate) fn left(self) -> Vec<Lent> {
         self.0
     }
 
-    /// Looks that nothing is left of what the service manager passed: clients that it lets in would
-    /// never be answered.
+    /// Checks that all sockets of the service manager were taken: clients of the others would never
+    /// be answered.
     pub(crate) fn all_taken(&self) -> Result<(), UpgradeError> {
         match self.0.first() {
             Some(lent) => Err(UpgradeError::Unnamed(lent.address.clone())),
@@ -72,7 +71,7 @@ impl Inherited {
     }
 }
 
-/// Where a listening socket of the network, or of a path, listens.
+/// The address of a listening TCP or unix socket.
 fn address_of(socket: &OwnedFd) -> std::io::Result<ListenAddress> {
     let address = socket2::SockRef::from(socket).local_addr()?;
     let path = address.as_pathname().map(std::path::Path::to_owned);

@@ -1,37 +1,38 @@
-//! One process takes the place of another, and no connection is refused between them.
+//! Upgrade: a new process replaces the running one, and no connection is refused meanwhile.
 //!
-//! The one idea: the old process starts the new program and lends it its listening sockets; both
-//! wait at the same queues of the kernel, so that nobody who connects finds nobody there. Until the new
-//! one has said that it could serve, the old one gives nothing up that it cannot take back. So whatever
-//! is wrong with the new program or its configuration, the old one goes on.
+//! The old process starts the new program and passes it the listening sockets. Both share the
+//! kernel's accept queues, so connections are always accepted. The old process gives up nothing
+//! irrevocable until the new one is ready. If the new program or its configuration is faulty, the
+//! old process continues.
 //!
 //! ```text
 //! old                                    new
-//! starts the program        ->           reads the configuration, starts itself again and ends, so
-//!                                        that the service manager is the parent of what serves
-//! lends its listeners       ->           looks at roots, certificate, state folder
+//! starts the program        ->           checks the configuration, restarts itself and exits, so
+//!                                        that the service manager becomes the parent process
+//! passes its listeners      ->           checks roots, certificate and state folder
 //!                           <- checked
-//! writes what it learned    -> go        starts its devices, begins to search the roots
+//! saves the learned state   -> go        starts its devices, begins to scan the roots
 //!                           <- ready
-//! writes where viewers are
-//! by now, names the new one
-//! to the service manager    -> yours     reads that, accepts connections
-//! sends what is in memory   -> pieces    takes them into memory
-//! accepts no more; lets the flash tier
-//! go; ends its replies                   takes the flash tier once it is free
-//! drains, if it still has any  <- stop   is told to stop
+//! saves the viewers' latest
+//! state, reports the new
+//! process to the manager    -> yours     loads that state, accepts connections
+//! transfers its memory      -> pieces    stores the pieces
+//! accepts no more connections;
+//! detaches the flash tier;
+//! completes its replies                  attaches the flash tier once it is free
+//! drains, if still running     <- stop   receives the stop signal
 //! ```
 //!
-//! A service manager that stops the service needs to tell the new process only: it tells the old one,
-//! and ends after it. An old one that has nothing left ends after the one before it, so that none is
-//! without somebody to tell it.
+//! A service manager that stops the service only needs to signal the newest process, which passes
+//! the stop on to the old one and ends after it. An old process that has finished ends after its
+//! own predecessor, so that each process stays reachable.
 //!
-//! Both speak over a pair of sockets, of which the new one has its end as standard input. An end
-//! that is closed says that its process has ended: a new one is given up then, and a new one that
-//! was ready serves.
+//! The processes communicate over a socket pair; the new process has its end as standard input. A
+//! closed end means that the other process has ended: the old process then abandons the new one,
+//! and a new process that was ready starts to serve.
 //!
-//! Listeners can come from the service manager, too (systemd's socket activation): then there is no
-//! gap even where a process ends before the next is started.
+//! Listeners can also come from the service manager (systemd's socket activation). Then no
+//! connection is refused even if a process ends before the next one starts.
 
 mod channel;
 mod error;

@@ -1,4 +1,4 @@
-//! The process whose place this one takes, as this one sees it.
+//! The old process, as seen by the new one.
 
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
@@ -11,7 +11,7 @@ use super::error::UpgradeError;
 use super::inherited::{Inherited, Lent};
 use super::program::{SERVE, VARIABLE};
 
-/// The old process has its listeners at hand.
+/// Time limit for receiving the listeners, which the old process sends at once.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The old process.
@@ -19,7 +19,7 @@ const GREETING_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Predecessor(pub(super) Channel);
 
 impl Predecessor {
-    /// Meets the old process, if there is one, and takes the listeners that it lends.
+    /// Connects to the old process, if there is one, and receives its listeners.
     pub(crate) async fn meet() -> Result<Option<(Self, Inherited)>, UpgradeError> {
         if std::env::var_os(VARIABLE).is_none_or(|part| part != SERVE) {
             return Ok(None);
@@ -30,7 +30,7 @@ impl Predecessor {
         Ok(Some((Self(channel), inherited)))
     }
 
-    /// Everything that could be looked at is right; returns when this process may start its devices.
+    /// Reports that all checks have passed; returns when this process may start its devices.
     pub(crate) async fn checked(&self) -> Result<(), UpgradeError> {
         self.0.say(&Word::Checked, &[]).await?;
         match self.0.hear().await?.0 {
@@ -40,8 +40,8 @@ impl Predecessor {
         }
     }
 
-    /// This process could serve; returns when it is to, with the way on which it is sent what the old
-    /// one has in memory.
+    /// Reports that this process is ready; returns when it must serve, with the socket for the
+    /// transfer of memory.
     pub(crate) async fn take_over(&self) -> Result<Option<UnixStream>, UpgradeError> {
         let ready = Word::Ready(std::process::id());
         let answer = match self.0.say(&ready, &[]).await {
@@ -53,21 +53,24 @@ impl Predecessor {
             Ok((Word::GiveUp, _)) => Err(UpgradeError::GivenUp),
             Ok((other, _)) => Err(other.unexpected()),
             Err(UpgradeError::Ended) => {
-                tracing::warn!("the old process ended before it gave its place; this one serves");
+                tracing::warn!(
+                    "the old process ended before the handover; this process serves now"
+                );
                 Ok(None)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// The service is being stopped; the old process passes it on to the one before it.
+    /// Reports that the service is being stopped; the old process passes that on to its
+    /// predecessor.
     pub(crate) fn stop(&self) {
         self.0.say_at_once(&Word::Stop);
     }
 
-    /// Returns once the old process has ended, and with it all before it.
+    /// Returns once the old process and all its predecessors have ended.
     pub(crate) async fn ended(&self) {
-        // It has nothing more to say.
+        // No further message is expected.
         while self.0.hear().await.is_ok() {}
     }
 }
@@ -76,7 +79,7 @@ async fn take_listeners(channel: &Channel) -> Result<Inherited, UpgradeError> {
     let mut inherited = Inherited::default();
     loop {
         let (word, mut passed) = channel.hear().await?;
-        // The socket is the last.
+        // The socket is the last descriptor.
         match (word, passed.pop()) {
             (Word::Listener(address), Some(socket)) => inherited.add(Lent {
                 address,

@@ -1,4 +1,4 @@
-//! The program that is to take this one's place: the same path, and the same arguments.
+//! The program of the new process: the same path and arguments as this one.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -7,14 +7,14 @@ use std::process::{Child, Command, Stdio};
 
 use super::error::UpgradeError;
 
-/// Says to a process that it takes another's place, and which part of that it is.
+/// Environment variable that marks a process as part of an upgrade, with its role.
 pub(super) const VARIABLE: &str = "HEADLONG_UPGRADE";
-/// It looks at the configuration, starts the process that will serve, and ends.
+/// Role: check the configuration, start the serving process, and exit.
 const CHECK: &str = "check";
-/// It is to serve.
+/// Role: serve.
 pub(super) const SERVE: &str = "serve";
 
-/// What the old process starts; to be looked up while its own file is still what it was started from.
+/// The program to start. Must be determined while this process's executable is still in place.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
     path: PathBuf,
@@ -22,7 +22,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// This one.
+    /// The program of this process.
     pub(crate) fn of_this_process() -> std::io::Result<Self> {
         Ok(Self {
             path: std::env::current_exe()?,
@@ -30,7 +30,7 @@ impl Program {
         })
     }
 
-    /// What is there by now, to look at its configuration first.
+    /// Starts the program now at that path, first to check its configuration.
     pub(super) fn start(&self, channel: OwnedFd) -> Result<Child, UpgradeError> {
         let mut command = self.command(CHECK);
         let started = command.stdin(Stdio::from(channel)).spawn();
@@ -43,7 +43,7 @@ impl Program {
     fn command(&self, part: &str) -> Command {
         let mut command = Command::new(&self.path);
         command.args(&self.arguments).env(VARIABLE, part);
-        // They are about the process before.
+        // These variables refer to the previous process.
         for name in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID"] {
             command.env_remove(name);
         }
@@ -51,9 +51,9 @@ impl Program {
     }
 }
 
-/// To be called once the configuration is found to be right. If this process was started only to look
-/// at it, starts the one that will serve, which has the service manager for a parent as soon as
-/// this one ends; then answers `true`, and there is nothing more to do.
+/// Must be called once the configuration was found valid. If this process was started only for that
+/// check, starts the serving process, whose parent becomes the service manager when this process
+/// exits, and returns `true`: the caller must exit.
 ///
 /// # Errors
 /// If the process cannot be started.

@@ -1,4 +1,4 @@
-//! The process that takes this one's place, as this one sees it.
+//! The new process, as seen by the old one.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::Child;
@@ -12,18 +12,18 @@ use super::inherited::Lent;
 use super::program::Program;
 use crate::net::ListenAddress;
 
-/// How long the new process may look at its configuration, roots and files.
+/// Time limit for checking configuration, roots and files.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
-/// How long it may take until it could serve: some search roots and take memory for minutes.
+/// Time limit until the new process is ready: some scan roots and allocate memory for minutes.
 const READY_TIMEOUT: Duration = Duration::from_secs(900);
-/// Between two looks whether it has ended.
+/// Interval between checks whether it has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// See [`super::Predecessor::take_over`].
 #[cfg(test)]
 type TakenOver = Result<Option<std::os::unix::net::UnixStream>, UpgradeError>;
 
-/// The new process. Dropped before it has this one's place, it is told to end.
+/// The new process. Dropping it before the handover sends it a stop message.
 #[derive(Debug)]
 pub(crate) struct Successor {
     channel: Channel,
@@ -31,7 +31,7 @@ pub(crate) struct Successor {
 }
 
 impl Successor {
-    /// Starts the program, lends it the listeners, and waits until it finds everything right.
+    /// Starts the program, passes it the listeners, and waits until its checks have passed.
     pub(crate) async fn start(program: &Program, listeners: &[Lent]) -> Result<Self, UpgradeError> {
         if std::process::id() == 1 {
             return Err(UpgradeError::FirstProcess);
@@ -47,7 +47,7 @@ impl Successor {
         Ok(successor)
     }
 
-    /// One that could serve, and what it comes to for it; for tests.
+    /// A new process that is ready, and the result at its side; for tests.
     #[cfg(test)]
     pub(crate) async fn ready() -> (Self, tokio::task::JoinHandle<TakenOver>) {
         let (channel, other) = Channel::pair().expect("a pair");
@@ -70,7 +70,7 @@ impl Successor {
                 true => Word::Managed(address),
                 false => Word::Listener(address),
             };
-            // An older program takes the last for the socket, and knows of no other.
+            // An older program takes the last descriptor as the socket and ignores the others.
             let with = lent.file.iter().chain([&lent.socket]);
             let with: Vec<_> = with.map(|descriptor| descriptor.as_fd()).collect();
             self.channel.say(&word, &with).await?;
@@ -82,7 +82,7 @@ impl Successor {
         }
     }
 
-    /// It may start its devices; its process id, once it could serve.
+    /// Allows it to start its devices; returns its process id once it is ready.
     pub(crate) async fn go(&self) -> Result<u32, UpgradeError> {
         self.channel.say(&Word::Go, &[]).await?;
         let answer = timeout(READY_TIMEOUT, self.channel.hear()).await;
@@ -92,7 +92,7 @@ impl Successor {
         }
     }
 
-    /// It serves from now on, and is sent what is in memory over `pieces`.
+    /// Hands over: it serves from now on and receives the memory over `pieces`.
     pub(crate) async fn take_over(
         &mut self,
         pieces: Option<BorrowedFd<'_>>,
@@ -102,8 +102,8 @@ impl Successor {
         Ok(())
     }
 
-    /// Returns when it says that the service is being stopped. One that ends without that has crashed:
-    /// replies of this process are all that there is then, and they go on.
+    /// Returns when it reports that the service is being stopped. If it ends without that, it has
+    /// crashed, and the replies of this process continue.
     pub(crate) async fn says_stop(&self) {
         loop {
             match self.channel.hear().await {
@@ -123,7 +123,7 @@ impl Drop for Successor {
     }
 }
 
-/// Waits for the process that only looks at the configuration.
+/// Waits for the process that checks the configuration.
 async fn ended_well(mut child: Child) -> Result<(), UpgradeError> {
     let until = Instant::now() + CHECK_TIMEOUT;
     loop {
@@ -131,7 +131,7 @@ async fn ended_well(mut child: Child) -> Result<(), UpgradeError> {
             Some(status) if status.success() => return Ok(()),
             Some(status) => return Err(UpgradeError::Refused(status)),
             None if Instant::now() >= until => {
-                // It may have ended by now.
+                // It may have ended already.
                 let _ = child.kill();
                 let _ = child.try_wait();
                 return Err(UpgradeError::Late);

@@ -97,7 +97,7 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
 }
 
 /// Two threads post to one that sleeps when there is nothing: it gets both, whatever the order.
-pub fn no_post_is_slept_through() {
+pub fn thread_never_sleeps_while_posts_are_pending() {
     check(|| {
         let waker = Waker::new().expect("made");
         let mailbox = Mailbox::new(Arc::clone(&waker));

@@ -1,4 +1,4 @@
-//! What others tell a device, taken apart and answered.
+//! Dispatch of the messages to a device.
 
 use headlong_device::PartId;
 use headlong_engine::{ConfigError, EngineConfig, Refusal, Slot, StreamId};
@@ -11,7 +11,7 @@ use crate::disk::passing_on::{self, Arrived};
 use crate::flash::{FlashDone, FlashSource};
 
 impl DeviceEngine {
-    /// Takes in what others say.
+    /// Handles a message.
     pub(crate) fn handle(&mut self, now: Instant, message: Message) {
         let (core, host) = (&mut self.core, &mut self.host);
         match message {
@@ -22,7 +22,7 @@ impl DeviceEngine {
                     register,
                     answer,
                 } = *ask;
-                // A reply that comes back is dropped, and cancels itself.
+                // If the requester has left, the reply is dropped here and cancels itself.
                 let _ = answer.send(self.ask(now, (id, request), register));
             }
             Message::Expect(expect) => self.expect(now, *expect),
@@ -40,7 +40,7 @@ impl DeviceEngine {
             }
             Message::Flash(FlashDone { end, taken }) => {
                 core.handle_flash(now, host, end);
-                // The next part of what is there comes then.
+                // Dropping it allows recovery to send the next part.
                 drop(taken);
             }
             Message::Snapshot(answer) => {
@@ -68,7 +68,7 @@ impl DeviceEngine {
             Message::PassedOn(slots) => core.shard_mut().handle_passed_on(now, &slots),
             Message::Arrived(pieces, taken) => {
                 let taken_bytes = self.arrived(now, pieces);
-                // The process that brought them may be gone.
+                // The sending process may have exited.
                 let _ = taken.send(taken_bytes);
             }
             Message::TakeFlash(part, say) if !core.has_flash() => {
@@ -95,7 +95,7 @@ impl DeviceEngine {
 
     fn configure(&mut self, now: Instant, config: EngineConfig) -> Result<(), ConfigError> {
         self.core.configure(now, &mut self.host, config)?;
-        // The pool is what it is; the shard keeps its size too.
+        // The pool keeps its size, so the shard does too.
         self.config = EngineConfig {
             piece_bytes: self.config.piece_bytes,
             memory_bytes: self.config.memory_bytes,
@@ -104,7 +104,7 @@ impl DeviceEngine {
         Ok(())
     }
 
-    /// Answers how many bytes of these pieces are in memory now.
+    /// Stores received pieces. Returns the number of bytes that are in memory now.
     fn arrived(&mut self, now: Instant, pieces: Vec<Arrived>) -> u64 {
         let streams: Vec<StreamId> = self.core.sources().keys().copied().collect();
         let mut taken_bytes = 0;

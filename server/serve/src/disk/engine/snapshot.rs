@@ -1,4 +1,4 @@
-//! What there is to see of a device.
+//! Snapshots of a device.
 
 use headlong_engine::Stats;
 
@@ -7,14 +7,14 @@ use crate::disk::DeviceSnapshot;
 use crate::disk::io::IoMode;
 use crate::flash::SsdQueue;
 
-/// Most queue positions in a snapshot.
+/// Upper limit of queue positions in a snapshot.
 const QUEUE_POSITIONS_MAX: usize = 64;
 
-/// Most chains in a snapshot.
+/// Upper limit of chains in a snapshot.
 const CHAINS_MAX: usize = 200;
 
 impl DeviceEngine {
-    /// What the shard counted, and what it was not asked for.
+    /// Counters of the shard, plus the requests served from the sendfile cache without it.
     fn stats(&self) -> Stats {
         let (requests, bytes) = self.host.pool.unseen();
         let mut stats = self.core.shard().stats();
@@ -26,7 +26,7 @@ impl DeviceEngine {
         stats
     }
 
-    /// Everything there is to see.
+    /// Takes a snapshot.
     pub(super) fn snapshot(&self) -> DeviceSnapshot {
         let Identity {
             name,
@@ -66,7 +66,7 @@ impl DeviceEngine {
     }
 }
 
-/// How a device is read, for people.
+/// Name of the I/O interface for the operator.
 fn io_name(mode: IoMode, direct: bool) -> &'static str {
     match (mode, direct) {
         (IoMode::Pread, true) => "pread, O_DIRECT",

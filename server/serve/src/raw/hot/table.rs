@@ -1,7 +1,7 @@
-//! Which slot's bytes, and which bytes of which file, are where in the file of copies.
+//! Index of the sendfile cache: maps slots, and pieces of files, to places in the file of copies.
 //!
-//! Invariants: a place has an owner exactly while that slot's number leads to it; a place that a file
-//! knows has an owner; a file without places is not in the table.
+//! Invariants: a place has an owner exactly while that slot's number refers to it; a place listed
+//! in a file has an owner; a file without places is not in the table.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,43 +9,43 @@ use std::sync::Arc;
 use headlong_engine::{PartInMemory, Slot, StreamId};
 use smallvec::SmallVec;
 
-/// How many uses a block is remembered for.
+/// Upper limit of a block's use counter.
 const USES_MAX: u32 = 64;
-/// The owner of a place that has none.
+/// Owner of a free place.
 const NOBODY: u32 = u32::MAX;
-/// Who is nearer to the end of what is in memory is the engine's: it begins to read when what is left
-/// lasts for about ten seconds.
+/// A reader closer to the end of the cached range goes to the engine, which starts to read when the
+/// remaining data lasts for about ten seconds.
 const AHEAD_BYTES: u64 = 4 << 20;
-/// Of so many requests one goes to the engine, so that it knows that somebody reads the stream.
+/// One in this many requests goes to the engine, so that it sees that the stream is in use.
 const SEEN_ONE_IN: u32 = 64;
-/// So seldom it is found out what of a stream is in memory.
+/// The cached range of a stream is determined for one in this many requests.
 const ASKED_ONE_IN: u32 = 16;
 
-/// Which bytes of which file a piece has.
+/// Identity of a piece: its stream, file and number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PieceOf {
     /// The stream.
     pub(crate) stream: StreamId,
-    /// The file of it.
+    /// Index of its file in the stream.
     pub(crate) part: u32,
-    /// The number of the piece within that file.
+    /// Number of the piece within that file.
     pub(crate) number: u32,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// By place: whose copy is there.
+    /// Per place: its owner and piece.
     places: Vec<Place>,
     pub(super) blocks: Vec<Block>,
     pub(super) ghosts: Vec<Arc<()>>,
-    /// The block that is looked at next when one has to go.
+    /// Clock hand: the block considered next for eviction.
     hand: usize,
     files: HashMap<StreamId, File>,
-    /// Of how many it is known what is in memory.
+    /// Number of files whose cached range is known.
     residents: usize,
-    /// Places of which the engine has not been told yet that they were used.
+    /// Used places that have not been reported to the engine yet.
     used: Vec<u32>,
-    /// Requests, and bytes, that the engine did not see.
+    /// Number of requests and bytes that the engine did not see.
     pub(super) unseen: (u64, u64),
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Table {
 struct Place {
     owner: u32,
     of: Option<PieceOf>,
-    /// In the list of those that were used.
+    /// Whether the place is in `Table::used`.
     is_noted: bool,
 }
 
@@ -71,13 +71,13 @@ pub(super) struct Block {
     pub(super) used_by: Arc<Used>,
 }
 
-/// One filling of a block.
+/// One generation of a block; referenced while anything reads it.
 #[derive(Debug, Default)]
 pub(super) struct Used {
     pub(super) pin: Arc<()>,
 }
 
-/// Pieces that follow one another in their file and in a block.
+/// Pieces that are consecutive both in their file and in a block.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) place: u32,
@@ -85,12 +85,12 @@ pub(super) struct Run {
     pub(super) used: Arc<Used>,
 }
 
-/// The copies of a stream.
+/// Copies of one stream.
 #[derive(Debug, Default)]
 struct File {
-    /// By part and number of the piece.
+    /// Place by part and piece number.
     places: HashMap<(u32, u32), u32>,
-    /// What of the stream is in memory, if that was found out.
+    /// The cached range of the stream, if determined.
     resident: Option<PartInMemory>,
     asked: u32,
 }
@@ -105,24 +105,24 @@ impl Block {
         }
     }
 
-    /// Whether nobody looks at it.
+    /// Whether nothing reads the block.
     pub(super) fn is_left(&self) -> bool {
         Arc::strong_count(&self.used_by) == 1
     }
 
-    /// It is filled from now on.
+    /// Starts a new generation.
     pub(super) fn begin(&mut self) {
         (self.is_hole, self.uses) = (false, 1);
     }
 
-    /// Somebody looks at so many places of it.
+    /// Counts `count` uses and returns a reference to the generation.
     fn look(&mut self, count: u32) -> Arc<Used> {
         self.uses = (self.uses + count).min(USES_MAX);
         Arc::clone(&self.used_by)
     }
 }
 
-/// Whether nothing has to be read for who is at that range of a part.
+/// Whether a reader at this range of a part needs no read.
 fn is_enough(there: &PartInMemory, part: u32, (start, end): (u64, u64)) -> bool {
     let start_of = |part: usize| there.part_starts.get(part).copied();
     let part = part as usize;
@@ -153,12 +153,12 @@ impl Table {
         &mut self.blocks[block]
     }
 
-    /// Somebody looks at a place.
+    /// Counts a use of a place.
     pub(super) fn look(&mut self, place: u32) -> Arc<Used> {
         self.block_of(place as usize).look(1)
     }
 
-    /// A place has a slot's bytes from now on.
+    /// Stores the owner and piece of a place.
     pub(super) fn add(&mut self, place: usize, slot: Slot, of: Option<PieceOf>) {
         self.places[place] = Place {
             owner: slot.0,
@@ -177,7 +177,7 @@ impl Table {
         }
     }
 
-    /// The bytes of a place are of no use any more; whose they were.
+    /// Frees a place; returns its owner.
     fn remove(&mut self, place: usize) -> Option<Slot> {
         let Place { owner, of, .. } = std::mem::replace(&mut self.places[place], NOBODYS);
         if owner == NOBODY {
@@ -194,7 +194,7 @@ impl Table {
         let Some(file) = self.files.get_mut(&of.stream) else {
             return;
         };
-        // The same piece may have been read into another slot, and copied from there since.
+        // The piece may have been reread into another slot and copied from there since.
         if file.places.get(&(of.part, of.number)) == Some(&place) {
             file.places.remove(&(of.part, of.number));
         }
@@ -204,12 +204,12 @@ impl Table {
         }
     }
 
-    /// A slot has other bytes from now on.
+    /// The slot at this place was refilled.
     pub(super) fn forget(&mut self, place: u32) {
         self.remove(place as usize);
     }
 
-    /// Whether it is worth finding out what of a stream is in memory.
+    /// Whether it is worth determining which range of a stream is in memory.
     pub(super) fn asks_for(&mut self, stream: StreamId) -> bool {
         let file = self.files.get_mut(&stream);
         file.is_some_and(|file| {
@@ -219,14 +219,14 @@ impl Table {
         })
     }
 
-    /// So much of a stream is in memory.
+    /// Sets the range of a stream that is in memory.
     pub(super) fn set_resident(&mut self, stream: StreamId, of_it: PartInMemory) {
         if let Some(file) = self.files.get_mut(&stream) {
             self.residents += usize::from(file.resident.replace(of_it).is_none());
         }
     }
 
-    /// Something of a stream left memory.
+    /// A piece of a stream has left memory.
     pub(super) fn set_missing(&mut self, stream: StreamId) {
         if self.residents == 0 {
             return;
@@ -236,9 +236,8 @@ impl Table {
         self.residents -= usize::from(was_resident);
     }
 
-    /// Where some pieces of a part are, in as few runs as there are, if all of them are somewhere,
-    /// nothing has to be read for who asks for `range` of it, and nobody else has to be told of this
-    /// request.
+    /// Finds the pieces of a part, in as few runs as possible. `None` if any is missing, if the
+    /// reader of `range` would need a read, or if the engine is to see this request.
     pub(super) fn find(
         &mut self,
         (stream, part): (StreamId, u32),
@@ -283,10 +282,10 @@ impl Table {
         }
     }
 
-    /// The slots that were used since the last call, each once.
+    /// The slots used since the last call, each once.
     pub(super) fn take_used(&mut self) -> Vec<Slot> {
         let used = std::mem::take(&mut self.used);
-        // A place that was given away meanwhile is not noted any more.
+        // A place freed meanwhile is not marked any more.
         let noted = |place: u32| {
             let place = &mut self.places[place as usize];
             std::mem::take(&mut place.is_noted).then_some(Slot(place.owner))
@@ -294,15 +293,15 @@ impl Table {
         used.into_iter().filter_map(noted).collect()
     }
 
-    /// A block that can be had at once: one that is empty, or whose copies are all of no use.
+    /// A block that is free immediately: empty, or without valid copies and readers.
     pub(super) fn unused_block(&self) -> Option<usize> {
         let hole = self.blocks.iter().position(|block| block.is_hole);
         let unused = |block: &Block| block.live == 0 && block.is_left();
         hole.or_else(|| self.blocks.iter().position(unused))
     }
 
-    /// Takes the copies of a block away that was not used of late, and answers whose they were; and
-    /// that block, if nobody looks at it. `full` is what was filled last.
+    /// Evicts the copies of a block that was not used recently. Returns their owners, and the block
+    /// if nothing reads it. `full` is the block filled last.
     pub(super) fn take_least_used(&mut self, full: Option<usize>) -> (Vec<Slot>, Option<usize>) {
         let per_block = self.per_block();
         for _ in 0..self.blocks.len() {
@@ -337,21 +336,21 @@ mod tests {
         })
     }
 
-    /// A table with copies of both pieces of a stream that is all in memory, in places 0 and 1.
+    /// A table with copies of both pieces of a fully cached stream, in places 0 and 1.
     fn resident() -> Table {
         let mut table = Table::new(8, 2);
         table.blocks[0].begin();
-        assert!(!table.asks_for(STREAM), "it has no copies");
+        assert!(!table.asks_for(STREAM), "the stream has no copies");
         table.add(0, Slot(10), piece(0));
         table.add(1, Slot(11), piece(1));
         assert!(table.asks_for(STREAM));
-        assert!(!table.asks_for(STREAM), "not each time");
+        assert!(!table.asks_for(STREAM), "only for a sample of requests");
         assert!(table.used.is_empty());
         table.set_resident(STREAM, there(0, 1500));
         table
     }
 
-    /// Of two parts, of which the first has 1500 bytes.
+    /// A stream of two parts, of which the first has 1500 bytes.
     fn there(from: u64, until: u64) -> PartInMemory {
         PartInMemory {
             part_starts: vec![0, 1500],
@@ -370,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_is_all_in_memory_is_found_but_for_one_request_in_some() {
+    fn resident_stream_is_found_except_for_sampled_requests() {
         let mut table = resident();
         let mut given = 0;
         for _ in 0..10 * SEEN_ONE_IN {
@@ -380,9 +379,9 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_lie_one_behind_the_other_in_a_block_are_one_run() {
+    fn adjacent_pieces_of_a_block_form_one_run() {
         let mut table = Table::new(8, 2);
-        // The block ends behind place 3, and piece 5 lies elsewhere.
+        // The block ends after place 3, and piece 5 is elsewhere.
         let places = [2, 3, 4, 5, 6, 1];
         for (number, place) in places.into_iter().enumerate() {
             table.add(place, Slot(place as u32), piece(number as u32));
@@ -402,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_that_were_used_are_told_once() {
+    fn used_slots_are_reported_once() {
         let mut table = resident();
         for _ in 0..3 {
             found(&mut table, 1..=1, 1500);
@@ -411,13 +410,20 @@ mod tests {
         assert!(table.take_used().is_empty());
         found(&mut table, 0..=1, 1500);
         table.forget(0);
-        assert_eq!(table.take_used(), [Slot(11)], "nobody has the other");
+        assert_eq!(
+            table.take_used(),
+            [Slot(11)],
+            "the other place has no owner"
+        );
     }
 
     #[test]
-    fn what_is_not_there_is_not_found() {
+    fn missing_pieces_are_not_found() {
         let mut table = resident();
-        assert!(found(&mut table, 0..=1, 1501).is_empty(), "beyond the end");
+        assert!(
+            found(&mut table, 0..=1, 1501).is_empty(),
+            "range ends after the file"
+        );
         assert!(found(&mut table, 1..=2, 1500).is_empty(), "no such piece");
         assert!(
             table.find((STREAM, 1), 0..=0, (0, 1)).is_none(),
@@ -429,12 +435,12 @@ mod tests {
         table.set_missing(STREAM);
         assert!(
             found(&mut table, 1..=1, 1500).is_empty(),
-            "its rest has to be read"
+            "the rest must be read"
         );
     }
 
     #[test]
-    fn who_comes_near_the_end_of_what_is_in_memory_is_the_engines() {
+    fn engine_serves_readers_near_end_of_cached_range() {
         let there = |from, until| PartInMemory {
             part_starts: vec![0, 10 * AHEAD_BYTES],
             stream_bytes: 20 * AHEAD_BYTES,
@@ -445,23 +451,26 @@ mod tests {
         assert!(is_enough(&some, 0, (start, end)));
         assert!(
             !is_enough(&some, 0, (start, end + 1)),
-            "its next is not there"
+            "the data ahead is not cached"
         );
         assert!(
             !is_enough(&some, 0, (AHEAD_BYTES - 1, end)),
-            "its first is not"
+            "the first bytes are not cached"
         );
         assert!(!is_enough(&some, 1, (0, 1)) && !is_enough(&some, 2, (0, 1)));
         let rest = there(12 * AHEAD_BYTES, 20 * AHEAD_BYTES);
-        assert!(is_enough(&rest, 1, (start, 10 * AHEAD_BYTES)), "to the end");
+        assert!(
+            is_enough(&rest, 1, (start, 10 * AHEAD_BYTES)),
+            "cached to the end"
+        );
         assert!(
             !is_enough(&rest, 1, (start, 10 * AHEAD_BYTES + 1)),
-            "beyond it"
+            "range ends after the stream"
         );
     }
 
     #[test]
-    fn a_copy_that_goes_takes_its_name_with_it() {
+    fn removed_copy_is_not_found_by_piece() {
         let mut table = resident();
         table.forget(0);
         assert!(found(&mut table, 0..=0, 1000).is_empty());
@@ -471,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_that_was_read_anew_is_found_where_it_was_copied_last() {
+    fn reread_piece_is_found_at_its_latest_copy() {
         let mut table = resident();
         table.add(2, Slot(12), piece(0));
         table.forget(0);
@@ -479,21 +488,21 @@ mod tests {
     }
 
     #[test]
-    fn the_copies_of_a_block_go_with_it() {
+    fn evicting_a_block_removes_its_copies() {
         let mut table = resident();
         let looked_at = table.look(0);
         assert_eq!(
             table.take_least_used(None),
             (Vec::new(), None),
-            "it was used"
+            "a used block is kept first"
         );
         let (owners, block) = table.take_least_used(None);
         assert_eq!((owners, block), (vec![Slot(10), Slot(11)], None));
         assert_eq!((table.files.len(), table.residents), (0, 0));
-        assert_eq!(table.unused_block(), Some(1), "the other is empty");
+        assert_eq!(table.unused_block(), Some(1), "the other block is empty");
         table.blocks[1].begin();
         table.add(4, Slot(12), None);
-        assert_eq!(table.unused_block(), None, "somebody looks at it");
+        assert_eq!(table.unused_block(), None, "the block has a reader");
         drop(looked_at);
         assert_eq!(table.unused_block(), Some(0));
     }
