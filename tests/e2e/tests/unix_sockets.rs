@@ -195,7 +195,7 @@ fn a_socket_that_was_left_is_replaced_and_what_is_anybody_elses_stays() {
     assert_eq!(mode & 0o777, 0o600);
     let second = served.builder("").start().err().expect("it is taken");
     assert!(
-        second.contains("another process answers there") && second.contains("ss -lxp src"),
+        second.contains("another process listens there") && second.contains("ss -lxp src"),
         "{second}"
     );
     assert_serves(&web);

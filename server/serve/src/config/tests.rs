@@ -534,7 +534,7 @@ fn a_certificate_that_cannot_be_used_is_told_before_anything_is_started() {
     let wrong = |certificate, key| check(certificate, key).expect_err("wrong");
     let no_pair = wrong("one.pem", "two.key");
     let expected =
-        "T/h.toml:3: tls.key: the certificate in T/one.pem and the key in T/two.key are no";
+        "T/h.toml:3: tls.key: the certificate in T/one.pem and the key in T/two.key do not";
     assert!(no_pair.starts_with(expected), "{no_pair}");
     let none = wrong("text", "one.key");
     let expected = "T/h.toml:2: tls.certificate: no certificate in T/text";
@@ -557,7 +557,7 @@ fn what_the_kernel_has_not_is_told_before_anything_is_started() {
     };
     let mistakes = Config::load(Some(&file), &flags).expect_err("wrong");
     let mistakes = mistakes.to_string();
-    let expected = ":2: tcp.congestion_control: congestion control `nosuch` cannot be used";
+    let expected = ":2: tcp.congestion_control: congestion control `nosuch` is not available";
     assert!(mistakes.contains(expected), "{mistakes}");
 }
 
@@ -739,7 +739,7 @@ fn a_unix_socket_needs_no_trusted_proxy_and_what_else_has_its_name_is_told() {
     fs::write(&path, "precious").expect("written");
     let mistakes = load().expect_err("no socket").to_string();
     assert!(
-        mistakes.contains("proxies.listen: ") && mistakes.contains("is no socket"),
+        mistakes.contains("proxies.listen: ") && mistakes.contains("is not a socket"),
         "{mistakes}"
     );
 }
