@@ -62,7 +62,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn a_fill_goes_on_over_a_restart_and_waits_for_others() {
-    let busy = "as many titles are being filled as may be; try again later\n";
+    let busy = "too many titles are being filled; try again later\n";
     let answers = [
         None,
         Some((429, busy)),
@@ -89,8 +89,8 @@ fn a_fill_ends_with_the_reason_when_it_is_refused_or_nothing_of_ours_answers() {
     let cases = [
         ((200, "hello"), "is no Headlong that fills", ""),
         (
-            (404, "this path is below no [pull]\n"),
-            "below no [pull]",
+            (404, "this path is not below a [pull]\n"),
+            "not below a [pull]",
             "",
         ),
         ((200, full), "raise bytes_max", "no room"),
