@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn strong_and_weak_comparison_follow_rfc_9110() {
-        // RFC 9110 8.8.3.2, table 3; ours is never weak.
+        // RFC 9110 8.8.3.2, table 3; the server's tag is never weak here.
         let weak = Tag::parse("W/\"1\"").unwrap();
         let strong = Tag::parse("\"1\"").unwrap();
         assert!(!weak.matches_strongly("\"1\"") && weak.matches_weakly("\"1\""));

@@ -204,7 +204,7 @@ mod tests {
         }
         assert_eq!(parsed("/..%2fetc"), Err(PathError::EncodedSlash));
         assert_eq!(parsed("/a%2Fb"), Err(PathError::EncodedSlash));
-        // Decoded once only: a file whose name begins with a percent sign.
+        // Decoded only once: a file whose name begins with a percent sign.
         assert_eq!(parsed("/%252e%252e/b").as_deref(), Ok("%2e%2e/b"));
         assert_eq!(parsed("/a%252fb").as_deref(), Ok("a%2fb"));
     }

@@ -183,8 +183,9 @@ mod tests {
         }
     }
 
-    // Example of nginx's manual: echo -n '2147483647/s/link127.0.0.1 secret' | openssl md5 -binary
-    // | openssl base64 | tr +/ -_ | tr -d =
+    // Example of nginx's manual:
+    // echo -n '2147483647/s/link127.0.0.1 secret' | openssl md5 -binary |
+    // openssl base64 | tr +/ -_ | tr -d =
     const GOOD: &str = "md5=_e4Nc3iduzkWRm01TBBNYw&expires=2147483647";
 
     #[test]

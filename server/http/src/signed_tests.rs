@@ -168,7 +168,7 @@ proptest! {
         }
     }
 
-    /// A token of a folder is valid for files in it and for nothing else.
+    /// A token of a folder is valid only for files in that folder.
     #[test]
     fn folder_token_is_not_valid_outside_folder(
         folder in "/([a-b]{1,2}/){0,2}", path in "/([a-b]{1,2}/){0,2}[a-b]",

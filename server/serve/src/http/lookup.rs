@@ -4,7 +4,6 @@
 //! once. A root that misses the deadline counts as slow until it answers, and look-ups then wait
 //! for it only briefly. Where the scan has not been yet, a look-up also triggers detection of the
 //! file's title.
-//! has the file's title found beside it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -15,7 +15,7 @@ pub(super) fn may_be_gzipped(settings: &HttpSettings, file: &FileEntry) -> bool 
     (is_small || settings.gzip_static) && is_text(media_type(&file.path))
 }
 
-/// A gzip slot, if the reply is to be compressed: a whole small text for a client that accepts
+/// A gzip slot, if the reply should be compressed: a whole small text for a client that accepts
 /// gzip.
 pub(super) fn gzip_turn(
     state: &MediaState,

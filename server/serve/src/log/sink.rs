@@ -162,7 +162,7 @@ impl Sink {
     }
 }
 
-/// A file that may be a pipe: a slow reader is waited for once, not for each write.
+/// A file that may be a pipe: one write waits for a slow reader, later ones do not.
 struct Patient<'a> {
     file: &'a mut File,
     is_stalled: &'a mut bool,

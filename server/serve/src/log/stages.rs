@@ -81,7 +81,7 @@ impl Stages {
     }
 }
 
-/// What a request is doing.
+/// Activity of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Checking access.
@@ -254,7 +254,7 @@ mod tests {
         // A spurious wake-up does not end the wait.
         trace.turn(at(30, 1000), Stage::Device);
         trace.got(at(116, 1000), waited(70, 20, Tier::Disk), Stage::Send);
-        // The disk and the socket are waited for at the same time.
+        // The disk and the socket are awaited at the same time.
         trace.turn(at(120, 1000), Stage::Device);
         trace.got(at(220, 1060), waited(0, 500, Tier::Flash), Stage::Send);
         trace.turn(at(221, 1060), Stage::Pace);

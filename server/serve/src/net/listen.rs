@@ -62,7 +62,7 @@ fn remedy(error: &io::Error, address: &SocketAddr) -> String {
              grant it or choose a port above 1023"
         ),
         io::ErrorKind::AddrNotAvailable => format!(
-            "{} is not an address of this machine (`ip addr` lists them): choose one of them",
+            "{} is not an address of this machine: choose one that `ip addr` lists",
             address.ip()
         ),
         _ => "choose another address".to_owned(),
