@@ -146,8 +146,8 @@ struct Alone {
 }
 
 impl Alone {
-    /// Waits for the lock, up to the timeout. A directory that cannot be read has no lock; other
-    /// users cannot lock it either.
+    /// Waits for the lock, up to the timeout. A directory that this process may not read is not
+    /// locked.
     fn at(folder: &Path) -> Self {
         let Ok(opened) = File::open(folder) else {
             return Self { _folder: None };
