@@ -62,7 +62,8 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn fill_survives_restart_and_waits_for_other_fills() {
-    let busy = "as many titles are being filled as may be; try again later\n";
+    let busy = "too many titles are being filled; try again later
+";
     let answers = [
         None,
         Some((429, busy)),
@@ -89,8 +90,8 @@ fn fill_ends_with_reason_when_refused_or_not_understood() {
     let cases = [
         ((200, "hello"), "is not a Headlong server with fills", ""),
         (
-            (404, "this path is below no [pull]\n"),
-            "below no [pull]",
+            (404, "this path is not below a [pull]\n"),
+            "not below a [pull]",
             "",
         ),
         ((200, full), "raise bytes_max", "no room"),

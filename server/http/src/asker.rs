@@ -1,22 +1,22 @@
-//! Who asks for a file, and why it is not to be had: what every rule of access reads and answers.
+//! Credentials of a request that access checks verify, and the reasons of a refusal.
 
 use crate::path_token::PathToken;
 use crate::status::Status;
 
-/// Who asks for what, and when.
+/// A request to verify.
 #[derive(Debug, Clone, Copy)]
 pub struct Asker<'a> {
     /// The path of the file with its first slash, decoded.
     pub path: &'a str,
-    /// The query as it came; empty for none.
+    /// Query as received; empty for none.
     pub query: &'a str,
-    /// The token that stood before the path, if there was one.
+    /// Token in front of the path, if any.
     pub path_token: Option<PathToken<'a>>,
-    /// The client's address as text.
+    /// Client address as text.
     pub address: &'a str,
-    /// Now, in seconds since 1970.
+    /// Current time in seconds since 1970.
     pub now: u64,
-    /// Seconds for which a token is good beyond its end, for clocks that differ.
+    /// Seconds that a token stays valid after its expiry, to tolerate clock differences.
     pub skew: u64,
 }
 
@@ -32,17 +32,17 @@ impl Asker<'_> {
     }
 }
 
-/// Why nothing is sent.
+/// Why access is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// No token, or not one for this.
+    /// No token, or an invalid one.
     Forbidden,
-    /// A right one that is too old.
+    /// A valid token that has expired.
     Expired,
 }
 
 impl Refused {
-    /// As users of nginx's `secure_link` answer.
+    /// Same statuses as in common configurations of nginx's `secure_link`.
     pub const fn status(self) -> Status {
         match self {
             Self::Forbidden => Status::Forbidden,

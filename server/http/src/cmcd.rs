@@ -1,11 +1,10 @@
-//! What the player says about itself: Common Media Client Data (CTA-5004).
+//! Common Media Client Data (CTA-5004): hints of the player about itself.
 //!
-//! The one idea: all of it is a hint. A key that is unknown, of the wrong type, too long or out of
-//! its bounds is passed over alone, and the rest still counts. The four header fields and the
-//! `CMCD=` argument of the query have the same syntax, so there is one parser: a list of
-//! `key=value`, where text is in quotes, numbers and tokens are bare, and a key without a value
-//! is true. Where version 2 sends a list in parentheses, its first member counts, with its range
-//! where it is of `nor`.
+//! A key that is unknown, of the wrong type, too long or out of bounds is ignored; the others still
+//! count. The four header fields and the `CMCD=` query argument have the same syntax, so there is
+//! one parser: a list of `key=value`, with quoted texts, bare numbers and tokens, and a key without
+//! a value for true. Of a parenthesised list of version 2 the first member counts, with its range
+//! in the case of `nor`.
 
 use alloc::string::String;
 
@@ -14,41 +13,41 @@ use headlong_units::{BitRate, Duration};
 use crate::fields::{combined, trim_ows};
 use crate::query::query_value;
 
-/// The longest text that is looked at, in bytes; players send a few hundred.
+/// Longest parsed text, in bytes; players send a few hundred.
 const TEXT_BYTES_MAX: usize = 8192;
-/// The longest session id, in characters (CTA-5004, `sid`).
+/// Longest session id, in characters (CTA-5004, `sid`).
 const ID_CHARS_MAX: usize = 64;
-/// The longest path in `nor`, in characters.
+/// Longest path in `nor`, in characters.
 const NEXT_OBJECT_CHARS_MAX: usize = 2048;
 /// Twice the digits of a 64-bit number, and the dash of `nrr`.
 const NEXT_RANGE_CHARS_MAX: usize = 41;
-/// The most digits of an integer (RFC 8941 3.3.1, on which CTA-5004 builds).
+/// Most digits of an integer (RFC 8941 3.3.1, on which CTA-5004 is based).
 const DIGITS_MAX: usize = 15;
 
-/// No bit rate or throughput is higher, kbps: a hundred times the highest of any rendition that is
-/// streamed. A player that sends more sends bits where kilobits are asked for.
+/// Highest accepted bit rate or throughput, in kbps: a hundred times that of any streamed
+/// rendition. A player that sends more probably sends bits instead of kilobits.
 const RATE_KBPS_MAX: u64 = 10_000_000;
-/// No time is longer, milliseconds: a day.
+/// Longest accepted time, in milliseconds: a day.
 const TIME_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 
-/// The query argument that holds CMCD.
+/// Query argument of CMCD.
 const QUERY_KEY: &str = "CMCD";
 const FIELDS: [&str; 4] = ["cmcd-request", "cmcd-object", "cmcd-status", "cmcd-session"];
 
-/// What one request said of what is of use here. A rate of zero is how players say "unknown", and is left out.
+/// The supported keys of one request. A rate of zero means "unknown" and is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cmcd {
     /// `br`: encoded bit rate of the object.
     pub bit_rate: Option<BitRate>,
     /// `bl`: media in the player's buffer.
     pub buffer: Option<Duration>,
-    /// `dl`: how soon the first byte must be there, lest playback stalls.
+    /// `dl`: deadline of the first byte, after which playback stalls.
     pub deadline: Option<Duration>,
-    /// `su`: wanted urgently, because of a start, a seek or an empty buffer.
+    /// `su`: needed urgently because of a start, a seek or an empty buffer.
     pub startup: bool,
-    /// `mtp`: throughput that the player measures.
+    /// `mtp`: throughput measured by the player.
     pub throughput: Option<BitRate>,
-    /// `rtp`: the most throughput that is of use to the player.
+    /// `rtp`: highest useful throughput.
     pub throughput_max: Option<BitRate>,
     /// `bs`: playback stalled since the last request.
     pub starved: bool,
@@ -56,12 +55,12 @@ pub struct Cmcd {
     pub session_id: Option<String>,
     /// `nor`: path of the next object, relative to this one, percent-encoded.
     pub next_object: Option<String>,
-    /// `nrr`: the range that will be wanted of it, as `first-last`.
+    /// `nrr`: range of the next object, as `first-last`.
     pub next_range: Option<String>,
 }
 
 impl Cmcd {
-    /// Everything that a request says. Where query and fields contradict, the fields win.
+    /// Parses the CMCD of a request. Header fields take precedence over the query.
     pub fn read<'a, F>(fields: F, query: Option<&str>) -> Self
     where
         F: IntoIterator<Item = (&'a str, &'a [u8])> + Clone,
@@ -78,8 +77,8 @@ impl Cmcd {
         said
     }
 
-    /// Adds what one field, or the decoded query argument, says. Of a key that occurs twice the
-    /// last good value counts.
+    /// Adds the keys of a field, or of the decoded query argument. The last valid value of a key
+    /// counts.
     pub fn absorb(&mut self, text: &str) {
         if text.len() > TEXT_BYTES_MAX {
             return;
@@ -124,15 +123,15 @@ impl Cmcd {
     }
 }
 
-/// A bad value leaves a good one as it was.
+/// An invalid value does not replace a valid one.
 fn keep<T>(slot: &mut Option<T>, value: Option<T>) {
     if value.is_some() {
         *slot = value;
     }
 }
 
-/// The members of a list, split at commas outside of quotes. (Lists in parentheses have spaces
-/// between their members, RFC 8941 3.1.1.)
+/// Members of a list, split at commas outside of quotes. (Members of parenthesised lists are
+/// separated by spaces, RFC 8941 3.1.1.)
 fn members(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     let split = core::iter::from_fn(move || {
@@ -147,7 +146,7 @@ fn members(text: &str) -> impl Iterator<Item = &str> {
     split.filter(|member| !member.is_empty())
 }
 
-/// Where the comma is that ends the first member.
+/// Position of the comma that ends the first member.
 fn end_of_member(text: &str) -> Option<usize> {
     let (mut in_quotes, mut is_escaped) = (false, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -163,8 +162,8 @@ fn end_of_member(text: &str) -> Option<usize> {
     None
 }
 
-/// Of a list in parentheses the first member, of a member with parameters the member: the part of
-/// `(5000;v 128;a)` that stands for the object that is asked for is its first number.
+/// First member of a parenthesised list, without parameters: for `(5000;v 128;a)`, the first number
+/// describes the requested object.
 fn first_item(value: &str) -> &str {
     let value = trim_ows(value);
     let item = match value.strip_prefix('(') {
@@ -183,7 +182,7 @@ fn first_item(value: &str) -> &str {
     item.split([' ', ';', ')']).next().unwrap_or(item)
 }
 
-/// The parameter `r` of the first object in a list of `nor`, in its quotes.
+/// Parameter `r` of the first object in a `nor` list, with its quotes.
 fn range_of_first(value: &str) -> Option<&str> {
     let behind = value.split_once(first_item(value))?.1;
     let range = behind.strip_prefix(";r=")?;
@@ -210,8 +209,8 @@ fn milliseconds(value: &str) -> Option<Duration> {
         .map(Duration::from_millis)
 }
 
-/// Text in quotes, without them and with its escapes undone (RFC 8941 3.3.3), except that
-/// characters beyond ASCII are let pass, as players send them.
+/// Content of a quoted text without escapes (RFC 8941 3.3.3). Characters beyond ASCII are accepted,
+/// because players send them.
 fn quoted(value: &str, chars_max: usize) -> Option<String> {
     let inner = value.strip_prefix('"')?.strip_suffix('"')?;
     let mut text = String::new();

@@ -7,7 +7,7 @@ fn parsed(text: &str) -> Cmcd {
 }
 
 #[test]
-fn every_key_that_is_of_use_has_its_place_among_the_others() {
+fn parses_every_supported_key() {
     let said = parsed(
         "bl=21300,br=3200,bs,cid=\"faec5fc2\",d=4004,dl=18500,mtp=48100,\
          nor=\"..%2F300kbps%2Fsegment35.m4v\",nrr=\"12323-48763\",ot=v,pr=1.08,rtp=12000,sf=d,\
@@ -29,7 +29,7 @@ fn every_key_that_is_of_use_has_its_place_among_the_others() {
 }
 
 #[test]
-fn the_four_fields_and_the_query_say_the_same() {
+fn fields_and_query_are_equivalent() {
     let fields: [(&str, &[u8]); 5] = [
         ("CMCD-Request", b"mtp=25400, su"),
         ("CMCD-Object", b"br=3200,d=4004,ot=v,tb=6000"),
@@ -48,14 +48,14 @@ fn the_four_fields_and_the_query_say_the_same() {
 }
 
 #[test]
-fn text_may_hold_commas_equals_signs_and_escapes() {
+fn quoted_text_may_contain_separators_and_escapes() {
     let said = parsed(r#"sid="a,b=c\"d\\e",com.example-x="br=9,",br=100"#);
     assert_eq!(said.session_id.as_deref(), Some(r#"a,b=c"d\e"#));
     assert_eq!(said.bit_rate, Some(BitRate::from_kbps(100)));
 }
 
 #[test]
-fn a_bad_value_is_ignored_alone() {
+fn invalid_value_is_ignored() {
     for bad in [
         "br=fast",
         "br=",
@@ -89,7 +89,7 @@ fn a_bad_value_is_ignored_alone() {
 }
 
 #[test]
-fn an_unclosed_quote_takes_the_rest_with_it_and_nothing_else() {
+fn unclosed_quote_invalidates_only_the_rest() {
     let said = parsed("br=5,sid=\"abc,bl=100");
     assert_eq!(said.bit_rate, Some(BitRate::from_kbps(5)));
     assert_eq!((said.session_id, said.buffer), (None, None));
@@ -108,7 +108,7 @@ fn lengths_are_bounded() {
 }
 
 #[test]
-fn of_the_lists_of_version_2_the_first_member_counts() {
+fn first_member_of_version_2_list_counts() {
     let said = parsed(
         "br=(5000;v 128;a),bl=( 2000 4000),nor=(\"a,b.m4s\" \"c.m4s\";r=\"0-1\"),st=ll,\
          nrr=\"0-99\";x=1,v=2",
@@ -120,7 +120,7 @@ fn of_the_lists_of_version_2_the_first_member_counts() {
 }
 
 #[test]
-fn rates_and_times_beyond_reason_are_passed_over() {
+fn implausible_rates_and_times_are_ignored() {
     let said = parsed("br=999999999999999,mtp=10000001,bl=86400001,dl=999999999999999");
     assert_eq!(said, Cmcd::default());
     let said = parsed("br=10000000,bl=86400000,dl=0");
@@ -130,7 +130,7 @@ fn rates_and_times_beyond_reason_are_passed_over() {
 }
 
 #[test]
-fn flags_may_be_spelt_out() {
+fn flags_may_have_explicit_values() {
     assert!(parsed("su=true,bs=?1").startup);
     assert!(!parsed("su,su=false").startup);
     assert!(!parsed("bs=?0").starved);

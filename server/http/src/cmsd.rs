@@ -1,9 +1,8 @@
-//! What the server tells a player about an object and its reply: Common Media Server Data
-//! (CTA-5006).
+//! Common Media Server Data (CTA-5006): properties of an object and its reply, for players.
 //!
-//! The one idea: only what is true and already known. A key that would have to be guessed or read for
-//! is left out; so is a field without keys. What a connection can carry (`etp`) is known where the
-//! kernel has measured it, and not otherwise.
+//! Only known facts are sent. A key that would have to be estimated, or need a read, is omitted,
+//! and so is a field without keys. The throughput of a connection (`etp`) is sent if the kernel has
+//! measured it.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,18 +12,18 @@ use headlong_units::{BitRate, Duration};
 
 use crate::media_type::media_type;
 
-/// What is known of a file.
+/// Known properties of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Object<'a> {
-    /// Its name, of which the extension counts.
+    /// Name of the file; its extension is used.
     pub file_name: &'a str,
-    /// The bit rate of its title or rendition.
+    /// Bit rate of its title or rendition.
     pub bit_rate: Option<BitRate>,
 }
 
 impl Object<'_> {
-    /// The field `CMSD-Static`: `br` in kilobits a second, `ot` and `sf` where the type of the file
-    /// leaves no doubt.
+    /// The field `CMSD-Static`: `br` in kilobits a second; `ot` and `sf` if the file's type is
+    /// unambiguous.
     pub fn cmsd_static(&self) -> Option<String> {
         let (object, format) = match media_type(self.file_name) {
             "application/vnd.apple.mpegurl" => (Some("m"), Some("h")),
@@ -47,10 +46,10 @@ impl Object<'_> {
     }
 }
 
-/// The field `CMSD-Dynamic` of this server: `etp`, what the connection was last measured to carry, in
-/// kilobits a second, to a hundred of them; `mb`, the highest bit rate that a player can play from
-/// it, in kilobits a second, if replies are bounded; and `rd`, the milliseconds that this one took
-/// to begin. What a reply is paced by is no `mb`: another rendition has another pace.
+/// The field `CMSD-Dynamic`: `etp`, the last measured throughput of the connection, in kilobits a
+/// second, rounded to hundreds; `mb`, the highest playable bit rate in kilobits a second, if
+/// replies are limited; and `rd`, the delay of this reply in milliseconds. Pacing does not define
+/// `mb`: another rendition has another pace.
 pub fn cmsd_dynamic(
     throughput: Option<BitRate>,
     bytes_per_second_max: u64,
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_known_of_an_object_is_said() {
+    fn static_field_has_only_known_keys() {
         let said = |name, kbps| object(name, kbps).cmsd_static();
         assert_eq!(said("a.m3u8", Some(5000)).as_deref(), Some("ot=m,sf=h"));
         assert_eq!(said("a.mpd", None).as_deref(), Some("ot=m,sf=d"));
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_on_replies_is_the_highest_bit_rate_and_a_delay_is_in_milliseconds() {
+    fn dynamic_field_has_limit_and_delay() {
         let delay = Duration::from_millis(12);
         let said = |max| cmsd_dynamic(None, max, delay);
         assert_eq!(said(250_000), "\"headlong\";mb=2000;rd=12");
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_connection_carries_is_said_to_a_hundred_kilobits_if_it_is_known() {
+    fn throughput_is_rounded_to_hundreds_of_kilobits() {
         let said = |kbps| {
             let rate = Some(BitRate::from_kbps(kbps));
             cmsd_dynamic(rate, 0, Duration::ZERO)

@@ -1,14 +1,14 @@
-//! Content codings: whether a reply may be sent by gzip (RFC 9110 8.4).
+//! Content codings: whether a reply may be compressed with gzip (RFC 9110 8.4).
 //!
-//! Only texts that players ask for again and again are: playlists, manifests, subtitles. Video is
-//! compressed already. What is sent by gzip is another representation with a tag of its own, and
-//! ranges are of the file as it is.
+//! Only texts that players request repeatedly are: playlists, manifests, subtitles. Video is
+//! already compressed. A gzip reply is another representation with its own tag; ranges apply to the
+//! uncompressed file.
 
 use alloc::string::String;
 
 use crate::fields::trim_ows;
 
-/// Types of texts, without their parameters.
+/// Media types of texts, without parameters.
 const TEXTS: [&str; 14] = [
     "application/vnd.apple.mpegurl",
     "application/dash+xml",
@@ -26,13 +26,13 @@ const TEXTS: [&str; 14] = [
     "text/plain",
 ];
 
-/// Whether files of this `content-type` are worth it.
+/// Whether files of this media type are worth compressing.
 pub fn is_text(media_type: &str) -> bool {
     let name = media_type.split(';').next().unwrap_or_default();
     TEXTS.contains(&trim_ows(name))
 }
 
-/// Whether an `accept-encoding` field takes gzip: by its name, or by `*` if it is not named.
+/// Whether an `accept-encoding` field accepts gzip: by name, or else by `*`.
 pub fn accepts_gzip(accept_encoding: &str) -> bool {
     let (mut named, mut any) = (None, None);
     for member in accept_encoding.split(',') {
@@ -48,7 +48,7 @@ pub fn accepts_gzip(accept_encoding: &str) -> bool {
     named.or(any).unwrap_or(false)
 }
 
-/// Whether a weight such as `q=0.5` is more than nothing; one that cannot be read is not.
+/// Whether a weight such as `q=0.5` is above zero; an invalid one is not.
 fn weighs_something(weight: &str) -> bool {
     if weight.is_empty() {
         return true;
@@ -60,7 +60,7 @@ fn weighs_something(weight: &str) -> bool {
     value.is_some_and(|text| is_number(text) && text.bytes().any(|b| (b'1'..=b'9').contains(&b)))
 }
 
-/// The tag of a representation by gzip, from that of the file.
+/// Tag of the gzip representation, derived from that of the file.
 pub fn gzip_tag(tag: &str) -> String {
     let mut tag = String::from(tag.strip_suffix('"').unwrap_or(tag));
     tag.push_str("-gz\"");
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gzip_is_taken_by_who_names_it_or_anything_and_not_by_who_weighs_it_nothing() {
+    fn gzip_is_accepted_by_name_or_wildcard_with_weight() {
         for taken in [
             "gzip",
             "deflate, gzip;q=0.5",

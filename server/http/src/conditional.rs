@@ -1,16 +1,16 @@
 //! Preconditions, in the order of RFC 9110 13.2.2.
 //!
-//! The one idea: a validator may only vouch for what it can tell apart. Entity tags name one
-//! version exactly. A modification date names a second, in which a file can change twice, so it
-//! is not spoken of at all before that second is over ([`Validators::settled`]): a client that
-//! holds one got it when no further change could fall into it, and it may then be compared
-//! strongly (8.8.2.2), which resuming a download by date needs.
+//! A validator is only used where it is exact. An entity tag identifies one version. A modification
+//! date identifies a second, in which a file can change twice, so it is not sent before that second
+//! is over ([`Validators::settled`]). A client that has a date thus received it when no further
+//! change could fall into that second; it may then be compared strongly (8.8.2.2), as resuming a
+//! download by date requires.
 
 use crate::date::HttpDate;
 use crate::entity_tag::{Tag, TagList};
 use crate::status::Method;
 
-/// The preconditions of a request, as their values stand in the fields.
+/// Preconditions of a request, as raw field values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Preconditions<'a> {
     /// `if-match`
@@ -25,40 +25,40 @@ pub struct Preconditions<'a> {
     pub if_range: Option<&'a str>,
 }
 
-/// What is known of the current version of a file.
+/// Validators of the current version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validators<'a> {
     /// Strong entity tag, with its quotes ([`crate::entity_tag()`]).
     pub entity_tag: &'a str,
-    /// Modification time; `None` if the file system gave none that HTTP can spell.
+    /// Modification time; `None` if it is missing or not representable in HTTP.
     pub modified: Option<HttpDate>,
 }
 
 impl Validators<'_> {
-    /// The modification time, if the second it names is over at `now`.
+    /// The modification time, if its second is over at `now`.
     ///
-    /// A time in the future, which a file can have, thereby counts as none (8.8.2.1 forbids to
-    /// send one); the entity tag still works.
+    /// A time in the future, which a file can have, is not used (8.8.2.1 forbids sending one); the
+    /// entity tag still is.
     pub fn settled(&self, now: HttpDate) -> Option<HttpDate> {
         self.modified.filter(|modified| *modified < now)
     }
 }
 
-/// What the preconditions say.
+/// Result of the preconditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Do what the method says.
+    /// Execute the method.
     Proceed {
-        /// Whether a `range` field counts: the method is GET, and `if-range`, if any, holds.
+        /// Whether a `range` field applies: the method is GET, and `if-range`, if present, matches.
         range_applies: bool,
     },
     /// 304: the client has this version.
     NotModified,
-    /// 412: the client meant another version.
+    /// 412: the client expects another version.
     PreconditionFailed,
 }
 
-/// Evaluates the preconditions of a request for a file that exists and would be sent otherwise.
+/// Evaluates the preconditions of a request for an existing file.
 pub fn evaluate(
     method: Method,
     preconditions: &Preconditions<'_>,
@@ -67,11 +67,11 @@ pub fn evaluate(
 ) -> Verdict {
     let tag = validators.entity_tag;
     let modified = validators.settled(now);
-    // A date that is none is as if it had not been sent (13.1.3, 13.1.4), and so is any date if
-    // the file has no modification time.
+    // An invalid date is ignored (13.1.3, 13.1.4), and so is any date if the file has no
+    // modification time.
     let dates = |value: Option<&str>| Some((HttpDate::parse(value?, now)?, modified?));
 
-    // Steps 1 and 2: is it still the version the client means?
+    // Steps 1 and 2: is it still the version that the client expects?
     if let Some(value) = preconditions.if_match {
         if !TagList::parse(value).any(|t| t.matches_strongly(tag)) {
             return Verdict::PreconditionFailed;
@@ -82,7 +82,7 @@ pub fn evaluate(
         return Verdict::PreconditionFailed;
     }
 
-    // Steps 3 and 4: has the client got it already? The date only counts without a tag list.
+    // Steps 3 and 4: does the client have it already? The date only counts without a tag list.
     if let Some(value) = preconditions.if_none_match {
         if TagList::parse(value).any(|t| t.matches_weakly(tag)) {
             return if method.is_read() {
@@ -98,8 +98,8 @@ pub fn evaluate(
         return Verdict::NotModified;
     }
 
-    // Step 5: is a range of this version what the client can use? Ranges are defined for GET only
-    // (14.2), and without a `range` field an `if-range` means nothing.
+    // Step 5: can the client use a range of this version? Ranges are defined for GET only (14.2),
+    // and `if-range` has no meaning without a `range` field.
     let same_version = match preconditions.if_range {
         None => true,
         Some(_) if mutated!(IfRangeIgnored) => true,
@@ -110,7 +110,7 @@ pub fn evaluate(
     }
 }
 
-/// A tag that matches strongly, or a date that is exactly the one that was sent (13.1.5).
+/// A tag that matches strongly, or exactly the date that was sent (13.1.5).
 fn if_range_holds(value: &str, tag: &str, modified: Option<HttpDate>, now: HttpDate) -> bool {
     match Tag::parse(value) {
         Some(theirs) => theirs.matches_strongly(tag),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_counts_only_after_its_second_is_over() {
+    fn date_is_used_only_after_its_second_is_over() {
         let modified = "Sun, 06 Nov 1994 08:49:37 GMT";
         let if_range = Preconditions {
             if_range: Some(modified),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_that_is_no_read_fails_where_a_read_is_not_modified() {
+    fn matching_if_none_match_fails_other_methods_with_412() {
         let validators = Validators {
             entity_tag: "\"v1\"",
             modified: None,

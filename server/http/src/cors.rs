@@ -1,10 +1,10 @@
-//! Cross-origin access (Fetch standard): which pages of other origins may read what is served.
+//! Cross-origin access (Fetch standard): which origins may read replies.
 //!
-//! The one idea: no credentials are ever involved, so an origin is either allowed to read
-//! everything or nothing, and one fixed list of fields serves every file.
+//! Credentials are never used, so an origin may read either everything or nothing, and one fixed
+//! list of fields suffices.
 //!
-//! Invariant: with a list of origins every reply says `vary: origin`, also one to a request
-//! without an origin, or a shared cache would hand one origin's permission to another.
+//! Invariant: with a list of origins every reply has `vary: origin`, even without an origin in the
+//! request; otherwise a shared cache would apply one origin's permission to another.
 
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
@@ -16,23 +16,23 @@ use crate::fields::{FieldList, is_token};
 use crate::reply::{Body, ReplyPlan};
 use crate::status::{Method, Status};
 
-/// Request fields that players send and that a browser asks about first.
+/// Request fields of players that require a preflight.
 const ALLOW_HEADERS: &str = "Range, If-Range, If-None-Match, If-Modified-Since, Cache-Control, \
      CMCD-Object, CMCD-Request, CMCD-Session, CMCD-Status, X-Playback-Session-Id";
 
-/// Reply fields that a script may read beyond those that every script may.
+/// Reply fields exposed to scripts, in addition to those that are always readable.
 const EXPOSE_HEADERS: &str = "Content-Length, Content-Range, Accept-Ranges, ETag, Date, Server-Timing, CMSD-Static, CMSD-Dynamic";
 
-/// Whose pages may read.
+/// Allowed origins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum OriginRule {
-    /// Everybody's; replies are the same for all and caches need not tell them apart.
+    /// Any origin; replies are equal for all, so caches need not distinguish them.
     Any,
-    /// Those of these origins, written as `scheme://host[:port]`.
+    /// Listed origins, in the form `scheme://host[:port]`.
     Only(Vec<String>),
 }
 
-/// What is answered to scripts of other origins.
+/// CORS policy of a listener or path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorsPolicy {
     origins: OriginRule,
@@ -41,11 +41,11 @@ pub struct CorsPolicy {
 }
 
 impl CorsPolicy {
-    /// A policy for `origins` (`*` among them means any), which also lets scripts send the fields
-    /// `extra_headers`, and lets browsers remember a preflight for `max_age_seconds`.
+    /// A policy for `origins` (`*` means any) that also allows the request fields `extra_headers`,
+    /// and lets browsers cache a preflight for `max_age_seconds`.
     ///
     /// # Errors
-    /// All mistakes in the two lists, in their order.
+    /// All invalid entries of the two lists, in order.
     pub fn new(
         origins: &[String],
         extra_headers: &[String],
@@ -80,8 +80,8 @@ impl CorsPolicy {
         })
     }
 
-    /// The fields that every reply to `origin` (the value of that field) carries, errors included:
-    /// a player that may not read the status of an error cannot tell it from a dead network.
+    /// The fields of every reply to `origin` (the value of that field), errors included: a player
+    /// that cannot read the status of an error mistakes it for a network failure.
     pub fn reply_fields(&self, origin: Option<&str>) -> FieldList {
         let mut fields = self.permission(origin);
         if self.allows(origin) {
@@ -93,8 +93,8 @@ impl CorsPolicy {
         fields
     }
 
-    /// The reply to OPTIONS: what is allowed and, if it is a preflight (it has an `origin` and an
-    /// `access-control-request-method`), the permission that the browser asks for.
+    /// The reply to OPTIONS: the allowed methods and, for a preflight (it has an `origin` and an
+    /// `access-control-request-method`), the permission.
     pub fn options_reply(
         &self,
         origin: Option<&str>,
@@ -149,7 +149,7 @@ impl CorsPolicy {
     }
 }
 
-/// Whether `text` is what a browser sends as an origin: scheme, host, perhaps a port, no path.
+/// Whether `text` has the form of an origin: scheme, host, optional port, no path.
 fn is_origin(text: &str) -> bool {
     let Some((scheme, authority)) = text.split_once("://") else {
         return false;
@@ -162,12 +162,12 @@ fn is_origin(text: &str) -> bool {
         && authority.bytes().all(is_authority_byte)
 }
 
-/// A mistake in the configuration of a [`CorsPolicy`].
+/// An invalid entry in the configuration of a [`CorsPolicy`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CorsError {
     /// Not an origin.
     Origin(String),
-    /// Not the name of a field.
+    /// Not a field name.
     Header(String),
 }
 
@@ -177,7 +177,7 @@ impl fmt::Display for CorsError {
             Self::Origin(value) => write!(
                 f,
                 "`{value}` is not an origin; write * or one like https://tv.example.org \
-                 (scheme, host and perhaps port; no path, no slash at the end)"
+                 (scheme, host and optional port; no path, no trailing slash)"
             ),
             Self::Header(value) => write!(
                 f,
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn anybody_may_read_where_anybody_is_allowed_and_caches_need_not_care() {
+    fn wildcard_allows_every_origin_without_vary() {
         let fields = policy(&["*"]).reply_fields(None);
         assert_eq!(field(&fields, "access-control-allow-origin"), Some("*"));
         assert_eq!(field(&fields, "timing-allow-origin"), Some("*"));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn only_listed_origins_are_named_and_every_reply_varies() {
+    fn only_listed_origins_are_allowed_and_replies_vary() {
         let policy = policy(&["https://a.example", "http://b.example:8080"]);
         let fields = policy.reply_fields(Some("http://b.example:8080"));
         let allowed = field(&fields, "access-control-allow-origin");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preflight_learns_methods_headers_and_how_long_that_holds() {
+    fn preflight_reply_has_methods_headers_and_max_age() {
         let reply = policy(&["*"]).options_reply(Some("https://x.example"), Some("GET"));
         assert_eq!(reply.status, Status::NoContent);
         assert_eq!(reply.field("access-control-max-age"), Some("600"));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preflight_of_a_stranger_gets_no_permission() {
+    fn preflight_of_unlisted_origin_gets_no_permission() {
         let reply = policy(&["https://a.example"]).options_reply(Some("https://b"), Some("GET"));
         assert_eq!(reply.status, Status::NoContent);
         assert_eq!(reply.field("access-control-allow-methods"), None);
@@ -255,14 +255,14 @@ mod tests {
     }
 
     #[test]
-    fn plain_options_says_what_is_allowed() {
+    fn plain_options_reply_has_allow() {
         let reply = policy(&["*"]).options_reply(None, None);
         assert_eq!(reply.field("allow"), Some("GET, HEAD, OPTIONS"));
         assert_eq!(reply.field("access-control-max-age"), None);
     }
 
     #[test]
-    fn every_mistake_is_named_at_once() {
+    fn all_invalid_entries_are_reported() {
         let origins = ["https://a.example/", "example.org", "*", "https://ok"];
         let origins: Vec<String> = origins.iter().map(ToString::to_string).collect();
         let headers = ["X Bad".to_string(), String::new()];

@@ -1,7 +1,7 @@
-//! HTTP dates (RFC 9110 5.6.7): three spellings in, one spelling out.
+//! HTTP dates (RFC 9110 5.6.7): parses three forms, writes one.
 //!
-//! Written here because the kept libraries (`httpdate`, `http-date`) need `std`, and the two-digit
-//! years of RFC 850 dates need a "now", which no function here may ask a clock for.
+//! Existing libraries (`httpdate`, `http-date`) need `std`, and two-digit years of RFC 850 dates
+//! need the current time, which is an argument here.
 
 use core::fmt;
 
@@ -20,7 +20,7 @@ const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-/// A moment with the resolution of HTTP, one second; its year is always between 0000 and 9999.
+/// A time with the resolution of HTTP, one second; its year is between 0000 and 9999.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HttpDate {
     unix_seconds: i64,
@@ -29,10 +29,10 @@ pub struct HttpDate {
 impl HttpDate {
     /// The first second of 1970.
     pub const EPOCH: Self = Self { unix_seconds: 0 };
-    /// Characters of its text.
+    /// Length of its text.
     pub const LENGTH: usize = 29;
 
-    /// From seconds since 1970; `None` outside the years that four digits can spell.
+    /// From seconds since 1970; `None` outside of four-digit years.
     pub fn from_unix_seconds(seconds: i64) -> Option<Self> {
         let range =
             days_from_civil(0, 1, 1) * DAY_SECONDS..days_from_civil(10_000, 1, 1) * DAY_SECONDS;
@@ -46,10 +46,10 @@ impl HttpDate {
         self.unix_seconds
     }
 
-    /// Reads any of the three forms; `None` if it is none of them.
+    /// Parses any of the three forms; `None` if it is none of them.
     ///
-    /// The two-digit year of the RFC 850 form is the one that is at most 50 years after `now`.
-    /// The name of the day must be one, but is not held against the date.
+    /// The two-digit year of the RFC 850 form is interpreted as at most 50 years after `now`. The
+    /// name of the day must be valid, but need not match the date.
     pub fn parse(text: &str, now: Self) -> Option<Self> {
         let mut scanner = Scanner(text);
         let parsed = if let Some((day_name, _)) = text.split_once(',') {
@@ -66,7 +66,7 @@ impl HttpDate {
 }
 
 impl fmt::Display for HttpDate {
-    /// IMF-fixdate, the only form that may be sent: `Sun, 06 Nov 1994 08:49:37 GMT`.
+    /// Writes IMF-fixdate, the only form to send: `Sun, 06 Nov 1994 08:49:37 GMT`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let days = self.unix_seconds.div_euclid(DAY_SECONDS);
         let second = self.unix_seconds.rem_euclid(DAY_SECONDS);
@@ -115,7 +115,7 @@ fn rfc850(scanner: &mut Scanner<'_>, now: HttpDate) -> Option<HttpDate> {
     let second = scanner.time_of_day()?;
     scanner.literal(" GMT")?;
     let (year_now, ..) = civil_from_days(now.unix_seconds.div_euclid(DAY_SECONDS));
-    // The year with these last digits that lies in the hundred years that end 50 years from now.
+    // The year with these last two digits within the hundred years that end 50 years from now.
     let latest = year_now + 50;
     let year = latest - (latest - short_year).rem_euclid(100);
     moment(year, month, day, second)
@@ -153,7 +153,7 @@ fn moment(year: i64, month: i64, day: i64, second_of_day: i64) -> Option<HttpDat
     HttpDate::from_unix_seconds(days * DAY_SECONDS + second_of_day)
 }
 
-/// What is left of the text; every method takes something off its front or answers `None`.
+/// The remaining text; methods consume a prefix or return `None`.
 struct Scanner<'a>(&'a str);
 
 impl Scanner<'_> {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_forms_of_the_standard_are_one_moment() {
+    fn parses_all_three_forms() {
         for text in [
             "Sun, 06 Nov 1994 08:49:37 GMT",
             "Sunday, 06-Nov-94 08:49:37 GMT",
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn one_form_is_sent() {
+    fn writes_imf_fixdate() {
         for (unix_seconds, text) in [
             (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
             (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn two_digit_years_are_never_more_than_fifty_years_ahead() {
+    fn two_digit_year_is_at_most_fifty_years_ahead() {
         let year_76 = seconds("Wednesday, 01-Jan-76 00:00:00 GMT");
         assert_eq!(year_76, seconds("Wed, 01 Jan 2076 00:00:00 GMT"));
         let year_77 = seconds("Saturday, 01-Jan-77 00:00:00 GMT");
@@ -274,14 +274,14 @@ mod tests {
     }
 
     #[test]
-    fn a_leap_second_is_a_second() {
+    fn leap_second_runs_into_next_minute() {
         let leap = seconds("Sat, 31 Dec 2016 23:59:60 GMT");
         assert_eq!(leap, seconds("Sun, 01 Jan 2017 00:00:00 GMT"));
         assert_eq!(seconds("Fri, 31 Dec 9999 23:59:60 GMT"), None);
     }
 
     #[test]
-    fn what_is_not_a_date_is_none() {
+    fn refuses_invalid_dates() {
         for text in [
             "",
             "0",

@@ -1,37 +1,37 @@
-//! Entity tags: making ours, and comparing with those that clients send (RFC 9110 8.8.3).
+//! Entity tags: creation, and comparison with tags of clients (RFC 9110 8.8.3).
 
 use alloc::string::String;
 use core::fmt::Write as _;
 
 use crate::fields::trim_ows;
 
-/// What tells one version of a file from every other, as `stat` gives it on every machine that has a
-/// copy with its times: a download goes on at another replica.
+/// Identity of a version of a file, from the `stat` of any machine that has a copy with its times,
+/// so that a download can continue at another replica.
 ///
-/// What only one machine knows (inode, change time) is not in it, so that a version that is put back
-/// with its size and time has its tag back.
+/// Machine-specific values (inode, change time) are excluded, so a version that is restored with
+/// its size and time gets its old tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct FileIdentity {
     /// Size in bytes.
     pub size: u64,
     /// Last modification, in nanoseconds since 1970.
     pub mtime_ns: i64,
-    /// Of a file written so recently that other bytes may yet come under the same size and time: a
-    /// number that this server gives to nothing else.
+    /// Set for a file that was written so recently that other content may still get the same size
+    /// and time: a number that is unique in this server.
     pub unsettled: Option<u64>,
 }
 
-/// The entity tag of a version of a file, in its quotes: strong, or weak as long as it is unsettled,
-/// so that no ranges of two versions are joined; and then no later tag is the same.
+/// Entity tag of a version, with quotes. It is strong, or weak while the version is unsettled, so
+/// that ranges of two versions are not combined; a later tag then never equals it.
 ///
-/// Nothing is hashed, so two different identities never share a tag.
+/// Nothing is hashed, so different identities never share a tag.
 pub fn entity_tag(identity: &FileIdentity) -> String {
     let FileIdentity {
         size,
         mtime_ns,
         unsettled,
     } = identity;
-    // In one piece: it is made for each reply.
+    // A single allocation, because this runs for each reply.
     let mut tag = String::with_capacity(56);
     let _ = match unsettled {
         None => write!(tag, "\"{size:x}-{mtime_ns:x}\""),
@@ -40,7 +40,7 @@ pub fn entity_tag(identity: &FileIdentity) -> String {
     tag
 }
 
-/// A tag from a request: the part in quotes, with its quotes, and whether `W/` stood before it.
+/// A tag of a request: the quoted part with its quotes, and whether `W/` precedes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tag<'a> {
     pub(crate) weak: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Tag<'a> {
 }
 
 impl<'a> Tag<'a> {
-    /// Reads the tag at the start of `text`; also gives what follows it.
+    /// Parses the tag at the start of `text`; also returns the rest.
     pub(crate) fn take(text: &'a str) -> Option<(Self, &'a str)> {
         let (weak, rest) = match text.strip_prefix("W/") {
             Some(rest) => (true, rest),
@@ -56,7 +56,7 @@ impl<'a> Tag<'a> {
         };
         let inner = rest.strip_prefix('"')?;
         let length = inner.find('"')?;
-        // Visible characters and anything beyond ASCII: no spaces, no control characters.
+        // Visible characters and anything beyond ASCII; no spaces, no control characters.
         if inner[..length].bytes().any(|b| b <= b' ' || b == 0x7f) {
             return None;
         }
@@ -64,30 +64,30 @@ impl<'a> Tag<'a> {
         Some((Self { weak, quoted }, after))
     }
 
-    /// Reads a text that is one tag and nothing else.
+    /// Parses a text that consists of one tag.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         let (tag, rest) = Self::take(text)?;
         rest.is_empty().then_some(tag)
     }
 
-    /// Both strong and the same (RFC 9110 8.8.3.2). One of ours that is weak begins with `W/`, so it
-    /// is nobody's.
+    /// Strong comparison (RFC 9110 8.8.3.2). A weak tag of ours begins with `W/`, so it equals no
+    /// quoted tag.
     pub(crate) fn matches_strongly(self, ours: &str) -> bool {
         !self.weak && self.quoted == ours
     }
 
-    /// The same but for weakness.
+    /// Weak comparison.
     pub(crate) fn matches_weakly(self, ours: &str) -> bool {
         self.quoted == ours.strip_prefix("W/").unwrap_or(ours)
     }
 }
 
-/// The value of `if-match` or `if-none-match`.
+/// Value of `if-match` or `if-none-match`.
 #[derive(Clone, Copy)]
 pub(crate) enum TagList<'a> {
     /// `*`: any version of the file.
     Any,
-    /// Tags, with whatever else stood between them.
+    /// A list of tags, unparsed.
     Tags(&'a str),
 }
 
@@ -99,8 +99,8 @@ impl<'a> TagList<'a> {
         }
     }
 
-    /// Whether any tag of the list satisfies `matches`. What is not a tag is passed over up to the
-    /// next comma: a mistake in one member does not spoil the others.
+    /// Whether any tag of the list satisfies `matches`. An invalid member is skipped up to the next
+    /// comma and does not affect the others.
     pub(crate) fn any(self, matches: impl Fn(Tag<'_>) -> bool) -> bool {
         let Self::Tags(mut rest) = self else {
             return true;
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_of_the_identity_changes_the_tag() {
+    fn every_field_of_identity_changes_tag() {
         let base = FileIdentity {
             size: 0x2000,
             mtime_ns: -1,
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_may_yet_change_matches_itself_weakly_and_nothing_that_comes_later() {
+    fn unsettled_version_matches_only_itself_and_weakly() {
         let tag = |unsettled| {
             entity_tag(&FileIdentity {
                 size: 1,
@@ -182,8 +182,8 @@ mod tests {
     }
 
     #[test]
-    fn strong_and_weak_comparison_follow_the_table_of_the_standard() {
-        // RFC 9110 8.8.3.2, table 3; ours is never weak.
+    fn strong_and_weak_comparison_follow_rfc_9110() {
+        // RFC 9110 8.8.3.2, table 3; the server's tag is never weak here.
         let weak = Tag::parse("W/\"1\"").unwrap();
         let strong = Tag::parse("\"1\"").unwrap();
         assert!(!weak.matches_strongly("\"1\"") && weak.matches_weakly("\"1\""));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_tag_is_none() {
+    fn refuses_invalid_tags() {
         for text in [
             "", "a", "\"a", "a\"", "w/\"a\"", "W/a", "\"a\"b", "\"a b\"", "'a'",
         ] {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_searched_past_their_mistakes() {
+    fn list_search_skips_invalid_members() {
         let finds = |list: &str| TagList::parse(list).any(|t| t.matches_strongly("\"x\""));
         for list in [
             "*",

@@ -1,4 +1,4 @@
-//! Replies that are not a file: a status and one line of text for a person with curl.
+//! Error replies: a status and one line of text for people.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -9,11 +9,11 @@ use crate::fields::FieldList;
 use crate::reply::{Body, ReplyPlan};
 use crate::status::{Method, Status};
 
-/// A reply of `status` with a line that names the problem and the remedy.
+/// A reply of `status` with a line that names the problem and a remedy.
 ///
-/// `detail`, if there is any, takes the place of the usual second half of that line. Nothing of it
-/// is cached: what is not there now may be there in a moment. The answer to HEAD has the same
-/// fields and no body (RFC 9110 9.3.2).
+/// `detail` replaces the usual second half of that line. Error replies are not cacheable, because
+/// the state may change at any time. The reply to HEAD has the same fields and no body (RFC 9110
+/// 9.3.2).
 pub fn error_reply(status: Status, method: Method, detail: Option<&str>) -> ReplyPlan {
     let text = format!(
         "{} {}: {}\n",
@@ -42,19 +42,19 @@ pub fn error_reply(status: Status, method: Method, detail: Option<&str>) -> Repl
 
 const fn usual_detail(status: Status) -> &'static str {
     match status {
-        Status::BadRequest => "the request cannot be understood",
-        Status::Unauthorized => "say who you are, as the site asks for it",
-        Status::Forbidden => "the server may not read this file; its log says what to change",
-        Status::Gone => "this URL has ended; ask the site for a new one",
+        Status::BadRequest => "the request is malformed",
+        Status::Unauthorized => "authenticate as the site requires",
+        Status::Forbidden => "the server has no permission to read this file; see its log",
+        Status::Gone => "this URL has expired; request a new one from the site",
         Status::NotFound => "there is no such file",
         Status::MethodNotAllowed => "files can be read with GET and HEAD only",
-        Status::PreconditionFailed => "the file is not the version that was asked for",
+        Status::PreconditionFailed => "the file is not the requested version",
         Status::RangeNotSatisfiable => {
             "no range lies within the file; content-range gives its size"
         }
         Status::Unavailable => "the file cannot be sent now; try again later",
         Status::GatewayTimeout => "the disk did not answer in time; try again later",
-        _ => "the file could not be read; the server's log says why",
+        _ => "the file could not be read; see the server's log",
     }
 }
 
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_length_is_that_of_the_text_and_head_has_the_same_fields() {
+    fn length_is_that_of_text_and_head_has_same_fields() {
         for status in [
             Status::BadRequest,
             Status::Unauthorized,
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_that_is_refused_learns_which_are_not() {
+    fn refused_method_gets_allow_field() {
         let reply = error_reply(Status::MethodNotAllowed, Method::Other, None);
         assert_eq!(reply.field("allow"), Some("GET, HEAD, OPTIONS"));
     }

@@ -1,17 +1,17 @@
-//! Header fields as the shell has them (names and raw values), and as it is to send them.
+//! Header fields of requests (names and raw values) and of replies.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Fields of a reply, in order; names are lower case, as HTTP/2 wants them.
+/// Fields of a reply, in order, with lower-case names as HTTP/2 requires.
 pub type FieldList = Vec<(&'static str, Cow<'static, str>)>;
 
-/// The value of field `name`; lines of the same name are joined with commas (RFC 9110 5.3).
+/// Value of the field `name`; lines of the same name are joined with commas (RFC 9110 5.3).
 ///
-/// A field that may occur once (`range`, a date) is thereby spoilt when it occurs twice, which is
-/// what should happen: nobody can say which of the two was meant. Bytes that are not UTF-8 become
-/// replacement characters, which match nothing this server ever sent.
+/// A field that may occur once (`range`, a date) thereby becomes invalid if it occurs twice, as
+/// intended, since it is ambiguous. Bytes that are not UTF-8 become replacement characters, which
+/// match nothing that this server has sent.
 pub fn combined<'a, F>(fields: F, name: &str) -> Option<Cow<'a, str>>
 where
     F: IntoIterator<Item = (&'a str, &'a [u8])>,
@@ -29,8 +29,8 @@ where
     Some(value)
 }
 
-/// Whether a `host` field is of its form (RFC 9110 7.2): a name or an address, perhaps with a port. An
-/// empty one is.
+/// Whether a `host` field is valid (RFC 9110 7.2): a name or an address with an optional port. An
+/// empty one is valid.
 pub fn is_host(value: &[u8]) -> bool {
     let (name, port) = match value.iter().rposition(|byte| *byte == b':') {
         Some(at) if !value.ends_with(b"]") => (&value[..at], &value[at + 1..]),
@@ -51,7 +51,7 @@ pub(crate) fn trim_ows(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }
 
-/// Whether `text` is a token (RFC 9110 5.6.2), as field names and methods are.
+/// Whether `text` is a token (RFC 9110 5.6.2), like field names and methods.
 pub(crate) fn is_token(text: &str) -> bool {
     let is_tchar = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     !text.is_empty() && text.bytes().all(is_tchar)
@@ -69,7 +69,7 @@ mod tests {
     ];
 
     #[test]
-    fn lines_of_one_name_are_one_list() {
+    fn lines_of_one_name_are_joined() {
         assert_eq!(combined(FIELDS, "range").as_deref(), Some("bytes=0-1"));
         assert_eq!(
             combined(FIELDS, "If-None-Match").as_deref(),
@@ -79,11 +79,11 @@ mod tests {
     }
 
     #[test]
-    fn bytes_outside_utf8_are_kept_apart_from_text() {
+    fn bytes_outside_utf8_become_replacement_characters() {
         assert_eq!(combined(FIELDS, "X").as_deref(), Some("\u{fffd}"));
     }
     #[test]
-    fn a_host_is_a_name_or_an_address_with_or_without_a_port() {
+    fn host_is_name_or_address_with_optional_port() {
         for right in [
             "",
             "h",

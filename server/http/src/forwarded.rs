@@ -1,11 +1,12 @@
-//! Who sent a request that came through proxies: `X-Forwarded-For`, and `Forwarded` (RFC 7239).
+//! The client of a request that passed through proxies: `X-Forwarded-For`, and `Forwarded` (RFC
+//! 7239).
 //!
-//! The one idea: each proxy adds on the right whom it got the request from, so the list is read
-//! from the right, and an entry is believed only if who wrote it is trusted: the first entry is the
-//! word of the other end of the connection, the next the word of whom the first names, and so on.
-//! What lies left of the first address that is not trusted anybody may have written.
+//! Each proxy appends the address that it received the request from, so the list is read from the
+//! right. An entry is trusted only if its writer is: the first was written by the peer of the
+//! connection, the next by the address in the first, and so on. Anything left of the first
+//! untrusted address may be forged.
 //!
-//! Invariant: who is not trusted cannot make itself pass for another.
+//! Invariant: an untrusted peer cannot impersonate another client.
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -13,21 +14,21 @@ use crate::fields::{combined, trim_ows};
 use crate::peer::Peer;
 
 headlong_units::names! {
-    /// In which field trusted proxies say whom they speak for. It is one only: a proxy that writes one
-    /// of them hands on the other as the client sent it.
+    /// The field in which trusted proxies name their clients. Only one is supported at a time: a
+    /// proxy that writes one of them passes on the other as the client sent it.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
     pub enum ForwardedField {
-        /// `X-Forwarded-For`: addresses.
+        /// `X-Forwarded-For`: a list of addresses.
         #[default]
         XForwardedFor => "x-forwarded-for",
-        /// `Forwarded` (RFC 7239): pairs, of which `for` counts.
+        /// `Forwarded` (RFC 7239): key-value pairs, of which `for` is used.
         Forwarded => "forwarded",
     }
 }
 
 impl ForwardedField {
-    /// The client of a request that came from `peer` with these fields: the rightmost address that
-    /// is not trusted, or the last that is known. Its port is 0 if nobody says which.
+    /// The client of a request from `peer` with these fields: the rightmost untrusted address, or
+    /// else the leftmost known one. Its port is 0 if unknown.
     pub fn client<'a, F>(self, peer: Peer, fields: F, is_trusted: impl Fn(IpAddr) -> bool) -> Peer
     where
         F: IntoIterator<Item = (&'a str, &'a [u8])>,
@@ -42,7 +43,7 @@ impl ForwardedField {
         let mut left = Some(&*list);
         while let Some(list) = left {
             let (before, entry) = self.last_entry(list);
-            // What is no address ends the way back: who it stands for is unknown.
+            // An entry that is not an address ends the search: its client is unknown.
             let Some(named) = self.named(entry) else {
                 break;
             };
@@ -77,7 +78,7 @@ impl ForwardedField {
     }
 }
 
-/// The value of `for` in an element; none if there are two, as nobody knows which one counts.
+/// The value of `for` in an element; `None` if there are two, which is ambiguous.
 fn only_for(element: &str) -> Option<&str> {
     let (mut left, mut found) = (Some(element), None);
     while let Some(pairs) = left {
@@ -93,10 +94,10 @@ fn only_for(element: &str) -> Option<&str> {
     found
 }
 
-/// What is behind the last separator, and what is before it. One in a quoted string is none.
+/// The text after the last separator outside of quotes, and the text before it.
 ///
-/// Read from the right, because on the left is what a client wrote: a quote that it left open would
-/// take in what a proxy added.
+/// Parsed from the right, because a client controls the left: an open quote of the client would
+/// include entries of a proxy.
 fn last_unquoted(text: &str, separator: u8) -> (Option<&str>, &str) {
     let bytes = text.as_bytes();
     let mut is_quoted = false;
@@ -111,7 +112,7 @@ fn last_unquoted(text: &str, separator: u8) -> (Option<&str>, &str) {
     (None, text)
 }
 
-/// An address with or without a port; one of IPv6 may stand in brackets.
+/// An address with or without a port; an IPv6 address may be in brackets.
 fn node(text: &str) -> Option<SocketAddr> {
     let address = text.parse::<SocketAddr>().ok();
     let address = address.or_else(|| {
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rightmost_address_that_is_not_trusted_is_the_client() {
+    fn rightmost_untrusted_address_is_client() {
         for (peer, lines, expected) in [
             ("10.0.0.1:9", &["192.0.2.7"][..], "192.0.2.7"),
             ("10.0.0.1:9", &["198.51.100.1, 192.0.2.7"], "192.0.2.7"),
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_trusted_is_not_believed() {
+    fn field_of_untrusted_peer_is_ignored() {
         for lines in [&["192.0.2.7"][..], &["10.0.0.1"], &["192.0.2.7, 10.0.0.1"]] {
             let found = client(ForwardedField::XForwardedFor, "203.0.113.5:9", lines);
             assert_eq!(found, "203.0.113.5:9");
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_says_nothing() {
+    fn invalid_address_ends_search() {
         for line in [
             "",
             ",",
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn forwarded_has_its_own_form() {
+    fn parses_elements_of_forwarded() {
         for (line, expected) in [
             ("for=192.0.2.7", "192.0.2.7"),
             (
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_proxy_quotes_of_a_request_is_no_entry_of_its_own() {
+    fn quoted_separators_do_not_add_entries() {
         for line in [
             r#"for=203.0.113.5;host="x,for=1.2.3.4;a=b""#,
             r#"proto=http;host="x,for=1.2.3.4;a=b";for=203.0.113.5"#,
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_that_was_not_chosen_says_nothing() {
+    fn other_field_is_ignored() {
         let fields: [(&str, &[u8]); 1] = [("forwarded", b"for=192.0.2.7")];
         let peer = Peer::At("10.0.0.1:9".parse().expect("an address"));
         let found = ForwardedField::XForwardedFor.client(peer, fields, is_trusted);
@@ -257,7 +258,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_a_client_writes_changes_nothing(
+        fn client_cannot_forge_entries(
             written in prop::collection::vec(any::<u8>(), 0..60),
             host in "(x|=|;|,|\"|\\\\|for=1\\.2\\.3\\.4){0,9}",
             is_host_first in any::<bool>(),
@@ -278,13 +279,13 @@ mod tests {
             let fields = [(field.name(), &line[..])];
             let found = field.client(peer, fields, is_trusted);
             prop_assert_eq!(found.to_string(), "192.0.2.7");
-            // From elsewhere the whole of it says nothing.
+            // From an untrusted peer the whole field is ignored.
             let peer = Peer::At("203.0.113.5:9".parse().expect("an address"));
             prop_assert_eq!(field.client(peer, fields, is_trusted), peer);
         }
 
         #[test]
-        fn any_field_has_an_answer(line in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_field_gives_valid_peer(line in prop::collection::vec(any::<u8>(), 0..200)) {
             let peer = Peer::At("10.0.0.1:9".parse().expect("an address"));
             for field in ForwardedField::ALL {
                 let found = field.client(peer, [(field.name(), &line[..])], |_| true);

@@ -1,26 +1,26 @@
-//! Frame meter: weighs what an HTTP/2 client sends against the useful work of its connection.
+//! Frame meter: compares the frames of an HTTP/2 client with the useful work of its connection.
 //!
-//! HTTP/2 lets a client send control frames without end, and each costs the server work (RFC 9113,
-//! 10.5). Every frame costs credit; requests, delivered bytes and time earn it. A connection whose
-//! credit is used up is to be closed with `ENHANCE_YOUR_CALM`. The meter also tells since when a
-//! frame or a header block is incomplete, so that it can be given a deadline.
+//! HTTP/2 allows unlimited control frames, and each costs the server work (RFC 9113, 10.5). Every
+//! frame costs credit; requests, delivered bytes and time earn it. A connection whose credit is
+//! used up must be closed with `ENHANCE_YOUR_CALM`. The meter also reports since when a frame or
+//! header block is incomplete, so that the caller can enforce a deadline.
 //!
-//! The prices leave room for every client in use: one that answers each DATA frame of 16 KiB with
-//! two WINDOW_UPDATE frames earns 16 times what it spends; a PING each second is free.
+//! The prices leave a margin for every known client: one that answers each DATA frame of 16 KiB
+//! with two WINDOW_UPDATE frames earns 16 times what it spends; a PING each second is free.
 
 use headlong_units::Instant;
 
 /// Credit of a new connection.
 const ALLOWANCE: u32 = 2048;
-/// No connection saves more.
+/// Upper bound of a connection's credit.
 const CREDIT_MAX: u32 = 2 * ALLOWANCE;
-/// Earned each second.
+/// Credit earned each second.
 const PER_SECOND: u64 = 32;
-/// Earned by a request.
+/// Credit earned by a request.
 const PER_REQUEST: u32 = 32;
-/// So many delivered bytes earn one.
+/// Delivered bytes that earn one credit.
 const BYTES_PER_CREDIT: u64 = 512;
-/// A frame costs one more for each so many bytes that it carries without a purpose here.
+/// Payload bytes without a use here that cost one credit.
 const BYTES_PER_COST: u32 = 256;
 
 const HEAD_BYTES: usize = 9;
@@ -38,25 +38,25 @@ mod kind {
     pub(super) const CONTINUATION: u8 = 9;
 }
 
-/// Reads frame heads out of the inbound bytes of one connection, and keeps its account.
+/// Parses frame heads in the received bytes of a connection, and keeps its credit.
 #[derive(Debug, Clone)]
 pub struct FrameMeter {
     head: [u8; HEAD_BYTES],
     head_bytes: usize,
     payload_left: u32,
-    /// A header block goes on in the next frame.
+    /// The header block continues in the next frame.
     is_in_block: bool,
     incomplete_since: Option<Instant>,
     highest_stream: u32,
     credit: u32,
     refilled_at: Instant,
-    /// Delivered bytes that have not earned anything yet.
+    /// Delivered bytes not yet converted into credit.
     rest_bytes: u64,
     is_exhausted: bool,
 }
 
 impl FrameMeter {
-    /// A meter for a connection whose preface has come; its first frame is due.
+    /// A meter for a connection whose preface was received; its first frame is due.
     pub fn new(now: Instant) -> Self {
         Self {
             head: [0; HEAD_BYTES],
@@ -72,8 +72,7 @@ impl FrameMeter {
         }
     }
 
-    /// The client sent these bytes, which follow those before. Returns the number of frames that
-    /// began.
+    /// Processes consecutive received bytes. Returns the number of frames that began.
     pub fn handle_received(&mut self, now: Instant, mut bytes: &[u8]) -> u32 {
         let mut frames = 0;
         while !bytes.is_empty() {
@@ -101,20 +100,21 @@ impl FrameMeter {
         frames
     }
 
-    /// The connection took so many bytes of replies.
+    /// `bytes` of replies were delivered.
     pub fn handle_delivered(&mut self, bytes: u64) {
         self.rest_bytes += bytes;
         self.earn(self.rest_bytes / BYTES_PER_CREDIT);
         self.rest_bytes %= BYTES_PER_CREDIT;
     }
 
-    /// Whether the connection is to be closed: its frames far outweigh its useful work. Stays so.
+    /// Whether the connection must be closed, because its frames far outweigh its useful work.
+    /// Permanent once true.
     pub fn is_exhausted(&self) -> bool {
         self.is_exhausted
     }
 
-    /// Since when a frame or a header block has begun and is not complete; after the preface, since
-    /// when the first frame is due.
+    /// Since when a frame or header block is incomplete; after the preface, since when the first
+    /// frame is due.
     pub fn incomplete_since(&self) -> Option<Instant> {
         self.incomplete_since
     }
@@ -137,14 +137,14 @@ impl FrameMeter {
                 0
             }
             kind::HEADERS => 4,
-            // No request that is served needs a body.
+            // Supported requests have no body.
             kind::DATA => 2 + length / (16 * BYTES_PER_COST),
-            // More than its request earned: what was begun for it was wasted.
+            // More than its request earned, because the work for that request was wasted.
             kind::RST_STREAM => PER_REQUEST + 8,
             kind::SETTINGS if flags & FLAG_ACK != 0 => 1,
             // A new initial window is applied to every stream.
             kind::SETTINGS => 20,
-            // Each is answered.
+            // Each PING is answered.
             kind::PING => 4,
             _ => 1 + length / BYTES_PER_COST,
         };

@@ -17,8 +17,8 @@ fn at(milliseconds: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(milliseconds)
 }
 
-/// How many of these frames a new connection may send in one moment; `None` for a hundred thousand
-/// or more.
+/// How many of these frames a new connection may send at one time; `None` for a hundred thousand or
+/// more.
 fn allowed(frames: &[Vec<u8>]) -> Option<usize> {
     let mut meter = FrameMeter::new(at(0));
     (0..100_000).find(|n| {
@@ -62,9 +62,9 @@ fn control_frames_without_work_exhaust_the_meter() {
 }
 
 #[test]
-fn clients_in_use_are_never_exhausted() {
+fn real_clients_are_never_exhausted() {
     let mut meter = FrameMeter::new(at(0));
-    // Firefox opens with settings, a window and six priorities.
+    // Firefox begins with settings, a window update and six priority frames.
     meter.handle_received(at(0), &frame(4, 0, 0, &[0; 18]));
     meter.handle_received(at(0), &frame(8, 0, 0, &[0; 4]));
     for stream in 3..9 {
@@ -77,13 +77,13 @@ fn clients_in_use_are_never_exhausted() {
         meter.handle_received(at(1), &frame(8, 0, 0, &[0; 4]));
         meter.handle_received(at(1), &frame(8, 0, 15, &[0; 4]));
     }
-    // A player that seeks all the time, and is served a frame of each reply.
+    // A player that seeks all the time and receives one frame of each reply.
     for n in 0..10_000 {
         meter.handle_received(at(2), &frame(1, 5, 17 + 2 * n, b"head"));
         meter.handle_delivered(16_384);
         meter.handle_received(at(2), &frame(3, 0, 17 + 2 * n, &[0; 4]));
     }
-    // An idle connection that is asked each second whether it is alive, and asks itself.
+    // An idle connection with a ping each second in both directions.
     for second in 1..100_000 {
         meter.handle_received(at(second * 1000), &frame(6, 0, 0, &[0; 8]));
         meter.handle_received(at(second * 1000), &frame(6, 1, 0, &[0; 8]));
@@ -101,7 +101,7 @@ fn exhausted_meter_stays_exhausted() {
 }
 
 #[test]
-fn incomplete_frames_and_blocks_are_known_by_their_begin() {
+fn incomplete_frames_and_blocks_report_their_start() {
     let mut meter = FrameMeter::new(at(5));
     assert_eq!(meter.incomplete_since(), Some(at(5)), "settings are due");
     meter.handle_received(at(6), &frame(4, 0, 0, &[]));
@@ -124,7 +124,7 @@ fn incomplete_frames_and_blocks_are_known_by_their_begin() {
 
 proptest! {
     #[test]
-    fn cuts_between_reads_do_not_matter(
+    fn split_of_reads_does_not_matter(
         frames in prop::collection::vec((0..12_u8, 0..8_u8, 0..9_u32, 0..300_usize), 0..60),
         cuts in prop::collection::vec(1..64_usize, 1..20),
     ) {

@@ -1,9 +1,9 @@
-//! One small, stable hash for names of viewers.
+//! A small, stable hash for ids of viewers.
 
 /// FNV-1a, 64 bits (draft-eastlake-fnv): the same on every machine and in every version.
 ///
-/// It is not keyed: who wants to can make two names that meet. All that meeting does is to let
-/// the two share a chain, which they could have by sending the same session id.
+/// It is not keyed, so a client can construct collisions. A collision only makes two viewers share
+/// a chain, which they could also achieve by sending the same session id.
 #[derive(Clone, Copy)]
 pub(crate) struct Fnv(u64);
 
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_vectors_hold() {
+    fn matches_published_vectors() {
         assert_eq!(Fnv::new().finish(), 0xcbf2_9ce4_8422_2325);
         assert_eq!(Fnv::new().with(b"a").finish(), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(Fnv::new().with(b"foobar").finish(), 0x8594_4171_f739_67e8);

@@ -1,18 +1,18 @@
-//! What an HTTP request means: which file, which bytes, which status, which header fields.
+//! The meaning of HTTP requests: which file, which bytes, which status, which header fields.
 //!
-//! The one idea: hyper turns bytes into a method, a target and fields; everything that is *decided*
-//! from those is decided here, by pure functions over plain text, so that it can be tested as a
-//! table and fuzzed without a socket. The shell looks the file up, calls [`plan()`] and sends what
-//! the answer lists, piece by piece.
+//! The protocol code parses a request into method, target and fields; everything *decided* from
+//! these is decided here, by pure functions over plain text, which can be tested with tables and
+//! fuzzed without a socket. The server looks the file up, calls [`plan()`] and sends the parts of
+//! the result.
 //!
-//! One request, in order:
+//! The steps of a request:
 //! 1. [`Method::parse`]; [`Method::Options`] is answered by [`CorsPolicy::options_reply`] and
 //!    [`Method::Other`] by an [`error_reply`] of [`Status::MethodNotAllowed`].
-//! 2. [`RelativePath::parse`] on the path of the target; the query never chooses a file.
-//! 3. [`Cmcd::read`], [`ForwardedField::client`] and [`SessionRule::viewer`] say what the player
-//!    told, where it is and who it is.
-//! 4. [`RequestHead::read`] and [`plan()`] give the reply for the file that was found, and
-//!    [`CorsPolicy::reply_fields`] adds what scripts of other origins need.
+//! 2. [`RelativePath::parse`] for the path of the target; the query never selects a file.
+//! 3. [`Cmcd::read`], [`ForwardedField::client`] and [`SessionRule::viewer`] return the hints of
+//!    the player, its address and its identity.
+//! 4. [`RequestHead::read`] and [`plan()`] return the reply for the file, and
+//!    [`CorsPolicy::reply_fields`] adds the fields for scripts of other origins.
 //!
 //! ```
 //! use headlong_http::*;
@@ -37,11 +37,11 @@
 //! assert!(reply.body.parts[0].open_ended);
 //! ```
 //!
-//! Invariants: no input panics; a planned range is never empty and never leaves the file;
-//! `content-length` is exactly the length of what the plan lists; a path never leaves its root.
+//! Invariants: no input panics; a planned range is never empty and never exceeds the file;
+//! `content-length` is exactly the length of the planned body; a path never leaves its root.
 //!
-//! On purpose absent: HTTP syntax (hyper's), file access, the clock (time comes in), redirects,
-//! compression itself and directory listings.
+//! Not included: HTTP syntax, file access, the clock (time is an argument), redirects, compression
+//! and directory listings.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -49,14 +49,14 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-/// Whether a mutation is active; never in what ships.
+/// Whether a mutation is active; never in released builds.
 #[cfg(feature = "mutants")]
 macro_rules! mutated {
     ($name:ident) => {
         headlong_mutants::is_active(headlong_mutants::Mutant::$name)
     };
 }
-/// Whether a mutation is active; never in what ships.
+/// Whether a mutation is active; never in released builds.
 #[cfg(not(feature = "mutants"))]
 macro_rules! mutated {
     ($name:ident) => {

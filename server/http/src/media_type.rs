@@ -1,13 +1,13 @@
-//! The media type of a file, by the extension of its name.
+//! Media type of a file, by its extension.
 
-/// The type of what nobody has a better name for.
+/// Default type.
 const UNKNOWN: &str = "application/octet-stream";
 
-/// The value of `content-type` for a file of this name; the case of its extension is ignored.
+/// Value of `content-type` for a file name; the case of the extension is ignored.
 ///
-/// Players choose their parser by it: HLS wants `application/vnd.apple.mpegurl` (RFC 8216 4),
+/// Players select their parser by it: HLS requires `application/vnd.apple.mpegurl` (RFC 8216 4),
 /// DASH `application/dash+xml` and `video/iso.segment` (ISO 23009-1), transport streams
-/// `video/mp2t` (RFC 3555). Text says that it is UTF-8, which WebVTT requires.
+/// `video/mp2t` (RFC 3555). Texts declare UTF-8, which WebVTT requires.
 pub fn media_type(file_name: &str) -> &'static str {
     let Some((_, extension)) = file_name.rsplit_once('.') else {
         return UNKNOWN;
@@ -18,7 +18,7 @@ pub fn media_type(file_name: &str) -> &'static str {
     TYPES.iter().find(matches).map_or(UNKNOWN, |(_, name)| name)
 }
 
-/// What a video library holds, most requested first.
+/// Types in a video library, most requested first.
 const TYPES: &[(&[&str], &str)] = &[
     (&["ts", "m2t", "m2ts", "mts"], "video/mp2t"),
     (&["m4s"], "video/iso.segment"),
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn players_get_the_types_they_look_for() {
+    fn types_are_those_that_players_require() {
         for (name, expected) in [
             ("master.m3u8", "application/vnd.apple.mpegurl"),
             ("manifest.mpd", "application/dash+xml"),
@@ -111,11 +111,11 @@ mod tests {
     }
 
     #[test]
-    fn no_extension_has_two_types_and_text_says_its_encoding() {
+    fn extensions_are_unique_and_texts_declare_utf8() {
         let mut seen = alloc::collections::BTreeSet::new();
         for (extensions, name) in TYPES {
             for extension in *extensions {
-                assert!(seen.insert(*extension), "{extension} is there twice");
+                assert!(seen.insert(*extension), "{extension} occurs twice");
             }
             assert_eq!(
                 name.starts_with("text/"),

@@ -1,4 +1,4 @@
-//! The framing of a `multipart/byteranges` reply (RFC 9110 14.6).
+//! Framing of a `multipart/byteranges` reply (RFC 9110 14.6).
 //!
 //! ```text
 //! --BOUNDARY CRLF fields CRLF CRLF  bytes of the first range
@@ -12,14 +12,13 @@ use core::fmt::{self, Write as _};
 
 use headlong_units::ByteRange;
 
-/// The line between parts.
+/// The boundary between parts.
 ///
-/// It must not occur in the file. Nobody reads the file to make sure; 64 bits that the client
-/// cannot foresee make it as unlikely as two equal tags, so the shell draws a fresh seed for every
-/// request.
+/// It must not occur in the file, which is not checked. 64 bits that are unpredictable for the
+/// client make a match negligible, so the caller draws a fresh seed for every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Boundary {
-    /// The bits to be spelt out.
+    /// The random bits.
     pub seed: u64,
 }
 
@@ -35,7 +34,7 @@ impl Boundary {
         format!("multipart/byteranges; boundary={self}")
     }
 
-    /// What goes before the bytes of a part.
+    /// The text before the bytes of a part.
     pub(crate) fn preamble(
         self,
         is_first: bool,
@@ -51,13 +50,13 @@ impl Boundary {
         )
     }
 
-    /// What goes after the bytes of the last part.
+    /// The text after the last part.
     pub(crate) fn closing(self) -> String {
         format!("\r\n--{self}--\r\n")
     }
 }
 
-/// The value of `content-range` for a range that is not empty (RFC 9110 14.4).
+/// Value of `content-range` for a non-empty range (RFC 9110 14.4).
 pub(crate) fn content_range(range: ByteRange, size: u64) -> String {
     let last = range.end.saturating_sub(1);
     let mut value = String::with_capacity(48);

@@ -1,8 +1,8 @@
-//! What a player says that it will ask for next (`nor` and `nrr` of CMCD), as a request target.
+//! The next request that a player announces (CMCD `nor` and `nrr`), as a request target.
 //!
-//! The one idea: it is a reference as a browser would follow it from the object that is asked for (RFC
-//! 3986 5.2), and what comes out is a target as any client might have sent it: it is judged as such,
-//! and opens nothing that a request for it would not. What leaves the site, or its root, is none.
+//! `nor` is a reference relative to the requested object and is resolved like in a browser (RFC
+//! 3986 5.2). The result is an ordinary target: it passes the same checks as a request and gives no
+//! additional access. A reference that leaves the site or its root is ignored.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,17 +12,17 @@ use percent_encoding::percent_decode_str;
 
 use crate::cmcd::Cmcd;
 
-/// The next request, as far as it was said.
+/// The announced next request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextRequest {
-    /// Path of the target, still percent-encoded, from the root.
+    /// Path of the target from the root, percent-encoded.
     pub path: String,
     /// Query of the target.
     pub query: Option<String>,
     range: Option<Span>,
 }
 
-/// A range of bytes as `nrr` has it: as the field `Range` has, without its unit.
+/// The range in `nrr`: the value of a `Range` field without its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Span {
     From(u64),
@@ -31,12 +31,12 @@ enum Span {
 }
 
 impl NextRequest {
-    /// What a request for `path` says of the next; `None` if nothing, or nothing that could be asked
-    /// for here.
+    /// The next request announced by a request for `path`; `None` if there is none, or none that
+    /// this server could answer.
     pub fn read(said: &Cmcd, path: &str) -> Option<Self> {
         let range = said.next_range.as_deref();
         let Some(object) = said.next_object.as_deref() else {
-            // Without an object it is a range of this one.
+            // Without an object it is a range of the requested one.
             return Some(Self {
                 path: path.into(),
                 query: None,
@@ -57,7 +57,7 @@ impl NextRequest {
         Some(Self {
             path: resolve(path, relative)?,
             query: query.map(String::from),
-            // A range that cannot be read is no reason to read all.
+            // An invalid range must not turn into the whole object.
             range: match range {
                 Some(range) => Some(Span::parse(range)?),
                 None => None,
@@ -65,7 +65,7 @@ impl NextRequest {
         })
     }
 
-    /// The bytes that will be wanted of an object of that size; `None` if it has none of them.
+    /// The announced bytes of an object of that size; `None` if it has none of them.
     pub fn range(&self, size: u64) -> Option<ByteRange> {
         let (start, end) = match self.range {
             None => (0, size),
@@ -95,7 +95,8 @@ impl Span {
     }
 }
 
-/// A relative path from the object at `base`, without `.` and `..`; `None` if it leaves the root.
+/// Resolves a relative path from the object at `base`, removing `.` and `..`; `None` if it leaves
+/// the root.
 fn resolve(base: &str, relative: &str) -> Option<String> {
     let folder = match (relative.starts_with('/'), base.rsplit_once('/')) {
         (true, _) | (_, None) => "",
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_followed_as_a_browser_would() {
+    fn reference_is_resolved_like_in_browser() {
         for (said, expected) in [
             ("seg-2.m4s", "/t/1.2.x/films/a/seg-2.m4s"),
             (
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_site_or_its_root_is_passed_over() {
+    fn reference_outside_site_or_root_is_ignored() {
         for said in [
             "https://evil.example/a",
             "//evil.example/a",
@@ -170,13 +171,13 @@ mod tests {
         ] {
             assert_eq!(path(&format!("nor=\"{said}\"")), None, "{said}");
         }
-        // Encoded twice, a dot stays one, and no path has such a segment.
+        // A doubly encoded dot stays encoded, and no path has such a segment.
         let twice = path("nor=\"%252e%252e/%252e%252e/x\"").expect("a path");
         assert!(RelativePath::parse(&twice).is_err());
     }
 
     #[test]
-    fn a_range_is_of_the_next_object_or_of_this_one() {
+    fn range_applies_to_next_object_or_to_this_one() {
         let range = |said: &str| {
             next(said)?
                 .range(1000)
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_version_2_has_its_range_beside_the_name() {
+    fn version_2_list_has_range_as_parameter() {
         let next = next("nor=(\"b.m4s\";r=\"0-99\" \"c.m4s\")").expect("a name");
         assert_eq!(next.path, "/t/1.2.x/films/a/b.m4s");
         assert_eq!(next.range(1000), Some(ByteRange::new(0, 100)));
@@ -210,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_said_no_path_leaves_the_root(said in "[a./%2F5e?#:\\-]{0,40}") {
+        fn no_reference_leaves_the_root(said in "[a./%2F5e?#:\\-]{0,40}") {
             if let Some(path) = path(&format!("nor=\"{said}\"")) {
                 prop_assert!(path.starts_with('/'));
                 prop_assert!(!path.split('/').any(|segment| segment == ".." || segment == "."));

@@ -1,39 +1,39 @@
-//! How fast a reply goes: a burst of some seconds, then little faster than it is played.
+//! Pacing of replies: a burst of some seconds, then slightly faster than playback.
 //!
-//! A viewer who leaves has then been sent, and the disk has read for it, no more than the burst and
-//! what the rest of the lead is; and a line is not filled for longer than the start needs. What
-//! comes late from a disk is made up for at once: the schedule is one of bytes since the beginning.
+//! When a viewer leaves, only the burst and the accumulated lead have been sent and read from the
+//! disk unnecessarily, and a line is only saturated for the start. Delays of a disk are caught up,
+//! because the schedule counts bytes since the start.
 //!
 //! nginx has this as `mp4_limit_rate` and `mp4_limit_rate_after` in its commercial edition.
 
 use headlong_units::{BitRate, Duration, Instant};
 
-/// How fast replies go.
+/// Pacing parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// Per cent of the title's bit rate, once the burst is over; zero for as fast as it can.
+    /// Rate after the burst, in per cent of the title's bit rate; zero for unlimited.
     pub percent: u32,
-    /// What goes as fast as it can at first, in seconds of the title.
+    /// Length of the initial burst, in seconds of the title.
     pub burst: Duration,
-    /// Most bytes a second of one reply, whatever its bit rate; zero for any.
+    /// Limit in bytes a second of one reply, whatever its bit rate; zero for unlimited.
     pub bytes_per_second_max: u64,
 }
 
 impl Pace {
-    /// As fast as it can.
+    /// No pacing.
     pub const NONE: Self = Self {
         percent: 0,
         burst: Duration::ZERO,
         bytes_per_second_max: 0,
     };
 
-    /// Whether replies go as fast as they can, whatever their bit rate.
+    /// Whether replies are not paced, whatever their bit rate.
     pub const fn is_none(&self) -> bool {
         self.percent == 0 && self.bytes_per_second_max == 0
     }
 
-    /// The schedule of a reply that begins now, if it has one. A title whose bit rate is not known is
-    /// not paced by it.
+    /// The schedule of a reply that begins now, if it is paced. A title with an unknown bit rate is
+    /// not paced by `percent`.
     pub fn pacer(&self, now: Instant, bit_rate: Option<BitRate>) -> Option<Pacer> {
         let bit_rate = bit_rate.filter(|rate| rate.0 > 0 && self.percent > 0);
         let by_rate = bit_rate.map(|rate| {
@@ -43,7 +43,7 @@ impl Pace {
         let bytes = Some(self.bytes_per_second_max).filter(|bytes| *bytes > 0);
         let by_bytes = bytes.map(|bytes| BitRate(bytes.saturating_mul(8)));
         let rate = [by_rate, by_bytes].into_iter().flatten().min()?;
-        // A bound on bytes has no burst.
+        // A limit in bytes a second has no burst.
         let burst_bytes = match by_bytes {
             Some(_) => 0,
             None => bit_rate.map_or(0, |rate| rate.bytes_in(self.burst)),
@@ -67,13 +67,13 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// From when on the next bytes may go.
+    /// The time at which the next bytes may be sent.
     pub fn may_go_at(&self) -> Instant {
         let beyond = self.gone_bytes.saturating_sub(self.burst_bytes);
         self.began + self.rate.time_for(beyond)
     }
 
-    /// So many bytes go.
+    /// `bytes` are sent.
     pub fn go(&mut self, bytes: u64) {
         self.gone_bytes = self.gone_bytes.saturating_add(bytes);
     }
@@ -81,10 +81,10 @@ impl Pacer {
 
 /// The schedule that all replies of one client share, however many there are.
 ///
-/// Each reply takes its turn when its bytes go, and the next of its own may go when all that was taken
-/// before has had its time: replies that go on together get equal parts, and who begins anew, on
-/// whatever connection, begins behind what has gone. In all that is the rate, and at most a piece of
-/// each reply in progress besides.
+/// Each reply reserves time when it sends bytes, and its next bytes may be sent when all time
+/// reserved before is over. So concurrent replies get equal shares, and a new reply, on whatever
+/// connection, queues behind the bytes already sent. In total this is the rate, plus at most one
+/// piece of each reply in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedPacer {
     rate: BitRate,
@@ -92,7 +92,7 @@ pub struct SharedPacer {
 }
 
 impl SharedPacer {
-    /// One of so many bytes a second.
+    /// A schedule of this rate.
     pub fn new(bytes_per_second: u64) -> Self {
         Self {
             rate: rate_of(bytes_per_second),
@@ -100,17 +100,17 @@ impl SharedPacer {
         }
     }
 
-    /// Another rate, for what goes from now on.
+    /// Sets another rate for bytes sent from now on.
     pub fn set_rate(&mut self, bytes_per_second: u64) {
         self.rate = rate_of(bytes_per_second);
     }
 
-    /// From when on a reply that begins may send its first bytes.
+    /// The time at which a new reply may send its first bytes.
     pub fn free_at(&self) -> Instant {
         self.free_at
     }
 
-    /// So many bytes of a reply go now; from when on the next of that reply may.
+    /// `bytes` of a reply are sent now; returns when the next bytes of that reply may be sent.
     pub fn go(&mut self, now: Instant, bytes: u64) -> Instant {
         self.free_at = self.free_at.max(now) + self.rate.time_for(bytes);
         self.free_at
@@ -130,8 +130,8 @@ mod tests {
     const PIECE: u64 = 128 << 10;
     const SHARED: u64 = 10 * PIECE;
 
-    /// Replies that each send a piece when they may, for so long; what each has sent. Each is of so
-    /// many pieces, and is followed by another one.
+    /// Simulates replies that each send a piece when allowed, for `length`; returns the bytes sent
+    /// by each. Each has `pieces` pieces and is followed by another one.
     fn share(replies: usize, pieces: u64, length: Duration) -> Vec<u64> {
         let mut pacer = SharedPacer::new(SHARED);
         let mut sent = alloc::vec![0; replies];
@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn replies_that_share_a_schedule_get_no_more_together_than_one_alone_and_equal_parts() {
+    fn shared_schedule_limits_total_and_gives_equal_shares() {
         let length = Duration::from_secs(60);
         let alone: u64 = share(1, 1000, length).iter().sum();
         assert_eq!(alone, 60 * SHARED);
         for replies in [2, 8, 100] {
             let sent = share(replies, 1000, length);
             let all: u64 = sent.iter().sum();
-            // Those that begin at one moment are ahead by a piece each, and never by more.
+            // Replies that begin together are each ahead by one piece, and never by more.
             let most = 60 * SHARED + replies as u64 * PIECE;
             assert!((60 * SHARED..=most).contains(&all), "{replies}: {all}");
             let (least, most) = (sent.iter().min(), sent.iter().max());
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_anew_for_each_piece_gets_no_more() {
+    fn new_request_for_each_piece_gains_nothing() {
         let length = Duration::from_secs(60);
         for replies in [1, 5] {
             let all: u64 = share(replies, 1, length).iter().sum();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_that_was_not_used_saves_nothing_up() {
+    fn unused_schedule_accumulates_no_credit() {
         let mut pacer = SharedPacer::new(1000);
         let later = Instant::ZERO + Duration::from_secs(100);
         assert_eq!(pacer.go(later, 500), later + Duration::from_millis(500));
@@ -198,7 +198,7 @@ mod tests {
     const RATE: BitRate = BitRate(800_000);
 
     #[test]
-    fn the_burst_goes_at_once_and_the_rest_a_quarter_faster_than_it_is_played() {
+    fn burst_is_immediate_and_rest_is_paced() {
         let mut pacer = PACE.pacer(START, Some(RATE)).expect("a schedule");
         pacer.go(1_000_000);
         assert_eq!(pacer.may_go_at(), START, "ten seconds of it");
@@ -207,14 +207,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_or_not_wanted_is_not_paced() {
+    fn unknown_bit_rate_or_no_pacing_has_no_schedule() {
         assert_eq!(PACE.pacer(START, None), None);
         assert_eq!(PACE.pacer(START, Some(BitRate(0))), None);
         assert_eq!(Pace::NONE.pacer(START, Some(RATE)), None);
     }
 
     #[test]
-    fn a_bound_on_bytes_holds_from_the_first_and_whatever_the_bit_rate() {
+    fn byte_limit_has_no_burst_and_ignores_bit_rate() {
         let bounded = Pace {
             bytes_per_second_max: 50_000,
             ..PACE

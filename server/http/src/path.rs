@@ -1,8 +1,8 @@
-//! From the path of a request target to the path of a file below a root.
+//! Parses the path of a request target into the path of a file below a root.
 //!
-//! The one idea: decode once, then judge what came out, segment by segment. What passes can be
-//! appended to a root: it has no empty, `.`, `..` or hidden segment and no NUL. Symbolic links are
-//! the shell's to check, since only it sees the file system.
+//! The path is decoded once, then each segment is checked. The result can be appended to a root: it
+//! has no empty, `.`, `..` or hidden segment and no NUL. Symbolic links are checked by the caller,
+//! which has access to the file system.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,35 +12,35 @@ use percent_encoding::percent_decode_str;
 
 use crate::status::Status;
 
-/// The longest path Linux takes, in bytes (`PATH_MAX`).
+/// Longest path in Linux, in bytes (`PATH_MAX`).
 const PATH_BYTES_MAX: usize = 4096;
-/// The longest file name Linux takes, in bytes (`NAME_MAX`).
+/// Longest file name in Linux, in bytes (`NAME_MAX`).
 const SEGMENT_BYTES_MAX: usize = 255;
 
-/// A path below a root: one or more segments joined by `/`, with none at either end.
+/// A path below a root: segments joined by `/`, without a slash at either end.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RelativePath(String);
 
 impl RelativePath {
-    /// Reads the path of a request target, still percent-encoded and without its query.
+    /// Parses the path of a request target, percent-encoded and without its query.
     ///
-    /// Empty segments collapse (`/a//b` is `/a/b`), a backslash is a character like any other
-    /// (it is one in Linux), and every hidden name is simply not there.
+    /// Empty segments are removed (`/a//b` is `/a/b`), a backslash is an ordinary character (as in
+    /// Linux), and hidden names are treated as absent.
     ///
     /// # Errors
-    /// See [`PathError`]; [`PathError::status`] is the answer to send.
+    /// See [`PathError`]; [`PathError::status`] is the status of the reply.
     pub fn parse(target_path: &str) -> Result<Self, PathError> {
         let path = target_path.strip_prefix('/').ok_or(PathError::NotRooted)?;
-        // A percent-encoded byte takes three; nothing longer than this can decode to a usable path.
+        // An encoded byte takes three bytes; anything longer cannot decode to a valid path.
         if path.len() > PATH_BYTES_MAX * 3 {
             return Err(PathError::TooLong);
         }
-        // A slash that was encoded is part of a name, and no name can hold one; letting it pass
-        // as a separator would give one file two spellings that caches and rules see differently.
+        // An encoded slash belongs to a name, and names cannot contain one. Accepting it as a
+        // separator would give one file two spellings, which caches and rules treat differently.
         if path.contains("%2f") || path.contains("%2F") {
             return Err(PathError::EncodedSlash);
         }
-        // The library lets a stray percent sign stand for itself.
+        // The library accepts a stray percent sign as itself.
         if path.split('%').skip(1).any(|after| !begins_escape(after)) {
             return Err(PathError::BadEscape);
         }
@@ -69,18 +69,18 @@ impl RelativePath {
         Ok(Self(joined))
     }
 
-    /// The path, to be appended to a root.
+    /// The path, for appending to a root.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The name of the file: the last segment.
+    /// Name of the file: the last segment.
     pub fn file_name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or(&self.0)
     }
 }
 
-/// Whether what follows a percent sign makes it an escape (RFC 3986 2.1).
+/// Whether the text after a percent sign makes it an escape (RFC 3986 2.1).
 fn begins_escape(after: &str) -> bool {
     let digits = after.bytes().take(2);
     digits.filter(u8::is_ascii_hexdigit).count() == 2
@@ -98,7 +98,7 @@ impl fmt::Display for RelativePath {
     }
 }
 
-/// Why a request target names no file.
+/// Why a request target does not name a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathError {
     /// Does not begin with `/`.
@@ -111,18 +111,18 @@ pub enum PathError {
     NotUtf8,
     /// A NUL byte.
     Nul,
-    /// A `.` or `..` segment, however it was spelt. Clients resolve those before they ask.
+    /// A `.` or `..` segment in any spelling. Clients resolve these before sending the request.
     DotSegment,
     /// A segment that begins with a dot.
     Hidden,
-    /// Longer than a path or a name can be.
+    /// Longer than a path or name can be.
     TooLong,
-    /// Ends in `/`: a directory, and those are not listed.
+    /// Ends in `/`: a directory, which is not listed.
     Directory,
 }
 
 impl PathError {
-    /// [`Status::BadRequest`] for what is malformed, [`Status::NotFound`] for what is not there.
+    /// [`Status::BadRequest`] for a malformed path, [`Status::NotFound`] for a missing file.
     pub const fn status(self) -> Status {
         match self {
             Self::NotRooted
@@ -145,8 +145,8 @@ impl fmt::Display for PathError {
             }
             Self::EncodedSlash => "the path has an encoded slash (%2F); write it as a plain slash",
             Self::NotUtf8 => "the path is not UTF-8 once decoded; encode names as UTF-8",
-            Self::Nul => "the path has a NUL byte, which no file name can hold",
-            Self::DotSegment => "the path has a . or .. segment; resolve it before asking",
+            Self::Nul => "the path has a NUL byte, which no file name can contain",
+            Self::DotSegment => "the path has a . or .. segment; resolve it first",
             Self::Hidden => "names that begin with a dot are not served",
             Self::TooLong => "the path or one of its names is longer than the system allows",
             Self::Directory => "the path names a directory, and directories are not listed",
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_spaces_unicode_and_odd_characters_are_plain_names() {
+    fn accepts_names_with_spaces_and_unicode() {
         assert_eq!(
             parsed("/My%20Film/%C3%A9t%C3%A9.mp4").as_deref(),
             Ok("My Film/été.mp4")
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_segments_collapse_and_a_trailing_slash_is_a_directory() {
+    fn removes_empty_segments_and_refuses_trailing_slash() {
         assert_eq!(parsed("//a///b.ts").as_deref(), Ok("a/b.ts"));
         for path in ["/", "//", "/a/", "/a//"] {
             assert_eq!(parsed(path), Err(PathError::Directory), "{path}");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_climbs_out_however_it_is_spelt() {
+    fn refuses_dot_segments_in_every_spelling() {
         for path in [
             "/..",
             "/../etc/passwd",
@@ -204,13 +204,13 @@ mod tests {
         }
         assert_eq!(parsed("/..%2fetc"), Err(PathError::EncodedSlash));
         assert_eq!(parsed("/a%2Fb"), Err(PathError::EncodedSlash));
-        // Decoded once only: this is a file whose name begins with a percent sign.
+        // Decoded only once: a file whose name begins with a percent sign.
         assert_eq!(parsed("/%252e%252e/b").as_deref(), Ok("%2e%2e/b"));
         assert_eq!(parsed("/a%252fb").as_deref(), Ok("a%2fb"));
     }
 
     #[test]
-    fn what_no_file_name_can_hold_is_a_bad_request() {
+    fn impossible_file_name_is_bad_request() {
         for (path, error) in [
             ("", PathError::NotRooted),
             ("*", PathError::NotRooted),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_those_of_linux() {
+    fn length_limits_are_those_of_linux() {
         let name = "x".repeat(255);
         assert!(parsed(&alloc::format!("/{name}")).is_ok());
         assert_eq!(parsed(&alloc::format!("/{name}x")), Err(PathError::TooLong));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_name_is_the_last_segment() {
+    fn file_name_is_last_segment() {
         let path = RelativePath::parse("/a/b.mp4").unwrap();
         assert_eq!((path.as_str(), path.file_name()), ("a/b.mp4", "b.mp4"));
     }

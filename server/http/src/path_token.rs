@@ -1,13 +1,12 @@
-//! A token within a path: `/t/EXPIRES.FOLDERS.TOKEN/films/a/index.m3u8`.
+//! Path tokens: `/t/EXPIRES.FOLDERS.TOKEN/films/a/index.m3u8`.
 //!
-//! The one idea: players resolve the names in a playlist against its address and drop its query, so
-//! a token that stands before the path of the playlist goes to every segment by itself. It is the
-//! token of a folder, as the argument `prefix` has it; how many folders of the path it opens stands
-//! beside it, as the path is there already.
+//! Players resolve names in a playlist against its URL and drop the query, so a token in front of
+//! the playlist's path is automatically sent with every segment. It is the token of a folder, like
+//! that of the argument `prefix`; the number of the path's folders that it covers is part of it.
 //!
-//! What looks like one is taken off the path before anything else looks at the path, so that
-//! rules, the file and what is signed are those of the path behind it. Only the plain spelling is
-//! one: nothing in it needs to be encoded.
+//! A token is removed from the path before any other processing, so rules, look-ups and signatures
+//! use the path after it. Only the unencoded spelling is recognised: none of its characters needs
+//! encoding.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -15,31 +14,32 @@ use alloc::vec::Vec;
 
 use percent_encoding::percent_decode_str;
 
-/// What stands before a token.
+/// Segment in front of a token.
 const MARK: &str = "t";
-/// Letters of 32 bytes in base64, without padding.
+/// Length of 32 bytes in base64 without padding.
 const TOKEN_LETTERS: usize = 43;
-/// The most digits of an end: seconds until the year 5138.
+/// Most digits of an expiry: seconds up to the year 5138.
 const EXPIRES_DIGITS_MAX: usize = 11;
-/// The most digits of a number of folders: no path has a thousand that matter.
+/// Most digits of the number of folders: real paths have fewer than a thousand.
 const FOLDERS_DIGITS_MAX: usize = 3;
-/// A name of so many bytes behind the mark is in no log: shorter than any token with its end.
+/// Names of at least this length after the mark are masked in logs: shorter than any token with its
+/// expiry.
 const HIDDEN_BYTES_MIN: usize = 40;
 
-/// The token of a folder as it stood in a path. Not looked at yet: it may be a wrong one.
+/// The token of a folder in a path, not verified yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathToken<'a> {
-    /// Seconds since 1970, digits.
+    /// Expiry: seconds since 1970, in digits.
     pub expires: &'a str,
-    /// Folders of the path that are in what was signed.
+    /// Number of the path's folders that are signed.
     pub folders: usize,
-    /// The HMAC in base64.
+    /// HMAC in base64.
     pub token: &'a str,
 }
 
 impl<'a> PathToken<'a> {
-    /// Takes a token off the path of a request target: the token, and the path behind it. A path
-    /// without one is left as it is.
+    /// Splits the path of a request target into the token and the path after it. A path without a
+    /// token is returned unchanged.
     pub fn split(target_path: &'a str) -> (Option<Self>, &'a str) {
         let behind = || {
             let inner = target_path.trim_start_matches('/').strip_prefix(MARK)?;
@@ -72,15 +72,15 @@ impl<'a> PathToken<'a> {
         })
     }
 
-    /// The folder that it is to open: that many of the path's, which begins with a slash, with
-    /// the slash behind them.
+    /// The folder that the token covers: the first `folders` folders of an absolute path, with a
+    /// trailing slash.
     pub(crate) fn folder<'p>(&self, path: &'p str) -> Option<&'p str> {
         let (at, _) = path.match_indices('/').nth(self.folders)?;
         Some(&path[..=at])
     }
 }
 
-/// A path, or an address of a page, without tokens, in whatever spelling: for logs.
+/// Masks tokens, in any spelling, in a path or the URL of a page, for logs.
 pub(crate) fn without_tokens(path: &str) -> Cow<'_, str> {
     let names: Vec<&str> = path.split('/').collect();
     let is_hidden = |at: usize| {
@@ -95,7 +95,7 @@ pub(crate) fn without_tokens(path: &str) -> Cow<'_, str> {
     Cow::Owned(shown.join("/"))
 }
 
-/// Also if it is encoded more than once, which opens nothing and is still a token.
+/// Also recognises multiply encoded marks: such a path gives no access, but still contains a token.
 fn is_mark(name: &str) -> bool {
     const TIMES_MAX: usize = 3;
     let mut name = String::from(name);
@@ -114,7 +114,7 @@ mod tests {
     const TOKEN: &str = "hLvF2guY_7Sha_O1CJayqPjt8Mko2piMe_4unJTiBuk";
 
     #[test]
-    fn what_looks_like_a_token_is_taken_off_and_anything_else_is_a_path() {
+    fn splits_off_tokens_and_leaves_other_paths() {
         let path = format!("/t/2000000000.1.{TOKEN}/a/b%20c.ts");
         let (token, rest) = PathToken::split(&path);
         let expected = PathToken {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_as_deep_as_the_token_says_or_there_is_none() {
+    fn folder_has_depth_of_token() {
         let folder = |folders, path| {
             let token = PathToken {
                 expires: "1",
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_are_spared_tokens_of_paths_however_they_are_spelt() {
+    fn masks_path_tokens_in_every_spelling() {
         let name = format!("2000000000.1.{TOKEN}");
         for (written, shown) in [
             (format!("/t/{name}/a/b.ts"), "/t/-/a/b.ts"),

@@ -1,21 +1,21 @@
-//! Who is at an end of a connection.
+//! The peer of a connection.
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
-/// Who is at an end of a connection.
+/// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// Who has this address; its port is 0 if nobody says which.
+    /// An IP address; its port is 0 if unknown.
     At(SocketAddr),
-    /// A process of this machine at a unix socket. It has no address, and whoever may write to the
-    /// socket is let in by the operator: a proxy.
+    /// A local process on a unix socket. It has no address, and counts as a trusted proxy, because
+    /// the operator controls who may write to the socket.
     Local,
 }
 
 impl Peer {
-    /// Its address without the port, if it has one. A socket for both versions of IP calls an IPv4
-    /// address ::ffff:192.0.2.7; here it is 192.0.2.7.
+    /// Its address without the port, if it has one. The IPv4-mapped address ::ffff:192.0.2.7 of a
+    /// dual-stack socket becomes 192.0.2.7.
     pub fn ip(self) -> Option<IpAddr> {
         match self {
             Self::At(address) => Some(address.ip().to_canonical()),
@@ -23,13 +23,12 @@ impl Peer {
         }
     }
 
-    /// Whether it is believed about whom it speaks for, if those addresses are for which `is_trusted`
-    /// holds.
+    /// Whether it may name its client; `is_trusted` decides for addresses.
     pub fn is_trusted(self, is_trusted: impl FnOnce(IpAddr) -> bool) -> bool {
         self.ip().is_none_or(is_trusted)
     }
 
-    /// As the text that nginx has for it in `$remote_addr`: an address without a port, or `unix:`.
+    /// The text of nginx's `$remote_addr`: an address without a port, or `unix:`.
     pub fn host(self) -> impl fmt::Display {
         Host(self)
     }
@@ -41,7 +40,7 @@ impl From<SocketAddr> for Peer {
     }
 }
 
-/// Address and port as far as they are known, or `unix:`.
+/// Address and port as far as known, or `unix:`.
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_is_shown_by_what_is_known_of_it() {
+    fn displays_address_with_port_if_known() {
         for (address, host, whole) in [
             ("192.0.2.7:0", "192.0.2.7", "192.0.2.7"),
             ("192.0.2.7:80", "192.0.2.7", "192.0.2.7:80"),
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_address_is_trusted_and_others_by_theirs() {
+    fn local_peer_is_trusted_and_others_by_address() {
         assert!(Peer::Local.is_trusted(|_| false));
         let peer = Peer::At("[::ffff:192.0.2.7]:80".parse().expect("an address"));
         assert!(peer.is_trusted(|ip| ip == IpAddr::from([192, 0, 2, 7])));

@@ -1,15 +1,14 @@
-//! Requests whose reply follows from target and range alone.
+//! Requests whose reply depends on target and range only.
 //!
-//! The one idea: what is asked for again and again is asked for by players that send the same few
-//! fields. A request that has none but those that never change a reply here is told by its target
-//! and its range, so a reply to it can be kept at hand. The list is of what is known to be without
-//! effect: a field that is not on it, whatever it may be, is read as always.
+//! Frequent requests come from players that send the same few fields. If all other fields of a
+//! request are known to have no effect on the reply, its target and range identify the reply, so
+//! that its head can be cached. Any field that is not in this list disables caching.
 
 use crate::fields::is_host;
 
-/// Fields without effect on what a GET of a file is answered with, in lower case. Some of them are in
-/// the log, or tell viewers apart; `accept-encoding` is without effect only where a file is never
-/// compressed, `referer` and `cookie` only where no rule asks for them.
+/// Fields without effect on the reply to a GET of a file, in lower case. Some are logged, or
+/// identify viewers; `accept-encoding` has no effect only where files are never compressed,
+/// `referer` and `cookie` only where no rule checks them.
 const WITHOUT_EFFECT: [&str; 16] = [
     "accept",
     "accept-charset",
@@ -29,19 +28,20 @@ const WITHOUT_EFFECT: [&str; 16] = [
     "x-requested-with",
 ];
 
-/// What browsers tell of the page that asks.
+/// Prefixes of the fields in which browsers describe the requesting page.
 const OF_BROWSERS: [&str; 2] = ["sec-fetch-", "sec-ch-"];
 
-/// A request that is told by its target and this.
+/// Fields of a request that target and range identify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlainFields<'a> {
-    /// The value of its `range`; empty if it has none.
+    /// Value of its `range` field; empty without one.
     pub range: &'a [u8],
 }
 
 impl<'a> PlainFields<'a> {
-    /// The fields of a GET; `None` if anything but target and range may matter, or if they are wrong.
-    /// Over HTTP/1.1 one of them must name a host, over HTTP/2 none need.
+    /// Reads the fields of a GET; `None` if a field other than `range` may matter, or is invalid.
+    /// With `needs_host` (HTTP/1.1) exactly one `host` is required, otherwise (HTTP/2) none is
+    /// allowed.
     pub fn read<F>(fields: F, needs_host: bool) -> Option<Self>
     where
         F: IntoIterator<Item = (&'a str, &'a [u8])>,
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_players_send_is_told_by_its_range() {
+    fn accepts_fields_of_players() {
         let none: &[u8] = b"";
         assert_eq!(range_of(&[]), Some(none));
         let fields: [(&str, &[u8]); 5] = [
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_change_a_reply_is_not_plain() {
+    fn refuses_fields_that_may_change_reply() {
         let others: [(&str, &[u8]); 12] = [
             ("If-Range", b"\"a\""),
             ("If-None-Match", b"*"),
@@ -126,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn two_hosts_or_ranges_or_none_are_for_others_to_judge() {
+    fn refuses_ambiguous_host_or_range() {
         assert_eq!(range_of(&[HOST]), None);
         assert_eq!(PlainFields::read([("host", &b"a b"[..])], true), None);
         assert_eq!(PlainFields::read([], true), None);
         assert_eq!(
             PlainFields::read([HOST], false),
             None,
-            "it has another name there"
+            "HTTP/2 uses :authority"
         );
         assert!(PlainFields::read([], false).is_some());
         assert_eq!(range_of(&[("range", b"a"), ("Range", b"b")]), None);

@@ -1,4 +1,4 @@
-//! The final answer to a request for a file that exists: status, fields, and which bytes.
+//! Plans the reply to a request for an existing file: status, fields, and bytes.
 
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
@@ -16,17 +16,17 @@ use crate::range::{ByteRangeSet, RangeForm, RangeLimits, Selected, Selection};
 use crate::reply::{Body, Part, ReplyPlan};
 use crate::status::{Method, Status};
 
-/// Fields that a plan has, and the shell may add.
+/// Capacity for the fields of a plan and those that the caller adds.
 const FIELDS_MAX: usize = 10;
 
-/// What of a request decides about the reply.
+/// The parts of a request that determine the reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestHead<'a> {
     /// GET or HEAD; any other method is answered with 405.
     pub method: Method,
-    /// When it arrived, from the clock that stamps the `date` field of the reply.
+    /// Time of arrival, from the clock that stamps the reply's `date` field.
     pub received: HttpDate,
-    /// What separates the parts, should there be several.
+    /// Boundary of a multipart reply.
     pub boundary: Boundary,
     /// `range`
     pub range: Option<Cow<'a, str>>,
@@ -58,7 +58,7 @@ impl<'a> RequestHead<'a> {
         }
     }
 
-    /// Picks what matters out of all fields of a request.
+    /// Extracts the relevant fields of a request.
     pub fn read<F>(method: Method, received: HttpDate, boundary: Boundary, fields: F) -> Self
     where
         F: IntoIterator<Item = (&'a str, &'a [u8])> + Clone,
@@ -88,10 +88,11 @@ impl<'a> RequestHead<'a> {
     }
 }
 
-/// The file, as it is now. All of it must come from one look at one open file, or two versions mix.
+/// The current state of the file. All values must come from one `stat` of one open file, or two
+/// versions may be mixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Representation<'a> {
-    /// Bytes; file systems stay below `i64::MAX`.
+    /// Size in bytes; file systems stay below `i64::MAX`.
     pub size: u64,
     /// Entity tag and modification time.
     pub validators: Validators<'a>,
@@ -101,7 +102,7 @@ pub struct Representation<'a> {
     pub cache_control: Option<&'a str>,
 }
 
-/// Decides the reply to a request for `representation`.
+/// Plans the reply to a request for `representation`.
 pub fn plan(
     request: &RequestHead<'_>,
     representation: &Representation<'_>,
@@ -157,17 +158,17 @@ fn whole(representation: &Representation<'_>) -> ReplyPlan {
     }
 }
 
-/// With room for all that a reply of a file says, so that it need not grow.
+/// Allocates room for all fields of a file's reply.
 fn fields_of(media_type: &'static str) -> FieldList {
     let mut fields = FieldList::with_capacity(FIELDS_MAX);
     fields.push(("content-type", Cow::Borrowed(media_type)));
     fields
 }
 
-/// One range, or several with framing between them.
+/// One range, or a multipart reply.
 ///
 /// With `if-range` the type and the date need not be repeated (RFC 9110 15.3.7); they are, because
-/// browsers look at the type of every reply before they play it.
+/// browsers check the type of every reply before they play it.
 fn partial(
     boundary: Boundary,
     representation: &Representation<'_>,
@@ -205,7 +206,8 @@ fn partial(
     }
 }
 
-/// Only what keeps a stored reply fresh (RFC 9110 15.4.5); the tag makes the date unnecessary.
+/// Only the fields that refresh a stored reply (RFC 9110 15.4.5); the tag makes the date
+/// unnecessary.
 fn not_modified(representation: &Representation<'_>) -> ReplyPlan {
     let mut fields = FieldList::new();
     push_validators(&mut fields, representation);

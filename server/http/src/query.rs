@@ -1,7 +1,7 @@
-//! The query of a request target: pairs of keys and values, read on demand.
+//! The query of a request target: key-value pairs, parsed on demand.
 //!
-//! It never chooses a file of a root. What is looked for in it is what the player says (`CMCD=`) and a
-//! configured session key; of titles of an origin it may be a part of the name, by [`QueryKey`].
+//! It never selects a file of a root. It may contain CMCD (`CMCD=`) and a configured session key;
+//! for titles of an origin it may be part of the name, see [`QueryKey`].
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -9,16 +9,17 @@ use alloc::vec::Vec;
 
 use percent_encoding::percent_decode_str;
 
-/// The decoded value of the first pair named `key`; `None` if there is none or it is not UTF-8.
+/// The decoded value of the first pair named `key`; `None` if it is missing or not UTF-8.
 ///
-/// A `+` stays one: it is a space only in what HTML forms send, and occurs in session ids.
+/// A `+` is kept: it means a space only in HTML forms, and occurs in session ids.
 pub fn query_value(query: &str, key: &str) -> Option<String> {
     let (_, value) = pairs(query).find(|(name, _)| is_named(name, key))?;
     let value = percent_decode_str(value).decode_utf8().ok()?;
     Some(value.into_owned())
 }
 
-/// The query without the pairs named `key`: what is left names the same thing for every player.
+/// The query without the pairs named `key`; the remainder identifies the same content for every
+/// player.
 pub fn query_without<'a>(query: &'a str, key: &str) -> Cow<'a, str> {
     if !pairs(query).any(|(name, _)| is_named(name, key)) {
         return Cow::Borrowed(query);
@@ -28,24 +29,24 @@ pub fn query_without<'a>(query: &'a str, key: &str) -> Cow<'a, str> {
     Cow::Owned(kept.join("&"))
 }
 
-/// What of a request's query tells one title of an origin from another.
+/// Which part of a query distinguishes titles of an origin.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum QueryKey {
     /// Nothing.
     #[default]
     Ignored,
-    /// All of it, as it is written.
+    /// All of it, as written.
     All,
-    /// The arguments of these names, in this order.
+    /// Arguments with these names, in this order.
     Names(Vec<String>),
 }
 
-/// The longest query that is a part of a name, in bytes.
+/// Longest query that may be part of a name, in bytes.
 const KEY_BYTES_MAX: usize = 1024;
 
 impl QueryKey {
-    /// The part of a query that names a title, without what `is_of_viewer`: tokens, sessions, CMCD.
-    /// `None` if it is longer than any name may be.
+    /// The part of a query that identifies a title, without arguments for which `is_of_viewer`
+    /// holds: tokens, sessions, CMCD. `None` if it is too long for a name.
     pub fn of(&self, query: &str, is_of_viewer: impl Fn(&str) -> bool) -> Option<String> {
         let named = |pair: &&str| {
             let name = pair.split_once('=').map_or(*pair, |(name, _)| name);
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_found_by_its_key_and_decoded_once() {
+    fn value_is_found_by_key_and_decoded_once() {
         let query = "a=1&CMCD=br%3D1%2Csid%3D%22x%252e%22&b&s%69d=y+z&CMCD=2";
         let value = query_value(query, "CMCD");
         assert_eq!(value.as_deref(), Some("br=1,sid=\"x%2e\""));
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_of_a_query_names_a_title_is_what_the_rule_says_without_what_is_of_the_viewer() {
+    fn query_key_selects_arguments_without_those_of_viewer() {
         let is_of_viewer = |name: &str| is_named(name, "token") || is_named(name, "CMCD");
         let query = "b=2&token=x&a=1&&CMCD=br&t%6fken=y&a=%31&c";
         let of = |rule: &QueryKey| rule.of(query, is_of_viewer);
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn stripping_a_key_leaves_the_rest_as_it_was() {
+    fn removing_key_leaves_rest_unchanged() {
         for (query, rest) in [
             ("CMCD=br%3D1", ""),
             ("a=1&CMCD=x&b=%20", "a=1&b=%20"),

@@ -1,11 +1,11 @@
-//! The `range` field of a request against the size of a file (RFC 9110 section 14).
+//! Evaluation of a `range` field against the size of a file (RFC 9110 section 14).
 //!
-//! The one idea: a client that asks for ranges badly still wants the file. What is malformed, in
-//! another unit, or too much is ignored and the whole file answers (14.2 allows a server to ignore
-//! the field); only ranges that are well formed and all lie beyond the end are refused.
+//! A client with an unusable range still wants the file: a malformed field, another unit, or too
+//! many ranges are ignored, and the whole file is sent (14.2 permits this). Only well-formed ranges
+//! that all lie beyond the end are refused.
 //!
-//! Invariants of what is selected: no range is empty or leaves the file, no two overlap or touch,
-//! and they stand in the order in which the client first asked for any of their bytes.
+//! Invariants of the selection: no range is empty or exceeds the file, no two overlap or touch, and
+//! they are in the order in which the client first requested any of their bytes.
 
 use alloc::vec::Vec;
 
@@ -13,33 +13,33 @@ use headlong_units::ByteRange;
 
 use crate::fields::trim_ows;
 
-/// How many ranges one request may ask for.
+/// Limits of the ranges in one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RangeLimits {
-    /// More than this, and the field is ignored: many small ranges are a sign of a broken client or
-    /// of an attack (RFC 9110 17.15), and on a disk each may cost a seek.
+    /// With more ranges the field is ignored: many small ranges indicate a broken client or an
+    /// attack (RFC 9110 17.15), and on a disk each may cost a seek.
     pub ranges_max: usize,
 }
 
 impl Default for RangeLimits {
-    /// 16: PDF viewers, the heaviest honest users of multiple ranges, ask for fewer.
+    /// 16: PDF viewers, the heaviest legitimate users of multiple ranges, send fewer.
     fn default() -> Self {
         Self { ranges_max: 16 }
     }
 }
 
-/// How the client spelt a range.
+/// Form of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RangeForm {
-    /// `first-last`: a chunk, all of which is probably wanted.
+    /// `first-last`: a chunk, probably needed as a whole.
     Closed,
-    /// `first-`: everything from there on, of which any part may be wanted (thesis 5.1).
+    /// `first-`: from there to the end; the client may stop anywhere (thesis 5.1).
     Open,
     /// `-length`: the end of the file, often an index.
     Suffix,
 }
 
-/// One range as it was written; numbers too large for 64 bits are `u64::MAX`.
+/// A range as written; numbers beyond 64 bits are `u64::MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Spec {
     Closed { first: u64, last: u64 },
@@ -47,40 +47,40 @@ enum Spec {
     Suffix { length: u64 },
 }
 
-/// A well-formed `bytes=` range set, not yet held against a size.
+/// A well-formed `bytes=` range set, independent of a size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ByteRangeSet(Vec<Spec>);
 
-/// Bytes to send, and how they were asked for.
+/// Bytes to send, and the form of their range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Selected {
     /// Never empty, never beyond the end of the file.
     pub range: ByteRange,
-    /// Of merged ranges: [`RangeForm::Open`] if any was, else that of the first.
+    /// For merged ranges: [`RangeForm::Open`] if any was, otherwise that of the first.
     pub form: RangeForm,
 }
 
-/// What a range set means for a file of a certain size.
+/// Result of a range set for a file of a certain size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
-    /// The whole file, as if no range had been asked for.
+    /// The whole file, as without a range.
     Whole,
-    /// These ranges; at least one.
+    /// These ranges, at least one.
     Ranges(Vec<Selected>),
-    /// None of the ranges has a byte in the file: 416.
+    /// No range overlaps the file: 416.
     Unsatisfiable,
 }
 
 impl ByteRangeSet {
-    /// Reads the value of a `range` field; `None` if it is to be ignored because it is malformed,
-    /// in a unit other than bytes, or holds more ranges than `limits` allows.
+    /// Parses the value of a `range` field; `None` if it must be ignored because it is malformed,
+    /// uses a unit other than bytes, or has more ranges than `limits` allows.
     pub fn parse(value: &str, limits: &RangeLimits) -> Option<Self> {
         let (unit, set) = trim_ows(value).split_once('=')?;
         if !unit.eq_ignore_ascii_case("bytes") {
             return None;
         }
         let mut specs = Vec::new();
-        // Recipients have to bear empty members of a list (RFC 9110 5.6.1.2).
+        // Empty list members must be accepted (RFC 9110 5.6.1.2).
         for member in set.split(',').map(trim_ows).filter(|m| !m.is_empty()) {
             if specs.len() >= limits.ranges_max {
                 return None;
@@ -90,11 +90,11 @@ impl ByteRangeSet {
         (!specs.is_empty()).then_some(Self(specs))
     }
 
-    /// Which bytes of a file of `size` bytes are meant.
+    /// Selects bytes of a file of `size` bytes.
     ///
-    /// A file without bytes has no byte that a `content-range` could name. A suffix of it is
-    /// satisfied by the whole of it, which is nothing (14.1.2 calls every non-zero suffix
-    /// satisfiable); any other range of it is unsatisfiable.
+    /// An empty file has no byte that a `content-range` could name. A suffix of it is satisfied by
+    /// the whole, empty file (14.1.2 calls every non-zero suffix satisfiable); any other range of
+    /// it is unsatisfiable.
     pub fn select(&self, size: u64) -> Selection {
         let is_suffix = |spec: &Spec| matches!(spec, Spec::Suffix { length } if *length > 0);
         if size == 0 && self.0.iter().any(is_suffix) {
@@ -125,8 +125,8 @@ impl Spec {
                     first: number(first)?,
                     last: number(last)?,
                 };
-                // A range that ends before it begins is malformed (14.1.1), also where both ends
-                // are beyond 64 bits and would compare as equal.
+                // A range that ends before it begins is malformed (14.1.1), even if both ends
+                // exceed 64 bits and would compare as equal.
                 (!is_below(last, first)).then_some(spec)
             }
         }
@@ -148,7 +148,7 @@ impl Spec {
     }
 }
 
-/// One or more digits, and nothing else; what does not fit in 64 bits is as good as infinite.
+/// One or more digits; a number beyond 64 bits counts as infinite.
 fn number(text: &str) -> Option<u64> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -156,14 +156,14 @@ fn number(text: &str) -> Option<u64> {
     Some(text.parse().unwrap_or(u64::MAX))
 }
 
-/// Whether one run of digits is a smaller number than another, of whatever length.
+/// Compares two digit strings of any length as numbers.
 fn is_below(left: &str, right: &str) -> bool {
     let left = left.trim_start_matches('0');
     let right = right.trim_start_matches('0');
     (left.len(), left) < (right.len(), right)
 }
 
-/// Joins ranges that overlap or touch (15.3.7.2 allows it): no byte is read or sent twice.
+/// Merges ranges that overlap or touch (15.3.7.2 permits this), so no byte is read or sent twice.
 fn coalesce(selected: Vec<Selected>) -> Vec<Selected> {
     if selected.len() < 2 {
         return selected;
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_reported_for_single_ranges() {
+    fn single_range_reports_its_form() {
         assert_eq!(select("bytes=2-5", 10), one(2, 6, RangeForm::Closed));
         assert_eq!(select("bytes=2-", 10), one(2, 10, RangeForm::Open));
         assert_eq!(select("bytes=-2", 10), one(8, 10, RangeForm::Suffix));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_ranges_are_open_if_one_of_them_was() {
+    fn merged_range_is_open_if_any_was() {
         assert_eq!(select("bytes=0-3,2-", 10), one(0, 10, RangeForm::Open));
         assert_eq!(select("bytes=5-,0-4", 10), one(0, 10, RangeForm::Open));
         assert_eq!(select("bytes=-4,0-6", 10), one(0, 10, RangeForm::Suffix));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cap_counts_what_was_asked_not_what_is_left() {
+    fn limit_counts_requested_ranges_not_merged_ones() {
         let limits = RangeLimits { ranges_max: 2 };
         assert!(ByteRangeSet::parse("bytes=0-0,2-2", &limits).is_some());
         assert!(ByteRangeSet::parse("bytes=0-0,,2-2,", &limits).is_some());
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_touching_ranges_collapses_and_order_is_that_of_the_first_mention() {
+    fn touching_ranges_merge_in_order_of_first_mention() {
         let Selection::Ranges(selected) = select("bytes=80-89,0-1,4-5,2-3,90-90", 100) else {
             panic!("satisfiable");
         };

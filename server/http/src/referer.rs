@@ -1,38 +1,38 @@
-//! Which sites' pages may use a file, by the field `Referer`.
+//! Restricts which sites' pages may use a file, by the `Referer` field.
 //!
-//! No protection against those who write their own requests; it keeps other sites' pages from using
-//! the server, as nginx's `valid_referers` does.
+//! This does not stop clients that write their own requests; it prevents other sites' pages from
+//! using the server, like nginx's `valid_referers`.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The sites whose pages may.
+/// The allowed sites.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RefererRule {
-    /// Names of hosts, `*.example.org` for those below one, and the words `none` and `blocked`.
+    /// Host names, `*.example.org` for subdomains, and the keywords `none` and `blocked`.
     sites: Vec<String>,
 }
 
 impl RefererRule {
-    /// The word for requests that name no page.
+    /// Keyword for requests without a referrer.
     pub const NONE: &'static str = "none";
-    /// The word for requests whose field a proxy or a firewall has blotted out: it names no page by
-    /// `http://` or `https://`.
+    /// Keyword for requests whose field was masked by a proxy or firewall: it is not a `http://` or
+    /// `https://` URL.
     pub const BLOCKED: &'static str = "blocked";
 
-    /// Pages of these sites; with an empty list, of all.
+    /// Allows pages of these sites, or of all sites if the list is empty.
     pub fn new(sites: &[String]) -> Self {
         Self {
             sites: sites.to_vec(),
         }
     }
 
-    /// Whether the pages of all sites may.
+    /// Whether all sites are allowed.
     pub fn is_open(&self) -> bool {
         self.sites.is_empty()
     }
 
-    /// Whether a request with this field may have what it asks for.
+    /// Whether a request with this field is allowed.
     pub fn allows(&self, referer: Option<&[u8]>) -> bool {
         if self.is_open() {
             return true;
@@ -60,15 +60,15 @@ fn has_scheme(referer: &[u8]) -> bool {
     begins(b"http://") || begins(b"https://")
 }
 
-/// The host of an address of a page; `None` if it has none.
+/// The host of a URL, if it has one.
 fn host_of(address: &str) -> Option<&str> {
     let (_, rest) = address.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;
     if authority.contains('\\') {
-        // Browsers and others read it differently.
+        // Browsers and other parsers interpret a backslash differently.
         return None;
     }
-    // What comes before is a name of a user, whatever it looks like.
+    // Everything before `@` is a user name.
     let host = authority.rsplit('@').next()?;
     let host = match host.strip_prefix('[') {
         Some(address) => address.split(']').next()?,
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_listed_sites_may_and_no_others() {
+    fn allows_only_pages_of_listed_sites() {
         let rule = rule(&["example.org", "*.tv.example"]);
         for good in [
             "https://example.org/",
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_was_blotted_out_may_only_if_that_is_said() {
+    fn masked_field_is_allowed_only_with_blocked() {
         for blotted in ["", "-", "XXXX", "example.org", "ftp://example.org/"] {
             let referer = Some(blotted.as_bytes());
             assert!(!rule(&["example.org"]).allows(referer), "{blotted}");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_no_page_may_only_if_that_is_said() {
+    fn missing_field_is_allowed_only_with_none() {
         for nothing in [None, Some(&b""[..])] {
             assert!(!rule(&["example.org"]).allows(nothing));
             assert!(rule(&["none", "example.org"]).allows(nothing));

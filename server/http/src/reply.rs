@@ -1,8 +1,8 @@
-//! A reply as it is to be sent: status, fields, and which bytes.
+//! A planned reply: status, fields, and bytes.
 //!
-//! The one idea: every body is the same shape, a list of parts (some text, then some bytes of the
-//! file) and a closing text. A whole file is one part without text, a multipart reply has framing
-//! in its texts, an error is only a closing text; so the server has one loop and no cases.
+//! Every body has the same shape, a list of parts (some text, then bytes of the file) and a closing
+//! text. A whole file is one part without text, a multipart reply has its framing in the texts, an
+//! error is only a closing text; so the server sends all of them with one loop.
 
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
@@ -15,28 +15,28 @@ use crate::fields::FieldList;
 use crate::range::RangeForm;
 use crate::status::Status;
 
-/// A reply, ready to be sent.
+/// A planned reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplyPlan {
     /// Status.
     pub status: Status,
-    /// Fields in order, `content-length` among them except with 204 and 304. The shell adds
-    /// `date` and what [`crate::CorsPolicy::reply_fields`] gives.
+    /// Fields in order, including `content-length` except with 204 and 304. The caller adds `date`
+    /// and the fields of [`crate::CorsPolicy::reply_fields`].
     pub fields: FieldList,
-    /// What to send; nothing for HEAD, whatever `content-length` says.
+    /// The body; empty for HEAD, whatever `content-length` is.
     pub body: Body,
 }
 
 /// Texts and ranges of the file, in the order in which they are sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Body {
-    /// Each a text and then some bytes of the file.
+    /// Each is a text followed by bytes of the file.
     pub parts: Vec<Part>,
-    /// What follows the last part.
+    /// Text after the last part.
     pub closing: String,
 }
 
-/// Some bytes of the file.
+/// A range of the file with a preceding text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// Sent before the bytes; empty unless the reply is multipart.
@@ -48,7 +48,7 @@ pub struct Part {
 }
 
 impl Body {
-    /// How many bytes go over the wire.
+    /// Length of the body in bytes.
     pub fn length(&self) -> u64 {
         let text = |text: &str| u64::try_from(text.len()).unwrap_or(u64::MAX);
         let part = |part: &Part| text(&part.preamble).saturating_add(part.range.len());
@@ -77,13 +77,13 @@ impl Body {
 }
 
 impl ReplyPlan {
-    /// The value of a field that occurs once, by its lower-case name.
+    /// Value of a field, by its lower-case name.
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut fields = self.fields.iter();
         fields.find(|(n, _)| *n == name).map(|(_, value)| &**value)
     }
 
-    /// Has the body sent by a content coding, as so many bytes, if that is known.
+    /// Marks the body as sent with a content coding, with its length if known.
     pub fn code(&mut self, coding: &'static str, length: Option<u64>) {
         let is_kept = |(name, _): &(&str, _)| !matches!(*name, "content-length" | "accept-ranges");
         self.fields.retain(is_kept);
@@ -95,7 +95,7 @@ impl ReplyPlan {
             .push(("content-encoding", Cow::Borrowed(coding)));
     }
 
-    /// The bytes of the file that the body holds, all parts together.
+    /// Bytes of the file in all parts together.
     pub fn file_bytes(&self) -> u64 {
         let lengths = self.body.parts.iter().map(|part| part.range.len());
         lengths.fold(0, u64::saturating_add)

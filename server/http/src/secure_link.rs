@@ -1,10 +1,10 @@
-//! Links as nginx's `secure_link` and `secure_link_md5` sign them, so that a site that moves keeps
-//! its URLs.
+//! Links signed for nginx's `secure_link` and `secure_link_md5`, so that a site can migrate and
+//! keep its URLs.
 //!
-//! The one idea: the same expression over the same variables gives the same text, and its MD5 in
-//! URL-safe base64 is the token. Where nginx is lenient (names of arguments in any case, the first
-//! of two, padding, spare bits of the last letter) this is too, since its URLs are out there.
-//! MD5 here is what those sites have, not what a new one should take: see [`crate::SignedUrl`].
+//! The same expression over the same variables gives the same text; its MD5 in URL-safe base64 is
+//! the token. Where nginx is lenient (case of argument names, the first of two, padding, spare bits
+//! of the last character), so is this module, because such URLs exist. MD5 is only for
+//! compatibility; new sites should use [`crate::SignedUrl`].
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Letters of 16 bytes in base64, padded.
+/// Length of 16 bytes in base64, with padding.
 const TOKEN_LETTERS_MAX: usize = 24;
 
 #[derive(Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ enum Part {
     RemoteAddr,
 }
 
-/// The expression of `secure_link_md5` with the names of the two arguments of `secure_link`.
+/// The expression of `secure_link_md5` with the argument names of `secure_link`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecureLink {
     parts: Vec<Part>,
@@ -44,14 +44,14 @@ pub struct SecureLink {
     expires: String,
 }
 
-/// Why an expression cannot be used.
+/// Why an expression is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExpressionError {
-    /// A variable that is not known, by name.
+    /// An unknown variable, by name.
     Unknown(String),
-    /// No `$uri`: one token would open everything.
+    /// No `$uri`: one token would give access to everything.
     NoUri,
-    /// Nothing but variables: anybody could make tokens.
+    /// Only variables: anyone could create tokens.
     NoSecret,
 }
 
@@ -60,19 +60,19 @@ impl fmt::Display for ExpressionError {
         match self {
             Self::Unknown(name) => write!(
                 f,
-                "`${name}` is not known; $secure_link_expires, $uri and $remote_addr are"
+                "unknown variable `${name}`; use $secure_link_expires, $uri and $remote_addr"
             ),
-            Self::NoUri => f.write_str("has no $uri: one token would open every file; add it"),
-            Self::NoSecret => f.write_str("holds no secret: anybody could sign; add one"),
+            Self::NoUri => f.write_str("has no $uri, so one token would open every file; add it"),
+            Self::NoSecret => f.write_str("contains no secret, so anyone could sign; add one"),
         }
     }
 }
 
 impl SecureLink {
-    /// Reads an expression such as `$secure_link_expires$uri$remote_addr secret`.
+    /// Parses an expression such as `$secure_link_expires$uri$remote_addr secret`.
     ///
     /// # Errors
-    /// If it names another variable, has no `$uri` or no secret.
+    /// If it uses another variable, has no `$uri` or no secret.
     pub fn parse(expression: &str, md5: &str, expires: &str) -> Result<Self, ExpressionError> {
         let mut parts = Vec::new();
         let mut literal = String::new();
@@ -118,10 +118,10 @@ impl SecureLink {
         })
     }
 
-    /// Whether the asker may have the path; without `$secure_link_expires` links do not expire.
+    /// Verifies the link of a request; without `$secure_link_expires` links do not expire.
     ///
     /// # Errors
-    /// Forbidden for a wrong token, expired for a right one that is too old.
+    /// `Forbidden` for an invalid token, `Expired` for a valid one that has expired.
     pub fn verify(&self, asker: &Asker<'_>) -> Result<(), Refused> {
         let token = raw_value(asker.query, &self.md5).ok_or(Refused::Forbidden)?;
         let text = match self.parts.contains(&Part::Expires) {
@@ -156,7 +156,7 @@ impl SecureLink {
     }
 }
 
-/// Without the secret.
+/// Omits the secret.
 impl fmt::Debug for SecureLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SecureLink")
@@ -183,12 +183,13 @@ mod tests {
         }
     }
 
-    // As nginx documents it: echo -n '2147483647/s/link127.0.0.1 secret' |
-    //     openssl md5 -binary | openssl base64 | tr +/ -_ | tr -d =
+    // Example of nginx's manual:
+    // echo -n '2147483647/s/link127.0.0.1 secret' | openssl md5 -binary |
+    // openssl base64 | tr +/ -_ | tr -d =
     const GOOD: &str = "md5=_e4Nc3iduzkWRm01TBBNYw&expires=2147483647";
 
     #[test]
-    fn the_example_of_the_manual_of_nginx_is_accepted_until_it_expires() {
+    fn accepts_example_of_nginx_manual_until_expiry() {
         let link = SecureLink::parse(EXPRESSION, "md5", "expires").unwrap();
         assert_eq!(link.verify(&asks("/s/link", GOOD, 1)), Ok(()));
         assert_eq!(link.verify(&asks("/s/link", GOOD, 2_147_483_647)), Ok(()));
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_that_protects_nothing_is_a_mistake() {
+    fn expression_without_uri_or_secret_is_invalid() {
         let parse = |text| SecureLink::parse(text, "md5", "expires").unwrap_err();
         assert_eq!(parse("$uri"), ExpressionError::NoSecret);
         assert_eq!(parse("$secure_link_expires secret"), ExpressionError::NoUri);

@@ -1,8 +1,8 @@
-//! Who is watching: the identity that joins requests into a viewing session.
+//! Identity of viewers, which joins requests into a viewing session.
 //!
-//! The one idea: the best name is the one that the player gave to its session; the next best is
-//! one that the operator says is there; an address with a user agent is what is left, and it
-//! joins all viewers of a household who use the same player.
+//! The preferred id is the one that the player assigned to its session; the next is one in a
+//! configured field. Otherwise address and user agent are used, which joins all viewers of a
+//! household with the same player.
 
 use alloc::string::String;
 
@@ -11,10 +11,10 @@ use crate::fields::{combined, trim_ows};
 use crate::hash::Fnv;
 use crate::query::query_value;
 
-/// The most that a log keeps of a name, in bytes; the identity is made from all of it.
+/// Longest name kept for logs, in bytes; the identity is computed from all of it.
 const NAME_BYTES_MAX: usize = 128;
 
-/// Where a session id is to be looked for when the player sends none with CMCD, in this order.
+/// Sources of a session id for players that send none with CMCD, in this order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionRule {
     /// Name of a header field.
@@ -28,17 +28,17 @@ pub struct SessionRule {
 /// A viewer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Viewer {
-    /// The same for all requests of one viewer, on every machine and in every version: FNV-1a
-    /// (64 bits) over one byte that says how it was found (the number of [`FoundBy`]), then over
-    /// the session id, or over the address, a zero byte and the user agent.
+    /// The same for all requests of one viewer, on every machine and in every version: FNV-1a (64
+    /// bits) over one byte with its source (the number of [`FoundBy`]), then over the session id,
+    /// or over the address, a zero byte and the user agent.
     pub id: u64,
-    /// How.
+    /// Source of the id.
     pub found_by: FoundBy,
-    /// The session id for people to read, cut after 128 bytes; `None` if there was none.
+    /// Session id for display, cut after 128 bytes; `None` without one.
     pub name: Option<String>,
 }
 
-/// How a viewer was recognised. The numbers are part of the identity and do not change.
+/// Source of a viewer's id. The numbers are part of the identity and must not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FoundBy {
@@ -55,7 +55,7 @@ pub enum FoundBy {
 }
 
 impl SessionRule {
-    /// Who sent the request with these fields and this query from the address with these octets.
+    /// The viewer of a request with these fields and this query, from an address with these octets.
     pub fn viewer<'a, F>(
         &self,
         cmcd: &Cmcd,
@@ -114,7 +114,7 @@ impl Viewer {
     }
 }
 
-/// An IPv4 address that a dual-stack socket shows as `::ffff:a.b.c.d`, in its own four octets.
+/// Converts an IPv4-mapped address (`::ffff:a.b.c.d`) to its four octets.
 fn unmapped(address: &[u8]) -> &[u8] {
     const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
     match address.strip_prefix(&MAPPED) {
@@ -123,9 +123,9 @@ fn unmapped(address: &[u8]) -> &[u8] {
     }
 }
 
-/// The value of a cookie in a `cookie` field (RFC 6265 5.4); quotes around it are not part of it.
+/// Value of a cookie in a `cookie` field (RFC 6265 5.4), without surrounding quotes.
 pub fn cookie_value<'a>(cookies: &'a str, name: &str) -> Option<&'a str> {
-    // Several lines of the field were joined with commas, which no cookie's value can hold.
+    // Several lines of the field were joined with commas, which cookie values cannot contain.
     let pairs = cookies.split([';', ',']).filter_map(|p| p.split_once('='));
     let mut values = pairs.filter(|(key, _)| trim_ows(key) == name);
     let value = trim_ows(values.next()?.1);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_name_that_is_there_is_taken() {
+    fn best_available_source_is_used() {
         let said = Cmcd {
             session_id: Some("from-player".to_string()),
             ..Cmcd::default()
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_one_viewer_per_player_and_the_same_in_both_families() {
+    fn address_and_user_agent_identify_viewer_in_both_families() {
         let rule = SessionRule::default();
         let id = |agent: &'static [u8], address: &[u8]| {
             let fields = [("user-agent", agent)];
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_identity_is_the_documented_hash() {
+    fn identity_is_documented_hash() {
         let viewer = Viewer::named(FoundBy::Cmcd, "foobar".to_string());
         let by_hand = b"\x01foobar"
             .iter()
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_cut_for_the_log_but_not_for_the_identity() {
+    fn long_name_is_cut_for_log_but_not_for_identity() {
         let long = "é".repeat(100);
         let viewer = Viewer::named(FoundBy::Header, long.clone());
         assert_eq!(viewer.name.map(|n| n.len()), Some(128));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_are_found_by_their_whole_name() {
+    fn cookie_is_found_by_whole_name() {
         let cookies = "xplay=0; play=\"a b\" ;play=second, other=1";
         assert_eq!(cookie_value(cookies, "play"), Some("a b"));
         assert_eq!(cookie_value(cookies, "other"), Some("1"));

@@ -1,9 +1,9 @@
-//! Signed URLs: who has a token for a path may watch it.
+//! Signed URLs: a token for a path gives access to it.
 //!
-//! The one idea: a token is an HMAC-SHA256 over when it ends, whose it is and what it opens, in an
-//! order that leaves one reading only: the expiry is digits, the address holds no line end, and
-//! the path comes last. What is signed is the path as the file is looked up by, decoded once, so
-//! that no spelling of a URL opens another file.
+//! A token is an HMAC-SHA256 over expiry, address and scope, in an unambiguous order: the expiry
+//! consists of digits, the address contains no line end, and the path comes last. The signed path
+//! is the decoded path that the file is looked up by, so that no spelling of a URL gives access to
+//! another file.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -21,13 +21,13 @@ use crate::asker::{Asker, Refused};
 use crate::path_token::{PathToken, without_tokens};
 use crate::secure_link::SecureLink;
 
-/// The keys of HMAC tokens: `expires`, `token`, and `prefix` if one token opens a folder; or all of
-/// it in the path ([`PathToken`]).
+/// Keys of HMAC tokens in the arguments `expires`, `token`, and `prefix` if a token covers a
+/// folder; or in a path token ([`PathToken`]).
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignedUrl {
-    /// Any of these may have signed: during a rotation the new one and the old.
+    /// Accepted keys: during a rotation the new one and the old one.
     pub keys: Vec<String>,
-    /// Whether a token is good from one address only.
+    /// Whether a token is valid from one address only.
     pub bind_address: bool,
 }
 
@@ -37,17 +37,17 @@ const EXPIRES: &str = "expires";
 const PREFIX: &str = "prefix";
 
 impl SignedUrl {
-    /// The text that is signed.
+    /// The signed text.
     fn message(&self, expires: &str, address: &str, scope: &str, path: &str) -> String {
         let address = if self.bind_address { address } else { "-" };
         format!("{expires}\n{address}\n{scope} {path}")
     }
 
-    /// Whether the asker may have the path. A token in the path is the one that counts; of
-    /// arguments, one that is there twice is refused.
+    /// Verifies the token of a request. A path token takes precedence; a duplicate argument is
+    /// refused.
     ///
     /// # Errors
-    /// Forbidden for a wrong token, expired for a right one that is too old.
+    /// `Forbidden` for an invalid token, `Expired` for a valid one that has expired.
     pub fn verify(&self, asker: &Asker<'_>) -> Result<(), Refused> {
         match asker.path_token {
             Some(token) => self.verify_in_path(asker, token),
@@ -101,7 +101,7 @@ impl SignedUrl {
     }
 }
 
-/// Without the keys.
+/// Omits the keys.
 impl fmt::Debug for SignedUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SignedUrl")
@@ -110,24 +110,24 @@ impl fmt::Debug for SignedUrl {
     }
 }
 
-/// Who may have what lies below a path.
+/// Access check for files below a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Gate {
-    /// Everybody.
+    /// Open to everyone.
     Open,
-    /// Nobody.
+    /// Closed to everyone.
     Closed,
-    /// Who has a link signed as for nginx.
+    /// Requires a link signed for nginx's `secure_link`.
     SecureLink(SecureLink),
-    /// Who has an HMAC token.
+    /// Requires an HMAC token.
     SignedUrl(SignedUrl),
 }
 
 impl Gate {
-    /// Whether the asker may pass.
+    /// Verifies a request.
     ///
     /// # Errors
-    /// Why not.
+    /// Why access is refused.
     pub fn verify(&self, asker: &Asker<'_>) -> Result<(), Refused> {
         match self {
             Self::Open => Ok(()),
@@ -137,7 +137,7 @@ impl Gate {
         }
     }
 
-    /// The argument whose value must not be written anywhere, if there is one.
+    /// The argument with the token, whose value must not be logged.
     pub fn secret_argument(&self) -> Option<&str> {
         match self {
             Self::Open | Self::Closed => None,
@@ -147,8 +147,8 @@ impl Gate {
     }
 }
 
-/// The target with `-` for tokens in its path, and for the value of every argument that
-/// `is_secret`: for logs.
+/// Masks a target for logs: `-` replaces path tokens, and the values of arguments for which
+/// `is_secret` holds.
 pub fn mask(target: &str, is_secret: impl Fn(&str) -> bool) -> Cow<'_, str> {
     let Some((path, query)) = target.split_once('?') else {
         return without_tokens(target);
@@ -162,16 +162,16 @@ pub fn mask(target: &str, is_secret: impl Fn(&str) -> bool) -> Cow<'_, str> {
     Cow::Owned(format!("{path}?{}", pairs.join("&")))
 }
 
-/// Names of arguments are equal in any case, as nginx has it, and however they are encoded.
+/// Whether two argument names are equal, ignoring case, as in nginx, and encoding.
 pub fn is_same_argument(written: &str, name: &str) -> bool {
     let decoded = percent_decode_str(written).map(|b| b.to_ascii_lowercase());
     decoded.eq(name.bytes().map(|b| b.to_ascii_lowercase()))
 }
 
-/// The value of the argument of this name, undecoded.
+/// The undecoded value of an argument.
 ///
 /// # Errors
-/// If there are two, in whatever spelling.
+/// If the argument occurs twice, in any spelling.
 pub fn only_value<'a>(query: &'a str, name: &str) -> Result<Option<&'a str>, Refused> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let mut values = pairs.filter(|(written, _)| is_same_argument(written, name));
@@ -181,8 +181,8 @@ pub fn only_value<'a>(query: &'a str, name: &str) -> Result<Option<&'a str>, Ref
     }
 }
 
-/// The beginning of the SHA-256 of a secret, in hexadecimal: tells two of them apart, and neither
-/// what they are.
+/// The beginning of a secret's SHA-256 in hexadecimal: distinguishes secrets without revealing
+/// them.
 pub fn fingerprint(secret: &str) -> String {
     let hash = Sha256::digest(secret.as_bytes());
     hash.iter()

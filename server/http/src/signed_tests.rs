@@ -1,4 +1,4 @@
-//! Tests of HMAC tokens and of what logs are spared.
+//! Tests of HMAC tokens and of masking in logs.
 
 use alloc::string::ToString;
 
@@ -32,7 +32,7 @@ fn asks<'a>(path: &'a str, query: &'a str) -> Asker<'a> {
 }
 
 #[test]
-fn what_openssl_signs_is_accepted_by_either_key() {
+fn accepts_tokens_of_openssl_with_either_key() {
     let old_and_new = signed(&["k2", "k1"], false);
     assert_eq!(old_and_new.verify(&asks("/a/b.mp4", OF_FILE)), Ok(()));
     assert_eq!(old_and_new.verify(&asks("/a/c/d.ts", OF_FOLDER)), Ok(()));
@@ -48,7 +48,7 @@ fn what_openssl_signs_is_accepted_by_either_key() {
 }
 
 #[test]
-fn a_right_token_that_is_too_old_is_told_from_a_wrong_one() {
+fn expired_token_is_distinguished_from_invalid_one() {
     let gate = signed(&["k1"], false);
     let late = Asker {
         now: 2_000_000_005,
@@ -88,7 +88,7 @@ fn anything_else_is_forbidden() {
 }
 
 #[test]
-fn logs_are_spared_tokens_in_every_spelling() {
+fn masks_token_arguments_in_every_spelling() {
     let gate = Gate::SignedUrl(signed(&["k1"], false));
     let secret = gate.secret_argument().unwrap();
     let is_secret = |name: &str| is_same_argument(name, secret);
@@ -99,7 +99,7 @@ fn logs_are_spared_tokens_in_every_spelling() {
     assert!(!std::format!("{gate:?}").contains("k1"));
 }
 
-/// Asks with a token of `/a/` in the path, at `now`.
+/// A request for `path` with the path token of `/a/`, at `now`.
 fn in_path<'a>(path: &'a str, token: &'a str, now: u64) -> Asker<'a> {
     let (path_token, _) = PathToken::split(token);
     let path_token = Some(path_token.expect("it looks like one"));
@@ -111,7 +111,7 @@ fn in_path<'a>(path: &'a str, token: &'a str, now: u64) -> Asker<'a> {
 }
 
 #[test]
-fn a_token_in_the_path_opens_its_folder_until_its_end_and_nothing_else() {
+fn path_token_covers_its_folder_until_expiry() {
     let token = "/t/2000000000.1.hLvF2guY_7Sha_O1CJayqPjt8Mko2piMe_4unJTiBuk/";
     let gate = signed(&["k2", "k1"], false);
     let verdict = |path, token: &str, now| gate.verify(&in_path(path, token, now));
@@ -136,7 +136,7 @@ fn a_token_in_the_path_opens_its_folder_until_its_end_and_nothing_else() {
         let verdict = verdict(path, token, 1_900_000_000);
         assert_eq!(verdict, Err(Refused::Forbidden), "{token}{path}");
     }
-    // A right one in the query does not help a wrong one in the path.
+    // A valid token in the query does not replace an invalid one in the path.
     let both = Asker {
         query: OF_FOLDER,
         ..in_path("/a/d.ts", &changed, 1)
@@ -146,16 +146,16 @@ fn a_token_in_the_path_opens_its_folder_until_its_end_and_nothing_else() {
     assert_eq!(elsewhere, Err(Refused::Forbidden));
 }
 
-/// As an operator signs.
+/// Signs like an operator.
 fn sign(key: &str, text: &str) -> String {
     let mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).unwrap();
     URL_SAFE_NO_PAD.encode(mac.chain_update(text).finalize().into_bytes())
 }
 
 proptest! {
-    /// Whatever is changed in what is asked for, a token of one path opens no other.
+    /// Whatever is changed in the request, a token of one path is not valid for another.
     #[test]
-    fn no_token_verifies_for_another_path(
+    fn token_is_not_valid_for_another_path(
         path in "/[a-c/\n]{1,6}", other in "/[a-c/\n]{1,6}", prefix in "(&prefix=/([a-c]{0,2}/)?)?",
     ) {
         let gate = signed(&["k"], false);
@@ -168,9 +168,9 @@ proptest! {
         }
     }
 
-    /// A token of a folder opens what is in it and nothing else.
+    /// A token of a folder is valid only for files in that folder.
     #[test]
-    fn no_token_of_a_folder_opens_what_lies_outside(
+    fn folder_token_is_not_valid_outside_folder(
         folder in "/([a-b]{1,2}/){0,2}", path in "/([a-b]{1,2}/){0,2}[a-b]",
     ) {
         let gate = signed(&["k"], false);
@@ -180,9 +180,9 @@ proptest! {
         prop_assert_eq!(verdict.is_ok(), path.starts_with(&folder));
     }
 
-    /// Every single bit of a token counts.
+    /// Every bit of a token matters.
     #[test]
-    fn a_token_with_one_bit_changed_is_forbidden(bit in 0_usize..256) {
+    fn token_with_one_changed_bit_is_forbidden(bit in 0_usize..256) {
         let gate = signed(&["k"], false);
         let mut token = URL_SAFE_NO_PAD.decode(sign("k", "2000000000\n-\npath /a")).unwrap();
         token[bit / 8] ^= 1 << (bit % 8);

@@ -1,13 +1,13 @@
-//! The methods a file server knows and the statuses it answers with.
+//! Methods and statuses of the file server.
 
-/// What the client wants to do.
+/// Method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// Send the representation.
     Get,
     /// Send the fields that GET would send.
     Head,
-    /// Say what is allowed (and let browsers ask before a cross-origin request).
+    /// Return what is allowed; browsers send it as a preflight of cross-origin requests.
     Options,
     /// Anything else; answered with [`Status::MethodNotAllowed`].
     Other,
@@ -17,7 +17,7 @@ impl Method {
     /// The methods in the `allow` field.
     pub const ALLOWED: &'static str = "GET, HEAD, OPTIONS";
 
-    /// Reads a method name; names are case-sensitive (RFC 9110 9.1).
+    /// Parses a method; names are case-sensitive (RFC 9110 9.1).
     pub fn parse(name: &str) -> Self {
         match name {
             "GET" => Self::Get,
@@ -27,7 +27,7 @@ impl Method {
         }
     }
 
-    /// Whether the method only reads a representation, which is what 304 is for.
+    /// Whether the method only reads a representation, so that 304 is possible.
     pub const fn is_read(self) -> bool {
         matches!(self, Self::Get | Self::Head)
     }
@@ -93,7 +93,7 @@ impl Status {
         }
     }
 
-    /// The phrase of RFC 9110 section 15 and RFC 6585.
+    /// The reason phrase of RFC 9110 section 15.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Ok => "OK",

@@ -1,9 +1,9 @@
-//! What RFC 9110 asks of a file server, as a table: fields of a request, and the reply in short.
+//! Conformance with RFC 9110, as a table: fields of a request, and an abbreviated reply.
 //!
 //! The file has 1000 bytes, the tag `"v1"` and was modified on Sun, 06 Nov 1994 08:49:37 GMT; the
-//! requests arrive an hour later. A reply is written as its status and what is particular to it:
-//! `200` all bytes, `206 0-99` one range, `206 0-0 999-999` several in a multipart body, `304`,
-//! `412`, `416`. Every row is also held against what must be true of any reply ([`check_reply`]).
+//! requests arrive an hour later. A reply is abbreviated to its status and distinctive parts: `200`
+//! all bytes, `206 0-99` one range, `206 0-0 999-999` several in a multipart body, `304`, `412`,
+//! `416`. Every reply is also checked against general invariants ([`check_reply`]).
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -32,7 +32,7 @@ fn file(size: u64) -> Representation<'static> {
     }
 }
 
-/// Plans the reply to a method and lines of `name: value`.
+/// Plans the reply to a method and fields in the form `name: value`.
 fn reply_at(now: i64, method: Method, lines: &[&str], size: u64) -> ReplyPlan {
     let fields = lines.iter().map(|line| {
         let (name, value) = line.split_once(": ").expect("a field");
@@ -57,7 +57,7 @@ fn in_short(reply: &ReplyPlan) -> String {
     text
 }
 
-/// What is true of every reply, whatever the request.
+/// Invariants of every reply.
 fn check_reply(method: Method, reply: &ReplyPlan, size: u64) {
     let length = reply
         .field("content-length")
@@ -89,7 +89,7 @@ fn check_reply(method: Method, reply: &ReplyPlan, size: u64) {
             assert_eq!(reply.field("content-type"), Some("video/mp4"));
             assert_eq!(part.preamble, "");
         }
-        // A multipart reply must not have the field, or it would be taken for a single range.
+        // With this field a multipart reply would be mistaken for a single range.
         (Status::PartialContent, _) => assert_eq!(reply.field("content-range"), None),
         (Status::RangeNotSatisfiable, _) => {
             let expected = format!("bytes */{size}");
@@ -127,7 +127,7 @@ fn ranges_of_a_file() {
             (&["Range: bytes=999-"], "206 999-999"),
             (&["Range: bytes=-1"], "206 999-999"),
             (&["Range: bytes=-1000"], "206 0-999"),
-            // Beyond the end: cut, or refused if nothing is left.
+            // Beyond the end: truncated, or refused if nothing remains.
             (&["Range: bytes=900-1000"], "206 900-999"),
             (&["Range: bytes=0-99999999999999999999999"], "206 0-999"),
             (&["Range: bytes=-1001"], "206 0-999"),
@@ -150,7 +150,7 @@ fn ranges_of_a_file() {
 }
 
 #[test]
-fn what_is_no_range_is_ignored() {
+fn invalid_range_is_ignored() {
     check_table(
         Method::Get,
         1000,
@@ -178,10 +178,10 @@ fn what_is_no_range_is_ignored() {
             (&["Range: bytes=٠-٩"], "200"),
             (&["Range: seconds=0-9"], "200"),
             (&["Range: items=0-9"], "200"),
-            // One malformed range spoils the set.
+            // One malformed range invalidates the set.
             (&["Range: bytes=0-9,x"], "200"),
             (&["Range: bytes=0-9,9-5"], "200"),
-            // Two fields where there can be one.
+            // Two fields where only one is allowed.
             (&["Range: bytes=0-9", "Range: bytes=20-29"], "200"),
         ],
     );
@@ -205,12 +205,12 @@ fn several_ranges() {
                 &["Range: bytes=0-0, 500-599 ,-1"],
                 "206 0-0 500-599 999-999",
             ),
-            // In the order in which they were asked for.
+            // In the requested order.
             (&["Range: bytes=500-599,0-0"], "206 500-599 0-0"),
-            // What lies beyond the end falls away; one that is left is no multipart reply.
+            // Ranges beyond the end are dropped; a single remaining one is not a multipart reply.
             (&["Range: bytes=0-0,1000-"], "206 0-0"),
             (&["Range: bytes=2000-,0-0,-0,500-500"], "206 0-0 500-500"),
-            // Overlapping and touching ranges become one, at the place of the first.
+            // Overlapping and touching ranges are merged, at the position of the first.
             (&["Range: bytes=0-99,50-149"], "206 0-149"),
             (&["Range: bytes=0-99,100-149"], "206 0-149"),
             (&["Range: bytes=100-149,0-99"], "206 0-149"),
@@ -218,7 +218,7 @@ fn several_ranges() {
             (&["Range: bytes=500-599,0-0,550-649"], "206 500-649 0-0"),
             (&["Range: bytes=0-,0-,0-,0-"], "206 0-999"),
             (&["Range: bytes=5-5,5-5"], "206 5-5"),
-            // As many as allowed, and one more.
+            // At the limit, and one beyond it.
             (&[&cap(16)], &at_cap),
             (&[&cap(17)], "200"),
             (&[&cap(1000)], "200"),
@@ -227,7 +227,7 @@ fn several_ranges() {
 }
 
 #[test]
-fn a_file_without_bytes() {
+fn ranges_of_empty_file() {
     check_table(
         Method::Get,
         0,
@@ -243,7 +243,7 @@ fn a_file_without_bytes() {
 }
 
 #[test]
-fn preconditions_in_the_order_of_the_standard() {
+fn preconditions_are_evaluated_in_order_of_rfc_9110() {
     const AT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
     const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
@@ -280,7 +280,7 @@ fn preconditions_in_the_order_of_the_standard() {
         (&["If-Modified-Since: 784111777"], "200"),
         (&["If-None-Match: \"v0\"", &modified(AFTER)], "200"),
         (&["If-None-Match: \"v1\"", &modified(BEFORE)], "304"),
-        // Earlier steps win over later ones.
+        // Earlier steps take precedence over later ones.
         (&["If-Match: \"v0\"", "If-None-Match: \"v1\""], "412"),
         (&["If-Match: \"v1\"", "If-None-Match: \"v1\""], "304"),
         (&[&unmodified(BEFORE), &modified(AFTER)], "412"),
@@ -288,12 +288,12 @@ fn preconditions_in_the_order_of_the_standard() {
     ];
     check_table(Method::Get, 1000, rows);
     check_table(Method::Head, 1000, rows);
-    // None of it depends on whether there are bytes.
+    // None of this depends on the size.
     check_table(Method::Get, 0, rows);
 }
 
 #[test]
-fn dates_in_all_three_forms() {
+fn preconditions_accept_all_three_date_forms() {
     check_table(
         Method::Get,
         1000,
@@ -332,13 +332,14 @@ fn dates_in_all_three_forms() {
 }
 
 #[test]
-fn ranges_on_a_condition() {
+fn if_range_and_preconditions_apply_before_ranges() {
     const RANGE: &str = "Range: bytes=0-9";
     check_table(
         Method::Get,
         1000,
         &[
-            // If-Range: the same version or all of the new one; strong comparison, exact date.
+            // If-Range: a range of the same version, or all of the new one; strong comparison,
+            // exact date.
             (&[RANGE, "If-Range: \"v1\""], "206 0-9"),
             (&[RANGE, "If-Range: \"v0\""], "200"),
             (&[RANGE, "If-Range: W/\"v1\""], "200"),
@@ -352,7 +353,7 @@ fn ranges_on_a_condition() {
                 &["Range: bytes=0-0,-1", "If-Range: \"v1\""],
                 "206 0-0 999-999",
             ),
-            // A range that could not be satisfied is no mistake if it was for another version.
+            // An unsatisfiable range is no error if it was for another version.
             (&["Range: bytes=1000-", "If-Range: \"v0\""], "200"),
             (&["Range: bytes=1000-", "If-Range: \"v1\""], "416"),
             (&["Range: bytes=x", "If-Range: \"v1\""], "200"),
@@ -377,7 +378,7 @@ fn ranges_on_a_condition() {
 }
 
 #[test]
-fn head_has_the_fields_of_a_whole_reply_and_knows_no_ranges() {
+fn head_has_fields_of_whole_reply_and_ignores_ranges() {
     for lines in [
         &[][..],
         &["Range: bytes=0-9"],
@@ -397,7 +398,7 @@ fn head_has_the_fields_of_a_whole_reply_and_knows_no_ranges() {
 }
 
 #[test]
-fn other_methods_are_refused_before_anything_else() {
+fn other_methods_are_refused_first() {
     for method in [Method::Other, Method::Options] {
         let reply = reply_at(
             NOW,
@@ -411,7 +412,7 @@ fn other_methods_are_refused_before_anything_else() {
 }
 
 #[test]
-fn a_multipart_body_is_framed_as_the_standard_says() {
+fn multipart_body_is_framed_as_in_rfc_9110() {
     let reply = reply_at(NOW, Method::Get, &["Range: bytes=500-599,-1"], 1000);
     let content_type = reply.field("content-type");
     assert_eq!(
@@ -443,7 +444,7 @@ fn a_multipart_body_is_framed_as_the_standard_says() {
 }
 
 #[test]
-fn only_a_range_without_an_end_is_open_ended() {
+fn only_range_without_end_is_open_ended() {
     for (line, expected) in [
         ("Range: bytes=5-", &[true][..]),
         ("Range: bytes=5-999", &[false]),
@@ -458,7 +459,7 @@ fn only_a_range_without_an_end_is_open_ended() {
 }
 
 #[test]
-fn a_file_that_changed_this_very_second_is_known_by_its_tag_alone() {
+fn file_changed_in_current_second_has_only_entity_tag() {
     let fields = |now: i64, lines: &[(&'static str, &'static [u8])]| {
         let boundary = Boundary { seed: 0 };
         let fields = lines.iter().copied();
@@ -476,7 +477,7 @@ fn a_file_that_changed_this_very_second_is_known_by_its_tag_alone() {
 }
 
 #[test]
-fn a_request_can_also_be_written_down_field_by_field() {
+fn request_can_be_built_field_by_field() {
     let boundary = Boundary { seed: 1 };
     let mut request = RequestHead::new(Method::Get, date(NOW), boundary);
     request.range = Some(Cow::Borrowed("bytes=0-9"));

@@ -1,4 +1,4 @@
-//! What holds for any input, however odd.
+//! Properties that hold for any input.
 
 use std::borrow::Cow;
 
@@ -48,7 +48,7 @@ fn date_value() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_path_never_leaves_its_root(path in prop_oneof![
+    fn path_never_leaves_its_root(path in prop_oneof![
         "/[a.%2eEfF0/\\\\]{0,40}",
         "(/(\\.|%2e|%2E|%252e|%5c|a|é|%00|%c3%a9){0,3}){0,8}",
         any::<String>(),
@@ -64,14 +64,14 @@ proptest! {
     }
 
     #[test]
-    fn a_name_that_is_encoded_byte_by_byte_comes_back(name in "[^./\0][^/\0]{0,60}") {
+    fn name_encoded_byte_by_byte_is_decoded(name in "[^./\0][^/\0]{0,60}") {
         let encoded: String = name.bytes().map(|b| format!("%{b:02X}")).collect();
         let relative = RelativePath::parse(&format!("/d/{encoded}")).expect("a plain name");
         prop_assert_eq!(relative.file_name(), name);
     }
 
     #[test]
-    fn selected_ranges_are_inside_disjoint_and_cover_what_was_asked(
+    fn selected_ranges_are_inside_disjoint_and_complete(
         value in range_value(),
         size in prop_oneof![0_u64..1200, Just(u64::MAX)],
     ) {
@@ -95,17 +95,17 @@ proptest! {
     }
 
     #[test]
-    fn a_date_that_is_printed_is_read_as_itself(date in date(), now in date()) {
+    fn printed_date_parses_to_itself(date in date(), now in date()) {
         prop_assert_eq!(HttpDate::parse(&date.to_string(), now), Some(date));
     }
 
     #[test]
-    fn any_text_may_be_taken_for_a_date(text in any::<String>(), now in date()) {
+    fn parsing_any_text_as_date_does_not_panic(text in any::<String>(), now in date()) {
         let _ = HttpDate::parse(&text, now);
     }
 
     #[test]
-    fn a_reply_is_as_long_as_it_says(
+    fn reply_length_equals_content_length(
         is_head in any::<bool>(),
         range in prop::option::of(range_value()),
         if_match in prop::option::weighted(0.2, tag_value()),
@@ -152,7 +152,7 @@ proptest! {
     }
 
     #[test]
-    fn what_the_player_says_never_harms(text in prop_oneof![
+    fn parsing_any_cmcd_does_not_panic(text in prop_oneof![
         "[a-z]{1,3}(=[0-9\".()\\\\;]{0,6})?(,[a-z]{1,3}=?[0-9\"(),]{0,6}){0,6}",
         any::<String>(),
     ]) {
@@ -164,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn a_session_id_survives_quoting_and_encoding(id in "[^\\p{C}]{1,64}", rate in 1_u64..100_000) {
+    fn session_id_survives_quoting_and_encoding(id in "[^\\p{C}]{1,64}", rate in 1_u64..100_000) {
         let quoted = id.replace('\\', "\\\\").replace('"', "\\\"");
         let text = format!("sid=\"{quoted}\",br={rate}");
         let encoded: String = text.bytes().map(|b| format!("%{b:02x}")).collect();
@@ -180,7 +180,7 @@ proptest! {
     }
 
     #[test]
-    fn a_viewer_stays_the_same_viewer(
+    fn viewer_identity_is_deterministic(
         fields in prop::collection::vec(("[a-zA-Z-]{1,12}", any::<Vec<u8>>()), 0..6),
         query in prop::option::of(any::<String>()),
         address in prop::collection::vec(any::<u8>(), 0..20),
@@ -199,14 +199,14 @@ proptest! {
     }
 
     #[test]
-    fn queries_and_names_are_taken_as_they_come(text in any::<String>(), key in "[a-zA-Z%]{0,4}") {
+    fn any_query_and_file_name_is_accepted(text in any::<String>(), key in "[a-zA-Z%]{0,4}") {
         let _ = query_value(&text, &key);
         prop_assert_eq!(query_value(&query_without(&text, &key), &key), None);
         prop_assert!(media_type(&text).contains('/'));
     }
 }
 
-/// Whether a well-formed range set asks for a byte, without any of the cleverness.
+/// Reference implementation: whether a well-formed range set requests a byte.
 fn naive_asks(value: &str, offset: u64, size: u64) -> bool {
     let set = value.trim().split_once('=').expect("well formed").1;
     let number = |text: &str| text.parse::<u128>().expect("digits");

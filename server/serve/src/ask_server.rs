@@ -1,12 +1,12 @@
-//! Asking another server whether a request may have its file, as nginx's `auth_request` does.
+//! Authorization subrequests: asks another server whether a request may have its file, like nginx's
+//! `auth_request`.
 //!
-//! The one idea: an answer is for a key, made of what the operator says that it depends on; who
-//! asks with the same key at the same time shares one sub-request, and who asks soon after, its
-//! answer.
+//! An answer is cached by a key of the request properties that the operator configured. Concurrent
+//! requests with the same key share one subrequest, and later ones its answer.
 //!
-//! Invariants: an answer is waited for at most as long as the configuration says; sub-requests at
-//! a time and answers kept are bounded, and a key is kept as its SHA-256; failures are not kept.
-//! Nothing is looked up in the DNS, since that may hang and cannot be given up.
+//! Invariants: waiting is bounded by the configured timeout; concurrent subrequests and cached
+//! answers are limited; a key is stored as its SHA-256; failures are not cached. Host names are not
+//! resolved, because DNS look-ups may hang and cannot be cancelled.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,14 +30,14 @@ use tokio::time::{Instant, timeout};
 
 use crate::log::{REQUEST_ID, RequestId};
 
-/// Sub-requests at a time to one server.
+/// Concurrent subrequests to one server.
 const AT_ONCE_MAX: usize = 64;
-/// Answers kept of one server.
+/// Cached answers of one server.
 const ANSWERS_MAX: usize = 4096;
-/// The most bytes that the head of an answer may have.
+/// Longest head of an answer.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
-/// Where a server is, and what is asked of it there.
+/// URL of an authorization server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerUrl {
     address: SocketAddr,
@@ -45,13 +45,13 @@ pub struct ServerUrl {
 }
 
 impl ServerUrl {
-    /// Reads `http://ADDRESS:PORT/PATH`.
+    /// Parses `http://ADDRESS:PORT/PATH`.
     ///
     /// # Errors
-    /// What to write.
+    /// The expected form.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        let form = "write an address like http://127.0.0.1:9000/auth; names and https are for a proxy \
-                    on this machine";
+        let form = "write an address like http://127.0.0.1:9000/auth; for names and https use a \
+                    proxy on this machine";
         let uri: Uri = text.parse().map_err(|_| form)?;
         let authority = uri.authority().ok_or(form)?;
         let host = match authority.host() {
@@ -67,32 +67,32 @@ impl ServerUrl {
     }
 }
 
-/// What is asked of whom.
+/// Configuration of subrequests.
 #[derive(Debug, Clone)]
 pub(crate) struct Asking {
     pub(crate) url: ServerUrl,
-    /// Fields of the client's request that are sent, and are part of the key.
+    /// Fields of the client's request that are forwarded, and part of the key.
     pub(crate) fields: Vec<HeaderName>,
     /// Whether answers depend on the URI.
     pub(crate) by_uri: bool,
     /// Whether answers depend on the client's address.
     pub(crate) by_address: bool,
-    /// How long an answer is believed.
+    /// Lifetime of a cached answer.
     pub(crate) keep: Duration,
-    /// How long it is waited for.
+    /// Timeout of a subrequest.
     pub(crate) patience: Duration,
 }
 
-/// What a server said, or did not.
+/// Result of a subrequest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     Allowed,
-    /// 401, with what a client is to do.
+    /// 401, with the challenge for the client.
     Unauthorized(String),
     Forbidden,
-    /// A status that is no answer.
+    /// Another status.
     Unfit(StatusCode),
-    /// Nothing within the time, or no HTTP.
+    /// No answer in time, or a connection error; with the reason.
     None(&'static str),
 }
 
@@ -100,8 +100,8 @@ impl Answer {
     fn of(response: &Response<hyper::body::Incoming>) -> Self {
         match response.status() {
             status if status.is_success() => Self::Allowed,
-            // HTTP allows no 401 that does not say how to go on (RFC 9110 15.5.2), and a challenge made up
-            // here would have browsers ask for a password that nobody has.
+            // A 401 requires a challenge (RFC 9110 15.5.2), and an invented one would make browsers
+            // prompt for a password that does not exist.
             StatusCode::UNAUTHORIZED => match challenge_of(response) {
                 Some(challenge) => Self::Unauthorized(challenge.to_owned()),
                 None => Self::Forbidden,
@@ -121,10 +121,10 @@ fn challenge_of(response: &Response<hyper::body::Incoming>) -> Option<&str> {
 }
 
 type Key = [u8; 32];
-/// An answer, or the place of one that is waited for.
+/// An answer, or the slot of a pending one.
 type Place = Arc<OnceCell<(Answer, Instant)>>;
 
-/// A server that is asked. Clones share everything.
+/// An authorization server. Clones share all state.
 #[derive(Clone)]
 pub(crate) struct AskedServer(Arc<Shared>);
 
@@ -151,7 +151,7 @@ impl AskedServer {
         }))
     }
 
-    /// Whether a request of this client may have what it asks for.
+    /// Whether a client's request is authorized.
     pub(crate) async fn ask(&self, head: &Parts, client: Peer, id: &RequestId) -> Answer {
         let shared = &self.0;
         let key = shared.asking.key(head, client);
@@ -160,7 +160,7 @@ impl AskedServer {
             let answer = shared.ask_within_time(head, client, id).await;
             (answer, Instant::now())
         };
-        // If whoever asks leaves, the next of those who wait asks.
+        // If the waiter that runs the subrequest is cancelled, the next one runs it.
         let (answer, _) = place.get_or_init(ask).await.clone();
         if answer.is_failure() {
             shared.forget(key, &place);
@@ -194,7 +194,7 @@ impl Asking {
         key
     }
 
-    /// The sub-request for a request.
+    /// The subrequest for a request.
     fn request(
         &self,
         head: &Parts,
@@ -223,7 +223,7 @@ impl Asking {
     }
 }
 
-/// What was asked for, as it was written.
+/// Target of the request, as written.
 fn target(head: &Parts) -> &str {
     head.uri
         .path_and_query()
@@ -231,12 +231,12 @@ fn target(head: &Parts) -> &str {
 }
 
 impl Shared {
-    /// Where the answer for a key is, or will be.
+    /// The slot of the answer for a key.
     fn place(&self, key: Key) -> Place {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let is_of_use = |place: &Place| match place.get() {
             Some((_, since)) => since.elapsed() < self.asking.keep,
-            // Somebody waits for it.
+            // A request waits for it.
             None => Arc::strong_count(place) > 1,
         };
         if let Some(place) = answers.get(&key).filter(|place| is_of_use(place)) {
@@ -264,26 +264,26 @@ impl Shared {
 
     async fn ask_within_time(&self, head: &Parts, client: Peer, id: &RequestId) -> Answer {
         let asked = timeout(self.asking.patience, self.ask_now(head, client, id)).await;
-        asked.unwrap_or(Answer::None("it did not answer in time"))
+        asked.unwrap_or(Answer::None("no answer within the timeout"))
     }
 
     async fn ask_now(&self, head: &Parts, client: Peer, id: &RequestId) -> Answer {
         let Ok(_one_of_all) = self.at_once.acquire().await else {
-            return Answer::None("it is not asked any more");
+            return Answer::None("shut down");
         };
         let Ok(request) = self.asking.request(head, client, id) else {
-            return Answer::None("the request cannot be written");
+            return Answer::None("cannot build the subrequest");
         };
         let Ok(socket) = TcpStream::connect(self.asking.url.address).await else {
-            return Answer::None("it takes no connection");
+            return Answer::None("cannot connect");
         };
         let mut settings = http1::Builder::new();
         settings.max_buf_size(ANSWER_BYTES_MAX);
         let Ok((mut sender, connection)) = settings.handshake(TokioIo::new(socket)).await else {
-            return Answer::None("it takes no connection");
+            return Answer::None("cannot connect");
         };
-        // Both end with this: a body is not read, and the connection is closed. That the connection
-        // ends does not mean that there was no answer.
+        // Both are dropped at the end: the body is not read, and the connection is closed. The
+        // connection may end before the answer is polled, so it is awaited in that case.
         let mut answered = pin!(sender.send_request(request));
         let answered = tokio::select! {
             answered = &mut answered => answered,
@@ -291,7 +291,7 @@ impl Shared {
         };
         match answered {
             Ok(response) => Answer::of(&response),
-            Err(_) => Answer::None("it did not answer in HTTP"),
+            Err(_) => Answer::None("invalid HTTP response"),
         }
     }
 }

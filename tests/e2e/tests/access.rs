@@ -325,5 +325,5 @@ fn nginx_is_asked_who_may_watch_and_one_that_hangs_holds_up_its_own_path_only() 
     }
     let log = server.output();
     assert!(log.contains("ticket=-") && !log.contains("hush"), "{log}");
-    assert!(log.contains("cannot ask who may watch"), "{log}");
+    assert!(log.contains("authorization request failed"), "{log}");
 }

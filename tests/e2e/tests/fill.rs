@@ -96,7 +96,7 @@ fn what_cannot_be_filled_is_told() {
     };
     let (code, said) = told(&["/elsewhere/1-5"]);
     assert!(
-        code == Some(2) && said.contains("below no [pull]"),
+        code == Some(2) && said.contains("not below a [pull]"),
         "{said}"
     );
     let (code, said) = told(&["--rate", "0B/s", "/vod/1-5"]);

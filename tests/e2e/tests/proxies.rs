@@ -382,7 +382,7 @@ fn a_port_for_proxies_is_closed_to_others_and_to_what_is_no_header() {
         |metrics| metrics.contains("headlong_proxy_refusals_total 3"),
     );
     let output = || served.server.output();
-    let is_told = |output: &String| output.contains("refused a connection");
+    let is_told = |output: &String| output.contains("proxy connection refused");
     eventually("the daemon's log", output, is_told);
 
     let mut connection =

@@ -195,7 +195,7 @@ fn a_socket_that_was_left_is_replaced_and_what_is_anybody_elses_stays() {
     assert_eq!(mode & 0o777, 0o600);
     let second = served.builder("").start().err().expect("it is taken");
     assert!(
-        second.contains("another process answers there") && second.contains("ss -lxp src"),
+        second.contains("another process listens there") && second.contains("ss -lxp src"),
         "{second}"
     );
     assert_serves(&web);
@@ -207,7 +207,7 @@ fn a_socket_that_was_left_is_replaced_and_what_is_anybody_elses_stays() {
     server.stop().expect("it ends");
     fs::write(&web, "precious").expect("written");
     let refused = served.builder("").start().err().expect("in the way");
-    assert!(refused.contains("is no socket, so it stays"), "{refused}");
+    assert!(refused.contains("is not a socket, so it is kept"), "{refused}");
     assert_eq!(fs::read_to_string(&web).expect("there"), "precious");
 }
 

@@ -1,7 +1,7 @@
-//! The one table of a device's counters: their names in `/status` and in `/metrics`.
+//! Table of a device's counters, with their names in `/status` and in `/metrics`.
 //!
-//! Every field of [`Stats`] is taken apart by name, so a new counter of the engine does not compile
-//! until it has a row here.
+//! Every field of [`Stats`] is destructured by name, so a new counter of the engine does not
+//! compile without a row here.
 
 use std::fmt;
 
@@ -13,14 +13,14 @@ use prometheus_client::registry::Unit;
 
 use super::encode::Value;
 
-/// One counter of one device.
+/// A counter of a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Counter {
     /// Name in `/status`.
     pub(super) field: &'static str,
     /// Name in `/metrics`, without prefix, unit and `_total`.
     pub(super) metric: &'static str,
-    /// What it counts.
+    /// Help text in `/metrics`.
     pub(super) help: &'static str,
     /// Its value.
     pub(super) value: CounterValue,
@@ -78,40 +78,40 @@ pub(super) fn counters(stats: &Stats) -> [Counter; 34] {
         cache_evicted_bytes, expected, expected_read, expected_met, chains, chains_refused, chains_joined, chain_bytes,
     } = *stats;
     [
-        row("requests", "requests", "Requests taken on", count(requests)),
+        row("requests", "requests", "Requests accepted", count(requests)),
         row("requests_refused", "requests_refused", "Requests refused: overload, offline, full table", count(requests_refused)),
-        row("requests_failed", "requests_failed", "Requests that failed after they were taken on", count(requests_failed)),
-        row("bytes_requested", "requested", "Bytes of the requests taken on; of those without an end, as they are sent", bytes(bytes_requested)),
+        row("requests_failed", "requests_failed", "Requests that failed after they were accepted", count(requests_failed)),
+        row("bytes_requested", "requested", "Bytes of the accepted requests; for open-ended ones, as they are sent", bytes(bytes_requested)),
         row("bytes_sent", "sent", "Bytes handed to replies", bytes(bytes_sent)),
-        row("bytes_from_ram", "sent_from_ram", "Of those, bytes that were in memory when the reply got to them", bytes(bytes_from_ram)),
+        row("bytes_from_ram", "sent_from_ram", "Of those, bytes that were in memory when the reply reached them", bytes(bytes_from_ram)),
         row("bytes_from_flash", "sent_from_flash", "Of those, bytes that were read from flash for the reply", bytes(bytes_from_flash)),
-        row("bytes_from_disk", "sent_from_disk", "Of those, bytes whose reply had to wait for the device", bytes(bytes_from_disk)),
+        row("bytes_from_disk", "sent_from_disk", "Of those, bytes for which the reply waited for the device", bytes(bytes_from_disk)),
         row("bytes_reused", "sent_reused", "Of those, bytes of pieces that had been read before", bytes(bytes_reused)),
         row("reads", "reads", "Reads issued to the device", count(reads)),
         row("reads_done", "reads_done", "Reads that ended", count(reads_done)),
         row("read_errors", "read_errors", "Reads that failed", count(read_errors)),
-        row("bytes_read", "read", "Bytes asked of the device", bytes(bytes_read)),
+        row("bytes_read", "read", "Bytes requested from the device", bytes(bytes_read)),
         row("jobs", "jobs", "Prefetch jobs completed", count(jobs)),
         row("job_bytes", "job", "Bytes of the jobs completed", bytes(job_bytes)),
-        row("job_bytes_wanted", "job_wanted", "Bytes the policy asked for in those jobs", bytes(job_bytes_wanted)),
+        row("job_bytes_wanted", "job_wanted", "Bytes that the policy requested in those jobs", bytes(job_bytes_wanted)),
         row("jobs_merged", "jobs_merged", "Jobs that merged into the read of another", count(jobs_merged)),
-        row("jobs_late", "jobs_late", "Jobs whose bytes came after their deadline", count(jobs_late)),
+        row("jobs_late", "jobs_late", "Jobs whose bytes arrived after their deadline", count(jobs_late)),
         row("busy_seconds", "busy", "Time with at least one read outstanding", seconds(busy_time)),
         row("queue_job_seconds", "queue_job", "Queued jobs integrated over time: its rate is the mean queue length", seconds(queue_time)),
         row("seek_bytes", "seek", "Distances between the end of a read and the start of the next, modulo 2^64", bytes(seek_bytes)),
-        row("seeks", "seeks", "Reads that did not start where the one before ended", count(seeks)),
+        row("seeks", "seeks", "Reads that did not start where the previous one ended", count(seeks)),
         row("prefetch_evicted_bytes", "prefetch_evicted", "Bytes prefetched for a live chain and evicted unread", bytes(prefetch_evicted_bytes)),
         row("prefetch_evictions", "prefetch_evictions", "Pieces prefetched for a live chain and evicted unread", count(prefetch_evictions)),
         row("prefetch_eviction_seconds", "prefetch_eviction", "Time those pieces had been in memory", seconds(prefetch_eviction_time)),
-        row("wasted_bytes", "wasted", "Bytes read that nobody read before they were dropped", bytes(wasted_bytes)),
+        row("wasted_bytes", "wasted", "Bytes read from the device and dropped before any reply used them", bytes(wasted_bytes)),
         row("cache_evicted_bytes", "cache_evicted", "Bytes evicted after they had been read", bytes(cache_evicted_bytes)),
-        row("expected", "expected", "Times that players named what they would ask for next", count(expected)),
-        row("expected_read", "expected_read", "Of those, times that some of it was read ahead for that", count(expected_read)),
-        row("expected_met", "expected_met", "Of the chains begun for that, those whose request came", count(expected_met)),
+        row("expected", "expected", "Times that players announced their next request", count(expected)),
+        row("expected_read", "expected_read", "Of those, times that some of it was read ahead", count(expected_read)),
+        row("expected_met", "expected_met", "Of the chains begun for it, those whose request arrived", count(expected_met)),
         row("chains", "chains", "Chains begun", count(chains)),
         row("chains_refused", "chains_refused", "Chains refused because the device was overloaded", count(chains_refused)),
-        row("chains_joined", "chains_joined", "Chains that turned out to be part of another", count(chains_joined)),
-        row("chain_bytes", "chain", "Bytes from each chain's first to its last, as chains grow", bytes(chain_bytes)),
+        row("chains_joined", "chains_joined", "Chains that were merged into another", count(chains_joined)),
+        row("chain_bytes", "chain", "Bytes from the first to the last of each chain, counted as chains grow", bytes(chain_bytes)),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! The series of each device, made from its snapshot.
+//! Metrics of each device, from its snapshot.
 
 use std::fmt;
 
@@ -20,25 +20,25 @@ const STATES: [DeviceState; 3] = [
     DeviceState::Offline,
 ];
 
-/// What has only the device as its label.
+/// Metrics whose only label is the device.
 #[rustfmt::skip]
 const ROWS: [Row<DeviceSnapshot>; 12] = [
     gauge_bytes("capacity", "Size of the device, zero if unknown", |d| d.capacity_bytes),
     gauge_bytes("memory_budget", "Memory for its pieces", |d| d.config.memory_bytes),
     gauge_bytes("prefetch_reference", "Reference size of its prefetch policy, in use", |d| d.config.sizing.reference_bytes),
-    gauge_bytes("prefetch_target", "Reference size that its controller is going to; the one in use without a controller",
+    gauge_bytes("prefetch_target", "Reference size that its controller approaches; the one in use without a controller",
         |d| d.control.map_or(d.config.sizing.reference_bytes, |c| c.target_bytes)),
     gauge("queue_jobs", "Jobs waiting", |d| d.queue.jobs as u64),
-    gauge("queue_jobs_demanded", "Of those, jobs somebody waits for", |d| d.queue.jobs_demanded as u64),
+    gauge("queue_jobs_demanded", "Of those, jobs that a reply waits for", |d| d.queue.jobs_demanded as u64),
     gauge("queue_jobs_overdue", "Of those, jobs past their deadline", |d| d.queue.jobs_overdue as u64),
     gauge("outstanding_reads", "Reads outstanding", |d| d.queue.outstanding_reads as u64),
     gauge("outstanding_reads_max", "Reads that may be outstanding", |d| u64::from(d.config.outstanding_reads_max)),
-    gauge_bytes("head_position", "Where it last read, from its start", |d| d.queue.head_physical),
+    gauge_bytes("head_position", "Position of its last read, from the start of the device", |d| d.queue.head_physical),
     gauge("chains_live", "Chains being followed", |d| d.chain_count as u64),
-    gauge("rotational", "1 if it is treated as rotating", |d| u64::from(d.rotational)),
+    gauge("rotational", "1 if it is treated as rotational", |d| u64::from(d.rotational)),
 ];
 
-/// All devices at one moment.
+/// Snapshots of all devices.
 #[derive(Debug)]
 pub(super) struct DeviceCollector(pub(super) Vec<DeviceSnapshot>);
 
@@ -90,7 +90,7 @@ impl DeviceCollector {
         encode_family(encoder, family, series)
     }
 
-    /// Only for devices of which something was known at the start.
+    /// Only for devices that took over statistics at the start.
     fn encode_learned(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut known = self.0.iter().filter_map(|device| {
             let age = device.learned_age?.as_secs_f64();
@@ -99,13 +99,13 @@ impl DeviceCollector {
         if known.clone().next().is_none() {
             return Ok(());
         }
-        let help = "How old what was learned by the process before was when it was taken over";
+        let help = "Age of the statistics of the previous process when they were taken over";
         let unit = Some(Unit::Seconds);
         let family = ("device_learned_age", help, unit, MetricType::Gauge);
         encode_family(encoder, family, &mut known)
     }
 
-    /// Only for devices whose size a controller finds.
+    /// Only for devices with a controller of the prefetch size.
     fn encode_control(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let controlled = self.0.iter().filter_map(|device| {
             let control = device.control.filter(|of| of.mode != Control::Off)?;
@@ -114,14 +114,14 @@ impl DeviceCollector {
         if controlled.clone().next().is_none() {
             return Ok(());
         }
-        let help = "Disk time for each MiB sent, when the prefetch size was last judged";
+        let help = "Disk time for each MiB sent, when the prefetch size was last evaluated";
         let scores = controlled.clone().filter_map(|(device, control)| {
             Some(([("device", device)], control.score?.as_secs_f64()))
         });
         let unit = Some(Unit::Seconds);
         let family = ("device_prefetch_score", help, unit, MetricType::Gauge);
         encode_family(encoder, family, scores)?;
-        let help = "1 for why the prefetch size is what it is, 0 for the other reasons";
+        let help = "1 for the reason of the current prefetch size, 0 for the other reasons";
         let reasons = controlled.flat_map(|(device, control)| {
             let is_it = move |reason| u64::from(control.reason == Some(reason));
             let reasons = Reason::ALL.iter();
@@ -132,7 +132,7 @@ impl DeviceCollector {
     }
 
     fn encode_memory(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Memory by what it holds; the classes add up to the pool";
+        let help = "Memory by class of its content; the classes add up to the pool";
         let series = self.0.iter().flat_map(|device| {
             let memory = &device.memory;
             let classes = [
@@ -153,8 +153,8 @@ impl DeviceCollector {
     }
 
     fn encode_copies(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Memory of copies for sockets by what it holds: copies, places that wait to be \
-                    emptied with their block, emptied blocks that sockets may still hold";
+        let help = "Memory of copies for sockets by class: copies, slots that wait to be emptied \
+                    with their block, emptied blocks that sockets may still refer to";
         let with_copies = self
             .0
             .iter()

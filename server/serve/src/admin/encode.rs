@@ -1,4 +1,4 @@
-//! Metrics as the encoder wants them: a family, then its series.
+//! Encoding of metric families and their series.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use prometheus_client::registry::Unit;
 /// Name, help, unit and kind of a family.
 pub(super) type Family<'a> = (&'a str, &'a str, Option<Unit>, MetricType);
 
-/// A family, and how the one value is read that something has in it.
+/// A family with one value for each item, and the function that reads it.
 pub(super) struct Row<T>(Family<'static>, fn(&T) -> u64);
 
 type Text = &'static str;
@@ -32,7 +32,7 @@ pub(super) const fn count_bytes<T>(name: Text, help: Text, read: fn(&T) -> u64) 
     Row((name, help, Some(Unit::Bytes), MetricType::Counter), read)
 }
 
-/// All rows of one thing, without a label.
+/// Encodes all rows of one item, without a label.
 pub(super) fn encode_rows<T>(
     encoder: &mut DescriptorEncoder<'_>,
     rows: &[Row<T>],
@@ -45,7 +45,7 @@ pub(super) fn encode_rows<T>(
     Ok(())
 }
 
-/// All rows, each with a series for each of several things, which a label names.
+/// Encodes all rows, with one labelled series for each item.
 pub(super) fn encode_each<'i, T: 'i>(
     encoder: &mut DescriptorEncoder<'_>,
     (prefix, label): (&str, &'static str),
@@ -60,7 +60,7 @@ pub(super) fn encode_each<'i, T: 'i>(
     Ok(())
 }
 
-/// A family with these series, each by its labels.
+/// Encodes a family with these series.
 pub(super) fn encode_family<const N: usize, S: AsRef<str>>(
     encoder: &mut DescriptorEncoder<'_>,
     (name, help, unit, kind): Family<'_>,
@@ -74,7 +74,7 @@ pub(super) fn encode_family<const N: usize, S: AsRef<str>>(
     Ok(())
 }
 
-/// What a series may have.
+/// A value of a series.
 pub(super) trait Value {
     fn encode(self, metric: MetricEncoder<'_>, kind: MetricType) -> fmt::Result;
 }

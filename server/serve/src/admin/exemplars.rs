@@ -1,16 +1,16 @@
-//! For each bucket of a histogram a request of lately that fell into it, so that one finds its line in
-//! the logs.
+//! Exemplars (OpenMetrics): for each bucket of a histogram the id of a recent request in it, so
+//! that its line can be found in the logs.
 //!
-//! OpenMetrics calls that an exemplar. A request pays one look at an atomic for it: a bucket takes no
-//! more than one in a second, and none while somebody else is at it. The library's own kind locks its
-//! whole histogram for every request.
+//! This costs a request one atomic read: a bucket accepts at most one exemplar a second, and none
+//! while another thread writes it. The library's own exemplars lock the whole histogram for each
+//! request.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use crate::log::RequestId;
 
-/// One of the requests that a bucket counts.
+/// An exemplar of a bucket.
 #[derive(Debug, Clone)]
 struct Exemplar {
     id: RequestId,
@@ -20,22 +20,22 @@ struct Exemplar {
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// In which second since 1970 it took the last one.
+    /// Second since 1970 of the last exemplar.
     second: AtomicU64,
     last: Mutex<Option<Exemplar>>,
 }
 
-/// The exemplars of one histogram.
+/// Exemplars of a histogram.
 #[derive(Debug)]
 pub(super) struct Exemplars {
-    /// The family's name, without the program's.
+    /// Name of the family, without the program's prefix.
     name: &'static str,
     bounds: &'static [f64],
     buckets: Box<[Bucket]>,
 }
 
 impl Exemplars {
-    /// None yet, for buckets up to and with each of these bounds, and one above.
+    /// No exemplars yet, for one bucket up to and including each bound, and one above.
     pub(super) fn new(name: &'static str, bounds: &'static [f64]) -> Self {
         let buckets = (0..=bounds.len()).map(|_| Bucket::default());
         Self {
@@ -45,7 +45,7 @@ impl Exemplars {
         }
     }
 
-    /// A request took so long and ended at that time.
+    /// A request took `seconds` and ended at `unix_ms`.
     pub(super) fn note(&self, id: &RequestId, seconds: f64, unix_ms: u64) {
         let index = self.bounds.partition_point(|bound| *bound < seconds);
         let bucket = &self.buckets[index];
@@ -64,7 +64,7 @@ impl Exemplars {
         });
     }
 
-    /// Adds them to a text of OpenMetrics, behind the buckets of the histogram.
+    /// Adds the exemplars to the histogram's buckets in an OpenMetrics text.
     fn add_to(&self, text: &str) -> String {
         let bucket = format!("headlong_{}_seconds_bucket{{", self.name);
         let mut buckets = self.buckets.iter();
@@ -91,7 +91,7 @@ impl Exemplars {
     }
 }
 
-/// A text of OpenMetrics with the exemplars of these histograms.
+/// Adds the exemplars of several histograms.
 pub(super) fn add(text: String, all: &[Exemplars]) -> String {
     all.iter().fold(text, |text, of| of.add_to(&text))
 }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_shows_the_last_request_of_a_second_before_and_keeps_to_its_bounds() {
+    fn bucket_has_at_most_one_exemplar_a_second() {
         let of = Exemplars::new("x", &[0.5, 1.0]);
         let id = RequestId::Own;
         // A bound belongs to the bucket below it.

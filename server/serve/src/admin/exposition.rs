@@ -1,26 +1,26 @@
-//! The two texts of `/metrics`: OpenMetrics 1.0.0 and the older format of Prometheus, 0.0.4.
+//! Formats of `/metrics`: OpenMetrics 1.0.0 and Prometheus text 0.0.4.
 //!
-//! A reader gets what its `Accept` field asks for. Who asks for neither by name (curl, a browser,
-//! an agent of before 2020) gets 0.0.4, which every reader knows and a browser shows. The series
-//! are the same in both; only what is said about them differs. Exemplars are in OpenMetrics alone: the
-//! older format has no place for them.
+//! The `Accept` field selects the format. Clients that name neither (curl, browsers, agents older
+//! than 2020) get 0.0.4, which all scrapers support and browsers display. Both have the same
+//! series; only the metadata differs. Exemplars are only in OpenMetrics: 0.0.4 does not support
+//! them.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
 
 use super::exemplars::{self, Exemplars};
 
-/// One of the two.
+/// A format of `/metrics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exposition {
-    /// As the encoder writes it.
+    /// OpenMetrics, as written by the encoder.
     OpenMetrics,
-    /// Text format 0.0.4.
+    /// Prometheus text 0.0.4.
     Text,
 }
 
 impl Exposition {
-    /// The one that a request asks for.
+    /// The format that a request selects.
     pub(super) fn asked_for(headers: &HeaderMap) -> Self {
         let fields = headers.get_all(ACCEPT).iter();
         let fields = fields.filter_map(|field| field.to_str().ok());
@@ -40,7 +40,7 @@ impl Exposition {
         }
     }
 
-    /// Its media type.
+    /// Media type of the format.
     pub(super) const fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -48,7 +48,7 @@ impl Exposition {
         }
     }
 
-    /// The text in this format, made of OpenMetrics.
+    /// Converts an OpenMetrics text into this format.
     pub(super) fn write(self, open_metrics: String, exemplars: &[Exemplars]) -> String {
         match self {
             Self::OpenMetrics => exemplars::add(open_metrics, exemplars),
@@ -57,8 +57,8 @@ impl Exposition {
     }
 }
 
-/// A media range without its parameters, and its weight in thousandths. A version in the range is
-/// not looked at: there is one of each.
+/// Splits a media range into its type and its weight in thousandths. A version is ignored: there is
+/// only one of each format.
 fn media_and_weight(range: &str) -> (&str, u32) {
     let mut parts = range.split(';').map(str::trim);
     let media = parts.next().unwrap_or_default();
@@ -67,16 +67,15 @@ fn media_and_weight(range: &str) -> (&str, u32) {
         name.trim().eq_ignore_ascii_case("q").then_some(value)
     });
     let weight = weight.map_or(Some(1.0), |value| value.trim().parse::<f64>().ok());
-    // What is not a weight counts as none, as if the range had not been named.
+    // An invalid weight counts as zero, as if the range were absent.
     let weight = weight.filter(|weight| (0.0..=1.0).contains(weight));
     (media, (weight.unwrap_or(0.0) * 1000.0) as u32)
 }
 
-/// Counters are declared with their `_total` and infos as gauges with their `_info`; units and the
-/// end are not told.
+/// Declares counters with `_total`, and infos as gauges with `_info`; drops `UNIT` and `EOF`.
 fn to_text(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
-    // HELP comes before TYPE, but the name that it gives depends on the type.
+    // HELP precedes TYPE, but its name depends on the type.
     let mut help = None;
     for line in open_metrics.lines() {
         let Some(comment) = line.strip_prefix("# ") else {
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_gets_the_format_it_asks_for_and_else_the_one_that_all_know() {
+    fn accept_field_selects_format_with_text_as_default() {
         // Prometheus 2.42.
         let prometheus = "application/openmetrics-text;version=1.0.0,\
                           application/openmetrics-text;version=0.0.1;q=0.75,\
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_text_declares_what_a_series_is_called() {
+    fn text_format_declares_names_of_series() {
         let open_metrics = "# HELP a_bytes Bytes of a.\n# TYPE a_bytes counter\n\
                             # UNIT a_bytes bytes\na_bytes_total{b=\"# c\"} 3\n\
                             # HELP build The program.\n# TYPE build info\n\

@@ -1,5 +1,6 @@
-//! `POST /fill?path=/films/a.mp4&rate=20000000`: has a title of an origin brought ahead of viewers, at
-//! so many bytes a second, and says how far it is. Who asks no more ends it.
+//! `POST /fill?path=/films/a.mp4&rate=20000000`: fetches a title from its origin ahead of viewers,
+//! at a rate in bytes a second, and reports the progress. The fill stops when the client stops
+//! polling.
 
 use std::sync::Arc;
 
@@ -14,14 +15,14 @@ use crate::pull::Pulls;
 const USAGE: &str =
     "name path=/films/a.mp4, percent-encoded, and rate=20000000, in bytes a second\n";
 
-/// Begins or goes on with what the query names.
+/// Starts or continues the fill of the title in the query.
 pub(super) fn answer(pulls: &Arc<Pulls>, request: &http::request::Parts) -> Said {
     let said = |status, text: &'static str| (status, Bytes::from_static(text.as_bytes()));
-    // A page of another site could send it in an operator's browser, which would name the site.
+    // Prevents cross-site requests from an operator's browser, which always have an Origin field.
     if request.headers.contains_key(header::ORIGIN) {
         return said(
             StatusCode::FORBIDDEN,
-            "not from a page of a browser: use headlong fill\n",
+            "requests from web pages are refused: use headlong fill\n",
         );
     }
     let query = request.uri.query().unwrap_or_default();
@@ -38,23 +39,26 @@ pub(super) fn answer(pulls: &Arc<Pulls>, request: &http::request::Parts) -> Said
     let Some((pull, below)) = below else {
         return said(
             StatusCode::NOT_FOUND,
-            "this path is below no [pull] of the configuration\n",
+            "this path is not below a [pull] of the configuration\n",
         );
     };
     let Some(name) = pull.name(below, of_title, |_| false) else {
         return said(
             StatusCode::BAD_REQUEST,
-            "the query of the title is too long\n",
+            "the query string of the title is too long\n",
         );
     };
     let Some(view) = pull.fill(&name, rate) else {
         return said(
             StatusCode::TOO_MANY_REQUESTS,
-            "as many titles are being filled as may be; try again later\n",
+            "too many titles are being filled; try again later\n",
         );
     };
     match serde_json::to_vec(&view) {
         Ok(text) => (StatusCode::OK, Bytes::from(text)),
-        Err(_) => said(StatusCode::INTERNAL_SERVER_ERROR, "it cannot be said\n"),
+        Err(_) => said(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "cannot write the reply as JSON\n",
+        ),
     }
 }

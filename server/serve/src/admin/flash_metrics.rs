@@ -1,4 +1,4 @@
-//! The series of the flash tier, by the device whose part they are of; none without a tier.
+//! Metrics of the flash tier by device; none without a tier.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use prometheus_client::registry::Unit;
 use super::encode::{Row, count, count_bytes, encode_each, encode_family, gauge, gauge_bytes};
 use crate::disk::DeviceSnapshot;
 
-/// What has only the device as its label.
+/// Metrics whose only label is the device.
 #[rustfmt::skip]
 const ROWS: [Row<FlashView>; 12] = [
     gauge_bytes("capacity", "Size of its blocks", |v| v.capacity_bytes),
@@ -18,16 +18,16 @@ const ROWS: [Row<FlashView>; 12] = [
     gauge("records", "Records that can be read", |v| v.records),
     gauge_bytes("budget", "Most bytes written in any day", |v| v.budget_bytes),
     gauge_bytes("budget_left", "Of those, bytes that may still be written now", |v| v.budget_left_bytes),
-    count("reads", "Records read and right", |v| v.reads),
-    count_bytes("read", "Bytes of those", |v| v.read_bytes),
-    count("reads_wrong", "Records that were damaged or something else, and were read from the disk", |v| v.reads_wrong),
-    count("reads_failed", "Records that an SSD did not give, or not in time", |v| v.reads_failed),
-    count_bytes("admitted", "Bytes of records taken", |v| v.admitted_bytes),
+    count("reads", "Records read and valid", |v| v.reads),
+    count_bytes("read", "Bytes of those records", |v| v.read_bytes),
+    count("reads_wrong", "Records that were damaged or not the expected ones, and were read from the disk instead", |v| v.reads_wrong),
+    count("reads_failed", "Records that an SSD did not deliver, or not in time", |v| v.reads_failed),
+    count_bytes("admitted", "Bytes of records admitted", |v| v.admitted_bytes),
     count_bytes("written", "Bytes written, with headers and summaries", |v| v.written_bytes),
-    count("blocks_dropped", "Blocks that went for others", |v| v.blocks_dropped),
+    count("blocks_dropped", "Blocks dropped to make room for others", |v| v.blocks_dropped),
 ];
 
-/// All of them.
+/// Encodes all metrics of the flash tier.
 pub(super) fn encode(
     devices: &[DeviceSnapshot],
     encoder: &mut DescriptorEncoder<'_>,
@@ -38,7 +38,7 @@ pub(super) fn encode(
         return Ok(());
     }
     encode_each(encoder, ("flash", "device"), &ROWS, views.clone())?;
-    let help = "Bytes offered and not taken, by the reason";
+    let help = "Bytes offered and not admitted, by reason";
     let unit = Some(Unit::Bytes);
     let refused = views.clone().flat_map(|(device, view)| {
         let reasons = view.refused.by_reason().into_iter();
@@ -47,7 +47,7 @@ pub(super) fn encode(
     let family = ("flash_refused", help, unit, MetricType::Counter);
     encode_family(encoder, family, refused)?;
     let help =
-        "1 for the state that the SSD, counted from 0 in the order of `flash`, is in, else 0";
+        "1 for the state of the SSD, numbered from 0 in the order of `flash`; 0 for the others";
     let ssds = views.flat_map(|(device, view)| view.ssds.iter().map(move |ssd| (device, ssd)));
     let states = ssds.flat_map(|(device, ssd)| {
         let labels = move |state: &SsdState| {

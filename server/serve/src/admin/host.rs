@@ -1,24 +1,24 @@
-//! Who may be asked for: the defence against DNS rebinding.
+//! Host check: the defence of the operator's listener against DNS rebinding.
 //!
-//! A page of a stranger's site can have its name resolve to 127.0.0.1 and then read this listener
-//! as its own origin. The browser still sends that name, so only addresses, `localhost` and the
-//! names the operator has configured are answered.
+//! A foreign page can make its name resolve to 127.0.0.1 and then read this listener as its own
+//! origin. The browser still sends that name, so only addresses, `localhost` and configured names
+//! are accepted.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use http::request::Parts;
 use http::{Version, header};
 
-/// Why a request's host is not accepted.
+/// Why a request's host is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BadHost {
-    /// None was named, or more than one.
+    /// No host, or more than one.
     NotOne,
-    /// It is not ours.
+    /// An unknown name.
     Foreign,
 }
 
-/// Checks every name the request gives: that of its target and that of its `Host` field.
+/// Checks all hosts of a request: in its target and in its `Host` field.
 pub(super) fn check(request: &Parts, names: &[String]) -> Result<(), BadHost> {
     let mut fields = request.headers.get_all(header::HOST).iter();
     let field = fields.next();
@@ -35,7 +35,7 @@ pub(super) fn check(request: &Parts, names: &[String]) -> Result<(), BadHost> {
     if !is_named && request.version > Version::HTTP_10 {
         return Err(BadHost::NotOne);
     }
-    // Browsers, which alone can be tricked, never leave it out; HTTP/1.0 programs may.
+    // Only browsers can be tricked, and they always send a host; HTTP/1.0 programs may omit it.
     let mut named = [target, field].into_iter().flatten();
     if named.all(|host| is_ours(host, names)) {
         Ok(())
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_localhost_and_configured_names_are_ours() {
+    fn accepts_addresses_localhost_and_configured_names() {
         for host in [
             "127.0.0.1:9090",
             "127.0.0.1",
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_foreign_however_they_are_written() {
+    fn refuses_other_names_in_every_spelling() {
         for host in [
             "evil.example",
             "127.0.0.1.evil.example",
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_one_host_is_named_except_in_http_1_0() {
+    fn requires_exactly_one_host_except_in_http_1_0() {
         assert_eq!(verdict(Request::get("/")), Err(BadHost::NotOne));
         let twice = Request::get("/")
             .header("host", "localhost")

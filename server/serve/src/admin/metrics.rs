@@ -1,4 +1,4 @@
-//! Requests of viewers, counted as they end, by each thread for itself.
+//! Metrics of viewers' requests, in counters sharded by thread.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,7 +14,7 @@ use super::exemplars::Exemplars;
 use crate::by_thread::ByThread;
 use crate::log::RequestId;
 
-/// From a hit in memory on loopback to a whole film at the pace of its playing.
+/// From a hit in memory over loopback to a whole film at its playback rate.
 static SERVICE_SECONDS: [f64; 16] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0,
     600.0,
@@ -25,21 +25,21 @@ static FIRST_BYTE_SECONDS: [f64; 13] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0,
 ];
 
-/// The names of their families.
+/// Names of the families.
 const DURATION: &str = "request_duration";
 const FIRST_BYTE: &str = "request_first_byte";
 
-/// Classes of status, by their first digit.
+/// Status classes, by their first digit.
 pub(super) const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// What the handler of requests counts into.
+/// Counters of requests.
 #[derive(Debug)]
 pub struct RequestMetrics {
     counts: ByThread<Counts>,
     exemplars: [Exemplars; 2],
 }
 
-/// Of the requests of a thread.
+/// Counters of a thread.
 #[derive(Debug, Default)]
 struct Counts {
     by_class: [AtomicU64; STATUS_CLASSES.len()],
@@ -48,7 +48,7 @@ struct Counts {
     first_byte_time: Times<{ FIRST_BYTE_SECONDS.len() + 1 }>,
 }
 
-/// How many took how long: up to and with each of some bounds, and longer.
+/// A histogram: one bucket up to and including each bound, and one above.
 #[derive(Debug)]
 struct Times<const BUCKETS: usize> {
     buckets: [AtomicU64; BUCKETS],
@@ -76,7 +76,7 @@ impl<const BUCKETS: usize> Times<BUCKETS> {
 /// Totals since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct RequestTotals {
-    /// Requests ended.
+    /// Completed requests.
     pub requests: u64,
     /// Bytes of bodies sent.
     pub bytes_sent: u64,
@@ -95,12 +95,12 @@ impl Default for RequestMetrics {
 }
 
 impl RequestMetrics {
-    /// Bytes went out. Told as they go and not at the end of a request, which may last hours.
+    /// Adds sent bytes. Called while they are sent, because a request may last hours.
     pub fn add_bytes_sent(&self, bytes: u64) {
         self.counts.mine().bytes_sent.fetch_add(bytes, Relaxed);
     }
 
-    /// A request ended: the time of all of it, and that of its first byte.
+    /// A request ended; with its service time and the time to its first byte.
     pub fn observe(&self, status: u16, service_time: Duration, first_byte_time: Option<Duration>) {
         let class = usize::from(status / 100).clamp(1, STATUS_CLASSES.len()) - 1;
         let counts = self.counts.mine();
@@ -111,7 +111,7 @@ impl RequestMetrics {
         }
     }
 
-    /// A request that ended at a time since 1970 is found in a log, under this name.
+    /// Offers a request that is in a log as an exemplar.
     pub fn name(
         &self,
         id: &RequestId,
@@ -125,7 +125,7 @@ impl RequestMetrics {
         }
     }
 
-    /// Requests that are found in a log, to be named beside the histograms.
+    /// Exemplars of the histograms.
     pub(super) fn exemplars(&self) -> &[Exemplars] {
         &self.exemplars
     }
@@ -147,7 +147,7 @@ impl RequestMetrics {
         std::array::from_fn(|class| self.counts.sum(of(class)))
     }
 
-    /// What `/metrics` says of them.
+    /// Collector for `/metrics`.
     pub(super) fn collector(&self) -> impl Collector {
         RequestCollector {
             service_time: self.histogram(&SERVICE_SECONDS, |part| &part.service_time),
@@ -176,10 +176,10 @@ impl RequestMetrics {
     }
 }
 
-/// Durations as they are told.
+/// A histogram as it is exported.
 #[derive(Debug)]
 struct Histogram {
-    /// How many are up to and with each bound, seconds, and above the one before.
+    /// Upper bound in seconds and number of requests of each bucket.
     buckets: Vec<(f64, u64)>,
     sum_s: f64,
 }

@@ -1,20 +1,20 @@
-//! The operator's listener: metrics, status and the pages.
+//! The operator's listener: metrics, status and web pages.
 //!
-//! The one idea: everything shown is taken from one [`crate::disk::DeviceSnapshot`] per device,
-//! made by the device's own thread at the moment of the question, so `/metrics`, `/status` and the
-//! dashboard cannot disagree, and nothing is counted twice.
+//! Everything shown comes from one [`crate::disk::DeviceSnapshot`] per device, made by the device's
+//! own thread for each request, so `/metrics`, `/status` and the dashboard are consistent.
 //!
-//! | path | what |
+//! | path | content |
 //! |---|---|
-//! | `/metrics` | for Prometheus: OpenMetrics, or the older text |
+//! | `/metrics` | OpenMetrics, or Prometheus text 0.0.4 |
 //! | `/status` | devices with their chains and queues, as JSON for the dashboard |
 //! | `/library.json` | titles, as JSON for the library page |
-//! | `/healthz` | 200 `ok`, or 503 and why not |
-//! | `/`, ... | the pages |
-//! | `POST /purge`, `POST /fill` | titles of an origin go, or come ahead of viewers |
+//! | `/healthz` | 200 `ok`, or 503 and the reason |
+//! | `/`, ... | the web pages |
+//! | `POST /purge`, `POST /fill` | removes titles of an origin, or fetches them ahead of viewers |
 //!
-//! Invariants: GET and HEAD change nothing, and no other method does anything else; a page of another
-//! site cannot read it through a name of its own that resolves to loopback (see `host.rs`).
+//! Invariants: GET and HEAD have no side effects, and other methods are only accepted where listed;
+//! a page of another site cannot read this listener through a name that resolves to loopback (see
+//! `host.rs`).
 
 mod counters;
 mod device_metrics;

@@ -1,4 +1,4 @@
-//! The web pages, embedded in the binary as npm has built them.
+//! The web pages, embedded in the binary as built by npm.
 
 use std::fmt::Write as _;
 
@@ -17,14 +17,14 @@ const NOT_BUILT: &str = "<!doctype html><title>Headlong</title><p>This build has
     run <code>npm ci && npm run build</code> in <code>web/</code>, then build the server again. \
     <a href=\"/status\">/status</a> and <a href=\"/metrics\">/metrics</a> work without them.\n";
 
-/// Media come from the media listener, which is another origin, and players make `blob:` URLs of
-/// them and run in workers; all code comes from here.
+/// Media come from the media listener, which is another origin; players create `blob:` URLs of them
+/// and run in workers. All code comes from here.
 pub(super) const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; script-src 'self'; \
     worker-src 'self' blob:; style-src 'self' 'unsafe-inline'; img-src * data: blob:; \
     font-src 'self' data:; media-src * blob: data:; connect-src * blob: data:; \
     object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The file at `path`; `None` if there is none.
+/// The page at `path`, if it exists.
 pub(super) fn answer(path: &str, headers: &HeaderMap) -> Option<Response<Full<Bytes>>> {
     let name = match path.strip_prefix('/')? {
         "" => "index.html",
@@ -57,7 +57,7 @@ fn file_answer(name: &str, file: EmbeddedFile, headers: &HeaderMap) -> Response<
         };
         with_type(media_type(name), bytes)
     };
-    // The builder puts a hash of the content into the names of assets, so those never change.
+    // The bundler puts a content hash into the names of assets, so those never change.
     let lasting = "public, max-age=31536000, immutable";
     let cache = if name.starts_with("assets/") {
         lasting
@@ -83,7 +83,7 @@ fn with_type(media_type: &'static str, bytes: Bytes) -> Response<Full<Bytes>> {
 fn entity_tag(file: &EmbeddedFile) -> String {
     let mut tag = String::from("\"");
     for byte in &file.metadata.sha256_hash()[..16] {
-        // Writing into a string does not fail.
+        // Writing to a string does not fail.
         let _ = write!(tag, "{byte:02x}");
     }
     tag.push('"');

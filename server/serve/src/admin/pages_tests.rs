@@ -9,7 +9,7 @@ fn file(content: &'static [u8]) -> EmbeddedFile {
 }
 
 #[test]
-fn an_asset_is_cached_for_ever_and_the_front_page_never_without_asking() {
+fn asset_is_immutable_and_front_page_is_revalidated() {
     let none = HeaderMap::new();
     let asset = file_answer("assets/index-a1.js", file(b"code"), &none);
     assert_eq!(
@@ -27,7 +27,7 @@ fn an_asset_is_cached_for_ever_and_the_front_page_never_without_asking() {
 }
 
 #[test]
-fn a_known_file_is_not_sent_again() {
+fn matching_entity_tag_gets_304() {
     let mut headers = HeaderMap::new();
     let first = file_answer("index.html", file(b"page"), &headers);
     let tag = first.headers()["etag"].to_str().expect("text").to_owned();
@@ -45,7 +45,7 @@ fn a_known_file_is_not_sent_again() {
 }
 
 #[test]
-fn the_front_page_exists_built_or_not_and_nothing_is_found_outside() {
+fn front_page_always_exists_and_other_paths_are_not_found() {
     let none = HeaderMap::new();
     let front = answer("/", &none).expect("always there");
     assert_eq!(front.headers()["content-type"], "text/html; charset=utf-8");

@@ -1,4 +1,4 @@
-//! The series of paths that are filled from an origin; none without one.
+//! Metrics of paths that are filled from an origin; none without one.
 
 use std::fmt;
 
@@ -11,19 +11,19 @@ use crate::pull::PullCounts;
 
 #[rustfmt::skip]
 const ROWS: [Row<PullCounts>; 10] = [
-    gauge_bytes("used", "Bytes kept of an origin's titles", |of| of.used_bytes),
+    gauge_bytes("used", "Bytes stored of an origin's titles", |of| of.used_bytes),
     gauge("titles", "Titles of an origin that are known", |of| of.titles),
     gauge("fetches_running", "Slices being fetched", |of| of.in_flight),
     gauge("fills_running", "Titles being filled ahead of viewers", |of| of.fills_running),
-    count_bytes("fetched", "Bytes that came from the origin", |of| of.fetched_bytes),
-    count("hits", "Slices that were there when a reply came to them", |of| of.hits),
+    count_bytes("fetched", "Bytes fetched from the origin", |of| of.fetched_bytes),
+    count("hits", "Slices that were present when a reply needed them", |of| of.hits),
     count("misses", "Slices that a reply had to wait for", |of| of.misses),
-    count_bytes("evicted", "Bytes that went for want of space", |of| of.evicted_bytes),
-    count_bytes("filled", "Of the bytes that came from the origin, those brought by fills", |of| of.filled_bytes),
-    count("stale_replies", "Replies by what the origin could not confirm", |of| of.stale),
+    count_bytes("evicted", "Bytes evicted for lack of space", |of| of.evicted_bytes),
+    count_bytes("filled", "Of the bytes fetched from the origin, those fetched by fills", |of| of.filled_bytes),
+    count("stale_replies", "Replies from titles that the origin could not confirm", |of| of.stale),
 ];
 
-/// What was counted of each path.
+/// Counters of each path.
 #[derive(Debug)]
 pub(super) struct PullCollector(pub(super) Vec<PullCounts>);
 
@@ -34,7 +34,7 @@ impl Collector for PullCollector {
         }
         let paths = self.0.iter().map(|of| (of.path.as_str(), of));
         encode_each(&mut encoder, ("pull", "path"), &ROWS, paths.clone())?;
-        let help = "Times that an origin, or the disk for what it has, failed, by kind";
+        let help = "Failures of an origin, or of the disk that stores its titles, by kind";
         let faults = paths.flat_map(|(path, of)| {
             let faults = of.faults.iter();
             faults.map(move |(kind, count)| ([("path", path), ("kind", kind)], *count))

@@ -1,4 +1,5 @@
-//! `POST /purge?path=/films/a.mp4` or `?prefix=/films/`: takes away what came from an origin.
+//! `POST /purge?path=/films/a.mp4` or `?prefix=/films/`: removes titles that were fetched from an
+//! origin.
 
 use std::sync::Arc;
 
@@ -10,17 +11,17 @@ use tokio::task::spawn_blocking;
 
 use crate::pull::Pulls;
 
-/// The status and the text of an answer.
+/// Status and text of an answer.
 pub(super) type Said = (StatusCode, Bytes);
 
-/// Purges what the query names.
+/// Purges the titles that the query names.
 pub(super) async fn answer(pulls: &Arc<Pulls>, request: &http::request::Parts) -> Said {
     let said = |status, text: &'static str| (status, Bytes::from_static(text.as_bytes()));
-    // A page of another site could send it in an operator's browser, which would name the site.
+    // Prevents cross-site requests from an operator's browser, which always have an Origin field.
     if request.headers.contains_key(header::ORIGIN) {
         return said(
             StatusCode::FORBIDDEN,
-            "not from a page of a browser: use curl -X POST\n",
+            "requests from web pages are refused: use curl -X POST\n",
         );
     }
     let usage = "name one path=/films/a.mp4 or prefix=/films/, percent-encoded\n";
@@ -53,7 +54,7 @@ pub(super) async fn answer(pulls: &Arc<Pulls>, request: &http::request::Parts) -
         Some(text) => (StatusCode::OK, Bytes::from(text)),
         None => said(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "the purge failed; see the log\n",
+            "purge failed; see the log\n",
         ),
     }
 }

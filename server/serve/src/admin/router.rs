@@ -1,4 +1,4 @@
-//! From a request to one of the few answers there are.
+//! Routes of the operator's listener.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use crate::net::{
     ConnectionCounters, Limits, Listener, ListenerContext, NothingAtHand, Shutdown, TcpOptions,
 };
 
-/// A device's thread that does not answer for this long is stuck, and so would be the operator. Many
-/// who ask wait for five seconds, and are to hear it.
+/// A device thread that does not respond for this long is stuck. Many clients of this listener time
+/// out after five seconds and should receive the error before.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(3);
 const CONNECTIONS_MAX: usize = 256;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -33,14 +33,14 @@ const JSON: &str = "application/json";
 
 type Answer = Response<Full<Bytes>>;
 
-/// Serves the operator until `shutdown`.
+/// Serves the operator's listener until `shutdown`.
 pub async fn serve_admin(listener: Listener, state: Arc<AdminState>, shutdown: Shutdown) {
     let limits = Limits {
         connections_max: CONNECTIONS_MAX,
         drain_timeout: DRAIN_TIMEOUT,
         ..Limits::default()
     };
-    // Counted apart, so that looking at the viewers' connections does not change them.
+    // Separate counters, so that requests here do not change those of the viewers.
     let counters = Arc::new(ConnectionCounters::default());
     let context = ListenerContext::new(limits, TcpOptions::default(), counters);
     let service = service_fn(move |request| {
@@ -51,18 +51,19 @@ pub async fn serve_admin(listener: Listener, state: Arc<AdminState>, shutdown: S
     crate::net::serve_listener(listener, None, service, context, shutdown).await;
 }
 
-/// The answer to one request, whose body nobody looks at.
+/// Answers one request; its body is ignored.
 pub(super) async fn answer<B>(state: &AdminState, request: Request<B>) -> Answer {
     let (request, _) = request.into_parts();
     let mut response = match host::check(&request, &state.host_names) {
         Ok(()) => route(state, &request).await,
-        Err(host::BadHost::NotOne) => {
-            text(StatusCode::BAD_REQUEST, "exactly one Host must be named\n")
-        }
+        Err(host::BadHost::NotOne) => text(
+            StatusCode::BAD_REQUEST,
+            "a request must name exactly one host\n",
+        ),
         Err(host::BadHost::Foreign) => text(
             StatusCode::MISDIRECTED_REQUEST,
-            "this name is not known here: use the address, localhost, \
-             or add the name to the admin host names of the configuration\n",
+            "unknown host name: use the address, localhost, \
+            or add the name to the admin host names of the configuration\n",
         ),
     };
     let fields = response.headers_mut();
@@ -111,7 +112,7 @@ async fn route(state: &AdminState, request: &http::request::Parts) -> Answer {
                 let exemplars = state.requests.exemplars();
                 let text = text.map(|text| Bytes::from(format.write(text, exemplars)));
                 let mut answer = rendered(format.content_type(), text);
-                // So that nothing between mixes up the two.
+                // Prevents caches from confusing the two formats.
                 let vary = HeaderValue::from_static("accept");
                 answer.headers_mut().insert(header::VARY, vary);
                 answer
@@ -129,11 +130,11 @@ async fn route(state: &AdminState, request: &http::request::Parts) -> Answer {
         "/library.json" => library(state).await,
         "/healthz" => health(state).await,
         _ => pages::answer(path, &request.headers)
-            .unwrap_or_else(|| text(StatusCode::NOT_FOUND, "nothing is here\n")),
+            .unwrap_or_else(|| text(StatusCode::NOT_FOUND, "not found\n")),
     }
 }
 
-/// A large library makes a document that takes its time; viewers are served meanwhile.
+/// Rendering a large library takes time, so it runs outside of the event loop.
 async fn library(state: &AdminState) -> Answer {
     let library = Arc::clone(&state.library);
     let document = spawn_blocking(move || library.json()).await;
@@ -145,19 +146,19 @@ async fn snapshots(state: &AdminState) -> Result<Vec<DeviceSnapshot>, Answer> {
     answered.map_err(|_| {
         text(
             StatusCode::SERVICE_UNAVAILABLE,
-            "a device's thread does not answer; see the server's log\n",
+            "a device thread does not respond; see the server's log\n",
         )
     })
 }
 
-/// 200 as long as anything can be served: `ok` if nothing is wrong, else the state of each device, which
-/// roots have not been scanned, and which parts are out of service.
+/// 200 while any device can serve: `ok` if everything works, otherwise with the state of each
+/// device, the roots that have not been scanned, and the degraded parts.
 async fn health(state: &AdminState) -> Answer {
     if state.draining.is_draining() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n");
     }
     if !state.is_ready.load(Ordering::Relaxed) {
-        let words = "the folders are being scanned; files are served already\n";
+        let words = "the roots are being scanned; files are already served\n";
         return text(StatusCode::SERVICE_UNAVAILABLE, words);
     }
     let devices = match snapshots(state).await {
@@ -174,7 +175,7 @@ async fn health(state: &AdminState) -> Answer {
     let is_offline = |device: &DeviceSnapshot| device.state == DeviceState::Offline;
     let (code, first) = match devices.iter().all(is_offline) {
         true => (StatusCode::SERVICE_UNAVAILABLE, "all devices are offline"),
-        false if !are_online => (StatusCode::OK, "ok, but not all devices are well"),
+        false if !are_online => (StatusCode::OK, "ok, but not all devices are online"),
         false if !degraded.is_empty() => (StatusCode::OK, "ok, but degraded"),
         false => (StatusCode::OK, "ok, but not all roots are scanned"),
     };
@@ -210,7 +211,7 @@ fn rendered<E: std::fmt::Display>(media_type: &'static str, outcome: Result<Byte
     match outcome {
         Ok(bytes) => typed(StatusCode::OK, media_type, bytes),
         Err(error) => {
-            let reason = format!("this cannot be shown: {error}\n");
+            let reason = format!("cannot render this document: {error}\n");
             typed(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 PLAIN,

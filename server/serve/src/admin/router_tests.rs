@@ -31,8 +31,8 @@ fn two_devices() -> Vec<DeviceSnapshot> {
     ]
 }
 
-/// Checks the text as a scraper would: every line is a comment or `name{labels} value`, every
-/// series is declared before, and none appears twice.
+/// Checks the text like a scraper: every line is a comment or `name{labels} value`, every series is
+/// declared first, and none appears twice.
 fn check_metrics(text: &str) -> HashMap<String, f64> {
     let mut kinds = HashMap::new();
     let mut series = HashMap::new();
@@ -69,7 +69,7 @@ fn check_metrics(text: &str) -> HashMap<String, f64> {
 }
 
 #[tokio::test]
-async fn the_metrics_are_well_formed_and_hold_every_device() {
+async fn metrics_are_well_formed_and_contain_every_device() {
     let (state, _trigger) = testing::state(two_devices());
     let time = headlong_units::Duration::from_millis(3);
     state.requests.observe(206, time, Some(time));
@@ -121,13 +121,13 @@ async fn the_metrics_are_well_formed_and_hold_every_device() {
 }
 
 #[tokio::test]
-async fn the_metrics_are_well_formed_without_any_device() {
+async fn metrics_are_well_formed_without_devices() {
     let (state, _trigger) = testing::state(Vec::new());
     check_metrics(&ask(&state, Method::GET, "/metrics").await.1);
 }
 
 #[tokio::test]
-async fn health_names_roots_that_do_not_answer() {
+async fn health_names_unscanned_roots() {
     let (mut state, _trigger) = testing::state(vec![testing::device("sda", DeviceState::Online)]);
     assert_eq!(ask(&state, Method::GET, "/healthz").await.1, "ok");
     state.unscanned = Arc::new(Unscanned::new(vec!["/srv/far".into()]));
@@ -138,10 +138,10 @@ async fn health_names_roots_that_do_not_answer() {
 }
 
 #[tokio::test]
-async fn health_follows_the_drain_and_the_devices() {
+async fn health_reports_drain_and_offline_devices() {
     let (state, trigger) = testing::state(two_devices());
     let healthy = ask(&state, Method::GET, "/healthz").await;
-    // One of the two is offline: the other serves.
+    // One of the two is offline; the other one serves.
     assert_eq!(healthy.0, StatusCode::OK);
     assert!(healthy.1.starts_with("ok, but"), "{}", healthy.1);
     assert!(healthy.1.contains("sda: online\n"), "{}", healthy.1);
@@ -164,7 +164,7 @@ async fn health_follows_the_drain_and_the_devices() {
 }
 
 #[tokio::test]
-async fn a_reader_that_does_not_know_open_metrics_gets_the_older_text() {
+async fn accept_text_plain_gets_prometheus_text() {
     let (state, _trigger) = testing::state(two_devices());
     let request = Request::get("/metrics").header("host", "localhost");
     let request = request.header("accept", "text/plain;version=0.0.4");
@@ -201,18 +201,18 @@ impl crate::admin::Devices for Stuck {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stuck_device_does_not_make_the_operator_wait_for_ever() {
+async fn stuck_device_thread_gets_503() {
     let (mut state, _trigger) = testing::state(Vec::new());
     state.devices = Arc::new(Stuck);
     for path in ["/status", "/metrics", "/healthz"] {
         let (status, why) = ask(&state, Method::GET, path).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{path}");
-        assert!(why.contains("does not answer"), "{why}");
+        assert!(why.contains("does not respond"), "{why}");
     }
 }
 
 #[tokio::test]
-async fn only_reading_is_allowed_and_only_what_exists() {
+async fn other_methods_get_405_and_unknown_paths_404() {
     let (state, _trigger) = testing::state(Vec::new());
     for method in [Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS] {
         let (status, _) = ask(&state, method, "/status").await;
@@ -228,7 +228,7 @@ async fn only_reading_is_allowed_and_only_what_exists() {
 }
 
 #[tokio::test]
-async fn a_foreign_name_learns_nothing() {
+async fn foreign_host_gets_421_without_content() {
     let (state, _trigger) = testing::state(two_devices());
     let request = Request::get("/status")
         .header("host", "evil.example")
@@ -245,7 +245,7 @@ async fn a_foreign_name_learns_nothing() {
 }
 
 #[tokio::test]
-async fn over_a_socket_head_has_the_length_of_get_and_no_body() {
+async fn head_over_socket_has_length_of_get_and_no_body() {
     let (state, _trigger) = testing::state(Vec::new());
     let (listener, address) = bind_local();
     let (end, signal) = shutdown();
@@ -257,7 +257,7 @@ async fn over_a_socket_head_has_the_length_of_get_and_no_body() {
     stream
         .read_to_string(&mut heard)
         .await
-        .expect("a clean end");
+        .expect("a close without a reset");
     assert!(heard.starts_with("HTTP/1.1 200 OK\r\n"), "{heard}");
     assert!(heard.contains("content-length: 2\r\n"), "{heard}");
     assert!(

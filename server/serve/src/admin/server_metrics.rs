@@ -1,4 +1,4 @@
-//! `/metrics`: one registry for each scrape, filled with what is true at that moment.
+//! `/metrics`: a registry for each scrape, filled with current values.
 
 use std::fmt;
 
@@ -20,17 +20,17 @@ use crate::disk::DeviceSnapshot;
 use crate::log::LogCounts;
 use crate::net::ConnectionCounts;
 
-/// The whole text, as OpenMetrics.
+/// Renders all metrics as OpenMetrics.
 pub(super) fn render(
     state: &AdminState,
     devices: Vec<DeviceSnapshot>,
 ) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("headlong");
     let build = Info::new(vec![("version", state.version)]);
-    registry.register("build", "The program that is running", build);
+    registry.register("build", "The running program", build);
     registry.register_with_unit(
         "start_time",
-        "When the server started, since 1970",
+        "Start time of the server, since 1970",
         Unit::Seconds,
         ConstGauge::new(state.started_unix_ms as f64 / 1e3),
     );
@@ -58,7 +58,7 @@ struct ServerCollector {
     degraded: Vec<(PartKind, u64)>,
 }
 
-/// What has no label.
+/// Metrics without labels.
 #[rustfmt::skip]
 const ROWS: [Row<ServerCollector>; 14] = [
     gauge("draining", "1 while the server drains", |s| u64::from(s.is_draining)),
@@ -66,20 +66,20 @@ const ROWS: [Row<ServerCollector>; 14] = [
     gauge("requests_active", "Requests in progress", |s| s.connections.requests_active),
     count("connections_accepted", "Connections accepted", |s| s.connections.accepted),
     count("accept_errors", "Connections that could not be accepted", |s| s.connections.accept_errors),
-    count("connection_limit_waits", "Times that accepting waited for the limit", |s| s.connections.limit_waits),
+    count("connection_limit_waits", "Times that accepting waited because of the connection limit", |s| s.connections.limit_waits),
     count("tls_failures", "TLS handshakes that failed", |s| s.connections.tls_failures),
-    count("proxy_refusals", "Connections for proxies without a header of the PROXY protocol, or from strangers",
+    count("proxy_refusals", "Connections to PROXY protocol ports without a PROXY header, or from untrusted addresses",
         |s| s.connections.proxy_refusals),
-    count("address_refusals", "Connections closed at once because their address had as many as it may",
+    count("address_refusals", "Connections closed on accept because their address was at its limit",
         |s| s.connections.address_refusals),
-    count("request_memory_refusals", "HTTP/2 requests answered 503 because requests in progress had all memory they may",
+    count("request_memory_refusals", "HTTP/2 requests answered 503 because requests in progress used all their memory",
         |s| s.connections.request_memory_refusals),
-    count("heads_refused", "Requests that could not be understood, answered 400, 414 or 431; no log has them",
+    count("heads_refused", "Malformed or too long requests, answered 400, 414 or 431; they are not logged",
         |s| s.connections.heads_refused),
-    count("replies_at_hand", "Replies of what is asked for again and again, and in memory, whose head was made before",
+    count("replies_at_hand", "Replies from memory that used a cached response head",
         |s| s.connections.replies_at_hand),
-    count("log_records_dropped", "Records the access log had no time for", |s| s.log.dropped),
-    count("log_write_errors", "Writes of the logs that failed", |s| s.log.write_errors),
+    count("log_records_dropped", "Records that the access log lost", |s| s.log.dropped),
+    count("log_write_errors", "Failed writes of the logs", |s| s.log.write_errors),
 ];
 
 impl Collector for ServerCollector {
@@ -96,13 +96,13 @@ impl Collector for ServerCollector {
         let help = "Connections ended by the server, by reason";
         let family = ("connections_cut", help, None, MetricType::Counter);
         encode_family(&mut encoder, family, cut)?;
-        let help = "Parts that are out of service while the rest serves, by kind";
+        let help = "Parts that are out of service while the server runs, by kind";
         let family = ("degraded_parts", help, None, MetricType::Gauge);
         let by_kind = self.degraded.iter();
         let by_kind = by_kind.map(|(kind, count)| ([("kind", kind.name())], *count));
         encode_family(&mut encoder, family, by_kind)?;
         let by_class = STATUS_CLASSES.map(|class| [("class", class)]);
-        let help = "Replies to viewers, by class of status";
+        let help = "Replies to viewers, by status class";
         let family = ("responses", help, None, MetricType::Counter);
         encode_family(
             &mut encoder,

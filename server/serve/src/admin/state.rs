@@ -1,4 +1,4 @@
-//! What the operator's listener is told by the rest of the server.
+//! State that the operator's listener shows.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,31 +16,31 @@ use crate::net::{ConnectionCounters, Shutdown};
 use crate::pull::Pulls;
 use crate::unscanned::Unscanned;
 
-/// A future that can be asked for through a trait object.
+/// A future for use through a trait object.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The devices being served.
+/// The served devices.
 pub trait Devices: Send + Sync + 'static {
-    /// One snapshot of each, in a fixed order, with distinct names.
+    /// A snapshot of each device, in a fixed order, with distinct names.
     fn snapshots(&self) -> BoxFuture<'_, Vec<DeviceSnapshot>>;
 }
 
-/// The titles on them.
+/// The titles of the library.
 pub trait Library: Send + Sync + 'static {
     /// The document `{"titles":[...]}`.
     fn json(&self) -> Bytes;
 }
 
-/// Finds what a stream is called outside the engine.
+/// Resolves stream ids to names.
 pub trait StreamNames: Send + Sync + 'static {
-    /// `None` when the stream is no longer known.
+    /// `None` if the stream no longer exists.
     fn describe(&self, stream: StreamId) -> Option<StreamName>;
 }
 
-/// A stream, for people.
+/// Display name of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamName {
-    /// Path of its URL, as `/library.json` has it.
+    /// Path of its URL, as in `/library.json`.
     pub path: String,
     /// Its average bit rate, if known.
     pub bit_rate: Option<BitRate>,
@@ -48,34 +48,34 @@ pub struct StreamName {
 
 /// Everything that can be shown.
 pub struct AdminState {
-    /// Of this program.
+    /// Version of the program.
     pub version: &'static str,
-    /// When it started, milliseconds since 1970.
+    /// Start time, in milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// The same by a clock that nobody sets.
+    /// Start time by the monotonic clock.
     pub started: std::time::Instant,
-    /// Where viewers connect, as URLs without a path.
+    /// Addresses of the media listeners, as URLs without a path.
     pub media_addresses: Vec<String>,
-    /// Names, besides `localhost` and addresses, under which the operator reaches this listener.
+    /// Names of this listener, besides `localhost` and addresses.
     pub host_names: Vec<String>,
     /// The devices.
     pub devices: Arc<dyn Devices>,
     /// The titles.
     pub library: Arc<dyn Library>,
-    /// The names of streams.
+    /// Names of streams.
     pub streams: Arc<dyn StreamNames>,
-    /// Counts of requests of viewers.
+    /// Metrics of viewers' requests.
     pub requests: Arc<RequestMetrics>,
-    /// What is filled from origins.
+    /// Caches of origins.
     pub pulls: Arc<Pulls>,
-    /// Counts of connections of viewers.
+    /// Counters of viewers' connections.
     pub connections: Arc<ConnectionCounters>,
-    /// The access log, for its losses.
+    /// The access log, for its lost records.
     pub log: Arc<AccessLog>,
-    /// Whether viewers are being drained. This is not the signal that ends the operator's listener,
-    /// which should outlive the drain it reports.
+    /// Whether viewers are being drained. The operator's listener has its own shutdown signal,
+    /// because it outlives the drain that it reports.
     pub draining: Shutdown,
-    /// Whether the roots have been scanned, or time enough was given to that.
+    /// Whether the roots have been scanned, or the time limit for that has passed.
     pub is_ready: Arc<AtomicBool>,
     /// Roots that have not been scanned yet.
     pub unscanned: Arc<Unscanned>,

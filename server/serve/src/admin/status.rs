@@ -1,4 +1,4 @@
-//! `/status`: one JSON document, the contract with the dashboard.
+//! `/status`: a JSON document that the dashboard reads.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::degraded::DegradedPart;
 use crate::disk::{CopiesUse, DeviceSnapshot};
 use crate::pull::PullCounts;
 
-/// A state's name in metrics and status.
+/// Name of a state in metrics and status.
 pub(super) const fn state_name(state: DeviceState) -> &'static str {
     match state {
         DeviceState::Online => "online",
@@ -38,7 +38,7 @@ struct Status<'a> {
     devices: Vec<Device<'a>>,
     /// Parts that are out of service.
     degraded: Vec<DegradedPart>,
-    /// What is filled from origins.
+    /// Caches of origins.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pull: Vec<PullCounts>,
 }
@@ -66,13 +66,13 @@ struct Device<'a> {
     counters: Counters<'a>,
     counters_by_policy: BTreeMap<&'static str, Counters<'a>>,
     chains: Chains,
-    /// How old what was learned before was when it was taken over.
+    /// Age of the previous process's statistics when they were taken over.
     learned_age_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     flash: Option<Flash<'a>>,
 }
 
-/// Its part of the flash tier.
+/// The device's part of the flash tier.
 #[derive(serde::Serialize)]
 struct Flash<'a> {
     is_recovering: bool,
@@ -92,7 +92,7 @@ struct Flash<'a> {
     ssds: Vec<Ssd<'a>>,
 }
 
-/// One of its SSDs.
+/// An SSD of the tier.
 #[derive(serde::Serialize)]
 struct Ssd<'a> {
     path: Cow<'a, str>,
@@ -108,7 +108,7 @@ struct Policy<'a> {
     control: Option<Control>,
 }
 
-/// Who finds the reference size, and what was found last; only with a controller.
+/// The controller of the prefetch size and its last result, if there is one.
 #[derive(serde::Serialize)]
 struct Control {
     name: &'static str,
@@ -167,7 +167,7 @@ struct Chain {
     slack_ms: u64,
 }
 
-/// The whole document. `uptime_ms` is by a clock that nobody sets; `now_unix_ms` may jump.
+/// Renders the document. `uptime_ms` is monotonic; `now_unix_ms` may jump.
 pub(super) fn render(
     state: &AdminState,
     devices: &[DeviceSnapshot],
@@ -197,10 +197,10 @@ pub(super) fn render(
     })
 }
 
-/// What the document says of one device, as JSON.
+/// The part of the document about one device, as JSON.
 ///
 /// # Errors
-/// None that is known: it holds texts and numbers.
+/// None known: the document only contains texts and numbers.
 pub fn device_status(
     snapshot: &DeviceSnapshot,
     names: &dyn StreamNames,
@@ -307,7 +307,7 @@ fn control(view: &ControlView) -> Option<Control> {
 }
 
 fn chain(view: &ChainView, names: &dyn StreamNames) -> Chain {
-    // A stream that was forgotten since the snapshot has no name any more.
+    // The stream may have been dropped since the snapshot.
     let known = names.describe(view.stream);
     let bit_rate = view
         .bit_rate

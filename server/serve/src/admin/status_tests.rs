@@ -4,7 +4,7 @@ use crate::admin::testing;
 const GOLDEN: &str = include_str!("status_golden.json");
 
 #[test]
-fn the_document_has_the_shape_the_dashboard_reads() {
+fn document_matches_golden_file() {
     let (state, _trigger) = testing::state(Vec::new());
     let devices = [testing::device("sda", DeviceState::Online)];
     state.requests.observe(206, Duration::ZERO, None);
@@ -17,7 +17,7 @@ fn the_document_has_the_shape_the_dashboard_reads() {
 }
 
 #[test]
-fn a_chain_whose_stream_is_forgotten_is_shown_without_a_name() {
+fn chain_of_dropped_stream_has_empty_path() {
     let mut device = testing::device("sda", DeviceState::Online);
     device.chains[0].stream = headlong_engine::StreamId(77);
     let (state, trigger) = testing::state(Vec::new());
@@ -31,7 +31,7 @@ fn a_chain_whose_stream_is_forgotten_is_shown_without_a_name() {
 }
 
 #[test]
-fn a_controller_shows_what_it_found_and_why() {
+fn controller_shows_result_and_reason() {
     let mut device = testing::device("sda", DeviceState::Online);
     device.control = Some(ControlView {
         mode: Mode::Auto,

@@ -1,4 +1,4 @@
-//! A server to look at: two devices with known numbers.
+//! Test server: devices with known numbers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl StreamNames for Fixed {
     }
 }
 
-/// A state with these devices, and what starts its drain.
+/// A state with these devices, and the trigger of its drain.
 pub(super) fn state(devices: Vec<DeviceSnapshot>) -> (AdminState, ShutdownTrigger) {
     let fixed = Arc::new(Fixed(devices));
     let (trigger, draining) = shutdown();

@@ -1,4 +1,4 @@
-//! Against small servers: what is sent, what is shared and kept, and one that hangs.
+//! Subrequests against small servers: content, sharing, caching, timeouts.
 
 use std::net::Ipv4Addr;
 
@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::*;
 
-/// Answers each connection with the same text once it may; tells the requests that it got.
+/// Answers each connection with the same text once `may` is true; records the requests.
 struct Answering {
     url: ServerUrl,
     requests: mpsc::UnboundedReceiver<String>,
@@ -58,12 +58,12 @@ fn head(target: &str, cookie: &str) -> Parts {
 
 const LONG: Duration = Duration::from_secs(3600);
 const FROM: Peer = Peer::At(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), 9));
-/// What the server calls each of these requests.
+/// Request id of each request.
 const ID: RequestId = RequestId::Own(42);
 const YES: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
 #[tokio::test]
-async fn what_is_listed_is_sent_and_an_answer_is_kept_for_its_key() {
+async fn listed_fields_are_sent_and_answer_is_cached_by_key() {
     let mut server = answering(YES, true).await;
     let asked = asked(&server.url, LONG, LONG);
     let first = head("/films/a%20b.ts?token=1", "a=1");
@@ -98,7 +98,7 @@ async fn what_is_listed_is_sent_and_an_answer_is_kept_for_its_key() {
 }
 
 #[tokio::test]
-async fn who_asks_the_same_at_the_same_time_shares_one_request() {
+async fn concurrent_requests_with_same_key_share_subrequest() {
     let mut server = answering(YES, false).await;
     let asked = asked(&server.url, Duration::ZERO, LONG);
     let ask = || {
@@ -121,13 +121,13 @@ async fn who_asks_the_same_at_the_same_time_shares_one_request() {
     {
         tokio::task::yield_now().await;
     }
-    // The others are not left alone by one that leaves.
+    // Cancelling one waiter does not affect the others.
     leaver.abort();
     server
         .requests
         .recv()
         .await
-        .expect("another asks in its place");
+        .expect("another waiter runs the subrequest");
     server.may.send_replace(true);
     for waiter in waiters {
         assert_eq!(waiter.await.expect("answered"), Answer::Allowed);
@@ -138,11 +138,11 @@ async fn who_asks_the_same_at_the_same_time_shares_one_request() {
         .requests
         .recv()
         .await
-        .expect("nothing is kept for no time");
+        .expect("a lifetime of zero caches nothing");
 }
 
 #[tokio::test]
-async fn statuses_are_answers_or_failures_and_failures_are_not_kept() {
+async fn status_is_answer_or_failure_and_failures_are_not_cached() {
     let challenge = "HTTP/1.1 401 X\r\nWWW-Authenticate: Basic realm=\"tv\"\r\n\r\n";
     let challenged = Answer::Unauthorized("Basic realm=\"tv\"".to_owned());
     let found = Answer::Unfit(StatusCode::FOUND);
@@ -153,10 +153,10 @@ async fn statuses_are_answers_or_failures_and_failures_are_not_kept() {
         ("HTTP/1.1 302 X\r\n\r\n", found, 2),
         (
             "hello\r\n\r\n",
-            Answer::None("it did not answer in HTTP"),
+            Answer::None("invalid HTTP response"),
             2,
         ),
-        ("", Answer::None("it did not answer in HTTP"), 2),
+        ("", Answer::None("invalid HTTP response"), 2),
     ] {
         let mut server = answering(text, true).await;
         let asked = asked(&server.url, LONG, LONG);
@@ -174,11 +174,11 @@ async fn statuses_are_answers_or_failures_and_failures_are_not_kept() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_or_is_not_there_is_waited_for_so_long_and_no_longer() {
+async fn hanging_or_missing_server_gets_failure_within_timeout() {
     let server = answering(YES, false).await;
     let hung = asked(&server.url, LONG, Duration::from_millis(50));
     let said = hung.ask(&head("/a", "a"), FROM, &ID).await;
-    assert_eq!(said, Answer::None("it did not answer in time"));
+    assert_eq!(said, Answer::None("no answer within the timeout"));
     let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
         .expect("a port");
@@ -188,11 +188,11 @@ async fn a_server_that_hangs_or_is_not_there_is_waited_for_so_long_and_no_longer
     let said = asked(&url, LONG, LONG)
         .ask(&head("/a", "a"), FROM, &ID)
         .await;
-    assert_eq!(said, Answer::None("it takes no connection"));
+    assert_eq!(said, Answer::None("cannot connect"));
 }
 
 #[test]
-fn keys_tell_apart_what_answers_depend_on_and_answers_kept_are_bounded() {
+fn keys_distinguish_inputs_and_cached_answers_are_bounded() {
     let url = ServerUrl::parse("http://[::1]:9000").expect("right");
     let asking = |by_uri, by_address| Asking {
         by_uri,
@@ -226,7 +226,7 @@ fn keys_tell_apart_what_answers_depend_on_and_answers_kept_are_bounded() {
 }
 
 #[test]
-fn an_address_is_written_in_numbers() {
+fn server_url_requires_numeric_address() {
     for right in [
         "http://127.0.0.1:9000/auth",
         "http://[::1]/x",

@@ -243,7 +243,7 @@ mod tests {
         );
         assert!(lines[0].contains("missing.pem cannot be read"), "{wrong}");
         assert!(
-            lines[1].contains("other.pem holds no public key in PEM"),
+            lines[1].contains("other.pem contains no public key in PEM"),
             "{wrong}"
         );
     }

@@ -532,7 +532,7 @@ fn unusable_certificate_is_reported_at_load() {
     let wrong = |certificate, key| check(certificate, key).expect_err("wrong");
     let no_pair = wrong("one.pem", "two.key");
     let expected =
-        "T/h.toml:3: tls.key: the certificate in T/one.pem and the key in T/two.key are no";
+        "T/h.toml:3: tls.key: the certificate in T/one.pem and the key in T/two.key do not";
     assert!(no_pair.starts_with(expected), "{no_pair}");
     let none = wrong("text", "one.key");
     let expected = "T/h.toml:2: tls.certificate: no certificate in T/text";
@@ -555,7 +555,7 @@ fn unsupported_congestion_control_is_reported_at_load() {
     };
     let mistakes = Config::load(Some(&file), &flags).expect_err("wrong");
     let mistakes = mistakes.to_string();
-    let expected = ":2: tcp.congestion_control: congestion control `nosuch` cannot be used";
+    let expected = ":2: tcp.congestion_control: congestion control `nosuch` is not available";
     assert!(mistakes.contains(expected), "{mistakes}");
 }
 
@@ -737,7 +737,7 @@ fn occupied_unix_socket_path_is_a_mistake() {
     fs::write(&path, "precious").expect("written");
     let mistakes = load().expect_err("no socket").to_string();
     assert!(
-        mistakes.contains("proxies.listen: ") && mistakes.contains("is no socket"),
+        mistakes.contains("proxies.listen: ") && mistakes.contains("is not a socket"),
         "{mistakes}"
     );
 }

@@ -1,8 +1,8 @@
-//! Who may have a file, by the rules of paths.
+//! Access rules of paths: which rule applies to a file, and what it decides.
 //!
-//! Invariants: rules are chosen by the path by which the file is looked up, decoded once, so that
-//! no spelling of a URL gets around them; they are asked before any disk is; what a rule takes for
-//! a token is in no log, whichever path it was sent to.
+//! Invariants: a rule is chosen by the path that the file is looked up by, decoded once, so that no
+//! spelling of a URL bypasses it; rules are checked before any disk access; tokens, as a rule
+//! defines them, do not appear in any log, whichever path they were sent to.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,12 +18,12 @@ use super::door::{Asks, Denied, Door};
 use crate::config::{Cors, Pacing, PathRule};
 use crate::log::RequestRecord;
 
-/// One rule in force.
+/// A rule of a path.
 #[derive(Debug, Clone)]
 struct Rule {
     prefix: String,
     door: Door,
-    /// Arguments whose values are in no log.
+    /// Arguments whose values are masked in logs.
     secret_arguments: Vec<String>,
     skew_seconds: u64,
     cache_control: Option<String>,
@@ -38,13 +38,13 @@ struct Rule {
 #[derive(Debug, Clone)]
 pub struct AccessRules {
     rules: Vec<Rule>,
-    /// Of files that no rule is about.
+    /// Pacing of files without a rule.
     pace: Pace,
-    /// Arguments of tokens, of any rule.
+    /// Token arguments of all rules.
     token_arguments: Vec<String>,
 }
 
-/// A field as the configuration writes it, which was checked there.
+/// Parses a header field of the configuration, which was validated there.
 fn field(text: &str) -> Option<(HeaderName, HeaderValue)> {
     let (name, value) = text.split_once(':')?;
     let name = HeaderName::try_from(name).ok()?;
@@ -60,7 +60,7 @@ fn pace(pacing: Pacing) -> Pace {
 }
 
 impl AccessRules {
-    /// From the configuration's tables, and what it says for all other files.
+    /// Creates the rules from the configuration's tables and its defaults for all other files.
     pub fn new(paths: &BTreeMap<String, PathRule>, pacing: Pacing, cors: &Cors) -> Self {
         let rule = |(prefix, rule): (&String, &PathRule)| Rule {
             prefix: prefix.clone(),
@@ -91,14 +91,15 @@ impl AccessRules {
         }
     }
 
-    /// What is answered to scripts of other origins about a file; `of_all` where no rule says.
+    /// CORS policy for a file; `of_all` if no rule sets one.
     pub fn cors<'a>(&'a self, path: &str, of_all: &'a CorsPolicy) -> &'a CorsPolicy {
         let rule = self.rule(path);
         rule.and_then(|rule| rule.cors.as_ref()).unwrap_or(of_all)
     }
 
-    /// The file that a request target names, and the token in its path. One that no rule would look at
-    /// is none: a server that is asked by the path as it was written would judge another path.
+    /// Parses a request target into the file's path and the token in front of it. A token that no
+    /// rule would check is treated as part of the path: an auth server that receives the path as
+    /// written would otherwise judge another file.
     pub fn read_path<'a>(
         &self,
         written: &'a str,
@@ -113,8 +114,8 @@ impl AccessRules {
         }
     }
 
-    /// Whether a token in the path may open a file, or is not needed: a playlist that has one may name
-    /// a file that is open.
+    /// Whether a path token may open the file, or is not needed. A playlist opened by a token may
+    /// refer to files that need none.
     fn takes_path_token(&self, path: &str) -> bool {
         let door = self.rule(path).map(|rule| &rule.door);
         matches!(
@@ -123,10 +124,10 @@ impl AccessRules {
         )
     }
 
-    /// Whether the page that a request comes from may use a file.
+    /// Checks whether the referring page may use a file.
     ///
     /// # Errors
-    /// The status that says no.
+    /// The status of the refusal.
     pub fn ask_referer(&self, path: &str, referer: Option<&[u8]>) -> Result<(), Status> {
         match self.rule(path) {
             Some(rule) if !rule.referers.allows(referer) => Err(Status::Forbidden),
@@ -134,14 +135,14 @@ impl AccessRules {
         }
     }
 
-    /// Adds what a rule says to a reply with a file.
+    /// Adds the header fields of the file's rule to a reply.
     pub fn add_fields(&self, path: &str, now: u64, headers: &mut HeaderMap) {
         let Some(rule) = self.rule(path) else {
             return;
         };
         for (name, value) in &rule.fields {
             match name == CACHE_CONTROL {
-                // Two would be read as one, of both.
+                // Two fields would be combined into one.
                 true => headers.insert(name.clone(), value.clone()).is_some(),
                 false => headers.append(name.clone(), value.clone()),
             };
@@ -161,12 +162,13 @@ impl AccessRules {
         }
     }
 
-    /// How fast the replies for a file go.
+    /// Pacing of replies for a file.
     pub fn pace(&self, path: &str) -> Pace {
         self.rule(path).map_or(self.pace, |rule| rule.pace)
     }
 
-    /// Whether a file is sent to everybody who asks, as fast as it goes, with the same fields at any time.
+    /// Whether every client gets the file at full speed, with header fields that do not change over
+    /// time.
     pub fn is_open(&self, path: &str) -> bool {
         let Some(rule) = self.rule(path) else {
             return self.pace.is_none();
@@ -183,10 +185,10 @@ impl AccessRules {
         self.rules.iter().find(is_of)
     }
 
-    /// Whether the file may be had.
+    /// Checks access to the file.
     ///
     /// # Errors
-    /// Why not.
+    /// Why access is denied.
     pub async fn ask(&self, asks: &Asks<'_>) -> Result<(), Denied> {
         match self.rule(asks.path.as_str()) {
             None => Ok(()),
@@ -194,19 +196,19 @@ impl AccessRules {
         }
     }
 
-    /// Whether an argument, as it is written, is of a token.
+    /// Whether an argument, as written, belongs to a token.
     pub fn is_of_token(&self, argument: &str) -> bool {
         let mut names = self.token_arguments.iter();
         names.any(|name| is_same_argument(argument, name))
     }
 
-    /// Whether another server is asked who may have a file.
+    /// Whether the file's rule uses an auth subrequest.
     pub fn asks_a_server(&self, path: &str) -> bool {
         let door = self.rule(path).map(|rule| &rule.door);
         matches!(door, Some(Door::Server(_)))
     }
 
-    /// The `Cache-Control` of a file, if a rule has one, in the place of `of_all`.
+    /// `Cache-Control` of a file: that of its rule, or else `of_all`.
     pub fn cache_control<'a>(&'a self, path: &str, of_all: Option<&'a str>) -> Option<&'a str> {
         match self
             .rule(path)
@@ -218,8 +220,8 @@ impl AccessRules {
         }
     }
 
-    /// Takes tokens out of what is kept of a request for logs. A referring page may be a playlist
-    /// that was asked for with one.
+    /// Masks tokens in a record before it is logged. The referrer may be a playlist that was
+    /// requested with a token.
     pub fn spare(&self, record: &mut RequestRecord) {
         if self.rules.is_empty() {
             return;
@@ -230,7 +232,7 @@ impl AccessRules {
         }
     }
 
-    /// A target or an address of a page without tokens, for logs.
+    /// A target or referrer with masked tokens, for logs.
     fn masked<'a>(&self, target: &'a str) -> Cow<'a, str> {
         mask(target, |name| {
             let mut secrets = self.rules.iter().flat_map(|rule| &rule.secret_arguments);
@@ -301,7 +303,7 @@ keys = ["0123456789abcdef0123456789abcdef"]
     }
 
     #[tokio::test]
-    async fn the_longest_prefix_decides_however_the_path_is_spelt() {
+    async fn longest_prefix_applies_to_every_spelling_of_path() {
         let rules = rules();
         let ask = async |target| {
             let path = RelativePath::parse(target).expect("a path");
@@ -320,7 +322,7 @@ keys = ["0123456789abcdef0123456789abcdef"]
     }
 
     #[test]
-    fn a_token_in_the_path_is_one_only_where_it_may_open_the_file_or_nothing_has_to() {
+    fn path_token_is_recognised_only_where_it_can_apply() {
         let rules = rules();
         let name = format!("1.0.{}", "x".repeat(43));
         for (path, is_token) in [
@@ -343,7 +345,7 @@ keys = ["0123456789abcdef0123456789abcdef"]
     }
 
     #[test]
-    fn what_a_rule_says_of_caches_takes_the_place_of_what_is_said_of_all() {
+    fn cache_control_of_rule_replaces_default() {
         let text = "roots = [\"/srv\"]\n[path.\"/\"]\nexpires = \"1h\"\n\
                     headers = [\"Cache-Control: no-cache\", \"Link: <a>\", \"Link: <b>\"]\n";
         let config = Config::from_text(Path::new("/x.toml"), text, &Flags::default());
@@ -358,7 +360,7 @@ keys = ["0123456789abcdef0123456789abcdef"]
     }
 
     #[tokio::test]
-    async fn a_link_of_nginx_is_good_until_its_end_and_the_skew_beyond() {
+    async fn nginx_secure_link_is_valid_until_expiry_plus_skew() {
         let rules = rules();
         // printf '2000000000/films/a b.mp4127.0.0.1 secret' | openssl md5 -binary | ...
         let head = head("st=MBOeFJ0i-v6ENsNql4ADNQ&expires=2000000000");

@@ -1,4 +1,4 @@
-//! The account of a request: what is logged and counted of it, when it ends.
+//! Accounting of one request: collects its log record and metrics, and reports them when it ends.
 
 use std::sync::Arc;
 use std::time::Instant as Clock;
@@ -13,18 +13,18 @@ use crate::log::{RequestRecord, Stage};
 use crate::net::{ConnectionInfo, Held};
 use crate::time_scale::TimeScale;
 
-/// What will be logged.
+/// The accounting state of a request, reported on drop.
 pub(super) struct Account {
     pub(super) state: Arc<MediaState>,
     pub(super) record: RequestRecord,
-    /// Only if somebody wants to know what takes long.
+    /// Present if slow replies are logged.
     pub(super) trace: Option<Box<Tracing>>,
     pub(super) connection: Option<Arc<ConnectionInfo>>,
-    /// Counts as one of its address's, for as long as it lives.
+    /// Counts the request against its address's limit.
     pub(super) held: Option<Held>,
-    /// That of a reply by gzip.
+    /// Slot of a gzip reply.
     pub(super) gzip_turn: Option<Turn>,
-    /// Bytes that were given to the connection and have not left.
+    /// Bytes handed to the connection and not sent yet.
     pub(super) unsent_bytes: u64,
     pub(super) started: Clock,
     pub(super) time_scale: TimeScale,
@@ -35,28 +35,28 @@ impl Account {
         self.time_scale.model(self.started.elapsed())
     }
 
-    /// Does something else from now on.
+    /// Enters the next stage.
     pub(super) fn turn(&mut self, next: Stage) {
         if let Some(trace) = &mut self.trace {
             trace.turn(self.connection.as_deref(), next);
         }
     }
 
-    /// A piece came; does something else from now on.
+    /// A piece arrived; enters the next stage.
     pub(super) fn got(&mut self, piece: &Piece, next: Stage) {
         if let Some(trace) = &mut self.trace {
             trace.got(self.connection.as_deref(), piece.info(), next);
         }
     }
 
-    /// Why the reply has no end, if nothing failed here.
+    /// Failure reason of a reply that was cut off without an error of the server.
     pub(super) fn why_cut_off(&self) -> &'static str {
         let connection = self.connection.as_ref();
         let is_drained = connection.is_some_and(|connection| connection.is_drain_aborted());
         if is_drained { "drained" } else { "client-gone" }
     }
 
-    /// By the clock that replies share.
+    /// Time on the clock that paced replies share.
     pub(super) fn now(&self) -> Instant {
         self.state.now(self.time_scale)
     }
@@ -74,7 +74,7 @@ impl Account {
         }
     }
 
-    /// Of a piece only what is sent counts.
+    /// Takes back the count of bytes of a piece that were not sent.
     pub(super) fn forget_piece(&mut self, info: PieceInfo, bytes: u64) {
         let record = &mut self.record;
         let counted = match info {
@@ -97,7 +97,7 @@ impl Account {
     }
 }
 
-/// What nginx writes of a client that left before its reply began.
+/// nginx's status for a client that closed its connection before the reply began.
 const STATUS_LEFT: u16 = 499;
 
 impl Drop for Account {
@@ -117,7 +117,7 @@ impl Drop for Account {
         let is_slow = record.stages.is_some();
         let first_byte = record.first_byte_time;
         state.metrics.observe(record.status, elapsed, first_byte);
-        // An exemplar that leads to no line is none.
+        // An exemplar without a log line would be useless.
         if state.log.has_access() || is_slow {
             let end = record.start_unix_ms.saturating_add(elapsed.as_millis());
             state.metrics.name(&record.id, (elapsed, first_byte), end);

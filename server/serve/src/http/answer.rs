@@ -1,4 +1,4 @@
-//! What a request is answered with: a plan and its first bytes, or why there are none.
+//! The answer to a request: a reply plan with its first bytes, or the reason why there is none.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::UNIX_EPOCH;
@@ -19,55 +19,55 @@ use super::gzip::Gzipped;
 use super::known::OfCopies;
 use crate::disk::Piece;
 
-/// A file that changes while it is looked at is looked at again, this often.
+/// Attempts when the file changes during the request.
 pub(super) const VERSIONS_TRIED_MAX: u32 = 3;
 
-/// A reply's plan with what has been fetched of its body.
+/// A reply plan and the part of its body that was already fetched.
 pub(super) struct Answer {
     pub(super) plan: ReplyPlan,
     pub(super) first: Option<(Begun, Piece, Asking)>,
-    /// All of its body, if that is by gzip.
+    /// The whole body, if it is compressed with gzip.
     pub(super) gzipped: Option<Gzipped>,
-    /// What is said of an origin.
+    /// Set for a title from an origin.
     pub(super) from: Option<FromOrigin>,
-    /// If it is of copies alone.
+    /// Set if the body consists only of cached copies.
     pub(super) of_copies: Option<OfCopies>,
 }
 
 impl Answer {
-    /// Whether a device was asked for some of it.
+    /// Whether bytes were requested from a device.
     pub(super) fn has_bytes(&self) -> bool {
         self.first.is_some()
     }
 }
 
-/// Why there is no file to send.
+/// Why no file is sent.
 pub(super) enum NoAnswer {
     Status(Status, Option<String>),
     Refused(Refusal),
     Failed(Failure),
-    /// A rule asks for something else, or could not ask.
+    /// A rule denies access, or its auth server did not decide.
     Denied(Denied),
-    /// What comes from an origin did not.
+    /// The origin failed to deliver.
     Origin(Fault),
-    /// Its address has as many requests as one may.
+    /// Its address is at its limit of requests in progress.
     TooMany,
 }
 
-/// What is said of where a title came from.
+/// Cache state of a title from an origin.
 pub(super) struct FromOrigin {
     /// Seconds since the origin confirmed it.
     pub(super) age_s: u64,
-    /// Whether it should have done so since.
+    /// Whether a confirmation is overdue.
     pub(super) is_stale: bool,
-    /// Whether it had to be asked.
+    /// Whether the origin had to be contacted.
     pub(super) is_miss: bool,
-    /// Whether bytes of it are here, and not only what is said of it.
+    /// Whether bytes of it are stored here, not only its metadata.
     pub(super) has_bytes: bool,
 }
 
 impl FromOrigin {
-    /// One word for the log.
+    /// Name in the log.
     pub(super) fn name(&self) -> &'static str {
         match (self.is_stale, self.is_miss) {
             (true, _) => "stale",
@@ -76,7 +76,7 @@ impl FromOrigin {
         }
     }
 
-    /// Adds what caches say of themselves (RFC 9111 5.1, RFC 9211).
+    /// Adds `Age` and `Cache-Status` (RFC 9111 5.1, RFC 9211).
     pub(super) fn add_fields(&self, headers: &mut HeaderMap, with_status: bool) {
         headers.insert(http::header::AGE, HeaderValue::from(self.age_s));
         if with_status {
@@ -84,7 +84,7 @@ impl FromOrigin {
                 (_, true) => "headlong; fwd=miss; stored; detail=origin",
                 (true, false) => "headlong; hit; ttl=-1; detail=stale",
                 (false, false) if self.has_bytes => "headlong; hit; detail=slice",
-                // A reply without bytes, to HEAD.
+                // A reply to HEAD, without bytes.
                 (false, false) => "headlong; hit; detail=head",
             };
             headers.insert("cache-status", HeaderValue::from_static(text));
@@ -101,28 +101,29 @@ impl From<NotBegun> for NoAnswer {
     }
 }
 
-/// What a reply says of a file, wherever it comes from.
+/// Properties of a file that appear in a reply, whatever its source.
 pub(super) struct Shown<'a> {
-    /// Its path, by which its kind is known and what is said of it.
+    /// Path of the URL; decides the media type and the rules.
     pub(super) path: &'a str,
-    /// Bytes.
+    /// Size in bytes.
     pub(super) size: u64,
-    /// Its tag, with quotes.
+    /// Entity tag, with quotes.
     pub(super) entity_tag: String,
-    /// When it was changed.
+    /// Time of the last change.
     pub(super) modified: Option<HttpDate>,
-    /// The number of its stream.
+    /// Id of its stream.
     pub(super) number: u64,
 }
 
 impl<'a> Shown<'a> {
-    /// A file as it was asked for: by a link it may have another path of its own, and rules are by URL.
+    /// From a library file. `path` is the requested path: behind a link the file's own path may
+    /// differ, and rules apply to URLs.
     pub(super) fn of(path: &'a str, file: &FileEntry) -> Self {
         let identity = &file.identity;
         let entity_tag = entity_tag(&FileIdentity {
             size: identity.size,
             mtime_ns: narrow(identity.mtime_ns),
-            // Until its time has settled, other bytes may come under it.
+            // Until its mtime has settled, other content may have the same mtime.
             unsettled: (!identity.is_settled).then_some(file.stream.id),
         });
         let modified = file.mtime.duration_since(UNIX_EPOCH).ok();
@@ -138,7 +139,7 @@ impl<'a> Shown<'a> {
 }
 
 impl Answer {
-    /// One that sends no bytes of a file.
+    /// An answer without bytes of a file.
     pub(super) fn without_bytes(plan: ReplyPlan) -> Self {
         Self {
             plan,
@@ -163,7 +164,7 @@ pub(super) fn plan_for(head: &http::request::Parts, asked: &Asked, file: &Shown<
     };
     let now = i64::try_from(asked.account.record.start_unix_ms / 1000).unwrap_or(i64::MAX);
     let received = HttpDate::from_unix_seconds(now).unwrap_or(HttpDate::EPOCH);
-    // Keyed with randomness of the system: no content can hold it on purpose.
+    // Keyed with randomness of the system, so that no content can contain the boundary on purpose.
     let seed = RandomState::new().hash_one(file.number);
     let fields = fields_of(head);
     let request = RequestHead::read(
@@ -175,7 +176,7 @@ pub(super) fn plan_for(head: &http::request::Parts, asked: &Asked, file: &Shown<
     plan(&request, &representation, &asked.settings.ranges)
 }
 
-/// Times beyond the year 2262 all look alike, which only makes a tag less sharp.
+/// Times beyond the year 2262 become equal, which only weakens the tag.
 fn narrow(nanoseconds: i128) -> i64 {
     i64::try_from(nanoseconds).unwrap_or(i64::MAX)
 }

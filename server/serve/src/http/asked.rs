@@ -1,4 +1,4 @@
-//! What is known of a request before any file is looked at: from its head, and from who sent it.
+//! A request before its file is looked up: what its head and its connection say.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use super::state::{HttpSettings, MediaState};
 use crate::log::{REQUEST_ID, RequestId, RequestRecord, SessionKey, SessionSource};
 use crate::net::{ConnectionInfo, Remote};
 
-/// Most of a header field that is kept for the log: a client may send 16 KiB, and a request in
-/// progress, and an open session, hold what is kept.
+/// Longest logged part of a header field. A client may send 16 KiB, and requests in progress and
+/// open sessions hold the logged part.
 const LOGGED_FIELD_BYTES_MAX: usize = 1024;
 
-/// What is known of a request before any file is looked at.
+/// A parsed request, before its file is looked up.
 pub(super) struct Asked {
     pub(super) method: Method,
     pub(super) cmcd: Cmcd,
     pub(super) identity: Identity,
     pub(super) settings: Arc<HttpSettings>,
-    /// Boxed, as it is handed on several times.
+    /// Boxed, because it is passed on several times.
     pub(super) account: Box<Account>,
 }
 
@@ -48,8 +48,8 @@ impl Asked {
             .client(remote.address, fields.clone(), is_trusted);
         let viewer = viewer(&settings, &cmcd, fields, query, client);
         let is_proxy = remote.address.is_trusted(is_trusted);
-        // A proxy's connection is many clients', also if it does not say whose. Where there are no
-        // addresses, connections are all that tells them apart.
+        // A proxy's connection serves many clients, even if it does not name them. Unix sockets
+        // have no addresses, so there the connection is the only distinction.
         let is_own = !is_proxy || client == Peer::Local;
         let number = info.filter(|_| is_own).map(|info| info.number());
         let identity = match viewer.found_by {
@@ -61,7 +61,7 @@ impl Asked {
         };
         let ends = Remote {
             address: client,
-            // The one that is nearest, of several.
+            // The nearest of several proxies.
             proxy: remote
                 .proxy
                 .or((client != remote.address).then_some(remote.address)),
@@ -99,7 +99,7 @@ impl Asked {
             deadline: cmcd.deadline,
             startup: cmcd.startup || cmcd.starved,
             bit_rate: cmcd.bit_rate,
-            // What it measures, and what it asks not to be exceeded: the smaller bounds it.
+            // Measured throughput and requested maximum: the smaller one limits.
             throughput: [cmcd.throughput, cmcd.throughput_max]
                 .into_iter()
                 .flatten()
@@ -108,7 +108,7 @@ impl Asked {
     }
 }
 
-/// The fields as plain text, which is how the core reads them.
+/// Header fields as plain text, the form that the core parses.
 pub(super) fn fields_of(head: &http::request::Parts) -> Vec<(&str, &[u8])> {
     head.headers
         .iter()
@@ -116,14 +116,14 @@ pub(super) fn fields_of(head: &http::request::Parts) -> Vec<(&str, &[u8])> {
         .collect()
 }
 
-/// A GET that is told by its target and its range.
+/// A GET that is fully described by its target and range.
 pub(super) struct Wanted<'a, F> {
     pub(super) target: &'a str,
     pub(super) fields: F,
     pub(super) version: http::Version,
 }
 
-/// The account of such a request; its client is who it comes from.
+/// The account of such a request; its client is the connection's peer.
 pub(super) fn plain_account<'a, F>(
     state: &Arc<MediaState>,
     settings: &HttpSettings,
@@ -151,19 +151,19 @@ where
             session: session_key(&viewer),
         }
     });
-    // Nobody is told of it but by a log.
+    // The id only appears in logs, so it is not drawn without one.
     let id = said.as_ref().map(|_| state.request_ids.next());
     let id = id.unwrap_or(RequestId::Own(0));
     let record = record((id, said), wanted.version, remote, &cmcd);
     begin(state, settings, record, Some(Arc::clone(info)))
 }
 
-/// Who writes no log does not pay for what it would say.
+/// Without a log, the log record's texts are not collected.
 fn is_logged(state: &MediaState, settings: &HttpSettings) -> bool {
     state.log.is_on() || settings.slow_after.is_some()
 }
 
-/// The account of a request begins now.
+/// Starts the account of a request.
 fn begin(
     state: &Arc<MediaState>,
     settings: &HttpSettings,
@@ -223,7 +223,7 @@ fn session_key(viewer: &Viewer) -> SessionKey {
     }
 }
 
-/// What a request said, for the log.
+/// Texts of a request for the log.
 struct Said<'a> {
     method: &'a str,
     target: &'a str,
@@ -233,7 +233,7 @@ struct Said<'a> {
     session: SessionKey,
 }
 
-/// What is known so far; without what it said if nobody wants to know.
+/// Creates the record of a request that begins; `said` is `None` if nothing is logged.
 fn record(
     (id, said): (RequestId, Option<Said<'_>>),
     version: http::Version,
@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_keeps_the_beginning_of_long_fields_only() {
+    fn long_fields_are_truncated_for_log() {
         let long = "x".repeat(15_000);
         let said = Said {
             method: "GET",

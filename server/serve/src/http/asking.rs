@@ -1,9 +1,8 @@
-//! How a range of a file or of a title is asked for: of its device, once what an origin has to bring is
-//! there.
+//! Requests to a device for ranges of a file or title, after their slices were fetched from the
+//! origin.
 //!
-//! The one idea: a range of a title that comes from an origin is asked for slice by slice, each when
-//! the one before has been handed out, so that what is waited for is one slice, and what is in the way
-//! of being evicted is one, too.
+//! A range of a title from an origin is requested slice by slice, each after the previous one was
+//! delivered. So a reply waits for one slice only, and pins only one against eviction.
 
 use std::sync::Arc;
 
@@ -16,57 +15,57 @@ use crate::disk::{Device, Reply, StreamSource};
 use crate::log::RequestId;
 use crate::pull::{Pinned, Pull, Version};
 
-/// A title of an origin, and who brings its slices.
+/// A title of an origin, and the pull that fetches its slices.
 #[derive(Clone)]
 pub(super) struct Bringing {
     pub(super) pull: Arc<Pull>,
     pub(super) version: Arc<Version>,
-    /// For which request.
+    /// Id of the request.
     pub(super) by: RequestId,
 }
 
-/// How further ranges of the same file are asked for.
+/// State for requesting further ranges of the same file.
 #[derive(Clone)]
 pub(super) struct Asking {
     pub(super) device: Device,
     pub(super) source: Arc<dyn StreamSource>,
     pub(super) request: Request,
-    /// The request named no range.
+    /// Whether the request named no range.
     pub(super) whole: bool,
-    /// The schedule of the reply, by model time since its request, if it has one.
+    /// Pacing of the reply, in model time since the request, if any.
     pub(super) pacer: Option<Pacer>,
-    /// If it comes from an origin.
+    /// Set for a title from an origin.
     pub(super) bringing: Option<Bringing>,
 }
 
-/// A reply of a device to a range, or to its beginning.
+/// A device's reply to a range, or to its beginning.
 pub(super) struct Begun {
     pub(super) reply: Reply,
-    /// Where what it replies ends.
+    /// End of the range in the device's reply.
     end: u64,
-    /// What is to be asked for then.
+    /// Remainder to request afterwards.
     rest: Option<Part>,
-    /// The viewer named no end.
+    /// Whether the viewer named no end.
     open_ended: bool,
     pinned: Option<Pinned>,
 }
 
-/// Why a range cannot be replied.
+/// Why a range cannot be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NotBegun {
-    /// By the device.
+    /// The device refused.
     Refused(Refusal),
-    /// By the origin, or for want of space.
+    /// The origin failed, or there was no space.
     Fault(Fault),
 }
 
 impl Begun {
-    /// What comes when the reply is over.
+    /// Takes the remainder to request after this reply.
     pub(super) fn rest(&mut self) -> Option<Part> {
         self.rest.take()
     }
 
-    /// Whether an origin had to be asked for it.
+    /// Whether the origin had to be contacted.
     pub(super) fn is_miss(&self) -> bool {
         self.pinned.as_ref().is_some_and(|pinned| pinned.is_miss)
     }
@@ -76,19 +75,19 @@ impl Begun {
         self.pinned.is_some()
     }
 
-    /// All that has not come yet.
+    /// The whole undelivered remainder.
     pub(super) fn left(self) -> Part {
         let end = self.rest.as_ref().map_or(self.end, |rest| rest.range.end);
         part(ByteRange::new(self.position(), end), self.open_ended)
     }
 
-    /// The byte of the file that comes next.
+    /// File offset of the next byte.
     pub(super) fn position(&self) -> u64 {
         self.end - self.reply.bytes_left()
     }
 }
 
-/// What goes on in the midst of a part.
+/// A part without a preamble, for continuing inside a part.
 pub(super) fn part(range: ByteRange, open_ended: bool) -> Part {
     Part {
         preamble: String::new(),
@@ -98,12 +97,12 @@ pub(super) fn part(range: ByteRange, open_ended: bool) -> Part {
 }
 
 impl Asking {
-    /// Whether an origin may have to be asked.
+    /// Whether the origin may have to be contacted.
     pub(super) fn is_of_origin(&self) -> bool {
         self.bringing.is_some()
     }
 
-    /// Asks for one part of the plan. `is_again`: what was there a moment ago was not.
+    /// Requests one part of the plan. `is_again`: the slice was present before but has disappeared.
     pub(super) async fn ask(&self, wanted: &Part, is_again: bool) -> Result<Begun, NotBegun> {
         let open_ended = wanted.open_ended || self.whole;
         let ByteRange { start, end } = wanted.range;

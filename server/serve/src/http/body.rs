@@ -1,7 +1,7 @@
-//! The body of a reply: texts and pieces in the order of its plan, and the account of it.
+//! Reply bodies: texts and pieces in the order of the plan, with the request's account.
 //!
-//! A body lives exactly as long as its request does, so its end is where a request is logged:
-//! whole, failed, or left by its client.
+//! A body lives exactly as long as its request, so its drop logs the request: complete, failed, or
+//! abandoned by its client.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,19 +23,19 @@ use crate::log::Stage;
 use crate::net::{Outgoing, ReplyBytes};
 use crate::raw::{InFile, Pinned};
 
-/// Why a body breaks off; hyper resets the connection or stream.
+/// Why a body fails; hyper then resets the connection or stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BrokenOff(pub &'static str);
 
 impl fmt::Display for BrokenOff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the reply broke off: {}", self.0)
+        write!(f, "reply aborted: {}", self.0)
     }
 }
 
 impl std::error::Error for BrokenOff {}
 
-/// One word for a failure, in logs.
+/// Name of a failure in logs.
 pub(super) fn failure_name(failure: Failure) -> &'static str {
     match failure {
         Failure::Device => "device",
@@ -46,7 +46,7 @@ pub(super) fn failure_name(failure: Failure) -> &'static str {
     }
 }
 
-/// One word for a refusal, in logs.
+/// Name of a refusal in logs.
 pub(super) fn refusal_name(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::Overloaded { .. } => "overloaded",
@@ -56,37 +56,37 @@ pub(super) fn refusal_name(refusal: Refusal) -> &'static str {
     }
 }
 
-/// So often in a row a slice that went is brought again.
+/// Consecutive attempts to fetch a slice that was evicted again.
 const VAIN_MAX: u32 = 3;
 
 type PendingReply = Pin<Box<dyn Future<Output = Result<Begun, NotBegun>> + Send>>;
 
-/// What a body does next.
+/// A step of a body.
 enum Next {
     Text(Bytes),
-    /// A piece that was waited for before the status was sent.
+    /// A piece that was awaited before the status was sent.
     Piece(Piece),
     Part(Part),
     Asked(PendingReply, Part),
     Replying(Begun),
 }
 
-/// What a body gave last.
+/// The last data that a body yielded.
 enum Given {
     Nothing,
     Text(Bytes),
-    /// A piece that ends at this byte of the file.
+    /// A piece that ends at this offset of the file.
     Piece(u64, PieceInfo),
-    /// A piece that cannot be asked for again.
+    /// A piece that cannot be requested again.
     Copy,
 }
 
-/// Bytes of a body: a text, or a piece in the memory that the disk wrote it to.
+/// Data of a body: a text, or a piece in the memory that the disk wrote to.
 #[derive(Debug)]
 pub enum Chunk {
-    /// Made here.
+    /// Generated text.
     Text(Bytes),
-    /// Of a file, from a byte on.
+    /// A piece of a file, from an offset on.
     Piece(Piece, usize),
 }
 
@@ -143,11 +143,11 @@ pub struct ReplyBody {
     left_bytes: u64,
     last: Given,
     account: Box<Account>,
-    /// How often in a row what was there a moment ago was not.
+    /// Consecutive attempts whose data had disappeared.
     vain: u32,
     pacer: Option<Pacer>,
     shared: Shared,
-    /// Fires when the schedule lets the next bytes go.
+    /// Fires when the pacing allows the next bytes.
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
@@ -160,7 +160,7 @@ impl fmt::Debug for ReplyBody {
 }
 
 impl ReplyBody {
-    /// A body that was made here, perhaps an empty one.
+    /// A generated body, possibly empty.
     pub(super) fn made(bytes: Bytes, account: Box<Account>) -> Self {
         let left_bytes = bytes.len() as u64;
         let mut steps = VecDeque::new();
@@ -180,7 +180,7 @@ impl ReplyBody {
         }
     }
 
-    /// A body of pieces that are there, all of one part of so many bytes.
+    /// A body of cached pieces of one part with `left_bytes` bytes.
     pub(super) fn at_hand(
         pieces: impl Iterator<Item = Piece>,
         left_bytes: u64,
@@ -192,7 +192,7 @@ impl ReplyBody {
         body
     }
 
-    /// A body of parts; of the first, the reply and its first piece are there.
+    /// A body of parts; the device's reply to the first part and its first piece are given.
     pub(super) fn parts(
         body: headlong_http::Body,
         first: (Begun, Piece),
@@ -217,7 +217,7 @@ impl ReplyBody {
         if !body.closing.is_empty() {
             steps.push_back(Next::Text(Bytes::from(body.closing)));
         }
-        // What the start took, a look at the disk, is made up for.
+        // Time spent on the start, such as a disk read, is caught up.
         let pacer = asking.pacer;
         Self {
             steps,
@@ -232,7 +232,7 @@ impl ReplyBody {
         }
     }
 
-    /// What the next step waits for, when it does.
+    /// Stage to account the wait for the next step to.
     fn waits_for(&self) -> Stage {
         let asking = self.asking.as_ref();
         match self.steps.front() {
@@ -289,7 +289,7 @@ impl ReplyBody {
                         self.steps.push_front(Next::Replying(begun));
                         return Poll::Ready(Some(Ok(self.take(piece))));
                     }
-                    // A slice went: it is the same when it comes again.
+                    // An evicted slice has the same bytes when it is fetched again.
                     Poll::Ready(Some(Err(Failure::Changed)))
                         if begun.is_of_origin() && self.vain < VAIN_MAX =>
                     {
@@ -304,7 +304,7 @@ impl ReplyBody {
         }
     }
 
-    /// Waits until the schedule lets the next bytes go.
+    /// Waits until the pacing allows the next bytes.
     fn poll_pace(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.pacer.is_none() && self.shared.is_none() {
             return Poll::Ready(());
@@ -333,7 +333,7 @@ impl ReplyBody {
         matches!(self.last, Given::Text(_) | Given::Piece(..))
     }
 
-    /// Drops what the device has brought or is to bring; it is asked for again when it is wanted.
+    /// Drops data and requests of the device; they are requested again when needed.
     fn forget_begun(&mut self) {
         let mut piece_bytes = 0;
         let steps = std::mem::take(&mut self.steps);
@@ -358,7 +358,7 @@ impl ReplyBody {
         }
     }
 
-    /// The end of what was given last comes next.
+    /// Queues the last `bytes` of the yielded data again.
     fn give_again(&mut self, bytes: u64) {
         if bytes == 0 {
             return;

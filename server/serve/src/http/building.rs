@@ -1,4 +1,4 @@
-//! The reply to an answer: its fields, what they say of where its bytes came from, and its body.
+//! Builds the reply from an answer: header fields, cache status, body.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::config;
 use crate::disk::PieceInfo;
 use crate::log::ServerTiming;
 
-/// Fields of a reply with those that say what scripts may do, so that their table need not grow.
+/// Usual number of header fields with those of CORS; avoids growing the table.
 const FIELDS_USUAL: usize = 12;
 
-/// What a player is told of a file and its reply, if it is; no disk is asked for it.
+/// Adds the CMSD fields for a player, if enabled. Needs no disk access.
 pub(super) fn add_cmsd(plan: &mut ReplyPlan, asked: &Asked, (path, file): (&str, &FileEntry)) {
     if !asked.settings.cmsd {
         return;
@@ -41,7 +41,8 @@ pub(super) fn add_cmsd(plan: &mut ReplyPlan, asked: &Asked, (path, file): (&str,
     plan.fields.push(("cmsd-dynamic", said.into()));
 }
 
-/// What the client's connection was measured to carry. A proxy's says nothing of the client's.
+/// Measured delivery rate of the client's connection. A proxy's connection does not describe the
+/// client's.
 fn throughput(asked: &Asked) -> Option<BitRate> {
     let record = &asked.account.record;
     let proxies = &asked.settings.proxies;
@@ -52,7 +53,7 @@ fn throughput(asked: &Asked) -> Option<BitRate> {
     Some(BitRate(rate.saturating_mul(8)))
 }
 
-/// The reply as hyper and the log want it.
+/// Builds the reply for hyper, with the account for the log.
 pub(super) fn build(
     answer: Answer,
     settings: &HttpSettings,
@@ -107,9 +108,9 @@ pub(super) fn build(
     response
 }
 
-/// One more field.
+/// Appends a field.
 pub(super) fn append(headers: &mut http::HeaderMap, name: &'static str, value: Cow<'static, str>) {
-    // What the plan says is ASCII without control characters; anything else would be a bug of it.
+    // Field values of a plan are ASCII without control characters; others would be a bug in it.
     let value = match value {
         Cow::Borrowed(text) => Ok(HeaderValue::from_static(text)),
         Cow::Owned(text) => HeaderValue::try_from(text),
@@ -119,8 +120,7 @@ pub(super) fn append(headers: &mut http::HeaderMap, name: &'static str, value: C
     }
 }
 
-/// Where the first bytes came from, as caches say it (RFC 9211): what the disk was not asked for is a
-/// hit.
+/// `Cache-Status` (RFC 9211) by the source of the first bytes: a hit unless the disk was read.
 fn cache_status(first: PieceInfo) -> &'static str {
     match (first.from_ram, first.from_flash) {
         (true, _) => "headlong; hit; detail=ram",
@@ -129,7 +129,7 @@ fn cache_status(first: PieceInfo) -> &'static str {
     }
 }
 
-/// Where the first bytes came from, if the configuration or the request wants to know.
+/// `Server-Timing` of the first bytes, if the configuration or the request asks for it.
 fn timing_field(
     settings: &HttpSettings,
     head: &http::request::Parts,

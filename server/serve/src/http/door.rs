@@ -1,6 +1,5 @@
-//! What a rule asks of a request before it lets it in.
-//!
-//! Here a request is taken apart into what gates and tokens are judged by.
+//! Access checks of a rule: signed URLs and other gates, web tokens, auth subrequests. This module
+//! extracts the inputs of each check from a request.
 
 use std::time::Duration;
 
@@ -17,24 +16,24 @@ use crate::config::{self, AuthBy, PathRule};
 use crate::log::RequestId;
 use crate::tokens::{self, Expected, PublicKey, Secret, Trust, Uri};
 
-/// Who asks for which file.
+/// A request for access to a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Asks<'a> {
-    /// The file, by the path behind the token.
+    /// Path of the file, without the token.
     pub path: &'a RelativePath,
-    /// What stood before it.
+    /// Token in front of the path.
     pub path_token: Option<PathToken<'a>>,
-    /// All of the request.
+    /// Head of the request.
     pub head: &'a Parts,
     /// The client.
     pub client: Peer,
     /// Seconds since 1970.
     pub now: u64,
-    /// What the request is called.
+    /// Request id.
     pub id: &'a RequestId,
 }
 
-/// A rule's door.
+/// The access check of a rule.
 #[derive(Debug, Clone)]
 pub(super) enum Door {
     Gate(Gate),
@@ -42,18 +41,18 @@ pub(super) enum Door {
     Server(AskedServer),
 }
 
-/// Why a request gets no file.
+/// Why access is denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Denied {
-    /// The client has what is not good enough.
+    /// The client's credentials are not sufficient.
     Status(Status),
-    /// It is to say who it is, in this way.
+    /// The client has to authenticate, by this challenge.
     Challenge(String),
-    /// A server that would know was asked in vain: what it did instead.
+    /// The auth server did not decide; with the reason.
     Unanswered(Status, String),
 }
 
-/// Whose tokens open, and where a request may hold one.
+/// Trusted tokens, and where a request may carry one.
 #[derive(Debug, Clone)]
 pub(super) struct JwtDoor {
     trust: Trust,
@@ -63,7 +62,8 @@ pub(super) struct JwtDoor {
 }
 
 impl Door {
-    /// The configuration was checked; what has become wrong since is closed, and said.
+    /// The configuration was validated; a key file that has become invalid since closes the path
+    /// and is logged.
     pub(super) fn new(prefix: &str, rule: &PathRule) -> Self {
         match rule.door() {
             Ok(config::Door::Gate(gate)) => Self::Gate(gate),
@@ -72,7 +72,7 @@ impl Door {
                 Ok(door) => Self::Jwt(Box::new(door)),
                 Err(error) => {
                     tracing::error!(
-                        "path.{prefix}.jwt_public_keys: {error}; closed until a reload"
+                        "path.{prefix}.jwt_public_keys: {error}; path closed until a reload"
                     );
                     Self::Gate(Gate::Closed)
                 }
@@ -81,10 +81,10 @@ impl Door {
         }
     }
 
-    /// Whether it lets in who asks; `skew` is seconds by which clocks may differ.
+    /// Checks access; `skew` is the tolerated clock difference in seconds.
     ///
     /// # Errors
-    /// Why not.
+    /// Why access is denied.
     pub(super) async fn ask(&self, asks: &Asks<'_>, skew: u64) -> Result<(), Denied> {
         let answer = match self {
             Self::Gate(Gate::Open) => Ok(()),
@@ -125,7 +125,7 @@ fn judge(answer: Answer) -> Result<(), Denied> {
         Answer::Forbidden => Err(Denied::Status(Status::Forbidden)),
         Answer::Unauthorized(challenge) => Err(Denied::Challenge(challenge)),
         Answer::Unfit(status) => {
-            let what = format!("it answered {}", status.as_u16());
+            let what = format!("answered with status {}", status.as_u16());
             Err(Denied::Unanswered(Status::InternalError, what))
         }
         Answer::None(what) => Err(Denied::Unanswered(Status::Unavailable, what.to_owned())),
@@ -184,7 +184,7 @@ impl JwtDoor {
     }
 }
 
-/// The host that a request is for: a target that names one counts more than the field (RFC 9112 3.2.2).
+/// The host of a request; a host in the target takes precedence over the field (RFC 9112 3.2.2).
 fn host_of(head: &Parts) -> Option<&str> {
     let in_target = head.uri.authority().map(|authority| authority.as_str());
     in_target.or_else(|| head.headers.get(HOST)?.to_str().ok())
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_of_a_target_counts_more_than_that_of_the_field() {
+    fn host_in_target_takes_precedence_over_field() {
         let host = |target: &str| {
             let request = http::Request::get(target).header(HOST, "b").body(());
             let head = request.expect("a request").into_parts().0;

@@ -1,8 +1,9 @@
-//! What a player says that it will ask for next (CMCD `nor`, `nrr`) is told to its device.
+//! Client hints: the next request that a player announces (CMCD `nor`, `nrr`) is passed to the
+//! device.
 //!
-//! The one idea: it is looked up as the request for it would be, by the same rules, and then the engine
-//! decides whether it is worth a read. What would cost anybody else something before that is not done:
-//! no other server is asked, no origin, and no disk for a name that nobody has seen.
+//! The file is looked up like that of a real request, by the same rules, and the engine decides
+//! whether to read ahead. Steps that cost others are skipped: no auth server or origin is
+//! contacted, and no disk is accessed for an unknown name.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::disk::{Device, StreamSource};
 use crate::log::RequestId;
 use crate::pull::SliceSource;
 
-/// Who says what it will ask for next.
+/// A hint and the request that carried it.
 struct Hint {
     next: NextRequest,
     viewer: Identity,
@@ -29,7 +30,7 @@ struct Hint {
     now: u64,
 }
 
-/// Sees to what a request that is being answered says of the next.
+/// Follows the hint of a request that is being answered, if it has one.
 pub(super) fn expect_next(state: &Arc<MediaState>, head: &http::request::Parts, asked: &Asked) {
     let Some(next) = NextRequest::read(&asked.cmcd, head.uri.path()) else {
         return;
@@ -39,7 +40,7 @@ pub(super) fn expect_next(state: &Arc<MediaState>, head: &http::request::Parts, 
     };
     let record = &asked.account.record;
     let mut head = head.clone();
-    // The connection is not to live longer for it.
+    // The hint must not keep the connection alive.
     head.extensions.clear();
     let hint = Hint {
         next,
@@ -51,14 +52,14 @@ pub(super) fn expect_next(state: &Arc<MediaState>, head: &http::request::Parts, 
     };
     let state = Arc::clone(state);
     tokio::spawn(async move {
-        // Nobody waits for it, and nobody is told what became of it.
+        // The result does not matter.
         let _ = follow(&state, hint).await;
         drop(turn);
     });
 }
 
 async fn follow(state: &MediaState, mut hint: Hint) -> Option<()> {
-    // Its own query, or else the one that opened the request at hand: its token may open this too.
+    // The hint's own query, or else that of the request, whose token may open this file too.
     let query = hint.next.query.clone();
     let query = query.or_else(|| hint.head.uri.query().map(str::to_owned));
     let target = match query {
@@ -79,7 +80,7 @@ async fn follow(state: &MediaState, mut hint: Hint) -> Option<()> {
         head: &hint.head,
         client: hint.client,
         now: hint.now,
-        // No server is asked.
+        // Unused: no auth server is contacted.
         id: &RequestId::Own(0),
     };
     if access.asks_a_server(path.as_str()) || access.ask(&asks).await.is_err() {
@@ -107,7 +108,7 @@ async fn follow(state: &MediaState, mut hint: Hint) -> Option<()> {
             tell(device, &hint, (version.stream, index, here), &source).await;
         }
         None => {
-            // Its name is known, so that one root is asked at most.
+            // The name is known, so at most one root is accessed.
             state.library.home(path.as_str())?;
             let within = hint.settings.lookup_timeout;
             let file = state.lookups.resolve(path.as_str(), within).await.ok()?;

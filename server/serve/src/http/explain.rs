@@ -1,4 +1,4 @@
-//! The reply that says why there is no file.
+//! Error replies: status and explanation for a request that gets no file.
 
 use headlong_engine::{Failure, Refusal};
 use headlong_http::{Method, ReplyPlan, Status, error_reply};
@@ -10,10 +10,10 @@ use super::door::Denied;
 use super::pulled;
 use crate::log::RequestRecord;
 
-/// What a reply says of a disk that is not asked any more.
+/// Detail for a device that is offline.
 const OFFLINE: &str = "the disk is out of service; try again later";
 
-/// The reply that says why there is nothing else.
+/// Builds the error reply, and the time after which the client may retry.
 pub(super) fn explain(
     none: NoAnswer,
     method: Method,
@@ -68,7 +68,7 @@ pub(super) fn explain(
         }
         NoAnswer::Denied(Denied::Unanswered(status, _)) => {
             record.failure = Some("auth");
-            let detail = "it could not be found out whether you may have the file; try again later";
+            let detail = "access to the file could not be verified; try again later";
             let after = (status == Status::Unavailable).then_some(soon);
             (error_reply(status, method, Some(detail)), after)
         }
@@ -90,11 +90,11 @@ pub(super) fn explain(
     }
 }
 
-/// To the client of a file that is being written or taken away.
+/// Detail for a file that is being written or removed.
 const CHANGING: &str = "the file is being changed; try again later";
 
-/// To who may not have a file that may well be there.
+/// Does not reveal whether the file exists.
 fn denied_detail(status: Status) -> Option<String> {
-    let forbidden = "this request may not have the file; ask the site for another URL";
+    let forbidden = "access to this file is denied; request another URL from the site";
     (status == Status::Forbidden).then(|| forbidden.to_owned())
 }

@@ -1,9 +1,9 @@
-//! Playlists and other small texts by gzip.
+//! gzip compression of playlists and other small texts.
 //!
-//! Invariants: a reply has a turn from before its file is read until it was sent, and there are
-//! only so many; who finds none is sent the file as it is. So what all of them hold is bounded. No
-//! connection's thread compresses, and no more than two do, so that replies are not kept waiting
-//! for processors.
+//! Invariants: a reply holds a slot from before its file is read until it was sent, and slots are
+//! limited, which bounds their memory; a reply without a slot is sent uncompressed. Compression
+//! runs outside of the connection threads, at most two at a time, so that other replies are not
+//! delayed by a lack of processors.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::disk::{Piece, PieceInfo, Reply};
 
-/// Replies by gzip at a time.
+/// Slots for gzip replies.
 const TURNS: usize = 64;
-/// Of those, being compressed.
+/// Concurrent compressions among them.
 const COMPRESSING_MAX: usize = 2;
-/// Most of the time that the best level takes is for the last per cent.
+/// The highest level spends most of its time on the last per cent.
 const LEVEL: u32 = 5;
 
-/// Turns of replies by gzip.
+/// Slots for gzip replies.
 #[derive(Debug)]
 pub(super) struct Turns {
     all: Arc<Semaphore>,
     compressing: Arc<Semaphore>,
 }
 
-/// A reply's turn.
+/// The slot of a reply.
 pub(super) struct Turn {
     _of_all: OwnedSemaphorePermit,
     compressing: Arc<Semaphore>,
 }
 
-/// A body by gzip, and where the first bytes of its file came from.
+/// A compressed body, and the source of its file's first bytes.
 pub(super) struct Gzipped {
     pub(super) bytes: Bytes,
     pub(super) came_from: PieceInfo,
@@ -62,8 +62,8 @@ impl Turns {
     }
 }
 
-/// Reads the whole of a reply, which is small, and compresses it. `note` is told of each piece, and
-/// of none when there are no more.
+/// Reads a whole small reply and compresses it. `note` receives each piece, and `None` after the
+/// last one.
 pub(super) async fn gzip(
     mut reply: Reply,
     turn: Turn,
@@ -79,7 +79,7 @@ pub(super) async fn gzip(
     }
     note(None);
     let came_from = came_from.ok_or(Failure::Device)?;
-    // Held by the thread, which goes on if whoever asked leaves.
+    // Held by the compression thread, which continues if the client leaves.
     let compressing = Arc::clone(&turn.compressing).acquire_owned().await;
     let compressing = compressing.map_err(|_| Failure::NoResources)?;
     let compressed = tokio::task::spawn_blocking(move || {
@@ -97,7 +97,7 @@ pub(super) async fn gzip(
 
 fn compress(text: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::new(LEVEL));
-    // Memory takes everything.
+    // Writing to memory does not fail.
     let written = encoder.write_all(text).and_then(|()| encoder.finish());
     written.unwrap_or_default()
 }

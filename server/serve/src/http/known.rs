@@ -1,14 +1,14 @@
-//! Replies that are known: what is asked for again and again, and is in memory as copies, is answered
-//! with a head that was made before.
+//! Response-head cache: replies to frequent requests whose bytes are in memory as copies use a head
+//! that was built before.
 //!
-//! The one idea: a reply that the engine need not see, to a request that is told by its target and
-//! its range ([`PlainFields`]), is the same as the last one as long as the settings and the version
-//! of the file are the same. Both are compared each time, so nothing has to be told of a change, and a
-//! reply that is not at hand any more is simply made anew.
+//! A reply that the engine need not handle, to a request described by its target and range
+//! ([`PlainFields`]), equals the previous one as long as the settings and the version of the file
+//! are unchanged. Both are compared on each lookup, so no invalidation is needed; a miss builds the
+//! reply anew.
 //!
-//! Invariants: a reply is at hand only if the same request, asked in full, would be answered with
-//! the same head; the table takes less than a hundredth of the memory for pieces, and a later reply
-//! takes the place of an earlier one.
+//! Invariants: a cached head equals the head that the full path would build for the same request;
+//! the table takes less than a hundredth of the memory for pieces; a newer entry replaces an older
+//! one in its slot.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};
@@ -29,41 +29,41 @@ use super::state::{HttpSettings, MediaState};
 use crate::config::ServerTiming;
 use crate::net::{ActiveRequest, AtHand, ConnectionInfo, NoBody, RawHead, begin_head, head_text};
 
-/// One reply is kept for so many bytes of memory for pieces; one takes a kilobyte or two.
+/// Memory for pieces per cached head; a head takes a kilobyte or two.
 const BYTES_PER_REPLY: u64 = 1 << 20;
-/// But so many at least, and at most.
+/// Lower and upper bound of entries.
 const REPLIES_MIN: u64 = 64;
 const REPLIES_MAX: u64 = 16 << 10;
-/// Longer targets are asked in full.
+/// Longer targets are not cached.
 const TARGET_BYTES_MAX: usize = 512;
-/// Longer ranges are wrong, or of many parts.
+/// Longer ranges are malformed or have several parts.
 const RANGE_BYTES_MAX: usize = 64;
 
-/// One reply.
+/// A cached reply.
 #[derive(Debug)]
 pub(super) struct Known {
     target: Box<str>,
     range: Box<[u8]>,
     is_http2: bool,
-    /// Both are compared, and not kept alive.
+    /// Compared by identity, without keeping the values alive.
     settings: Weak<HttpSettings>,
     file: Weak<FileEntry>,
-    /// The path under which the file is looked up.
+    /// The path that the file is looked up by.
     path: Box<str>,
-    /// What is sent of it.
+    /// The range of the file that is sent.
     bytes: ByteRange,
     status: StatusCode,
     head: Head,
 }
 
-/// A reply's head as its version of HTTP wants it.
+/// A cached head in the form of its HTTP version.
 #[derive(Debug)]
 enum Head {
     Text(Box<[u8]>),
     Fields(Box<HeaderMap>),
 }
 
-/// The replies that are known.
+/// The cached heads.
 #[derive(Debug)]
 pub(super) struct KnownReplies {
     hasher: RandomState,
@@ -71,7 +71,7 @@ pub(super) struct KnownReplies {
 }
 
 impl KnownReplies {
-    /// None yet, beside so much memory for pieces.
+    /// An empty cache, sized by the memory for pieces.
     pub(super) fn new(memory_bytes: u64) -> Self {
         let count = (memory_bytes / BYTES_PER_REPLY).clamp(REPLIES_MIN, REPLIES_MAX);
         Self {
@@ -86,12 +86,12 @@ impl KnownReplies {
     }
 }
 
-/// Whether both are of one value. As long as there is a weak one, no other comes to its place.
+/// Whether both refer to the same value. While a weak reference exists, its address is not reused.
 fn is_same<T>(one: &Arc<T>, other: &Weak<T>) -> bool {
     std::ptr::eq(Arc::as_ptr(one), other.as_ptr())
 }
 
-/// A reply that was made of copies alone, by the path of its file.
+/// A reply served only from copies, by the path of its file.
 pub(super) struct OfCopies {
     pub(super) path: String,
     pub(super) file: Arc<FileEntry>,
@@ -99,7 +99,7 @@ pub(super) struct OfCopies {
 }
 
 impl OfCopies {
-    /// A reply of one range of a file; `None` if it has several.
+    /// For a reply of a single range of a file; `None` for several.
     pub(super) fn of(plan: &ReplyPlan, path: &str, file: &Arc<FileEntry>) -> Option<Self> {
         let [part] = &plan.body.parts[..] else {
             return None;
@@ -113,7 +113,7 @@ impl OfCopies {
     }
 }
 
-/// Keeps a reply at hand, if the same request is always answered alike.
+/// Caches the head of a reply, if later replies to the same request have the same head.
 pub(super) fn keep(
     replies: &KnownReplies,
     (head, settings): (&http::request::Parts, &Arc<HttpSettings>),
@@ -165,15 +165,15 @@ pub(super) fn keep(
     place.store(Some(Arc::new(known)));
 }
 
-/// What is sent for a request whose reply is known.
+/// A cached reply, ready to send.
 struct Found<H> {
     head: H,
     body: ReplyBody,
-    /// Over HTTP/2 it counts already.
+    /// `None` over HTTP/2, where the request is already counted.
     active: Option<ActiveRequest>,
 }
 
-/// Nothing that all threads have is written here but by whom it is found for.
+/// Looks a request up. On a miss, writes no memory shared between threads.
 fn find<'a, F, H>(
     replies: &KnownReplies,
     state: &Arc<MediaState>,
@@ -195,7 +195,7 @@ where
         return None;
     }
     let client = info.remote().address;
-    // Whom it speaks for is in its fields.
+    // A trusted proxy names its client in a header field.
     if client.is_trusted(|address| settings.proxies.trust(address)) {
         return None;
     }
@@ -220,7 +220,7 @@ where
     Some(Found { head, body, active })
 }
 
-/// The reply to a request over HTTP/1.1, if it is at hand.
+/// The cached reply to a request over HTTP/1.1, if any.
 pub(super) fn at_hand(
     replies: &KnownReplies,
     state: &Arc<MediaState>,
@@ -244,7 +244,7 @@ pub(super) fn at_hand(
     })
 }
 
-/// The reply to a request over HTTP/2, if it is known.
+/// The cached reply to a request over HTTP/2, if any.
 pub(super) fn response(
     replies: &KnownReplies,
     state: &Arc<MediaState>,

@@ -1,9 +1,9 @@
-//! Look-ups of files: each root is asked on threads of its own, within a time.
+//! File look-ups with a deadline, on threads of each root.
 //!
-//! The one idea: a file that is known lies where it was seen, so only its own root is asked; a name
-//! that nobody knows is asked of all at once. A root that did not answer in time is ill until it
-//! answers something, and an ill root is not waited for. Where the search has not been yet, a look-up
-//! has the file's title found beside it.
+//! A known file is looked up only on the root where it was seen; an unknown name on all roots at
+//! once. A root that misses the deadline counts as slow until it answers, and look-ups then wait
+//! for it only briefly. Where the scan has not been yet, a look-up also triggers detection of the
+//! file's title.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,18 +17,18 @@ use crate::disk::Device;
 use crate::gentle;
 use crate::thread_pool::ThreadPool;
 
-/// Threads for the look-ups of a root: what a disk can do at once.
+/// Look-up threads per root: as many as a disk can usefully serve.
 const THREADS_MAX: usize = 8;
-/// Most look-ups of a root that wait for a thread.
+/// Queued look-ups per root.
 const WAITING_MAX: usize = 4096;
-/// Threads that look around files of a root, and most files that wait for one; of others, the search
-/// finds the title.
+/// Threads per root that scan around looked-up files, and their queue; titles of files beyond it
+/// are found by the scan.
 const AROUND_THREADS_MAX: usize = 4;
 const AROUND_MAX: usize = 256;
-/// How long an ill root is waited for.
+/// How long to wait for a slow root.
 const ILL_PATIENCE: Duration = Duration::from_millis(250);
 
-/// Where the roots are asked.
+/// Look-up threads of all roots.
 pub struct Lookups {
     library: Library,
     roots: Vec<RootThreads>,
@@ -51,7 +51,7 @@ impl Lookups {
     /// Starts the first threads of each root.
     ///
     /// # Errors
-    /// If the system gives none.
+    /// The system provides no threads.
     pub fn start(library: &Library) -> std::io::Result<Self> {
         let threads = |(root, _)| {
             Ok(RootThreads {
@@ -84,7 +84,7 @@ impl Lookups {
         found
     }
 
-    /// Has the title found that a file belongs to, unless the search has been there.
+    /// Detects the title that a file belongs to, unless the scan has done so.
     fn look_around(&self, file: &Arc<FileEntry>) {
         if !self.library.is_alone(file) {
             return;
@@ -95,7 +95,7 @@ impl Lookups {
         self.roots[root].around.offer(job);
     }
 
-    /// Asks the disks for the file at a path.
+    /// Looks a path up on the disks.
     async fn find(&self, path: &str, within: Duration) -> Result<Arc<FileEntry>, ResolveError> {
         let deadline = Instant::now() + within;
         if let Some(home) = self.library.home(path) {
@@ -113,13 +113,13 @@ impl Lookups {
         self.library.conclude(path, looks)
     }
 
-    /// Asks one root; `None` if too many look-ups wait for it already.
+    /// Queues a look-up on one root; `None` if its queue is full.
     fn ask(&self, root: usize, path: &str) -> Option<oneshot::Receiver<Look>> {
         let (say, answer) = oneshot::channel();
         let (library, path) = (self.library.clone(), path.to_owned());
         let is_ill = Arc::clone(&self.roots[root].is_ill);
         let is_taken = self.roots[root].lookups.offer(move || {
-            // Whoever has stopped waiting does not make the disk work.
+            // Saves disk work if the caller no longer waits.
             if !say.is_closed() {
                 let look = library.look(root, &path);
                 is_ill.store(false, Ordering::Relaxed);
@@ -152,8 +152,8 @@ impl Lookups {
         }
     }
 
-    /// Scans a root, which takes as long as its disk likes, and longer while one of its devices has
-    /// work; and why it cannot be opened, if it cannot. `None` if a scan of it hangs.
+    /// Scans a root, yielding to work of its devices; returns the changes, and the error if the
+    /// root cannot be opened. `None` if an earlier scan of it hangs.
     pub(crate) async fn scan(
         &self,
         root: usize,
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use headlong_library::LibraryOptions;
 
-    /// A library of two roots; the second has `s/x.mp4`.
+    /// A library of two roots; the second contains `s/x.mp4`.
     fn library() -> (Library, [tempfile::TempDir; 2]) {
         let roots = [0, 1].map(|_| tempfile::tempdir().expect("a folder"));
         std::fs::create_dir(roots[1].path().join("s")).expect("made");
@@ -197,7 +197,7 @@ mod tests {
         (Library::open(&paths, options).expect("right"), roots)
     }
 
-    /// Holds all threads of a root until the senders are dropped; all are held when it returns.
+    /// Blocks all look-up threads of a root until the senders are dropped.
     fn hang(lookups: &Lookups, root: usize) -> Vec<std::sync::mpsc::Sender<()>> {
         let (begun, begins) = std::sync::mpsc::channel::<()>();
         let hang_one = |_| {
@@ -217,16 +217,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_root_that_hangs_delays_no_file_known_to_lie_in_another_and_no_other_for_ever() {
+    async fn hanging_root_delays_only_unknown_files_and_only_once() {
         let (library, _roots) = library();
         let lookups = Lookups::start(&library).expect("threads");
         let hung = hang(&lookups, 0);
-        // Nobody knows where it lies: the ill root is given its time, once.
+        // The file is unknown: the look-up waits once for the hanging root.
         let within = Duration::from_millis(200);
         let found = lookups.resolve("s/x.mp4", within).await;
         assert_eq!(found.expect("it is there").root, 1);
         assert!(lookups.roots[0].is_ill.load(Ordering::Relaxed));
-        // A patience that the test would not survive shows that nobody waits for it any more.
+        // With a timeout far beyond the test's, this shows that the root is not waited for again.
         let long = Duration::from_secs(3600);
         let found = lookups.resolve("s/x.mp4", long).await;
         assert_eq!(found.expect("it is there").root, 1);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_look_ups_than_may_wait_for_a_root_are_answered_at_once() {
+    async fn look_up_beyond_queue_limit_fails_immediately() {
         let (library, _roots) = library();
         let lookups = Lookups::start(&library).expect("threads");
         let _hung = hang(&lookups, 1);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn while_a_search_hangs_the_next_look_up_of_a_title_is_of_its_stream() {
+    async fn look_up_finds_title_while_scan_hangs() {
         let (library, roots) = library();
         let text = "#EXTM3U\n#EXTINF:4,\n1.ts\n#EXTINF:4,\n2.ts\n";
         for (name, bytes) in [("index.m3u8", text), ("1.ts", "1"), ("2.ts", "2")] {

@@ -1,11 +1,11 @@
-//! From a request on a socket to a reply made of pieces.
+//! HTTP service: from a request on a socket to a reply made of pieces.
 //!
-//! The one idea: `server/http` decides what a request means, the library knows which file that is,
-//! the engine behind [`crate::disk::Device`] brings the bytes; this module asks them in turn and
-//! hands the answer to hyper. It decides nothing itself.
+//! `server/http` interprets the request, the library resolves the file, the engine behind
+//! [`crate::disk::Device`] delivers the bytes; this module calls them in turn and passes the reply
+//! to the connection.
 //!
-//! Invariants: the status of a reply is sent only when its first byte is in memory, so a disk that
-//! fails before that is a 5xx; after it, the connection or stream is reset. A reply is of one
+//! Invariants: the status of a reply is sent only when its first byte is in memory, so an earlier
+//! disk failure becomes a 5xx; a later one resets the connection or stream. A reply consists of one
 //! version of its file, or it fails.
 
 mod access;

@@ -1,4 +1,4 @@
-//! A request for a title that comes from an origin: what the reply says of it, and its first bytes.
+//! Requests for titles from an origin: cache state and first bytes of the reply.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::state::MediaState;
 use crate::log::Stage;
 use crate::pull::{Found, Pull, SliceSource};
 
-/// GET and HEAD of a title below `pull`.
+/// Answers GET and HEAD for a title below `pull`.
 pub(super) async fn answer(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
@@ -24,10 +24,10 @@ pub(super) async fn answer(
     let is_of_viewer = |argument: &str| settings.is_of_viewer(argument);
     let name = pull.name(path, head.uri.query(), is_of_viewer);
     let name = name.ok_or_else(|| {
-        let detail = "the query is too long to be a part of a name".to_owned();
+        let detail = "the query string is too long".to_owned();
         NoAnswer::Status(Status::BadRequest, Some(detail))
     })?;
-    // Before the origin is asked, which may take long.
+    // Counted before the origin is contacted, which may take long.
     if let Some((device, _)) = pull.device() {
         let client = asked.account.record.remote;
         let held = state.hold(&asked.settings, device, client);
@@ -143,7 +143,7 @@ async fn begin(
     }
 }
 
-/// What a client is told of an origin that fails, and after how many seconds it may try again.
+/// Status and detail for a failed origin, and the seconds after which the client may retry.
 pub(super) fn explain(fault: Fault) -> (Status, Option<&'static str>, Option<u64>) {
     match fault {
         Fault::Absent => (Status::NotFound, None, None),
@@ -159,13 +159,13 @@ pub(super) fn explain(fault: Fault) -> (Status, Option<&'static str>, Option<u64
         ),
         Fault::NoSpace => (
             Status::Unavailable,
-            Some("there is no space for what the origin has; try again later"),
+            Some("there is no space to store the file; try again later"),
             Some(10),
         ),
         Fault::Disk => (Status::InternalError, None, None),
         _ => (
             Status::BadGateway,
-            Some("the origin did not send the file; the server's log and metrics say why"),
+            Some("the origin did not send the file; see the server's log and metrics"),
             None,
         ),
     }

@@ -1,4 +1,4 @@
-//! One request, from its head to the head of its reply.
+//! The media service: from the head of a request to the head of its reply.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -30,7 +30,7 @@ use crate::disk::Piece;
 use crate::log::{LimitedKind, REQUEST_ID, Stage};
 use crate::net::{Answers, AtHand, ConnectionInfo, NoBody, RawHead};
 
-/// The media listener's service. Clones share everything.
+/// Service of the media listener. Clones share all state.
 #[derive(Debug, Clone)]
 pub struct MediaService {
     state: Arc<MediaState>,
@@ -38,7 +38,7 @@ pub struct MediaService {
 }
 
 impl MediaService {
-    /// Serves what the state has.
+    /// Creates the service.
     pub fn new(state: Arc<MediaState>) -> Self {
         let memory = state
             .devices
@@ -110,7 +110,7 @@ async fn respond(
         },
     };
     let is_file = answer.is_ok() && asked.method != Method::Options;
-    // Who is served may say what it will want next.
+    // Only a client that is served may announce its next request.
     if answer.as_ref().is_ok_and(Answer::has_bytes) {
         expect_next(&state, &head, &asked);
     }
@@ -123,8 +123,8 @@ async fn respond(
                 tracing::warn!(
                     %address,
                     left_out,
-                    "refused a request: its address has as many in progress as one may; if it is a \
-                     proxy, write it in proxies.trusted, or raise requests_per_address_max"
+                    "request refused: its address is at its limit of requests in progress; if it \
+                    is a proxy, add it to proxies.trusted, or raise requests_per_address_max"
                 );
             });
         }
@@ -159,7 +159,7 @@ async fn respond(
     response
 }
 
-/// HTTP/2 lets a client split its cookies into several fields, which are one (RFC 9113, 8.2.3).
+/// HTTP/2 lets a client split its cookies into several fields, which form one (RFC 9113, 8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
     let fields = headers.get_all(header::COOKIE);
     if fields.iter().nth(1).is_none() {
@@ -171,8 +171,8 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// HTTP/1.1 demands one `Host` field, and before it there may be one (RFC 9112 3.2). HTTP/2 has another
-/// for it.
+/// HTTP/1.1 requires exactly one `Host` field; older versions may have one (RFC 9112 3.2). HTTP/2
+/// uses `:authority`.
 fn names_host(head: &http::request::Parts) -> bool {
     let mut hosts = head.headers.get_all(header::HOST).iter();
     match (head.version, hosts.next(), hosts.next()) {
@@ -183,7 +183,7 @@ fn names_host(head: &http::request::Parts) -> bool {
     }
 }
 
-/// GET and HEAD.
+/// Answers GET and HEAD.
 async fn answer_read(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
@@ -211,14 +211,14 @@ async fn answer_read(
     asked.account.turn(Stage::Other);
     may_watch.map_err(|why| {
         if let Denied::Unanswered(_, what) = &why {
-            let remedy = "look at the server of auth_url";
+            let remedy = "check the server of auth_url";
             state.limited_log.write(LimitedKind::Access, |left_out| {
                 tracing::warn!(
                     path = path.as_str(),
                     what,
                     remedy,
                     left_out,
-                    "cannot ask who may watch"
+                    "authorization request failed"
                 )
             });
         }
@@ -250,7 +250,7 @@ async fn answer_read(
     Err(NoAnswer::Failed(Failure::Changed))
 }
 
-/// A look-up that takes longer than the patience of any client.
+/// Upper bound of a look-up's timeout, beyond the patience of any client.
 const LOOKUP_MAX: std::time::Duration = std::time::Duration::from_secs(60);
 
 async fn resolve(
@@ -261,7 +261,7 @@ async fn resolve(
     if let Some(file) = state.library.recall(path) {
         return Ok(file);
     }
-    // A disk that is out of service is not asked; what is in memory is still served.
+    // A device that is offline is not accessed; bytes in memory are still served.
     let is_offline = |file: &Arc<FileEntry>| {
         state
             .devices
@@ -274,7 +274,7 @@ async fn resolve(
     let found = state.lookups.resolve(path, within.min(LOOKUP_MAX)).await;
     found.map_err(|error| match error {
         ResolveError::Io { path, source } => {
-            // A name may hold anything; quoted, it stays on its line.
+            // A name may contain any byte; `?` quotes it, so that it stays on its line.
             state.limited_log.write(LimitedKind::Lookup, |left_out| {
                 tracing::warn!(?path, error = %source, left_out, "cannot look up a file");
             });
@@ -285,9 +285,14 @@ async fn resolve(
         }
         ResolveError::NoAnswer(_) => NoAnswer::Failed(Failure::TimedOut),
         ResolveError::Forbidden(path) => {
-            let remedy = "let the server's user read it and enter the folders above it";
+            let remedy = "let the server's user read it and search its parent directories";
             state.limited_log.write(LimitedKind::Forbidden, |left_out| {
-                tracing::warn!(?path, remedy, left_out, "a file may not be read");
+                tracing::warn!(
+                    ?path,
+                    remedy,
+                    left_out,
+                    "cannot read a file: permission denied"
+                );
             });
             NoAnswer::Status(Status::Forbidden, None)
         }
@@ -302,8 +307,7 @@ fn is_short_of_resources(error: &std::io::Error) -> bool {
         .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// The file by gzip beside a text that is to be sent in its place. Whatever is wrong with it, the text
-/// is there.
+/// The gzip file beside a text, to be sent in its place. On any error the text itself is sent.
 async fn packed_beside(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
@@ -317,8 +321,8 @@ async fn packed_beside(
     found.ok().filter(|found| is_packed(found, file))
 }
 
-/// Plans the reply for the file at a path, or for what lies beside it packed, and waits for the first
-/// bytes of its body.
+/// Plans the reply for a file, or for the gzip file beside it, and waits for the first bytes of its
+/// body.
 async fn fetch(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
@@ -341,7 +345,7 @@ async fn fetch(
         if is_packed {
             plan.code("gzip", Some(file.size));
         } else if gzip_turn.is_some() && asked.method == Method::Head {
-            // How long it would be nobody knows before it is compressed.
+            // The compressed length is unknown before compression.
             plan.code("gzip", None);
         }
     }
@@ -357,7 +361,7 @@ async fn fetch(
         return Ok(Answer::without_bytes(plan));
     };
     let client = asked.account.record.remote;
-    // A file that is looked at again is one request still.
+    // A retry still counts as one request.
     asked.account.held = None;
     let held = state.hold(&asked.settings, file.device, client);
     asked.account.held = held.ok_or(NoAnswer::TooMany)?;
@@ -377,7 +381,7 @@ async fn fetch(
         files,
         direct: asked.settings.direct,
     });
-    // Who names neither a range nor an end may stop reading anywhere.
+    // A client that names no range may stop reading anywhere.
     let whole = plan.status == Status::Ok;
     let mut asking = Asking {
         device: device.clone(),
@@ -414,7 +418,7 @@ async fn fetch(
     match begun.reply.next().await {
         Some(Ok(piece)) => {
             asked.account.got(&piece, Stage::Other);
-            // The first piece may have told it.
+            // The bit rate may be known from the first piece.
             let bit_rate = file.stream.bit_rate().or(asked.cmcd.bit_rate);
             let pace = asked.settings.access.pace(path);
             asking.pacer = pace.pacer(headlong_units::Instant::ZERO, bit_rate);

@@ -1,7 +1,7 @@
-//! Who shares a schedule: the replies of one address, and those of one session.
+//! Shared pacing: replies of one address, and of one session, share a rate limit.
 //!
-//! Invariant: a schedule is known for as long as it has a reply, or has not had its time; others are
-//! forgotten as the table doubles.
+//! Invariant: a schedule is kept while a reply uses it or its time is not over; others are removed
+//! when the table doubles.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,16 +14,16 @@ use headlong_units::Instant;
 
 use crate::net::Subscriber;
 
-/// Bytes a second that an address, and a session, gets in all; zero for any.
+/// Limits in bytes a second for all replies of an address, and of a session; zero for unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SharedRates {
-    /// Of an address.
+    /// Limit of an address.
     pub per_address: u64,
-    /// Of a session.
+    /// Limit of a session.
     pub per_session: u64,
 }
 
-/// Schedules are forgotten when there are more than these, and then twice what was left.
+/// The table is first cleaned at this size, then at twice the size left by the last cleaning.
 const TIDIED_AT: usize = 64;
 
 #[derive(Debug)]
@@ -56,14 +56,14 @@ impl<Key: Hash + Eq> Table<Key> {
     }
 }
 
-/// All schedules that are shared.
+/// All shared schedules.
 #[derive(Debug, Default)]
 pub(super) struct SharedPaces {
     by_address: Mutex<Table<Subscriber>>,
     by_session: Mutex<Table<ViewerId>>,
 }
 
-/// The schedules that one reply shares, and from when on its next bytes may go.
+/// The schedules of one reply, and the time at which its next bytes may be sent.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     schedules: Vec<Arc<Mutex<SharedPacer>>>,
@@ -76,7 +76,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SharedPaces {
-    /// Those of a reply that begins now. An address that speaks for others is nobody's.
+    /// The schedules of a reply that begins now. `address` is `None` for a proxy.
     pub(super) fn of(
         &self,
         now: Instant,
@@ -100,17 +100,17 @@ impl SharedPaces {
 }
 
 impl Shared {
-    /// Whether the reply shares any.
+    /// Whether the reply has no shared schedule.
     pub(super) fn is_none(&self) -> bool {
         self.schedules.is_empty()
     }
 
-    /// From when on its next bytes may go.
+    /// The time at which its next bytes may be sent.
     pub(super) fn may_go_at(&self) -> Instant {
         self.may_go_at
     }
 
-    /// So many bytes of it go now.
+    /// `bytes` of the reply are sent now.
     pub(super) fn go(&mut self, now: Instant, bytes: u64) {
         let next = self.schedules.iter().map(|of| lock(of).go(now, bytes));
         self.may_go_at = next.max().unwrap_or_default();
@@ -137,13 +137,13 @@ mod tests {
     }
 
     #[test]
-    fn the_slower_of_both_schedules_counts_and_others_have_their_own() {
+    fn slower_schedule_of_address_and_session_applies() {
         let paces = SharedPaces::default();
         let mut first = paces.of(at(1), RATES, (ip(1), ViewerId(1)));
-        assert_eq!(first.may_go_at(), Instant::ZERO, "at once");
+        assert_eq!(first.may_go_at(), Instant::ZERO, "immediately");
         first.go(at(1), 1000);
-        assert_eq!(first.may_go_at(), at(3), "by its session");
-        // Another session of the address, and the same of another address, or of nobody's.
+        assert_eq!(first.may_go_at(), at(3), "limited by its session");
+        // Another session of the address; the same session at another address; no address.
         let second = paces.of(at(1), RATES, (ip(1), ViewerId(2)));
         assert_eq!(second.may_go_at(), at(2));
         let third = paces.of(at(1), RATES, (ip(2), ViewerId(1)));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_gone_is_remembered_until_it_has_had_its_time_and_no_longer() {
+    fn schedule_is_kept_until_its_time_is_over() {
         let paces = SharedPaces::default();
         for viewer in 0..1000 {
             let mut reply = paces.of(at(1), RATES, (None, ViewerId(viewer)));

@@ -1,5 +1,5 @@
-//! Which replies are sent by gzip: texts, whole, to who takes it. Small ones are compressed here; of any
-//! there may be a file by gzip beside it.
+//! Selection of gzip replies: whole texts, for clients that accept gzip. Small ones are compressed
+//! here; for any text there may be a gzip file beside it.
 
 use headlong_http::{Method, accepts_gzip, combined, is_text, media_type};
 use headlong_library::FileEntry;
@@ -9,13 +9,14 @@ use super::asked::{Asked, fields_of};
 use super::gzip::Turn;
 use super::state::{HttpSettings, MediaState};
 
-/// Whether files of this type and size may be sent by gzip.
+/// Whether a file's type and size allow gzip.
 pub(super) fn may_be_gzipped(settings: &HttpSettings, file: &FileEntry) -> bool {
     let is_small = (1..=settings.gzip_max).contains(&file.size);
     (is_small || settings.gzip_static) && is_text(media_type(&file.path))
 }
 
-/// A turn if the reply is to be compressed: all of a small text, to who takes it.
+/// A gzip slot, if the reply should be compressed: a whole small text for a client that accepts
+/// gzip.
 pub(super) fn gzip_turn(
     state: &MediaState,
     head: &http::request::Parts,
@@ -27,7 +28,7 @@ pub(super) fn gzip_turn(
     may_be.then(|| state.gzip_turns.take())?
 }
 
-/// Where the file by gzip would be that is sent in the place of the one at `path`.
+/// Path of the gzip file that may replace the file at `path`.
 pub(super) fn packed_path(
     head: &http::request::Parts,
     asked: &Asked,
@@ -37,14 +38,14 @@ pub(super) fn packed_path(
     may_be.then(|| format!("{path}.gz"))
 }
 
-/// Whether what was found beside a file is that file by gzip, as far as their times tell.
+/// Whether the file found beside a text is its gzip file and, by mtime, up to date.
 pub(super) fn is_packed(packed: &FileEntry, file: &FileEntry) -> bool {
     packed.size > 0 && packed.mtime >= file.mtime
 }
 
-/// Whether all of a text is asked for by who takes gzip.
+/// Whether a client that accepts gzip requests the whole text.
 fn takes_gzip(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> bool {
-    // HEAD knows no ranges, and is told of what GET would get.
+    // HEAD ignores ranges and describes the reply to a GET.
     let has_range = asked.method == Method::Get && head.headers.contains_key(header::RANGE);
     if has_range || !may_be_gzipped(&asked.settings, file) {
         return false;

@@ -1,4 +1,4 @@
-//! Streams of the library, as the disks want to see them.
+//! Streams of the library as sources for the engine.
 
 use std::fs::File;
 use std::io;
@@ -12,13 +12,13 @@ use rustix::io::Errno;
 
 use crate::disk::StreamSource;
 
-/// One stream in one version.
+/// One version of a stream.
 #[derive(Debug)]
 pub struct LibrarySource {
-    /// Its files.
+    /// The files of the stream.
     pub files: Arc<StreamFiles>,
-    /// Whether they may be read past the page cache; if not, that is refused as a file system
-    /// would that cannot.
+    /// Whether O_DIRECT may be used; otherwise opening with it fails as on a file system that does
+    /// not support it.
     pub direct: bool,
 }
 
@@ -45,7 +45,7 @@ impl StreamSource for LibrarySource {
             return Err(Errno::INVAL.into());
         }
         let file = self.files.open(part).map_err(|error| {
-            // Another version is no fault of the device.
+            // A changed version is not an error of the device.
             if is_changed(&error) {
                 io::Error::from(Errno::STALE)
             } else {

@@ -1,6 +1,6 @@
-//! The clock of a request's stages, while somebody wants to know them.
+//! Stage timing of a request, for the log of slow replies.
 //!
-//! Without `log.slow_after` none of this exists, and no clock is read for it.
+//! Without `log.slow_after` it does not exist and no clock is read for it.
 
 use std::time::Instant;
 
@@ -11,11 +11,11 @@ use crate::log::{Moment, Stage, Stages, Tier, Trace, Waited};
 use crate::net::ConnectionInfo;
 use crate::time_scale::TimeScale;
 
-/// The stages of one request.
+/// Stage timing of one request.
 #[derive(Debug)]
 pub(super) struct Tracing {
     trace: Trace,
-    /// What the server may take before a line is written.
+    /// Server time from which on the reply is logged as slow.
     after: Duration,
     is_shared: bool,
     started: Instant,
@@ -23,7 +23,7 @@ pub(super) struct Tracing {
 }
 
 impl Tracing {
-    /// Of a request whose head was complete at a time of the machine.
+    /// For a request whose head was complete at `started`.
     pub(super) fn begin(
         after: Duration,
         connection: Option<&ConnectionInfo>,
@@ -54,13 +54,13 @@ impl Tracing {
         }
     }
 
-    /// From now on it does something else.
+    /// Enters the next stage.
     pub(super) fn turn(&mut self, connection: Option<&ConnectionInfo>, next: Stage) {
         let moment = self.moment(Instant::now(), connection);
         self.trace.turn(moment, next);
     }
 
-    /// A piece came, and now something else is done.
+    /// A piece arrived; enters the next stage.
     pub(super) fn got(
         &mut self,
         connection: Option<&ConnectionInfo>,
@@ -80,7 +80,7 @@ impl Tracing {
         self.trace.got(moment, waited, next);
     }
 
-    /// It ended at a time of the machine: where its time went, if the server took long.
+    /// Ends the timing; returns the stages if the server took longer than `after`.
     pub(super) fn end(
         self,
         now: Instant,

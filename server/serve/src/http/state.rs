@@ -1,4 +1,4 @@
-//! What every request needs: the library, the devices, and the settings of the moment.
+//! State shared by all requests: library, devices, current settings.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -22,52 +22,52 @@ use crate::net::{ByAddress, Held, Subscriber};
 use crate::pull::Pulls;
 use crate::time_scale::TimeScale;
 
-/// Hints of next requests that are being looked up at a time, of all viewers. Any more are dropped.
+/// Concurrent look-ups of client hints; further hints are dropped.
 const EXPECTING_MAX: usize = 8;
 
 /// Settings of replies; a reload replaces them as a whole.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    /// Whose pages may read.
+    /// Sites whose scripts may read files.
     pub cors: CorsPolicy,
-    /// How viewers are told apart.
+    /// How viewers are identified.
     pub session: SessionRule,
-    /// Who is believed about whom it speaks for.
+    /// Proxies whose client headers are trusted.
     pub proxies: Proxies,
-    /// How many ranges are answered.
+    /// Limits of ranges in a request.
     pub ranges: RangeLimits,
-    /// Sent with every file, if there is one.
+    /// `Cache-Control` of every file, if set.
     pub cache_control: Option<String>,
-    /// Who may have what, and what caches are told of it.
+    /// Access rules and cache fields of paths.
     pub access: AccessRules,
-    /// Whether replies say what their request is called.
+    /// Whether replies have a request id.
     pub request_id: bool,
-    /// Texts up to so many bytes are sent by gzip to who takes it.
+    /// Texts up to this size are compressed with gzip.
     pub gzip_max: u64,
-    /// Whether texts are sent from files by gzip that lie beside them.
+    /// Whether texts are replaced by gzip files beside them.
     pub gzip_static: bool,
-    /// When replies say where their time went.
+    /// When replies have a `Server-Timing` field.
     pub server_timing: ServerTiming,
-    /// Whether replies say by Cache-Status where they come from.
+    /// Whether replies have a `Cache-Status` field.
     pub cache_status: bool,
-    /// Whether replies tell players what is known of them, by CMSD.
+    /// Whether replies have CMSD fields.
     pub cmsd: bool,
-    /// Bytes a second that an address and a session get in all.
+    /// Rate limits shared by an address and a session.
     pub shared_rates: SharedRates,
-    /// Requests in progress that an address may have on one device.
+    /// Requests in progress of an address on one device.
     pub requests_per_address_max: usize,
-    /// Whether files may be read past the page cache.
+    /// Whether O_DIRECT may be used.
     pub direct: bool,
-    /// How long looking a file up may take: as long as a read.
+    /// Timeout of a look-up: that of a read.
     pub lookup_timeout: Duration,
-    /// A reply that took the server longer is logged with its stages.
+    /// Replies for which the server takes longer are logged with their stages.
     pub slow_after: Option<headlong_units::Duration>,
-    /// How fast the clock goes that replies are timed by.
+    /// Scale of the clock that replies are timed by.
     pub time_scale: TimeScale,
 }
 
 impl HttpSettings {
-    /// Whether an argument of a query, as it is written, is of the viewer and not of what it asks for.
+    /// Whether a query argument, as written, identifies the viewer, not the content.
     pub(super) fn is_of_viewer(&self, argument: &str) -> bool {
         let session = self.session.query.as_deref();
         is_same_argument(argument, "CMCD")
@@ -76,38 +76,38 @@ impl HttpSettings {
     }
 }
 
-/// Everything a request may touch.
+/// State shared by all requests.
 #[derive(Debug)]
 pub struct MediaState {
     /// The files.
     pub library: Library,
-    /// Where they are looked up.
+    /// Look-up threads.
     pub lookups: Lookups,
-    /// Their devices, by the library's index.
+    /// Devices, by the library's index.
     pub devices: Vec<Device>,
-    /// What is filled from origins.
+    /// Caches of origins.
     pub pulls: Arc<Pulls>,
-    /// One line for each request.
+    /// Access log.
     pub log: Arc<AccessLog>,
-    /// Counts for the metrics.
+    /// Request metrics.
     pub metrics: Arc<RequestMetrics>,
-    /// For each device, the requests in progress of each address.
+    /// Per device, the requests in progress of each address.
     by_address: Vec<Arc<ByAddress>>,
     pub(super) gzip_turns: gzip::Turns,
     shared_paces: SharedPaces,
     pub(super) request_ids: RequestIds,
     started: Instant,
-    /// Turns of [`super::expecting`].
+    /// Slots for look-ups of [`super::expecting`].
     pub(super) expecting: Arc<Semaphore>,
     settings: ArcSwap<HttpSettings>,
-    /// Lines that clients can bring about.
+    /// Rate-limited log lines that clients can cause.
     pub(super) limited_log: LimitedLog,
-    /// Streams that were asked for, to be named to the operator.
+    /// Requested streams, to show their names to the operator.
     streams: Mutex<HashMap<StreamId, Weak<StreamFiles>>>,
 }
 
 impl MediaState {
-    /// With the settings of the start.
+    /// Creates the state with the initial settings.
     pub fn new(
         library: Library,
         lookups: Lookups,
@@ -137,23 +137,24 @@ impl MediaState {
         }
     }
 
-    /// The settings in force; a request keeps those it began with.
+    /// The current settings; a request keeps those it began with.
     pub fn settings(&self) -> Arc<HttpSettings> {
         self.settings.load_full()
     }
 
-    /// The same for a moment, without counting who has them, which all threads would do at one place.
+    /// Like `settings`, for short use, without a shared reference count that all threads would
+    /// contend for.
     pub(super) fn settings_now(&self) -> Guard<Arc<HttpSettings>> {
         self.settings.load()
     }
 
-    /// Takes new settings into force.
+    /// Replaces the settings.
     pub fn reconfigure(&self, settings: HttpSettings) {
         self.settings.store(Arc::new(settings));
     }
 
-    /// One more request in progress on a device from where it comes from; `None` if that has as many
-    /// as it may. A proxy's own address is nobody's, and holds nothing.
+    /// Counts one more request in progress of a client on a device; `None` if its address is at its
+    /// limit. Proxies are exempt.
     pub(super) fn hold(
         &self,
         settings: &HttpSettings,
@@ -170,7 +171,7 @@ impl MediaState {
         held.hold(address, 1, count_max as u64).map(Some)
     }
 
-    /// Whose share of a device's memory a reply takes. A proxy's own address is nobody's.
+    /// Whose share of a device's memory a reply counts against; `None` for a proxy.
     pub(super) fn holder(&self, settings: &HttpSettings, client: Peer) -> Option<ViewerId> {
         let address = client.ip()?;
         (!settings.proxies.trust(address)).then(|| Subscriber::of(address).holder())
@@ -181,8 +182,8 @@ impl MediaState {
         headlong_units::Instant::ZERO + scale.model(self.started.elapsed())
     }
 
-    /// The schedules that a reply shares with others of its address and session. A proxy's own address
-    /// is nobody's.
+    /// The rate limits that a reply shares with others of its address and session. A proxy's
+    /// address is exempt.
     pub(super) fn shared(&self, settings: &HttpSettings, client: Peer, viewer: Identity) -> Shared {
         if settings.shared_rates == SharedRates::default() {
             return Shared::default();
@@ -199,7 +200,7 @@ impl MediaState {
         self.shared_paces.of(now, settings.shared_rates, of)
     }
 
-    /// A stream is asked for. Those that are no longer are forgotten as the table doubles.
+    /// Registers a requested stream. Dropped streams are removed when the table doubles.
     pub(super) fn note_stream(&self, files: &Arc<StreamFiles>) {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         if streams.len() == streams.capacity() {
@@ -210,7 +211,7 @@ impl MediaState {
             .or_insert_with(|| Arc::downgrade(files));
     }
 
-    /// The files of a stream that was asked for, if they are still what its paths lead to.
+    /// The files of a requested stream, unless it has been dropped since.
     pub fn stream(&self, id: StreamId) -> Option<Arc<StreamFiles>> {
         let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         streams.get(&id)?.upgrade()

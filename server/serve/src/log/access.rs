@@ -1,8 +1,8 @@
-//! The thread that writes the access log, the session log and the log of slow replies.
+//! Writer thread of the access log, the session log and the log of slow replies.
 //!
-//! Lines are gathered while more records wait, and written in one go when none does or the batch
-//! is large: under load one write carries hundreds of lines, and a single request's line is there
-//! at once.
+//! Lines are batched while more records wait, and written when the queue is empty or the batch is
+//! full: under load one write carries hundreds of lines, and a single request's line is written
+//! immediately.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -23,30 +23,30 @@ use crate::time_scale::TimeScale;
 
 const BATCH_BYTES: usize = 64 * 1024;
 const TICK: Duration = Duration::from_secs(1);
-/// How long the last lines may take when the server stops.
+/// Time for the last lines when the server stops.
 const FINISH_TIME: Duration = Duration::from_secs(5);
-/// Lost ends that are remembered one by one.
+/// Lost session ends that are stored individually.
 const LOST_ENDS_MAX: usize = 4096;
 const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What to log, and where.
+/// Targets and formats of the logs.
 #[derive(Debug, Clone)]
 pub struct LogConfig {
-    /// One line for each request.
+    /// Access log: one line for each request.
     pub access: LogTarget,
-    /// How it is written.
+    /// Format of the access log.
     pub format: LogFormat,
-    /// One line of JSON for each viewing session; may be the same file.
+    /// Session log: one line of JSON for each viewing session. May be the same file.
     pub sessions: LogTarget,
-    /// One line for each reply that took long, in the same format; may be the same file.
+    /// Slow log: one line for each slow reply, in the same format. May be the same file.
     pub slow: LogTarget,
-    /// When a session is over.
+    /// When a session ends.
     pub session_limits: SessionLimits,
-    /// Records that may wait for the writer; further ones are dropped and counted.
+    /// Capacity of the writer's queue; further records are dropped and counted.
     pub queue_max: usize,
-    /// How fast the clock goes by which sessions end.
+    /// Scale of the clock by which sessions end.
     pub time_scale: TimeScale,
-    /// Where logs are listed that cannot be written.
+    /// Receives logs that cannot be written.
     pub degraded: Arc<DegradedParts>,
 }
 
@@ -65,10 +65,10 @@ impl Default for LogConfig {
     }
 }
 
-/// What became of the records.
+/// Counts of lost records and failed writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogCounts {
-    /// Records that were lost, because the writer was behind or could not write.
+    /// Records lost because the queue was full or a write failed.
     pub dropped: u64,
     /// Writes that failed.
     pub write_errors: u64,
@@ -89,12 +89,12 @@ struct Shared {
     lost_ends: Mutex<LostEnds>,
 }
 
-/// Sessions of requests that have ended, but whose records were lost: the writer is told that they
-/// are over, or a session would never end.
+/// Sessions of requests whose end records were lost. The writer must learn of these ends, or a
+/// session would stay open indefinitely.
 #[derive(Debug, Default)]
 struct LostEnds {
     keys: Vec<SessionKey>,
-    /// There were too many of them to keep.
+    /// There were too many to store individually.
     are_many: bool,
 }
 
@@ -109,19 +109,19 @@ impl LostEnds {
 
 impl Shared {
     fn lost_ends(&self) -> MutexGuard<'_, LostEnds> {
-        // Nothing under the lock panics half-way through a change.
+        // Every change under the lock is complete even if a panic follows.
         self.lost_ends
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The near end of the logs; share it behind an `Arc`.
+/// Sending end of the logs; share it in an `Arc`.
 #[derive(Debug)]
 pub struct AccessLog {
-    /// `None` when all logs are off, and then there is no thread.
+    /// `None` when all logs are off; there is no thread then.
     sender: Option<SyncSender<Message>>,
-    /// Says when the writer has ended.
+    /// Signals that the writer has ended.
     ended: Mutex<Option<Receiver<()>>>,
     has_access: bool,
     has_sessions: bool,
@@ -129,10 +129,10 @@ pub struct AccessLog {
 }
 
 impl AccessLog {
-    /// Opens the files and starts the writer. A file that cannot be opened is tried again.
+    /// Opens the files and starts the writer. A file that cannot be opened is retried later.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// The system provides no thread.
     pub fn open(config: &LogConfig) -> Result<Self, SinkError> {
         let open = |target: &LogTarget| {
             let (sink, error) = Sink::open(target);
@@ -177,7 +177,7 @@ impl AccessLog {
                 let _ = say.send(());
             });
         thread.map_err(|source| SinkError {
-            path: "(its writer thread)".into(),
+            path: "(writer thread)".into(),
             source,
         })?;
         Ok(Self {
@@ -189,17 +189,17 @@ impl AccessLog {
         })
     }
 
-    /// Whether records of all requests are worth making.
+    /// Whether records of all requests are needed.
     pub fn is_on(&self) -> bool {
         self.has_access || self.has_sessions
     }
 
-    /// Whether there is a line for each request.
+    /// Whether the access log is on.
     pub fn has_access(&self) -> bool {
         self.has_access
     }
 
-    /// Hands a record over; never blocks.
+    /// Queues a record; never blocks.
     pub fn record(&self, record: RequestRecord) {
         let Some(sender) = &self.sender else { return };
         let sent = sender.try_send(Message::Record(Box::new(record)));
@@ -213,24 +213,24 @@ impl AccessLog {
         }
     }
 
-    /// A request of a viewer began: its session goes on until it has ended.
+    /// A request of a viewer began: its session stays open until the request ends.
     pub fn begun(&self, session: &Option<SessionKey>) {
         if let (true, Some(sender), Some(key)) = (self.has_sessions, &self.sender, session) {
-            // One that is lost costs a session that is split at worst.
+            // A lost message at worst splits a session.
             let _ = sender.try_send(Message::Begun(key.clone()));
         }
     }
 
-    /// Opens the files again, after somebody has renamed them (SIGUSR1).
+    /// Reopens the files after a rotation (SIGUSR1).
     pub fn reopen(&self) {
         self.shared.reopen.store(true, Relaxed);
         if let Some(sender) = &self.sender {
-            // If the queue is full, the writer is awake anyway.
+            // If the queue is full, the writer is awake.
             let _ = sender.try_send(Message::Wake);
         }
     }
 
-    /// What became of the records so far.
+    /// Counts of lost records and failed writes so far.
     pub fn counts(&self) -> LogCounts {
         LogCounts {
             dropped: self.shared.dropped.load(Relaxed),
@@ -238,8 +238,8 @@ impl AccessLog {
         }
     }
 
-    /// Writes what is waiting and the sessions still open, then stops. Blocks until that is done, or
-    /// for some seconds if nobody takes what is written; later records are dropped.
+    /// Writes queued records and open sessions, then stops. Blocks until that is done, or for a few
+    /// seconds if a pipe is not read; later records are dropped.
     pub fn finish(&self) {
         let ended = self
             .ended
@@ -250,10 +250,10 @@ impl AccessLog {
             return;
         };
         self.shared.finish.store(true, Relaxed);
-        // If the queue is full, the writer is awake, or never will be.
+        // If the queue is full, the writer is awake or stuck.
         let _ = sender.try_send(Message::Wake);
         if ended.recv_timeout(FINISH_TIME).is_err() {
-            tracing::error!("the access log cannot be written to its end; its last lines are lost");
+            tracing::error!("access log not finished in time; its last lines are lost");
         }
     }
 }
@@ -264,7 +264,7 @@ impl Drop for AccessLog {
     }
 }
 
-/// A sink and the lines on their way to it.
+/// A sink and its buffered lines.
 struct Output {
     sink: Sink,
     lines: Vec<u8>,
@@ -281,7 +281,7 @@ impl Output {
         }
     }
 
-    /// Writes the lines; those that cannot be written are lost, and counted.
+    /// Writes the lines; lines that cannot be written are lost and counted.
     fn flush(&mut self, shared: &Shared, degraded: &DegradedParts) -> io::Result<()> {
         if self.lines.is_empty() {
             if self.sink.opens_again() {
@@ -299,12 +299,12 @@ impl Output {
                 .count();
             shared.dropped.fetch_add(lost as u64, Relaxed);
         } else if self.is_failing {
-            tracing::info!("a log can be written again");
+            tracing::info!("log is writable again");
         }
         self.is_failing = outcome.is_err();
         match &outcome {
             Ok(()) => self.recover(degraded),
-            // A pipe without a reader is as it may be.
+            // A pipe without a reader is a normal state.
             Err(error) if is_of_pipe(error) => {}
             Err(error) => {
                 if let Some(path) = self.sink.path() {
@@ -341,7 +341,7 @@ struct Writer {
     started: Instant,
     time_scale: TimeScale,
     warned: Option<Instant>,
-    /// Whether the last look found no more messages.
+    /// Whether the queue was empty at the last receive.
     is_drained: bool,
     lost_ends: LostEnds,
 }
@@ -359,7 +359,7 @@ impl Writer {
             };
             let is_last = self.shared.finish.load(Relaxed);
             self.take(message, receiver);
-            // Whatever was begun before they were lost has been taken by then.
+            // All begin messages sent before the lost ends have been processed by now.
             if self.is_drained {
                 let lost = std::mem::take(&mut self.lost_ends);
                 match lost.are_many {
@@ -374,7 +374,7 @@ impl Writer {
             if self.shared.reopen.swap(false, Relaxed) {
                 self.reopen();
             }
-            // All that was there when the end was asked for has been taken.
+            // All records queued before the stop request have been processed.
             if is_last && self.is_drained {
                 break;
             }
@@ -385,7 +385,7 @@ impl Writer {
         self.flush();
     }
 
-    /// Takes this message and those behind it, up to a batch.
+    /// Processes this message and queued ones, up to a batch.
     fn take(&mut self, first: Option<Message>, receiver: &Receiver<Message>) {
         let mut next = first;
         while let Some(message) = next {
@@ -442,7 +442,7 @@ impl Writer {
                 .is_none_or(|last| last.elapsed() >= WARN_INTERVAL)
             {
                 self.warned = Some(Instant::now());
-                tracing::warn!(%error, "a log cannot be written and lines are lost; check its disk");
+                tracing::warn!(%error, "cannot write a log, lines are lost; check its disk");
             }
         }
     }
@@ -450,7 +450,7 @@ impl Writer {
     fn reopen(&mut self) {
         for output in [&mut self.access, &mut self.sessions, &mut self.slow] {
             if let Err(error) = output.sink.reopen() {
-                tracing::error!(%error, "still writing to the old file");
+                tracing::error!(%error, "cannot reopen log; still writing to the old file");
             }
         }
     }

@@ -23,11 +23,11 @@ fn wait_until(condition: impl Fn() -> bool) {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("the writer did not get there");
+    panic!("the condition did not become true");
 }
 
 #[test]
-fn every_record_becomes_a_line_and_every_session_one_more() {
+fn every_record_and_every_session_is_one_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = AccessLog::open(&to_files(folder.path())).expect("opened");
     for _ in 0..500 {
@@ -47,7 +47,7 @@ fn every_record_becomes_a_line_and_every_session_one_more() {
 }
 
 #[test]
-fn a_rotated_file_is_left_and_a_new_one_begun() {
+fn reopen_after_rotation_writes_to_new_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, rotated) = (
         folder.path().join("access.log"),
@@ -65,7 +65,7 @@ fn a_rotated_file_is_left_and_a_new_one_begun() {
 }
 
 #[test]
-fn records_are_dropped_and_counted_when_the_writer_is_behind() {
+fn full_queue_drops_and_counts_records() {
     let (sender, receiver) = sync_channel(2);
     let log = AccessLog {
         sender: Some(sender),
@@ -84,7 +84,7 @@ fn records_are_dropped_and_counted_when_the_writer_is_behind() {
 }
 
 #[test]
-fn a_full_disk_loses_lines_but_stops_nothing() {
+fn full_disk_loses_and_counts_lines() {
     let config = LogConfig {
         access: LogTarget::File("/dev/full".into()),
         ..LogConfig::default()
@@ -92,7 +92,7 @@ fn a_full_disk_loses_lines_but_stops_nothing() {
     let log = AccessLog::open(&config).expect("opened");
     log.record(sample());
     log.finish();
-    // What an operator watches: the line is lost, and counted as such.
+    // The counters that an operator monitors.
     let (dropped, write_errors) = (1, 1);
     assert_eq!(
         log.counts(),
@@ -104,7 +104,7 @@ fn a_full_disk_loses_lines_but_stops_nothing() {
 }
 
 #[test]
-fn a_session_whose_record_was_lost_ends_all_the_same() {
+fn session_ends_even_if_its_record_was_lost() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pipe");
     let fifo = rustix::fs::FileType::Fifo;
@@ -126,7 +126,7 @@ fn a_session_whose_record_was_lost_ends_all_the_same() {
     log.begun(&other.session);
     log.begun(&other.session);
     log.record(other.clone());
-    // The writer waits for who reads the pipe, and its queue fills up.
+    // The pipe is not read, so the writer blocks and its queue fills up.
     let is_full = || {
         (0..100).for_each(|_| log.record(sample()));
         log.counts().dropped > 0
@@ -145,7 +145,7 @@ fn a_session_whose_record_was_lost_ends_all_the_same() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_does_not_keep_the_server_from_stopping() {
+fn unread_pipe_does_not_block_stop() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pipe");
     rustix::fs::mknodat(
@@ -163,7 +163,7 @@ fn a_log_that_nobody_reads_does_not_keep_the_server_from_stopping() {
         ..LogConfig::default()
     };
     let log = AccessLog::open(&config).expect("opened");
-    // More than a pipe holds.
+    // More than the capacity of a pipe.
     for _ in 0..1000 {
         log.record(sample());
     }
@@ -172,7 +172,7 @@ fn a_log_that_nobody_reads_does_not_keep_the_server_from_stopping() {
 }
 
 #[test]
-fn a_log_that_is_off_takes_nothing() {
+fn disabled_log_ignores_records() {
     let log = AccessLog::open(&LogConfig::default()).expect("nothing to open");
     assert!(!log.is_on());
     log.record(sample());
@@ -181,16 +181,16 @@ fn a_log_that_is_off_takes_nothing() {
 }
 
 #[test]
-fn opens_without_folder_and_lists_log_with_remedy() {
+fn missing_directory_degrades_log_with_remedy() {
     let config = LogConfig {
         access: LogTarget::File("/nonexistent/access.log".into()),
         ..LogConfig::default()
     };
-    let _log = AccessLog::open(&config).expect("it is tried again");
+    let _log = AccessLog::open(&config).expect("opening is retried");
     let degraded = config.degraded.list();
     let [part] = &degraded[..] else {
         panic!("{degraded:?}");
     };
     assert_eq!((part.kind, &*part.name), ("log", "/nonexistent/access.log"));
-    assert!(part.reason.contains("folder"), "{}", part.reason);
+    assert!(part.reason.contains("directory"), "{}", part.reason);
 }

@@ -1,4 +1,4 @@
-//! nginx's `combined` format with more fields behind it.
+//! nginx's `combined` format with additional fields.
 //!
 //! ```text
 //! 192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] "GET /a.mp4 HTTP/1.1" 206 1000 "-" "Player/1.0"
@@ -6,13 +6,13 @@
 //!   queue=0.003 disk_time=0.008 session="6e2f" session_from=cmcd device="sda" br=2000 failure=-
 //!   chain=17 proxy=- id=5c1f0a2b9d3e4f60
 //! ```
-//! (on one line). What analysers of `combined` read stays where they look for it: the time is that
-//! of the end of the request, as nginx writes it, and the size is that of the body. `start` is in
-//! seconds since 1970, other times are in seconds, `ram` and `disk` are bytes by origin, `br` is in
-//! kbps. What is not known is `-`; inside quotes it is `"-"`.
+//! (on one line). The fields of `combined` stay where its parsers expect them: the time is the end
+//! of the request, as in nginx, and the size is that of the body. `start` is in seconds since 1970,
+//! other times are in seconds, `ram` and `disk` are bytes by source, `br` is in kbps. Unknown
+//! values are `-`, inside quotes `"-"`.
 //!
-//! Escaping is nginx's: `"`, `\` and every byte outside 0x20-0x7e become `\xXX`, so no client can
-//! end a field or a line.
+//! Escaping is that of nginx: `"`, `\` and every byte outside 0x20-0x7e become `\xXX`, so a client
+//! cannot end a field or a line.
 
 use headlong_http::HttpDate;
 use headlong_units::Duration;
@@ -20,7 +20,7 @@ use std::io::Write;
 
 use super::record::{RequestRecord, version_name};
 
-/// Appends one line.
+/// Appends a record as one line.
 pub(super) fn write(record: &RequestRecord, line: &mut Vec<u8>) {
     let end_ms = record
         .start_unix_ms
@@ -97,12 +97,12 @@ impl std::fmt::Display for Seconds {
 }
 
 pub(super) fn put(line: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    // Writing into memory does not fail.
+    // Writing to memory does not fail.
     let _ = line.write_fmt(text);
 }
 
-/// `06/Nov/1994:08:49:37 +0000`, from the `Sun, 06 Nov 1994 08:49:37 GMT` of HTTP; a time that four
-/// digits cannot show is 1970.
+/// `06/Nov/1994:08:49:37 +0000`, from the `Sun, 06 Nov 1994 08:49:37 GMT` of HTTP. Times beyond
+/// four-digit years become 1970.
 fn put_date(line: &mut Vec<u8>, unix_seconds: u64) {
     let date = i64::try_from(unix_seconds).ok();
     let date = date.and_then(HttpDate::from_unix_seconds);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_becomes_a_combined_line_with_more_behind_it() {
+    fn record_becomes_combined_line_with_extra_fields() {
         let expected = "192.0.2.7 - - [06/Nov/1994:08:49:38 +0000] \
             \"GET /films/a.mp4?token=1 HTTP/1.1\" 206 1000 \"-\" \
             \"Player/1.0 (a \\x22b\\x22)\" start=784111777.123 service=1.234 first_byte=0.012 \
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_a_dash() {
+    fn unknown_values_are_dashes() {
         let record = RequestRecord {
             first_byte_time: None,
             range: None,
@@ -185,7 +185,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_header_can_end_a_field_or_a_line(agent: String, target: String, id: String) {
+        fn header_cannot_end_field_or_line(agent: String, target: String, id: String) {
             let mut record = sample();
             record.user_agent = Some(agent);
             record.target = target;

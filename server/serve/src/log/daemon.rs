@@ -1,5 +1,5 @@
-//! The daemon's own log: text to standard error, where systemd and people look for it. The journal
-//! keeps times itself, and is told the level of each line.
+//! The daemon's own log: text on standard error. The journal adds times itself and receives the
+//! level of each line.
 
 use std::io::{self, IsTerminal};
 
@@ -9,36 +9,36 @@ use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
 
 use super::lossy::Lossy;
 
-/// The daemon's log cannot be set up.
+/// Error of the daemon's log.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonLogError {
     /// Neither a level nor a list of filters.
     #[error(
-        "`{level}` is no log level: {reason}; \
+        "`{level}` is not a log level: {reason}; \
          write error, warn, info, debug or trace, or filters such as headlong=debug,hyper=warn"
     )]
     Level {
-        /// What was asked for.
+        /// The given text.
         level: String,
-        /// What is wrong with it.
+        /// Parser error.
         reason: tracing_subscriber::filter::ParseError,
     },
-    /// A log is set up already.
-    #[error("the log is already set up: {0}; set it up once")]
+    /// Logging was initialized before.
+    #[error("logging is already initialized: {0}; initialize it once")]
     Twice(#[from] TryInitError),
-    /// The log that was set up is gone.
-    #[error("the log level cannot be changed: {0}; restart the server")]
+    /// The log no longer exists.
+    #[error("cannot change the log level: {0}; restart the server")]
     Gone(#[from] reload::Error),
 }
 
-/// Changes the level of the running log.
+/// Handle to the running log.
 #[derive(Debug, Clone)]
 pub struct DaemonLog {
     level: reload::Handle<EnvFilter, Registry>,
     lines: Lossy,
 }
 
-/// Sets the log up, once. `RUST_LOG` wins over `level`.
+/// Initializes the log, once. `RUST_LOG` takes precedence over `level`.
 pub fn init_daemon_log(level: &str) -> Result<DaemonLog, DaemonLogError> {
     let from_environment = std::env::var("RUST_LOG").ok();
     let wanted = from_environment.as_deref().filter(|text| !text.is_empty());
@@ -64,18 +64,19 @@ pub fn init_daemon_log(level: &str) -> Result<DaemonLog, DaemonLogError> {
 }
 
 impl DaemonLog {
-    /// Another level, from now on; on error the present one stays.
+    /// Sets another level; on error the current one stays in force.
     pub fn set_level(&self, level: &str) -> Result<(), DaemonLogError> {
         Ok(self.level.reload(parse(level)?)?)
     }
 
-    /// Waits until what was said is written, but not for ever.
+    /// Waits until queued lines are written, up to a limit.
     pub fn flush(&self) {
         self.lines.flush();
     }
 }
 
-/// It warns once a connection of what clients do, which the server counts and says itself.
+/// The library warns once per connection about client behaviour that the server counts and logs
+/// itself.
 const HTTP2_LIBRARY: &str = "h2";
 const HTTP2_LIBRARY_LEVEL: &str = ",h2=error";
 
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_and_filters_are_understood_and_others_named() {
+    fn parses_levels_and_filters_and_names_bad_ones() {
         for good in ["info", "headlong=debug,hyper=warn"] {
             parse(good).expect(good);
         }

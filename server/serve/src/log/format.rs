@@ -1,10 +1,10 @@
-//! The two forms of a line of the access log.
+//! Formats of the access log.
 
 use super::record::RequestRecord;
 use super::{combined, json};
 
 headlong_units::names! {
-    /// How a line of the access log is written.
+    /// Format of a line of the access log.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum LogFormat {
         /// One JSON object for each request.
@@ -15,7 +15,7 @@ headlong_units::names! {
 }
 
 impl LogFormat {
-    /// Appends the record as one line, with its end.
+    /// Appends a record as one line, with its line end.
     pub fn write(self, record: &RequestRecord, line: &mut Vec<u8>) {
         match self {
             Self::Json => json::write(record, line),

@@ -1,4 +1,4 @@
-//! One JSON object a line; the names say the units. What is not known is left out.
+//! JSON lines: one object for each request; names contain the units. Unknown values are omitted.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -37,7 +37,7 @@ impl Serialize for Line<'_> {
     }
 }
 
-/// A field, if it is known.
+/// Writes a field if its value is known.
 pub(super) fn maybe<M: SerializeMap>(
     map: &mut M,
     name: &'static str,
@@ -46,7 +46,7 @@ pub(super) fn maybe<M: SerializeMap>(
     value.map_or(Ok(()), |value| map.serialize_entry(name, &value))
 }
 
-/// When the first byte of a reply came, if one did.
+/// Writes the time to the first byte of the reply, if there was one.
 pub(super) fn first_byte<M: SerializeMap>(
     map: &mut M,
     record: &RequestRecord,
@@ -55,7 +55,7 @@ pub(super) fn first_byte<M: SerializeMap>(
     maybe(map, "first_byte_seconds", time)
 }
 
-/// What was asked for, and what was sent.
+/// Writes the fields of the request and of the reply.
 pub(super) fn request_and_reply<M: SerializeMap>(
     map: &mut M,
     record: &RequestRecord,
@@ -72,7 +72,7 @@ pub(super) fn request_and_reply<M: SerializeMap>(
     map.serialize_entry("bytes_from_disk", &record.bytes_from_disk)
 }
 
-/// Appends one line.
+/// Appends a record as one line.
 pub(super) fn write(record: &RequestRecord, line: &mut Vec<u8>) {
     write_line(&Line(record), line);
 }
@@ -80,8 +80,8 @@ pub(super) fn write(record: &RequestRecord, line: &mut Vec<u8>) {
 /// Appends any flat value as one line.
 pub(super) fn write_line(value: &impl Serialize, line: &mut Vec<u8>) {
     let start = line.len();
-    // Numbers and text into memory: there is nothing in them that serialization could refuse.
-    // If it ever did, half a line would be worse than none.
+    // Numbers and texts cannot fail to serialize. If one did, a partial line would be worse than
+    // none.
     if serde_json::to_writer(&mut *line, value).is_err() {
         line.truncate(start);
         return;
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_becomes_one_object() {
+    fn record_becomes_one_object() {
         let mut line = Vec::new();
         write(&sample(), &mut line);
         let expected = concat!(
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_behind_a_proxy_is_named_before_it() {
+    fn client_behind_proxy_is_remote() {
         let record = RequestRecord {
             remote: at("192.0.2.7:0"),
             proxy: Some(at("10.0.0.1:9")),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv4_client_of_a_socket_for_both_versions_has_its_ipv4_address() {
+    fn mapped_ipv4_address_is_written_as_ipv4() {
         let record = RequestRecord {
             remote: at("[::ffff:192.0.2.7]:40000"),
             proxy: Some(at("[::ffff:10.0.0.1]:9")),
@@ -155,7 +155,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_header_survives_as_one_line(agent: String) {
+        fn any_header_is_kept_on_one_line(agent: String) {
             let record = RequestRecord { user_agent: Some(agent.clone()), ..sample() };
             let mut line = Vec::new();
             write(&record, &mut line);

@@ -1,39 +1,39 @@
-//! Log lines that clients can bring about: at most one a minute of each kind.
+//! Rate limit for log lines that clients can cause: one a minute of each kind.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two lines of one kind.
+/// Least interval between lines of one kind.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// What a line is about.
+/// Kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitedKind {
-    /// Connections cannot be accepted.
+    /// Accepting connections fails.
     Accept,
-    /// All connections are in use.
+    /// The connection limit is reached.
     ConnectionsMax,
-    /// An address has as many connections as it may.
+    /// An address is at its connection limit.
     AddressConnections,
-    /// An address has as many requests, or as much memory, as it may.
+    /// An address is at its limit of requests or request memory.
     AddressRequests,
-    /// All memory for requests in progress is in use.
+    /// Memory for requests in progress is used up.
     RequestMemory,
-    /// The PROXY protocol was not spoken.
+    /// A proxy connection was refused.
     Proxy,
-    /// A connection floods.
+    /// A connection was closed for flooding.
     Flood,
-    /// The server of `auth_url` does not answer.
+    /// An authorization request failed.
     Access,
-    /// A file cannot be looked up.
+    /// A look-up failed.
     Lookup,
-    /// A file may not be read.
+    /// A file is not readable.
     Forbidden,
 }
 
 const KINDS: usize = LimitedKind::Forbidden as usize + 1;
 
-/// When a line of each kind was last written, and how many were left out since.
+/// Per kind, the time of the last line and the number of lines suppressed since.
 #[derive(Debug, Default)]
 pub struct LimitedLog([Mutex<Line>; KINDS]);
 
@@ -44,8 +44,8 @@ struct Line {
 }
 
 impl LimitedLog {
-    /// Writes a line unless one of its kind was written less than a minute ago. The writer is given
-    /// the number of lines left out before it.
+    /// Writes a line unless one of its kind was written less than a minute ago. The closure
+    /// receives the number of lines suppressed before it.
     pub fn write(&self, kind: LimitedKind, write: impl FnOnce(u64)) {
         if let Some(left_out) = self.permit(kind, Instant::now()) {
             write(left_out);
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_a_minute_of_each_kind_says_how_many_were_left_out() {
+    fn writes_one_line_a_minute_per_kind_with_suppressed_count() {
         let log = LimitedLog::default();
         let begun = Instant::now();
         let permit = |kind, second| log.permit(kind, begun + Duration::from_secs(second));

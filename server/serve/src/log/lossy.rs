@@ -1,8 +1,8 @@
-//! Lines to standard error that nobody ever waits for.
+//! Lines to standard error that never block the caller.
 //!
-//! The one idea: whoever writes the log may be a disk's thread, and whoever reads it may have
-//! stopped reading. So lines go to a thread of their own through a bounded queue; those for which there
-//! is no room are dropped, and how many is said when there is room again.
+//! A log line may come from a device thread, and the reader of standard error may have stopped
+//! reading. Lines therefore go to a writer thread through a bounded queue; lines that do not fit
+//! are dropped, and their number is written when there is room again.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -14,29 +14,29 @@ use headlong_report::Priority;
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Most lines that wait.
+/// Capacity of the queue.
 const LINES_MAX: usize = 4096;
-/// How long the last lines may take when the server stops.
+/// Time for the last lines when the server stops.
 const FLUSH_TIME: Duration = Duration::from_secs(1);
 
-/// The near end; clones are the same.
+/// Sending end; clones share the queue.
 #[derive(Debug, Clone)]
 pub(super) struct Lossy {
     lines: SyncSender<Vec<u8>>,
     counts: Arc<Counts>,
-    /// The journal is told the level of each line.
+    /// The journal receives the level of each line.
     is_journal: bool,
 }
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// Lines that wait or are being written.
+    /// Queued lines, and the one being written.
     waiting: AtomicU64,
     dropped: AtomicU64,
 }
 
 impl Lossy {
-    /// Starts the thread that writes to `sink`; if there is none to be had, lines are dropped.
+    /// Starts the thread that writes to `sink`. If there is no thread, all lines are dropped.
     pub(super) fn new(sink: impl Write + Send + 'static, is_journal: bool) -> Self {
         let (lines, receiver) = sync_channel(LINES_MAX);
         let counts = Arc::<Counts>::default();
@@ -50,7 +50,7 @@ impl Lossy {
         }
     }
 
-    /// Waits until what was said is written, but not for ever.
+    /// Waits until queued lines are written, up to a limit.
     pub(super) fn flush(&self) {
         let until = Instant::now() + FLUSH_TIME;
         while self.counts.waiting.load(Relaxed) > 0 && Instant::now() < until {
@@ -64,16 +64,16 @@ fn write_all(lines: &Receiver<Vec<u8>>, mut sink: impl Write, counts: &Counts) {
         let dropped = counts.dropped.swap(0, Relaxed);
         if dropped > 0 {
             let text =
-                format!("WARN {dropped} lines of this log were dropped, as nobody read it\n");
+                format!("WARN {dropped} lines of this log were dropped: it was not read in time\n");
             let _ = sink.write_all(text.as_bytes());
         }
-        // There is nobody to tell that the log cannot be written.
+        // A failed write of the log cannot be reported anywhere.
         let _ = sink.write_all(&line);
         counts.waiting.fetch_sub(1, Relaxed);
     }
 }
 
-/// One line being made; it is sent when it is dropped.
+/// A line under construction; it is queued on drop.
 #[derive(Debug)]
 pub(super) struct Line {
     text: Vec<u8>,
@@ -126,7 +126,7 @@ impl MakeWriter<'_> for Lossy {
     }
 }
 
-/// What a line begins with: its level for the journal, and for who reads.
+/// Prefix of a line: its priority for the journal, and its level.
 fn mark(level: Level) -> String {
     let priority = match level {
         Level::ERROR => Priority::Error,
@@ -143,10 +143,10 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn a_log_that_nobody_reads_holds_nobody_up_and_says_what_it_dropped() {
+    fn unread_log_drops_lines_and_reports_their_number() {
         let (mut reader, writer) = io::pipe().expect("a pipe");
         let log = Lossy::new(writer, false);
-        // Far more than the pipe and the queue hold.
+        // Far more than the capacity of pipe and queue.
         let text = [b'x'; 1000];
         for _ in 0..2 * LINES_MAX {
             log.make_writer().write_all(&text).expect("never waits");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_journal_is_told_how_much_a_line_matters() {
+    fn journal_lines_have_priorities() {
         assert_eq!(mark(Level::ERROR), "<3>ERROR ");
         assert_eq!(mark(Level::WARN), "<4>WARN ");
         assert_eq!(mark(Level::INFO), "<6>INFO ");

@@ -1,11 +1,11 @@
-//! Access log, session log and the daemon's own log.
+//! Access log, session log, slow log and the daemon's own log.
 //!
-//! The one idea: a request never waits for a log. The handler makes a [`RequestRecord`] and hands
-//! it over; a thread of its own formats and writes. When that thread cannot keep up (a full disk,
-//! a pipe nobody reads) records are dropped and counted, never queued without bound.
+//! A request never waits for a log. The handler queues a [`RequestRecord`]; a writer thread formats
+//! and writes it. When the writer cannot keep up (a full disk, an unread pipe), records are dropped
+//! and counted, never queued without bound.
 //!
-//! Invariants: one record is one line, whatever a client puts into its headers; a line is either
-//! written whole or not at all as far as the file system allows.
+//! Invariants: one record is one line, whatever a client sends in its headers; as far as the file
+//! system allows, a line is written completely or not at all.
 
 mod access;
 mod combined;

@@ -1,4 +1,4 @@
-//! What is known of a request when it has ended.
+//! The log record of a request.
 
 use std::sync::Arc;
 
@@ -9,32 +9,32 @@ use http::Version;
 use super::request_id::RequestId;
 use super::stages::Stages;
 
-/// One request, from its head to its last byte or its failure.
+/// A request, from its head to the last byte of its reply, or its failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestRecord {
-    /// What it is called.
+    /// Request id.
     pub id: RequestId,
-    /// When its head was complete, milliseconds since 1970.
+    /// Time when its head was complete, in milliseconds since 1970.
     pub start_unix_ms: u64,
-    /// From there until the last byte was taken by the socket, or the reply failed.
+    /// Time from then until the last byte was written to the socket, or the reply failed.
     pub service_time: Duration,
-    /// From there until the first byte of the reply was handed over; `None` if none was.
+    /// Time from then until the first byte of the reply was sent; `None` if none was.
     pub first_byte_time: Option<Duration>,
-    /// The client; its port is 0 if nobody says which.
+    /// The client; its port is 0 if unknown.
     pub remote: Peer,
-    /// The proxy at the other end of the connection, if the client is not there itself.
+    /// The proxy that is the peer of the connection, if any.
     pub proxy: Option<Peer>,
-    /// `GET`.
+    /// Method (`GET`).
     pub method: String,
-    /// Path and query as they were sent.
+    /// Path and query as received.
     pub target: String,
-    /// Of HTTP.
+    /// HTTP version.
     pub version: Version,
-    /// The `Range` field as it was sent.
+    /// `Range` field as received.
     pub range: Option<String>,
-    /// Of the reply.
+    /// Status of the reply.
     pub status: u16,
-    /// Bytes of the body that were sent.
+    /// Bytes of the body sent.
     pub bytes_sent: u64,
     /// Of those, from memory.
     pub bytes_from_ram: u64,
@@ -42,40 +42,40 @@ pub struct RequestRecord {
     pub bytes_from_flash: u64,
     /// Of those, from the device.
     pub bytes_from_disk: u64,
-    /// Which viewer.
+    /// Session of the viewer.
     pub session: Option<SessionKey>,
-    /// The device the file lies on.
+    /// The device of the file.
     pub device: Option<Arc<str>>,
-    /// Number of the chain on that device that the engine counts it to.
+    /// Number of the chain on that device.
     pub chain: Option<u64>,
-    /// Of what comes from an origin: whether it was there (`hit`, `miss`, `stale`).
+    /// Cache state of a title from an origin: `hit`, `miss`, `stale`.
     pub cache: Option<&'static str>,
     /// The `User-Agent` field.
     pub user_agent: Option<String>,
     /// The `Referer` field.
     pub referer: Option<String>,
-    /// Time the reply waited for its device to begin, summed.
+    /// Total time that the reply waited for its reads to begin.
     pub queue_time: Duration,
-    /// Time the reply waited for its device to finish, summed.
+    /// Total time that the reply waited for its reads to finish.
     pub disk_time: Duration,
-    /// The bit rate the player says it asks for (CMCD `br`).
+    /// Bit rate announced by the player (CMCD `br`).
     pub bit_rate: Option<BitRate>,
-    /// Why the reply broke off or was refused, as one word (`device`, `timed-out`, `client-gone`).
+    /// Reason code if the reply failed or was refused (`device`, `timed-out`, `client-gone`).
     pub failure: Option<&'static str>,
-    /// Where its time went, if it took the server long and somebody wants to know.
+    /// Stage times, if the server took long and the slow log is on.
     pub stages: Option<Box<Stages>>,
 }
 
-/// The name of a viewing session and where it was found.
+/// Id of a viewing session, and its source.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SessionKey {
     /// The name.
     pub id: String,
-    /// Who gave it.
+    /// Where the id was found.
     pub source: SessionSource,
 }
 
-/// Where a session's name comes from, the best first.
+/// Sources of a session's id, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SessionSource {
     /// CMCD `sid` (CTA-5004).
@@ -86,12 +86,12 @@ pub enum SessionSource {
     Cookie,
     /// A configured key of the query.
     Query,
-    /// Made from address and user agent, because nothing better was there.
+    /// Derived from address and user agent, for lack of a better source.
     Address,
 }
 
 impl SessionSource {
-    /// Its name in logs.
+    /// Name in logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cmcd => "cmcd",

@@ -1,4 +1,4 @@
-//! What a request is called in logs and metrics.
+//! Request ids for logs and metrics.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use http::HeaderValue;
 
-/// The field by which servers tell one another what they call a request.
+/// The header field by which servers pass on a request id.
 pub const REQUEST_ID: &str = "x-request-id";
-/// Longest name of a proxy's that is taken: what metrics may say of a request is bounded.
+/// Longest accepted id of a proxy: exemplars in metrics have a limited length.
 const NAME_BYTES_MAX: usize = 64;
 
-/// What a request is called: what a trusted proxy calls it, else a number of the server's own.
+/// A request id: that of a trusted proxy, or else a number of this server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestId {
-    /// Of this server.
+    /// Assigned by this server.
     Own(u64),
-    /// Of the proxy in front.
+    /// Assigned by a proxy.
     Named(Box<str>),
 }
 
 impl RequestId {
-    /// As a proxy wrote it, if it is fit to be a part of a line.
+    /// An id in a proxy's header field, if it is short and free of special characters.
     pub fn named(value: &HeaderValue) -> Option<Self> {
         let name = value.to_str().ok()?;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:+/=".contains(&byte);
@@ -39,8 +39,8 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Numbers of requests. Where they begin is drawn at each start, so that lines of before and after a
-/// restart are not mixed up.
+/// Generator of numbers. It starts at a random number, so that ids from before and after a restart
+/// do not collide.
 #[derive(Debug)]
 pub struct RequestIds(AtomicU64);
 
@@ -51,7 +51,7 @@ impl Default for RequestIds {
 }
 
 impl RequestIds {
-    /// One that no other request of this process has.
+    /// A number that is unique in this process.
     pub fn next(&self) -> RequestId {
         RequestId::Own(self.0.fetch_add(1, Relaxed))
     }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxys_name_is_taken_if_it_is_short_and_plain() {
+    fn accepts_only_short_and_plain_ids_of_proxy() {
         let named = |text: &str| {
             let value = HeaderValue::from_str(text).expect("a value");
             RequestId::named(&value).map(|id| id.to_string())
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn own_numbers_differ() {
+    fn own_ids_are_unique() {
         let ids = RequestIds::default();
         let (first, second) = (ids.next().to_string(), ids.next().to_string());
         assert_ne!(first, second);

@@ -1,14 +1,14 @@
-//! The `Server-Timing` field: where a reply's first bytes came from and what they waited for.
+//! The `Server-Timing` field: source and waiting times of a reply's first bytes.
 
 use headlong_units::Duration;
 use http::HeaderValue;
 
-/// What is told; see <https://www.w3.org/TR/server-timing/>.
+/// Content of the field; see <https://www.w3.org/TR/server-timing/>.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServerTiming {
-    /// Time spent waiting for the device to begin.
+    /// Time waiting for the device to begin the read.
     pub queue_time: Duration,
-    /// Time spent waiting for the device to finish.
+    /// Time waiting for the device to finish it.
     pub disk_time: Duration,
     /// Whether the bytes came from memory.
     pub is_from_ram: bool,
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tiers_and_times_are_told_in_milliseconds() {
+    fn header_has_tier_and_times_in_milliseconds() {
         let timing = ServerTiming {
             queue_time: Duration::from_micros(1_250),
             disk_time: Duration::from_micros(8_100),

@@ -1,11 +1,11 @@
-//! From requests to viewing sessions: one line for each, when it is over.
+//! Groups requests into viewing sessions: one line for each session when it ends.
 //!
-//! A CDN's log shows a thousand unrelated requests where a viewer saw one film. Requests that
-//! carry the same session name and follow each other within `idle` become one [`SessionSummary`].
+//! A CDN's log shows a thousand unrelated requests where a viewer watched one film. Requests with
+//! the same session id and gaps shorter than `idle` become one [`SessionSummary`].
 //!
-//! There is no clock in here: time comes in as an argument, and sessions end when
-//! [`SessionLog::expire`] is told that it is late enough. At most `sessions_max` are open; when one
-//! more begins, the one that has been quiet for longest is ended early and says so.
+//! Pure code without a clock: time is an argument, and sessions end in [`SessionLog::expire`]. At
+//! most `sessions_max` are open; beyond that, the one that has been quiet for longest ends early
+//! with [`SessionEnd::Evicted`].
 
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -16,19 +16,19 @@ use serde::Serialize;
 
 use super::record::{RequestRecord, SessionKey};
 
-/// Distinct paths counted for one session: enough to tell a film from a crawl, small enough for
-/// thousands of sessions.
+/// Limit on distinct paths counted in one session: enough to tell a film from a crawl, small enough
+/// for thousands of sessions.
 const PATHS_MAX: usize = 256;
 
-/// Most of its first path that is kept for a session.
+/// Longest stored prefix of a session's first path.
 const PATH_CHARS_MAX: usize = 512;
 
-/// How sessions are told apart and bounded.
+/// Limits of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionLimits {
-    /// A session ends after this long without a request ending.
+    /// A session ends after this time in which no request ended.
     pub idle: Duration,
-    /// Most sessions open at once.
+    /// Most open sessions.
     pub sessions_max: usize,
 }
 
@@ -42,11 +42,11 @@ impl Default for SessionLimits {
     }
 }
 
-/// Why a summary was written.
+/// Why a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SessionEnd {
-    /// Nothing came for `idle`.
+    /// No request for `idle`.
     Idle,
     /// Too many sessions were open.
     Evicted,
@@ -54,12 +54,12 @@ pub enum SessionEnd {
     Shutdown,
 }
 
-/// One viewing session.
+/// Summary of a viewing session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionSummary {
-    /// Its name.
+    /// Session id.
     pub session: String,
-    /// Where the name was found.
+    /// Source of the id.
     pub session_from: &'static str,
     /// Start of its first request.
     pub start_unix_ms: u64,
@@ -69,14 +69,14 @@ pub struct SessionSummary {
     pub ended: SessionEnd,
     /// Address of its first request.
     pub remote: String,
-    /// Player of its first request.
+    /// User agent of its first request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_agent: Option<String>,
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
     /// Requests that failed or got a 4xx or 5xx.
     pub failures: u64,
-    /// First path asked for; its first 512 characters.
+    /// Path of the first request, up to 512 characters.
     pub first_path: String,
     /// Distinct paths; counting stops at 256.
     pub paths: usize,
@@ -86,22 +86,22 @@ pub struct SessionSummary {
     pub bytes_from_ram: u64,
     /// Of those, from the device.
     pub bytes_from_disk: u64,
-    /// Bytes sent by the time spent serving them: what one request saw on average.
+    /// Bytes sent divided by the service time: the average rate of one request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput_bps: Option<u64>,
-    /// The last bit rate the player named (CMCD `br`).
+    /// The last bit rate announced by the player (CMCD `br`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_bit_rate_bps: Option<u64>,
 }
 
-/// Open sessions.
+/// The open sessions.
 #[derive(Debug)]
 pub struct SessionLog {
     limits: SessionLimits,
     open: HashMap<SessionKey, Open>,
-    /// The same, by when they were last heard of; the number makes equal times distinct.
+    /// The open sessions by the time of their last request; the number makes equal times distinct.
     by_age: BTreeMap<(Instant, u64), SessionKey>,
-    /// Requests in progress.
+    /// Requests in progress per session.
     running: HashMap<SessionKey, u32>,
     sequence: u64,
 }
@@ -115,7 +115,7 @@ struct Open {
 }
 
 impl SessionLog {
-    /// No session yet.
+    /// An empty log.
     pub fn new(limits: SessionLimits) -> Self {
         Self {
             limits,
@@ -126,18 +126,19 @@ impl SessionLog {
         }
     }
 
-    /// Sessions open.
+    /// Number of open sessions.
     pub fn open_count(&self) -> usize {
         self.open.len()
     }
 
-    /// A request has begun: until [`SessionLog::record`] is told of its end, its session goes on.
+    /// A request begins: its session stays open until [`SessionLog::record`] or
+    /// [`SessionLog::end`].
     pub fn begin(&mut self, key: SessionKey) {
         *self.running.entry(key).or_insert(0) += 1;
     }
 
-    /// A request has ended. Returns the session that had to make room, if one had to. Requests
-    /// without a session name are not counted.
+    /// A request ended. Returns a session that was evicted for it, if any. Requests without a
+    /// session id are ignored.
     pub fn record(&mut self, now: Instant, record: &RequestRecord) -> Option<SessionSummary> {
         let key = record.session.as_ref()?;
         self.end(key);
@@ -163,7 +164,7 @@ impl SessionLog {
         evicted
     }
 
-    /// A request has ended, of which nothing else is known.
+    /// A request ended without a record.
     pub fn end(&mut self, key: &SessionKey) {
         if let Some(count) = self.running.get_mut(key) {
             *count = count.saturating_sub(1);
@@ -173,12 +174,12 @@ impl SessionLog {
         }
     }
 
-    /// It is not known any more what is in progress: a session may be split for it.
+    /// Drops the counts of requests in progress; this may split a session.
     pub fn forget_running(&mut self) {
         self.running.clear();
     }
 
-    /// The next session that has been quiet for `idle`; call until `None`.
+    /// Ends the next session that has been quiet for `idle`; call until `None`.
     pub fn expire(&mut self, now: Instant) -> Option<SessionSummary> {
         loop {
             let (&(last, _), key) = self.by_age.first_key_value()?;
@@ -188,7 +189,7 @@ impl SessionLog {
             if !self.running.contains_key(key) {
                 return self.end_oldest(SessionEnd::Idle);
             }
-            // A reply still runs: the gap has not begun.
+            // A reply is in progress: the gap has not begun.
             self.sequence += 1;
             let age = (now, self.sequence);
             let (_, key) = self.by_age.pop_first()?;
@@ -199,7 +200,7 @@ impl SessionLog {
         }
     }
 
-    /// The next open session, as the server stops; call until `None`.
+    /// Ends the next open session at shutdown; call until `None`.
     pub fn finish(&mut self) -> Option<SessionSummary> {
         self.end_oldest(SessionEnd::Shutdown)
     }
@@ -249,7 +250,7 @@ impl Open {
             .saturating_add(record.service_time.as_millis());
         let summary = &mut self.summary;
         if record.start_unix_ms < summary.start_unix_ms {
-            // Requests are recorded as they end, so the first to begin may come later.
+            // Requests are recorded when they end, so the earliest may be recorded later.
             summary.start_unix_ms = record.start_unix_ms;
             record.path().clone_into(&mut summary.first_path);
         }

@@ -53,7 +53,7 @@ fn requests_of_one_viewer_become_one_line() {
 }
 
 #[test]
-fn an_open_session_holds_little_of_a_long_path() {
+fn long_path_is_truncated_in_session() {
     let mut log = SessionLog::new(SessionLimits::default());
     let path = format!("/{}", "é".repeat(5000));
     log.record(at(1), &request("v", 0, &path));
@@ -62,7 +62,7 @@ fn an_open_session_holds_little_of_a_long_path() {
 }
 
 #[test]
-fn a_later_request_of_the_same_name_is_a_new_session() {
+fn request_after_idle_time_begins_new_session() {
     let mut log = SessionLog::new(SessionLimits::default());
     log.record(at(0), &request("v", 0, "/a"));
     assert_eq!(log.expire(at(40)).expect("ended").requests, 1);
@@ -71,7 +71,7 @@ fn a_later_request_of_the_same_name_is_a_new_session() {
 }
 
 #[test]
-fn the_same_name_from_two_sources_is_two_sessions() {
+fn same_id_from_two_sources_is_two_sessions() {
     let mut log = SessionLog::new(SessionLimits::default());
     log.record(at(0), &request("v", 0, "/a"));
     let mut other = request("v", 0, "/a");
@@ -83,7 +83,7 @@ fn the_same_name_from_two_sources_is_two_sessions() {
 }
 
 #[test]
-fn one_session_too_many_ends_the_quietest() {
+fn session_beyond_limit_evicts_quietest() {
     let limits = SessionLimits {
         sessions_max: 2,
         ..SessionLimits::default()
@@ -101,7 +101,7 @@ fn one_session_too_many_ends_the_quietest() {
 }
 
 #[test]
-fn a_request_without_a_session_is_in_none() {
+fn request_without_session_is_ignored() {
     let mut log = SessionLog::new(SessionLimits::default());
     let record = RequestRecord {
         session: None,
@@ -112,7 +112,7 @@ fn a_request_without_a_session_is_in_none() {
 }
 
 #[test]
-fn a_crawl_over_many_paths_is_counted_up_to_a_bound() {
+fn counting_of_paths_stops_at_limit() {
     let mut log = SessionLog::new(SessionLimits::default());
     for number in 0..1000 {
         log.record(at(0), &request("v", 0, &format!("/{number}")));
@@ -122,13 +122,13 @@ fn a_crawl_over_many_paths_is_counted_up_to_a_bound() {
 }
 
 #[test]
-fn a_session_goes_on_while_a_reply_of_it_runs() {
+fn session_stays_open_while_reply_is_in_progress() {
     let mut log = SessionLog::new(SessionLimits::default());
     let first = request("v", 0, "/a");
     let key = first.session.clone().expect("named");
     log.begin(key.clone());
     log.record(at(1), &first);
-    // Asked for at once, and sent for as long as the film plays.
+    // A request that begins immediately and is sent for as long as the film plays.
     log.begin(key);
     assert_eq!(log.expire(at(600)), None);
     assert_eq!(log.expire(at(6000)), None);

@@ -1,4 +1,4 @@
-//! Where lines go: a file that can be rotated under us, standard output, or nowhere.
+//! Log targets: a file that can be rotated, a pipe, standard output, or none.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Stdout, Write};
@@ -9,36 +9,36 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// How long a reader of a pipe that reads slowly is waited for.
+/// How long a write waits for a slow reader of a pipe.
 const PIPE_TIME: Timespec = Timespec {
     tv_sec: 1,
     tv_nsec: 0,
 };
 
-/// Where a log is to go.
+/// Target of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogTarget {
-    /// Nowhere.
+    /// No log.
     Off,
     /// Standard output.
     Stdout,
-    /// To the end of this file.
+    /// Appended to this file.
     File(PathBuf),
 }
 
-/// A log file cannot be opened.
+/// Error of opening a log file.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot open the log {path}: {source}; check that its folder exists and can be written to")]
+#[error("cannot open log {path}: {source}; check that its directory exists and is writable")]
 pub struct SinkError {
     /// The file.
     pub path: PathBuf,
-    /// What the system said.
+    /// Error of the system.
     pub source: io::Error,
 }
 
 impl SinkError {
-    /// What to do about it.
-    pub(super) const REMEDY: &str = "check that its folder exists and can be written to";
+    /// Remedy for such an error.
+    pub(super) const REMEDY: &str = "check that its directory exists and is writable";
 }
 
 #[derive(Debug)]
@@ -47,17 +47,17 @@ pub(super) enum Sink {
     Stdout(Stdout),
     File {
         path: PathBuf,
-        /// Nothing while it is a pipe that nobody reads.
+        /// `None` while it is a pipe without a reader, or cannot be opened.
         file: Option<File>,
-        /// Whoever reads the pipe did not take the last lines in time.
+        /// The reader of the pipe did not take the last lines in time.
         is_stalled: bool,
-        /// It ends in half a line.
+        /// The file ends with a partial line.
         is_broken: bool,
     },
 }
 
 impl Sink {
-    /// Opens it, and says why that failed; then each write tries again.
+    /// Opens the target. On failure returns the error, and each write retries.
     pub(super) fn open(target: &LogTarget) -> (Self, Option<SinkError>) {
         match target {
             LogTarget::Off => (Self::Off, None),
@@ -78,7 +78,7 @@ impl Sink {
         }
     }
 
-    /// The file's path; of standard output, none.
+    /// Path of the file, if it is one.
     pub(super) fn path(&self) -> Option<&Path> {
         match self {
             Self::File { path, .. } => Some(path),
@@ -86,7 +86,7 @@ impl Sink {
         }
     }
 
-    /// Tries a file that is not open again; whether it is open now.
+    /// Retries to open a closed file; returns whether it is open now.
     pub(super) fn opens_again(&mut self) -> bool {
         match self {
             Self::File { path, file, .. } if file.is_none() => {
@@ -101,7 +101,7 @@ impl Sink {
         matches!(self, Self::Off)
     }
 
-    /// Opens the file's path again; the old file stays in use if that fails.
+    /// Opens the path again; on failure the old file stays in use.
     pub(super) fn reopen(&mut self) -> Result<(), SinkError> {
         if let Self::File {
             path,
@@ -115,8 +115,9 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes whole lines: how many bytes of them are there now, and why not all. Half a line that
-    /// a full file system let through is taken back, or ended, so that nothing is glued to it.
+    /// Writes complete lines; returns how many bytes were written, and the error if not all. A
+    /// partial line on a full file system is removed, or terminated, so that no other line is
+    /// appended to it.
     pub(super) fn write(&mut self, lines: &[u8]) -> (usize, io::Result<()>) {
         match self {
             Self::Off => (lines.len(), Ok(())),
@@ -128,7 +129,7 @@ impl Sink {
                 is_broken,
             } => {
                 if file.is_none() {
-                    // A reader may have come.
+                    // The pipe may have a reader now.
                     match open_file(path) {
                         Ok(opened) => *file = opened,
                         Err(error) => return (0, Err(error.source)),
@@ -151,7 +152,7 @@ impl Sink {
                 }
                 let kind = outcome.as_ref().err().map(io::Error::kind);
                 if kind == Some(io::ErrorKind::BrokenPipe) {
-                    // Half a line went with who read it.
+                    // The partial line was lost with the reader.
                     (*file, *is_broken) = (None, false);
                     outcome = Err(nobody_reads(path));
                 }
@@ -161,7 +162,7 @@ impl Sink {
     }
 }
 
-/// A file that may be a pipe: its reader gets some time, but not again and again.
+/// A file that may be a pipe: one write waits for a slow reader, later ones do not.
 struct Patient<'a> {
     file: &'a mut File,
     is_stalled: &'a mut bool,
@@ -176,7 +177,7 @@ impl Write for Patient<'_> {
         };
         if is_full(&outcome) && !*self.is_stalled {
             let mut polled = [PollFd::new(&*self.file, PollFlags::OUT)];
-            // Whatever comes of it, the next write tells.
+            // The next write reports any error.
             let _ = poll(&mut polled, Some(&PIPE_TIME));
             outcome = self.file.write(bytes);
         }
@@ -190,7 +191,7 @@ impl Write for Patient<'_> {
 }
 
 fn nobody_reads(path: &Path) -> io::Error {
-    let text = format!("nobody reads the pipe {}", path.display());
+    let text = format!("pipe {} has no reader", path.display());
     io::Error::new(io::ErrorKind::BrokenPipe, text)
 }
 
@@ -207,25 +208,25 @@ fn write_all(to: &mut impl Write, lines: &[u8]) -> (usize, io::Result<()>) {
     (written, to.flush())
 }
 
-/// Bytes up to the end of the last whole line.
+/// Number of bytes up to the end of the last complete line.
 fn whole_lines(bytes: &[u8]) -> usize {
     let end = bytes.iter().rposition(|byte| *byte == b'\n');
     end.map_or(0, |end| end + 1)
 }
 
-/// Cuts so many bytes off the end; whether that worked.
+/// Removes the last `bytes` bytes; returns whether that succeeded.
 fn take_back(file: &File, bytes: usize) -> bool {
     let length = file.metadata().map(|metadata| metadata.len());
     let cut = length.and_then(|length| file.set_len(length.saturating_sub(bytes as u64)));
     cut.is_ok()
 }
 
-/// Never waits; nothing if it is a pipe that nobody reads.
+/// Opens without blocking; `None` for a pipe without a reader.
 fn open_file(path: &Path) -> Result<Option<File>, SinkError> {
     let opened = OpenOptions::new()
         .append(true)
         .create(true)
-        // Who watched what is nobody else's business.
+        // Viewing habits are private.
         .mode(0o640)
         .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
         .open(path);
@@ -244,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_a_line_is_never_left_behind() {
+    fn partial_line_is_removed() {
         assert_eq!(whole_lines(b"a\nbc\nd"), 5);
         assert_eq!(whole_lines(b"abc"), 0);
         let folder = tempfile::tempdir().expect("a folder");
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_never_waited_for_and_a_reader_who_comes_later_gets_lines() {
+    fn unread_pipe_does_not_block_and_later_reader_gets_lines() {
         use rustix::fs::{CWD, FileType, Mode, mknodat};
         use std::io::Read as _;
         let folder = tempfile::tempdir().expect("a folder");
@@ -272,12 +273,9 @@ mod tests {
         let target = LogTarget::File(path.clone());
         let mut sink = Sink::open(&target).0;
         let (written, outcome) = sink.write(b"lost\n");
-        let error = outcome.expect_err("nobody reads").to_string();
-        assert!(
-            written == 0 && error.contains("nobody reads the pipe"),
-            "{error}"
-        );
-        sink.reopen().expect("nor does this wait");
+        let error = outcome.expect_err("no reader").to_string();
+        assert!(written == 0 && error.contains("has no reader"), "{error}");
+        sink.reopen().expect("reopened without blocking");
 
         let mut options = OpenOptions::new();
         options.read(true);
@@ -287,14 +285,14 @@ mod tests {
         let mut bytes = [0; 64];
         assert_eq!(reader.read(&mut bytes).expect("read"), 4);
         assert_eq!(&bytes[..4], b"one\n");
-        // More than a pipe holds: what fits is there, whole lines count, the rest is told.
+        // More than the capacity of a pipe: only complete lines count as written.
         let many = b"some line\n".repeat(20_000);
         let (written, outcome) = sink.write(&many);
         outcome.expect_err("it is full");
         assert!(written > 0 && written < many.len() && written % 10 == 0);
         drop(reader);
         let (written, outcome) = sink.write(b"lost\n");
-        outcome.expect_err("nobody reads any more");
+        outcome.expect_err("the reader is closed");
         assert_eq!(written, 0);
         let mut reader = options.open(&path).expect("another reader");
         sink.write(b"two\n").1.expect("read");
@@ -303,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_file_system_says_how_much_of_the_lines_is_there() {
+    fn write_to_full_file_system_returns_written_bytes() {
         let path = PathBuf::from("/dev/full");
         let mut sink = Sink::open(&LogTarget::File(path)).0;
         let (written, outcome) = sink.write(b"one\ntwo\n");

@@ -1,7 +1,7 @@
-//! One line for each reply that took the server long: what it was, and how long each stage took.
+//! Slow log: one line for each reply that took the server long, with the time of each stage.
 //!
-//! It has the forms of the access log, and the same names for the same things. Only its start has
-//! another, so that no reader of the access log takes it for one more request.
+//! It has the formats and names of the access log, except for its first field, so that parsers of
+//! the access log do not count it as another request.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -11,7 +11,7 @@ use super::json::{first_byte, maybe, request_and_reply, write_line};
 use super::record::{RequestRecord, version_name};
 use super::stages::Stages;
 
-/// One JSON object.
+/// A line as a JSON object.
 struct Line<'a>(&'a RequestRecord, &'a Stages);
 
 impl Serialize for Line<'_> {
@@ -34,7 +34,7 @@ impl Serialize for Line<'_> {
     }
 }
 
-/// An object with one number for each stage.
+/// The stages in seconds, as a JSON object.
 struct InSeconds<'a>(&'a Stages);
 
 impl Serialize for InSeconds<'_> {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reply_is_one_object_with_its_stages() {
+    fn json_line_has_stages() {
         let expected = concat!(
             r#"{"request_id":"000000000000002a","slow_start_unix_ms":784111777123,"#,
             r#""total_seconds":1.24125,"first_byte_seconds":0.0125,"stage_seconds":{"#,
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_combined_it_is_one_line_of_keys() {
+    fn combined_format_writes_one_line_of_keys() {
         let expected = "slow id=000000000000002a start=784111777.123 total=1.241250 \
             first_byte=0.012500 head=0.001000 access=0.000000 lookup=0.000000 origin=0.000000 \
             queue=0.500000 ram=0.000000 flash=0.000000 disk=0.040250 pace=0.000000 \

@@ -1,41 +1,42 @@
-//! Where the time of one reply went: a request is in one stage at a time, so stages add up.
+//! Time of a reply by stage. A request is in one stage at a time, so the stages add up to its
+//! total.
 //!
-//! There is no clock in here: whoever knows that a stage is over says when. While bytes wait for the
-//! socket to take them, it is the client who is waited for, whatever else is going on.
+//! Pure code without a clock: the caller passes the time. While bytes wait for the socket, the time
+//! counts as the client's, whatever the reply's stage.
 
 use headlong_units::Duration;
 
-/// How long each stage of a reply took. Together they are all of its time.
+/// Time of a reply in each stage; they add up to its total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stages {
-    /// Its head came in.
+    /// Receiving the head.
     pub head: Duration,
-    /// It was asked whether the file may be had.
+    /// Access check.
     pub access: Duration,
-    /// The file was looked up.
+    /// Look-up of the file.
     pub lookup: Duration,
-    /// An origin was waited for.
+    /// Waiting for an origin.
     pub origin: Duration,
-    /// The device was waited for until it began to read.
+    /// Waiting for the device to begin the read.
     pub queue: Duration,
-    /// What was on its way to memory for somebody else was waited for.
+    /// Waiting for bytes already being read for another reply.
     pub ram: Duration,
-    /// Flash was read.
+    /// Reading from flash.
     pub flash: Duration,
-    /// The device was read; also waits that ended in a failure.
+    /// Reading from the device; also waits that ended in a failure.
     pub disk: Duration,
-    /// It was held back to keep to a rate.
+    /// Paced to keep to a rate.
     pub pace: Duration,
-    /// Bytes were handed to the socket, or encrypted.
+    /// Writing to the socket, or encrypting.
     pub send: Duration,
-    /// The socket took no more: the client or the network was waited for.
+    /// The socket was full: waiting for the client or the network.
     pub client: Duration,
-    /// All else: the reply was planned, threads were waited for.
+    /// Everything else: planning, waiting for threads.
     pub other: Duration,
 }
 
 impl Stages {
-    /// Each with its name in logs, in the order in which a request comes to them.
+    /// The stages with their names in logs, in the order in which a request passes them.
     pub const fn all(&self) -> [(&'static str, Duration); 12] {
         let Self {
             head,
@@ -67,62 +68,62 @@ impl Stages {
         ]
     }
 
-    /// All of the time, from the first byte of the head on.
+    /// Total time, from the first byte of the head on.
     pub fn total(&self) -> Duration {
         let all = self.all().into_iter();
         all.fold(Duration::ZERO, |sum, (_, time)| sum + time)
     }
 
-    /// What the server itself took: neither the client nor a rate that was asked for.
+    /// Time of the server: without the client and pacing.
     pub fn of_server(&self) -> Duration {
         let others = self.head + self.client + self.pace;
         Duration(self.total().0 - others.0)
     }
 }
 
-/// What a request is doing.
+/// Activity of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// It is asked whether the file may be had.
+    /// Checking access.
     Access,
-    /// The file is looked up.
+    /// Looking the file up.
     Lookup,
-    /// An origin is waited for.
+    /// Waiting for an origin.
     Origin,
-    /// A device is waited for. What for is known when a piece comes.
+    /// Waiting for a device; the piece tells what for.
     Device,
-    /// It is held back to keep to a rate.
+    /// Paced to keep to a rate.
     Pace,
-    /// Bytes are with whoever writes them.
+    /// Data is with the writer of the connection.
     Send,
     /// Anything else.
     Other,
 }
 
-/// When something was.
+/// A point in time of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Moment {
-    /// Since the request's head was complete.
+    /// Time since the request's head was complete.
     pub passed: Duration,
-    /// How long writes have waited on its connection, ever.
+    /// Total time that writes have waited on its connection.
     pub writes_waited: Duration,
 }
 
-/// What a piece was waited for.
+/// Waiting times of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waited {
-    /// Until its read began.
+    /// Time until its read began.
     pub queue: Duration,
-    /// From then until it was read.
+    /// Time from then until the read was done.
     pub read: Duration,
-    /// Where it was read from.
+    /// Its source.
     pub tier: Tier,
 }
 
-/// Where a piece was read from.
+/// Source of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
-    /// It was in memory, or on its way there.
+    /// Memory, or a read that was already in progress.
     Ram,
     /// Flash.
     Flash,
@@ -130,19 +131,19 @@ pub enum Tier {
     Disk,
 }
 
-/// The stages of a request in progress.
+/// Stage times of a request in progress.
 #[derive(Debug)]
 pub struct Trace {
     spent: Stages,
     stage: Stage,
     turned: Moment,
-    /// Several requests share the connection, so that waits of its writes are nobody's in particular:
-    /// the time in which a reply is not asked for more is the client's.
+    /// Several requests share the connection, so waits of its writes belong to no single one: time
+    /// in which no data of a reply is requested counts as the client's.
     is_shared: bool,
 }
 
 impl Trace {
-    /// Of a request whose head took so long and is complete.
+    /// For a request whose head is complete and took `head` to receive.
     pub fn begin(head: Duration, writes_waited: Duration, is_shared: bool) -> Self {
         Self {
             spent: Stages {
@@ -158,7 +159,7 @@ impl Trace {
         }
     }
 
-    /// From now on it does something else.
+    /// Enters the next stage.
     pub fn turn(&mut self, now: Moment, next: Stage) {
         if next == self.stage {
             return;
@@ -168,8 +169,8 @@ impl Trace {
         self.stage = next;
     }
 
-    /// A piece came, for which the device was perhaps waited for; from now on it does something else.
-    /// What its read took came last in the wait, and what it queued for before that.
+    /// A piece arrived, for which the reply may have waited; enters the next stage. The end of the
+    /// wait is accounted to the read, the time before it to the queue.
     pub fn got(&mut self, now: Moment, waited: Waited, next: Stage) {
         if self.stage != Stage::Device {
             return self.turn(now, next);
@@ -189,14 +190,14 @@ impl Trace {
         self.stage = next;
     }
 
-    /// It is over.
+    /// The request ends.
     pub fn end(mut self, now: Moment) -> Stages {
         let took = self.close(now);
         *self.spent_in_stage() += took;
         self.spent
     }
 
-    /// What the present stage took since the last turn, less what the client was waited for.
+    /// Time of the current stage since the last change, without waits for the client.
     fn close(&mut self, now: Moment) -> Duration {
         let took = Duration(now.passed.0.saturating_sub(self.turned.passed.0));
         let waited = now.writes_waited.0;
@@ -244,16 +245,16 @@ mod tests {
     }
 
     #[test]
-    fn each_moment_is_in_one_stage_and_that_of_the_client_goes_before() {
+    fn stages_are_disjoint_and_client_takes_precedence() {
         let ms = Duration::from_millis;
         let mut trace = Trace::begin(ms(2), ms(1000), false);
         trace.turn(at(1, 1000), Stage::Access);
         trace.turn(at(11, 1000), Stage::Lookup);
         trace.turn(at(16, 1000), Stage::Device);
-        // A wake-up for nothing ends no wait.
+        // A spurious wake-up does not end the wait.
         trace.turn(at(30, 1000), Stage::Device);
         trace.got(at(116, 1000), waited(70, 20, Tier::Disk), Stage::Send);
-        // The disk and the socket are waited for at a time.
+        // The disk and the socket are awaited at the same time.
         trace.turn(at(120, 1000), Stage::Device);
         trace.got(at(220, 1060), waited(0, 500, Tier::Flash), Stage::Send);
         trace.turn(at(221, 1060), Stage::Pace);
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_shared_connection_the_client_has_what_is_not_asked_for() {
+    fn unrequested_time_on_shared_connection_is_client_time() {
         let ms = Duration::from_millis;
         let mut trace = Trace::begin(ms(0), ms(0), true);
         trace.turn(at(1, 0), Stage::Send);
@@ -290,7 +291,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stages_add_up_to_all_of_the_time(
+        fn stages_add_up_to_total_time(
             steps in proptest::collection::vec((0_u8..9, 0_u64..1000, 0_u64..1000, 0_u64..1000), 0..40),
             head in 0_u64..1000,
             is_shared: bool,

@@ -1,4 +1,5 @@
-//! Taking connections from a listener, never more than may be open, and never giving up.
+//! Accept loop of a listener: enforces the connection limit, closes idle connections when it is
+//! reached, and survives accept errors.
 
 use std::io;
 use std::sync::Arc;
@@ -22,11 +23,11 @@ use super::tls::Encryption;
 use crate::log::LimitedKind;
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
-/// How often idle connections are looked for while none is free.
+/// While all slots are in use, idle connections are shed this often.
 const SHED_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Accepts and serves connections until `shutdown`, then returns when all of them have ended. Once it
-/// drains, that takes at most [`Limits::drain_timeout`].
+/// Accepts and serves connections until `shutdown`, then returns once all of them have ended. A
+/// drain takes at most [`Limits::drain_timeout`].
 pub async fn serve_listener<S, B>(
     listener: Listener,
     tls: Option<Encryption>,
@@ -42,7 +43,7 @@ pub async fn serve_listener<S, B>(
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut connections = JoinSet::new();
-    // Accepted, and without a slot yet.
+    // An accepted connection that waits for a slot.
     let mut waiting = None;
     let signal = shutdown.clone();
     let begin = |(stream, slot): (Socket, OwnedSemaphorePermit), into: &mut JoinSet<()>| {
@@ -52,7 +53,7 @@ pub async fn serve_listener<S, B>(
         stream.apply(&context.tcp);
         let (tls, service) = (tls.clone(), service.clone());
         let shutdown = signal.clone();
-        // A thread must not be what keeps itself.
+        // A task on a connection thread must not hold the threads alive.
         let own = ListenerContext {
             threads: None,
             ..context.clone()
@@ -61,13 +62,13 @@ pub async fn serve_listener<S, B>(
         let thread = seat.as_ref().map(|seat| seat.handle().clone());
         let serving = async move {
             let _held = (slot, seat);
-            // A socket belongs to the event loop of one thread.
+            // A socket is registered with the event loop of one thread.
             match stream.moved_here() {
                 Ok(stream) => {
                     let with = (tls, service);
                     serve_accepted(stream, remote, with, own, shutdown).await;
                 }
-                Err(error) => tracing::warn!(%remote, %error, "cannot take over a connection"),
+                Err(error) => tracing::warn!(%remote, %error, "cannot register a connection"),
             }
         };
         match thread {
@@ -91,7 +92,7 @@ pub async fn serve_listener<S, B>(
     }
     drop(listener);
     if waiting.is_some() {
-        // The process that comes next knows nothing of who was accepted here.
+        // The new process does not have this connection, so this process still serves it.
         tokio::select! {
             biased;
             () = shutdown.draining() => {}
@@ -124,7 +125,7 @@ async fn serve_accepted<S, B>(
         }
         return;
     };
-    // Boxed, so that other connections are not as large as one that begins like this.
+    // Boxed, so that connections without a PROXY header do not pay for this future's size.
     let proxied = async move {
         let within = context.limits.header_timeout;
         let mut stop = shutdown.clone();
@@ -141,7 +142,7 @@ async fn serve_accepted<S, B>(
             Err(error) => {
                 add(&context.counters.proxy_refusals);
                 context.log.write(LimitedKind::Proxy, |left_out| {
-                    tracing::warn!(%remote, %error, left_out, "refused a connection");
+                    tracing::warn!(%remote, %error, left_out, "proxy connection refused");
                 });
             }
         }
@@ -153,12 +154,12 @@ fn report_panic<T>(finished: Result<T, tokio::task::JoinError>) {
     if let Err(error) = finished
         && error.is_panic()
     {
-        tracing::error!(%error, "a connection's task panicked; the others go on");
+        tracing::error!(%error, "connection task panicked; other connections continue");
     }
 }
 
-/// The next connection, with a slot for it. If none is free, those that are idle make room: somebody
-/// waits now. Who waits stays in `waiting` if this is not awaited to its end.
+/// Accepts the next connection and acquires a slot for it. If no slot is free, idle connections are
+/// closed. Cancel-safe: an accepted connection without a slot stays in `waiting`.
 async fn accept(
     listener: &Listener,
     context: &ListenerContext,
@@ -175,8 +176,8 @@ async fn accept(
             tracing::warn!(
                 max,
                 left_out,
-                "all connections are in use: the oldest idle ones are closed, new ones wait; raise \
-                 connections_max"
+                "connection limit reached: the oldest idle connections are closed, new ones wait; \
+                raise connections_max"
             );
         });
     }
@@ -192,7 +193,7 @@ async fn slot_for(
             context.open.shed_oldest();
         }
         let slots = Arc::clone(&context.slots);
-        // The semaphore is never closed; if it were, there would be nothing left to accept for.
+        // The semaphore is never closed.
         match timeout(SHED_INTERVAL, slots.acquire_owned()).await {
             Ok(Ok(slot)) => {
                 if let Some(stream) = waiting.take() {
@@ -219,7 +220,8 @@ async fn accept_one(listener: &Listener, context: &ListenerContext) -> Socket {
                     tracing::warn!(
                         %error,
                         left_out,
-                        "cannot accept connections; if files ran out, raise LimitNOFILE (ulimit -n)"
+                        "cannot accept connections; if file descriptors ran out, raise \
+                        LimitNOFILE (ulimit -n)"
                     );
                 });
                 sleep(ACCEPT_PAUSE).await;
@@ -228,8 +230,8 @@ async fn accept_one(listener: &Listener, context: &ListenerContext) -> Socket {
     }
 }
 
-/// Errors that a client caused by going away before it was accepted. All others (EMFILE, ENFILE,
-/// ENOBUFS, ENOMEM) would come again at once, so they are waited out.
+/// Errors of a single connection that its client caused by closing it before accept. All others
+/// (EMFILE, ENFILE, ENOBUFS, ENOMEM) persist, so the loop pauses before it retries.
 fn is_about_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(

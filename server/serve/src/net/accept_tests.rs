@@ -52,12 +52,12 @@ async fn exchange(address: SocketAddr, request: &[u8]) -> String {
     stream
         .read_to_string(&mut heard)
         .await
-        .expect("a clean end, no reset");
+        .expect("a close without a reset");
     heard
 }
 
 #[tokio::test]
-async fn sixty_four_kilobytes_of_headers_get_a_clean_431() {
+async fn head_of_64_kib_gets_431_without_reset() {
     let server = serve(Limits::default());
     let one_long = format!(
         "GET / HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n",
@@ -72,11 +72,11 @@ async fn sixty_four_kilobytes_of_headers_get_a_clean_431() {
         assert!(reply.starts_with("HTTP/1.1 431 "), "{reply}");
     }
     let counts = server.counters.counts();
-    assert_eq!(counts.heads_refused, 2, "no log has them");
+    assert_eq!(counts.heads_refused, 2, "counted, because they are not logged");
 }
 
 #[tokio::test]
-async fn a_head_just_within_the_limit_is_served() {
+async fn head_just_below_limit_is_served() {
     let server = serve(Limits::default());
     let filler = "a".repeat(15_000);
     let request = format!("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX: {filler}\r\n\r\n");
@@ -88,14 +88,14 @@ async fn a_head_just_within_the_limit_is_served() {
 }
 
 #[tokio::test]
-async fn no_more_connections_are_served_at_once_than_allowed() {
+async fn connection_beyond_limit_waits_for_slot() {
     let limits = Limits {
         connections_max: 1,
         ..Limits::default()
     };
     let server = serve(limits);
     let mut first = TcpStream::connect(server.address).await.expect("accepted");
-    // It is busy: its request has begun.
+    // This connection is busy: its request has begun.
     first.write_all(b"GET / HTTP/1.1\r\n").await.expect("taken");
     let closing = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     let second = tokio::spawn(exchange(server.address, closing));
@@ -106,7 +106,7 @@ async fn no_more_connections_are_served_at_once_than_allowed() {
     };
     timeout(Duration::from_secs(10), waits)
         .await
-        .expect("the limit is noticed");
+        .expect("the limit is counted");
     assert_eq!(server.counters.counts().open, 1);
     assert!(!second.is_finished());
     drop(first);
@@ -114,7 +114,7 @@ async fn no_more_connections_are_served_at_once_than_allowed() {
 }
 
 #[tokio::test]
-async fn the_oldest_idle_connection_makes_room_when_all_are_in_use() {
+async fn connection_at_limit_closes_oldest_idle_one() {
     let limits = Limits {
         connections_max: 2,
         ..Limits::default()
@@ -130,9 +130,9 @@ async fn the_oldest_idle_connection_makes_room_when_all_are_in_use() {
         idle.push(stream);
     }
     let closing = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
-    // Long before either would be closed for being idle.
+    // Long before the idle timeout of either connection.
     let third = timeout(Duration::from_secs(30), exchange(server.address, closing));
-    let heard = third.await.expect("there is room");
+    let heard = third.await.expect("a slot is free");
     assert!(heard.starts_with("HTTP/1.1 200 "), "{heard}");
     let mut rest = Vec::new();
     idle[0].read_to_end(&mut rest).await.expect("closed");
@@ -143,17 +143,17 @@ async fn the_oldest_idle_connection_makes_room_when_all_are_in_use() {
 }
 
 #[tokio::test]
-async fn a_drained_listener_refuses_new_connections_and_returns() {
+async fn drained_listener_refuses_connections_and_returns() {
     let server = serve(Limits::default());
     server.trigger.drain();
     server.task.await.expect("returns");
     TcpStream::connect(server.address)
         .await
-        .expect_err("nobody listens");
+        .expect_err("the listener is closed");
 }
 
 #[tokio::test]
-async fn a_listener_for_proxies_serves_those_alone_who_say_for_whom_they_speak() {
+async fn proxy_listener_requires_proxy_header() {
     let (listener, address) = bind_local();
     let counters = Arc::new(ConnectionCounters::default());
     let limits = Limits::default();
@@ -175,14 +175,14 @@ async fn a_listener_for_proxies_serves_those_alone_who_say_for_whom_they_speak()
     let mut stream = TcpStream::connect(address).await.expect("accepted");
     stream.write_all(request.as_bytes()).await.expect("taken");
     let mut heard = Vec::new();
-    // Closed with what it sent unread, which may come as a reset.
+    // The server closes with unread bytes, which may arrive as a reset.
     let _ = stream.read_to_end(&mut heard).await;
     assert!(heard.is_empty(), "{heard:?}");
     assert_eq!(counters.counts().proxy_refusals, 1);
 }
 
 #[tokio::test]
-async fn an_address_with_as_many_connections_as_it_may_have_gets_no_more_until_one_ends() {
+async fn address_at_its_limit_is_refused_until_one_connection_ends() {
     let limits = Limits {
         connections_per_address_max: 2,
         ..Limits::default()
@@ -204,9 +204,9 @@ async fn an_address_with_as_many_connections_as_it_may_have_gets_no_more_until_o
         }
     };
     let within = Duration::from_secs(10);
-    timeout(within, both).await.expect("both are served");
+    timeout(within, both).await.expect("both are open");
     let mut third = TcpStream::connect(server.address).await.expect("accepted");
-    // It ends without a word, by FIN or by a reset.
+    // The connection ends without a reply, by FIN or by RST.
     let heard = third.read(&mut [0]).await;
     assert!(!matches!(heard, Ok(1..)), "{heard:?}");
     assert_eq!(server.counters.counts().address_refusals, 1);
@@ -222,7 +222,7 @@ async fn an_address_with_as_many_connections_as_it_may_have_gets_no_more_until_o
 }
 
 #[tokio::test]
-async fn a_trusted_proxy_is_nobody_s_address() {
+async fn trusted_proxy_is_exempt_from_address_limit() {
     let limits = Limits {
         connections_per_address_max: 1,
         ..Limits::default()
@@ -233,7 +233,7 @@ async fn a_trusted_proxy_is_nobody_s_address() {
     assert!(context.hold(remote("127.0.0.1:2")).is_none());
     context.exempt = Some(TrustedProxies::new(|ip| ip.is_loopback()));
     assert!(matches!(context.hold(remote("127.0.0.1:2")), Some(None)));
-    // Whom it names by the PROXY protocol is somebody.
+    // A client that a proxy names by the PROXY protocol is counted.
     let _client = context.hold(remote("192.0.2.1:1")).expect("the first");
     assert!(context.hold(remote("192.0.2.1:2")).is_none());
     assert_eq!(counters.counts().address_refusals, 2);

@@ -1,20 +1,20 @@
-//! Where connections are taken: an address of the network, or the path of a unix socket.
+//! Listen addresses: an IP address with its port, or the path of a unix socket.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Bytes of a unix socket's path: `sun_path` of unix(7) with the NUL behind it.
+/// Longest path of a unix socket: `sun_path` of unix(7) without its NUL.
 const PATH_BYTES_MAX: usize = 107;
 const UNIX: &str = "unix:";
 
-/// Where connections are taken.
+/// Address of a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenAddress {
-    /// With its port.
+    /// IP address and port.
     Ip(SocketAddr),
-    /// Where the socket lies.
+    /// Path of the socket file.
     Unix(PathBuf),
 }
 
@@ -47,14 +47,15 @@ impl FromStr for ListenAddress {
         };
         if !path.starts_with('/') || path.ends_with('/') || path.contains('\0') {
             return Err(format!(
-                "`{text}` is no path of a socket; write all of it, like unix:/run/headlong-serve/web.sock"
+                "`{text}` is not an absolute socket path; write it in full, like \
+                unix:/run/headlong-serve/web.sock"
             ));
         }
         match path.len() {
             0..=PATH_BYTES_MAX => Ok(Self::Unix(path.into())),
             length => Err(format!(
-                "the path of a unix socket has at most {PATH_BYTES_MAX} bytes, and this has {length}: \
-                 `{path}`; choose a shorter one"
+                "the path of a unix socket has at most {PATH_BYTES_MAX} bytes, this one has \
+                {length}: `{path}`; choose a shorter one"
             )),
         }
     }
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_and_paths_are_read_as_they_are_shown() {
+    fn address_and_path_round_trip_through_display() {
         for text in ["127.0.0.1:8080", "[::1]:80", "unix:/run/a b.sock"] {
             let read = ListenAddress::from_str(text).expect("right");
             assert_eq!(read.to_string(), text);
@@ -75,16 +76,16 @@ mod tests {
     }
 
     #[test]
-    fn what_no_socket_can_be_called_is_refused_with_the_remedy() {
+    fn invalid_address_error_names_remedy() {
         let long = format!("unix:/{}", "a".repeat(PATH_BYTES_MAX));
         for (text, says) in [
             ("8080", "write it like"),
             ("/run/web.sock", "unix:/run"),
-            ("unix:", "write all of it"),
-            ("unix:web.sock", "write all of it"),
-            ("unix:/run/", "write all of it"),
-            ("unix:/run/\0", "write all of it"),
-            (&long, "at most 107 bytes, and this has 108"),
+            ("unix:", "write it in full"),
+            ("unix:web.sock", "write it in full"),
+            ("unix:/run/", "write it in full"),
+            ("unix:/run/\0", "write it in full"),
+            (&long, "at most 107 bytes, this one has 108"),
         ] {
             let error = text.parse::<ListenAddress>().expect_err("wrong");
             assert!(error.contains(says), "{text}: {error}");

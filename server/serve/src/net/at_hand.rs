@@ -1,10 +1,8 @@
-//! Replies that are at hand: asked for with a head as it came, before anything is made of it.
+//! Response-head cache, connection side: a GET whose raw head matches an earlier one is answered
+//! without building a `Request`, a future or a plan. A service that returns `None` here receives
+//! the request in the normal way.
 //!
-//! The one idea: what is asked for again and again, and is in memory, needs no table of fields, no
-//! future and no plan of its own; a service that knows such a reply says so, and everything else is
-//! asked as always.
-//!
-//! Invariant: a service that says nothing here answers the same request as well, and alike.
+//! Invariant: both ways give the same reply.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,30 +13,29 @@ use hyper::service::Service;
 use super::NoBody;
 use super::info::{ActiveRequest, ConnectionInfo};
 
-/// A GET of HTTP/1.1 as it came; only where its parts end is known.
+/// A GET over HTTP/1.1 as received: split into target and fields, not validated further.
 #[derive(Debug, Clone, Copy)]
 pub struct RawHead<'a> {
-    /// The target of the request line.
+    /// Target of the request line.
     pub target: &'a str,
-    /// The fields, in order.
+    /// Header fields, in order.
     pub fields: &'a [httparse::Header<'a>],
 }
 
 impl<'a> RawHead<'a> {
-    /// The fields as pairs of name and value.
+    /// Header fields as pairs of name and value.
     pub fn pairs(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + Clone {
         self.fields.iter().map(|field| (field.name, field.value))
     }
 }
 
-/// A reply that is at hand.
+/// A reply from the response-head cache.
 pub struct AtHand<B> {
-    /// Its head from the status line on, without date, without what is said of the connection, and
-    /// without the empty line.
+    /// The head from the status line on, without `date`, `connection` and the final empty line.
     pub head: Vec<u8>,
-    /// Its body, of a length that the head says.
+    /// The body; its length is in the head.
     pub body: B,
-    /// Its request counts as in progress.
+    /// Counts the request as in progress.
     pub active: ActiveRequest,
 }
 
@@ -51,13 +48,13 @@ impl<B> fmt::Debug for AtHand<B> {
     }
 }
 
-/// A service that may have replies at hand.
+/// A service that can answer from a response-head cache.
 pub trait Answers<B>: Service<Request<NoBody>, Response = Response<B>> {
-    /// The reply to a request of this connection, if it is at hand.
+    /// The cached reply to this request, if there is one.
     fn at_hand(&self, head: &RawHead<'_>, info: &Arc<ConnectionInfo>) -> Option<AtHand<B>>;
 }
 
-/// A service that has nothing at hand.
+/// A service without a response-head cache.
 #[derive(Debug, Clone)]
 pub struct NothingAtHand<S>(pub S);
 

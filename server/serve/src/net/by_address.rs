@@ -1,13 +1,13 @@
-//! What one address may hold of what all share.
+//! Limits per client address on what all clients share (connections, request memory).
 //!
-//! The one idea: an address is not a viewer. Behind one there may be a household, a provider's NAT
-//! with thousands of them, or a CDN; so the bound is far above what any of these needs, and is there
-//! for those who would take everything. A proxy that is trusted counts not at all, and where it says
-//! by the PROXY protocol for whom it connects, its client does. Of IPv6 the first 64 bits count,
-//! which is what one subscriber has at least (RFC 6177, section 2; RFC 4291, 2.5.4).
+//! An address is not a viewer: behind one there may be a household, a carrier NAT with thousands of
+//! viewers, or a CDN. The limit is therefore far above the needs of any of these and only stops a
+//! client that takes everything. Trusted proxies are exempt; if a proxy names its client by the
+//! PROXY protocol, the client is counted. For IPv6 the first 64 bits count, the least that one
+//! subscriber has (RFC 6177, section 2; RFC 4291, 2.5.4).
 //!
-//! Invariant: an address has an entry exactly while it holds something, so there are no more entries
-//! than connections, or requests in progress.
+//! Invariant: an address has an entry exactly while it holds something, so there are no more
+//! entries than connections, or requests in progress.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,28 +15,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headlong_engine::ViewerId;
 
-/// Addresses that count as one.
+/// Addresses that count as one client: an IPv4 address or an IPv6 /64 network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Subscriber(Origin);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Origin {
     V4([u8; 4]),
-    /// The network of a subscriber.
+    /// First 64 bits, the network of a subscriber.
     V6([u8; 8]),
 }
 
 impl Subscriber {
-    /// Whom an address is of.
+    /// The subscriber of an address.
     pub fn of(address: IpAddr) -> Self {
         Self(Origin::of(address))
     }
 
-    /// Its number among those who hold memory.
+    /// Its id among the holders of memory.
     pub fn holder(self) -> ViewerId {
         ViewerId(match self.0 {
             Origin::V4(address) => u32::from_be_bytes(address).into(),
-            // Of all networks only `::/64` is below 2^32, which has no addresses of others.
+            // Only `::/64` maps below 2^32, and no clients have addresses in it.
             Origin::V6(network) => u64::from_be_bytes(network),
         })
     }
@@ -54,11 +54,11 @@ impl Origin {
     }
 }
 
-/// How much each address holds.
+/// Amount that each address holds.
 #[derive(Debug, Default)]
 pub struct ByAddress(Mutex<HashMap<Origin, u64>>);
 
-/// Some of what an address holds, as long as this lives.
+/// An amount that an address holds until this guard is dropped.
 #[derive(Debug)]
 pub struct Held {
     origin: Origin,
@@ -67,7 +67,7 @@ pub struct Held {
 }
 
 impl ByAddress {
-    /// So much more for an address; `None` if that is more than it may hold.
+    /// Adds `amount` to what an address holds; `None` if the sum would exceed `max`.
     pub fn hold(self: &Arc<Self>, address: IpAddr, amount: u64, max: u64) -> Option<Held> {
         let origin = Origin::of(address);
         let mut held = self.lock();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_holds_so_many_and_others_as_many() {
+    fn limit_applies_to_each_address_separately() {
         let all = Arc::<ByAddress>::default();
         let held: Vec<_> = (0..3)
             .map_while(|_| all.hold(ip("192.0.2.1"), 1, 2))
@@ -120,11 +120,11 @@ mod tests {
         assert!(all.hold(ip("192.0.2.2"), 1, 2).is_some());
         drop(held);
         assert!(all.hold(ip("192.0.2.1"), 1, 2).is_some());
-        assert!(all.lock().is_empty(), "who holds nothing has no entry");
+        assert!(all.lock().is_empty(), "an address that holds nothing has no entry");
     }
 
     #[test]
-    fn a_subscriber_is_one_however_many_addresses_it_has() {
+    fn addresses_of_one_ipv6_network_count_together() {
         let all = Arc::<ByAddress>::default();
         let _first = all.hold(ip("2001:db8:1:2::1"), 1, 1).expect("the first");
         assert!(all.hold(ip("2001:db8:1:2:ffff::9"), 1, 1).is_none());

@@ -1,8 +1,6 @@
-//! One connection from its first byte to its last.
-//!
-//! `http1` or `http2` moves the bytes; this file decides when a connection has to end, and how
-//! gently: an idle or used-up one is asked to close (FIN, or GOAWAY over HTTP/2), one that does not
-//! send its head or does not read its reply is cut.
+//! One connection from accept to close. `http1` or `http2` moves the bytes; this module decides
+//! when a connection ends, and how: an idle or used-up connection is asked to close (FIN, or GOAWAY
+//! over HTTP/2); one that does not send its head or does not read its reply is cut.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -29,28 +27,29 @@ use super::timed::TimedStream;
 use super::tls::Encryption;
 use crate::log::{LimitedKind, LimitedLog};
 
-/// How long a connection that was asked to close may take for it.
+/// Time that a connection has to close after it was asked to.
 const CLOSE_GRACE: Duration = Duration::from_secs(3);
 
-/// Between two looks whether a reply can still be whole when a drain ends.
+/// Interval at which a drain checks whether a reply can still be completed before its deadline.
 const DRAIN_LOOKS: Duration = Duration::from_millis(250);
 
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// By agreement, by the client, or by an error of the protocol (which got its 4xx if it could).
+    /// Closed in agreement, by the client, or by a protocol error (answered with a 4xx if
+    /// possible).
     Closed,
     /// The TLS handshake failed or took too long.
     TlsFailed,
     /// A request's head did not arrive in time.
     HeaderTimeout,
-    /// Nothing was asked for.
+    /// No request arrived within the idle timeout.
     IdleTimeout,
-    /// A reply was not read.
+    /// The client did not read its reply.
     SendTimeout,
-    /// It had not finished when the drain ended.
+    /// Not finished when the drain ended.
     DrainAborted,
-    /// Its control frames outweighed its requests by far.
+    /// Control frames far outweighed requests.
     Flooded,
 }
 
@@ -81,7 +80,7 @@ where
     let _listed = context.open.add(&info);
     let timed = TimedStream::new(stream, Arc::clone(&info));
     let Some(Encryption { acceptor }) = tls else {
-        // Boxed, so that a connection is as large as what it does, not as all it might do.
+        // Boxed, so that a connection only takes the memory of its current phase.
         let end = Box::pin(drive(timed, service, &info, context, shutdown)).await;
         return note_end(end, remote, &log);
     };
@@ -89,7 +88,7 @@ where
     let handshake = Box::pin(acceptor.accept(timed));
     let handshake = timeout(info.limits().header_timeout, handshake);
     let shaken = {
-        // All of it is gone when the connection goes on.
+        // The handshake's state is freed before the connection continues.
         let mut handshake = pin!(handshake);
         let mut ends = shutdown.clone();
         let draining = pin!(async move { ends.draining().await });
@@ -122,7 +121,7 @@ fn note_end(end: End, remote: Remote, log: &LimitedLog) -> End {
             tracing::warn!(
                 %address,
                 left_out,
-                "closed an HTTP/2 connection: its control frames far outweigh its requests"
+                "HTTP/2 connection closed: its control frames far outweigh its requests"
             );
         });
     }
@@ -192,7 +191,7 @@ where
         }
         Ok(Speaks::Http2) => {
             info.note_http2();
-            // Boxed, so that the others are not as large as this.
+            // Boxed, so that HTTP/1.1 connections do not pay for its size.
             let mut connection = Box::new(Http2::new(stream, service, info, context));
             let poll = |cx: &mut Context<'_>, ask: bool| {
                 if ask {
@@ -206,10 +205,10 @@ where
     }
 }
 
-/// Sees to it that a connection ends in time.
+/// Drives a connection and enforces its deadlines.
 struct Watch<'a, D, R> {
     overseer: Overseer<'a>,
-    /// A look at it costs less than to poll the two that wait for it.
+    /// Cheap check for news; polling the two futures below costs more.
     signal: Shutdown,
     is_signal_new: bool,
     draining: Pin<&'a mut D>,
@@ -219,7 +218,8 @@ struct Watch<'a, D, R> {
 }
 
 impl<D: Future<Output = ()>, R: Future<Output = ()>> Watch<'_, D, R> {
-    /// Polls a connection to its end; if told so, it is to end after what is in progress.
+    /// Polls a connection until it ends. `poll` receives `true` when the connection should close
+    /// after the requests in progress.
     async fn over(
         mut self,
         mut poll: impl FnMut(&mut Context<'_>, bool) -> Poll<Result<(), BoxError>>,
@@ -249,9 +249,9 @@ impl<D: Future<Output = ()>, R: Future<Output = ()>> Watch<'_, D, R> {
         .await
     }
 
-    /// How far the end of this server is; whether this connection is to end now. The two that wait
-    /// wake this task, and each may be told a moment later than the other: what is signalled is what
-    /// counts, as it is looked at once for each news.
+    /// Checks the shutdown phase; returns whether this connection must begin to drain now. The two
+    /// futures wake this task, but each may see a signal slightly after the other. The signal
+    /// itself is therefore checked too, because it is only inspected once for each change.
     fn poll_signal(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.is_retiring
             && (self.retiring.as_mut().poll(cx).is_ready() || self.signal.is_retiring())
@@ -269,17 +269,17 @@ impl<D: Future<Output = ()>, R: Future<Output = ()>> Watch<'_, D, R> {
 }
 
 enum Action {
-    /// Let requests in progress finish, and no more.
+    /// Let requests in progress finish and accept no more.
     AskToClose,
-    /// Drop everything now.
+    /// Drop the connection immediately.
     Cut(End),
 }
 
-/// Decides when a connection has to end.
+/// Decides when a connection ends.
 struct Overseer<'a> {
     info: &'a ConnectionInfo,
     alarm: Pin<Box<Sleep>>,
-    /// By when it must be gone, and as what it then counts.
+    /// Deadline to be closed by, and the outcome that is then counted.
     closing: Option<(Instant, End)>,
     is_draining: bool,
     is_retired: bool,
@@ -296,7 +296,7 @@ impl<'a> Overseer<'a> {
         }
     }
 
-    /// Polls what comes before any request, unless the connection has to end first.
+    /// Polls the phase before the first request, unless the connection has to end earlier.
     async fn before_requests<T>(
         &mut self,
         mut draining: Pin<&mut impl Future<Output = ()>>,
@@ -312,7 +312,7 @@ impl<'a> Overseer<'a> {
             }
             self.poll_action(cx).map(|action| match action {
                 Action::Cut(end) => Err(end),
-                // Nothing was asked for, so there is nothing to finish.
+                // No request has begun, so there is nothing to finish.
                 Action::AskToClose => Err(self.natural_end()),
             })
         })
@@ -338,27 +338,28 @@ impl<'a> Overseer<'a> {
         }
     }
 
-    /// What has to happen now; else registers to be asked again in time.
+    /// Returns the action that is due now; otherwise registers a wake-up for the next deadline.
     fn poll_action(&mut self, cx: &mut Context<'_>) -> Poll<Action> {
         if self.info.is_used_up() && !self.is_retired {
             self.is_retired = true;
-            // HTTP/1.1 says so in the reply's head; HTTP/2 has GOAWAY for it.
+            // HTTP/1.1 announces the close in the reply's head; HTTP/2 needs a GOAWAY frame.
             if self.info.is_http2() {
                 return Poll::Ready(Action::AskToClose);
             }
         }
         if self.info.is_flooded() && self.closing.is_none_or(|(_, end)| end != End::Flooded) {
-            // It is told so, and need not listen.
+            // The client is informed by GOAWAY and gets a short grace time, whether or not it
+            // reacts.
             self.closing = Some((Instant::now() + CLOSE_GRACE, End::Flooded));
         }
         if self.info.active_count() > 0 {
-            // It was asked to close as it was idle, and has asked for something just before: it ends
-            // after that, however long that takes.
+            // The client sent a request just before it was asked to close as idle. The connection
+            // ends after this request, without a deadline.
             self.closing.take_if(|(_, end)| *end == End::IdleTimeout);
         }
         loop {
             let now = Instant::now();
-            // The sooner its reader is cut off, the sooner somebody else serves it.
+            // The sooner its reader is cut off, the sooner it can retry at another server.
             let is_hopeless = |at: Instant| {
                 self.is_draining
                     && self

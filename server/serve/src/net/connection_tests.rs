@@ -62,7 +62,7 @@ impl Server {
         self.client.write_all(text.as_bytes()).await.expect("open");
     }
 
-    /// Reads one reply with the body `hello` or `late`.
+    /// Reads one reply, up to the end of its body (`hello` or `late`).
     async fn hear(&mut self, last_word: &str) -> String {
         let mut heard = Vec::new();
         while !heard.ends_with(last_word.as_bytes()) {
@@ -81,7 +81,7 @@ impl Server {
         self.client
             .read_to_string(&mut heard)
             .await
-            .expect("a clean end");
+            .expect("a close without a reset");
         heard
     }
 }
@@ -89,7 +89,7 @@ impl Server {
 const HELLO: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_stays_open_between_requests_and_is_closed_when_idle() {
+async fn connection_stays_open_until_idle_timeout() {
     let mut server = serve(Limits::default());
     for _ in 0..3 {
         server.say(HELLO).await;
@@ -106,7 +106,7 @@ async fn a_connection_stays_open_between_requests_and_is_closed_when_idle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_head_that_trickles_in_is_cut_off() {
+async fn slow_head_is_cut_at_header_timeout() {
     let mut server = serve(Limits::default());
     server.say(HELLO).await;
     server.hear("hello").await;
@@ -124,7 +124,7 @@ async fn a_head_that_trickles_in_is_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn half_a_head_that_came_with_a_request_is_cut_off_as_soon_as_one_that_came_alone() {
+async fn partial_pipelined_head_is_cut_at_header_timeout() {
     let mut server = serve(Limits::default());
     let begun = Instant::now();
     server.say(&format!("{HELLO}GET / HT")).await;
@@ -134,7 +134,7 @@ async fn half_a_head_that_came_with_a_request_is_cut_off_as_soon_as_one_that_cam
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_line_behind_a_request_begins_no_head() {
+async fn empty_line_after_request_does_not_begin_head() {
     let mut server = serve(Limits::default());
     for end in ["\r\n", "\n\r\n", ""] {
         server.say(&format!("{HELLO}{end}")).await;
@@ -147,7 +147,7 @@ async fn an_empty_line_behind_a_request_begins_no_head() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_head_that_begins_as_http_2_would_has_as_long_as_others() {
+async fn partial_http2_preface_is_cut_at_header_timeout() {
     let mut server = serve(Limits::default());
     let begun = Instant::now();
     server.say("PRI").await;
@@ -155,12 +155,12 @@ async fn a_head_that_begins_as_http_2_would_has_as_long_as_others() {
     assert_eq!(begun.elapsed().as_secs(), 10);
 }
 
-/// What a client says first over HTTP/2, with settings and no request.
+/// An HTTP/2 client preface with a settings frame and no request.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 #[tokio::test(start_paused = true)]
-async fn an_http_2_connection_without_a_request_is_idle_and_no_late_head() {
-    // This client answers no pings.
+async fn http2_connection_without_request_ends_by_idle_timeout() {
+    // This client does not answer pings.
     let mut server = serve(Limits {
         keep_alive_interval: Duration::from_secs(600),
         ..Limits::default()
@@ -174,7 +174,7 @@ async fn an_http_2_connection_without_a_request_is_idle_and_no_late_head() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reply_that_takes_longer_than_the_idle_timeout_is_not_idle() {
+async fn slow_reply_is_not_closed_by_idle_timeout() {
     let limits = Limits {
         idle_timeout: Duration::from_secs(5),
         ..Limits::default()
@@ -185,7 +185,7 @@ async fn a_reply_that_takes_longer_than_the_idle_timeout_is_not_idle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_begins_just_before_the_idle_timeout_gets_all_of_its_reply() {
+async fn request_begun_before_idle_timeout_gets_whole_reply() {
     let mut server = serve(Limits {
         idle_timeout: Duration::from_secs(5),
         ..Limits::default()
@@ -200,7 +200,7 @@ async fn a_request_that_begins_just_before_the_idle_timeout_gets_all_of_its_repl
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_meets_the_word_that_the_connection_is_idle_gets_all_of_its_reply() {
+async fn request_that_crosses_goaway_gets_whole_reply() {
     /// GET http://h/slow
     const ASK: &[u8] = b"\0\0\x0c\x01\x05\0\0\0\x01\x82\x86\x41\x01h\x44\x05/slow";
     let mut server = serve(Limits {
@@ -209,7 +209,7 @@ async fn a_request_that_meets_the_word_that_the_connection_is_idle_gets_all_of_i
         ..Limits::default()
     });
     server.client.write_all(PREFACE).await.expect("open");
-    // GOAWAY is on its way to it meanwhile.
+    // A GOAWAY frame is on its way to the client.
     sleep(Duration::from_secs(6)).await;
     server.client.write_all(ASK).await.expect("open");
     let mut heard = Vec::new();
@@ -220,7 +220,7 @@ async fn a_request_that_meets_the_word_that_the_connection_is_idle_gets_all_of_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_read_its_reply_is_cut_off() {
+async fn client_that_does_not_read_is_cut_by_send_timeout() {
     let mut server = serve(Limits::default());
     server.say("GET /big HTTP/1.1\r\nHost: h\r\n\r\n").await;
     assert_eq!((&mut server.task).await.expect("ends"), End::SendTimeout);
@@ -229,7 +229,7 @@ async fn a_client_that_does_not_read_its_reply_is_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_permitted_reply_says_close() {
+async fn last_permitted_reply_has_connection_close() {
     let limits = Limits {
         requests_per_connection_max: 2,
         ..Limits::default()
@@ -253,7 +253,7 @@ async fn over_http2(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_http2_head_that_is_too_long_gets_a_clean_431() {
+async fn http2_head_over_limit_gets_431() {
     let server = serve(Limits::default());
     let mut sender = over_http2(server.client).await;
     for length in [20_000, 60_000] {
@@ -262,7 +262,7 @@ async fn an_http2_head_that_is_too_long_gets_a_clean_431() {
         let reply = sender.send_request(request).await.expect("a reply");
         assert_eq!(reply.status(), 431, "{length}");
     }
-    // Four times the announced limit is no mistake any more: the whole connection has to go.
+    // A head of four times the announced limit closes the whole connection.
     let request = Request::get("http://h/").header("x", "a".repeat(100_000));
     let request = request.body(Full::<Bytes>::default()).expect("a request");
     sender.send_request(request).await.expect_err("GOAWAY");
@@ -270,7 +270,7 @@ async fn an_http2_head_that_is_too_long_gets_a_clean_431() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_head_of_too_many_fields_gets_431_over_both_versions() {
+async fn head_with_too_many_fields_gets_431_over_both_versions() {
     let mut server = serve(Limits::default());
     let request = |count| {
         let many = "x: 1\r\n".repeat(count);
@@ -295,7 +295,7 @@ async fn a_head_of_too_many_fields_gets_431_over_both_versions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_http2_connection_that_is_used_up_is_told_to_go_away() {
+async fn used_up_http2_connection_gets_goaway() {
     let limits = Limits {
         requests_per_connection_max: 2,
         ..Limits::default()
@@ -312,7 +312,7 @@ async fn an_http2_connection_that_is_used_up_is_told_to_go_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_lets_the_present_request_finish_and_no_other_begin() {
+async fn drain_finishes_current_request_and_accepts_no_other() {
     let limits = Limits {
         drain_timeout: Duration::from_secs(30),
         ..Limits::default()
@@ -329,7 +329,7 @@ async fn a_drain_lets_the_present_request_finish_and_no_other_begin() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_ends_even_if_a_request_does_not() {
+async fn drain_cuts_unfinished_request_at_its_deadline() {
     let limits = Limits {
         drain_timeout: Duration::from_secs(7),
         ..Limits::default()
@@ -345,7 +345,7 @@ async fn a_drain_ends_even_if_a_request_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_is_noticed_before_those_who_wait_for_it_are_told() {
+async fn drain_is_noticed_before_its_futures_are_ready() {
     let remote = SocketAddr::from(([127, 0, 0, 1], 1));
     let info = Arc::new(ConnectionInfo::new(
         0,
@@ -378,7 +378,7 @@ async fn a_drain_is_noticed_before_those_who_wait_for_it_are_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_does_not_wait_for_a_reply_that_will_not_be_whole_by_its_end() {
+async fn drain_cuts_reply_that_cannot_finish_in_time() {
     let remote = SocketAddr::from(([127, 0, 0, 1], 1));
     let (limits, counters) = (Arc::<Limits>::default(), Arc::default());
     let info = ConnectionInfo::new(0, remote.into(), limits, counters);
@@ -390,9 +390,9 @@ async fn a_drain_does_not_wait_for_a_reply_that_will_not_be_whole_by_its_end() {
     info.note_left(990);
     assert!(!is_too_long(), "it has just begun");
     sleep(within).await;
-    assert!(is_too_long(), "one per cent in so long");
+    assert!(is_too_long(), "one per cent sent in the drain's whole time");
     info.note_left(500);
-    assert!(!is_too_long(), "one half is the rest in as long again");
+    assert!(!is_too_long(), "the other half fits into the same time");
     sleep(Duration::from_secs(1)).await;
     let mut overseer = Overseer::new(&info);
     overseer.begin_drain();
@@ -402,7 +402,7 @@ async fn a_drain_does_not_wait_for_a_reply_that_will_not_be_whole_by_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_connection_is_closed_at_once_when_the_server_drains() {
+async fn drain_closes_idle_connection_immediately() {
     let mut server = serve(Limits::default());
     server.say(HELLO).await;
     server.hear("hello").await;
@@ -413,10 +413,10 @@ async fn an_idle_connection_is_closed_at_once_when_the_server_drains() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stalled_http2_stream_does_not_hold_its_bytes_for_ever() {
+async fn stalled_http2_stream_is_cut_by_send_timeout() {
     let server = serve(Limits::default());
-    // The client's windows are small and nobody reads the body, so they stay closed, while the
-    // connection itself goes on taking and answering pings.
+    // The client's windows are small and the body is not read, so they stay closed while the
+    // connection itself still exchanges pings.
     let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(65_535)
         .handshake::<_, Full<Bytes>>(TokioIo::new(server.client))
@@ -448,7 +448,7 @@ impl Body for HalfABody {
         Poll::Ready(Some(match self.0 {
             1 => Ok(http_body::Frame::data(Bytes::from_static(b"half"))),
             2 => {
-                // Time for the first half to go out.
+                // Lets the first half be sent.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -457,7 +457,7 @@ impl Body for HalfABody {
     }
 }
 
-/// A connection whose replies are of these bodies.
+/// A connection whose replies have these bodies.
 fn serve_bodies<B>(
     body: impl Fn() -> B + Send + Sync + 'static,
 ) -> (DuplexStream, JoinHandle<End>, ShutdownTrigger)
@@ -483,7 +483,7 @@ where
     (client, task, trigger)
 }
 
-/// Four bytes, and four more so much later.
+/// A body of four bytes, and four more after a pause.
 struct Halves(u32, Pin<Box<Sleep>>);
 
 impl Halves {
@@ -518,7 +518,7 @@ impl Body for Halves {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_says_no_more_after_its_request_still_gets_the_reply() {
+async fn half_closed_client_still_gets_its_reply() {
     for (path, version, last_word) in [
         ("/slow", "1.1", "late"),
         ("/slow", "1.0", "late"),
@@ -532,7 +532,7 @@ async fn a_client_that_says_no_more_after_its_request_still_gets_the_reply() {
         let begins = heard.starts_with(&format!("HTTP/{version} 200 OK\r\n"));
         assert!(begins && heard.ends_with(last_word), "{heard}");
     }
-    // Each of several, and of HEAD too.
+    // The same for pipelined requests, and for HEAD.
     let mut server = serve(Limits::default());
     let slow = "GET /slow HTTP/1.1\r\nHost: h\r\n\r\n";
     server
@@ -545,7 +545,7 @@ async fn a_client_that_says_no_more_after_its_request_still_gets_the_reply() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_closes_while_it_waits_for_its_reply_is_soon_gone() {
+async fn client_that_closes_while_waiting_is_detected() {
     for version in ["1.1", "1.0"] {
         let mut server = serve(Limits::default());
         let request = format!("GET /slow HTTP/{version}\r\nHost: h\r\n\r\n");
@@ -560,7 +560,7 @@ async fn a_client_that_closes_while_it_waits_for_its_reply_is_soon_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_says_no_more_in_the_midst_of_a_reply_is_gone_unless_it_was_sent_something_since() {
+async fn half_close_mid_reply_ends_it_unless_bytes_get_through() {
     let seconds = Duration::from_secs;
     let (mut client, task, _trigger) = serve_bodies(move || Halves::after(seconds(20)));
     client.write_all(HELLO.as_bytes()).await.expect("open");
@@ -569,7 +569,7 @@ async fn who_says_no_more_in_the_midst_of_a_reply_is_gone_unless_it_was_sent_som
     client.shutdown().await.expect("half closed");
     assert_eq!(task.await.expect("ends"), End::Closed);
     assert_eq!(begun.elapsed().as_secs(), 2);
-    // What comes before that proves that it is there, or not.
+    // Bytes that are sent within that time show whether the client still reads.
     let (mut client, _task, _trigger) = serve_bodies(move || Halves::after(seconds(2)));
     client.write_all(HELLO.as_bytes()).await.expect("open");
     sleep(seconds(1)).await;
@@ -577,7 +577,7 @@ async fn who_says_no_more_in_the_midst_of_a_reply_is_gone_unless_it_was_sent_som
     let mut heard = String::new();
     client.read_to_string(&mut heard).await.expect("an end");
     assert!(heard.ends_with("halfrest"), "{heard}");
-    // Who ended its side with its request may read on: what comes next tells.
+    // A client that half-closes right after its request may still read: the next bytes will tell.
     let (mut client, _task, _trigger) = serve_bodies(move || Halves::after(seconds(20)));
     client.write_all(HELLO.as_bytes()).await.expect("open");
     client.shutdown().await.expect("half closed");
@@ -587,7 +587,7 @@ async fn who_says_no_more_in_the_midst_of_a_reply_is_gone_unless_it_was_sent_som
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_fails_breaks_the_reply_off() {
+async fn failing_body_aborts_reply() {
     let (mut client, task, _trigger) = serve_bodies(|| HalfABody(0));
     client.write_all(HELLO.as_bytes()).await.expect("open");
     let mut heard = String::new();
@@ -598,7 +598,7 @@ async fn a_body_that_fails_breaks_the_reply_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_another_process_takes_over_every_connection_gets_one_more_reply_and_is_told() {
+async fn retiring_server_closes_after_one_more_reply() {
     for has_asked_before in [true, false] {
         let mut server = serve(Limits::default());
         if has_asked_before {
@@ -620,7 +620,7 @@ async fn where_another_process_takes_over_every_connection_gets_one_more_reply_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_asks_nothing_more_after_a_take_over_ends_by_its_idle_timeout() {
+async fn idle_connection_ends_by_idle_timeout_after_takeover() {
     let mut server = serve(Limits::default());
     server.say("GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
     server.hear("hello").await;
@@ -631,7 +631,7 @@ async fn a_connection_that_asks_nothing_more_after_a_take_over_ends_by_its_idle_
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_that_come_together_take_turns_with_those_of_other_connections() {
+async fn pipelined_requests_yield_to_other_connections() {
     let (mut busy, mut other) = (serve(Limits::default()), serve(Limits::default()));
     busy.say(&HELLO.repeat(30)).await;
     other.say(HELLO).await;

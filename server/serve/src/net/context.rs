@@ -1,4 +1,5 @@
-//! What listeners of one server share.
+//! State shared by all listeners of one server: limits, slots, counters, trust in proxies, open
+//! connections.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,25 +19,26 @@ use super::tcp::TcpOptions;
 use super::threads::ConnectionThreads;
 use crate::log::{LimitedKind, LimitedLog};
 
-/// Of the open connections, the part that is closed at once to make room: one in so many.
+/// Shedding closes one in this many of the open connections at a time.
 const SHED_PART: usize = 64;
 
-/// What listeners of one server share.
+/// State shared by all listeners of one server.
 #[derive(Debug, Clone)]
 pub struct ListenerContext {
-    /// Bounds for each connection.
+    /// Limits for each connection.
     pub limits: Arc<Limits>,
-    /// One permit for each connection that may be open.
+    /// One permit for each open connection.
     pub slots: Arc<Semaphore>,
-    /// Counts what happens.
+    /// Counts connection events.
     pub counters: Arc<ConnectionCounters>,
-    /// Set on each socket.
+    /// Options set on each accepted socket.
     pub tcp: Arc<TcpOptions>,
-    /// If connections begin with a header of the PROXY protocol: whose are believed.
+    /// Proxies whose PROXY protocol header is accepted; `None` on listeners without the PROXY
+    /// protocol.
     pub proxies: Option<TrustedProxies>,
-    /// Proxies that count as nobody's address.
+    /// Proxies exempt from the limits per address.
     pub exempt: Option<TrustedProxies>,
-    /// Where connections live; without, where their listener does.
+    /// Threads that run connections; `None` runs them on the listener's thread.
     pub threads: Option<Arc<ConnectionThreads>>,
     pub(super) log: Arc<LimitedLog>,
     pub(super) request_memory: Arc<RequestMemory>,
@@ -45,7 +47,7 @@ pub struct ListenerContext {
 }
 
 impl ListenerContext {
-    /// With as many slots as `limits` allow connections.
+    /// Creates a context with as many slots as `limits` allow connections.
     pub fn new(limits: Limits, tcp: TcpOptions, counters: Arc<ConnectionCounters>) -> Self {
         let slots = limits.connections_max.clamp(1, Semaphore::MAX_PERMITS);
         Self {
@@ -63,14 +65,14 @@ impl ListenerContext {
         }
     }
 
-    /// The address that what a remote holds is counted to.
+    /// The address that a remote's connections and memory are counted against; `None` if exempt.
     fn counted(&self, remote: Remote) -> Option<IpAddr> {
         let is_exempt = |exempt: &TrustedProxies| exempt.trust(remote.address);
         let address = remote.address.ip()?;
         (!self.exempt.as_ref().is_some_and(is_exempt)).then_some(address)
     }
 
-    /// Memory for one more request over HTTP/2; `None` if there is none.
+    /// Reserves memory for one more HTTP/2 request; `None` if the budget is used up.
     pub(super) fn share(&self, remote: Remote, fields: &HeaderMap) -> Option<RequestShare> {
         let bytes_max = self.limits.request_bytes_max;
         let address = self.counted(remote);
@@ -82,15 +84,15 @@ impl ListenerContext {
                 tracing::warn!(
                     %address,
                     left_out,
-                    "refused an HTTP/2 request: requests in progress have all memory that they, or \
-                     those of this address, may have; raise memory, of which it is an eighth"
+                    "HTTP/2 request refused: requests in progress use all memory that they, or \
+                    those of this address, may have; raise memory, of which it is an eighth"
                 );
             });
         }
         share
     }
 
-    /// One more connection from where it comes from; `None` if that has as many as it may.
+    /// Counts one more connection for its address; `None` if the address is at its limit.
     pub(super) fn hold(&self, remote: Remote) -> Option<Option<Held>> {
         let Some(address) = self.counted(remote) else {
             return Some(None);
@@ -105,8 +107,8 @@ impl ListenerContext {
                     tracing::warn!(
                         %address,
                         left_out,
-                        "closed a connection: its address has as many as one may; if it is a proxy, \
-                         write it in proxies.trusted, or raise connections_per_address_max"
+                        "connection closed: its address is at its connection limit; if it is a \
+                        proxy, add it to proxies.trusted, or raise connections_per_address_max"
                     );
                 });
                 None
@@ -115,14 +117,14 @@ impl ListenerContext {
     }
 }
 
-/// The connections that are open.
+/// Registry of the open connections.
 #[derive(Debug, Default)]
 pub(super) struct OpenConnections {
     next: AtomicU64,
     known: Mutex<HashMap<u64, Weak<ConnectionInfo>>>,
 }
 
-/// A connection in the list, as long as this lives.
+/// An entry in the registry, removed on drop.
 #[derive(Debug)]
 pub(super) struct Listed {
     number: u64,
@@ -130,7 +132,7 @@ pub(super) struct Listed {
 }
 
 impl OpenConnections {
-    /// A number that no other connection has.
+    /// A unique connection number.
     pub(super) fn number(&self) -> u64 {
         self.next.fetch_add(1, Relaxed)
     }
@@ -143,9 +145,9 @@ impl OpenConnections {
         }
     }
 
-    /// Asks those connections to close on which nothing has been asked for the longest time: a few
-    /// at a time, so that this is cheap although it looks at all of them.
-    /// While some are closing, no more are asked.
+    /// Asks the connections that have been idle for the longest time to close, a few at a time, so
+    /// that the scan of all connections is amortised. Does nothing while earlier ones are still
+    /// closing.
     pub(super) fn shed_oldest(&self) {
         let known = self.lock();
         let count = known.len().div_ceil(SHED_PART);
@@ -165,7 +167,7 @@ impl OpenConnections {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Weak<ConnectionInfo>>> {
-        // Every change under the lock is one call.
+        // Every change under the lock is a single call, so a poisoned map is still consistent.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! What happened to connections, counted for `/metrics` and `/status`.
+//! Connection counters for `/metrics` and `/status`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -24,10 +24,10 @@ pub struct ConnectionCounters {
     pub(super) request_memory_refusals: AtomicU64,
 }
 
-/// What every request counts into.
+/// Counters that every request updates, sharded by thread.
 #[derive(Debug, Default)]
 struct Requests {
-    /// Begun here and not ended here, which may be below zero.
+    /// Requests begun minus requests ended on this thread; may be negative.
     active: AtomicU64,
     at_hand: AtomicU64,
 }
@@ -39,34 +39,34 @@ pub struct ConnectionCounts {
     pub accepted: u64,
     /// Connections open now.
     pub open: u64,
-    /// Requests in progress now, up to the last byte handed to the socket.
+    /// Requests in progress, up to the last byte handed to the socket.
     pub requests_active: u64,
-    /// Connections that could not be accepted (no file descriptors, no memory).
+    /// Failed accepts (no file descriptors, no memory).
     pub accept_errors: u64,
-    /// Times that accepting waited because `connections_max` were open.
+    /// Times that accepting waited because `connections_max` connections were open.
     pub limit_waits: u64,
     /// Connections cut because a request's head did not arrive in time.
     pub header_timeouts: u64,
-    /// Connections closed because nothing was asked for.
+    /// Connections closed after the idle timeout.
     pub idle_timeouts: u64,
-    /// Connections cut because the reader took too little.
+    /// Connections cut because the client read too slowly.
     pub send_timeouts: u64,
     /// TLS handshakes that failed or took too long.
     pub tls_failures: u64,
-    /// Connections on a listener for proxies that sent no header of the PROXY protocol, or came from
-    /// an address that is not trusted.
+    /// Connections on a PROXY protocol listener that sent no PROXY header, or came from an address
+    /// that is not trusted.
     pub proxy_refusals: u64,
-    /// Connections closed at once because their address had as many as it may.
+    /// Connections closed on accept because their address was at its limit.
     pub address_refusals: u64,
-    /// Requests over HTTP/1.1 that could not be understood or were too long, and are in no log.
+    /// Requests over HTTP/1.1 that were malformed or too long. They are not in the access log.
     pub heads_refused: u64,
-    /// Replies that were known when they were asked for.
+    /// Replies from the response-head cache.
     pub replies_at_hand: u64,
     /// Connections cut because they had not finished when the drain ended.
     pub drain_aborts: u64,
-    /// HTTP/2 connections closed because control frames outweighed requests by far.
+    /// HTTP/2 connections closed because control frames far outweighed requests.
     pub floods: u64,
-    /// Requests over HTTP/2 refused for want of memory.
+    /// Requests over HTTP/2 refused for lack of memory.
     pub request_memory_refusals: u64,
 }
 
@@ -81,12 +81,12 @@ impl ConnectionCounters {
         self.requests.mine().active.fetch_sub(1, Relaxed);
     }
 
-    /// A reply was known when it was asked for.
+    /// A reply came from the response-head cache.
     pub(super) fn note_at_hand(&self) {
         add(&self.requests.mine().at_hand);
     }
 
-    /// All of them, each read on its own.
+    /// A snapshot; each counter is read on its own.
     pub fn counts(&self) -> ConnectionCounts {
         ConnectionCounts {
             accepted: self.accepted.load(Relaxed),
@@ -113,7 +113,7 @@ pub(super) fn add(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }
 
-/// Counts one more in a gauge for as long as it lives.
+/// Increments a gauge until it is dropped.
 #[derive(Debug)]
 pub(super) struct Gauged<T: AsRef<AtomicU64>>(T);
 

@@ -1,7 +1,7 @@
-//! Heads of HTTP/1.1 (RFC 9112): a request's is read, a reply's is written.
+//! HTTP/1.1 heads (RFC 9112): parsing of requests, writing of replies.
 //!
-//! Invariant: whatever makes the end of a request doubtful (two lengths, a length beside a coding, a
-//! coding that is not `chunked` last) is refused, so nobody can hide a request in another's body.
+//! Invariant: a request whose end is ambiguous (two lengths, a length and a coding, a last coding
+//! that is not `chunked`) is refused, which prevents request smuggling.
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
@@ -16,40 +16,40 @@ use super::NoBody;
 use super::at_hand::RawHead;
 use super::limits::{FIELDS_MAX, Limits};
 
-/// The library that reads targets takes no longer ones.
+/// Longest target that the `http` library accepts.
 const URI_BYTES_MAX: usize = u16::MAX as usize - 1;
 
-/// A request as it was sent, but for its body, which nobody looks at.
+/// A parsed request without its body, which is never read.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) request: Request<NoBody>,
-    /// Whether the client wants to go on with this connection.
+    /// Whether the client wants to keep the connection open.
     pub(super) keeps_alive: bool,
-    /// Whether bytes follow that belong to the request.
+    /// Whether a body follows.
     pub(super) has_body: bool,
 }
 
-/// What came of a head.
+/// Result of parsing a head.
 #[expect(
     clippy::large_enum_variant,
-    reason = "handed on at once, and a box costs more than the copy"
+    reason = "consumed immediately, and a box costs more than the copy"
 )]
 #[derive(Debug)]
 pub(super) enum Taken<R> {
-    /// The reply is at hand.
+    /// Answered from the response-head cache.
     AtHand(R),
-    /// The service has to be asked.
+    /// The service has to answer.
     Request(Head),
 }
 
-/// One field: where its name and value are.
+/// Positions of a field's name and value.
 type Field = (Range<usize>, Range<usize>);
 
-/// Takes a whole head from the front of `buffer`; `None` if its end has not come yet. `at_hand` is asked
-/// first whether there is a reply to it already.
+/// Takes a complete head from the front of `buffer`; `None` if it is not complete yet. `at_hand` is
+/// tried first: it looks the raw head up in the response-head cache.
 ///
 /// # Errors
-/// The status to answer with, before the connection is closed.
+/// The status to answer with before the connection is closed.
 pub(super) fn take_head<R>(
     buffer: &mut BytesMut,
     limits: &Limits,
@@ -94,9 +94,9 @@ pub(super) fn take_head<R>(
     Ok(Some(Taken::Request(head)))
 }
 
-/// Of a head that is too large: whether that is for its target alone (RFC 9112 3), or for its fields.
+/// Whether the target alone (RFC 9112 3), or the fields, make a head too large.
 fn too_large(head: &[u8], bytes_max: usize) -> StatusCode {
-    // A line that has not ended is as long as what there is.
+    // A line without an end is as long as the buffer.
     let line = head.split(|byte| *byte == b'\n').next();
     match line.is_some_and(|line| line.len() >= bytes_max) {
         true => StatusCode::URI_TOO_LONG,
@@ -179,18 +179,18 @@ fn keeps_alive(headers: &HeaderMap, version: Version) -> bool {
     !says_close && (version == Version::HTTP_11 || says_keep)
 }
 
-/// What a reply's head says of the connection and of the length of what follows.
+/// Fields of a reply's head about the connection and the body's length.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Framing {
     /// Version of the request.
     pub(super) version: Version,
-    /// Bytes of the body, unless the reply says so itself, or must not.
+    /// Bytes of the body, if a `content-length` has to be added.
     pub(super) length: Option<u64>,
     /// Whether the connection stays open.
     pub(super) keeps_alive: bool,
 }
 
-/// What every reply to a request of that version begins with.
+/// First bytes of every reply to a request of that version.
 pub(super) fn opening(version: Version) -> &'static [u8] {
     match version {
         Version::HTTP_10 => b"HTTP/1.0 ",
@@ -232,7 +232,7 @@ fn write_fields(status: StatusCode, headers: &HeaderMap, version: Version, out: 
     }
 }
 
-/// The head of a reply over HTTP/1.1 to be kept at hand; `None` if it has a date, or says nothing of its
+/// Text of a reply's head for the response-head cache (HTTP/1.1); `None` if it has a date, or no
 /// length.
 pub(crate) fn head_text(status: StatusCode, headers: &HeaderMap) -> Option<Vec<u8>> {
     let is_fit =
@@ -244,12 +244,12 @@ pub(crate) fn head_text(status: StatusCode, headers: &HeaderMap) -> Option<Vec<u
     })
 }
 
-/// A reply up to so many bytes is copied behind its head, which costs less than to send both as a list.
+/// Bodies up to this size are copied behind the head, which costs less than a vectored write.
 pub(super) const JOINED_BYTES_MAX: usize = 8 << 10;
-/// The date, and what is said of the connection.
+/// Room for the date and the `connection` field.
 const END_BYTES: usize = 128;
 
-/// A head that was at hand, with room for its end, and for a body of so many bytes if that is small.
+/// Copies a cached head into a buffer with room for its end, and for the body if that is small.
 pub(crate) fn begin_head(head: &[u8], body_bytes: u64) -> Vec<u8> {
     let joined = usize::try_from(body_bytes).ok();
     let joined = joined.filter(|bytes| *bytes <= JOINED_BYTES_MAX);
@@ -258,7 +258,7 @@ pub(crate) fn begin_head(head: &[u8], body_bytes: u64) -> Vec<u8> {
     text
 }
 
-/// The end of a head that was at hand.
+/// Appends the end of a cached head.
 pub(super) fn end_head(keeps_alive: bool, out: &mut Vec<u8>) {
     if !keeps_alive {
         write_field(out, "connection", b"close");
@@ -283,7 +283,7 @@ pub(super) fn date_value() -> HeaderValue {
     with_date(|text| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("")))
 }
 
-/// The present date; its text is made once a second for each thread.
+/// Formats the current date; each thread caches the text for a second.
 fn with_date<T>(with: impl FnOnce(&str) -> T) -> T {
     thread_local! {
         static LAST: RefCell<(u64, String)> = const { RefCell::new((u64::MAX, String::new())) };

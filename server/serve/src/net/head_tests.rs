@@ -1,12 +1,12 @@
 use super::*;
 use proptest::prelude::*;
 
-/// A request for which nothing is at hand.
+/// Parses a request with an empty response-head cache.
 fn take_from(buffer: &mut BytesMut) -> Result<Option<Head>, StatusCode> {
     let taken = take_head(buffer, &Limits::default(), |_| None::<()>)?;
     Ok(taken.map(|taken| match taken {
         Taken::Request(head) => head,
-        Taken::AtHand(()) => panic!("nothing is at hand"),
+        Taken::AtHand(()) => panic!("the cache is empty"),
     }))
 }
 
@@ -23,7 +23,7 @@ fn head(text: &str) -> Head {
 }
 
 #[test]
-fn only_a_get_of_http_1_1_that_is_whole_can_be_at_hand() {
+fn only_complete_http11_get_is_looked_up_in_head_cache() {
     let taken = |text: &str, is_at_hand: bool| {
         let mut buffer = BytesMut::from(text);
         let mut asked = Vec::new();
@@ -42,7 +42,7 @@ fn only_a_get_of_http_1_1_that_is_whole_can_be_at_hand() {
     assert_eq!(&rest[..], b"GET /next");
     let (is_taken, asked, rest) = taken(text, false);
     assert_eq!((is_taken, asked.as_str()), (false, "/a?b Host Range"));
-    assert_eq!(&rest[..], b"GET /next", "the service is asked in full");
+    assert_eq!(&rest[..], b"GET /next", "the service gets the whole request");
     for other in [
         "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n",
         "GET / HTTP/1.0\r\nHost: h\r\n\r\n",
@@ -53,7 +53,7 @@ fn only_a_get_of_http_1_1_that_is_whole_can_be_at_hand() {
 }
 
 #[test]
-fn a_head_is_taken_whole_and_nothing_behind_it() {
+fn take_head_leaves_following_bytes_in_buffer() {
     let text = "\r\nGET /a?b HTTP/1.1\r\nHost: h\r\nX:  1 \r\nx: 2\r\n\r\nGET /next";
     let mut buffer = BytesMut::from(text);
     let taken = take_from(&mut buffer);
@@ -66,7 +66,7 @@ fn a_head_is_taken_whole_and_nothing_behind_it() {
 }
 
 #[test]
-fn a_cut_head_is_waited_for_and_left_as_it_is() {
+fn incomplete_head_stays_in_buffer() {
     let text = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
     for cut in 0..text.len() {
         let mut buffer = BytesMut::from(&text[..cut]);
@@ -77,7 +77,7 @@ fn a_cut_head_is_waited_for_and_left_as_it_is() {
 }
 
 #[test]
-fn a_request_whose_end_is_doubtful_is_refused() {
+fn request_with_ambiguous_length_is_refused() {
     for fields in [
         "Content-Length: 1\r\nContent-Length: 2",
         "Content-Length: 1\r\nContent-Length: 1",
@@ -104,7 +104,7 @@ fn a_request_whose_end_is_doubtful_is_refused() {
 }
 
 #[test]
-fn what_follows_a_head_is_told_by_its_fields() {
+fn fields_decide_whether_body_follows() {
     for (fields, has_body) in [
         ("X: 1", false),
         ("Content-Length: 0", false),
@@ -119,7 +119,7 @@ fn what_follows_a_head_is_told_by_its_fields() {
 }
 
 #[test]
-fn a_connection_goes_on_as_its_version_and_options_say() {
+fn version_and_connection_field_decide_keep_alive() {
     for (version, field, goes_on) in [
         ("1.1", "X: 1", true),
         ("1.1", "Connection: close", false),
@@ -135,7 +135,7 @@ fn a_connection_goes_on_as_its_version_and_options_say() {
 }
 
 #[test]
-fn too_much_is_too_large() {
+fn oversized_head_gets_431_or_414() {
     let many = "x: 1\r\n".repeat(101);
     let long = "a".repeat(20_000);
     for (text, status) in [
@@ -147,7 +147,7 @@ fn too_much_is_too_large() {
     ] {
         assert_eq!(status_of(&text), status);
     }
-    // Where the limit is higher than what the library takes.
+    // With a limit above what the library accepts.
     let limits = Limits {
         header_bytes_max: 1 << 20,
         ..Limits::default()
@@ -158,7 +158,7 @@ fn too_much_is_too_large() {
 }
 
 #[test]
-fn a_reply_says_its_length_its_date_and_whether_the_connection_ends() {
+fn reply_head_has_length_date_and_connection() {
     let mut headers = HeaderMap::new();
     headers.insert("etag", HeaderValue::from_static("\"1\""));
     let write = |version, length, keeps_alive| {
@@ -194,7 +194,7 @@ proptest! {
         let whole = [line.as_bytes(), &bytes, end.as_bytes()].concat();
         let mut buffer = BytesMut::from(&whole[..]);
         if let Ok(Some(_)) = take_from(&mut buffer) {
-            prop_assert!(whole.ends_with(&buffer), "what is behind the head is untouched");
+            prop_assert!(whole.ends_with(&buffer), "bytes after the head are untouched");
         }
     }
 }

@@ -1,14 +1,14 @@
-//! HTTP/1.1 on one connection: heads are read, replies are written, in turn.
+//! HTTP/1.1 on one connection: requests are read and answered in order.
 //!
-//! The server speaks it itself, and not through hyper as HTTP/2, because this is what nearly all
-//! bytes leave by: a head and all the pieces that are ready go out in one call, and nothing is
-//! copied or queued between the reply's body and the socket. Pieces that are in a file for sockets
-//! are not even copied into the socket.
+//! This is the project's own implementation, not hyper's, because nearly all bytes leave by it: a
+//! head and all pieces that are ready go out in one call, without a copy or a queue between the
+//! reply's body and the socket. Pieces in a file for `sendfile` are not copied into the socket
+//! either.
 //!
-//! While a reply is awaited or written the other end is listened to, so a client that has gone is
-//! noticed before its bytes are read from a disk, and one that says no more is watched
-//! (`silence.rs`); what it says meanwhile is kept for later, up to the length of a head. Bodies of
-//! requests are not read: such a request is answered and its connection closed.
+//! While a reply is awaited or written, the socket is also read. A client that has closed is thus
+//! detected before its bytes are read from a disk; one that half-closes is watched (`silence.rs`);
+//! further bytes are buffered, up to the length of a head. Request bodies are not read: such a
+//! request is answered and its connection closed.
 
 use std::future::poll_fn;
 use std::io;
@@ -34,26 +34,26 @@ use super::sending::Sending;
 use super::silence::Silence;
 use super::{BoxError, NoBody};
 
-/// What one look at the socket takes.
+/// Size of one read from the socket.
 const READ_BYTES: usize = 4096;
 
 /// One connection.
 struct Http1<'a, IO: Outlet> {
     stream: IO,
     info: &'a Arc<ConnectionInfo>,
-    /// What came in and was not dealt with.
+    /// Bytes received and not yet parsed.
     buffer: BytesMut,
-    /// The other end says no more.
+    /// Set when the client has half-closed its side.
     silence: Option<Silence>,
-    /// What the socket may still refer to; of an orderly end, nothing.
+    /// Blocks that the socket may still refer to. Cleared when the connection closes in order.
     pins: Pins,
 }
 
-/// Serves a connection until one of both ends wants no more. `is_asked_to_close` may be set while
-/// this is not being polled; then the present reply is the last.
+/// Serves a connection until either end closes it. `is_asked_to_close` may be set between polls;
+/// the current reply is then the last.
 ///
 /// # Errors
-/// What went wrong on the way, if it is over by that.
+/// The error that ended the connection, if any.
 pub(super) async fn serve<IO, S, B>(
     stream: IO,
     service: &S,
@@ -78,7 +78,7 @@ where
     loop {
         match connection.next_head(service, is_asked_to_close).await? {
             Ok(Some(taken)) => {
-                // Boxed, so that a connection that is idle is not as large as one that answers.
+                // Boxed, so that an idle connection does not pay for the size of an answering one.
                 let keeps_alive = match taken {
                     Taken::AtHand(reply) => {
                         Box::pin(connection.hand_over(reply, is_asked_to_close)).await?
@@ -90,9 +90,10 @@ where
                 if !keeps_alive {
                     break;
                 }
-                // The next head may have begun with what came behind the last one.
+                // The next head may already be in the buffer.
                 if connection.has_begun_head() {
-                    // Who sends many requests at once has them answered in turn with those of others.
+                    // A client that pipelines many requests must not delay those of other
+                    // connections.
                     tokio::task::yield_now().await;
                 }
             }
@@ -108,8 +109,9 @@ where
     Ok(())
 }
 
-/// Cut off, a socket would go on to hold what its reader does not take, for minutes and where nobody
-/// counts it. What is on its way at an orderly end, or at the end of this server, is to arrive.
+/// A cut socket would hold the bytes that its reader does not take for minutes, in memory that is
+/// not accounted. After a close in order, or at the end of this server, bytes in flight must still
+/// arrive.
 impl<IO: Outlet> Drop for Http1<'_, IO> {
     fn drop(&mut self) {
         if !self.info.is_drain_aborted() && self.pins.are_held_by(&self.stream) {
@@ -119,7 +121,7 @@ impl<IO: Outlet> Drop for Http1<'_, IO> {
 }
 
 impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
-    /// The next request; `None` if there is none to come, a status if it cannot be understood.
+    /// The next request; `None` at the end of the connection, a status if the request is malformed.
     async fn next_head<S: Answers<B>, B>(
         &mut self,
         service: &S,
@@ -138,7 +140,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
                 return Ok(Ok(None));
             }
             if self.buffer.is_empty() {
-                // A connection that is idle holds no memory for what may come.
+                // An idle connection holds no buffer.
                 self.buffer = BytesMut::new();
             }
             let more = poll_fn(|cx| {
@@ -153,8 +155,8 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         }
     }
 
-    /// Whether some of a head is there. Empty lines before it are no part of it (RFC 9112 2.2), so who
-    /// sends one behind each request is idle all the same.
+    /// Whether part of a head has arrived. Empty lines before it do not belong to it (RFC 9112
+    /// 2.2), so a client that sends one after each request still counts as idle.
     fn has_begun_head(&mut self) -> bool {
         let mut text = &self.buffer[..];
         while let Some(rest) = text.strip_prefix(b"\r\n").or(text.strip_prefix(b"\n")) {
@@ -168,7 +170,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         !self.buffer.is_empty()
     }
 
-    /// Takes in what the other end says; pending if that is nothing, or all that may be kept.
+    /// Reads from the socket into the buffer; pending if nothing arrived or the buffer is full.
     fn poll_listen(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let bytes_max = self.info.limits().header_bytes_max.max(8192);
         if self.silence.is_some() || self.buffer.len() >= bytes_max {
@@ -184,7 +186,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         Poll::Ready(Ok(()))
     }
 
-    /// Listens until it says no more than has been heard.
+    /// Reads until nothing more has arrived.
     fn poll_all_heard(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         while let Poll::Ready(heard) = self.poll_listen(cx) {
             heard?;
@@ -192,8 +194,8 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         Ok(())
     }
 
-    /// Listens while there is nothing to be sent; an error if nobody is there. `opening` is what may be
-    /// sent all the same.
+    /// Reads while there is nothing to send; fails if the client has left. `opening` are bytes of
+    /// the reply that may already be sent.
     fn poll_presence(&mut self, cx: &mut Context<'_>, opening: &mut &[u8]) -> io::Result<()> {
         self.poll_all_heard(cx)?;
         match &mut self.silence {
@@ -202,7 +204,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         }
     }
 
-    /// Sends a reply that was at hand; whether another request may follow.
+    /// Sends a cached reply; returns whether another request may follow.
     async fn hand_over<B>(
         &mut self,
         reply: AtHand<B>,
@@ -226,7 +228,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         Ok(keeps_alive && !is_asked_to_close.load(Relaxed))
     }
 
-    /// Answers one request; whether another may follow.
+    /// Answers one request; returns whether another may follow.
     async fn answer<S, B>(
         &mut self,
         head: Head,
@@ -264,7 +266,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         let mut keeps_alive =
             keeps_alive && !has_body && !self.info.is_used_up() && !is_asked_to_close.load(Relaxed);
         let length = length_of(&parts.headers, parts.status, &body, is_head);
-        // Without a length only the end of the connection ends it.
+        // A body of unknown length is ended by closing the connection.
         keeps_alive &= !matches!(length, Length::Unknown);
         let framing = Framing {
             version,
@@ -286,7 +288,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         Ok(keeps_alive && !is_asked_to_close.load(Relaxed))
     }
 
-    /// Writes a head and its body, as it comes.
+    /// Writes a head, and its body as it becomes available.
     async fn send<B>(
         &mut self,
         head: io::Cursor<Vec<u8>>,
@@ -342,7 +344,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
         }
     }
 
-    /// Says why a request is not understood.
+    /// Answers a malformed request with a status.
     async fn refuse(&mut self, status: StatusCode) -> io::Result<()> {
         add(&self.info.counters().heads_refused);
         let framing = Framing {
@@ -357,14 +359,14 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
     }
 }
 
-/// How long a body is.
+/// Length of a body.
 #[derive(Debug, Clone, Copy)]
 enum Length {
-    /// The reply's head says so already.
+    /// In the reply's head already.
     Said(u64),
-    /// It has to be said.
+    /// Known, and still to be written into the head.
     Known(u64),
-    /// There is no body, and nothing is to be said of it.
+    /// No body, and no `content-length` field.
     None,
     Unknown,
 }
@@ -393,7 +395,7 @@ fn length_of(headers: &HeaderMap, status: StatusCode, body: &impl Body, is_head:
     match (said, body.size_hint().exact()) {
         (Some(length), _) => Length::Said(length),
         (None, _) if has_none => Length::None,
-        // Of HEAD it is not known what GET would have had.
+        // For HEAD, the length of the body of a GET is not known here.
         (None, Some(0)) if is_head => Length::None,
         (None, Some(length)) => Length::Known(length),
         (None, None) => Length::Unknown,

@@ -1,7 +1,7 @@
-//! What is known of one connection while it lives: who, since when, how busy.
+//! State of one connection: peer, age, requests, deadlines.
 //!
-//! Shared by the layers below hyper, the service above it and the task that watches the timeouts.
-//! Times are kept as nanoseconds since the connection opened, so that they fit in atomics.
+//! Shared by the protocol layers, the service above them and the task that enforces the timeouts.
+//! Times are stored as nanoseconds since the connection opened, so that they fit in atomics.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -16,10 +16,10 @@ use super::remote::Remote;
 use super::turn::Turn;
 
 const NEVER: u64 = u64::MAX;
-/// The first bytes of a reply go as fast as the network takes them.
+/// A reply's pace is not judged earlier: its first bytes go as fast as the network takes them.
 const SHOWS_PACE_AFTER: Duration = Duration::from_secs(1);
 
-/// One connection, as the service finds it in a request's extensions.
+/// A connection, as found by the service in a request's extensions.
 #[derive(Debug)]
 pub struct ConnectionInfo {
     number: u64,
@@ -28,48 +28,49 @@ pub struct ConnectionInfo {
     limits: Arc<Limits>,
     counters: Arc<ConnectionCounters>,
     http2: AtomicBool,
-    /// A TLS handshake goes on, as far as the other end has begun one.
+    /// A TLS handshake is awaited; bytes received belong to it.
     shakes_hands: AtomicBool,
     requests: AtomicU64,
     active: AtomicU64,
     idle_since: AtomicU64,
     head_since: AtomicU64,
-    /// When the present request's head began.
+    /// When the current request's head began.
     head_began: AtomicU64,
-    /// Since when a write waits, and how long writes before it did.
+    /// Since when a write waits, and the total wait of earlier writes.
     write_waits_since: AtomicU64,
     writes_waited: AtomicU64,
-    /// Of the present reply over HTTP/1.1: when its head was made, its bytes, and those not written.
+    /// The current reply over HTTP/1.1: when its head was written, its bytes, and its unwritten
+    /// bytes.
     reply_began: AtomicU64,
     reply_bytes: AtomicU64,
     reply_left: AtomicU64,
-    /// Bytes a second, zero if they are not known, and whether anybody wants to know them.
+    /// Measured bytes a second (zero if unknown), and whether the service asked for it.
     delivery_rate: AtomicU64,
     delivery_rate_wanted: AtomicBool,
     send_timed_out: AtomicBool,
     drain_aborted: AtomicBool,
     retired: AtomicBool,
-    /// Asked to make room for others, and who acts on that.
+    /// The connection was asked to close to free its slot.
     shed: AtomicBool,
     turn: Turn,
-    /// When the last bytes came in.
+    /// When the last bytes arrived.
     heard_at: AtomicU64,
     /// Since when a frame or header block over HTTP/2 is incomplete.
     frame_since: AtomicU64,
-    /// Its control frames outweigh its requests.
+    /// Control frames outweigh requests.
     flooded: AtomicBool,
     overseer: Mutex<Option<Waker>>,
     replies: Mutex<Vec<Weak<ReplyProgress>>>,
 }
 
-/// What should become of a connection, and when to ask again.
+/// Whether a connection has to end, and when to check again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// All is well; ask again then.
+    /// No limit passed; check again at this time.
     Wait(Instant),
-    /// A request's head is not arriving.
+    /// A request's head did not arrive in time.
     HeaderTimeout,
-    /// Nothing is asked for.
+    /// No request for the idle timeout.
     IdleTimeout,
     /// A reply is not being read.
     SendTimeout,
@@ -115,34 +116,34 @@ impl ConnectionInfo {
         }
     }
 
-    /// Tells it from all other connections of this server, open or closed.
+    /// Unique among all connections of this server, open or closed.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The other end.
+    /// The peer.
     pub fn remote(&self) -> Remote {
         self.remote
     }
 
-    /// Requests begun on it, the present one included.
+    /// Requests begun, the current one included.
     pub fn request_count(&self) -> u64 {
         self.requests.load(Relaxed)
     }
 
-    /// A reply of it was known when it was asked for.
+    /// A reply came from the response-head cache.
     pub(crate) fn note_at_hand(&self) {
         self.counters.note_at_hand();
     }
 
-    /// Whether it has served as many requests as one connection may, or its present reply is the
-    /// last for another reason.
+    /// Whether it has reached the limit of requests, or its current reply is the last because the
+    /// server retires.
     pub fn is_used_up(&self) -> bool {
         self.retired.load(Relaxed)
             || self.request_count() >= self.limits.requests_per_connection_max
     }
 
-    /// The next reply is the last: another process serves from then on.
+    /// Makes the next reply the last, because a new process takes over.
     pub(super) fn retire(&self) {
         self.retired.store(true, Relaxed);
     }
@@ -164,7 +165,7 @@ impl ConnectionInfo {
         self.http2.load(Relaxed)
     }
 
-    /// The reader is too slow; counted once.
+    /// The client reads too slowly; counted once.
     pub(super) fn note_send_timeout(&self) {
         if !self.send_timed_out.swap(true, Relaxed) {
             add(&self.counters.send_timeouts);
@@ -175,7 +176,7 @@ impl ConnectionInfo {
         self.send_timed_out.load(Relaxed)
     }
 
-    /// It was cut because the drain ended.
+    /// The connection was cut because the drain ended.
     pub(super) fn note_drain_aborted(&self) {
         self.drain_aborted.store(true, Relaxed);
     }
@@ -185,8 +186,8 @@ impl ConnectionInfo {
         self.drain_aborted.load(Relaxed)
     }
 
-    /// Since when nothing is asked for; `None` while something is, or begins to be, or if it was
-    /// asked to go already.
+    /// Since when the connection is idle; `None` while a request is in progress or its head has
+    /// begun, or if the connection was already asked to close.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let is_idle = self.is_idle() && !self.shed.load(Relaxed);
         is_idle.then(|| self.at(self.idle_since.load(Relaxed)))
@@ -196,12 +197,12 @@ impl ConnectionInfo {
         self.active_count() == 0 && self.head_since.load(Relaxed) == NEVER
     }
 
-    /// Whether it was asked to make room, and will: what has begun to ask since stays.
+    /// Whether it was asked to free its slot and is still idle.
     pub(super) fn is_shed(&self) -> bool {
         self.shed.load(Relaxed) && self.is_idle()
     }
 
-    /// Makes room for others, if it is still idle when its task gets to it.
+    /// Asks the connection to close, if it is still idle when its task runs.
     pub(super) fn shed(&self) {
         self.shed.store(true, Relaxed);
         let overseer = self.overseer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -210,7 +211,8 @@ impl ConnectionInfo {
         }
     }
 
-    /// Who is to be woken when it has to make room; whether that is somebody else from now on.
+    /// Registers the task to wake when the connection has to close; returns whether the task
+    /// changed.
     pub(super) fn oversee(&self, waker: &Waker) -> bool {
         let mut overseer = self.overseer.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = overseer
@@ -230,14 +232,14 @@ impl ConnectionInfo {
         self.opened + Duration::from_nanos(since_opened)
     }
 
-    /// It speaks HTTP/2, where bytes come in for other reasons than a request, too: pings, settings,
-    /// windows.
+    /// Marks the connection as HTTP/2, where received bytes need not begin a request: pings,
+    /// settings, window updates.
     pub(super) fn note_http2(&self) {
         self.http2.store(true, Relaxed);
         self.head_since.store(NEVER, Relaxed);
     }
 
-    /// A TLS handshake is awaited. From its first bytes on the connection is not idle.
+    /// A TLS handshake is awaited. From its first byte on, the connection is not idle.
     pub(super) fn begin_handshake(&self) {
         self.shakes_hands.store(true, Relaxed);
     }
@@ -249,17 +251,17 @@ impl ConnectionInfo {
         self.head_since.store(NEVER, Relaxed);
     }
 
-    /// Whether more may be read in this turn; if not, the task is woken for its next one.
+    /// Whether more may be read in this turn; if not, the task is woken for the next turn.
     pub(super) fn poll_turn(&self, cx: &Context<'_>) -> Poll<()> {
         self.turn.poll(cx)
     }
 
-    /// Time since it opened.
+    /// Time since the connection opened.
     pub(super) fn now(&self) -> headlong_units::Instant {
         headlong_units::Instant(self.since_opened())
     }
 
-    /// Frames came in over HTTP/2; since when the last one is incomplete.
+    /// Records received HTTP/2 frames, and since when the last frame is incomplete.
     pub(super) fn note_frames(
         &self,
         frames: u32,
@@ -270,7 +272,7 @@ impl ConnectionInfo {
         self.frame_since.store(since, Relaxed);
     }
 
-    /// Its control frames outweigh its requests; counted once.
+    /// Control frames outweigh requests; counted once.
     pub(super) fn note_flood(&self) {
         if !self.flooded.swap(true, Relaxed) {
             add(&self.counters.floods);
@@ -281,12 +283,12 @@ impl ConnectionInfo {
         self.flooded.load(Relaxed)
     }
 
-    /// When the last bytes came in.
+    /// When the last bytes arrived.
     pub(super) fn heard_at(&self) -> Instant {
         self.at(self.heard_at.load(Relaxed))
     }
 
-    /// Bytes came in, perhaps encrypted ones.
+    /// Bytes were received, encrypted or not.
     pub(super) fn note_read(&self, bytes: usize) {
         self.turn.note_bytes(bytes);
         self.heard_at.store(self.since_opened(), Relaxed);
@@ -295,15 +297,15 @@ impl ConnectionInfo {
         }
     }
 
-    /// The first bytes of a head came in, over HTTP/1.1. While a request is in progress they wait.
+    /// The first bytes of a head over HTTP/1.1 arrived. Ignored while a request is in progress.
     pub(super) fn note_head(&self) {
         if self.is_idle() {
             self.head_since.store(self.since_opened(), Relaxed);
         }
     }
 
-    /// Bytes a second that the connection was measured to carry, as far as replies before had always more
-    /// to send. It is measured from the first time on that somebody asks.
+    /// Measured delivery rate in bytes a second, from earlier replies that always had more to send.
+    /// Measuring starts with the first call.
     pub fn delivery_rate(&self) -> Option<u64> {
         self.delivery_rate_wanted.store(true, Relaxed);
         Some(self.delivery_rate.load(Relaxed)).filter(|rate| *rate > 0)
@@ -318,21 +320,21 @@ impl ConnectionInfo {
         self.delivery_rate.store(rate, Relaxed);
     }
 
-    /// How long the head of the present request took to come in, over HTTP/1.1: from its first byte on,
-    /// encrypted or not. Over HTTP/2 nobody knows.
+    /// How long the head of the current request took to arrive over HTTP/1.1, from its first byte
+    /// on, encrypted or not. `None` over HTTP/2.
     pub fn head_time(&self, complete: Instant) -> Option<Duration> {
         let began = self.head_began.load(Relaxed);
         (began != NEVER).then(|| complete.saturating_duration_since(self.at(began)))
     }
 
-    /// The socket takes no more from now on.
+    /// A write begins to wait for the socket.
     pub(super) fn note_write_waits(&self, since: Instant) {
         let since = since.saturating_duration_since(self.opened).as_nanos();
         let since = u64::try_from(since).unwrap_or(NEVER - 1);
         self.write_waits_since.store(since, Relaxed);
     }
 
-    /// It takes some again.
+    /// The waiting write continues.
     pub(super) fn note_write_goes(&self, now: Instant) {
         let waited = self.writes_waited(now).as_nanos();
         self.write_waits_since.store(NEVER, Relaxed);
@@ -340,7 +342,7 @@ impl ConnectionInfo {
         self.writes_waited.store(waited, Relaxed);
     }
 
-    /// How long writes have waited for the socket so far.
+    /// Total time that writes have waited for the socket.
     pub fn writes_waited(&self, now: Instant) -> Duration {
         let waited = Duration::from_nanos(self.writes_waited.load(Relaxed));
         match self.write_waits_since.load(Relaxed) {
@@ -349,25 +351,25 @@ impl ConnectionInfo {
         }
     }
 
-    /// A reply of so many bytes begins.
+    /// A reply of `bytes` bytes begins.
     pub(super) fn begin_reply(&self, bytes: u64) {
         self.reply_began.store(self.since_opened(), Relaxed);
         self.reply_bytes.store(bytes, Relaxed);
         self.reply_left.store(bytes, Relaxed);
     }
 
-    /// How long ago the present reply began, or its request did.
+    /// Age of the current reply, or of its request.
     pub(super) fn reply_lasted(&self) -> Duration {
         let began = self.at(self.reply_began.load(Relaxed));
         Instant::now().saturating_duration_since(began)
     }
 
-    /// So many bytes of the present reply are not written yet.
+    /// `bytes` of the current reply are not written yet.
     pub(super) fn note_left(&self, bytes: u64) {
         self.reply_left.store(bytes, Relaxed);
     }
 
-    /// Whether the present reply has shown a pace at which it will not be whole in that time.
+    /// Whether the current reply, at its pace so far, will not be complete within that time.
     pub(super) fn is_too_long_for(&self, now: Instant, within: Duration) -> bool {
         let lasted = now.saturating_duration_since(self.at(self.reply_began.load(Relaxed)));
         let left = self.reply_left.load(Relaxed);
@@ -388,8 +390,8 @@ impl ConnectionInfo {
         ActiveRequest(Arc::clone(self))
     }
 
-    /// Watches how a reply is taken. Only HTTP/2 needs it: a stream whose window is closed holds
-    /// its bytes without a write being pending at the socket.
+    /// Watches the progress of a reply. Only HTTP/2 needs this: a stream whose window is closed
+    /// holds its bytes without a pending write at the socket.
     pub(super) fn watch_reply(&self, reply: &Arc<ReplyProgress>) {
         let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
         replies.retain(|known| known.strong_count() > 0);
@@ -402,7 +404,7 @@ impl ConnectionInfo {
         living.any(|reply| reply.is_stalled(now, &self.limits))
     }
 
-    /// Which limit has been passed by `now`, if any.
+    /// Which limit is exceeded at `now`, if any.
     pub(super) fn verdict(&self, now: Instant) -> Verdict {
         let until = match self.frame_since.load(Relaxed) {
             NEVER => return self.verdict_of_requests(now),
@@ -417,7 +419,7 @@ impl ConnectionInfo {
 
     fn verdict_of_requests(&self, now: Instant) -> Verdict {
         if self.active_count() > 0 {
-            // Often enough that a stall is noticed at most a quarter late.
+            // Detects a stall at most a quarter of the timeout late.
             let tick = Verdict::Wait(now + self.limits.send_timeout / 4);
             let is_stalled = self.is_http2() && self.is_any_reply_stalled(now);
             return if is_stalled {
@@ -432,7 +434,7 @@ impl ConnectionInfo {
             (head_since != NEVER).then(|| self.at(head_since) + self.limits.header_timeout);
         match head_until {
             Some(until) if until <= now => Verdict::HeaderTimeout,
-            // Who has begun to ask is not idle, however long it was before.
+            // A connection whose next request has begun is not idle.
             Some(until) => Verdict::Wait(until),
             None if idle_until <= now || self.shed.load(Relaxed) => Verdict::IdleTimeout,
             None => Verdict::Wait(idle_until),
@@ -440,7 +442,7 @@ impl ConnectionInfo {
     }
 }
 
-/// A request in progress; it ends when this is dropped.
+/// A request in progress, until it is dropped.
 #[derive(Debug)]
 pub struct ActiveRequest(Arc<ConnectionInfo>);
 

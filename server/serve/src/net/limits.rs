@@ -1,30 +1,29 @@
-//! Bounds on what one client, and all of them together, may make the server hold.
+//! Limits on what a single client, and all clients together, may make the server hold.
 
 use std::time::Duration;
 
-/// No limit on header fields is higher.
+/// Upper bound of `headers_max`.
 pub const FIELDS_MAX: usize = 128;
 
 /// Limits of a listener and its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections open at once; for further ones idle ones are closed, the oldest first, or they
-    /// wait in the kernel's backlog.
+    /// Connections open at once. Beyond that, the oldest idle ones are closed, or new ones wait in
+    /// the kernel's backlog.
     pub connections_max: usize,
-    /// Of those, connections from one address, or from one IPv6 network of 64 bits; further ones are
-    /// closed at once.
+    /// Connections from one address, or one IPv6 /64 network. Further ones are closed on accept.
     pub connections_per_address_max: usize,
-    /// Bytes of a request's head; a longer one gets 431, or 414 if its line alone has as many. Over
-    /// HTTP/2, whose clients have been told the limit, it gets 431, and GOAWAY from four times as many
-    /// on. At least 8192.
+    /// Bytes of a request's head. A longer head gets 431, or 414 if its request line alone exceeds
+    /// the limit. HTTP/2 announces the limit to the client: a longer head gets 431, and GOAWAY from
+    /// four times the limit on. At least 8192.
     pub header_bytes_max: usize,
     /// Header fields of a request; more get 431. At most [`FIELDS_MAX`].
     pub headers_max: usize,
-    /// From the first byte of a request's head to its last, and for a TLS handshake.
+    /// Time from the first byte of a request's head to its last, and for a TLS handshake.
     pub header_timeout: Duration,
-    /// A connection without a request is closed after this long.
+    /// A connection without a request is closed after this time.
     pub idle_timeout: Duration,
-    /// A reader who takes less than `send_bytes_min` in this time is cut off.
+    /// A client that takes less than `send_bytes_min` in this time is cut off.
     pub send_timeout: Duration,
     /// See `send_timeout`.
     pub send_bytes_min: u64,
@@ -32,10 +31,10 @@ pub struct Limits {
     pub requests_per_connection_max: u64,
     /// Concurrent requests on one HTTP/2 connection.
     pub streams_max: u32,
-    /// Bytes that requests in progress over HTTP/2 may take beyond the pieces of their replies; those
-    /// of an address a quarter of that.
+    /// Bytes that HTTP/2 requests in progress may take beyond the pieces of their replies. One
+    /// address may have a quarter of it.
     pub request_bytes_max: u64,
-    /// An HTTP/2 client is asked whether it is still there this often.
+    /// Interval of HTTP/2 keep-alive pings.
     pub keep_alive_interval: Duration,
     /// Time that requests in progress have to finish once the server drains.
     pub drain_timeout: Duration,

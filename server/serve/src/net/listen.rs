@@ -1,4 +1,4 @@
-//! Opening the door: binding an address, and the options of each socket.
+//! Binding of listen addresses.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,29 +13,29 @@ use super::socket_file::{SocketFile, SocketFileError, listen_at};
 
 const BACKLOG: u32 = 4096;
 
-/// An address cannot be listened on.
+/// Error of binding an address.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// One of the network.
+    /// An IP address.
     #[error("cannot listen on {address}: {source}; {}", remedy(.source, .address))]
     Ip {
         /// The address.
         address: SocketAddr,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// The path of a unix socket.
+    /// A unix socket.
     #[error("cannot listen on {address}: {source}")]
     Unix {
         /// The address.
         address: ListenAddress,
-        /// What is in the way.
+        /// Reason.
         source: SocketFileError,
     },
 }
 
 impl BindError {
-    /// Of an address that the kernel says this of.
+    /// The error of the kernel for this address.
     pub fn new(address: &ListenAddress, source: io::Error) -> Self {
         match address {
             ListenAddress::Ip(address) => Self::Ip {
@@ -54,25 +54,25 @@ fn remedy(error: &io::Error, address: &SocketAddr) -> String {
     let port = address.port();
     match error.kind() {
         io::ErrorKind::AddrInUse => format!(
-            "another program listens there (`ss -ltnp 'sport = :{port}'` names it): \
+            "another program listens there (`ss -ltnp 'sport = :{port}'` shows it): \
              stop it or choose another address"
         ),
         io::ErrorKind::PermissionDenied => format!(
-            "port {port} needs the right CAP_NET_BIND_SERVICE: \
+            "port {port} needs the capability CAP_NET_BIND_SERVICE: \
              grant it or choose a port above 1023"
         ),
         io::ErrorKind::AddrNotAvailable => format!(
-            "{} is not an address of this machine (`ip addr` lists them): choose one that is",
+            "{} is not an address of this machine: choose one that `ip addr` lists",
             address.ip()
         ),
         _ => "choose another address".to_owned(),
     }
 }
 
-/// Listens on `address`; with the file of a unix socket, which has this mode.
+/// Listens on `address`. For a unix socket, also returns its file, which gets the mode `unix_mode`.
 ///
 /// # Errors
-/// What is in the way.
+/// Why the address cannot be bound, with a remedy.
 pub fn bind(
     address: &ListenAddress,
     unix_mode: u32,
@@ -90,8 +90,8 @@ pub fn bind(
     }
 }
 
-/// A port in TIME_WAIT is no obstacle, so that a restart works at once. `[::]` takes IPv4 connections,
-/// too, whatever `net.ipv6.bindv6only` says.
+/// A port in TIME_WAIT does not prevent the bind, so a restart works immediately. `[::]` also
+/// accepts IPv4 connections, whatever `net.ipv6.bindv6only` says.
 fn bind_ip(address: SocketAddr) -> Result<Listener, BindError> {
     let listen = || {
         let socket = if address.is_ipv4() {
@@ -108,15 +108,15 @@ fn bind_ip(address: SocketAddr) -> Result<Listener, BindError> {
     listen().map_err(|source| BindError::Ip { address, source })
 }
 
-/// Listens on `address` with a socket that another process had open.
+/// Takes over a listening socket that another process opened.
 ///
 /// # Errors
-/// What the kernel said.
+/// The error of the kernel.
 pub fn adopt(address: &ListenAddress, listener: OwnedFd) -> Result<Listener, BindError> {
     Listener::of(listener).map_err(|source| BindError::new(address, source))
 }
 
-/// At any free port of this machine.
+/// Binds a free port on the loopback address.
 #[cfg(test)]
 pub(crate) fn bind_local() -> (Listener, SocketAddr) {
     let listener = bind_ip(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_taken_port_is_named_with_the_remedy() {
+    async fn taken_port_error_names_address_and_remedy() {
         let first = bind_ip("127.0.0.1:0".parse().expect("address")).expect("a free port");
         let address = first.address().expect("bound");
         let error = bind(&address, 0).expect_err("taken").to_string();
@@ -143,8 +143,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_of_another_machine_is_named_with_the_remedy() {
-        let error = bind_ip("192.0.2.1:0".parse().expect("address")).expect_err("not ours");
+    async fn foreign_address_error_names_remedy() {
+        let error = bind_ip("192.0.2.1:0".parse().expect("address")).expect_err("foreign");
         assert!(error.to_string().contains("ip addr"), "{error}");
     }
 }

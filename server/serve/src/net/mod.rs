@@ -1,23 +1,22 @@
 //! Listeners, TLS, limits and timeouts of connections.
 //!
-//! The one idea: everything a client can make the server hold (a connection, a header, a piece of
-//! memory that waits for a slow socket) has a bound in [`Limits`], and every connection goes
-//! through the same three layers, from the bottom up:
+//! Everything a client can make the server hold (a connection, a header, memory for a slow socket)
+//! has a limit in [`Limits`]. Every connection passes through the same layers, from the bottom up:
 //!
 //! ```text
 //! socket -> TimedStream (turns, send timeout, clean close) -> TLS, if any -> http1 -> service
 //!                                                                      or -> http2  -> service
 //! ```
 //!
-//! On listeners for proxies the header of the PROXY protocol is read from the socket before.
+//! On PROXY protocol listeners the PROXY header is read from the socket first.
 //!
 //! Invariants:
 //! - a connection counts as open in [`ConnectionCounters`] exactly as long as its future lives;
-//! - memory lent to a reply is given back within `send_timeout` after its reader stops taking
-//!   bytes, over HTTP/1.1 (the socket is full) and HTTP/2 (the stream's window is) alike;
-//! - after [`Shutdown`] begins, every connection is gone within `drain_timeout`.
+//! - memory lent to a reply is released within `send_timeout` after its client stops taking bytes,
+//!   over HTTP/1.1 (the socket is full) and HTTP/2 (the stream's window is closed) alike;
+//! - after [`Shutdown`] begins to drain, every connection is closed within `drain_timeout`.
 //!
-//! What is not here: anything about paths, ranges or devices. The service given to
+//! Paths, ranges and devices are handled by the layers above. The service given to
 //! [`serve_listener`] finds its connection in the request's extensions as `Arc<ConnectionInfo>`.
 
 mod accept;
@@ -76,8 +75,8 @@ pub use threads::{ConnectionThreads, Pulse};
 pub use timed::TimedStream;
 pub use tls::{Encryption, ReloadingCertificates, TlsError, check_pair};
 
-/// What is left of a request's body, which nobody looks at.
+/// Body of a request, which is never read.
 pub type NoBody = http_body_util::Empty<bytes::Bytes>;
 
-/// Why a service or a body failed.
+/// Error of a service or a body.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;

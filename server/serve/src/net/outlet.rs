@@ -1,6 +1,7 @@
-//! Ways out to a socket that copy nothing: bytes in a file are named to it, not handed to it.
+//! Zero-copy output to a socket: bytes of a file are sent by `sendfile`.
 //!
-//! Only plain TCP has them; through anything else (TLS, the PROXY protocol) bytes go by memory.
+//! Only plain TCP supports this; through other streams (TLS, the PROXY protocol) bytes are copied
+//! through memory.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -16,19 +17,19 @@ use tokio::net::TcpStream;
 
 use crate::raw::{InFile, Pinned, delivery_rate, is_reset, unconfirmed_bytes};
 
-/// Bytes of a reply that are perhaps in a file.
+/// Bytes of a reply that may be in a file.
 pub trait Outgoing: Buf + Sized {
-    /// Where a socket can take what is left of them.
+    /// Where the remaining bytes are in a file, if they are.
     fn in_file(&self) -> Option<InFile<'_>> {
         None
     }
 
-    /// To be held as long as a socket may hold what it took by [`Outgoing::in_file`].
+    /// Keeps the block alive for as long as a socket may refer to bytes of [`Outgoing::in_file`].
     fn pin(&self) -> Option<Pinned> {
         None
     }
 
-    /// Drops those that are sent.
+    /// Drops pieces that are sent.
     fn drop_all(sent: impl Iterator<Item = Self>) {
         sent.for_each(drop);
     }
@@ -36,14 +37,14 @@ pub trait Outgoing: Buf + Sized {
 
 impl Outgoing for Bytes {}
 
-/// Where replies are written to.
+/// A stream that replies are written to.
 pub trait Outlet: AsyncWrite {
-    /// Whether [`Outlet::poll_send_file`] is to be used.
+    /// Whether [`Outlet::poll_send_file`] is supported.
     fn sends_files(&self) -> bool {
         false
     }
 
-    /// As `poll_write_vectored`; more follows at once.
+    /// Like `poll_write_vectored`, with a hint that more bytes follow immediately.
     fn poll_write_more(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -52,7 +53,7 @@ pub trait Outlet: AsyncWrite {
         self.poll_write_vectored(cx, slices)
     }
 
-    /// Sends bytes of a file; how many.
+    /// Sends bytes of a file; returns how many.
     fn poll_send_file(
         self: Pin<&mut Self>,
         _cx: &mut Context<'_>,
@@ -61,31 +62,31 @@ pub trait Outlet: AsyncWrite {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
 
-    /// Bytes that were written and that the other end has not confirmed; `None` if nobody knows.
+    /// Bytes written that the peer has not acknowledged; `None` if unknown.
     fn unconfirmed_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Whether the other end has reset the connection, as far as anybody knows.
+    /// Whether the peer has reset the connection, as far as is known.
     fn is_reset(&self) -> bool {
         false
     }
 
-    /// Bytes a second that it was measured to deliver when it had always more to send; `None` if it was
-    /// not.
+    /// Measured delivery rate in bytes a second, while there was always more to send; `None` if it
+    /// was not measured.
     fn delivery_rate(&self) -> Option<u64> {
         None
     }
 
-    /// Bytes that may wait to be sent before the socket takes no more; `None` if nobody knows.
+    /// Limit on unsent bytes in the socket (TCP_NOTSENT_LOWAT); `None` if unknown.
     fn unsent_bytes_max(&self) -> Option<u32> {
         None
     }
 
-    /// Sets [`Outlet::unsent_bytes_max`], where there is such a thing.
+    /// Sets [`Outlet::unsent_bytes_max`], where supported.
     fn set_unsent_bytes_max(&self, _bytes: u32) {}
 
-    /// When it is closed, what waits in it is thrown away, and the other end is told so by a reset.
+    /// Makes a later close discard unsent bytes and reset the connection.
     fn discard_when_closed(&self) {}
 }
 
@@ -99,7 +100,7 @@ impl Outlet for TcpStream {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        // Not TCP_CORK, which under bbr costs three times the processor time.
+        // TCP_CORK costs three times the processor time under bbr.
         let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
         let send = || {
             let sent =
@@ -157,18 +158,18 @@ impl Outlet for TcpStream {
 
     fn set_unsent_bytes_max(&self, bytes: u32) {
         if let Err(error) = SockRef::from(self).set_tcp_notsent_lowat(bytes) {
-            tracing::debug!(%error, "a TCP option was refused");
+            tracing::debug!(%error, "cannot set TCP option");
         }
     }
 
     fn discard_when_closed(&self) {
         if let Err(error) = SockRef::from(self).set_linger(Some(Duration::ZERO)) {
-            tracing::debug!(%error, "a TCP option was refused");
+            tracing::debug!(%error, "cannot set TCP option");
         }
     }
 }
 
-/// Through TLS bytes go by memory.
+/// TLS encrypts in memory, so `sendfile` is not available.
 impl<IO: Outlet> Outlet for tokio_rustls::server::TlsStream<IO>
 where
     Self: AsyncWrite,
@@ -178,7 +179,7 @@ where
     }
 }
 
-/// Behind a proxy's header bytes go by memory.
+/// After a PROXY header bytes are copied through memory.
 impl<IO: Outlet> Outlet for proxy_header::io::ProxiedStream<IO>
 where
     Self: AsyncWrite,
@@ -207,24 +208,24 @@ where
 #[cfg(test)]
 impl Outlet for tokio::io::DuplexStream {}
 
-/// To hold fewer blocks costs less than to ask the kernel.
+/// With fewer blocks, holding them costs less than asking the kernel.
 const HELD_MIN: usize = 4;
 
-/// Blocks that a socket may still hold bytes of.
+/// Blocks that a socket may still refer to.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
-    /// With the count of bytes by whose confirmation they are free.
+    /// Each with the byte count whose acknowledgement releases it.
     held: VecDeque<(u64, Pinned)>,
     written_bytes: u64,
 }
 
 impl Pins {
-    /// So many bytes went out.
+    /// `bytes` were written.
     pub(super) fn wrote(&mut self, bytes: usize) {
         self.written_bytes += bytes as u64;
     }
 
-    /// The last bytes were of this block.
+    /// The last bytes written belong to this block.
     pub(super) fn hold(&mut self, pin: Pinned) {
         match self.held.back_mut() {
             Some((until, known)) if known.is_same(&pin) => *until = self.written_bytes,
@@ -232,12 +233,13 @@ impl Pins {
         }
     }
 
-    /// Whether a socket still holds bytes of them.
+    /// Whether the socket still refers to bytes of the blocks.
     pub(super) fn are_held_by(&self, outlet: &impl Outlet) -> bool {
         !self.held.is_empty() && outlet.unconfirmed_bytes().is_some_and(|bytes| bytes > 0)
     }
 
-    /// Lets go of what the other end has; it is asked only if there are several.
+    /// Releases the blocks that the peer has acknowledged. Asks the kernel only if several are
+    /// held.
     pub(super) fn release(&mut self, outlet: &impl Outlet) {
         if self.held.len() < HELD_MIN {
             return;

@@ -1,4 +1,4 @@
-//! How far a reply's bytes have been taken by the protocol below.
+//! Progress of a reply's bytes through the protocol library.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -7,20 +7,20 @@ use tokio::time::Instant;
 
 use super::limits::Limits;
 
-/// Bytes of one reply that were handed to the protocol, and those that have left it.
+/// Bytes of one reply: handed to the protocol library, sent by it, dropped by it.
 #[derive(Debug, Default)]
 pub(super) struct ReplyProgress {
     handed_bytes: AtomicU64,
     left_bytes: AtomicU64,
     dropped_bytes: AtomicU64,
-    /// Of those that have left, what the reply was told of.
+    /// Sent bytes that were already reported to the reply.
     told_bytes: AtomicU64,
-    /// It has more, and the client's window or the connection's buffer has no room.
+    /// More data is ready, but the client's window or the connection's buffer is full.
     lacks_room: AtomicBool,
     mark: Mutex<Option<Mark>>,
 }
 
-/// When progress was last sufficient, and what had been taken by then.
+/// When progress was last sufficient, and the bytes taken by then.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     at: Instant,
@@ -28,33 +28,33 @@ struct Mark {
 }
 
 impl ReplyProgress {
-    /// So many bytes were handed down.
+    /// `bytes` were handed to the library.
     pub(super) fn handed(&self, bytes: usize) {
         self.handed_bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// So many of them have left.
+    /// `bytes` were sent.
     pub(super) fn left(&self, bytes: usize) {
         self.left_bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// So many of them were dropped.
+    /// `bytes` were dropped.
     pub(super) fn dropped(&self, bytes: usize) {
         self.dropped_bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// Whether it waits for room from now on.
+    /// Sets whether the reply waits for room.
     pub(super) fn set_lacks_room(&self, lacks: bool) {
         self.lacks_room.store(lacks, Relaxed);
     }
 
-    /// Bytes that have left since the last call.
+    /// Bytes sent since the last call.
     pub(super) fn take_left(&self) -> u64 {
         let left = self.left_bytes.load(Relaxed);
         left - self.told_bytes.swap(left, Relaxed)
     }
 
-    /// Whether the protocol holds none of its bytes.
+    /// Whether the library holds none of its bytes.
     pub(super) fn has_left_all(&self) -> bool {
         self.taken_bytes() == self.handed_bytes.load(Relaxed)
     }

@@ -1,9 +1,8 @@
-//! Who is at the other end of a connection: a client, or a proxy that speaks for one.
+//! The peer of a connection: a client, or a proxy on behalf of one.
 //!
-//! The one idea: on some listeners a connection begins with a header of the PROXY protocol (1 or 2),
-//! in which a proxy says whom the connection is from, before TLS and HTTP. It is read to its end
-//! before anything else, from proxies that are trusted, and who sends none is not served: otherwise
-//! a client could write its own.
+//! On some listeners a connection begins with a PROXY protocol header (version 1 or 2), in which a
+//! proxy names its client, before TLS and HTTP. The header is required, and accepted only from
+//! trusted proxies; otherwise a client could write its own.
 
 use std::fmt;
 use std::io;
@@ -17,12 +16,12 @@ use proxy_header::io::ProxiedStream;
 use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
-/// The other end of a connection.
+/// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remote {
-    /// The client, or a proxy that says by request for whom it speaks, or not at all.
+    /// The client; or a proxy that names its client in each request, or not at all.
     pub address: Peer,
-    /// The proxy that said so when it connected.
+    /// The proxy that named the client in a PROXY header.
     pub proxy: Option<Peer>,
 }
 
@@ -41,12 +40,12 @@ impl From<SocketAddr> for Remote {
     }
 }
 
-/// Whose word is believed, besides that of who comes by a unix socket.
+/// Addresses of trusted proxies. Peers on a unix socket are always trusted.
 #[derive(Clone)]
 pub struct TrustedProxies(Arc<dyn Fn(IpAddr) -> bool + Send + Sync>);
 
 impl TrustedProxies {
-    /// Those for whose address `is_trusted` holds.
+    /// Trusts the addresses for which `is_trusted` holds.
     pub fn new(is_trusted: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(is_trusted))
     }
@@ -62,24 +61,24 @@ impl fmt::Debug for TrustedProxies {
     }
 }
 
-/// Why a connection is not served.
+/// Why a connection to a PROXY protocol listener is refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProxyError {
-    /// Anybody could say anything.
-    #[error("its address is not one of proxies.trusted")]
+    /// The peer is not a trusted proxy, so its header could be forged.
+    #[error("peer address is not in proxies.trusted")]
     NotTrusted,
-    /// It sent something else, or nothing to the end.
+    /// Other bytes, or an incomplete header.
     #[error(
-        "it sent no header of the PROXY protocol ({0}); let the proxy send one, or use a port of `listen`"
+        "no PROXY protocol header received ({0}); let the proxy send one, or use a port of `listen`"
     )]
     NoHeader(io::Error),
-    /// It did not send it within [`crate::net::Limits::header_timeout`].
-    #[error("the header of the PROXY protocol did not come in time")]
+    /// No header within [`crate::net::Limits::header_timeout`].
+    #[error("PROXY protocol header not received in time")]
     Late,
 }
 
-/// Reads the header that a connection from `peer` must begin with. The proxy itself is the other end
-/// if it says that the connection is its own (a health check).
+/// Reads the header that a connection from `peer` must begin with. The peer is the proxy itself if
+/// the header says that the connection is its own (a health check).
 pub(super) async fn read_proxy_header<IO: AsyncRead + Unpin>(
     stream: IO,
     peer: Peer,
@@ -122,7 +121,7 @@ mod tests {
         TrustedProxies::new(|ip| ip == IpAddr::from([10, 0, 0, 1]))
     }
 
-    /// Who is there if a connection begins with these bytes, and what is left of them for HTTP.
+    /// Reads a connection of these bytes; returns its peer and the bytes left for HTTP.
     async fn read(bytes: &[u8], peer: Peer) -> Result<(Remote, Vec<u8>), ProxyError> {
         let within = Duration::from_secs(10);
         let (mut stream, remote) = read_proxy_header(bytes, peer, &trusted(), within).await?;
@@ -131,14 +130,14 @@ mod tests {
         Ok((remote, rest))
     }
 
-    /// Version 2 with a command, a kind of address and what follows.
+    /// A version 2 header with a command, an address family and an address block.
     fn version_2(command: u8, kind: u8, rest: &[u8]) -> Vec<u8> {
         let length = (rest.len() as u16).to_be_bytes();
         [V2, &[command, kind], &length, rest, b"GET"].concat()
     }
 
     #[tokio::test]
-    async fn both_versions_name_the_client_and_leave_the_rest() {
+    async fn both_header_versions_name_client_and_leave_rest() {
         let v4 = [192, 0, 2, 7, 10, 0, 0, 9, 0x12, 0x67, 0, 80];
         let with_more = [&v4[..], &[4, 0, 2, 0, 0]].concat();
         let v6: Vec<u8> = [
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_of_the_proxys_own_is_from_the_proxy() {
+    async fn local_connection_has_proxy_as_peer() {
         for bytes in [
             b"PROXY UNKNOWN\r\nGET".to_vec(),
             version_2(0x20, 0, &[]),
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_not_trusted_is_refused_unread() {
+    async fn untrusted_peer_is_refused_without_reading() {
         let stranger = Peer::At(SocketAddr::from(([203, 0, 113, 5], 9)));
         let bytes = b"PROXY TCP4 192.0.2.7 10.0.0.9 4711 80\r\nGET";
         let error = read(bytes, stranger).await.expect_err("a stranger");
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_header_is_refused() {
+    async fn invalid_header_is_refused() {
         let endless = [b"PROXY TCP4 ".to_vec(), vec![b'1'; 4096]].concat();
         for bytes in [
             &b""[..],
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_header_that_does_not_come_is_not_waited_for() {
+    async fn missing_header_times_out() {
         let (_client, server) = tokio::io::duplex(64);
         let within = Duration::from_secs(10);
         let read = read_proxy_header(server, PEER, &trusted(), within).await;

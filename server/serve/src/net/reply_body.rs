@@ -1,4 +1,4 @@
-//! Bodies of replies that a slow reader does not keep memory with.
+//! Reply bodies that can release memory while their client is slow.
 
 use std::pin::Pin;
 
@@ -6,15 +6,15 @@ use bytes::Bytes;
 use http_body::Body;
 use http_body_util::Full;
 
-/// A body that is told what became of its bytes.
+/// A body that is notified about its bytes.
 pub trait ReplyBytes: Body {
-    /// So many of the bytes that it gave have left for the reader.
+    /// `bytes` of the data it yielded were sent to the client.
     fn note_left(self: Pin<&mut Self>, _bytes: u64) {}
 
-    /// Nothing is wanted for a while: it releases the memory that it holds. The last `unsent_bytes`
-    /// that it gave were dropped, and come again when it is polled.
+    /// No bytes are needed for a while: the body releases its memory. The last `unsent_bytes` that
+    /// it yielded were dropped; it yields them again when it is polled.
     ///
-    /// Returns false, and has done nothing, if it holds no memory that others wait for.
+    /// Returns false, and changes nothing, if it holds no memory that others could use.
     fn suspend(self: Pin<&mut Self>, _unsent_bytes: u64) -> bool {
         false
     }

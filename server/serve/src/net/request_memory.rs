@@ -1,8 +1,9 @@
-//! Memory of HTTP/2 requests in progress, beyond the pieces of their replies: heads, tasks, accounts.
+//! Memory budget of HTTP/2 requests in progress, beyond the pieces of their replies: heads, tasks,
+//! accounts.
 //!
-//! Over HTTP/1.1 a connection has one request, so `connections_max` bounds it. An HTTP/2 connection
-//! has as many as `requests_at_once_max`, each for some hundred bytes on the wire; so all of them
-//! have a budget, of which one address has a quarter at most.
+//! Over HTTP/1.1 a connection has one request, so `connections_max` is a bound. An HTTP/2
+//! connection has up to `requests_at_once_max`, each for some hundred bytes on the wire. All of
+//! them share a budget; one address may use a quarter of it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,12 +13,12 @@ use http::HeaderMap;
 
 use super::by_address::{ByAddress, Held};
 
-/// What a request takes but for its header fields: its stream in the library, its task, its account,
-/// its chain and reply in the engine. An estimate on the safe side, not a measurement.
+/// Memory of a request without its header fields: its stream in the library, its task, its account,
+/// its chain and reply in the engine. A conservative estimate, not a measurement.
 const REQUEST_BYTES: u64 = 4 << 10;
-/// What a field takes beyond its name and value.
+/// Overhead of a field beyond its name and value.
 const FIELD_BYTES: u64 = 64;
-/// One part of so many of the budget is what an address may have.
+/// One address may use this fraction of the budget.
 const ADDRESS_SHARE: u64 = 4;
 
 /// The budget of all connections.
@@ -27,7 +28,7 @@ pub(super) struct RequestMemory {
     by_address: Arc<ByAddress>,
 }
 
-/// A request's part of the budget, as long as this lives.
+/// A request's share of the budget, released on drop.
 #[derive(Debug)]
 pub(super) struct RequestShare {
     bytes: u64,
@@ -36,8 +37,8 @@ pub(super) struct RequestShare {
 }
 
 impl RequestMemory {
-    /// A part for a request with these fields; `None` if the budget, or that of its address, has not
-    /// as much left. A proxy's own address is `None`.
+    /// Reserves memory for a request with these fields; `None` if the budget, or that of its
+    /// address, is used up. `address` is `None` for a proxy.
     pub(super) fn take(
         self: &Arc<Self>,
         address: Option<IpAddr>,

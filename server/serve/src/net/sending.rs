@@ -1,10 +1,10 @@
-//! A reply on its way: its head, and what has come of its body and is not written yet.
+//! A reply over HTTP/1.1 while it is sent: its head, and the pieces of its body that are not
+//! written yet.
 //!
-//! The one idea: a head and all the pieces that are ready go out in one call. A small reply is put into
-//! one piece with its head; pieces that are in a file for sockets go from there, those that follow one
-//! another there together.
+//! A head and all pieces that are ready go out in one call. A small reply is copied into one buffer
+//! with its head; pieces in a file for `sendfile` are sent from there, adjoining ones together.
 //!
-//! Invariant: not a byte more leaves than the head said.
+//! Invariant: the body never exceeds the length in the head.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -18,29 +18,29 @@ use super::BoxError;
 use super::head::JOINED_BYTES_MAX;
 use super::outlet::{Outgoing, Outlet, Pins};
 
-/// Most pieces that are put into one call.
+/// Most pieces in one call.
 const PIECES_MAX: usize = 64;
-/// Most bytes that are taken out of a body before some have been written.
+/// Most bytes taken out of a body before some have been written.
 const AHEAD_BYTES_MAX: usize = 2 << 20;
 
-/// A reply on its way.
+/// A reply while it is sent.
 pub(super) struct Sending<D> {
     head: io::Cursor<Vec<u8>>,
     /// Taken out of the body and not written yet.
     pieces: VecDeque<D>,
     ahead_bytes: usize,
-    /// Of the head, its last bytes are so many of the body.
+    /// Bytes of the body at the end of `head`.
     joined_bytes: usize,
-    /// What the body still has to give, if that was said.
+    /// Bytes that the body still has to yield, if its length is known.
     left_bytes: Option<u64>,
-    /// The body has given all it has.
+    /// The body has yielded all its data.
     pub(super) is_ended: bool,
-    /// Why nothing more comes, once what was there is written.
+    /// Error to report once the pieces at hand are written.
     pub(super) broken: Option<BoxError>,
 }
 
 impl<D: Outgoing> Sending<D> {
-    /// A head and a body of that length, if it is known, of which nothing is written yet.
+    /// A reply with a head and a body of `length`, if known; nothing is written yet.
     pub(super) fn new(head: io::Cursor<Vec<u8>>, length: Option<u64>) -> Self {
         Self {
             head,
@@ -53,7 +53,7 @@ impl<D: Outgoing> Sending<D> {
         }
     }
 
-    /// Takes out of the body what is ready.
+    /// Takes pieces that are ready out of the body.
     pub(super) fn gather<B>(&mut self, cx: &mut Context<'_>, body: &mut Pin<&mut B>)
     where
         B: Body<Data = D>,
@@ -73,7 +73,7 @@ impl<D: Outgoing> Sending<D> {
                 Poll::Ready(None) => self.is_ended = true,
                 Poll::Ready(Some(Err(error))) => self.broken = Some(error.into()),
                 Poll::Ready(Some(Ok(frame))) => {
-                    // Trailers need a coding of their own, and nobody sends any here.
+                    // Trailers would need chunked coding; the service sends none.
                     if let Ok(data) = frame.into_data() {
                         self.take(data);
                     }
@@ -82,7 +82,7 @@ impl<D: Outgoing> Sending<D> {
         }
     }
 
-    /// Puts a small reply that is all there into one piece with its head.
+    /// Copies a small complete reply behind its head.
     pub(super) fn join(&mut self) {
         let is_begun = self.head.position() > 0 || !self.head.has_remaining();
         let is_small = self.is_ended && self.ahead_bytes <= JOINED_BYTES_MAX;
@@ -107,8 +107,8 @@ impl<D: Outgoing> Sending<D> {
         }
         match &mut self.left_bytes {
             Some(left) if *left < bytes as u64 => {
-                // More than was said would be taken for the next reply.
-                self.broken = Some("a reply is longer than it says".into());
+                // The client would take excess bytes for the next reply.
+                self.broken = Some("reply body is longer than its content-length".into());
                 return;
             }
             Some(left) => *left -= bytes as u64,
@@ -118,12 +118,12 @@ impl<D: Outgoing> Sending<D> {
         self.pieces.push_back(data);
     }
 
-    /// Of the body, as far as its length is known.
+    /// Unwritten bytes of the body, as far as its length is known.
     pub(super) fn unwritten_bytes(&self) -> u64 {
         self.left_bytes.unwrap_or(0) + self.ahead_bytes as u64
     }
 
-    /// Of the body, as far as it was taken out of it.
+    /// Unwritten bytes that were taken out of the body.
     pub(super) fn held_bytes(&self) -> u64 {
         let joined_bytes = self.joined_bytes.min(self.head.remaining());
         (self.ahead_bytes + joined_bytes) as u64
@@ -133,7 +133,7 @@ impl<D: Outgoing> Sending<D> {
         self.head.has_remaining() || !self.pieces.is_empty()
     }
 
-    /// Writes some of what there is.
+    /// Writes some of the pending bytes.
     pub(super) fn poll_write<S: Outlet + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
@@ -178,8 +178,8 @@ impl<D: Outgoing> Sending<D> {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends the first piece out of its file, and those with it that are of the same block and follow
-    /// it there.
+    /// Sends the first piece by `sendfile`, together with following pieces that adjoin it in the
+    /// same block.
     fn poll_send_files(
         &self,
         cx: &mut Context<'_>,
@@ -227,10 +227,10 @@ impl<D: Outgoing> Sending<D> {
         D::drop_all(self.pieces.drain(..done));
     }
 
-    /// Whether all came that was said.
+    /// Fails if the body was shorter than its length.
     pub(super) fn judge(&self) -> Result<(), BoxError> {
         match self.left_bytes {
-            Some(left) if left > 0 => Err("a reply is shorter than it says".into()),
+            Some(left) if left > 0 => Err("reply body is shorter than its content-length".into()),
             _ => Ok(()),
         }
     }

@@ -1,39 +1,39 @@
-//! One signal, seen by every task: how far the end of this server is.
+//! Shutdown signal of the server, observed by every task: serving, retiring or draining.
 
 use tokio::sync::watch;
 
-/// Where it stands; each comes after the one before.
+/// Phases, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Serving,
-    /// Another process accepts connections: those there are end after their next reply.
+    /// A new process accepts connections; the existing connections end after their next reply.
     Retiring,
-    /// Nothing new is taken, what is begun may end, in a bounded time.
+    /// No new requests; those in progress may finish within a deadline.
     Draining,
 }
 
-/// Begins the end when told to, or when dropped.
+/// Starts the shutdown, when asked to or on drop.
 #[derive(Debug)]
 pub struct ShutdownTrigger(watch::Sender<Phase>);
 
-/// What tasks look at; cheap to clone.
+/// Observes the phase; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Shutdown(watch::Receiver<Phase>);
 
-/// A trigger and the signal it gives.
+/// Creates a trigger and its signal.
 pub fn shutdown() -> (ShutdownTrigger, Shutdown) {
     let (sender, receiver) = watch::channel(Phase::Serving);
     (ShutdownTrigger(sender), Shutdown(receiver))
 }
 
 impl ShutdownTrigger {
-    /// From now on another process accepts connections. Those of this one are not cut: each is asked
-    /// to close with its next reply, so that no request comes to nobody.
+    /// A new process accepts connections from now on. Connections of this process are not cut: each
+    /// is asked to close with its next reply, so that no request is lost.
     pub fn retire(&self) {
         self.raise(Phase::Retiring);
     }
 
-    /// From now on the server drains.
+    /// The server drains from now on.
     pub fn drain(&self) {
         self.raise(Phase::Draining);
     }
@@ -44,17 +44,17 @@ impl ShutdownTrigger {
 }
 
 impl Shutdown {
-    /// Whether the server drains. A trigger that is gone counts as one that was pulled.
+    /// Whether the server drains. A dropped trigger counts as a drain.
     pub fn is_draining(&self) -> bool {
         *self.0.borrow() == Phase::Draining || self.0.has_changed().is_err()
     }
 
-    /// Whether another process accepts connections, or the server drains.
+    /// Whether a new process accepts connections, or the server drains.
     pub(super) fn is_retiring(&self) -> bool {
         *self.0.borrow() >= Phase::Retiring || self.0.has_changed().is_err()
     }
 
-    /// Whether anything was signalled since the last call, by this one, that answered so.
+    /// Whether the phase changed since the last call that returned true.
     pub(super) fn take_news(&mut self) -> bool {
         let is_news = self.0.has_changed().unwrap_or(true);
         if is_news {
@@ -63,18 +63,18 @@ impl Shutdown {
         is_news
     }
 
-    /// Returns when the server begins to retire or to drain; at once if it already does.
+    /// Returns when the server retires or drains; immediately if it already does.
     pub async fn retiring(&mut self) {
         self.at_least(Phase::Retiring).await;
     }
 
-    /// Returns when the server begins to drain; at once if it already does.
+    /// Returns when the server drains; immediately if it already does.
     pub async fn draining(&mut self) {
         self.at_least(Phase::Draining).await;
     }
 
     async fn at_least(&mut self, wanted: Phase) {
-        // The error says that the trigger is gone, which means the last of them.
+        // An error means that the trigger was dropped, which counts as a drain.
         let _ = self.0.wait_for(|phase| *phase >= wanted).await;
     }
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_lost_trigger_drains_too() {
+    async fn dropped_trigger_drains() {
         let (trigger, mut signal) = shutdown();
         assert!(!signal.is_draining());
         drop(trigger);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_drains_does_not_only_retire_again() {
+    async fn retire_after_drain_stays_draining() {
         let (trigger, mut signal) = shutdown();
         trigger.retire();
         signal.retiring().await;

@@ -1,15 +1,16 @@
-//! Whether a client that says no more is still there.
+//! Peer liveness after a half-close.
 //!
-//! The end of what a client sends (FIN) looks the same whether it has closed its socket or only has no
-//! more to say. The one has left, and what is read for it is wasted; the other (`nc -N`, some scripts)
-//! waits for its reply, and HTTP allows that. Only a byte tells them apart: the system of a client that
-//! has left answers it with a reset. A reply begins with the same bytes whatever its status
-//! ([`opening`](super::head::opening)), so a client that waits for one is sent these, one at a time:
-//! one that is there has the beginning of its reply, and one that is not is found out.
+//! A FIN from a client does not show whether the client has closed its socket or only its sending
+//! side. In the first case it has left, and reading for it is wasted; in the second (`nc -N`, some
+//! scripts) it waits for its reply, which HTTP allows. Only sending a byte tells: the system of a
+//! client that has left answers with a reset. A reply begins with the same bytes whatever its
+//! status ([`opening`](super::head::opening)), so a client that waits for one is sent these, one at
+//! a time: they are the beginning of its reply if it is present, and provoke a reset if it has
+//! left.
 //!
-//! In the midst of a reply there is no such byte: what comes next tells. That may be long in coming,
-//! but who reads on ends its side with its request. Who does so later, and can be sent nothing for
-//! [`PATIENCE`], has left.
+//! In the middle of a reply there is no such byte, and the next bytes may be ready late. A client
+//! that keeps reading half-closes together with its request; one that half-closes later, and cannot
+//! be sent anything for [`PATIENCE`], counts as having left.
 
 use std::io;
 use std::pin::Pin;
@@ -20,25 +21,26 @@ use tokio::time::{Duration, Instant, Sleep, sleep};
 
 use super::outlet::Outlet;
 
-/// Between two looks: longer than most reads of a disk, so that few replies are cut in two packets.
+/// Probe interval: longer than most disk reads, so that few replies are split into two packets.
 const LOOKS_EVERY: Duration = Duration::from_millis(500);
-/// So long is waited in the midst of a reply.
+/// Time until a client that half-closed in the middle of a reply counts as having left.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Who ends its side within so long of the beginning of the reply did it with its request.
+/// A half-close within this time of the reply's beginning counts as sent with the request.
 const WITH_REQUEST: Duration = Duration::from_secs(1);
 
-/// A client that says no more.
+/// A client that has half-closed its connection.
 #[derive(Debug)]
 pub(super) struct Silence {
     began: Instant,
-    /// Whether what it is sent tells: there was something since, or it may well read on.
+    /// Whether the client may still read: bytes were sent since the half-close, or it came with the
+    /// request.
     is_trusted: bool,
-    /// When it is looked at next.
+    /// Time of the next probe.
     alarm: Pin<Box<Sleep>>,
 }
 
 impl Silence {
-    /// It begins when the present reply has lasted so long.
+    /// Begins to watch; `lasted` is the age of the current reply.
     pub(super) fn begin(lasted: Duration) -> Self {
         Self {
             began: Instant::now(),
@@ -47,17 +49,17 @@ impl Silence {
         }
     }
 
-    /// It is sent bytes of a reply, and need not be looked at for a while.
+    /// Bytes of a reply are sent, so no probe is needed for a while.
     pub(super) fn answer(&mut self) {
         self.is_trusted = true;
         self.alarm.as_mut().reset(Instant::now() + LOOKS_EVERY);
     }
 
-    /// Looks now and then, while there is nothing to be sent. `opening` is what is left of the bytes
-    /// that may be sent already.
+    /// Probes the client at intervals while there is nothing to send. `opening` are the remaining
+    /// bytes of the reply that may be sent early.
     ///
     /// # Errors
-    /// It has left.
+    /// The client has left.
     pub(super) fn watch<IO: AsyncWrite + Outlet + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
@@ -68,7 +70,7 @@ impl Silence {
             let now = Instant::now();
             let is_vain = !self.is_trusted && opening.is_empty() && now >= self.began + PATIENCE;
             if is_vain || stream.is_reset() {
-                let text = "the client closed its connection";
+                let text = "client closed the connection";
                 return Err(io::Error::new(io::ErrorKind::ConnectionAborted, text));
             }
             if let Some(byte) = opening.get(..1) {
@@ -77,7 +79,7 @@ impl Silence {
                     *opening = &opening[written..];
                     self.is_trusted |= written > 0;
                 }
-                // What does not leave now leaves with what comes next.
+                // Unflushed bytes are sent with the following ones.
                 let _ = stream.poll_flush(cx)?;
             }
             self.alarm.as_mut().reset(now + LOOKS_EVERY);

@@ -1,10 +1,10 @@
-//! Which version of HTTP a connection speaks, from its first bytes.
+//! Protocol detection: HTTP/1 or HTTP/2, from the first bytes of a connection.
 //!
 //! An HTTP/2 client begins with 24 fixed bytes (RFC 9113 3.4), which no HTTP/1.1 request begins
-//! with; over TLS they come after ALPN agreed on `h2`. hyper-util can tell the two apart as well,
-//! but it hands on the bytes it looked at by themselves: hyper then finds half a request, and makes
-//! its buffer twice as large for the other half and for as long as the connection lives. Here the
-//! first read gives those bytes and all that came with them.
+//! with; over TLS they follow after ALPN agreed on `h2`. hyper-util can also tell them apart, but
+//! it returns the inspected bytes in a read of their own: hyper then finds half a request and
+//! doubles its buffer for the connection's lifetime. Here the first read returns those bytes
+//! together with all that followed.
 
 use std::io;
 use std::pin::Pin;
@@ -18,16 +18,16 @@ use crate::raw::InFile;
 pub(super) const PREFACE_BYTES: usize = 24;
 const PREFACE: &[u8; PREFACE_BYTES] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What the first bytes say.
+/// Detected protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Speaks {
-    /// HTTP/1.0 or 1.1, or nothing that hyper will understand.
+    /// HTTP/1.0 or 1.1, or unknown bytes, which the HTTP/1 parser refuses.
     Http1,
     /// HTTP/2.
     Http2,
 }
 
-/// A stream whose first bytes have been looked at.
+/// A stream whose first bytes were inspected.
 #[derive(Debug)]
 pub(super) struct Sniffed<S> {
     inner: S,
@@ -46,12 +46,12 @@ impl<S: AsyncRead + Unpin> Sniffed<S> {
         }
     }
 
-    /// Whether there were any bytes yet.
+    /// Whether any bytes have arrived.
     pub(super) fn has_begun(&self) -> bool {
         self.seen_count > 0
     }
 
-    /// Reads until it is clear what is spoken; an end or an error is left for hyper to find.
+    /// Reads until the protocol is clear; an end or an error is left for the HTTP/1 code to find.
     pub(super) fn poll_sniff(&mut self, cx: &mut Context<'_>) -> Poll<Speaks> {
         loop {
             let seen = &self.seen[..self.seen_count];
@@ -87,7 +87,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Sniffed<S> {
         buffer.put_slice(&left[..count]);
         this.given_count += count;
         if buffer.remaining() > 0 {
-            // What is behind them, if it is there; an error shows again at the next read.
+            // Also returns bytes behind them, if any; an error appears again at the next read.
             let _ = Pin::new(&mut this.inner).poll_read(cx, buffer);
         }
         Poll::Ready(Ok(()))
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_preface_is_http2_however_it_is_cut() {
+    async fn preface_in_two_parts_is_http2() {
         let whole = [&PREFACE[..], b"frames"].concat();
         for cut in 0..whole.len() {
             let (left, right) = whole.split_at(cut);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn anything_else_is_left_to_http1_whole() {
+    async fn other_bytes_go_to_http1_unchanged() {
         for text in [
             &b"GET / HTTP/1.1\r\n\r\n"[..],
             b"PRI",
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_read_gives_the_first_bytes_and_what_came_with_them() {
+    async fn first_read_returns_inspected_and_following_bytes() {
         let (mut client, server) = tokio::io::duplex(1024);
         let request = b"GET /a-path-that-is-longer-than-the-preface HTTP/1.1\r\n\r\n";
         client.write_all(request).await.expect("there is room");

@@ -1,7 +1,7 @@
-//! A listening socket and an accepted one, of the network or of this machine.
+//! Listening and accepted sockets: TCP or unix.
 //!
-//! The one idea: above here nobody asks which it is. What only TCP has (its options, a hint that more
-//! bytes follow, bytes of a file that are not copied) is left out of a unix socket here.
+//! Code above does not distinguish them. Features that only TCP has (its options, the more-bytes
+//! hint, `sendfile`) are omitted for unix sockets here.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,17 +22,17 @@ use crate::raw::{InFile, unconfirmed_bytes};
 /// A listening socket.
 #[derive(Debug)]
 pub enum Listener {
-    /// Of an address.
+    /// Bound to an IP address.
     Tcp(TcpListener),
-    /// Of a path.
+    /// Bound to a path.
     Unix(UnixListener),
 }
 
 impl Listener {
-    /// One that is listening already.
+    /// Wraps a socket that is already listening.
     ///
     /// # Errors
-    /// What the kernel says, of a socket of another kind too.
+    /// The error of the kernel; `InvalidInput` for a socket of another type.
     pub(super) fn of(socket: OwnedFd) -> io::Result<Self> {
         if socket_type(&socket)? != SocketType::STREAM {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -47,10 +47,10 @@ impl Listener {
         TcpListener::from_std(listener).map(Self::Tcp)
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn address(&self) -> io::Result<ListenAddress> {
         match self {
             Self::Tcp(listener) => listener.local_addr().map(ListenAddress::Ip),
@@ -64,10 +64,10 @@ impl Listener {
         }
     }
 
-    /// The next connection.
+    /// Accepts the next connection.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub(super) async fn accept(&self) -> io::Result<Socket> {
         Ok(match self {
             Self::Tcp(listener) => Socket::Tcp(listener.accept().await?.0),
@@ -93,7 +93,7 @@ pub(super) enum Socket {
 }
 
 impl Socket {
-    /// Who is at the other end.
+    /// The peer.
     pub(super) fn peer(&self) -> io::Result<Peer> {
         match self {
             Self::Tcp(tcp) => tcp.peer_addr().map(Peer::At),
@@ -101,14 +101,14 @@ impl Socket {
         }
     }
 
-    /// Sets what it can have of these.
+    /// Sets the options that the socket supports.
     pub(super) fn apply(&self, options: &TcpOptions) {
         if let Self::Tcp(tcp) = self {
             options.apply(tcp);
         }
     }
 
-    /// The same in the event loop of the present thread.
+    /// Registers the socket with the event loop of the current thread.
     pub(super) fn moved_here(self) -> io::Result<Self> {
         Ok(match self {
             Self::Tcp(stream) => Self::Tcp(TcpStream::from_std(stream.into_std()?)?),
@@ -117,7 +117,7 @@ impl Socket {
     }
 }
 
-/// The same of whichever it is.
+/// Applies an expression to the socket of either kind.
 macro_rules! of_both {
     ($socket:expr, $stream:ident => $of_it:expr) => {
         match $socket {
@@ -155,7 +155,7 @@ impl AsyncWrite for Socket {
     }
 
     fn is_write_vectored(&self) -> bool {
-        // Both are.
+        // Both kinds support it.
         true
     }
 
@@ -214,9 +214,10 @@ impl Outlet for Socket {
     }
 }
 
-/// Bytes go by memory: those of a file are held until the other end has them, and the kernel does not
-/// count bytes here. It says what memory it holds for a reader who has not taken them, which is
-/// more than the bytes and shrinks as they are taken; so that a reader goes on is seen by it.
+/// Bytes are copied through memory: `sendfile` would need blocks held until the peer has the bytes,
+/// and the kernel does not count acknowledged bytes here. It reports the memory that it holds for
+/// unread bytes, which exceeds the bytes but shrinks as they are read; this is enough to see that a
+/// client makes progress.
 impl Outlet for UnixStream {
     fn unconfirmed_bytes(&self) -> Option<u64> {
         unconfirmed_bytes(self).ok()
@@ -230,7 +231,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_socket_that_keeps_packets_apart_is_refused() {
+    async fn only_stream_sockets_are_accepted() {
         let of = |kind| {
             let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
             Listener::of(socket.expect("a socket"))

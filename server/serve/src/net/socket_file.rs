@@ -1,9 +1,10 @@
-//! The file by which a unix socket is found: made, replaced if nobody answers at it, removed at the end.
+//! The file of a unix socket: created, replaced if no process listens on it, removed at shutdown.
 //!
-//! The one idea: what lies at the path may be anybody's. Only a socket at which nobody answers is taken
-//! away, and at the end only the very file that was made; whatever else is there stays. Two who look
-//! at one path at the same time do so one after the other: the folder is locked meanwhile. Whoever may
-//! read it can lock it, too, so nobody waits long for that, and goes on without.
+//! The path may belong to another program. Only a socket without a listening process is replaced,
+//! and at shutdown only the very file that this process created is removed; any other file stays.
+//! Processes that change one path at the same time are serialised by a lock on the directory.
+//! Anyone who may read the directory can hold that lock, so waiting is bounded and then continues
+//! without it.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -19,32 +20,32 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 
-/// How long the lock on a folder is tried for: nobody needs it for longer than a moment.
+/// How long to try for the directory lock; no server needs it for longer than a moment.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
-/// Between two tries.
+/// Interval between two tries.
 const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Why no socket can be made at a path.
+/// Why a socket cannot be created at a path.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketFileError {
-    /// Another process answers there.
+    /// Another process listens there.
     #[error(
-        "another process answers there (`ss -lxp src {path}` names it): stop it or choose another path"
+        "another process listens there (`ss -lxp src {path}` shows it): stop it or use another path"
     )]
     Taken {
         /// The path.
         path: String,
     },
-    /// Something else has that name.
-    #[error("it is there and is no socket, so it stays: choose another path, or move it away")]
+    /// The path exists and is not a socket.
+    #[error("the file there is not a socket, so it is kept: choose another path, or move it away")]
     NoSocket,
-    /// It cannot be told whether somebody answers.
+    /// Unknown whether a process listens there.
     #[error(
-        "a socket is there, and it cannot be told whether somebody answers ({0}), so it stays: remove \
-         it, or choose another path"
+        "a socket is there, but connecting to it failed ({0}), so it is kept: remove it, or choose \
+         another path"
     )]
     Unknown(io::Error),
-    /// It cannot be made.
+    /// The socket cannot be created.
     #[error("{0}; {remedy}", remedy = remedy(.0))]
     Other(#[from] io::Error),
 }
@@ -58,28 +59,28 @@ impl From<Errno> for SocketFileError {
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => {
-            "make its folder (with systemd by RuntimeDirectory=), or choose another path"
+            "create its directory (with systemd: RuntimeDirectory=), or choose another path"
         }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "let the server's user write to its folder (with systemd by RuntimeDirectory=)"
+            "let the server's user write to its directory (with systemd: RuntimeDirectory=)"
         }
         _ => "choose another path",
     }
 }
 
-/// Removes the file when it is dropped, if it still is the one that was made or taken over.
+/// Removes the socket file on drop, if it is still the file that was created or taken over.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// Held, so that no other file gets its inode number.
+    /// Held open, so that its inode number is not reused.
     file: OwnedFd,
 }
 
 impl SocketFile {
-    /// The socket that is there now is this process's own from now on.
+    /// Takes ownership of the socket that exists at `path`.
     ///
     /// # Errors
-    /// If nothing is there, or something else.
+    /// If there is no file, or it is not a socket.
     pub fn of(path: &Path) -> io::Result<Self> {
         let (path, file) = (path.to_owned(), hold(path)?);
         match FileType::from_raw_mode(fstat(&file)?.st_mode) {
@@ -88,27 +89,27 @@ impl SocketFile {
         }
     }
 
-    /// A socket that another process made is this one's own from now on; `None` if it is not there any
-    /// more.
+    /// Takes ownership of a socket file that another process created; `None` if it was removed or
+    /// replaced.
     pub fn given(path: &Path, file: OwnedFd) -> Option<Self> {
         let is_there = hold(path).is_ok_and(|found| is_same(&found, &file));
         let path = path.to_owned();
         is_there.then_some(Self { path, file })
     }
 
-    /// By this it is known also to another process.
+    /// Identifies the file to another process.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// Those may connect from now on whom `mode` lets.
+    /// Sets the file's mode, which decides who may connect.
     pub fn set_mode(&self, mode: u32) {
         if let Err(error) = fs::set_permissions(&self.path, Permissions::from_mode(mode)) {
-            tracing::warn!(path = %self.path.display(), %error, "cannot set a socket's mode");
+            tracing::warn!(path = %self.path.display(), %error, "cannot set mode of socket file");
         }
     }
 
-    /// It is another process's from now on.
+    /// Gives up ownership to another process.
     pub fn leave(mut self) {
         self.path = PathBuf::new();
     }
@@ -123,12 +124,12 @@ impl Drop for SocketFile {
         if hold(&self.path).is_ok_and(|found| is_same(&found, &self.file))
             && let Err(error) = fs::remove_file(&self.path)
         {
-            tracing::warn!(path = %self.path.display(), %error, "cannot remove the socket");
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove the socket file");
         }
     }
 }
 
-/// What is at a path, of whatever kind; it is not opened to be read.
+/// A handle to the file at a path, of any type, without opening it for reading.
 fn hold(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     open(path, flags, Mode::empty())
@@ -139,13 +140,14 @@ fn is_same(one: &OwnedFd, other: &OwnedFd) -> bool {
     which(one).is_ok_and(|one| which(other) == Ok(one))
 }
 
-/// Held while a path of a folder is looked at and changed.
+/// Holds the directory lock while a path is checked and changed.
 struct Alone {
     _folder: Option<File>,
 }
 
 impl Alone {
-    /// Waits for its turn, for a while. A folder that cannot be read has no lock, and is nobody else's.
+    /// Waits for the lock, up to the timeout. A directory that this process may not read is not
+    /// locked.
     fn at(folder: &Path) -> Self {
         let Ok(opened) = File::open(folder) else {
             return Self { _folder: None };
@@ -157,11 +159,11 @@ impl Alone {
                 Err(Errno::WOULDBLOCK) => {
                     tracing::warn!(
                         folder = %folder.display(),
-                        "another process keeps the folder of a socket locked (`lslocks` names it)"
+                        "socket directory is locked; continuing without the lock (see `lslocks`)"
                     );
                     return Self { _folder: None };
                 }
-                // A file system may have no locks.
+                // Some file systems do not support locks.
                 locked => {
                     let _folder = locked.is_ok().then_some(opened);
                     return Self { _folder };
@@ -171,10 +173,10 @@ impl Alone {
     }
 }
 
-/// A socket that listens at `path` and that those may write to whom `mode` lets, and its file.
+/// Creates a socket that listens at `path` with mode `mode`; returns it and its file.
 ///
 /// # Errors
-/// What is in the way, and what to do about it.
+/// The reason and a remedy.
 pub(super) fn listen_at(
     path: &Path,
     mode: u32,
@@ -186,7 +188,7 @@ pub(super) fn listen_at(
     let socket = new_socket()?;
     bind(&socket, &address)?;
     let file = SocketFile::of(path)?;
-    // Nobody can connect before it listens.
+    // No client can connect before `listen`.
     fs::set_permissions(path, Permissions::from_mode(mode))?;
     listen(&socket, i32::try_from(backlog).unwrap_or(i32::MAX))?;
     Ok((socket, file))
@@ -197,13 +199,13 @@ fn new_socket() -> Result<OwnedFd, Errno> {
     socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
-/// Takes away what a process that is gone has left.
+/// Removes the socket of a process that has ended.
 fn make_room(path: &Path, address: &SocketAddrUnix) -> Result<(), SocketFileError> {
     if !is_socket(path)? {
         return Ok(());
     }
     match connect(new_socket()?, address) {
-        // Also one that does not get to it, or that is of another kind.
+        // EAGAIN: its backlog is full. EPROTOTYPE: a socket of another type.
         Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => Err(SocketFileError::Taken {
             path: path.display().to_string(),
         }),
@@ -213,10 +215,10 @@ fn make_room(path: &Path, address: &SocketAddrUnix) -> Result<(), SocketFileErro
     }
 }
 
-/// Whether a socket is there, which somebody may answer at.
+/// Whether a socket exists at the path, on which a process may listen.
 ///
 /// # Errors
-/// If something else is.
+/// If it is another kind of file.
 pub(crate) fn is_socket(path: &Path) -> Result<bool, SocketFileError> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => Ok(true),
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_has_its_mode_and_goes_with_its_owner() {
+    fn socket_file_has_mode_and_is_removed_on_drop() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("web.sock");
         let (_socket, file) = listen_at(&path).expect("made");
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_socket_at_which_nobody_answers_is_replaced() {
+    fn only_socket_without_listener_is_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("web.sock");
         let (socket, file) = listen_at(&path).expect("made");
@@ -256,7 +258,7 @@ mod tests {
             error.contains("ss -lxp") && error.contains("web.sock"),
             "{error}"
         );
-        // As a process that was killed leaves it.
+        // State after a process was killed.
         drop(socket);
         std::mem::forget(file);
         let (_socket, _file) = listen_at(&path).expect("replaced");
@@ -280,28 +282,28 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_another_keeps_locked_holds_up_neither_the_start_nor_the_stop() {
+    fn locked_directory_does_not_block_start_or_stop() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("web.sock");
         let (_socket, file) = listen_at(&path).expect("made");
         let other = File::open(folder.path()).expect("readable");
         flock(&other, FlockOperation::LockExclusive).expect("locked");
-        listen_at(&folder.path().join("other.sock")).expect("made all the same");
+        listen_at(&folder.path().join("other.sock")).expect("made without the lock");
         drop(file);
         assert!(!path.exists());
     }
 
     #[test]
-    fn what_another_has_put_in_its_place_stays() {
+    fn file_of_another_process_is_not_removed() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("web.sock");
         let (socket, file) = listen_at(&path).expect("made");
         drop(socket);
         let (_socket, second) = listen_at(&path).expect("replaced");
         drop(file);
-        assert!(path.exists(), "it is the second's");
+        assert!(path.exists(), "the second owner's file stays");
         second.leave();
-        assert!(path.exists(), "it is a third's");
+        assert!(path.exists(), "a file that was left stays");
         drop(SocketFile::of(&path).expect("taken over"));
         assert!(!path.exists());
         let (_socket, third) = listen_at(&path).expect("made");
@@ -311,14 +313,14 @@ mod tests {
         let (_socket, fourth) = listen_at(&path).expect("made");
         assert!(
             SocketFile::given(&path, given).is_none(),
-            "it is a fourth's"
+            "the file was replaced"
         );
         let given = fourth.file().try_clone_to_owned().expect("a copy");
         fourth.leave();
         drop(SocketFile::given(&path, given).expect("there"));
         assert!(!path.exists());
         fs::write(&path, "precious").expect("written");
-        assert!(SocketFile::of(&path).is_err(), "it is no socket");
-        assert!(path.exists(), "it is somebody's");
+        assert!(SocketFile::of(&path).is_err(), "not a socket");
+        assert!(path.exists(), "a regular file stays");
     }
 }

@@ -1,23 +1,23 @@
-//! How much may wait in a socket: little for most, more for who takes it at once.
+//! Socket buffer size by reader speed.
 //!
-//! What waits in a socket is lost if the viewer leaves, so there is little of it
-//! (`tcp.unsent_max`). The kernel wakes the sender each time half of that is gone, and for a fast
-//! reader the wake-ups cost more than the bytes. Who took the last [`WINDOW_BYTES`] within
-//! [`FAST_WITHIN`] may have [`FAST_UNSENT_BYTES`] waiting; that lasts such a reader for less than a
-//! tenth of a second. Who then needs longer than [`SLOW_BEYOND`] is one of most again.
+//! Bytes that wait in a socket are lost if the viewer leaves, so the limit is small
+//! (`tcp.unsent_max`). The kernel wakes the sender each time half of it is sent, and for a fast
+//! reader these wake-ups cost more than the bytes. A reader that took the last [`WINDOW_BYTES`]
+//! within [`FAST_WITHIN`] therefore gets [`FAST_UNSENT_BYTES`], which it takes in less than a tenth
+//! of a second. It is slow again once a window takes longer than [`SLOW_BEYOND`].
 
 use tokio::time::{Duration, Instant};
 
-/// So many bytes are timed at once.
+/// Bytes that are timed together.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// 32 MiB a second.
+/// 32 MiB/s.
 const FAST_WITHIN: Duration = Duration::from_millis(32);
-/// A quarter of that, so that nobody goes to and fro.
+/// A quarter of that speed; the hysteresis prevents flapping.
 const SLOW_BEYOND: Duration = Duration::from_millis(128);
-/// What may wait for a fast reader.
+/// Limit on unsent bytes of a fast reader.
 pub(super) const FAST_UNSENT_BYTES: u32 = 2 << 20;
 
-/// How fast a reader takes what it is sent.
+/// Measures how fast a reader takes its bytes.
 #[derive(Debug, Default)]
 pub(super) struct Speed {
     began: Option<Instant>,
@@ -26,7 +26,7 @@ pub(super) struct Speed {
 }
 
 impl Speed {
-    /// The reader took so many bytes. Answers whether it is fast from now on, if that is new.
+    /// The reader took `bytes`. Returns whether it is fast, if that changed.
     pub(super) fn took(&mut self, now: Instant, bytes: u64) -> Option<bool> {
         let began = *self.began.get_or_insert(now);
         self.bytes += bytes;
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_takes_a_mebibyte_at_once_is_fast_until_one_takes_long() {
+    fn reader_is_fast_until_a_window_takes_long() {
         let mut speed = Speed::default();
         let mut now = Instant::now();
         let mut take = |bytes: u64, after_ms: u64| {
@@ -58,21 +58,17 @@ mod tests {
             speed.took(now, bytes)
         };
         assert_eq!(take(64 << 10, 0), None);
-        assert_eq!(
-            take(WINDOW_BYTES, 100),
-            None,
-            "3 % of that speed is not fast"
-        );
+        assert_eq!(take(WINDOW_BYTES, 100), None, "3 % of that speed is slow");
         assert_eq!(
             take(WINDOW_BYTES / 2, 10),
             None,
-            "half of one says nothing yet"
+            "half a window does not decide"
         );
         assert_eq!(take(WINDOW_BYTES / 2, 10), Some(true));
         assert_eq!(
             take(WINDOW_BYTES, 100),
             None,
-            "a little slower is fast still"
+            "a little slower is still fast"
         );
         assert_eq!(take(WINDOW_BYTES, 200), Some(false));
     }

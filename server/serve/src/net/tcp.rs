@@ -1,4 +1,4 @@
-//! Options of TCP connections.
+//! TCP options of accepted connections.
 
 use socket2::SockRef;
 use tokio::net::TcpStream;
@@ -6,11 +6,11 @@ use tokio::net::TcpStream;
 /// Options of each accepted socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TcpOptions {
-    /// Congestion control by name (`bbr`); the system's default if `None`.
+    /// Name of the congestion control (`bbr`); `None` for the system's default.
     pub congestion_control: Option<String>,
-    /// Unsent bytes that the kernel takes beyond what is on its way (TCP_NOTSENT_LOWAT). A slow
-    /// reader then holds this much of the kernel's memory instead of megabytes, and the send
-    /// timeout sees its progress early; a fast one is not held back. Zero leaves the default.
+    /// Unsent bytes that the kernel accepts beyond those in flight (TCP_NOTSENT_LOWAT). A slow
+    /// reader then holds this much kernel memory instead of megabytes, and the send timeout sees
+    /// its progress early; a fast reader is not slowed down. Zero keeps the default.
     pub unsent_bytes_max: u32,
 }
 
@@ -24,7 +24,7 @@ impl Default for TcpOptions {
 }
 
 impl TcpOptions {
-    /// Whether the kernel knows the congestion control; to be asked before anything is served.
+    /// Checks that the kernel supports the congestion control; call it before serving.
     pub fn check(&self) -> Result<(), String> {
         let Some(name) = &self.congestion_control else {
             return Ok(());
@@ -35,13 +35,13 @@ impl TcpOptions {
         };
         attempt().map_err(|error| {
             format!(
-                "congestion control `{name}` cannot be used: {error}; \
-                 `sysctl net.ipv4.tcp_available_congestion_control` lists those that can"
+                "congestion control `{name}` is not available: {error}; \
+                 `sysctl net.ipv4.tcp_available_congestion_control` lists those that are"
             )
         })
     }
 
-    /// Sets them. A failure is not worth the connection: the socket works without.
+    /// Sets the options. A failure is only logged: the socket works without them.
     pub(super) fn apply(&self, stream: &TcpStream) {
         let socket = SockRef::from(stream);
         let mut outcome = stream.set_nodelay(true);
@@ -52,7 +52,7 @@ impl TcpOptions {
             outcome = outcome.and(socket.set_tcp_notsent_lowat(self.unsent_bytes_max));
         }
         if let Err(error) = outcome {
-            tracing::debug!(%error, "a TCP option was refused");
+            tracing::debug!(%error, "cannot set TCP option");
         }
     }
 }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_congestion_control_is_an_error_with_the_list() {
+    fn unknown_congestion_control_error_names_sysctl() {
         let options = TcpOptions {
             congestion_control: Some("no-such-rule".to_owned()),
             ..TcpOptions::default()

@@ -1,11 +1,11 @@
-//! The threads that connections live on, one for each processor, each with its own event loop.
+//! Connection threads: one for each processor, each with its own event loop.
 //!
-//! The one idea: a connection stays on the thread that it was given when it was accepted. Nothing of
-//! it is handed to another thread, and none is woken to look for work; with small replies that costs
-//! more than the reply.
+//! A connection stays on the thread that it was assigned when it was accepted. No work moves
+//! between threads and no thread is woken to steal work; for small replies that would cost more
+//! than the reply.
 //!
-//! Invariants: a connection counts on its thread exactly as long as its [`Seat`] lives; a thread ends
-//! when [`ConnectionThreads`] is dropped, and what still runs there is dropped with it.
+//! Invariants: a connection counts on its thread exactly as long as its [`Seat`] lives; a thread
+//! ends when [`ConnectionThreads`] is dropped, which also drops the tasks on it.
 
 use std::io;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use std::thread::JoinHandle;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// Threads of a runtime that are for what may block, as compressing a text.
+/// Threads of a runtime for blocking calls, such as compressing a text.
 const BLOCKING_THREADS_MAX: usize = 8;
 
-/// Threads for connections.
+/// Threads that run connections.
 #[derive(Debug)]
 pub struct ConnectionThreads {
     threads: Vec<One>,
@@ -28,12 +28,12 @@ pub struct ConnectionThreads {
 struct One {
     handle: Handle,
     connections: Arc<AtomicUsize>,
-    /// Dropped, it ends the thread.
+    /// Dropping it ends the thread.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A connection's place on a thread.
+/// A connection's slot on a thread.
 #[derive(Debug)]
 pub(super) struct Seat {
     connections: Arc<AtomicUsize>,
@@ -44,14 +44,14 @@ impl ConnectionThreads {
     /// Starts `count` threads, at least one.
     ///
     /// # Errors
-    /// What the system said, if it has no more threads or descriptors.
+    /// The system has no more threads or descriptors.
     pub fn start(count: usize) -> io::Result<Self> {
         let threads = (0..count.max(1)).map(One::start);
         let threads = threads.collect::<io::Result<_>>()?;
         Ok(Self { threads })
     }
 
-    /// A place where there are fewest connections.
+    /// A slot on the thread with the fewest connections.
     pub(super) fn seat(&self) -> Option<Seat> {
         let fewest = |one: &&One| one.connections.load(Relaxed);
         let one = self.threads.iter().min_by_key(fewest)?;
@@ -62,18 +62,18 @@ impl ConnectionThreads {
         })
     }
 
-    /// What tells whether they work.
+    /// A handle to check that the threads respond.
     pub fn pulse(&self) -> Pulse {
         Pulse(self.threads.iter().map(|one| one.handle.clone()).collect())
     }
 }
 
-/// Tells whether threads work; it keeps none of them.
+/// Checks that the threads respond, without keeping them alive.
 #[derive(Debug)]
 pub struct Pulse(Vec<Handle>);
 
 impl Pulse {
-    /// Returns once each thread has handled an event, or has ended.
+    /// Returns once each thread has run a task, or has ended.
     pub async fn beat(&self) {
         for handle in &self.0 {
             let _ = handle.spawn(async {}).await;
@@ -92,9 +92,9 @@ impl One {
         let thread = std::thread::Builder::new()
             .name(format!("connections-{number}"))
             .spawn(move || {
-                // That the sender is gone says the same.
+                // A dropped sender also means stop.
                 let _ = runtime.block_on(stopped);
-                // What hangs in a dead file system must not keep the process alive.
+                // A call that hangs in a dead file system must not keep the process alive.
                 runtime.shutdown_background();
             })?;
         Ok(Self {
@@ -115,14 +115,14 @@ impl Drop for ConnectionThreads {
             if let Some(thread) = one.thread.take()
                 && thread.join().is_err()
             {
-                tracing::error!("a thread for connections panicked");
+                tracing::error!("connection thread panicked");
             }
         }
     }
 }
 
 impl Seat {
-    /// Of the thread's runtime.
+    /// Handle of the thread's runtime.
     pub(super) fn handle(&self) -> &Handle {
         &self.handle
     }
@@ -144,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn each_connection_goes_where_there_are_fewest() {
+    fn connection_goes_to_thread_with_fewest() {
         let threads = ConnectionThreads::start(3).expect("three threads");
         let mut seats: Vec<Seat> = (0..7).filter_map(|_| threads.seat()).collect();
         let mut spread = counts(&threads);
         spread.sort_unstable();
         assert_eq!(spread, [2, 2, 3]);
-        // All but one of the first thread's leave.
+        // Close one connection of the first thread.
         let first = Arc::clone(&threads.threads[0].connections);
         let is_of_first = |seat: &Seat| Arc::ptr_eq(&seat.connections, &first);
         let place = seats.iter().position(is_of_first).expect("it has some");
@@ -163,13 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pulse_waits_for_a_thread_that_is_held_up_and_for_none_that_has_ended() {
+    fn pulse_waits_for_blocked_threads_but_not_ended_ones() {
         let threads = ConnectionThreads::start(2).expect("two threads");
         let pulse = threads.pulse();
         let waiting = Builder::new_current_thread().build().expect("a runtime");
         waiting.block_on(pulse.beat());
         let (free, held) = std::sync::mpsc::channel::<()>();
-        // As a look-up that hangs would hold it.
+        // Blocks the thread like a hanging look-up.
         threads.threads[1].handle.spawn(async move { held.recv() });
         let mut beat = std::pin::pin!(pulse.beat());
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_on_a_thread_ends_with_it() {
+    fn tasks_end_with_their_thread() {
         let threads = ConnectionThreads::start(1).expect("a thread");
         let seat = threads.seat().expect("a place");
         let kept = Arc::new(());

@@ -1,16 +1,15 @@
-//! A socket whose reader must keep reading, and which is closed so that its last words arrive.
+//! A socket with a send timeout and a lingering close.
 //!
-//! The send timeout counts only time in which a write waits: a viewer who asks for nothing is not
-//! slow, and neither is one whose bytes are still on the disk. Within `send_timeout` of such
-//! waiting the reader must take `send_bytes_min`, however the bytes are cut; one byte a second is
-//! too little, and so is a last byte that never goes. What the reader has taken is what it has
-//! confirmed: a socket may hold so much that it takes nothing for half a minute from a server whose
-//! viewer reads all the time.
+//! The send timeout counts only time in which a write waits: a viewer that requests nothing is not
+//! slow, nor is one whose bytes are still on the disk. Within `send_timeout` of such waiting the
+//! client must take `send_bytes_min`, in whatever portions; one byte a second is too little, and so
+//! is a last byte that is never taken. Progress is measured by acknowledged bytes: a socket may
+//! buffer so much that it accepts nothing for half a minute although its viewer reads all the time.
 //!
-//! Closing a socket with unread bytes in it makes the kernel send a reset, which can overtake the
-//! reply on the way. So after the end of our side is sent, what still comes in (the rest of a
-//! head that was too long) is read and thrown away, up to a bound in bytes and time. A connection
-//! that makes room for another has nothing on its way, and somebody waits for its place.
+//! Closing a socket with unread bytes makes the kernel send a reset, which can overtake the reply.
+//! Therefore, after our side is shut down, incoming bytes (the rest of a head that was too long)
+//! are read and discarded, up to a limit in bytes and time. A connection that is shed skips this:
+//! it has no bytes in flight, and a client waits for its slot.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -25,7 +24,7 @@ use super::outlet::Outlet;
 use super::speed::{FAST_UNSENT_BYTES, Speed};
 use crate::raw::InFile;
 
-/// So long a write waits before it is looked at what the other end has: most wait for less.
+/// A write waits this long before the acknowledged bytes are first checked; most wait for less.
 const LOOKS_AFTER: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 1 << 20;
@@ -35,19 +34,20 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 pub struct TimedStream<S> {
     inner: S,
     info: Arc<ConnectionInfo>,
-    /// Since when the present write waits.
+    /// Since when the current write waits.
     pending_since: Option<Instant>,
     /// Time that writes waited since the last `send_bytes_min` were taken.
     waited: Duration,
     /// Bytes taken in that time.
     taken_bytes: u64,
     speed: Speed,
-    /// What usually may wait in the socket, while more may because the reader is fast.
+    /// The configured limit on unsent bytes, while a higher one is set for a fast reader.
     usual_unsent_bytes: Option<u32>,
     written_bytes: u64,
-    /// Of those, what the other end had confirmed when it was looked at in that time.
+    /// Acknowledged bytes at the last check in that time.
     confirmed_bytes: Option<u64>,
-    /// Fires no later than something is to be looked at; only moved when it fires too early.
+    /// Fires no later than the next check is due; only moved when it would fire too late, or fired
+    /// early.
     alarm: Option<Pin<Box<Sleep>>>,
     closing: Closing,
 }
@@ -105,7 +105,8 @@ impl<S: AsyncRead + Outlet + Unpin> TimedStream<S> {
         }
     }
 
-    /// More may wait in the socket of a fast reader, where the usual is less.
+    /// Raises the limit on unsent bytes for a fast reader, if it is lower, and restores it
+    /// afterwards.
     fn let_wait(&mut self, is_fast: bool) {
         if !is_fast {
             if let Some(usual) = self.usual_unsent_bytes.take() {
@@ -121,10 +122,10 @@ impl<S: AsyncRead + Outlet + Unpin> TimedStream<S> {
         }
     }
 
-    /// Looks at how much the other end has confirmed; whether that is `send_bytes_min` more than at
-    /// the last look.
+    /// Checks the acknowledged bytes; returns whether they grew by `send_bytes_min` since the last
+    /// check.
     fn look(&mut self) -> bool {
-        // Where nobody knows it is always the same.
+        // If unknown, the count stays constant.
         let unconfirmed = self.inner.unconfirmed_bytes();
         let unconfirmed = unconfirmed.unwrap_or(self.written_bytes);
         let now = self.written_bytes.saturating_sub(unconfirmed);
@@ -155,7 +156,7 @@ impl<S: AsyncRead + Outlet + Unpin> TimedStream<S> {
                     self.info.note_send_timeout();
                     return Poll::Ready(Err(io::Error::new(
                         io::ErrorKind::TimedOut,
-                        "the reader takes fewer bytes than send_bytes_min within send_timeout",
+                        "client took fewer bytes than send_bytes_min within send_timeout",
                     )));
                 }
                 since = now;
@@ -172,12 +173,12 @@ impl<S: AsyncRead + Outlet + Unpin> TimedStream<S> {
         Poll::Pending
     }
 
-    /// When the reader of a write that waits since then is cut off.
+    /// When a write that waits since then times out.
     fn deadline(&self, since: Instant) -> Instant {
         since + self.info.limits().send_timeout.saturating_sub(self.waited)
     }
 
-    /// When there is something to look at.
+    /// When the next check is due.
     fn due(&self, since: Instant) -> Instant {
         let deadline = self.deadline(since);
         match self.confirmed_bytes {

@@ -22,13 +22,13 @@ fn pair(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_who_stops_is_cut_off_after_the_send_timeout() {
+async fn stopped_reader_is_cut_after_send_timeout() {
     let (mut server, client, counters) = pair(1024);
     let begun = Instant::now();
     let error = server
         .write_all(&[0; 4096])
         .await
-        .expect_err("nobody reads");
+        .expect_err("the client does not read");
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     assert_eq!(begun.elapsed().as_secs(), 30);
     assert_eq!(counters.counts().send_timeouts, 1);
@@ -36,7 +36,7 @@ async fn a_reader_who_stops_is_cut_off_after_the_send_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_of_one_byte_a_second_is_cut_off() {
+async fn reader_of_one_byte_a_second_is_cut() {
     let (mut server, mut client, _) = pair(1024);
     let reader = tokio::spawn(async move {
         let mut byte = [0; 1];
@@ -51,9 +51,9 @@ async fn a_reader_of_one_byte_a_second_is_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_just_above_the_minimum_is_served_to_the_end() {
+async fn reader_just_above_minimum_is_served_to_the_end() {
     let (mut server, mut client, counters) = pair(4096);
-    // 4 KiB a second is 120 KiB in 30 s, and the minimum is 64 KiB.
+    // 4 KiB a second is 120 KiB in 30 s; the minimum is 64 KiB.
     let reader = tokio::spawn(async move {
         let mut space = [0; 4096];
         let mut total = 0;
@@ -73,10 +73,10 @@ async fn a_reader_just_above_the_minimum_is_served_to_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn time_between_writes_does_not_count_as_slowness() {
+async fn idle_time_between_writes_does_not_count() {
     let (mut server, mut client, _) = pair(1024);
     for _ in 0..10 {
-        // The server waits five seconds for this reader each time, then has nothing to say.
+        // The server waits five seconds for this reader each time, then has nothing to send.
         let reader = tokio::spawn(async move {
             tokio::time::sleep(Duration::from_secs(5)).await;
             let mut space = vec![0; 20_000];
@@ -90,7 +90,7 @@ async fn time_between_writes_does_not_count_as_slowness() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_reads_on_until_the_client_has_finished_talking() {
+async fn close_reads_until_client_has_finished_sending() {
     let (mut server, mut client, _) = pair(1024);
     let talker = tokio::spawn(async move {
         client
@@ -101,7 +101,7 @@ async fn closing_reads_on_until_the_client_has_finished_talking() {
         client
             .read_to_string(&mut words)
             .await
-            .expect("the last words arrive");
+            .expect("the reply arrives");
         words
     });
     server.write_all(b"431").await.expect("room");
@@ -111,7 +111,7 @@ async fn closing_reads_on_until_the_client_has_finished_talking() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_does_not_wait_for_ever() {
+async fn close_waits_at_most_linger_time() {
     let (mut server, _client, _) = pair(1024);
     let begun = Instant::now();
     server.shutdown().await.expect("closed");
@@ -119,7 +119,7 @@ async fn closing_does_not_wait_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_makes_room_is_closed_without_waiting_for_its_client() {
+async fn shed_connection_closes_without_lingering() {
     let (mut server, mut client, _) = pair(1024);
     server.info.shed();
     let begun = Instant::now();
@@ -128,7 +128,7 @@ async fn a_connection_that_makes_room_is_closed_without_waiting_for_its_client()
     assert_eq!(client.read(&mut [0; 8]).await.expect("an end"), 0);
 }
 
-/// A socket that says how much may wait in it and how much does.
+/// A socket with a settable limit on unsent bytes and a settable count of unacknowledged ones.
 struct Socket(DuplexStream, Arc<(AtomicU32, AtomicU64)>);
 
 impl AsyncRead for Socket {
@@ -174,12 +174,12 @@ impl Outlet for Socket {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fast_reader_may_have_more_waiting_and_is_cut_off_only_if_that_stands_still() {
+async fn fast_reader_gets_larger_buffer_and_is_cut_when_stalled() {
     fast_then_slow(|socket| socket).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_behind_the_proxy_protocol_is_judged_as_any_other() {
+async fn reader_behind_proxy_protocol_is_treated_alike() {
     fast_then_slow(proxy_header::io::ProxiedStream::unproxied).await;
 }
 
@@ -195,10 +195,10 @@ where
     let info = ConnectionInfo::new(0, remote.into(), Arc::default(), counters);
     let socket = wrap(Socket(wire, Arc::clone(&state)));
     let mut server = TimedStream::new(socket, Arc::new(info));
-    // No time passes: nobody is faster.
+    // No time passes, so the reader is fast.
     server.write_all(&vec![0; 2 << 20]).await.expect("room");
     assert_eq!(state.0.load(Ordering::Relaxed), FAST_UNSENT_BYTES);
-    // The socket takes nothing for two minutes, but the other end takes what waits in it.
+    // The socket accepts nothing for two minutes, but the peer acknowledges bytes.
     state.1.store(2 << 20, Ordering::Relaxed);
     let begun = Instant::now();
     let reader = async {
@@ -210,7 +210,7 @@ where
         client.read_exact(&mut taken).await.expect("comes");
     };
     let (written, ()) = tokio::join!(server.write_all(&[0; 1 << 20]), reader);
-    written.expect("it went on");
+    written.expect("acknowledged bytes count as progress");
     assert_eq!(begun.elapsed().as_secs(), 120);
     assert_eq!(state.0.load(Ordering::Relaxed), USUAL, "it is slow now");
     state.0.store(FAST_UNSENT_BYTES, Ordering::Relaxed);
@@ -218,9 +218,9 @@ where
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
 }
 
-/// As with a receiver who has room for more than a slow film needs in a minute.
+/// Like a receiver whose buffer holds more than a minute of a film at a low bit rate.
 #[tokio::test(start_paused = true)]
-async fn a_slow_reader_is_judged_by_what_it_takes_and_not_by_what_the_socket_takes() {
+async fn slow_reader_is_measured_by_acknowledged_bytes() {
     let (wire, mut client) = duplex(100 << 10);
     let state = Arc::new((AtomicU32::new(0), AtomicU64::new(0)));
     let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));

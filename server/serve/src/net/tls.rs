@@ -1,8 +1,6 @@
-//! TLS by rustls: a certificate chain and its key from PEM
-//! files, replaced without a restart.
+//! TLS by rustls: a certificate chain and its key from PEM files, replaced without a restart.
 //!
-//! Invariant: the pair in use always matches. A reload that fails for any reason leaves the old
-//! pair in place.
+//! Invariant: the certificate and key in use always match. A reload that fails keeps the old pair.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +14,7 @@ use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, Se
 use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
 
-/// Certificate and key cannot be used.
+/// Why certificate and key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -24,17 +22,17 @@ pub enum TlsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A file holds no certificate.
-    #[error("no certificate in {path}; it must hold the chain in PEM, the server's own first")]
+    /// A file contains no certificate.
+    #[error("no certificate in {path}; it must contain the chain in PEM, server first")]
     NoCertificate {
         /// The file.
         path: PathBuf,
     },
-    /// A file holds no private key.
-    #[error("no private key in {path}; it must hold the key in PEM (PKCS#8, PKCS#1 or SEC1)")]
+    /// A file contains no private key.
+    #[error("no private key in {path}; it must contain the key in PEM (PKCS#8, PKCS#1 or SEC1)")]
     NoKey {
         /// The file.
         path: PathBuf,
@@ -44,21 +42,21 @@ pub enum TlsError {
     NotPem {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Parser error.
         reason: pem::Error,
     },
-    /// The key is of a kind that cannot sign here.
+    /// The key's type is not supported.
     #[error("the key in {path} cannot be used: {reason}; use RSA, ECDSA (P-256, P-384) or Ed25519")]
     BadKey {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Error of the library.
         reason: rustls::Error,
     },
-    /// A certificate of a version that no player takes either.
+    /// An X.509 certificate of a version below 3, which players refuse too.
     #[error(
-        "the certificate in {path} is of version {version} of X.509, and TLS takes version 3 alone; have \
-         it issued again as one (a certificate with a subjectAltName is)"
+        "the certificate in {path} has X.509 version {version}, and TLS requires version 3; have \
+         it reissued (with a subjectAltName it is of version 3)"
     )]
     Version {
         /// The file.
@@ -66,9 +64,9 @@ pub enum TlsError {
         /// Its version.
         version: u32,
     },
-    /// The key belongs to another certificate, or the certificate cannot be parsed.
+    /// The key does not match the certificate, or the certificate cannot be parsed.
     #[error(
-        "the certificate in {certificate} and the key in {key} are no pair: {reason}; \
+        "the certificate in {certificate} and the key in {key} do not match: {reason}; \
          name the key that this certificate was issued for"
     )]
     Mismatch {
@@ -76,16 +74,16 @@ pub enum TlsError {
         certificate: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// What is wrong.
+        /// Error of the library.
         reason: rustls::Error,
     },
-    /// The protocol library refuses its own defaults.
-    #[error("TLS cannot be set up: {0}; this build supports no protocol version")]
+    /// The library refuses its own defaults.
+    #[error("cannot set up TLS: {0}; this build supports no protocol version")]
     Protocol(rustls::Error),
 }
 
 impl TlsError {
-    /// Whether it is the file with the key that is wrong.
+    /// Whether the error concerns the key file.
     pub(crate) fn is_about_key(&self, key: &Path) -> bool {
         match self {
             Self::Unreadable { path, .. } | Self::NotPem { path, .. } => path == key,
@@ -95,7 +93,7 @@ impl TlsError {
     }
 }
 
-/// Whether these files hold a certificate and its key.
+/// Checks that these files contain a certificate and its key.
 ///
 /// # Errors
 /// Why they cannot be used.
@@ -103,7 +101,7 @@ pub fn check_pair(certificate: &Path, key: &Path) -> Result<(), TlsError> {
     read_pair(certificate, key).map(drop)
 }
 
-/// The pair in use, and where it came from.
+/// The pair in use, and its files.
 #[derive(Debug)]
 pub struct ReloadingCertificates {
     certificate: PathBuf,
@@ -122,7 +120,7 @@ impl ReloadingCertificates {
         })
     }
 
-    /// Reads the files again, for connections to come. On error the old pair stays.
+    /// Reads the files again, for new connections. On error the old pair stays in use.
     pub fn reload(&self) -> Result<(), TlsError> {
         let pair = read_pair(&self.certificate, &self.key)?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
@@ -141,18 +139,18 @@ impl ResolvesServerCert for ReloadingCertificates {
     }
 }
 
-/// How connections are encrypted.
+/// TLS configuration of a listener.
 #[derive(Clone)]
 pub struct Encryption {
     pub(super) acceptor: TlsAcceptor,
 }
 
 impl Encryption {
-    /// TLS 1.2 and 1.3 with these certificates, offering HTTP/2 and HTTP/1.1. Sessions are resumed by
-    /// tickets (RFC 5077, RFC 8446 2.2), whose keys change every six hours.
+    /// TLS 1.2 and 1.3 with these certificates, offering HTTP/2 and HTTP/1.1. Sessions are resumed
+    /// by tickets (RFC 5077, RFC 8446 2.2), whose keys are rotated every six hours.
     ///
     /// # Errors
-    /// The protocol library refuses its own defaults.
+    /// The library refuses its own defaults.
     pub fn new(certificates: Arc<ReloadingCertificates>) -> Result<Self, TlsError> {
         let acceptor = tls_acceptor(certificates)?;
         Ok(Self { acceptor })
@@ -166,7 +164,7 @@ fn tls_acceptor(certificates: Arc<ReloadingCertificates>) -> Result<TlsAcceptor,
         .map_err(TlsError::Protocol)?
         .with_no_client_auth()
         .with_cert_resolver(certificates);
-    // A viewer who comes back, and players open many connections, needs no whole handshake.
+    // Returning viewers, and players that open many connections, skip the full handshake.
     config.ticketer = ring::Ticketer::new().map_err(TlsError::Protocol)?;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -214,7 +212,7 @@ fn read_pair(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
     })?;
     let pair = CertifiedKey::new(chain, signer);
     match pair.keys_match() {
-        // A key that cannot tell its public half is taken at its word.
+        // Some keys cannot provide their public half; they are accepted unchecked.
         Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {
             Ok(pair)
         }
@@ -226,11 +224,11 @@ fn read_pair(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
     }
 }
 
-/// The version of a certificate that is older than version 3. The protocol library calls it no pair with
-/// any key.
+/// The version of a certificate below version 3. For such a certificate the library would report a
+/// mismatch with any key.
 fn old_version(certificate: &CertificateDer<'_>) -> Option<u32> {
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
-    // Version 3 is written as 2.
+    // Version 3 is encoded as 2.
     Some(parsed.version().0.saturating_add(1)).filter(|version| *version < 3)
 }
 
@@ -239,8 +237,8 @@ fn unix_seconds() -> i64 {
     since_epoch.map_or(0, |time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// What to tell the operator about the certificate's dates; players will refuse it, which may
-/// still be better than no server.
+/// A warning about the certificate's validity dates. Players will refuse such a certificate, but
+/// serving is still better than not starting.
 fn expiry_warning(certificate: &CertificateDer<'_>, now_unix_seconds: i64) -> Option<String> {
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
     let validity = parsed.validity();

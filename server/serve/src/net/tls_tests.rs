@@ -88,7 +88,7 @@ async fn presented_to_a_client(
 }
 
 #[tokio::test]
-async fn a_reload_changes_the_certificate_and_a_bad_one_changes_nothing() {
+async fn reload_replaces_certificate_and_failed_reload_keeps_it() {
     let files = Files::new();
     let first = files.write_pair();
     let certificates = Arc::new(files.load().expect("a good pair"));
@@ -103,7 +103,7 @@ async fn a_reload_changes_the_certificate_and_a_bad_one_changes_nothing() {
         .expect("the new one");
     presented_to_a_client(&acceptor, &first)
         .await
-        .expect_err("the old one is gone");
+        .expect_err("the old one is replaced");
 
     std::fs::write(files.key(), "rubbish").expect("written");
     certificates.reload().expect_err("no key");
@@ -113,7 +113,7 @@ async fn a_reload_changes_the_certificate_and_a_bad_one_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_viewer_who_comes_back_needs_no_whole_handshake() {
+async fn returning_client_resumes_session() {
     let files = Files::new();
     let trusted = files.write_pair();
     let certificates = Arc::new(files.load().expect("a good pair"));
@@ -131,7 +131,7 @@ async fn a_viewer_who_comes_back_needs_no_whole_handshake() {
         let name = ServerName::try_from("localhost").expect("a name");
         let mut stream = client.connect(name, near).await.expect("agreed");
         handshakes.push(stream.get_ref().1.handshake_kind());
-        // The ticket comes before the first bytes.
+        // The ticket precedes the first bytes.
         let mut heard = Vec::new();
         stream.read_to_end(&mut heard).await.expect("an end");
         assert_eq!(heard, b"hello");
@@ -142,7 +142,7 @@ async fn a_viewer_who_comes_back_needs_no_whole_handshake() {
 }
 
 #[test]
-fn each_mistake_names_its_file_and_a_remedy() {
+fn errors_name_file_and_remedy() {
     let files = Files::new();
     let error = files.load().expect_err("no files").to_string();
     assert!(
@@ -166,7 +166,7 @@ fn each_mistake_names_its_file_and_a_remedy() {
     assert!(!error.is_about_key(&files.key()));
     let error = error.to_string();
     assert!(
-        error.contains("chain.pem is of version 1") && error.contains("issued again"),
+        error.contains("chain.pem has X.509 version 1") && error.contains("reissued"),
         "{error}"
     );
 
@@ -188,7 +188,7 @@ fn each_mistake_names_its_file_and_a_remedy() {
 }
 
 #[test]
-fn a_key_of_another_certificate_is_refused() {
+fn key_of_another_certificate_is_refused() {
     let files = Files::new();
     files.write_pair();
     let other = Files::new();
@@ -196,13 +196,13 @@ fn a_key_of_another_certificate_is_refused() {
     std::fs::copy(other.key(), files.key()).expect("copied");
     let error = files.load().expect_err("no pair").to_string();
     assert!(
-        error.contains("no pair") && error.contains("chain.pem"),
+        error.contains("do not match") && error.contains("chain.pem"),
         "{error}"
     );
 }
 
 #[test]
-fn an_expired_certificate_is_a_warning_and_no_error() {
+fn expired_certificate_is_only_a_warning() {
     let files = Files::new();
     let certificate = files.write_pair();
     assert_eq!(expiry_warning(&certificate, unix_seconds()), None);
@@ -213,7 +213,7 @@ fn an_expired_certificate_is_a_warning_and_no_error() {
     assert!(long_ago.contains("clock"), "{long_ago}");
 }
 
-/// A server whose replies say which version of HTTP was spoken.
+/// A server whose replies contain the HTTP version of the request.
 struct Server {
     encryption: Encryption,
     counters: Arc<ConnectionCounters>,
@@ -240,7 +240,7 @@ impl Server {
     }
 }
 
-/// With whose certificate, and what would stop it.
+/// The server, its certificate, and its shutdown trigger.
 fn server() -> (Server, CertificateDer<'static>, ShutdownTrigger) {
     let files = Files::new();
     let trusted = files.write_pair();
@@ -255,7 +255,7 @@ fn server() -> (Server, CertificateDer<'static>, ShutdownTrigger) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn http2_is_served_over_tls_and_a_silent_client_is_not_waited_for() {
+async fn tls_serves_http2_and_times_out_silent_handshake() {
     let (server, trusted, _trigger) = server();
     let (near, far) = duplex(16_384);
     let served = server.serve(far);
@@ -286,7 +286,7 @@ async fn http2_is_served_over_tls_and_a_silent_client_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_nothing_after_the_handshake_is_idle_and_no_late_head() {
+async fn no_request_after_handshake_ends_by_idle_timeout() {
     let (server, trusted, _trigger) = server();
     let (near, far) = duplex(16_384);
     let served = server.serve(far);
@@ -301,7 +301,7 @@ async fn who_asks_nothing_after_the_handshake_is_idle_and_no_late_head() {
         let count = stream.read_buf(&mut heard).await.expect("open");
         assert!(count > 0, "{}", String::from_utf8_lossy(&heard));
     }
-    // Some of a head has its time from its first byte on.
+    // A partial head is timed from its first byte on.
     stream.write_all(&request[..5]).await.expect("open");
     assert_eq!(served.await.expect("ends"), End::HeaderTimeout);
 

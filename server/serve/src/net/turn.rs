@@ -1,18 +1,18 @@
-//! Turns: what a connection may read before others are served.
+//! Turns: limits how much a connection may read before others are served.
 //!
-//! A connection that always has something to read would keep its thread, and every other connection
-//! of that thread would wait. So after a bounded number of bytes or frames a read finds nothing once: the
+//! A connection that always has input would occupy its thread and delay every other connection on
+//! it. After a limited number of bytes or frames a read therefore returns pending once: the
 //! connection wakes itself and yields.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
-/// Bytes of one turn; the last read may go beyond by its buffer.
+/// Bytes of one turn; the last read may exceed it by its buffer.
 const BYTES: u32 = 16 << 10;
-/// Frames of one turn over HTTP/2; the last read may go beyond by what it holds.
+/// HTTP/2 frames of one turn; the last read may exceed it by the frames it contains.
 const FRAMES: u32 = 64;
 
-/// What is left of a connection's turn. Only its own task changes it.
+/// Remaining allowance of a connection's turn. Only its own task changes it.
 #[derive(Debug)]
 pub(super) struct Turn {
     bytes: AtomicU32,
@@ -35,8 +35,8 @@ impl Turn {
         spend(&self.frames, frames);
     }
 
-    /// Whether more may be read. If not, the turn is over: the task is woken, and has its next one
-    /// after others.
+    /// Whether more may be read. If not, the turn ends: the task is woken and runs again after
+    /// others.
     pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
         if self.bytes.load(Relaxed) > 0 && self.frames.load(Relaxed) > 0 {
             return Poll::Ready(());

@@ -1,6 +1,5 @@
-//! What a token says, and whether that lets in who asks.
-//!
-//! A claim of a wrong type makes the whole token wrong, and so does one that is there twice.
+//! Claims of a token, and whether they permit a request. A claim with the wrong type, or a
+//! duplicate one, makes the whole token invalid.
 
 use std::net::IpAddr;
 
@@ -10,30 +9,30 @@ use serde::Deserialize;
 
 use super::uri::{self, Uri};
 
-/// Claims that a token may call critical (`cdnicrit`): those that are looked at.
+/// Claims that may be listed as critical (`cdnicrit`), because they are checked.
 const UNDERSTOOD: [&str; 8] = [
     "iss", "aud", "exp", "nbf", "cdniv", "cdnicrit", "cdniip", "cdniuc",
 ];
 
-/// Who asks for what, and when.
+/// A request to check.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asker<'a> {
-    /// What is asked for.
+    /// The requested URI.
     pub(crate) uri: &'a Uri,
-    /// The client's, canonical, if it has one.
+    /// The client's address in canonical form, if it has one.
     pub(crate) address: Option<IpAddr>,
     /// Seconds since 1970.
     pub(crate) now: u64,
-    /// Seconds by which clocks may differ.
+    /// Tolerated clock difference in seconds.
     pub(crate) skew: u64,
 }
 
-/// Who must have issued a token, and for whom.
+/// Expected issuer and audience.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Expected {
-    /// Issuers (`iss`) of which one must be named; empty for any, or none.
+    /// Accepted issuers (`iss`); empty for any, or none.
     pub(crate) issuers: Vec<String>,
-    /// What a token that has an audience (`aud`) must name.
+    /// Audience that a token with `aud` must name.
     pub(crate) audience: Option<String>,
 }
 
@@ -44,27 +43,27 @@ enum Audience {
     Several(Vec<String>),
 }
 
-/// The claims that are looked at. Times are seconds since 1970, and may have a fraction.
+/// The claims that are checked. Times are seconds since 1970 and may have fractions.
 #[derive(Deserialize)]
 pub(super) struct Claims {
     iss: Option<String>,
     aud: Option<Audience>,
     exp: Option<f64>,
     nbf: Option<f64>,
-    /// The version of the profile; 1 if it is not said.
+    /// Version of the profile; 1 by default.
     cdniv: Option<u64>,
-    /// Claims that must be understood, with commas between them.
+    /// Claims that must be understood, separated by commas.
     cdnicrit: Option<String>,
-    /// The address or the network of the client.
+    /// Address or network of the client.
     cdniip: Option<String>,
-    /// Which URIs it opens.
+    /// URIs that the token permits.
     cdniuc: Option<String>,
-    /// How the next token of a chain is handed out; 0 for not at all, which is all we can do.
+    /// Transport of the next token of a chain; only 0, for none, is supported.
     cdnistt: Option<u64>,
 }
 
 impl Claims {
-    /// What is wrong comes before what is too old.
+    /// An invalid claim takes precedence over expiry.
     pub(super) fn judge(&self, expected: &Expected, asker: &Asker<'_>) -> Result<(), Refused> {
         let is_for_this = self.is_understood()
             && self.is_by_one_of(&expected.issuers)
@@ -94,7 +93,7 @@ impl Claims {
         issuers.is_empty() || self.iss.as_ref().is_some_and(|iss| issuers.contains(iss))
     }
 
-    /// A token for others is none for who has no name, too (RFC 7519 4.1.3).
+    /// Without a configured audience, a token with one is refused (RFC 7519 4.1.3).
     fn is_for(&self, audience: Option<&str>) -> bool {
         let named = |name: &String| Some(name.as_str()) == audience;
         match &self.aud {

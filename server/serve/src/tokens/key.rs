@@ -1,4 +1,4 @@
-//! Keys of tokens: each of one algorithm.
+//! Keys of tokens, each bound to one algorithm.
 
 use std::fmt;
 use std::fs::File;
@@ -16,9 +16,9 @@ use x509_parser::prelude::FromDer as _;
 use x509_parser::public_key::PublicKey as Parsed;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
-/// The largest file of a key, in bytes; one of RSA with 8192 bits has 1.4 KiB.
+/// Largest size of a key file; an RSA key of 8192 bits has 1.4 KiB.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
-/// The shortest key of RSA, in bits.
+/// Least size of an RSA key, in bits.
 const RSA_BITS_MIN: usize = 2048;
 
 const RSA: &str = "1.2.840.113549.1.1.1";
@@ -26,32 +26,32 @@ const ELLIPTIC: &str = "1.2.840.10045.2.1";
 const P_256: &str = "1.2.840.10045.3.1.7";
 const ED_25519: &str = "1.3.101.112";
 
-/// A secret that both sides have.
+/// A shared secret.
 #[derive(Clone)]
 pub(crate) struct Secret(hmac::Key);
 
 impl Secret {
-    /// As tokens name it.
+    /// Name of its algorithm in tokens.
     pub(crate) const ALGORITHM: &'static str = "HS256";
 
     pub(crate) fn new(secret: &str) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()))
     }
 
-    /// In constant time.
+    /// Verifies a signature in constant time.
     pub(super) fn verifies(&self, signed: &[u8], signature: &[u8]) -> bool {
         hmac::verify(&self.0, signed, signature).is_ok()
     }
 }
 
-/// Without the secret.
+/// Omits the secret.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
     }
 }
 
-/// The half of a key that verifies.
+/// A public key.
 #[derive(Clone)]
 pub(crate) struct PublicKey {
     name: &'static str,
@@ -60,10 +60,10 @@ pub(crate) struct PublicKey {
 }
 
 impl PublicKey {
-    /// Reads a file in PEM (`BEGIN PUBLIC KEY`).
+    /// Reads a PEM file (`BEGIN PUBLIC KEY`).
     ///
     /// # Errors
-    /// What is wrong with it, and the remedy.
+    /// The problem and a remedy.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let name = path.display();
         let mut text = Vec::new();
@@ -72,21 +72,21 @@ impl PublicKey {
             Ok(())
         });
         read.map_err(|error| {
-            format!("{name} cannot be read: {error}; name a public key in PEM, readable")
+            format!("{name} cannot be read: {error}; name a readable public key in PEM")
         })?;
         Self::from_pem(&text).map_err(|wrong| {
             format!(
-                "{name} {wrong}; name a public key of RSA, P-256 or Ed25519, as `openssl pkey -pubout` \
-                 writes it"
+                "{name} {wrong}; name a public key of RSA, P-256 or Ed25519, as written by \
+                `openssl pkey -pubout`"
             )
         })
     }
 
     pub(super) fn from_pem(text: &[u8]) -> Result<Self, &'static str> {
         let der = SubjectPublicKeyInfoDer::from_pem_slice(text)
-            .map_err(|_| "holds no public key in PEM")?;
+            .map_err(|_| "contains no public key in PEM")?;
         let (_, info) =
-            SubjectPublicKeyInfo::from_der(&der).map_err(|_| "holds no key that can be read")?;
+            SubjectPublicKeyInfo::from_der(&der).map_err(|_| "contains a malformed key")?;
         let of = |name, algorithm: &'static dyn VerificationAlgorithm| Self {
             name,
             algorithm,
@@ -98,17 +98,17 @@ impl PublicKey {
                 Ok(Parsed::RSA(key)) if key.key_size() >= RSA_BITS_MIN => {
                     Ok(of("RS256", &RSA_PKCS1_2048_8192_SHA256))
                 }
-                _ => Err("holds a key of RSA of fewer than 2048 bits"),
+                _ => Err("contains an RSA key of fewer than 2048 bits"),
             },
             ELLIPTIC if curve().is_some_and(|curve| curve.to_id_string() == P_256) => {
                 Ok(of("ES256", &ECDSA_P256_SHA256_FIXED))
             }
             ED_25519 => Ok(of("EdDSA", &ED25519)),
-            _ => Err("holds a key that is not of RSA, P-256 or Ed25519"),
+            _ => Err("contains a key that is not RSA, P-256 or Ed25519"),
         }
     }
 
-    /// As tokens name it.
+    /// Name of its algorithm in tokens.
     pub(super) fn algorithm(&self) -> &'static str {
         self.name
     }

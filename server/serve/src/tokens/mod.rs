@@ -1,13 +1,13 @@
-//! Signed JSON Web Tokens, by the profile for URIs (RFC 9246): who has one for a URI may watch it.
+//! Signed JSON Web Tokens by the URI signing profile (RFC 9246): a token permits access to its
+//! URIs.
 //!
-//! The one idea: the key decides the algorithm. Each key is of one algorithm, which its file tells,
-//! and verifies tokens that name this one and no other; so `none`, and a public key that is taken
-//! for a secret, open nothing. Claims are read after the signature was found right, and what is
-//! not understood is refused.
+//! The key determines the algorithm. Each key has one algorithm, according to its file, and
+//! verifies only tokens that name it; this prevents `none` and the use of a public key as a secret.
+//! Claims are parsed after the signature was verified, and unknown critical ones are refused.
 //!
-//! Invariants: nothing here does I/O but [`PublicKey::read`]; the time comes in; a token is at most
-//! [`TOKEN_BYTES_MAX`] long, and what its claims make the server do is bounded, the expression over
-//! the URI included.
+//! Invariants: only [`PublicKey::read`] does I/O; time is an argument; a token has at most
+//! [`TOKEN_BYTES_MAX`] bytes, and the cost of its claims is bounded, including the expression over
+//! the URI.
 
 mod claims;
 mod key;
@@ -23,21 +23,21 @@ pub(crate) use claims::{Asker, Expected};
 pub(crate) use key::{PublicKey, Secret};
 pub(crate) use uri::Uri;
 
-/// The longest token, in bytes; usual ones have some hundreds.
+/// Longest accepted token, in bytes; usual ones have a few hundred.
 pub(crate) const TOKEN_BYTES_MAX: usize = 4096;
 
-/// Whose tokens are believed.
+/// Trusted keys and expected claims.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trust {
-    /// Keys of HS256.
+    /// HS256 keys.
     pub(crate) secrets: Vec<Secret>,
-    /// Keys of RS256, ES256 and EdDSA.
+    /// RS256, ES256 and EdDSA keys.
     pub(crate) public: Vec<PublicKey>,
-    /// What tokens must say.
+    /// Expected claims.
     pub(crate) expected: Expected,
 }
 
-/// The header of a token. One that says more than it may is refused by its `crit`.
+/// Header of a token. Unsupported critical extensions are refused by `crit`.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
@@ -45,16 +45,16 @@ struct Header {
 }
 
 impl Trust {
-    /// Whether a token opens what is asked for.
+    /// Checks whether a token permits a request.
     ///
     /// # Errors
-    /// Forbidden for a wrong one, expired for a right one that is too old.
+    /// `Forbidden` for an invalid token, `Expired` for a valid one that has expired.
     pub(crate) fn verify(&self, token: &str, asker: &Asker<'_>) -> Result<(), Refused> {
         let claims = self.claims(token).ok_or(Refused::Forbidden)?;
         claims.judge(&self.expected, asker)
     }
 
-    /// What a token says, if one of the keys signed it.
+    /// The claims of a token, if one of the keys signed it.
     fn claims(&self, token: &str) -> Option<Claims> {
         if token.len() > TOKEN_BYTES_MAX {
             return None;

@@ -1,4 +1,4 @@
-//! Tokens that are right, and every way in which one may not be.
+//! Valid tokens, and every kind of invalid one.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -17,7 +17,7 @@ fn encoded(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// A token with this header and these claims, signed as `sign` does it.
+/// A token with this header and these claims, signed by `sign`.
 fn token(header: &str, claims: &str, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
     let signed = format!("{}.{}", encoded(header), encoded(claims));
     let signature = encoded(sign(signed.as_bytes()));
@@ -43,7 +43,7 @@ fn trust() -> Trust {
     }
 }
 
-/// Asks for a segment from 192.0.2.7 at [`NOW`].
+/// Requests a segment from 192.0.2.7 at [`NOW`].
 fn verdict(trust: &Trust, token: &str) -> Result<(), Refused> {
     verdict_at(trust, token, NOW, 0)
 }
@@ -62,14 +62,14 @@ fn verdict_at(trust: &Trust, token: &str, now: u64, skew: u64) -> Result<(), Ref
     )
 }
 
-/// A key as its file holds it.
+/// A key in the format of its file.
 fn pem(prefix: &[u8], key: &[u8]) -> Vec<u8> {
     use base64::engine::general_purpose::STANDARD;
     let text = STANDARD.encode([prefix, key].concat());
     format!("-----BEGIN PUBLIC KEY-----\n{text}\n-----END PUBLIC KEY-----\n").into_bytes()
 }
 
-/// What stands before a key of Ed25519, and of P-256, in a file (RFC 8410, RFC 5480).
+/// DER prefixes of Ed25519 and P-256 keys in a file (RFC 8410, RFC 5480).
 const ED_25519_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 3, 0x21, 0];
 const P_256_PREFIX: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 6, 7, 0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1, 6, 8, 0x2a, 0x86, 0x48, 0xce,
@@ -77,7 +77,7 @@ const P_256_PREFIX: [u8; 26] = [
 ];
 
 #[test]
-fn a_right_token_of_either_secret_is_good_until_its_end_and_the_skew_beyond() {
+fn token_is_valid_until_expiry_plus_skew() {
     assert_eq!(verdict(&trust(), &hs256(CLAIMS)), Ok(()));
     let late = |skew| verdict_at(&trust(), &hs256(CLAIMS), NOW + 5, skew);
     assert_eq!(late(5), Ok(()));
@@ -88,7 +88,7 @@ fn a_right_token_of_either_secret_is_good_until_its_end_and_the_skew_beyond() {
 }
 
 #[test]
-fn keys_of_p_256_and_ed25519_verify_their_own_algorithm_and_no_other() {
+fn public_key_verifies_only_its_own_algorithm() {
     let random = SystemRandom::new();
     let pkcs8 = Ed25519KeyPair::generate_pkcs8(&random).expect("a key");
     let ed = Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).expect("a key");
@@ -111,7 +111,7 @@ fn keys_of_p_256_and_ed25519_verify_their_own_algorithm_and_no_other() {
     let forbidden = Err(Refused::Forbidden);
     assert_eq!(verdict(&trust, &token(es256, CLAIMS, by_ed)), forbidden);
     assert_eq!(verdict(&trust, &token(eddsa, CLAIMS, by_ec)), forbidden);
-    // The public key as if it were a secret, which everybody has.
+    // A public key used as a secret, which everyone knows.
     for public in [&ed_pem, &ec_pem] {
         let public = String::from_utf8(public.clone()).expect("text");
         let confused = token(r#"{"alg":"HS256"}"#, CLAIMS, by_secret(&public));
@@ -120,23 +120,23 @@ fn keys_of_p_256_and_ed25519_verify_their_own_algorithm_and_no_other() {
 }
 
 #[test]
-fn a_file_that_holds_no_fit_key_is_told_so() {
+fn unusable_key_file_error_names_problem() {
     let wrong = |text: &[u8]| PublicKey::from_pem(text).expect_err("no key");
-    assert_eq!(wrong(b"x"), "holds no public key in PEM");
-    assert_eq!(wrong(&pem(b"", b"x")), "holds no key that can be read");
+    assert_eq!(wrong(b"x"), "contains no public key in PEM");
+    assert_eq!(wrong(&pem(b"", b"x")), "contains a malformed key");
     let mut other_curve = P_256_PREFIX;
     other_curve[22] = 2;
     let other_curve = wrong(&pem(&other_curve, &[4; 65]));
     assert_eq!(
         other_curve,
-        "holds a key that is not of RSA, P-256 or Ed25519"
+        "contains a key that is not RSA, P-256 or Ed25519"
     );
     let missing = PublicKey::read(std::path::Path::new("/nonexistent/k.pem"));
     assert!(missing.expect_err("no file").contains("cannot be read"));
 }
 
 #[test]
-fn no_other_algorithm_and_no_changed_bit_gets_in() {
+fn other_algorithm_or_changed_bit_is_refused() {
     let forbidden = Err(Refused::Forbidden);
     for header in [
         r#"{"alg":"none"}"#,
@@ -175,7 +175,7 @@ fn no_other_algorithm_and_no_changed_bit_gets_in() {
 }
 
 #[test]
-fn claims_that_are_for_another_or_not_understood_are_refused() {
+fn foreign_or_unknown_claims_are_refused() {
     let trust = Trust {
         expected: Expected {
             issuers: vec!["tv".into()],

@@ -1,8 +1,8 @@
-//! The URI that is asked for, and containers of URIs (`cdniuc`).
+//! The requested URI, and URI containers (`cdniuc`).
 //!
-//! A URI has one spelling here: the path by which the file is looked up, encoded anew, and the
-//! query without the token. Whether it is `http` or `https` is not known behind a proxy that ends
-//! TLS, so both are tried.
+//! A URI is normalised: the path by which the file is looked up, encoded again, and the query
+//! without the token. Behind a proxy that terminates TLS the scheme is unknown, so both `http` and
+//! `https` are tried.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,12 +10,13 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use regex::bytes::RegexBuilder;
 use ring::digest::{SHA256, digest};
 
-/// The longest expression over a URI, in bytes.
+/// Longest expression over a URI, in bytes.
 const EXPRESSION_BYTES_MAX: usize = 1024;
-/// The most memory of one, in bytes: the time that it takes is that, times the length of a URI.
+/// Most memory of a compiled expression, in bytes; matching time is proportional to it and to the
+/// length of the URI.
 const EXPRESSION_MEMORY_MAX: usize = 64 * 1024;
 
-/// What a path holds as it is (RFC 3986 3.3).
+/// Characters that a path contains unencoded (RFC 3986 3.3).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -41,7 +42,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 pub(crate) struct Uri([String; 2]);
 
 impl Uri {
-    /// Of the host that was asked, a decoded path from its first slash on, and a query without its
+    /// From the requested host, a decoded path with its leading slash, and a query without its
     /// token.
     pub(crate) fn new(host: &str, path: &str, query: &str) -> Self {
         let host = host.to_ascii_lowercase();
@@ -58,7 +59,7 @@ impl Uri {
     }
 }
 
-/// Whether a container holds the URI. One that is not understood holds none.
+/// Whether a container includes the URI. An unknown kind of container includes none.
 pub(super) fn holds(container: &str, uri: &Uri) -> bool {
     match container.split_once(':') {
         Some(("regex", expression)) => matches(expression, uri),
@@ -71,7 +72,7 @@ pub(super) fn holds(container: &str, uri: &Uri) -> bool {
     }
 }
 
-/// The whole URI must match.
+/// The expression must match the whole URI.
 fn matches(expression: &str, uri: &Uri) -> bool {
     if expression.len() > EXPRESSION_BYTES_MAX {
         return false;
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uri_has_one_spelling_whatever_was_written() {
+    fn uri_is_normalised() {
         let uri = Uri::new("TV.example:443", "/a b/é%.ts", "x=%20");
         let path = "/a%20b/%C3%A9%25.ts?x=%20";
         assert_eq!(uri.0[0], format!("https://tv.example{path}"));
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_is_over_the_whole_uri_and_bounded() {
+    fn expression_matches_whole_uri_and_is_bounded() {
         let uri = Uri::new("tv.example", "/films/a/segment001.mp4", "");
         let is_held = |container: &str| holds(container, &uri);
         assert!(is_held(
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_of_one_uri() {
+    fn hash_matches_one_uri() {
         let of = |uri: &[u8]| URL_SAFE_NO_PAD.encode(digest(&SHA256, uri));
         let container = format!("hash:sha-256;{}", of(b"https://tv.example/a.mp4"));
         assert!(holds(&container, &Uri::new("tv.example", "/a.mp4", "")));

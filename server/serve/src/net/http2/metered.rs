@@ -1,8 +1,8 @@
-//! What an HTTP/2 connection reads and writes, metered.
+//! Metering of an HTTP/2 connection's bytes.
 //!
-//! The frame heads of everything that comes in are read on the way ([`FrameMeter`]): a flood of control
-//! frames is found, and a frame or header block that stays incomplete has a deadline. No more than a few
-//! dozen frames are given in one turn, as one can be costly.
+//! The frame heads of all incoming bytes are parsed ([`FrameMeter`]), to detect a flood of control
+//! frames and to enforce a deadline on incomplete frames and header blocks. One turn delivers a few
+//! dozen frames at most, since a frame can be costly.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,10 +14,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::net::info::ConnectionInfo;
 
-/// One read; of the shortest frames it holds 113.
+/// Size of one read; it holds at most 113 of the shortest frames.
 const READ_BYTES_MAX: usize = 1024;
 
-/// A stream of frames whose first bytes, the preface, were recognised and are still to be read.
+/// A stream of frames whose preface was recognised and is still to be read.
 #[derive(Debug)]
 pub(super) struct Metered<S> {
     inner: S,
@@ -65,7 +65,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         let this = self.get_mut();
         ready!(this.info.poll_turn(cx));
         if this.meter.is_exhausted() {
-            // The connection is being closed; what else it sends is nobody's.
+            // The connection is being closed; further input is ignored.
             return Poll::Pending;
         }
         let bytes_max = buffer.remaining().min(READ_BYTES_MAX);

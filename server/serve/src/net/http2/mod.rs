@@ -1,9 +1,9 @@
-//! HTTP/2 on one connection (RFC 9113): requests come from the `h2` library, replies go back to it.
+//! HTTP/2 on one connection (RFC 9113), on the `h2` library.
 //!
-//! hyper has a server on the same library. It is not used because it takes bytes out of a reply before
-//! the client's windows have room for them, so that streams nobody reads keep memory, and because it
-//! cannot close a connection with `ENHANCE_YOUR_CALM`. All streams of a connection are one task, so
-//! they have one turn together.
+//! hyper's server on the same library is not used: it takes bytes out of a reply before the
+//! client's windows have room for them, so that streams that are not read keep memory; and it
+//! cannot close a connection with `ENHANCE_YOUR_CALM`. All streams of a connection run in one task,
+//! so they share one turn.
 
 mod metered;
 mod slice;
@@ -33,12 +33,12 @@ use super::{BoxError, NoBody};
 /// Bytes of one reply in the library's buffers.
 const STREAM_BUFFER_BYTES: usize = 128 << 10;
 
-/// Requests that a connection may begin before others have their turn.
+/// Requests that a connection may begin in one turn.
 const REQUESTS_PER_TURN: usize = 8;
 
 type StreamFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// One connection whose preface was recognised and is still to be read.
+/// A connection whose preface was recognised and is still to be read.
 pub(super) struct Http2<IO, S, B: ReplyBytes> {
     state: State<IO, B>,
     service: S,
@@ -87,7 +87,7 @@ where
         }
     }
 
-    /// No further request is to begin; what is in progress goes on.
+    /// Accepts no further requests; those in progress continue.
     pub(super) fn graceful_shutdown(&mut self) {
         self.is_asked_to_close = true;
         if let State::Open(connection, _) = &mut self.state {
@@ -95,7 +95,7 @@ where
         }
     }
 
-    /// Goes on as far as it can; ready when the connection is over.
+    /// Makes progress; ready when the connection has ended.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         if let State::Handshake(handshake) = &mut self.state {
             let mut connection = ready!(Pin::new(&mut **handshake).poll(cx))?;
@@ -115,12 +115,12 @@ where
         {
             connection.abrupt_shutdown(Reason::NO_ERROR);
         }
-        // What the disks have brought is handed on before the connection writes.
+        // Data from the disks goes to the streams before the connection writes.
         while let Poll::Ready(Some(())) = self.streams.poll_next_unpin(cx) {}
         let mut begun_count = 0;
         loop {
             if begun_count == REQUESTS_PER_TURN {
-                // The others wait in the library.
+                // Further requests wait in the library.
                 cx.waker().wake_by_ref();
                 break;
             }
@@ -148,7 +148,7 @@ where
                 Poll::Pending => break,
             }
         }
-        // The first look at new requests; what they send wakes this task.
+        // First poll of the new requests; the data they send wakes this task.
         while let Poll::Ready(Some(())) = self.streams.poll_next_unpin(cx) {}
         Poll::Pending
     }
@@ -163,7 +163,7 @@ fn builder(limits: &Limits) -> h2::server::Builder {
     builder
 }
 
-/// Asks a client that has said nothing for long whether it is there.
+/// Pings a client that has been silent for a while.
 struct KeepAlive {
     pings: PingPong,
     interval: std::time::Duration,
@@ -181,7 +181,7 @@ impl KeepAlive {
         }
     }
 
-    /// Whether it has not answered, and has said nothing else, within the interval.
+    /// Whether the client neither answered the ping nor sent anything else within the interval.
     fn is_dead(&mut self, cx: &mut Context<'_>, info: &ConnectionInfo) -> bool {
         if self.asked_at.is_some() && self.pings.poll_pong(cx).is_ready() {
             self.asked_at = None;
@@ -201,7 +201,7 @@ impl KeepAlive {
             self.alarm.as_mut().reset(now + self.interval);
         }
         if self.asked_at.is_some() {
-            // Registers for the answer.
+            // Registers for the pong.
             let is_answered = self.pings.poll_pong(cx).is_ready();
             self.asked_at.take_if(|_| is_answered);
         }

@@ -1,8 +1,8 @@
-//! Bytes of a reply on their way through the HTTP/2 library.
+//! Bytes of a reply in the HTTP/2 library's buffers.
 //!
-//! The library is given only what the client's windows and the connection's buffer have room for, so
-//! that a stream that is not read holds no piece of memory there. A small part of a piece is copied,
-//! since it would keep the whole piece.
+//! The library only receives as many bytes as the client's windows and the connection's buffer have
+//! room for, so a stream that is not read holds no piece of memory there. A small part of a piece
+//! is copied, since a reference would keep the whole piece.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
@@ -11,12 +11,12 @@ use bytes::{Buf, Bytes};
 
 use crate::net::progress::ReplyProgress;
 
-/// Bytes of replies that one connection may have between its streams and its socket.
+/// Limit on bytes of replies between the streams and the socket of one connection.
 pub(super) const BUFFER_BYTES_MAX: usize = 256 << 10;
 /// Shorter slices are copied.
 const SHARED_BYTES_MIN: usize = 16 << 10;
 
-/// Room for bytes of replies in the buffers of one connection.
+/// Accounts for bytes of replies in the buffers of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Buffered(Mutex<BufferedState>);
 
@@ -27,7 +27,7 @@ struct BufferedState {
 }
 
 impl Buffered {
-    /// Bytes that may be added now; if there is no room, the task is woken when half of it is free.
+    /// Bytes that may be added now; if zero, the task is woken when half of the buffer is free.
     pub(super) fn poll_room(&self, cx: &Context<'_>) -> usize {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let room = BUFFER_BYTES_MAX.saturating_sub(state.bytes);
@@ -60,7 +60,7 @@ impl Buffered {
     }
 }
 
-/// Consecutive bytes that are handed to the library.
+/// Consecutive bytes handed to the library.
 #[derive(Debug)]
 pub(super) struct Slice<D: Buf> {
     source: Source<D>,
@@ -88,7 +88,7 @@ impl<D: Buf> Slice<D> {
         }
     }
 
-    /// The bytes from `at` to `end` of data that is in one chunk.
+    /// The bytes from `at` to `end` of data that consists of one chunk.
     pub(super) fn new(
         data: &Arc<D>,
         (at, end): (usize, usize),
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(Arc::strong_count(&data), 2);
         let whole = Arc::new(Bytes::from_static(b"short"));
         let all = Slice::new(&whole, (0, 5), &progress, &buffered);
-        assert_eq!(Arc::strong_count(&whole), 2, "nothing else is kept with it");
+        assert_eq!(Arc::strong_count(&whole), 2, "a whole piece is shared, not copied");
         assert_eq!(
             (small.chunk().len(), large.remaining(), all.chunk()),
             (100, 65_436, &b"short"[..])
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_what_has_not_left_and_dropped_bytes_have_not_left_either() {
+    fn room_returns_when_bytes_leave_or_are_dropped() {
         let (progress, buffered) = (Arc::<ReplyProgress>::default(), Arc::<Buffered>::default());
         let data = Arc::new(Bytes::from(vec![7; BUFFER_BYTES_MAX]));
         let mut slice = Slice::new(&data, (0, BUFFER_BYTES_MAX), &progress, &buffered);

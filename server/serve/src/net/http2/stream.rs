@@ -1,8 +1,8 @@
-//! One HTTP/2 stream: a request's way to the service, and its reply's way back.
+//! One HTTP/2 stream: passes a request to the service and sends its reply.
 //!
-//! The body is asked for bytes only when the client's windows and the connection's buffer have room
-//! for some. A stream that has found none for [`HOLD_TIME`] gives its memory back, and asks for the
-//! bytes anew when there is room again.
+//! The body is polled for bytes only when the client's windows and the connection's buffer have
+//! room. A stream that has had no room for [`HOLD_TIME`] releases its memory and polls the bytes
+//! again when there is room.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -26,13 +26,13 @@ use crate::net::reply_body::ReplyBytes;
 use crate::net::request_memory::RequestShare;
 use crate::net::{BoxError, NoBody};
 
-/// So long a stream without room keeps bytes that others may wait for.
+/// A stream without room releases its bytes after this time.
 const HOLD_TIME: Duration = Duration::from_secs(1);
-/// So many bytes of window are asked for before it is known how many are needed.
+/// Window to reserve before the size of the next piece is known.
 const WINDOW_BYTES: usize = 16 << 10;
 
-/// The service's part of a stream: begins a request, unless it has too many fields, or there is no
-/// memory for it.
+/// Starts a request at the service, or refuses it if it has too many fields or there is no memory
+/// for it.
 pub(super) fn begin<S>(
     service: &S,
     head: http::request::Parts,
@@ -42,13 +42,13 @@ pub(super) fn begin<S>(
 where
     S: hyper::service::Service<Request<NoBody>>,
 {
-    // Nothing that can be asked for needs a body.
+    // No supported request needs a body.
     let mut request = Request::from_parts(head, NoBody::new());
     let active = info.begin_request();
     request.extensions_mut().insert(Arc::clone(info));
     let share = context.share(info.remote(), request.headers());
     let reply = if request.headers().len() > info.limits().headers_max {
-        // As over HTTP/1.1. The library that reads the heads counts bytes alone.
+        // As over HTTP/1.1. The `h2` library limits bytes, not the number of fields.
         add(&info.counters().heads_refused);
         Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)
     } else if share.is_none() {
@@ -63,15 +63,15 @@ where
     }
 }
 
-/// A request that has begun.
+/// A request in progress.
 pub(super) struct Begun<F> {
     active: ActiveRequest,
     share: Option<RequestShare>,
-    /// What the service answers, or why it is not asked.
+    /// The service's future, or the status of a refusal.
     reply: Result<F, StatusCode>,
 }
 
-/// Answers a request, up to the last byte of its reply.
+/// Answers a request and sends its reply to the last byte.
 pub(super) async fn answer<F, B, E>(
     begun: Begun<F>,
     mut respond: SendResponse<Slice<B::Data>>,
@@ -103,7 +103,7 @@ pub(super) async fn answer<F, B, E>(
         let mut reply = pin!(reply);
         poll_fn(|cx| match reply.as_mut().poll(cx) {
             Poll::Ready(reply) => Poll::Ready(Some(reply.ok())),
-            // An error is the end of the connection.
+            // An error here means that the connection has ended.
             Poll::Pending => respond.poll_reset(cx).map(|_| None),
         })
         .await
@@ -152,17 +152,17 @@ fn add_fields(headers: &mut HeaderMap, length: Option<u64>) {
     headers.entry(header::DATE).or_insert_with(date_value);
 }
 
-/// A reply's body on its way.
+/// A reply's body while it is sent.
 struct Sending<'a, B: ReplyBytes> {
     stream: SendStream<Slice<B::Data>>,
     body: Pin<&'a mut B>,
-    /// Given by the body, and sent up to a byte of it.
+    /// The current piece, and the offset up to which it is sent.
     piece: Option<(Arc<B::Data>, usize)>,
-    /// All of the body was handed on.
+    /// The whole body was handed to the library.
     is_given: bool,
-    /// The body holds no memory since there was no room.
+    /// The body has released its memory because there was no room.
     is_suspended: bool,
-    /// Fires when it has to be suspended.
+    /// Fires when the body has to release its memory.
     hold: Option<Pin<Box<Sleep>>>,
     progress: Arc<ReplyProgress>,
     buffered: Arc<Buffered>,
@@ -204,7 +204,7 @@ where
                         drop(self.stream.send_data(end, true));
                     }
                     Err(error) => {
-                        tracing::debug!(%error, "a reply broke off");
+                        tracing::debug!(%error, "reply aborted: its body failed");
                         self.stream.send_reset(Reason::INTERNAL_ERROR);
                         return Poll::Ready(());
                     }
@@ -223,7 +223,7 @@ where
         Poll::Pending
     }
 
-    /// How many bytes may be handed on now; `None` if the stream is over.
+    /// Bytes that may be handed to the library now; `None` if the stream has ended.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
         let wanted = match &self.piece {
             Some((data, at)) => data.remaining() - at,
@@ -244,14 +244,14 @@ where
 
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<B::Data>, BoxError>> {
         let Poll::Ready(frame) = self.body.as_mut().poll_frame(cx) else {
-            // What the disk is still to bring must not keep other streams from the window.
+            // Window reserved for data still on the disk must not block other streams.
             self.stream.reserve_capacity(0);
             return Poll::Pending;
         };
         Poll::Ready(match frame {
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) => Ok(Some(data)),
-                // Nobody sends trailers here.
+                // The service sends no trailers.
                 Err(_) => Ok(None),
             },
             Some(Err(error)) => Err(error.into()),
@@ -273,7 +273,7 @@ where
         self.stream.send_data(slice, self.is_given)
     }
 
-    /// Gives memory back if there has been no room for long.
+    /// Releases memory if there has been no room for `HOLD_TIME`.
     fn poll_hold(&mut self, cx: &mut Context<'_>) {
         if self.is_suspended {
             return;
