@@ -63,7 +63,7 @@ impl BareCalls {
         let specification = experiment.specification(rate_mib_s);
         let catalogue = Catalogue::of(&specification);
         if experiment.setup.disks != 1 {
-            return Err(SetupError::OneDisk("an engine alone"));
+            return Err(SetupError::OneDisk("an engine without players"));
         }
         let ground = Ground::new(&catalogue, experiment.disks()).map_err(SetupError::Catalogue)?;
         let mut sessions = SessionStream::new(&specification, &catalogue, seed);

@@ -149,7 +149,7 @@ impl Experiment {
             return Err(SetupError::NoBound);
         }
         if self.setup.disks != 1 {
-            return Err(SetupError::OneDisk("what is bounded"));
+            return Err(SetupError::OneDisk("the bound"));
         }
         let catalogue = Catalogue::of(&specification);
         let ground = Ground::new(&catalogue, self.disks()).map_err(SetupError::Catalogue)?;
