@@ -27,7 +27,7 @@ pub(crate) struct Chunk {
     pub(crate) offset: u64,
 }
 
-/// What the exchange is waiting for.
+/// The event that the exchange waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     LookUp,

@@ -33,7 +33,7 @@ const WALL_NS: i64 = 1_700_000_000_123_456_789;
 /// Longer than all timeouts of the engine together.
 const SETTLING: Duration = Duration::from_secs(200);
 
-/// What a viewer knows of its last reply.
+/// The viewer's knowledge of its last reply.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Viewer {
     pub(crate) next: usize,

@@ -173,7 +173,7 @@ fn every_bad_reply_has_its_name() {
 }
 
 #[test]
-fn timeout_ends_session() {
+fn a_viewer_who_waits_too_long_leaves() {
     let impatient = Call {
         timeout: Some(Duration::from_millis(300)),
         ..call(0)

@@ -200,7 +200,7 @@ impl Calls {
         }
     }
 
-    /// Ends the session: open calls are abandoned, and the shell is told to close.
+    /// Ends the session: open calls are abandoned, and the shell receives `Close`.
     pub(crate) fn close(&mut self, now: Instant) {
         for open in core::mem::take(&mut self.open) {
             self.record(now, &open, CallEnd::Abandoned);

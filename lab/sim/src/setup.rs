@@ -128,7 +128,7 @@ pub enum SetupError {
     Trace {
         /// Index of the session, from 0.
         session: usize,
-        /// What is missing.
+        /// The missing item.
         what: &'static str,
     },
     /// Restarts of a vanilla server are not modelled.
