@@ -1,7 +1,7 @@
 # Waits until the process at the other end of standard input has ended, then removes a scratch
 # directory and all resources outside of a process that depend on it, from the inside out:
 # processes, file systems on loop devices, the loop devices, the file systems of their files. Prints
-# what it did. Touches only what that directory names, contains, or holds the loop device's file of.
+# what it did. Touches only resources that this directory names or contains, or on its loop devices.
 #
 # Arguments: the directory; the process id of its owner, if it may still be alive.
 
