@@ -109,7 +109,7 @@ impl TraceFile {
     pub(crate) fn finish(self) -> io::Result<u64> {
         drop(self.sender);
         let written = self.writer.join();
-        written.map_err(|_| io::Error::other("the trace's thread failed"))?
+        written.map_err(|_| io::Error::other("the trace thread failed"))?
     }
 }
 
