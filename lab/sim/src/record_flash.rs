@@ -71,9 +71,9 @@ impl FlashFigures {
         let reads = reads.map_or("-".to_owned(), |reads| format!("{reads:.1}"));
         let [not_worth, budget, busy] = self.refused_mib_s;
         format!(
-            "  flash: {:.0}% of bytes, {:.0}% of {:.1} GB filled; written {:.2} MiB/s, {:.1} GB a day \
-             of {:.1}; {reads} bytes read per byte written; refused MiB/s: not worth it {not_worth:.1}, \
-             budget {budget:.1}, busy {busy:.1}",
+            "  flash: {:.0}% of bytes, {:.0}% of {:.1} GB filled; written {:.2} MiB/s, \
+             {:.1} GB a day of {:.1}; {reads} bytes read per byte written; refused MiB/s: \
+             not worth it {not_worth:.1}, budget {budget:.1}, busy {busy:.1}",
             from_flash * 100.0,
             self.filled_ratio * 100.0,
             self.capacity_gb,
