@@ -1,4 +1,5 @@
-//! A block device over a slow disk, and a file system on it: what a server sees of a real drive.
+//! A block device on a slow disk, optionally with a file system: what a server sees of a real
+//! drive.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ pub struct BlockDevice {
 }
 
 impl BlockDevice {
-    /// Makes a disk (see [`SlowDisk::new`]), a file system on it, and mounts that; timing off.
+    /// Creates a disk (see [`SlowDisk::new`]), makes a file system on it, and mounts it; timing
+    /// off.
     pub fn new(size_bytes: u64, model: DriveModel, compression: f64) -> io::Result<Self> {
         let disk = VirtualDisk::start(Options {
             file: file_options(size_bytes, model, compression),
@@ -43,9 +45,7 @@ impl BlockDevice {
     }
 
     fn device(&self) -> &VirtualDisk {
-        self.disk
-            .above()
-            .expect("it was made with a device above it")
+        self.disk.above().expect("a disk with a device")
     }
 
     /// The disk below: timing, faults, trace.
@@ -58,7 +58,7 @@ impl BlockDevice {
         self.device().device_name()
     }
 
-    /// Where a file lies on the disk: runs of bytes in file order, as `filefrag` tells them.
+    /// Position of a file on the disk: extents in file order, as `filefrag` reports them.
     pub fn extents(&self, file: &Path) -> io::Result<Vec<FileExtent>> {
         let program = find_program("filefrag", "e2fsprogs").map_err(io::Error::other)?;
         let output = Command::new(program)
@@ -69,14 +69,14 @@ impl BlockDevice {
         let extents: Vec<FileExtent> = text.lines().filter_map(parse_extent).collect();
         if extents.is_empty() {
             return Err(io::Error::other(format!(
-                "filefrag shows no extents: {text}"
+                "filefrag reports no extents: {text}"
             )));
         }
         Ok(extents)
     }
 
-    /// Writes everything out, drops what the kernel cached of it, empties the trace and switches
-    /// the timing on: the moment a measurement begins.
+    /// Writes all data back, drops it from the kernel's cache, empties the trace and switches the
+    /// timing on: call it when a measurement begins.
     pub fn start(&self) -> io::Result<()> {
         self.device().remount().map_err(io_error)?;
         self.disk.forget_trace();
@@ -85,11 +85,11 @@ impl BlockDevice {
     }
 }
 
-/// A block device over a disk that is no spinning one, with nothing on it.
+/// A non-rotational block device on an empty slow disk.
 pub struct RawDevice(SlowDisk);
 
 impl RawDevice {
-    /// Makes a disk (see [`SlowDisk::new`]) and a device over it; timing off.
+    /// Creates a disk (see [`SlowDisk::new`]) and a device on it; timing off.
     pub fn new(size_bytes: u64, model: DriveModel) -> io::Result<Self> {
         let disk = VirtualDisk::start(Options {
             file: file_options(size_bytes, model, 1.0),
@@ -106,7 +106,7 @@ impl RawDevice {
     /// Its node in `/dev`.
     pub fn path(&self) -> &Path {
         let device = self.0.above();
-        device.expect("it was made with a device above it").device()
+        device.expect("a disk with a device").device()
     }
 
     /// The disk below: timing, faults, trace.
@@ -115,7 +115,7 @@ impl RawDevice {
     }
 }
 
-/// A run of bytes of a file that is contiguous on the disk.
+/// An extent of a file that is contiguous on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileExtent {
     /// Offset in the file.
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extents_are_read_and_headings_are_not() {
+    fn parses_extents_and_ignores_headings() {
         let line = "   1:     2048..    4095:      36864..     38911:   2048:             last,eof";
         let extent = FileExtent {
             offset: 2048 << 12,

@@ -1,7 +1,7 @@
-//! Processes that take a server's place, one after the other; the service manager's side of it.
+//! Processes that replace a server during upgrades, and the service manager's side of it.
 //!
-//! They are no children of the test. Whoever has the place last is what signals go to, and all of
-//! them are ended with the server.
+//! They are not children of the test. Signals go to the latest of them, and all of them are ended
+//! with the server.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Where a server tells its service manager what it does, and who has had its place since the start.
+/// The notification socket of a server, and the processes that have replaced it.
 #[derive(Debug)]
 pub(crate) struct Heirs {
     socket: UnixDatagram,
@@ -19,7 +19,7 @@ pub(crate) struct Heirs {
 }
 
 impl Heirs {
-    /// Nobody yet; the socket is made in `folder`.
+    /// Creates the notification socket in `folder`.
     pub(crate) fn listen(folder: &Path) -> io::Result<Self> {
         let path = folder.join("notify");
         Ok(Self {
@@ -29,20 +29,20 @@ impl Heirs {
         })
     }
 
-    /// For the variable `NOTIFY_SOCKET`.
+    /// Value of the variable `NOTIFY_SOCKET`.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Who has the place, if it is not the process that was started.
+    /// The current process, if it is not the one that was started.
     pub(crate) fn last(&self) -> Option<u32> {
         self.processes.last().copied()
     }
 
-    /// Waits until another process is named.
+    /// Waits until another process is announced.
     pub(crate) fn wait(&mut self, timeout: Duration) -> Result<u32, String> {
         let end = Instant::now() + timeout;
-        let failed = |error: io::Error| format!("no other process took the place: {error}");
+        let failed = |error: io::Error| format!("no process has replaced the server: {error}");
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let patience = Some(left.max(Duration::from_millis(1)));
@@ -58,7 +58,7 @@ impl Heirs {
         }
     }
 
-    /// Ends all of them, and waits for it.
+    /// Ends all of them and waits for their exit.
     pub(crate) fn end(&self, timeout: Duration) {
         for signal in [Signal::TERM, Signal::KILL] {
             for process in self.processes.iter().filter(|process| is_alive(**process)) {
@@ -73,12 +73,12 @@ impl Heirs {
                 }
                 std::thread::sleep(Duration::from_millis(10));
             }
-            eprintln!("testkit: a process that took the server's place does not end");
+            eprintln!("testkit: a process that replaced the server does not end");
         }
     }
 }
 
-/// Whether a process runs. One that has ended may stay in the table until its parent looks.
+/// Whether a process is running. An exited process may stay in the table as a zombie.
 pub fn is_alive(process: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"));
     status.is_ok_and(|status| !status.contains("\nState:\tZ"))

@@ -1,4 +1,4 @@
-//! What a test may have left in the system: mounts and loop devices.
+//! Resources that a test may have left in the system: mounts and loop devices.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 /// One line of the mount table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Where.
+    /// Mount point.
     pub point: PathBuf,
     /// File system type.
     pub kind: String,
 }
 
-/// Everything mounted at or below `path`.
+/// All mounts at or below `path`.
 pub fn mounts_below(path: &Path) -> Vec<Mount> {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     text.lines()
@@ -48,7 +48,7 @@ fn unescape(text: &str) -> String {
     result + rest
 }
 
-/// Loop devices whose backing file lies below `path`.
+/// Loop devices whose backing file is below `path`.
 pub fn loop_devices_below(path: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir("/sys/block") else {
         return Vec::new();
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mount_points_with_spaces_are_read_back() {
+    fn mount_points_with_spaces_are_unescaped() {
         assert_eq!(unescape(r"/a\040b\134c"), r"/a b\c");
         assert_eq!(unescape("/plain"), "/plain");
     }

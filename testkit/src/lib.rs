@@ -1,15 +1,15 @@
-//! What tests of the whole server stand on; a dev-dependency only, never part of the server.
+//! Support for tests of the whole server; a dev-dependency only, never part of the server.
 //!
-//! - [`slow_disk`]: the emulated disk that takes as long as a drive would, fails when told, and remembers
+//! - [`slow_disk`]: the emulated disk, with the timing of a drive, injected faults, and a trace of
 //!   every request; [`block_device`] makes a block device of it, with or without a file system.
-//! - [`pattern`]: content that can be checked at any byte without keeping a copy.
+//! - [`pattern`]: content that can be verified at any byte without a copy.
 //! - [`server`]: the real binary as a child process. [`client`]: viewers and raw requests for it.
-//! - [`skip`]: what a test calls that cannot run on this machine.
+//! - [`skip`]: marks a test that cannot run on this machine as skipped.
 //!
-//! Everything that a test leaves outside its process (mounts, loop devices, directories) belongs to
-//! a guard that removes it, in order, also when the test panics. If the test process is killed, a
-//! guardian beside it does the same; what is left if that is killed too is removed by
-//! [`scratch::sweep`], which every later test begins with.
+//! Everything that a test creates outside its process (mounts, loop devices, directories) belongs
+//! to a guard that removes it, in order, also when the test panics. If the test process is killed,
+//! a guardian process does the same; what remains if that is killed too is removed by
+//! [`scratch::sweep`], with which every later test begins.
 
 pub mod block_device;
 pub mod client;

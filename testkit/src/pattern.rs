@@ -1,9 +1,8 @@
-//! Content that is known at every byte: a title's bytes are an arithmetic sequence of 64-bit
-//! words (little endian), whose start and step follow from the title's number.
+//! Verifiable content: a title's bytes are an arithmetic sequence of 64-bit words (little endian),
+//! whose start and step follow from the title's number.
 //!
-//! Any wrong byte order, wrong title, wrong offset or stale buffer shows at the first word, and a
-//! check needs neither the file nor memory for it. A new version of a file is simply another
-//! title number.
+//! Any wrong byte order, title, offset or stale buffer shows at the first word, and verification
+//! needs neither the file nor memory for it. A new version of a file is another title number.
 
 use std::fmt;
 use std::fs::File;
@@ -12,16 +11,16 @@ use std::path::Path;
 
 const WORD_BYTES: u64 = 8;
 
-/// A byte that is not what it should be.
+/// A wrong byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
     /// The title whose bytes were expected.
     pub title: u64,
     /// Offset of the first wrong byte in the title.
     pub offset: u64,
-    /// The byte that belongs there.
+    /// The correct byte.
     pub expected: u8,
-    /// The byte that was there.
+    /// The byte found.
     pub found: u8,
 }
 
@@ -35,7 +34,7 @@ impl fmt::Display for Mismatch {
         } = self;
         write!(
             f,
-            "title {title}: byte {offset} is {found:#04x}, not {expected:#04x}"
+            "title {title}: byte {offset} is {found:#04x} instead of {expected:#04x}"
         )
     }
 }
@@ -56,7 +55,7 @@ const fn sequence(title: u64) -> (u64, u64) {
     (start, mix(start) | 1)
 }
 
-/// Writes the bytes of `title` from `offset` on into all of `buffer`.
+/// Fills `buffer` with the bytes of `title` from `offset` on.
 pub fn fill(title: u64, offset: u64, buffer: &mut [u8]) {
     let (start, step) = sequence(title);
     let mut word_index = offset / WORD_BYTES;
@@ -76,7 +75,7 @@ pub fn fill(title: u64, offset: u64, buffer: &mut [u8]) {
     }
 }
 
-/// Whether `bytes` are those of `title` from `offset` on; else the first that is not.
+/// Verifies that `bytes` are those of `title` from `offset` on; returns the first that is not.
 pub fn verify(title: u64, offset: u64, bytes: &[u8]) -> Result<(), Mismatch> {
     let mut expected = [0u8; 4096];
     let mut at = offset;
@@ -126,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_cut_of_a_title_is_the_same_bytes() {
+    fn any_range_of_title_has_same_bytes() {
         let whole = bytes(7, 0..10_000);
         for (start, end) in [
             (0, 1),
@@ -142,16 +141,16 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_is_found_where_it_is() {
+    fn flipped_bit_is_located() {
         let mut data = bytes(3, 1_000..9_000);
         data[4_567] ^= 0x10;
-        let wrong = verify(3, 1_000, &data).expect_err("one byte is wrong");
+        let wrong = verify(3, 1_000, &data).expect_err("a mismatch");
         assert_eq!(wrong.offset, 5_567);
         assert_eq!(wrong.expected ^ wrong.found, 0x10);
     }
 
     #[test]
-    fn another_title_or_another_offset_is_noticed_at_once() {
+    fn wrong_title_or_offset_is_detected() {
         let data = bytes(3, 4_096..8_192);
         assert!(verify(4, 4_096, &data).is_err());
         assert!(verify(3, 0, &data).is_err());

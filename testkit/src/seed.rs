@@ -1,12 +1,12 @@
-//! Randomness that can be had again: one seed per test, printed, settable by `HEADLONG_SEED`.
+//! Reproducible randomness: one seed per test, printed, settable by `HEADLONG_SEED`.
 
 /// A small seeded generator (SplitMix64): good enough to spread offsets and starts.
 #[derive(Debug, Clone)]
 pub struct Seed(u64);
 
 impl Seed {
-    /// The seed from the environment variable `HEADLONG_SEED`, else `default`; prints which, so
-    /// that a failure's output says how to repeat it.
+    /// The seed from the environment variable `HEADLONG_SEED`, else `default`. Prints it, so that a
+    /// failure can be reproduced.
     pub fn announced(test: &str, default: u64) -> Self {
         let seed = std::env::var("HEADLONG_SEED")
             .ok()
@@ -16,7 +16,7 @@ impl Seed {
         Self(seed)
     }
 
-    /// A generator that starts from the given number.
+    /// A generator with the given seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_gives_the_same_numbers() {
+    fn same_seed_gives_same_numbers() {
         let (mut a, mut b) = (Seed::new(5), Seed::new(5));
         assert!((0..100).all(|_| a.next_u64() == b.next_u64()));
         assert!((0..100).all(|_| a.below(7) < 7 && (0.0..1.0).contains(&b.unit())));

@@ -1,7 +1,7 @@
-//! The real server as a child process: started on ports of its own, waited for, watched, stopped.
+//! The real server as a child process on its own ports: started, awaited, observed, stopped.
 //!
-//! Dropping it sends SIGTERM and, if that does not end it in time, SIGKILL; it is always waited for.
-//! If the test is killed first, the guardian of its directory kills it.
+//! Dropping it sends SIGTERM and, after a timeout, SIGKILL, and always waits for the exit. If the
+//! test is killed first, the guardian of its directory kills the server.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -24,27 +24,27 @@ use crate::client::{self, ClientError};
 use crate::heirs::Heirs;
 use crate::scratch::Scratch;
 
-/// How long a server may take to become ready.
+/// Timeout for becoming ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long it may take to end after SIGTERM before it is killed.
+/// Timeout for the exit after SIGTERM, before SIGKILL.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
-/// Output kept of one server.
+/// Limit on the output kept of one server.
 const OUTPUT_BYTES_MAX: usize = 4 << 20;
 
 /// Path of the binary under test: the environment variable `HEADLONG_BIN`, else the one that cargo
-/// builds beside the running test (built now if it is older than its sources).
+/// builds beside the running test (rebuilt if it is older than its sources).
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
         if let Some(path) = std::env::var_os("HEADLONG_BIN") {
             return PathBuf::from(path);
         }
-        let test = std::env::current_exe().expect("a test knows its own path");
+        let test = std::env::current_exe().expect("the path of the test");
         // target/PROFILE/deps/TEST-HASH
         let profile = test
             .ancestors()
             .nth(2)
-            .expect("tests lie in target/PROFILE/deps");
+            .expect("a test in target/PROFILE/deps");
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
         let mut build = Command::new(cargo);
         build.args([
@@ -60,23 +60,23 @@ pub fn binary() -> &'static Path {
         }
         build
             .arg("--target-dir")
-            .arg(profile.parent().expect("a profile lies in a target"));
+            .arg(profile.parent().expect("a profile in a target folder"));
         build.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")));
-        let status = build.status().expect("cargo can be started");
+        let status = build.status().expect("cargo");
         assert!(status.success(), "cargo build -p headlong failed: {status}");
         profile.join("headlong")
     })
 }
 
-/// A port nobody listens on, below the range that the kernel gives to outgoing connections, so
-/// that none of those can take it before the server does. Nor does another test: each port is
-/// claimed until this process ends.
+/// A free port below the range of the kernel's ephemeral ports, so that no outgoing connection can
+/// take it before the server does. Other tests cannot take it either: each port is claimed until
+/// this process ends.
 pub fn free_address() -> SocketAddr {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     static CLAIMS: Mutex<Vec<UnixDatagram>> = Mutex::new(Vec::new());
     const FIRST: u32 = 10_240;
     const COUNT: u32 = 20_000;
-    // Concurrent test processes begin at different places.
+    // Concurrent test processes start at different ports.
     let offset = std::process::id().wrapping_mul(97);
     for _ in 0..COUNT {
         let number = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(offset) % COUNT;
@@ -95,14 +95,14 @@ pub fn free_address() -> SocketAddr {
     panic!("no free port between {FIRST} and {}", FIRST + COUNT);
 }
 
-/// A name that only one process at a time can hold, and that the kernel takes back when it ends:
-/// between the look at a port and the server that listens there, another test may look too.
+/// A name that only one process at a time can hold, released by the kernel at its end: otherwise
+/// another test could choose the port before the server listens on it.
 fn claim(port: u16) -> io::Result<UnixDatagram> {
     let name = format!("headlong-test-port-{port}");
     UnixDatagram::bind_addr(&UnixAddress::from_abstract_name(name)?)
 }
 
-/// How to start a server.
+/// Builder of a server.
 #[derive(Debug, Clone)]
 pub struct ServerBuilder {
     roots: Vec<PathBuf>,
@@ -146,13 +146,13 @@ impl ServerBuilder {
         }
     }
 
-    /// Listens to what it tells a service manager, for [`Server::replace`].
+    /// Receives the server's notifications of its service manager, for [`Server::replace`].
     pub fn replaceable(mut self) -> Self {
         self.is_replaceable = true;
         self
     }
 
-    /// Starts this program instead of the binary under test; it may be a copy of it.
+    /// Starts this program instead of the binary under test, for example a copy of it.
     pub fn program(mut self, path: &Path) -> Self {
         self.program = Some(path.to_owned());
         self
@@ -170,8 +170,8 @@ impl ServerBuilder {
         self
     }
 
-    /// The command line it would run, for tests that expect it to refuse; if it does not, it ends
-    /// with the directory.
+    /// A command line that should be rejected; if the process keeps running, it ends with the
+    /// directory.
     pub fn arguments(scratch: &Scratch, roots: &[&Path], arguments: &[&str]) -> Command {
         let mut command = scratch.command(binary());
         command
@@ -188,7 +188,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Starts it with this limit of open files, which it cannot raise (`ulimit -n`).
+    /// Sets a limit of open files, which the server cannot raise (`ulimit -n`).
     pub fn open_files_max(mut self, files: u32) -> Self {
         self.open_files_max = Some(files);
         self
@@ -200,7 +200,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Starts it and waits until it says that it is ready.
+    /// Starts the server and waits until it is ready.
     pub fn start(self) -> Result<Server, String> {
         let scratch = Scratch::new("server").map_err(|error| error.to_string())?;
         let config_path = scratch.path().join("headlong.toml");
@@ -266,23 +266,23 @@ impl ServerBuilder {
 }
 
 impl Server {
-    /// Where it serves titles.
+    /// Address of the content service.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it answers its operator.
+    /// Address of the admin interface.
     pub fn admin(&self) -> SocketAddr {
         self.admin
     }
 
-    /// Id of the process that has the server's place.
+    /// Id of the current server process.
     pub fn pid(&self) -> u32 {
         self.heirs.last().unwrap_or_else(|| self.child.id())
     }
 
-    /// Has another process of the same program take the server's place (SIGUSR2); the id of that
-    /// process, once it serves.
+    /// Upgrades to a new process of the same program (SIGUSR2). Returns the id of that process,
+    /// once it serves.
     pub fn replace(&mut self) -> Result<u32, String> {
         let signalled = self.signal(Signal::USR2);
         signalled.map_err(|error| error.to_string())?;
@@ -294,7 +294,7 @@ impl Server {
         &self.config_path
     }
 
-    /// What it has written to standard output and standard error so far.
+    /// Its standard output and standard error so far.
     pub fn output(&self) -> String {
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&output).into_owned()
@@ -322,13 +322,13 @@ impl Server {
         ProcessMemory::of(self.pid())
     }
 
-    /// Sends a signal to the process that has the server's place.
+    /// Sends a signal to the current server process.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         let pid = Pid::from_raw(self.pid() as i32).ok_or(io::ErrorKind::InvalidInput)?;
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Waits until the process that was started first has ended by itself; `None` if it has not within `timeout`.
+    /// Waits for the exit of the process that was started first; `None` after `timeout`.
     pub fn wait(&mut self, timeout: Duration) -> Option<ExitStatus> {
         let end = Instant::now() + timeout;
         loop {
@@ -342,7 +342,7 @@ impl Server {
         }
     }
 
-    /// Asks it to end (SIGTERM) and waits; `None` if it had to be killed.
+    /// Sends SIGTERM and waits; `None` if the server had to be killed.
     pub fn stop(mut self) -> Option<ExitStatus> {
         let _ = self.signal(Signal::TERM);
         self.wait(STOP_TIMEOUT)
@@ -384,10 +384,10 @@ impl Drop for Server {
                 let _ = kill_process(first, Signal::TERM);
             }
             if self.wait(STOP_TIMEOUT).is_none() {
-                eprintln!("testkit: the server did not end after SIGTERM and is killed");
+                eprintln!("testkit: the server did not end after SIGTERM; killing it");
                 let _ = self.child.kill();
                 // A process in an uninterruptible read cannot even be killed before the disk
-                // answers; the disk's guard sees to that after this one.
+                // answers; the disk's guard, dropped later, makes it answer.
                 let _ = self.wait(STOP_TIMEOUT);
             }
         }
@@ -424,7 +424,7 @@ impl Status {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// The entry of the device of that name, as a status with this device only.
+    /// The entry of the device with this name, as a status with this device only.
     pub fn device(&self, name: &str) -> Option<Self> {
         let is_it = |device: &&Value| device.get("name").and_then(Value::as_str) == Some(name);
         let device = self.devices().iter().find(is_it)?;
@@ -464,14 +464,14 @@ impl Status {
 /// Resident memory of a process, from `/proc/PID/status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessMemory {
-    /// All of it.
+    /// Resident set size.
     pub resident_bytes: u64,
-    /// Its own: heap, stacks, pools; not the program's text.
+    /// Anonymous memory: heap, stacks, pools; not the program's text.
     pub anonymous_bytes: u64,
 }
 
 impl ProcessMemory {
-    /// That of the process with this id.
+    /// Memory of the process with this id.
     pub fn of(pid: u32) -> io::Result<Self> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let field = |name: &str| {
@@ -493,15 +493,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_once_given_is_claimed_against_every_other_test() {
+    fn assigned_port_is_claimed() {
         let address = free_address();
         assert_ne!(free_address(), address);
-        let error = claim(address.port()).expect_err("it is ours");
+        let error = claim(address.port()).expect_err("a claimed port");
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }
 
     #[test]
-    fn counters_are_summed_over_devices_and_never_mistaken_for_others() {
+    fn counters_are_summed_over_devices() {
         let status = Status(serde_json::json!({
             "devices": [
                 {"name": "sda", "counters": {"jobs": 3}, "queue": {"jobs": 9}, "state": "online"},
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_memory_can_be_read() {
+    fn reads_memory_of_own_process() {
         let memory = ProcessMemory::of(std::process::id()).expect("/proc");
         assert!(memory.resident_bytes >= memory.anonymous_bytes && memory.anonymous_bytes > 0);
     }

@@ -3,15 +3,16 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-/// Says that `test`, or a part of it, is skipped because of `reason`: what is missing. The caller
-/// returns after it.
+/// Marks `test`, or a part of it, as skipped because of `reason`: what is missing. The caller
+/// returns afterwards.
 ///
-/// It is told on standard error, and added as a line to the file that the environment variable
-/// `HEADLONG_SKIPPED` names, if it names one, so that `scripts/test.sh` can count it.
+/// Prints it to standard error, and appends a line to the file that the environment variable
+/// `HEADLONG_SKIPPED` names, if set, so that `scripts/test.sh` can count it.
 ///
 /// # Panics
 ///
-/// Under `CI=true`, because there nobody reads what was skipped; and if the file cannot be written.
+/// Under `CI=true`, because skipped tests would go unnoticed there; and if the file cannot be
+/// written.
 pub fn skip(test: &str, reason: &str) {
     let is_ci = std::env::var("CI").as_deref() == Ok("true");
     assert!(!is_ci, "{test} cannot run in CI: {reason}");
@@ -20,7 +21,7 @@ pub fn skip(test: &str, reason: &str) {
         return;
     };
     let line = format!("{test}: {}\n", reason.trim().replace('\n', " "));
-    // One write to the end of the file: tests of several processes may write at once.
+    // A single write in append mode: several test processes may write at once.
     let file = OpenOptions::new().append(true).create(true).open(&path);
     let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
     written.unwrap_or_else(|error| panic!("{}: {error}", path.display()));

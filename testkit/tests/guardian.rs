@@ -1,4 +1,4 @@
-//! What is left of a test process that is killed: nothing, before long.
+//! A killed test process leaves no resources behind, after a short time.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -14,9 +14,9 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 const MIB: u64 = 1 << 20;
 const COMPRESSION: f64 = 20.0;
-/// Where a child process tells what it made; set for children only.
+/// Variable with the file in which a child process reports its resources; set for children only.
 const TOLD: &str = "HEADLONG_TESTKIT_TOLD";
-/// Set for a child that is to be killed while it waits for its own disk.
+/// Set for a child that must be killed while it waits for its own disk.
 const STUCK: &str = "HEADLONG_TESTKIT_STUCK";
 
 fn device() -> BlockDevice {
@@ -31,7 +31,7 @@ fn eventually(what: &str, is_it: impl Fn() -> bool) {
     }
 }
 
-/// Not a test of its own: what the child processes of the others run.
+/// Not a test by itself: the program of the child processes of the other tests.
 #[test]
 fn child_that_is_killed() {
     let Some(told) = std::env::var_os(TOLD) else {
@@ -52,7 +52,7 @@ fn child_that_is_killed() {
     .join("\n");
     if std::env::var_os(STUCK).is_some() {
         device.disk().hang(None);
-        // Uninterruptible, and what it waits for is this very process.
+        // Uninterruptible, waiting for this very process.
         std::thread::spawn(move || rustix::fs::syncfs(File::open(root).expect("the root")));
     }
     fs::write(told, text).expect("tell the parent");
@@ -60,24 +60,24 @@ fn child_that_is_killed() {
     std::thread::sleep(Duration::from_secs(600));
 }
 
-/// A child process and what it made outside itself.
+/// A child process and its resources outside of the process.
 struct Made {
     child: Child,
     disk: PathBuf,
     folder: PathBuf,
     device: String,
     program: String,
-    /// The directory for temporary files in which all of it lies.
+    /// The temporary directory that contains all of them.
     below: PathBuf,
 }
 
 impl Made {
     fn new(ours: &Scratch, below: &Path, environment: &[(&str, &str)]) -> Self {
         let told = ours.path().join("told");
-        // Whoever is started in the background of a shell ignores the keyboard, and so do its children.
+        // A process started in the background of a shell ignores SIGINT, and so would its children.
         let child = Command::new("env")
             .arg("--default-signal=INT")
-            .arg(std::env::current_exe().expect("our path"))
+            .arg(std::env::current_exe().expect("the path of the test"))
             .args(["--exact", "child_that_is_killed"])
             .env(TOLD, &told)
             .env("TMPDIR", below)
@@ -101,9 +101,9 @@ impl Made {
             folder: folder.into(),
             device: device.to_owned(),
             program: program.to_owned(),
-            below: below.canonicalize().expect("it is there"),
+            below: below.canonicalize().expect("an existing folder"),
         };
-        // Or everything below would be gone for another reason.
+        // Otherwise their absence below would prove nothing.
         assert_eq!(leftovers::mounts_below(&made.disk).len(), 2);
         assert_eq!(leftovers::loop_devices_below(&made.disk).len(), 1);
         assert!(made.folder.exists() && runs(&made.program) && made.guardians().len() == 2);
@@ -114,7 +114,7 @@ impl Made {
         Pid::from_child(&self.child)
     }
 
-    /// Processes other than the child that were told one of its directories.
+    /// Processes other than the child with one of its directories on the command line.
     fn guardians(&self) -> Vec<String> {
         let names = |pid: &OsString| {
             let path = Path::new("/proc").join(pid).join("cmdline");
@@ -134,28 +134,28 @@ impl Made {
             .collect()
     }
 
-    /// Waits until nothing of it is left.
+    /// Waits until all resources are released.
     fn check_gone(mut self) {
         let end = Instant::now() + Duration::from_secs(60);
-        while self.child.try_wait().expect("our child").is_none() {
+        while self.child.try_wait().expect("the child's status").is_none() {
             assert!(Instant::now() < end, "the child cannot end");
             std::thread::sleep(Duration::from_millis(10));
         }
-        eventually("its program is ended", || !runs(&self.program));
-        eventually("its mounts are gone", || {
+        eventually("its program has ended", || !runs(&self.program));
+        eventually("its mounts are removed", || {
             leftovers::mounts_below(&self.below).is_empty()
         });
-        // The file's path means nothing once what it lies on is unmounted.
+        // The path of the file is meaningless once its file system is unmounted.
         let file = format!("/sys/block/{}/loop/backing_file", self.device);
         eventually("its loop device is free", || {
             fs::read_to_string(&file).map_or(true, |text| {
                 text.trim() != "/disk" && !Path::new(text.trim()).starts_with(&self.below)
             })
         });
-        eventually("its directories are gone", || {
+        eventually("its directories are removed", || {
             !self.disk.exists() && !self.folder.exists()
         });
-        eventually("its guardians ended", || self.guardians().is_empty());
+        eventually("its guardians have ended", || self.guardians().is_empty());
     }
 }
 
@@ -165,8 +165,8 @@ fn runs(pid: &str) -> bool {
 }
 
 #[test]
-fn a_killed_process_leaves_nothing_behind_and_its_neighbour_keeps_everything() {
-    if !SlowDisk::available_or_skip("a_killed_process_leaves_nothing_behind") {
+fn killed_process_leaves_nothing_and_spares_others() {
+    if !SlowDisk::available_or_skip("killed_process_leaves_nothing_and_spares_others") {
         return;
     }
     let neighbour = device();
@@ -179,19 +179,19 @@ fn a_killed_process_leaves_nothing_behind_and_its_neighbour_keeps_everything() {
         kill_process(made.pid(), signal).expect("kill");
         made.check_gone();
     }
-    // As the keyboard does it: to the whole group.
+    // As Ctrl-C does: to the whole process group.
     let made = Made::new(&ours, &below, &[]);
     kill_process_group(made.pid(), Signal::INT).expect("kill");
     made.check_gone();
 
-    neighbour.start().expect("still ours");
+    neighbour.start().expect("an intact neighbour");
     let data = fs::read(&path).expect("read");
     pattern::verify(3, 0, &data).expect("right bytes");
 }
 
 #[test]
-fn a_process_that_is_killed_while_it_waits_for_its_own_disk_can_end() {
-    if !SlowDisk::available_or_skip("a_process_that_is_killed_while_it_waits") {
+fn process_killed_while_waiting_for_own_disk_ends() {
+    if !SlowDisk::available_or_skip("process_killed_while_waiting_for_own_disk_ends") {
         return;
     }
     let ours = Scratch::new("parent").expect("a folder");
@@ -211,12 +211,12 @@ fn a_process_that_is_killed_while_it_waits_for_its_own_disk_can_end() {
 }
 
 #[test]
-fn what_a_killed_guardian_left_is_swept_by_the_next_run() {
-    if !SlowDisk::available_or_skip("what_a_killed_guardian_left_is_swept") {
+fn next_run_sweeps_leftovers_of_killed_guardian() {
+    if !SlowDisk::available_or_skip("next_run_sweeps_leftovers_of_killed_guardian") {
         return;
     }
     let ours = Scratch::new("parent").expect("a folder");
-    // Where the sweep looks.
+    // The folder that the sweep inspects.
     let below = std::env::temp_dir();
     let mut made = Made::new(&ours, &below, &[]);
     for guardian in made.guardians() {
@@ -225,7 +225,7 @@ fn what_a_killed_guardian_left_is_swept_by_the_next_run() {
     }
     eventually("the guardians are dead", || made.guardians().is_empty());
     made.child.kill().expect("kill");
-    // Not waited for: a process that has ended in every other way is dead as well.
+    // Not reaped: a zombie counts as dead as well.
     let pid = made.child.id().to_string();
     eventually("the child is dead", || !runs(&pid));
     scratch::sweep();

@@ -9,7 +9,7 @@ use headlong_testkit::slow_disk::{DriveModel, SlowDisk};
 use headlong_testkit::{BlockDevice, leftovers, pattern};
 
 const MIB: u64 = 1 << 20;
-/// Fast enough for a test, slow enough to be seen in the trace.
+/// High enough for a fast test, low enough to be visible in the trace.
 const COMPRESSION: f64 = 20.0;
 
 fn disk(size_bytes: u64) -> SlowDisk {
@@ -24,7 +24,7 @@ fn open(disk: &SlowDisk) -> File {
         .expect("the disk's file")
 }
 
-/// Waits until it is so; false if it is not after a minute.
+/// Waits until the condition holds; returns false if it does not within a minute.
 fn within_a_minute(is_it: impl Fn() -> bool) -> bool {
     let end = Instant::now() + Duration::from_secs(60);
     while Instant::now() < end {
@@ -37,8 +37,8 @@ fn within_a_minute(is_it: impl Fn() -> bool) -> bool {
 }
 
 #[test]
-fn what_was_written_is_read_back() {
-    if !SlowDisk::available_or_skip("what_was_written_is_read_back") {
+fn written_data_is_read_back() {
+    if !SlowDisk::available_or_skip("written_data_is_read_back") {
         return;
     }
     let disk = disk(16 * MIB);
@@ -54,8 +54,8 @@ fn what_was_written_is_read_back() {
 }
 
 #[test]
-fn a_far_read_takes_more_model_time_than_a_near_one_and_a_continued_one_least() {
-    if !SlowDisk::available_or_skip("a_far_read_takes_more_model_time") {
+fn service_time_grows_with_seek_distance() {
+    if !SlowDisk::available_or_skip("service_time_grows_with_seek_distance") {
         return;
     }
     let disk = disk(256 * MIB);
@@ -90,13 +90,13 @@ fn a_far_read_takes_more_model_time_than_a_near_one_and_a_continued_one_least() 
 }
 
 #[test]
-fn concurrent_requests_queue_for_the_one_arm() {
-    if !SlowDisk::available_or_skip("concurrent_requests_queue_for_the_one_arm") {
+fn concurrent_requests_are_served_one_at_a_time() {
+    if !SlowDisk::available_or_skip("concurrent_requests_are_served_one_at_a_time") {
         return;
     }
     let disk = disk(64 * MIB);
     disk.switch_timing(true);
-    // Hung until all are there, so that they meet for certain.
+    // Hung until all have arrived, so that they are certain to overlap.
     disk.hang(None);
     std::thread::scope(|scope| {
         for reader in 0..4u64 {
@@ -109,7 +109,7 @@ fn concurrent_requests_queue_for_the_one_arm() {
         }
         let met = || disk.counters().outstanding_max >= 4;
         let all_met = within_a_minute(met);
-        // Before anything can fail: the readers are waited for.
+        // Released before any assertion can fail: the scope waits for the readers.
         disk.release();
         assert!(all_met);
     });
@@ -128,8 +128,8 @@ fn concurrent_requests_queue_for_the_one_arm() {
 }
 
 #[test]
-fn faults_strike_when_told_and_end_when_told() {
-    if !SlowDisk::available_or_skip("faults_strike_when_told_and_end_when_told") {
+fn faults_apply_until_healed() {
+    if !SlowDisk::available_or_skip("faults_apply_until_healed") {
         return;
     }
     let disk = disk(16 * MIB);
@@ -157,8 +157,8 @@ fn faults_strike_when_told_and_end_when_told() {
 }
 
 #[test]
-fn a_hang_holds_requests_back_until_it_is_over() {
-    if !SlowDisk::available_or_skip("a_hang_holds_requests_back_until_it_is_over") {
+fn hang_delays_requests_until_it_ends() {
+    if !SlowDisk::available_or_skip("hang_delays_requests_until_it_ends") {
         return;
     }
     let disk = disk(16 * MIB);
@@ -170,7 +170,7 @@ fn a_hang_holds_requests_back_until_it_is_over() {
         .expect("answered after the hang");
     let completed = disk.trace().records()[0].completed;
     assert!(completed - begun >= Duration::from_millis(200).mul_f64(COMPRESSION));
-    // Hung for ever: the guard still comes free, with an error for the reader.
+    // In an endless hang the guard can still be dropped; the reader gets an error.
     disk.hang(None);
     let reader = std::thread::spawn(move || file.read_exact_at(&mut [0; 4096], 0));
     assert!(within_a_minute(|| disk.outstanding_bytes() > 0));
@@ -179,8 +179,8 @@ fn a_hang_holds_requests_back_until_it_is_over() {
 }
 
 #[test]
-fn a_file_system_on_the_disk_serves_right_bytes_through_the_drive() {
-    if !SlowDisk::available_or_skip("a_file_system_on_the_disk_serves_right_bytes") {
+fn file_system_on_disk_serves_correct_bytes() {
+    if !SlowDisk::available_or_skip("file_system_on_disk_serves_correct_bytes") {
         return;
     }
     let device = BlockDevice::new(128 * MIB, DriveModel::WD_RED, COMPRESSION).expect("a device");
@@ -200,8 +200,8 @@ fn a_file_system_on_the_disk_serves_right_bytes_through_the_drive() {
 }
 
 #[test]
-fn nothing_is_left_behind_even_by_a_panic() {
-    if !SlowDisk::available_or_skip("nothing_is_left_behind_even_by_a_panic") {
+fn panic_leaves_nothing_behind() {
+    if !SlowDisk::available_or_skip("panic_leaves_nothing_behind") {
         return;
     }
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -226,8 +226,8 @@ fn nothing_is_left_behind_even_by_a_panic() {
 }
 
 #[test]
-fn one_large_direct_read_is_one_run_however_the_kernel_cuts_it() {
-    if !SlowDisk::available_or_skip("one_large_direct_read_is_one_run") {
+fn large_direct_read_is_one_run() {
+    if !SlowDisk::available_or_skip("large_direct_read_is_one_run") {
         return;
     }
     let device = BlockDevice::new(128 * MIB, DriveModel::WD_RED, COMPRESSION).expect("a device");
@@ -242,12 +242,12 @@ fn one_large_direct_read_is_one_run_however_the_kernel_cuts_it() {
             .spawn()
             .expect("dd")
     };
-    // The file system reads its own tables with the first.
+    // The first read makes the file system read its metadata.
     assert!(read("4k", 0).wait().expect("dd").success());
     let disk = device.disk();
     disk.forget_trace();
     for skip in [1, 3] {
-        // Hung until the read is queued whole, so that a busy machine cannot spread it out.
+        // Hung until the whole read is queued, so that a busy machine cannot spread it out.
         disk.hang(None);
         let mut dd = read("8M", skip);
         let is_whole = within_a_minute(|| disk.outstanding_bytes() >= 8 * MIB);
@@ -261,12 +261,12 @@ fn one_large_direct_read_is_one_run_however_the_kernel_cuts_it() {
     assert_eq!(
         lengths,
         [8 * MIB, 8 * MIB],
-        "cut into {:?}",
+        "split into {:?}",
         reads.records()
     );
     assert_eq!(reads.outstanding_runs_max(), 1);
     assert!(
         reads.outstanding_requests_max() > 1,
-        "the trace sees the kernel's cuts"
+        "the trace has the kernel's requests"
     );
 }

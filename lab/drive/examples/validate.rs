@@ -1,7 +1,7 @@
-//! Prints what the models say beside what was published:
+//! Prints modelled figures beside published ones:
 //! `cargo run --release -p headlong-drive --example validate`
 
-// One list of figures serves the tests and this table.
+// The tests and this table share one list of figures.
 #[path = "../tests/published/mod.rs"]
 mod published;
 
@@ -11,7 +11,7 @@ use std::time::Instant;
 use headlong_drive::{preset, random_rate};
 use published::Figure;
 
-/// All figures, under the headings they belong to.
+/// All figures, by heading.
 fn all() -> Vec<(&'static str, Vec<Figure>)> {
     vec![
         (
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// How fast the model is computed: not a figure of a drive, and different on every machine.
+/// Speed of the model itself: not a figure of a drive, and different on every machine.
 fn speed() {
     for depth in [1, 4, 32] {
         let Ok(spec) = preset("wd-red-wd10efrx") else {

@@ -1,9 +1,8 @@
-//! What no use of a drive can beat: for bounds on what a server could do at best.
+//! Upper bounds on the performance of a drive, for bounds on servers.
 //!
-//! The one idea: whatever is asked in whatever order, a byte on the medium crosses a head once for
-//! each time it is read, at the speed of its track, and a head that goes to another track is away
-//! from the data for at least the shortest switch there is. Everything else (longer seeks, rotation,
-//! overhead) only adds.
+//! In any order of requests, a byte on the medium crosses a head once for each time it is read, at
+//! the speed of its track, and a head that moves to another track transfers no data for at least
+//! the shortest switch. Everything else (longer seeks, rotation, overhead) only adds time.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,31 +10,31 @@ use alloc::vec::Vec;
 use crate::hard::{HardDriveSpec, track_bytes_by_zone};
 use crate::{DriveSpec, SECTOR_BYTES};
 
-/// The best that a medium can do.
+/// The best performance of a medium.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Medium {
     /// First byte of each zone, and bytes per second under one head within a track of it.
     zones: Vec<(u64, f64)>,
-    /// Arms that work at the same time.
+    /// Arms that work concurrently.
     pub arms: u32,
-    /// Bytes of the longest track; two places further apart lie on different ones.
+    /// Bytes of the longest track; two addresses further apart are on different tracks.
     pub track_bytes_max: u64,
-    /// Shortest time away from the data on the way from one track to another, seconds.
+    /// Shortest time without transfer when moving from one track to another, seconds.
     pub switch_s: f64,
-    /// The drive's own memory for what was read.
+    /// The drive's own read cache.
     pub cache_bytes: u64,
 }
 
 impl Medium {
-    /// Bytes per second at which the byte so far from the start is read.
+    /// Transfer rate at a byte address, bytes per second.
     pub fn rate_at(&self, byte: u64) -> f64 {
         let behind = self.zones.partition_point(|(from, _)| *from <= byte);
         let zone = self.zones.get(behind.saturating_sub(1));
         zone.map_or(f64::INFINITY, |(_, rate)| *rate)
     }
 
-    /// Seconds under a head, at least, for the bytes from there on; taken at the fastest of the ends,
-    /// as zones only get slower towards the end of an arm's part.
+    /// Least transfer time of bytes from an address on, seconds; uses the faster of the rates at
+    /// both ends, because zones only get slower towards the end of an arm's range.
     pub fn seconds_for(&self, from: u64, bytes: u64) -> f64 {
         let rate = self
             .rate_at(from)
@@ -45,7 +44,7 @@ impl Medium {
 }
 
 impl DriveSpec {
-    /// The best that a drive of this kind can do when it reads.
+    /// The best read performance of a drive of this kind.
     pub fn medium(&self) -> Medium {
         match self {
             Self::HardDrive(spec) => of_disk(spec),
@@ -98,7 +97,7 @@ mod tests {
     use crate::{Direction, Request, RequestId, presets};
     use headlong_units::Instant;
 
-    /// Seconds to read so many bytes from a sector on, 1 MiB at a time, up to four outstanding.
+    /// Seconds to read `bytes` from a sector on, 1 MiB at a time, with up to four outstanding.
     fn read_on(spec: &DriveSpec, sector: u64, bytes: u64) -> f64 {
         const SECTORS: u32 = 2048;
         let mut drive = spec.build();
@@ -113,7 +112,7 @@ mod tests {
                     direction: Direction::Read,
                 };
                 let taken = drive.handle_request(now, RequestId(asked), request);
-                taken.expect("there is room in its queue");
+                taken.expect("room in the queue");
                 asked += 1;
             }
             while drive.poll_completion().is_some() {
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn no_drive_reads_on_faster_than_its_medium_allows() {
+    fn no_drive_reads_faster_than_its_medium() {
         for known in presets() {
             let spec = known.spec();
             let medium = spec.medium();
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_follow_one_another_and_get_slower_along_an_arm() {
+    fn zones_are_consecutive_and_get_slower() {
         let medium = crate::preset("wd-red-wd10efrx").expect("known").medium();
         assert_eq!(medium.zones[0].0, 0);
         let falls = medium

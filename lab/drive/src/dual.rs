@@ -1,7 +1,7 @@
-//! Two arms in one case: each half of the addresses has an arm of its own.
+//! Dual-actuator drive: two arms in one case, each for one half of the addresses.
 //!
-//! A request goes to the arm whose half it lies in; one that lies in both is divided, and has ended
-//! when both parts have.
+//! A request goes to the arm of its half; one that spans both halves is split, and completes with
+//! its second part.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -13,21 +13,21 @@ use serde::{Deserialize, Serialize};
 use crate::hard::{HardDrive, HardDriveSpec};
 use crate::{Completion, Drive, Refusal, Request, RequestId};
 
-/// Two hard disks that share a case and a cable.
+/// Two hard disks that share a case and an interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DualActuatorSpec {
-    /// What it is called.
+    /// Name of the drive.
     pub name: String,
-    /// Where each figure is from, and which are made up.
+    /// Sources of the figures, with the synthetic ones named.
     pub sources: String,
-    /// What one arm reaches: the lower half of the addresses, and again the upper one. Its queue is
+    /// One arm's half of the drive: the same for the lower and the upper addresses. Its queue is
     /// that of the whole drive.
     pub half: HardDriveSpec,
 }
 
 impl DualActuatorSpec {
-    /// The same drive with other bytes.
+    /// The same drive with another capacity.
     pub fn scaled_to(&self, capacity_bytes: u64) -> Self {
         Self {
             half: self.half.scaled_to(capacity_bytes / 2),
@@ -36,7 +36,7 @@ impl DualActuatorSpec {
     }
 }
 
-/// A request of which parts are still on their way.
+/// A request with incomplete parts.
 #[derive(Debug, Clone, Copy)]
 struct Whole {
     id: RequestId,
@@ -44,11 +44,11 @@ struct Whole {
     parts_left: u32,
 }
 
-/// A drive with two arms in some state.
+/// The state of a drive with two arms.
 #[derive(Debug, Clone)]
 pub struct DualActuator {
     halves: Box<[HardDrive; 2]>,
-    /// By the number under which the arms know it.
+    /// By the id that the halves use.
     pending: BTreeMap<u64, Whole>,
     arrivals: u64,
     done: VecDeque<Completion>,
@@ -66,7 +66,7 @@ impl DualActuator {
         }
     }
 
-    /// Brings both arms to a time, one event after the other, and joins what has ended.
+    /// Advances both arms to a time, event by event, and joins completed parts.
     fn advance(&mut self, now: Instant) {
         loop {
             let next = self.poll_timeout().filter(|next| *next <= now);
@@ -91,7 +91,7 @@ impl DualActuator {
                 if whole.parts_left > 0 {
                     continue;
                 }
-                // The part that ended last says what the time was spent on.
+                // The time is broken down as for the part that completed last.
                 let is_divided = whole.request.sector < boundary && whole.request.end() > boundary;
                 let completion = Completion {
                     id: whole.id,
@@ -126,7 +126,8 @@ impl Drive for DualActuator {
         if request.sectors == 0 || end.is_none_or(|end| end > self.capacity_sectors()) {
             return Err(Refusal::OutOfRange);
         }
-        // No arm can be full when the whole is not: each takes as many as the whole.
+        // No half can be full unless the whole drive is: each accepts as many requests as the
+        // whole.
         if self.pending.len() >= self.queue_depth() {
             return Err(Refusal::QueueFull);
         }

@@ -1,8 +1,9 @@
-//! Drives drawn by seed: known mechanics with other rates, seeks and firmware, behind hosts that cut
-//! and delay requests differently.
+//! Randomly drawn drives: known mechanics with varied rates, seeks and firmware, behind hosts that
+//! split and delay requests differently.
 //!
-//! A controller that was tuned on one drive fits that drive. A family is drawn to find the ones that
-//! it does not fit: tune on some seeds, report on others. Same seed, same drive, on every machine.
+//! A controller that was tuned on one drive fits that drive. The family serves to find drives that
+//! it does not fit: tune on some seeds, report on others. A seed gives the same drive on every
+//! machine.
 
 use alloc::format;
 
@@ -14,29 +15,30 @@ use crate::hard::{HardDriveSpec, QueueOrder};
 use crate::presets::{UnknownPreset, preset};
 use crate::spec::DriveSpec;
 
-/// A drive of the family, and how a host reaches it.
+/// A drive of the family, and its host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DrawnDrive {
-    /// The seed that it was drawn by.
+    /// Its seed.
     pub seed: u64,
     /// Mechanics and firmware.
     pub drive: DriveSpec,
-    /// Largest request that the host gives it, bytes.
+    /// Largest request of the host, bytes.
     pub request_bytes_max: u64,
-    /// From the end of a request until the host knows of it.
+    /// From the completion of a request until the host sees it.
     pub turnaround: Duration,
 }
 
-/// Mechanics that drawn drives start from: each preset with one arm that holds a library of 1 TB.
+/// Mechanics of drawn drives: all presets with one arm that hold a library of 1 TB.
 const MECHANICS: [&str; 4] = [
     "wd-red-wd10efrx",
     "seagate-st1000dm003",
     "hitachi-5k3000",
     "nearline-20tb",
 ];
-/// Drawn rates and seeks differ from the preset's by at most this part of 1.
+/// Largest relative deviation of rates and seeks from the preset's.
 const MECHANICS_SPREAD: f64 = 0.15;
-/// Order of the drive's queue, and after how many milliseconds a request goes first (0: never).
+/// Order of the drive's queue, and the age in milliseconds at which a request goes first (0:
+/// never).
 const QUEUES: [(QueueOrder, u32); 7] = [
     (QueueOrder::Fcfs, 0),
     (QueueOrder::Nearest, 0),
@@ -50,14 +52,14 @@ const QUEUE_DEPTHS: [u32; 3] = [1, 4, 32];
 const CACHE_SEGMENTS: [u32; 4] = [0, 8, 16, 32];
 const CACHE_SEGMENT_BYTES: [u64; 4] = [256 * KIB, 512 * KIB, MIB, 2 * MIB];
 const REQUEST_BYTES_MAX: [u64; 5] = [128 * KIB, 256 * KIB, 512 * KIB, 1_280 * KIB, 4 * MIB];
-/// Microseconds.
+/// Delays of completions, microseconds.
 const TURNAROUNDS: [u64; 5] = [0, 200, 1_000, 3_000, 5_000];
 
 impl DrawnDrive {
     /// The drive of this seed.
     ///
     /// # Errors
-    /// If a preset that the family starts from was renamed.
+    /// If a preset of the family does not exist.
     pub fn draw(seed: u64) -> Result<Self, UnknownPreset> {
         let root = Generator::new(seed).fork("drive family");
         let name = pick(&mut root.fork("mechanics"), &MECHANICS);
@@ -90,7 +92,8 @@ fn pick<T: Copy>(generator: &mut Generator, choices: &[T]) -> T {
     choices[generator.below(choices.len() as u64) as usize]
 }
 
-/// Other rates and seeks, each pair by one factor, so that zones and knots keep their order.
+/// Scales all rates by one factor and all seeks by another, so that zones and knots keep their
+/// order.
 fn vary(disk: &mut HardDriveSpec, generator: &mut Generator) {
     let mut factor = || 1.0 + MECHANICS_SPREAD * (2.0 * generator.unit() - 1.0);
     let rates = factor();

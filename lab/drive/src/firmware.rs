@@ -1,21 +1,21 @@
-//! The part of a drive that its maker's program decides: how it queues requests, and what it keeps
-//! in its own memory. Drives of the same mechanics differ in it.
+//! Firmware: the order of queued requests, and the use of the cache. Drives with the same mechanics
+//! differ in it.
 
 use crate::hard::{HardDriveSpec, QueueOrder};
 use crate::spec::DriveSpec;
 
-/// Firmware that differs from a drive's own; what is `None` stays as it is.
+/// Changes to a drive's firmware; `None` keeps the drive's own setting.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Firmware {
-    /// Which of the queued requests is next. Of no matter to flash.
+    /// Order of queued requests. Ignored for flash.
     pub order: Option<QueueOrder>,
-    /// Most requests in the drive, the one being worked on included; 1 is a drive without a queue.
+    /// Most requests in the drive, including the active one; 1 disables queueing.
     pub depth: Option<u32>,
-    /// A request that has waited so long goes first, milliseconds; 0 for no such bound.
+    /// Age at which a request goes first, milliseconds; 0 for no limit.
     pub wait_ms_max: Option<u32>,
-    /// Runs of sectors that are remembered; 0 switches reading ahead off.
+    /// Number of cache segments; 0 disables readahead.
     pub cache_segments: Option<u32>,
-    /// How long each may be, and how far the drive reads on by itself, bytes.
+    /// Size of a segment, and readahead of the drive, bytes.
     pub cache_segment_bytes: Option<u64>,
 }
 
@@ -33,7 +33,7 @@ impl Firmware {
 }
 
 impl DriveSpec {
-    /// The same mechanics with other firmware; both arms of a drive with two have it.
+    /// The same mechanics with other firmware; applied to both arms of a dual-actuator drive.
     pub fn with_firmware(&self, firmware: &Firmware) -> Self {
         let mut drive = self.clone();
         match &mut drive {
@@ -55,7 +55,7 @@ mod tests {
     use alloc::vec::Vec;
     use headlong_units::Instant;
 
-    /// The order in which reads at these sectors end that come together while the first is read.
+    /// Order of completion of reads at these sectors that arrive while the first is being read.
     fn order_of(drive: &mut Box<dyn Drive>, sectors: &[u64]) -> Vec<u64> {
         for (id, sector) in (0..).zip(sectors) {
             let request = Request {
@@ -64,7 +64,7 @@ mod tests {
                 direction: Direction::Read,
             };
             let taken = drive.handle_request(Instant::ZERO, RequestId(id), request);
-            taken.expect("there is room in its queue");
+            taken.expect("room in the queue");
         }
         let mut ended = Vec::new();
         while let Some(next) = drive.poll_timeout() {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_mechanics_serve_in_the_order_of_their_firmware() {
+    fn firmware_determines_order_of_service() {
         let red = preset("wd-red-wd10efrx").expect("known");
         let sectors = [1_000_000_000, 1_500_000_000, 500_000_000, 1_400_000_000];
         let ended = |order| {
@@ -88,12 +88,12 @@ mod tests {
         };
         assert_eq!(ended(QueueOrder::Fcfs), [0, 1, 2, 3]);
         assert_eq!(ended(QueueOrder::Sweep), [0, 3, 1, 2]);
-        // The sector of 1 comes round sooner than that of 3, which is nearer.
+        // Sector 1 passes the head earlier than sector 3, although that is nearer.
         assert_eq!(ended(QueueOrder::Nearest), [0, 1, 3, 2]);
     }
 
     #[test]
-    fn every_kind_of_drive_has_the_depth_that_it_is_given() {
+    fn firmware_sets_depth_of_every_kind_of_drive() {
         let firmware = Firmware {
             depth: Some(3),
             cache_segments: Some(0),
@@ -102,12 +102,12 @@ mod tests {
         for known in crate::presets() {
             let drive = known.spec().with_firmware(&firmware);
             assert_eq!(drive.build().queue_depth(), 3, "{}", known.name);
-            drive.check().expect("it makes sense");
+            drive.check().expect("a valid drive");
         }
     }
 
     #[test]
-    fn firmware_that_says_nothing_changes_nothing() {
+    fn empty_firmware_changes_nothing() {
         let red = preset("wd-red-wd10efrx").expect("known");
         assert_eq!(red.with_firmware(&Firmware::default()), red);
     }

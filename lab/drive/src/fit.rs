@@ -1,4 +1,4 @@
-//! From three rates and three strokes to a hard disk.
+//! Fits a hard disk model to three rates and three strokes.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -7,17 +7,17 @@ use headlong_disk::{Measurements, SECTOR_BYTES, step_sectors};
 
 use crate::hard::{HardDriveSpec, QueueOrder, QueueSpec, ReadCacheSpec, SeekCurve, WriteCacheSpec};
 
-/// The drive that would measure like this.
+/// The drive that would give these measurements.
 ///
-/// What cannot be seen from outside is assumed and can be changed in the result: two heads, 25
-/// zones, switches of a head and of a cylinder in the usual ratio to a turn (Seagate's Constellation
-/// and HGST's Ultrastars are near them), 0.1 ms of overhead, 16 cache segments of 2 MiB, 32 queued
-/// commands, a write cache of 16 MiB.
+/// Properties that cannot be measured from outside are assumed and can be changed in the result:
+/// two heads, 25 zones, head and cylinder switches in the usual ratio to a turn (Seagate's
+/// Constellation and HGST's Ultrastars are close), 0.1 ms of overhead, 16 cache segments of 2 MiB,
+/// 32 queued commands, a write cache of 16 MiB.
 pub fn fit(name: &str, measured: &Measurements) -> HardDriveSpec {
     let mut spec = assumed(name, measured);
     let sectors = measured.capacity_bytes / SECTOR_BYTES;
     let step = step_sectors(sectors) as f64 / sectors.max(1) as f64;
-    // Reads move by a step each time, so the average distance is not quite that of the name.
+    // Each read moves by a step, so the average distance differs slightly from the nominal stroke.
     let (by_62, by_125) = (62.0 * step, 124.5 * step);
     let strokes = [
         (0.25 + by_125, 0.5 + by_125, measured.quarter_stroke_us),
@@ -29,14 +29,14 @@ pub fn fit(name: &str, measured: &Measurements) -> HardDriveSpec {
     let not_the_arm_us = turn_us / 2.0 + f64::from(spec.command_overhead_us) + sector_us;
     let points = strokes.map(|(from, to, read_us)| {
         let stroke = spec.stroke_at(to) - spec.stroke_at(from);
-        // A drive without a moving arm still has to give a curve.
+        // Even a drive without a moving arm needs a valid curve.
         (stroke, (read_us - not_the_arm_us).max(10.0))
     });
     spec.seek = SeekCurve::through(points);
     spec
 }
 
-/// A drive with these rates, and what is assumed of every drive; it has no arm yet.
+/// A drive with these rates and default assumptions, without a seek curve.
 pub(crate) fn assumed(name: &str, measured: &Measurements) -> HardDriveSpec {
     let mut spec = HardDriveSpec {
         name: name.to_string(),

@@ -1,12 +1,12 @@
-//! How long a device takes: hard disks by their mechanics, SSDs by their flash.
+//! Timing models of storage devices: hard disks by their mechanics, SSDs by their flash.
 //!
-//! The one idea: a drive is a function of what it was asked and when. In: a request (sector, count,
-//! direction) at a time. Out: when it ends, and what the time was spent on. Nothing sleeps here: a
-//! shell that plays a drive on a real machine sleeps, a simulation jumps.
+//! A drive is a function of requests and their times. In: a request (sector, count, direction) at a
+//! time. Out: its completion time, and a breakdown of the time. Models never sleep: an emulation on
+//! a real machine sleeps, a simulation jumps.
 //!
-//! Invariants: time is an argument and never goes back; same requests at the same times, same
-//! completions; nothing is drawn at random except from a seed in the specification; a drive never
-//! knows who asks or why.
+//! Invariants: time is an argument and never goes back; the same requests at the same times give
+//! the same completions; randomness comes only from a seed in the specification; a drive does not
+//! know the client or the purpose of a request.
 #![no_std]
 #![forbid(unsafe_code)]
 

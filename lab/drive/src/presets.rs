@@ -1,4 +1,4 @@
-//! Drives that others measured or described, by name.
+//! Presets: drives that others measured or described, by name.
 
 mod flash;
 mod hard;
@@ -9,30 +9,30 @@ use alloc::vec::Vec;
 use crate::spec::DriveSpec;
 use headlong_units::nearest_three;
 
-/// A drive with a name.
+/// A named drive.
 #[derive(Debug, Clone, Copy)]
 pub struct Preset {
-    /// To ask for it by.
+    /// Name, as in settings and on the command line.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// One-line description.
     pub summary: &'static str,
     make: fn(&'static str) -> DriveSpec,
 }
 
 impl Preset {
-    /// Its figures.
+    /// Its specification.
     pub fn spec(&self) -> DriveSpec {
         (self.make)(self.name)
     }
 }
 
-/// A name that no preset has.
+/// Error: no preset has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no drive \"{name}\"; the nearest names are {}", nearest.join(", "))]
 pub struct UnknownPreset {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
-    /// What may have been meant, the likeliest first.
+    /// Similar names, the most similar first.
     pub nearest: Vec<&'static str>,
 }
 
@@ -41,10 +41,10 @@ pub fn presets() -> &'static [Preset] {
     PRESETS
 }
 
-/// The figures of the preset of this name.
+/// The specification of the preset with this name.
 ///
 /// # Errors
-/// If there is none; the error names the nearest.
+/// If there is none; the error lists the most similar names.
 pub fn preset(name: &str) -> Result<DriveSpec, UnknownPreset> {
     let found = PRESETS.iter().find(|preset| preset.name == name);
     found.map(Preset::spec).ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! Measuring a modelled drive from outside: the seek test of FreeBSD's `diskinfo -t`, whose requests
-//! are `common/disk`'s, and closed loops.
+//! Measurements of a modelled drive from outside: the seek test of FreeBSD's `diskinfo -t`, with
+//! the requests of `common/disk`, and closed loops.
 use headlong_units::{Duration, Instant};
 
 use crate::spec::DriveSpec;
@@ -33,21 +33,21 @@ pub fn measure(spec: &DriveSpec) -> Measurements {
     timings.measurements(spec.capacity_bytes(), spec.rpm().unwrap_or(0))
 }
 
-/// What a closed loop did.
+/// Result of a closed loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClosedLoop {
-    /// When it began.
+    /// Start time.
     pub began: Instant,
-    /// When its last request ended.
+    /// Completion of its last request.
     pub ended: Instant,
-    /// Requests that ended.
+    /// Completed requests.
     pub requests: u64,
-    /// Bytes that they moved.
+    /// Bytes transferred.
     pub bytes: u64,
 }
 
 impl ClosedLoop {
-    /// From its beginning to its end.
+    /// Duration.
     pub fn elapsed(&self) -> Duration {
         self.ended.since(self.began)
     }
@@ -63,9 +63,9 @@ impl ClosedLoop {
     }
 }
 
-/// Sends requests one after another, `depth` of them (at least one, at most what the drive takes)
-/// at a time, each as soon as another has ended. A request that the drive refuses as out of range
-/// is left out. `watch` sees every completion, in order of their ends.
+/// Sends requests with `depth` outstanding (at least one, at most the drive's queue depth), each as
+/// soon as another has completed. Requests that the drive refuses as out of range are skipped.
+/// `watch` receives every completion, in order.
 pub fn closed_loop(
     drive: &mut dyn Drive,
     began: Instant,
@@ -112,8 +112,8 @@ pub fn closed_loop(
     }
 }
 
-/// Bytes per second of reading blocks one after another from a sector on, `count` of them, one at a
-/// time; the first is read before the clock starts.
+/// Bytes per second of reading `count` consecutive blocks from a sector on, one at a time; the
+/// first is read before the measurement starts.
 pub fn sequential_rate(drive: &mut dyn Drive, sector: u64, block_bytes: u64, count: u64) -> f64 {
     let sectors = block_sectors(drive, block_bytes);
     let block = |i| read(sector + i * u64::from(sectors), sectors);
@@ -121,8 +121,8 @@ pub fn sequential_rate(drive: &mut dyn Drive, sector: u64, block_bytes: u64, cou
     closed_loop(drive, first.ended, 1, (1..count).map(block), |_| ()).bytes_per_s()
 }
 
-/// Bytes per second of reading blocks from anywhere on the drive, `count` of them, `depth` at a
-/// time. Where they lie follows from a fixed scattering of 0, 1, 2 and so on.
+/// Bytes per second of reading `count` blocks at random places, `depth` at a time. The places are a
+/// fixed hash of 0, 1, 2 and so on.
 pub fn random_rate(drive: &mut dyn Drive, block_bytes: u64, count: u64, depth: usize) -> f64 {
     let sectors = block_sectors(drive, block_bytes);
     let room = drive.capacity_sectors() - u64::from(sectors) + 1;
@@ -136,7 +136,7 @@ fn block_sectors(drive: &dyn Drive, block_bytes: u64) -> u32 {
     (block_bytes / SECTOR_BYTES).clamp(1, most) as u32
 }
 
-/// The finaliser of splitmix64 (Steele, Lea and Flood 2014): neighbours end up far apart.
+/// The finaliser of splitmix64 (Steele, Lea and Flood 2014): neighbours are scattered.
 fn scattered(index: u64) -> u64 {
     let mixed = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

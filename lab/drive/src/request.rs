@@ -1,52 +1,51 @@
-//! What is asked of a drive, and the contract that every model keeps.
+//! Requests and completions, and the interface of every model.
 
 use core::fmt;
 
 use headlong_disk::Request;
 use headlong_units::{Duration, Instant};
 
-/// The caller's name for a request; to be unique among those in the queue.
+/// The caller's id of a request; unique among those in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// What the time of one request was spent on. The sum is the service time: waiting in the queue is
-/// not in it.
+/// Breakdown of the service time of one request, without the time in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Parts {
     /// Command processing and the interface.
     pub overhead: Duration,
     /// Moving the arm, settling, switching heads.
     pub seek: Duration,
-    /// Waiting for the sector to come round.
+    /// Rotational latency.
     pub rotation: Duration,
-    /// Moving bytes.
+    /// Transfer.
     pub transfer: Duration,
-    /// Erasing and moving data out of the way (SSD), or emptying a full write cache.
+    /// Garbage collection (SSD), or emptying a full write cache.
     pub cleaning: Duration,
 }
 
-/// The end of a request.
+/// The completion of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// Whose.
+    /// Id of the request.
     pub id: RequestId,
-    /// What was asked.
+    /// The request.
     pub request: Request,
-    /// When the drive began to work on it.
+    /// When the drive started to work on it.
     pub started: Instant,
-    /// When its last byte was there.
+    /// When its last byte was transferred.
     pub ended: Instant,
-    /// Where the time went.
+    /// Breakdown of the time.
     pub parts: Parts,
-    /// Whether it came from the drive's own memory, or follows the request before it without
+    /// Whether it was served from the drive's own memory, or follows the previous request without
     /// repositioning.
     pub is_sequential: bool,
 }
 
-/// Why a request was not taken.
+/// Why a request was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The native queue is full; ask again after a completion.
+    /// The native queue is full; retry after a completion.
     #[error("the drive's queue is full; wait for a completion")]
     QueueFull,
     /// Beyond the capacity, or no sectors at all.
@@ -54,29 +53,30 @@ pub enum Refusal {
     OutOfRange,
 }
 
-/// A drive of whatever kind.
+/// A drive of any kind.
 ///
 /// Call `handle_request` when a request arrives; drain `poll_completion` after every call; call
-/// `handle_timeout` when `poll_timeout` says so. A completion comes out when time has reached its
-/// end, not before, because what the drive does next may depend on what arrives until then.
+/// `handle_timeout` at the time of `poll_timeout`. A completion is returned when time has reached
+/// its end, not before, because requests that arrive until then may change what the drive does
+/// next.
 pub trait Drive: fmt::Debug + Send {
     /// Sectors of [`headlong_disk::SECTOR_BYTES`].
     fn capacity_sectors(&self) -> u64;
-    /// Most requests it takes at once.
+    /// Most requests accepted at once.
     fn queue_depth(&self) -> usize;
     /// A request arrives.
     ///
     /// # Errors
-    /// If it does not fit in the queue or on the drive; then nothing happened.
+    /// If the queue is full or the request is out of range; the state is unchanged.
     fn handle_request(
         &mut self,
         now: Instant,
         id: RequestId,
         request: Request,
     ) -> Result<(), Refusal>;
-    /// Time passed.
+    /// Time has passed.
     fn handle_timeout(&mut self, now: Instant);
-    /// The next request that has ended, in order of their ends.
+    /// The next completed request, in order of completion.
     fn poll_completion(&mut self) -> Option<Completion>;
     /// When to call [`Self::handle_timeout`] next.
     fn poll_timeout(&self) -> Option<Instant>;

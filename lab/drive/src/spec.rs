@@ -1,4 +1,4 @@
-//! A drive as people write it down, of whatever kind.
+//! Specification of a drive of any kind.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -12,30 +12,30 @@ use crate::flash::{Mapping, SolidState, SolidStateSpec};
 use crate::hard::{HardDrive, HardDriveSpec};
 use crate::{Drive, SECTOR_BYTES};
 
-/// A drive of some kind. Reads and writes as TOML, `kind = "hard-drive"` and so on at the top.
+/// A drive. Serialized as TOML, with `kind = "hard-drive"` and so on at the top.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum DriveSpec {
-    /// One arm over a stack of platters.
+    /// One arm on a stack of platters.
     HardDrive(HardDriveSpec),
-    /// Two arms, each over half of the addresses.
+    /// Two arms, each for one half of the addresses.
     DualActuator(DualActuatorSpec),
-    /// Flash behind a controller.
+    /// Flash with a controller.
     SolidState(SolidStateSpec),
 }
 
-/// What is wrong with a specification.
+/// Errors of a specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("drive \"{name}\": {}", problems.join("; "))]
 pub struct InvalidSpec {
-    /// Which drive.
+    /// Name of the drive.
     pub name: String,
-    /// Every figure that makes no sense, and what would.
+    /// Every invalid figure, with its valid range.
     pub problems: Vec<String>,
 }
 
 impl DriveSpec {
-    /// What it is called.
+    /// Name of the drive.
     pub fn name(&self) -> &str {
         match self {
             Self::HardDrive(spec) => &spec.name,
@@ -44,7 +44,7 @@ impl DriveSpec {
         }
     }
 
-    /// Where its figures are from.
+    /// Sources of its figures.
     pub fn sources(&self) -> &str {
         match self {
             Self::HardDrive(spec) => &spec.sources,
@@ -53,7 +53,7 @@ impl DriveSpec {
         }
     }
 
-    /// Bytes of the drive.
+    /// Capacity in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         match self {
             Self::HardDrive(spec) => spec.capacity_bytes,
@@ -66,7 +66,7 @@ impl DriveSpec {
         }
     }
 
-    /// Turns per minute, of what turns.
+    /// Rotations per minute, for drives that rotate.
     pub fn rpm(&self) -> Option<u32> {
         match self {
             Self::HardDrive(spec) => Some(spec.rpm),
@@ -75,7 +75,8 @@ impl DriveSpec {
         }
     }
 
-    /// The same drive with other bytes: times stay the same at the same part of the addresses.
+    /// The same drive with another capacity: times stay the same at the same fraction of the
+    /// addresses.
     pub fn scaled_to(&self, capacity_bytes: u64) -> Self {
         match self {
             Self::HardDrive(spec) => Self::HardDrive(spec.scaled_to(capacity_bytes)),
@@ -84,8 +85,8 @@ impl DriveSpec {
         }
     }
 
-    /// A drive of this kind, new. What [`Self::check`] would refuse is taken as the nearest that
-    /// makes sense.
+    /// Builds a new drive of this kind. Figures that [`Self::check`] would reject are replaced by
+    /// the nearest valid ones.
     pub fn build(&self) -> Box<dyn Drive> {
         match self {
             Self::HardDrive(spec) => Box::new(HardDrive::new(spec)),
@@ -94,10 +95,10 @@ impl DriveSpec {
         }
     }
 
-    /// Whether its figures make sense: for specifications that people wrote.
+    /// Validates the figures of user-written specifications.
     ///
     /// # Errors
-    /// All figures that do not.
+    /// All invalid figures.
     pub fn check(&self) -> Result<(), InvalidSpec> {
         let mut problems = Vec::new();
         match self {
@@ -115,7 +116,7 @@ impl DriveSpec {
     }
 }
 
-/// Notes a figure outside its range.
+/// Reports a figure outside its range.
 fn range(problems: &mut Vec<String>, key: &str, value: u64, least: u64, most: u64) {
     if value < least || value > most {
         problems.push(format!(
@@ -153,7 +154,7 @@ fn check_hard(spec: &HardDriveSpec, under: &str, problems: &mut Vec<String>) {
     );
     let mut before = 0.0;
     for (index, knot) in spec.seek.knots.iter().enumerate() {
-        // Written so that a stroke that is no number is found too.
+        // Negated, so that it rejects NaN as well.
         if !(knot.stroke > before && knot.stroke <= 1.0) {
             problems.push(format!(
                 "{under}seek.knots[{index}].stroke is {}; strokes must grow from above 0 to at most 1",

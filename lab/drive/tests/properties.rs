@@ -1,4 +1,4 @@
-//! What is true of every drive, whatever it is asked.
+//! Properties of every drive, for any requests.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use headlong_drive::{
 use headlong_units::{Duration, Instant};
 use proptest::prelude::*;
 
-/// A request some time after the one before.
+/// A request with its delay after the previous one.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     after_us: u64,
@@ -29,7 +29,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         any::<bool>(),
     );
     let step = step.prop_map(|(after_us, part, sectors, is_write, goes_on)| Step {
-        // Often at the same time as the one before.
+        // Often at the same time as the previous one.
         after_us: after_us.saturating_sub(20_000),
         part,
         sectors,
@@ -39,7 +39,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// Plays steps; returns arrivals and completions in the order in which they came out.
+/// Plays steps; returns arrivals, and completions in the order of their delivery.
 fn play(drive: &mut dyn Drive, steps: &[Step]) -> (BTreeMap<u64, Instant>, Vec<Completion>) {
     let (mut now, mut arrivals, mut done) = (Instant::ZERO, BTreeMap::new(), Vec::new());
     let mut next_sector = 0;
@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_request_ends_once_after_it_arrived_and_in_order(which in 0..10usize, steps in steps()) {
+    fn requests_complete_once_and_in_order(which in 0..10usize, steps in steps()) {
         let spec = presets()[which].spec().scaled_to(2_000_000_000);
         let (arrivals, done) = play(&mut *spec.build(), &steps);
         prop_assert_eq!(done.len(), arrivals.len());
@@ -100,12 +100,12 @@ proptest! {
             let sum = parts.overhead + parts.seek + parts.rotation + parts.transfer + parts.cleaning;
             prop_assert_eq!(sum, completion.ended.since(completion.started), "{:?}", completion);
         }
-        // The same questions, the same answers.
+        // The same requests give the same completions.
         prop_assert_eq!(play(&mut *spec.build(), &steps).1, done);
     }
 
     #[test]
-    fn sequential_rates_lie_between_those_of_the_zones(which in 0..5usize, part in 0.0..0.99f64) {
+    fn sequential_rate_is_within_zone_rates(which in 0..5usize, part in 0.0..0.99f64) {
         let spec = presets()[which].spec();
         let DriveSpec::HardDrive(hard) = &spec else {
             return Err(TestCaseError::fail("the first five are hard disks"));
@@ -119,7 +119,7 @@ proptest! {
 }
 
 #[test]
-fn reading_in_order_is_never_slower_than_reading_at_random() {
+fn sequential_reading_is_never_slower_than_random() {
     for preset in presets() {
         let spec = preset.spec().scaled_to(50_000_000_000);
         for kibibytes in [4, 64, 512, 2_048, 8_192] {
@@ -138,7 +138,7 @@ fn reading_in_order_is_never_slower_than_reading_at_random() {
 }
 
 #[test]
-fn the_nearest_first_is_no_slower_than_the_oldest_first() {
+fn nearest_first_is_faster_than_fcfs() {
     for preset in presets() {
         let DriveSpec::HardDrive(mut spec) = preset.spec() else {
             continue;
@@ -157,7 +157,7 @@ fn the_nearest_first_is_no_slower_than_the_oldest_first() {
 }
 
 #[test]
-fn a_smaller_drive_takes_as_long_for_the_same_parts_of_its_stroke() {
+fn scaled_drive_keeps_stroke_times() {
     for name in ["wd-red-wd10efrx", "hp-146-10k-sas", "nearline-20tb"] {
         let spec = preset(name).expect("a preset");
         let whole = measure(&spec);
@@ -175,7 +175,8 @@ fn a_smaller_drive_takes_as_long_for_the_same_parts_of_its_stroke() {
                 whole.rates.inner_bytes_per_s as f64,
             ),
         ];
-        // The test itself moves by 8 MiB a step, which is more of the stroke of a small drive.
+        // The test itself moves by 8 MiB per step, a larger fraction of the stroke of a small
+        // drive.
         for (a, b) in pairs {
             assert!((a / b - 1.0).abs() < 0.06, "{name}: {small:?} {whole:?}");
         }
@@ -186,12 +187,12 @@ fn a_smaller_drive_takes_as_long_for_the_same_parts_of_its_stroke() {
 }
 
 #[test]
-fn every_preset_can_be_written_down_and_read_again() {
+fn presets_round_trip_through_toml() {
     for preset in presets() {
         let spec = preset.spec();
         assert_eq!(spec.check(), Ok(()), "{}", preset.name);
-        let text = toml::to_string(&spec).expect("it can be written");
-        let again: DriveSpec = toml::from_str(&text).expect("it can be read");
+        let text = toml::to_string(&spec).expect("serializable");
+        let again: DriveSpec = toml::from_str(&text).expect("deserializable");
         assert_eq!(again, spec, "{text}");
         let text = format!("colour = \"red\"\n{text}");
         let error = toml::from_str::<DriveSpec>(&text)
@@ -203,16 +204,16 @@ fn every_preset_can_be_written_down_and_read_again() {
 }
 
 #[test]
-fn an_unknown_preset_gets_the_nearest_names() {
+fn unknown_preset_lists_nearest_names() {
     let error = preset("wd-red").expect_err("not a whole name");
     assert_eq!(error.nearest[0], "wd-red-wd10efrx");
     assert!(error.to_string().contains("wd-red-wd10efrx"), "{error}");
 }
 
 #[test]
-fn figures_without_sense_are_all_named_and_still_make_a_drive() {
+fn invalid_figures_are_all_reported_and_still_build() {
     for preset in presets() {
-        let mut value = toml::Value::try_from(preset.spec()).expect("it can be written");
+        let mut value = toml::Value::try_from(preset.spec()).expect("serializable");
         nullify(&mut value);
         let spec: DriveSpec = value.try_into().expect("zeros are numbers");
         let error = spec.check().expect_err("nothing but zeros");
@@ -232,7 +233,7 @@ fn figures_without_sense_are_all_named_and_still_make_a_drive() {
     }
 }
 
-/// Makes every number zero.
+/// Sets every number to zero.
 fn nullify(value: &mut toml::Value) {
     match value {
         toml::Value::Integer(number) => *number = 0,

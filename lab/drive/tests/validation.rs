@@ -1,4 +1,4 @@
-//! The models against what was published about real drives.
+//! The models against published figures of real drives.
 
 use headlong_drive::{DriveSpec, fit, measure, preset, presets};
 
@@ -14,7 +14,7 @@ fn all_met(figures: Vec<published::Figure>) {
     written_down(&figures);
 }
 
-/// Every figure is in the manual as it is found here.
+/// Checks that every figure is in the manual with its current value.
 fn written_down(figures: &[published::Figure]) {
     let manual = include_str!("../../../docs/lab/drives.md");
     for row in figures.iter().map(published::Figure::row) {
@@ -27,7 +27,7 @@ fn written_down(figures: &[published::Figure]) {
 }
 
 #[test]
-fn the_manual_says_of_every_preset_where_its_figures_are_from() {
+fn manual_has_sources_of_every_preset() {
     let manual = include_str!("../../../docs/lab/drives.md");
     for preset in presets() {
         let (name, spec) = (preset.name, preset.spec());
@@ -37,22 +37,22 @@ fn the_manual_says_of_every_preset_where_its_figures_are_from() {
 }
 
 #[test]
-fn diskinfo_finds_the_figures_of_libception_s_table_1() {
+fn diskinfo_figures_match_libception_table_1() {
     all_met(published::diskinfo_figures());
 }
 
 #[test]
-fn random_and_sequential_rates_are_those_of_thesis_5_6_2() {
+fn random_and_sequential_rates_match_thesis_5_6_2() {
     all_met(published::thesis_figures());
 }
 
 #[test]
-fn random_rates_are_near_a_model_of_three_parameters() {
+fn random_rates_are_near_three_parameter_model() {
     all_met(published::prediction_figures());
 }
 
 #[test]
-fn wc_over_titles_is_near_thesis_table_3_4() {
+fn wc_rates_are_near_thesis_table_3_4() {
     let figures = published::wc_figures();
     // Whatever the file system does, larger files and lower addresses are faster.
     let rates: Vec<f64> = figures.iter().map(|figure| figure.modelled).collect();
@@ -62,18 +62,18 @@ fn wc_over_titles_is_near_thesis_table_3_4() {
 }
 
 #[test]
-fn ssds_are_as_fast_and_as_slow_as_published() {
+fn ssd_figures_match_published_ones() {
     all_met(published::flash_figures());
 }
 
 #[test]
-fn the_divergence_of_the_ocz_falls_below_a_tenth_at_16_mib() {
+fn ocz_divergence_falls_below_tenth_at_16_mib() {
     let divergence = |mebibytes: u64| published::divergence_of("ssd-ocz-core-v2", mebibytes << 20);
     assert!(divergence(8) > 0.1 && divergence(16) < 0.1);
 }
 
 #[test]
-fn a_drive_fitted_to_its_own_measurements_is_the_same_drive() {
+fn fit_to_own_measurements_gives_same_drive() {
     for name in presets().iter().map(|preset| preset.name) {
         let Ok(DriveSpec::HardDrive(original)) = preset(name) else {
             continue;

@@ -1,4 +1,4 @@
-//! How many of some seeds find each mutation, or those that are named:
+//! Number of seeds, out of a range, that find each mutant, or the named ones:
 //!
 //!     cargo run --release -p headlong-faults --features mutants --example rates -- FIRST_SEED SEEDS [NAME...]
 
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use headlong_faults::{How, Mutant, Plan, run};
 
-/// How many seeds find a mutation.
+/// Number of seeds that find a mutant.
 fn finds(mutant: Mutant, seeds: std::ops::Range<u64>) -> usize {
     let how = How {
         mutant: Some(mutant),
@@ -20,7 +20,7 @@ fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
     let (Some(first), Some(count)) = (number(0), number(1)) else {
-        eprintln!("which seeds? FIRST_SEED SEEDS [NAME...]");
+        eprintln!("usage: rates FIRST_SEED SEEDS [NAME...]");
         return;
     };
     let names = &words[2..];

@@ -1,4 +1,4 @@
-//! The world around one device while it is called.
+//! The environment of one device during a call.
 
 use headlong_units::Instant;
 
@@ -7,7 +7,7 @@ use crate::oracle::Oracle;
 use crate::ssd::Ssd;
 use crate::trace::Trace;
 
-/// The world around one device.
+/// The environment of one device.
 pub(crate) struct Around<'a> {
     pub(crate) now: Instant,
     pub(crate) wall_ns: i64,

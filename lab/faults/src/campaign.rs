@@ -1,4 +1,4 @@
-//! Many seeds on several threads, as one count.
+//! Runs many seeds on several threads and sums up the results.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -10,39 +10,39 @@ use crate::judge::{How, run};
 use crate::plan::Plan;
 use crate::world::Counts;
 
-/// Seeds that failed beyond this are not run for: there is enough to do.
+/// The campaign stops after this many failed seeds.
 const FAILED_MAX: usize = 20;
 
-/// Which seeds are run.
+/// A range of seeds to run.
 #[derive(Debug, Clone, Copy)]
 pub struct Campaign {
-    /// The first.
+    /// The first seed.
     pub first_seed: u64,
-    /// How many.
+    /// Number of seeds.
     pub seeds: u64,
-    /// Threads; what is found does not depend on them.
+    /// Number of threads; the result does not depend on it.
     pub threads: NonZeroUsize,
-    /// How each is run.
+    /// How each seed is run.
     pub how: How,
 }
 
-/// What came of them.
+/// Result of a campaign.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Seeds that were run.
+    /// Number of seeds run.
     pub seeds: u64,
-    /// Those that failed, in order, and how: twenty or a few more at most.
+    /// Failed seeds in order, with the violations: twenty or a few more at most.
     pub failed: Vec<(u64, Violation)>,
-    /// All that was done.
+    /// Sum of the counts of all runs.
     pub counts: Counts,
-    /// Seeds that had each kind of fault, by its number in docs/develop/faults.md.
+    /// Number of seeds with each kind of fault, by its number in docs/develop/faults.md.
     pub with_fault: BTreeMap<u8, u64>,
-    /// The sum of the hashes of all traces.
+    /// Sum of the hashes of all traces.
     pub trace: u64,
 }
 
 impl Campaign {
-    /// Runs the seeds, until `is_over` says that it is enough. `note` is told how many have been run,
+    /// Runs the seeds until `is_over` returns true. `note` receives the number of seeds run so far,
     /// from any thread.
     pub fn run(&self, is_over: &(dyn Fn() -> bool + Sync), note: &(dyn Fn(u64) + Sync)) -> Report {
         let next = AtomicU64::new(0);
@@ -57,7 +57,8 @@ impl Campaign {
                 let seed = self.first_seed.wrapping_add(index);
                 let plan = Plan::of(seed);
                 let outcome = run(&plan, self.how);
-                // A count and a push: what a panic in between could leave behind is whole.
+                // A count and a push: the report stays consistent if another thread panics in
+                // between.
                 let mut report = report
                     .lock()
                     .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -91,7 +92,7 @@ impl Campaign {
 }
 
 impl Counts {
-    /// Adds those of another run.
+    /// Adds the counts of another run.
     fn add(&mut self, other: &Self) {
         self.steps += other.steps;
         self.requests += other.requests;

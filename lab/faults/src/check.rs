@@ -1,54 +1,54 @@
-//! What is looked for after every step: the checks by name, with the invariant that each is of.
+//! The checks that run after every step, with the invariants that each verifies.
 
 use headlong_units::Instant;
 
 headlong_units::names! {
-    /// A check. The numbers in the text of each are those of docs/develop/faults.md.
+    /// A check. The numbers of invariants are those of docs/develop/faults.md.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Check {
-        /// A byte that was delivered is of no version that the reply may have.
+        /// A delivered byte belongs to no version that the reply may have.
         WrongBytes => "wrong-bytes",
-        /// Bytes of two versions in one reply, or joined by a conditional request.
+        /// One reply has bytes of two versions, or a conditional request joins two versions.
         MixedVersions => "mixed-versions",
-        /// A version that was gone before the request, but for the time that a look-up is believed.
+        /// A version that was replaced before the request, beyond the lifetime of a look-up.
         OldVersion => "old-version",
-        /// Status, length or range do not go with what is delivered.
+        /// Status, length or range do not match the delivered bytes.
         Head => "head",
-        /// A record of flash that is believed and is not what its name says.
+        /// A record of flash was accepted although its content does not match its name.
         RecordIdentity => "record-identity",
-        /// What recovery finds was never written so.
+        /// Recovery finds a block that was never written like this.
         FoundUnknown => "found-unknown",
-        /// What recovery finds was given up before.
+        /// Recovery finds a block that was abandoned before.
         FoundGivenUp => "found-given-up",
-        /// What was durable is not found.
+        /// Recovery misses a durable block.
         LostDurable => "lost-durable",
         /// Two recoveries of one image differ.
         RecoveryDiffers => "recovery-differs",
-        /// A block's sequence number is not higher than all before.
+        /// A block's sequence number is not higher than all earlier ones.
         Sequence => "sequence",
-        /// Memory, slots or tables beyond their bound, or a slot used twice.
+        /// Memory, slots or tables exceed their limits, or a slot is used twice.
         Budget => "budget",
-        /// More was written to flash than the budget of a day.
+        /// More was written to flash than the daily budget.
         Wear => "wear",
-        /// A request waited for longer than it may.
+        /// A request waited longer than allowed.
         Waited => "waited",
-        /// A device was given up, or a reply failed, without a fault.
+        /// A device was taken offline, or a reply failed, without a fault.
         Innocent => "innocent",
-        /// What happens on one disk depends on the faults of another.
+        /// Events on one disk depend on the faults of another.
         Island => "island",
-        /// After all faults ended something is left over.
+        /// After the end of all faults some resource is still in use.
         Drain => "drain",
-        /// After all faults ended a viewer is not served.
+        /// After the end of all faults a viewer is not served.
         ServedAgain => "served-again",
         /// The world does not come to rest.
         Rest => "rest",
-        /// An invariant of the code under test, or a panic in it.
+        /// A failed assertion or a panic in the code under test.
         Panic => "panic",
     }
 }
 
 impl Check {
-    /// The invariants that it is of, by their numbers in docs/develop/faults.md.
+    /// The invariants that it verifies, by their numbers in docs/develop/faults.md.
     pub const fn invariants(self) -> &'static [u8] {
         match self {
             Self::WrongBytes => &[1],
@@ -68,14 +68,14 @@ impl Check {
     }
 }
 
-/// A check that failed.
+/// A failed check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
+    /// The check.
     pub check: Check,
-    /// When, in virtual time.
+    /// Virtual time of the failure.
     pub at: Instant,
-    /// What was seen.
+    /// Details.
     pub text: String,
 }
 

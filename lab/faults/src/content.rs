@@ -1,21 +1,22 @@
-//! The bytes of files: made from a key and a place, so that every byte that a viewer gets can be
-//! held against what it must be, and no byte needs to be kept.
+//! Contents of files: generated from a key and an offset, so that every delivered byte can be
+//! verified without storing any content.
 
 use headlong_random::Generator;
 
-/// The key of one writing of one file: other keys are other bytes.
+/// Identifies one writing of one file; different keys give different bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ContentKey(pub(crate) u64);
 
 impl ContentKey {
-    /// A key that no other writing has.
+    /// A unique key.
     pub(crate) fn of(seed: u64, number: u64) -> Self {
         Self(Generator::new(seed).fork("content").fork_at(number).bits())
     }
 
     /// Eight bytes of the file.
     fn word(self, index: u64) -> [u8; 8] {
-        // The finalizer of SplitMix64 (Steele, Lea, Flood 2014): neighbours have nothing in common.
+        // The finalizer of SplitMix64 (Steele, Lea, Flood 2014): consecutive inputs give unrelated
+        // values.
         let mut bits = self.0 ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -37,7 +38,7 @@ impl ContentKey {
         }
     }
 
-    /// The first of `bytes`, which should be those from `offset` on, that is another.
+    /// The offset of the first byte that differs from the content at `offset`.
     pub(crate) fn first_difference(self, offset: u64, bytes: &[u8]) -> Option<u64> {
         let mut at = offset;
         let mut rest = bytes;
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_part_of_a_file_is_the_same_bytes_and_one_other_byte_is_found() {
+    fn ranges_are_consistent_and_wrong_byte_is_detected() {
         let key = ContentKey::of(1, 2);
         let mut whole = vec![0; 100];
         key.fill(0, &mut whole);

@@ -1,5 +1,5 @@
-//! One device of a running server: its core as it ships, on a simulated machine, and what is judged
-//! after every call.
+//! One device of a running server: its production core on a simulated host, with checks after every
+//! call.
 
 use std::rc::Rc;
 
@@ -20,9 +20,9 @@ use crate::pool::Pool;
 use crate::recover::Recoverer;
 use crate::resources::{Simulated, Source};
 
-/// Of so many requests one says what comes next.
+/// One request in so many announces the next one.
 const EXPECTING: u64 = 3;
-/// Files that stay open without a reply: few, so that they are closed.
+/// Files that stay open without a reply: few, so that files are closed often.
 const OPEN_FILES_MAX: usize = 3;
 
 /// One device.
@@ -36,7 +36,7 @@ pub(crate) struct Device {
 
 impl Device {
     /// # Panics
-    /// If the engine refuses the settings, which were checked.
+    /// If the engine rejects the settings, which were validated before.
     pub(crate) fn new(config: EngineConfig, tier: Option<(Recoverer, u64)>) -> Self {
         let shard = Shard::new(config).unwrap_or_else(|error| panic!("settings: {error}"));
         let mut core = DeviceCore::new(shard, OPEN_FILES_MAX);
@@ -60,7 +60,7 @@ impl Device {
         }
     }
 
-    /// Calls the core, and judges what it did.
+    /// Calls the core, then checks its state.
     fn call<T>(
         &mut self,
         around: &mut Around<'_>,
@@ -85,7 +85,7 @@ impl Device {
         self.call(around, |core, now, machine| core.tick(now, machine));
     }
 
-    /// Takes on a request, of a stream that is registered first if it is given.
+    /// Submits a request, after registering its stream if `register` is given.
     pub(crate) fn ask(
         &mut self,
         around: &mut Around<'_>,
@@ -108,7 +108,8 @@ impl Device {
         taken_on
     }
 
-    /// A player names what it will ask for next, and half of them lie: any file of any stream.
+    /// A player announces its next request. Half of the announcements are wrong: any file of any
+    /// stream.
     fn expect(&mut self, around: &mut Around<'_>, id: RequestId, request: &Request) {
         let is_lie = id.0.is_multiple_of(2 * EXPECTING);
         let sources = self.core.sources();
@@ -131,20 +132,20 @@ impl Device {
             },
         };
         self.call(around, |core, now, machine| {
-            // What is not there is no error of the server's.
+            // Announcing an absent file is not an error of the server.
             let _ = core.shard_mut().handle_expected(now, expected);
             core.settle(now, machine);
         });
     }
 
-    /// The files of a stream changed or went.
+    /// The files of a stream have changed or been removed.
     pub(crate) fn stream_gone(&mut self, around: &mut Around<'_>, stream: StreamId) {
         self.call(around, |core, now, machine| {
             core.handle_stream_gone(now, machine, stream, false);
         });
     }
 
-    /// A file was to be opened, and is or is not.
+    /// An open has completed or failed.
     pub(crate) fn opened(&mut self, around: &mut Around<'_>, job: &OpenJob<Rc<Source>>) {
         let opened = around.disk.opened(job);
         self.call(around, |core, now, machine| {
@@ -152,7 +153,7 @@ impl Device {
         });
     }
 
-    /// A call of a read ended.
+    /// A system call of a read has returned.
     pub(crate) fn read_done(&mut self, around: &mut Around<'_>, reading: Reading) {
         let result = around.disk.carry_out(around.now, &reading);
         let Reading { mut read, .. } = reading;
@@ -192,7 +193,7 @@ impl Device {
         });
     }
 
-    /// A piece was taken by a socket, or dropped.
+    /// A socket has accepted or dropped a piece.
     pub(crate) fn sent(&mut self, around: &mut Around<'_>, request: RequestId, slot: Slot) {
         self.own.pool.drop_view(slot);
         self.call(around, |core, now, machine| {
@@ -208,15 +209,14 @@ impl Device {
     }
 
     pub(crate) fn configure(&mut self, around: &mut Around<'_>, config: EngineConfig) {
-        // One that cannot be is refused, and nothing changes.
+        // Invalid settings are rejected and change nothing.
         let _ = self.call(around, |core, now, machine| {
             core.configure(now, machine, config)
         });
         self.note_flash_budget();
     }
 
-    /// The tier takes part from now on, or some more is known of what is there. Answers whether there
-    /// is more.
+    /// Attaches the tier or continues its recovery. Returns whether the recovery continues.
     pub(crate) fn recover(&mut self, around: &mut Around<'_>) -> bool {
         let Some(recoverer) = &mut self.recoverer else {
             return false;
@@ -231,14 +231,14 @@ impl Device {
         !is_last
     }
 
-    /// Something that was asked of an SSD has ended.
+    /// A job of an SSD has completed.
     pub(crate) fn flash_ended(&mut self, around: &mut Around<'_>, end: FlashEnd) {
         self.call(around, |core, now, machine| {
             core.handle_flash(now, machine, end)
         });
     }
 
-    /// After a change of the budget the largest one counts.
+    /// After a change of the budget the largest budget so far applies.
     fn note_flash_budget(&mut self) {
         let recoverer = self.recoverer.as_ref().filter(|_| self.is_recovered);
         if let Some((recoverer, view)) = recoverer.zip(self.core.shard().flash_view()) {
@@ -256,12 +256,12 @@ impl Device {
             of.free_bytes + of.filling_bytes + of.sending_bytes + of.unread_bytes + of.read_bytes;
         let whole = config.slot_count() * config.piece_bytes;
         around.oracle.expect(sum == whole, Check::Budget, now, || {
-            format!("memory of {whole} is {of:?}")
+            format!("{whole} bytes of memory are divided as {of:?}")
         });
         if let Some(most) = self.flash_bytes_max {
             let given = self.own.flash_bytes;
             around.oracle.expect(given <= most, Check::Wear, now, || {
-                format!("{given} bytes were given to SSDs, and {most} may be")
+                format!("{given} bytes were written to SSDs, the limit is {most}")
             });
         }
         let is_innocent = self.is_offline() && !around.disk.was_ill;
@@ -272,12 +272,12 @@ impl Device {
             });
     }
 
-    /// Whether a reply has bytes to come.
+    /// Whether a reply is incomplete.
     pub(crate) fn runs(&self, request: RequestId) -> bool {
         self.core.is_replying(request)
     }
 
-    /// What is under way although nothing should be.
+    /// Resources in use although everything has ended.
     pub(crate) fn left_over(&self) -> Option<String> {
         let shard = self.shard();
         let (memory, queue, stats) = (shard.memory_use(), shard.queue_use(), shard.stats());

@@ -1,7 +1,7 @@
-//! A disk: how long it takes, and how it is ill.
+//! A disk: its timing and its faults.
 //!
-//! Reads are served one behind the other, as by a drive with an arm; what they bring is looked up in
-//! the files when they begin and when they end, so that a file may change under a read.
+//! Reads are served one at a time, as by a drive with an arm. File content is looked up at the
+//! start and at the end of a read, so a file may change during a read.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -16,27 +16,27 @@ use crate::files::{Files, Inode};
 use crate::machine::DiskPlan;
 use crate::resources::{Simulated, Source};
 
-/// A call of a read on its way.
+/// A system call of a read in progress.
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) read: Read<Simulated>,
     pub(crate) began: Instant,
 }
 
-/// Something that ended.
+/// A completed operation.
 #[derive(Debug)]
 pub(crate) enum DiskEnd {
     Read(Reading),
     Open(OpenJob<Rc<Source>>),
 }
 
-/// How its file system takes direct reads.
+/// Support of the file system for direct reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direct {
     Taken,
-    /// Files cannot be opened for them.
+    /// Opening a file for direct reads fails.
     OpensRefused,
-    /// Files can be opened, and not read.
+    /// Opening works, reading fails.
     ReadsRefused,
 }
 
@@ -48,15 +48,15 @@ pub(crate) struct Disk {
     position_time: Duration,
     rate: BitRate,
     free_at: Instant,
-    /// Illnesses, and when each ends.
+    /// Active faults, and when each ends.
     ills: Vec<(DiskFault, Instant)>,
-    /// By the time at which each is done, unless the disk hangs.
+    /// By time of completion; suspended while the disk hangs.
     ends: BTreeMap<(Instant, u64), DiskEnd>,
     next: u64,
     direct: Direct,
-    /// Whether it was ever so ill that the server may give it up.
+    /// Whether a fault ever justified taking the disk offline.
     pub(crate) was_ill: bool,
-    /// Another disk's hang holds this one up: a mutation.
+    /// Whether the hang of another disk blocks this one: a mutant.
     pub(crate) is_held_up: bool,
 }
 
@@ -87,7 +87,7 @@ impl Disk {
         self.ills.push((fault, until));
     }
 
-    /// Illnesses that are over are forgotten; answers whether other files are there now.
+    /// Removes expired faults; returns whether the files were replaced.
     pub(crate) fn recover(&mut self, now: Instant) -> bool {
         let over = |(fault, until): &(DiskFault, Instant)| {
             *until <= now && *fault == DiskFault::VanishAndChange
@@ -109,7 +109,7 @@ impl Disk {
         self.has(DiskFault::Vanish) || self.has(DiskFault::VanishAndChange)
     }
 
-    /// Whether a file can be looked up, as an outcome if not.
+    /// Whether look-ups fail, and with which outcome.
     pub(crate) fn trouble(&mut self) -> Option<ReadOutcome> {
         if self.is_away() {
             return Some(ReadOutcome::Error);
@@ -126,13 +126,13 @@ impl Disk {
         self.ills.iter().map(slow).max().unwrap_or(1)
     }
 
-    /// How long a look-up takes.
+    /// Duration of a look-up.
     pub(crate) fn look_up_time(&mut self) -> Duration {
         let base = self.position_time.0 / 4 + 1;
         Duration(base + self.chance.0.below(base)).times(self.slowness())
     }
 
-    /// Opens a file, at once if what leads to it is in the kernel's cache.
+    /// Opens a file, at once if its metadata is in the kernel's cache.
     pub(crate) fn open(&mut self, now: Instant, job: OpenJob<Rc<Source>>) -> OpenProgress<Inode> {
         if !self.hangs() && self.chance.percent(50) {
             return OpenProgress::Ended(self.opened(&job));
@@ -143,7 +143,7 @@ impl Disk {
         OpenProgress::Pending
     }
 
-    /// What comes of an open now.
+    /// The result of an open at this moment.
     pub(crate) fn opened(&self, job: &OpenJob<Rc<Source>>) -> Result<Opened<Inode>, IoFailure> {
         if self.is_away() {
             return Err(IoFailure::Device);
@@ -161,13 +161,13 @@ impl Disk {
         Ok(Opened { file, is_current })
     }
 
-    /// Gives a call of a read to the drive.
+    /// Submits a system call of a read to the drive.
     pub(crate) fn submit(&mut self, now: Instant, reading: Reading) {
         let length = reading.read.job.span().length;
         let jitter = self.chance.0.below(self.position_time.0 + 1);
         let time = Duration(self.position_time.0 / 2 + jitter) + self.rate.time_for(length);
         let end = self.free_at.max(now) + time.times(self.slowness());
-        // Now and then two reads end in another order than they began.
+        // Some reads complete out of order.
         let swaps = self.chance.percent(10);
         self.free_at = if swaps { self.free_at.max(now) } else { end };
         self.next += 1;
@@ -186,13 +186,13 @@ impl Disk {
         Some(entry.remove())
     }
 
-    /// The server is gone; so are its reads.
+    /// The server has ended, and its reads with it.
     pub(crate) fn forget_reads(&mut self) {
         self.ends.clear();
         self.free_at = Instant::ZERO;
     }
 
-    /// What a call of a read returns: it may be interrupted, fail, or bring less than was asked for.
+    /// Result of a system call of a read: it may be interrupted, fail, or be short.
     pub(crate) fn carry_out(&mut self, now: Instant, reading: &Reading) -> Result<u64, IoFailure> {
         let Reading { read, began } = reading;
         let span = read.job.span();
@@ -205,7 +205,7 @@ impl Disk {
         let part = read.source.parts.get(read.job.file.part as usize);
         let size = part.map_or(0, |(_, identity)| identity.size);
         if self.files.is_dead(read.file) || self.fails(span.offset, span.length, size) {
-            // Its memory may hold anything.
+            // The content of the memory is undefined after an error.
             let piece = read.memory.piece();
             for skip in (span.skip..span.skip + span.length).step_by(piece as usize) {
                 read.memory.fill(skip, piece, |bytes| bytes.fill(0x5a));
@@ -221,8 +221,8 @@ impl Disk {
         Ok(self.fill(now, *began, read, most))
     }
 
-    /// Puts bytes into memory: some as they were when the call began, some as they are. Answers how
-    /// many there were.
+    /// Fills memory with the content of the file: one part as of the start of the call, the rest as
+    /// of now. Returns the number of bytes.
     fn fill(&mut self, now: Instant, began: Instant, read: &Read<Simulated>, most: u64) -> u64 {
         let (span, piece) = (read.job.span(), read.memory.piece());
         let early = self.chance.0.below(most.div_ceil(piece) + 2) * piece;

@@ -1,4 +1,4 @@
-//! What an SSD does with what it is told: its bytes, and the faults that it has now.
+//! An SSD: its bytes, its active faults, and the result of each operation.
 
 use headlong_flash::format::{Layout, ReadFailed, SUPER_BYTES, SUPER_COPIES, Super};
 use headlong_random::Generator;
@@ -12,7 +12,7 @@ use crate::medium::Medium;
 pub(crate) const TIER_BYTES: u64 = 30 << 20;
 const BLOCK_BYTES: u64 = 256 << 10;
 
-/// The bytes of an SSD, what they must be, and what is wrong with it.
+/// The bytes of an SSD, the expected state of its blocks, and its faults.
 #[derive(Debug)]
 pub(crate) struct Drive {
     pub(crate) medium: Medium,
@@ -21,16 +21,16 @@ pub(crate) struct Drive {
     pub(crate) chance: Draw,
     ills: Vec<(SsdFault, Instant)>,
     older: Option<Medium>,
-    /// The process ends after so many writes and flushes, in the middle of the last.
+    /// The process ends after so many writes and flushes, in the middle of the last one.
     pub(crate) writes_left: Option<u64>,
 }
 
-/// It failed.
+/// The operation failed.
 #[derive(Debug)]
 pub(crate) struct Failed;
 
 impl Drive {
-    /// One that was formatted.
+    /// A formatted SSD.
     pub(crate) fn formatted(piece_bytes: u64, chance: Generator) -> Self {
         let mut chance = Draw(chance);
         let layout = Layout::new(TIER_BYTES, BLOCK_BYTES, piece_bytes);
@@ -67,7 +67,7 @@ impl Drive {
         }
     }
 
-    /// Forgets the illnesses that are over.
+    /// Removes expired faults.
     pub(crate) fn recover(&mut self, now: Instant) {
         self.ills.retain(|(_, until)| *until > now);
     }
@@ -106,7 +106,7 @@ impl Drive {
         self.is_away() || self.strikes(fails)
     }
 
-    /// Reads as the format asks for it.
+    /// Read function of the flash format.
     pub(crate) fn read(&mut self, at: u64, into: &mut [u8]) -> Result<(), ReadFailed> {
         if self.fails_reads() {
             return Err(ReadFailed);
@@ -115,7 +115,7 @@ impl Drive {
         Ok(())
     }
 
-    /// Reads a record, which may be another than was written.
+    /// Reads a record, possibly stale or damaged.
     pub(crate) fn read_record(&mut self, at: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         let is_stale = self.strikes(|fault| match fault {
@@ -137,7 +137,7 @@ impl Drive {
         bytes
     }
 
-    /// Makes durable what was written.
+    /// Makes all writes durable.
     pub(crate) fn flush(&mut self) -> Result<(), Failed> {
         if self.is_away() || self.is_end() {
             return Err(Failed);
@@ -178,7 +178,7 @@ impl Drive {
         };
         let is_last = self.writes_left == Some(0) && self.chance.percent(60);
         if is_last || self.strikes(fails) {
-            // Some of it may have been written.
+            // Part of it may have been written.
             if is_last || self.chance.percent(50) {
                 self.medium.write_torn(&mut self.chance, at, bytes);
             }
@@ -209,7 +209,7 @@ impl Drive {
         Ok(())
     }
 
-    /// A record was written: what was at the front of a block before is not there any more.
+    /// A record was written: the previous record at the front of the block is lost.
     pub(crate) fn note_front(&mut self, at: u64) {
         let first = self.tier.layout.block_start(0).unwrap_or(u64::MAX);
         let block_bytes = u64::from(self.tier.layout.block_bytes());
@@ -219,7 +219,7 @@ impl Drive {
         }
     }
 
-    /// The super record that lies there; `None` if none does.
+    /// Both copies of the super record.
     pub(crate) fn super_copies(&self) -> [[u8; SUPER_BYTES]; 2] {
         let mut copies = [[0; SUPER_BYTES]; 2];
         for (copy, at) in copies.iter_mut().zip(SUPER_COPIES) {
@@ -228,20 +228,20 @@ impl Drive {
         copies
     }
 
-    /// Whether it answers and has the tier that it had.
+    /// Whether the SSD answers and still has its tier.
     pub(crate) fn is_there(&self) -> bool {
         let [one, other] = self.super_copies();
         let tier = Super::of_copies([&one, &other], TIER_BYTES);
         !self.is_away() && tier.as_ref() == Ok(&self.tier)
     }
 
-    /// The machine's power goes.
+    /// The machine loses power.
     pub(crate) fn cut_power(&mut self) {
         self.medium.cut_power(&mut self.chance);
         self.ledger.cut_power();
     }
 
-    /// What a next start finds may be an older image.
+    /// The next start may find an older image.
     pub(crate) fn restore_older(&mut self) {
         if let Some(older) = self.older.take() {
             self.medium.restore(&older);

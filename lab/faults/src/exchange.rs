@@ -1,5 +1,5 @@
-//! One request and its reply, as `serve::http` has them: what was asked, what the head says, and what
-//! came so far.
+//! One request and its reply, as in `serve::http`: the parsed request, the planned head, and the
+//! body received so far.
 
 use std::collections::VecDeque;
 
@@ -16,18 +16,18 @@ use crate::content::ContentKey;
 use crate::library::Entry;
 use crate::session::{Ask, Condition, Session};
 
-/// A piece that a socket has not taken yet.
+/// A piece that the socket has not accepted yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chunk {
     pub(crate) request: RequestId,
     pub(crate) slot: Slot,
     pub(crate) start: u32,
     pub(crate) end: u32,
-    /// Where its first byte is in the file.
+    /// Offset of its first byte in the file.
     pub(crate) offset: u64,
 }
 
-/// What is waited for.
+/// The event that the exchange waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     LookUp,
@@ -35,7 +35,7 @@ pub(crate) enum Stage {
     Reply,
 }
 
-/// What is known of a request before any file is looked at.
+/// A request before its file is looked up.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) method: Method,
@@ -57,26 +57,26 @@ pub(crate) struct Exchange {
     pub(crate) since: Instant,
     pub(crate) tried: u32,
     pub(crate) entry: Option<Entry>,
-    /// Whether the disk was out of service when the file was looked up.
+    /// Whether the disk was offline at the time of the look-up.
     pub(crate) was_offline: bool,
     pub(crate) plan: Option<ReplyPlan>,
     pub(crate) is_head_sent: bool,
-    /// Which part of the plan comes now, and the request for it.
+    /// Index of the current part of the plan, and the request for it.
     pub(crate) part: usize,
     pub(crate) request: Option<RequestId>,
-    /// Bytes of the part that came, and bytes of the file that the socket took.
+    /// Bytes of the current part received, and bytes of the file that the socket has accepted.
     pub(crate) came: u64,
     pub(crate) taken: u64,
     pub(crate) chunks: VecDeque<Chunk>,
     pub(crate) is_taking: bool,
-    /// The versions that the bytes may be of.
+    /// Versions that the bytes may belong to.
     pub(crate) keys: Vec<ContentKey>,
-    /// With which tag a condition was sent, and its versions.
+    /// The tag of a conditional request, and the versions it stands for.
     pub(crate) known: Option<(String, Vec<ContentKey>)>,
 }
 
 impl Asked {
-    /// Reads a request as the server does, with the tag of the viewer's last reply.
+    /// Parses a request as the server does, with the tag of the viewer's last reply.
     pub(crate) fn read(session: &Session, ask: &Ask, known: Option<&str>, taken: u64) -> Self {
         let (path, query) = match ask.target.split_once('?') {
             Some((path, query)) => (path, Some(query)),
@@ -124,7 +124,7 @@ impl Asked {
         }
     }
 
-    /// The reply for a file.
+    /// Plans the reply for a file.
     pub(crate) fn plan(&self, entry: &Entry, wall_ns: i64) -> ReplyPlan {
         let tag = tag_of(entry);
         let seconds = entry.identity.mtime_ns.div_euclid(1_000_000_000);
@@ -177,7 +177,7 @@ pub(crate) fn tag_of(entry: &Entry) -> String {
 }
 
 impl Exchange {
-    /// The reply that says that there is nothing else.
+    /// Replaces the reply by an error.
     pub(crate) fn refuse(&mut self, status: Status) {
         let plan = error_reply(status, self.asked.method, None);
         self.plan = Some(plan);
@@ -187,18 +187,18 @@ impl Exchange {
         self.plan.as_ref().map(|plan| plan.status.code())
     }
 
-    /// The part of the plan that comes now.
+    /// The current part of the plan.
     pub(crate) fn current(&self) -> Option<&Part> {
         self.plan.as_ref()?.body.parts.get(self.part)
     }
 
-    /// What is wrong with the head as such, if anything is.
+    /// The inconsistency of the head, if any.
     pub(crate) fn wrong_head(&self) -> Option<String> {
         let plan = self.plan.as_ref()?;
         let status = plan.status.code();
         let known = [200, 206, 304, 400, 404, 405, 412, 416, 500, 503, 504];
         if !known.contains(&status) {
-            return Some(format!("the status is {status}"));
+            return Some(format!("unexpected status {status}"));
         }
         let size = self.entry.as_ref().map_or(0, |entry| entry.identity.size);
         let told = plan
@@ -207,20 +207,24 @@ impl Exchange {
         let length = plan.body.length();
         let is_head = self.asked.method == Method::Head;
         if status != 304 && told.is_none_or(|told| told != length && !is_head) {
-            return Some(format!("{status}: content-length is {told:?} of {length}"));
+            return Some(format!(
+                "{status}: content-length is {told:?}, the body has {length}"
+            ));
         }
         if status == 200 && told != Some(size) {
-            return Some(format!("200 with {told:?} bytes of {size}"));
+            return Some(format!(
+                "200: content-length is {told:?}, the file has {size}"
+            ));
         }
         if let ([part], 206) = (&plan.body.parts[..], status) {
             let range = format!("bytes {}-{}/{size}", part.range.start, part.range.end - 1);
             let told = plan.field("content-range");
             if told != Some(&range) {
-                return Some(format!("content-range is {told:?}, not {range}"));
+                return Some(format!("content-range is {told:?} instead of {range}"));
             }
         }
         let is_outside = |part: &Part| part.range.is_empty() || part.range.end > size;
         let outside = plan.body.parts.iter().find(|part| is_outside(part));
-        outside.map(|part| format!("{:?} is no part of {size} bytes", part.range))
+        outside.map(|part| format!("{:?} is outside of {size} bytes", part.range))
     }
 }

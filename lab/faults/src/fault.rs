@@ -1,54 +1,55 @@
-//! What can go wrong: kinds of faults, with the numbers by which documents name them.
+//! Kinds of faults, with their numbers in docs/develop/faults.md.
 
-/// How a disk is ill.
+/// A fault of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DiskFault {
     /// Reads of these bytes of each file fail: first and last, in 65,536ths of the file.
     BadRange(u16, u16),
-    /// So many reads of a hundred fail.
+    /// This percentage of reads fails.
     Errors(u64),
-    /// Nothing comes back.
+    /// Operations do not complete.
     Hang,
-    /// So many times slower.
+    /// Slower by this factor.
     Slow(u64),
-    /// No file can be opened for want of descriptors.
+    /// Files cannot be opened because descriptors are exhausted.
     NoDescriptors,
-    /// Everything fails; afterwards the same disk is there.
+    /// Everything fails; afterwards the same disk is back.
     Vanish,
-    /// Everything fails; afterwards other files are there under the same names.
+    /// Everything fails; afterwards the same names lead to other files.
     VanishAndChange,
 }
 
-/// How an SSD is ill.
+/// A fault of an SSD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SsdFault {
-    /// So many of a hundred fail.
+    /// This percentage of reads fails.
     ReadErrors(u64),
-    /// The same of writes.
+    /// This percentage of writes fails.
     WriteErrors(u64),
-    /// The same of flushes; what was to be flushed is never durable then, although it can be read.
+    /// This percentage of flushes fails; the unflushed data is never durable then, although it can
+    /// be read.
     FlushErrors(u64),
-    /// So many writes of a hundred are told as done and not made.
+    /// This percentage of writes is acknowledged and not made.
     LostWrites(u64),
-    /// The same, but some other place is written.
+    /// This percentage of writes is acknowledged and goes to another address.
     Misdirected(u64),
-    /// The same, but only some sectors are written.
+    /// This percentage of writes is acknowledged and only some sectors are written.
     Torn(u64),
-    /// So many reads of a hundred have a bit that is another.
+    /// This percentage of reads has a flipped bit.
     FlipsRead(u64),
-    /// So many bits change where they lie, at once.
+    /// This number of bits flips at rest, at once.
     FlipsAtRest(u64),
-    /// So many reads of a hundred bring what lay there before.
+    /// This percentage of reads returns the previous content.
     StaleReads(u64),
-    /// All of it reads as this byte, as after a reformat: at once.
+    /// Everything reads as this byte, as after a reformat: at once.
     Wiped(u8),
-    /// Nothing comes back.
+    /// Operations do not complete.
     Hang,
-    /// So many times slower.
+    /// Slower by this factor.
     Slow(u64),
     /// Everything fails.
     Vanish,
-    /// The next start finds it as it was when this began.
+    /// The next start finds the image from the start of this fault.
     OlderImage,
 }
 
@@ -82,7 +83,7 @@ impl SsdFault {
         }
     }
 
-    /// Whether what was durable may be lost or other by this.
+    /// Whether durable data may be lost or changed by it.
     pub(crate) fn is_dishonest(self) -> bool {
         !matches!(
             self,
@@ -97,43 +98,43 @@ impl SsdFault {
     }
 }
 
-/// How a file changes.
+/// A change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileChange {
-    /// Other bytes, as many, in place.
+    /// Other bytes in place, same size.
     InPlace,
-    /// Cut to so many 256ths.
+    /// Truncated to so many 256ths.
     Truncate(u8),
-    /// So many bytes more.
+    /// Extended by so many bytes.
     Extend(u64),
-    /// Another file under its name, of so many 128ths of its length.
+    /// Replaced by another file, of so many 128ths of its size.
     Replace(u8),
-    /// Away.
+    /// Removed.
     Remove,
-    /// Back, as another file.
+    /// Created again, as another file.
     Restore,
 }
 
 /// How a server ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Restart {
-    /// By order: it saves the checkpoints of flash.
+    /// Graceful shutdown: it saves the checkpoints of flash.
     Clean,
-    /// At once; what was written stays.
+    /// Killed; all writes stay.
     Kill,
-    /// With the machine's power; of what was not flushed any part may be there.
+    /// Power failure; any part of the unflushed writes may survive.
     PowerCut,
 }
 
-/// In the midst of which write to an SSD a server ends.
+/// The write to an SSD during which a server ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// The next, or none if that is long in coming; by order it mostly ends whole.
+    /// The next one, or none if there is none soon; a graceful shutdown mostly completes.
     Any,
-    /// Checkpoints are written: when a block is made ready for something else, or by order.
+    /// A checkpoint: when a block is prepared for reuse, or at a graceful shutdown.
     Checkpoint,
     /// Records.
     Records,
-    /// A block is sealed.
+    /// Sealing of a block.
     Seal,
 }

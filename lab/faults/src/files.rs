@@ -1,4 +1,4 @@
-//! The files of one disk: names, inodes, versions, and what each was at any time.
+//! The files of one disk: names, inodes, and the history of their versions.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use headlong_units::Instant;
 
 use crate::content::ContentKey;
 
-/// A file, whatever its name is.
+/// An inode, independent of its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Inode(pub(crate) u64);
 
-/// Its bytes from some time on.
+/// The content of a file from some time on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) since: Instant,
@@ -19,7 +19,7 @@ pub(crate) struct Version {
     pub(crate) mtime_ns: i64,
 }
 
-/// What `stat` says, as `library::Identity` has it.
+/// The result of `stat`, as `library::Identity`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Identity {
     pub(crate) inode: Inode,
@@ -31,9 +31,9 @@ pub(crate) struct Identity {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files {
     inodes: BTreeMap<Inode, Vec<Version>>,
-    /// What each name led to from some time on.
+    /// History of the inode of each name.
     names: BTreeMap<String, Vec<(Instant, Option<Inode>)>>,
-    /// Inodes of a disk that went away and came back as another: reads of them fail.
+    /// Inodes of a disk that was replaced: reads of them fail.
     dead: Vec<Inode>,
     seed: u64,
     next: u64,
@@ -49,7 +49,7 @@ impl Files {
         }
     }
 
-    /// A new file under this name, written when the wall clock said `wall_ns`.
+    /// Creates a file under this name, written at wall-clock time `wall_ns`.
     pub(crate) fn create(&mut self, now: Instant, wall_ns: i64, path: &str, size: u64) {
         self.next += 1;
         let inode = Inode(self.next);
@@ -76,7 +76,7 @@ impl Files {
             .push((now, inode));
     }
 
-    /// Other bytes in place; or the same, cut or longer.
+    /// Other bytes in place; with `size`, the same content truncated or extended.
     pub(crate) fn write(&mut self, now: Instant, wall_ns: i64, path: &str, size: Option<u64>) {
         let Some(inode) = self.lookup(path) else {
             return;
@@ -97,7 +97,7 @@ impl Files {
         self.point(now, path, None);
     }
 
-    /// Other files, of other lengths, under the same names.
+    /// Replaces all files, partly with other sizes, under the same names.
     pub(crate) fn change_all(&mut self, now: Instant, wall_ns: i64) {
         self.dead.extend(self.inodes.keys());
         let names: Vec<String> = self.names.keys().cloned().collect();
@@ -114,7 +114,7 @@ impl Files {
         }
     }
 
-    /// What the name leads to now.
+    /// The current inode of a name.
     pub(crate) fn lookup(&self, path: &str) -> Option<Inode> {
         self.names.get(path)?.last()?.1
     }
@@ -142,7 +142,7 @@ impl Files {
         versions.into_iter().find(|of| of.since <= time).copied()
     }
 
-    /// Versions with this identity, by their keys; more than one if nobody can tell them apart.
+    /// Keys of the versions with this identity; more than one if versions are indistinguishable.
     pub(crate) fn keys_of(&self, identity: Identity) -> Vec<ContentKey> {
         let versions = self.inodes.get(&identity.inode).into_iter().flatten();
         let is_it = |of: &&Version| (of.size, of.mtime_ns) == (identity.size, identity.mtime_ns);
@@ -151,7 +151,7 @@ impl Files {
         keys
     }
 
-    /// Whether bytes are those of any version of any file that the name led to.
+    /// Whether bytes match any version of any file that had this name.
     pub(crate) fn is_of_other_version(&self, path: &str, offset: u64, bytes: &[u8]) -> bool {
         let inodes = self
             .names

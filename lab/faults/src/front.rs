@@ -1,5 +1,5 @@
-//! From a request to the head of its reply, and on with its pieces: what `serve::http::service` and `body`
-//! do.
+//! The request path, from a request to the head of its reply and on to its pieces: a model of
+//! `serve::http::service` and `body`.
 
 use headlong_engine::{Failure, Refusal, RequestId};
 use headlong_http::{Method, Status};
@@ -12,13 +12,13 @@ use crate::library::Entry;
 use crate::session::{Ask, Condition};
 use crate::world::World;
 
-/// A file that changes while it is looked at is looked at again, this often.
+/// Look-ups of a file that changes meanwhile.
 const VERSIONS_TRIED_MAX: u32 = 3;
-/// What passes before a waiting look-up is tried again in the model of a disk that hangs.
+/// Interval of retries of a look-up while the disk hangs; a detail of this model.
 const AGAIN: Duration = Duration::from_millis(50);
 
 impl World<'_> {
-    /// The next request of a session.
+    /// Sends the next request of a session.
     pub(crate) fn begin_exchange(&mut self, session: usize) {
         let number = self.viewers[session].next;
         let Some(ask) = self.sessions[session].asks.get(number).cloned() else {
@@ -38,7 +38,7 @@ impl World<'_> {
         self.begin(session, of.disk, ask, asked, known);
     }
 
-    /// A viewer's request is there.
+    /// A request arrives.
     pub(crate) fn begin(
         &mut self,
         session: usize,
@@ -81,7 +81,7 @@ impl World<'_> {
         number
     }
 
-    /// What happens before any file is looked at, and the look-up.
+    /// Validates the request and looks its file up.
     fn look_up(&mut self, number: u64) {
         let Some(exchange) = self.exchanges.get_mut(&number) else {
             return;
@@ -114,7 +114,7 @@ impl World<'_> {
         }
     }
 
-    /// A look-up or a description has come, if the disk does not hang.
+    /// A look-up or a stream description completes, unless the disk hangs.
     pub(crate) fn go_on(&mut self, number: u64) {
         let Some(exchange) = self.exchanges.get(&number) else {
             return;
@@ -176,7 +176,7 @@ impl World<'_> {
         }
     }
 
-    /// Plans the reply for a file, and asks for the first bytes of its body.
+    /// Plans the reply for a file, and requests the first bytes of its body.
     fn fetch(&mut self, number: u64, entry: Entry) {
         let wall_ns = self.wall_ns();
         let Some(exchange) = self.exchanges.get_mut(&number) else {
@@ -193,7 +193,7 @@ impl World<'_> {
         self.ask(number, false);
     }
 
-    /// Asks the engine for the part that comes now.
+    /// Requests the current part from the engine.
     pub(crate) fn ask(&mut self, number: u64, is_described: bool) {
         let Some(exchange) = self.exchanges.get_mut(&number) else {
             return;
@@ -258,12 +258,12 @@ impl World<'_> {
         }
         let is_wrong = refusal == Refusal::OutOfBounds;
         self.oracle.expect(!is_wrong, Check::Head, self.now, || {
-            "a planned range is outside of the file".to_owned()
+            "a planned range is outside the file".to_owned()
         });
         self.refuse(number, Status::Unavailable);
     }
 
-    /// A file that changed is looked up again, some times.
+    /// Looks a changed file up again, up to the limit.
     fn try_again(&mut self, number: u64) -> bool {
         let Some(exchange) = self.exchanges.get(&number) else {
             return false;
@@ -278,7 +278,7 @@ impl World<'_> {
         true
     }
 
-    /// Gives replies what came for them.
+    /// Hands pieces and failures to their replies.
     pub(crate) fn pass_on(&mut self, disk: usize) {
         loop {
             let outs = std::mem::take(&mut self.devices[disk].own.outs);
@@ -314,7 +314,7 @@ impl World<'_> {
     fn piece(&mut self, disk: usize, request: RequestId, mut chunk: Chunk) {
         let number = self.of_request.get(&(disk, request)).copied();
         let Some(number) = number.filter(|number| self.exchanges.contains_key(number)) else {
-            // Its viewer has left.
+            // The viewer has left.
             self.with_device(disk, |device, around| {
                 device.sent(around, request, chunk.slot)
             });
@@ -338,7 +338,7 @@ impl World<'_> {
             matches!(failure, Failure::Device | Failure::Offline) && !self.disks[disk].was_ill;
         self.oracle
             .expect(!is_innocent, Check::Innocent, self.now, || {
-                format!("{failure:?} of a disk without a fault")
+                format!("{failure:?} on a disk without a fault")
             });
         let Some(exchange) = self.exchanges.get_mut(&number) else {
             return;
@@ -360,7 +360,7 @@ impl World<'_> {
         );
     }
 
-    /// The reply says why there is nothing; one that has begun breaks off.
+    /// Sends an error reply; a reply that has begun is broken off.
     fn refuse(&mut self, number: u64, status: Status) {
         if self
             .exchanges
@@ -378,7 +378,7 @@ impl World<'_> {
         self.finish(number);
     }
 
-    /// The head goes out: from here on the reply is of one version, or breaks off.
+    /// Sends the head: from here on the reply has one version or breaks off.
     fn send_head(&mut self, number: u64) {
         let Some(exchange) = self
             .exchanges
@@ -408,14 +408,14 @@ impl World<'_> {
         self.oracle
             .expect(was_there, Check::OldVersion, self.now, || {
                 format!(
-                    "{} {:?} was gone before the request",
+                    "{} {:?} was replaced before the request",
                     entry.path, entry.identity
                 )
             });
         self.check_condition(number, &entry);
     }
 
-    /// What a condition asked for is what comes.
+    /// Checks the result of a conditional request.
     fn check_condition(&mut self, number: u64, entry: &Entry) {
         let exchange = &self.exchanges[&number];
         let (Some(condition), Some((tag, keys))) = (exchange.ask.condition, &exchange.known) else {
@@ -432,7 +432,7 @@ impl World<'_> {
         self.oracle
             .expect(!is_wrong, Check::MixedVersions, self.now, || {
                 format!(
-                    "{status:?} to {condition:?} of {tag}, and the file is {}",
+                    "{status:?} to {condition:?} with {tag}, but the file has {}",
                     tag_of(entry)
                 )
             });
@@ -449,7 +449,7 @@ fn refusal_code(refusal: Refusal) -> u64 {
     }
 }
 
-/// The disk that a path names: each has a folder.
+/// The disk of a path: each disk has a folder.
 fn disk_of(name: &str) -> Option<usize> {
     let rest = name.strip_prefix("/disk")?;
     rest.split('/').next()?.parse().ok()

@@ -1,5 +1,5 @@
-//! The simulated machine of a device core: what the core asks for is noted, judged, and given to the
-//! simulated disk and SSDs.
+//! The simulated host of a device core: traces and checks the core's actions, and forwards them to
+//! the simulated disk and SSDs.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::files::Inode;
 use crate::pool::{Leased, Pool};
 use crate::resources::{Simulated, Source};
 
-/// Something for a reply.
+/// An event for a reply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Out {
     Piece {
@@ -32,20 +32,20 @@ pub(crate) enum Out {
     },
 }
 
-/// What a device has beside its core.
+/// State of a device outside of its core.
 #[derive(Debug)]
 pub(crate) struct Belongings {
     pub(crate) pool: Pool,
     pub(crate) outs: Vec<Out>,
-    /// The SSDs by their numbers.
+    /// SSD numbers by position in the tier.
     pub(crate) order: Vec<usize>,
-    /// Bytes given to SSDs.
+    /// Bytes written to SSDs.
     pub(crate) flash_bytes: u64,
     /// The last sequence number of each SSD.
     pub(crate) sequences: BTreeMap<usize, u64>,
 }
 
-/// The machine, while its core is called.
+/// The host during a call of the core.
 pub(crate) struct Machine<'m, 'a> {
     pub(crate) around: &'m mut Around<'a>,
     pub(crate) own: &'m mut Belongings,
@@ -56,7 +56,7 @@ impl Machine<'_, '_> {
         self.around.oracle.fail(check, self.around.now, text);
     }
 
-    /// What the ledger knows of a job that changes blocks.
+    /// Records a job that changes blocks in the ledger.
     fn note_block(&mut self, ssd: usize, job: &BlockJob) {
         let now = self.around.now;
         let tier = self.around.ssds[ssd].drive.tier;
@@ -77,13 +77,13 @@ impl Machine<'_, '_> {
         let oracle = &mut self.around.oracle;
         oracle.expect(is_new, Check::RecordIdentity, now, || {
             format!(
-                "{:?} has filling {} for the second time",
+                "{:?} uses filling {} for the second time",
                 seal.of, head.filling
             )
         });
         oracle.expect(head.sequence > before, Check::Sequence, now, || {
             format!(
-                "{:?} is sealed with {} after {before}",
+                "{:?} is sealed with sequence {} after {before}",
                 seal.of, head.sequence
             )
         });
@@ -101,7 +101,7 @@ impl Host<Simulated> for Machine<'_, '_> {
     fn vacate(&mut self, slot: Slot) {
         if self.own.pool.is_used(slot) {
             self.fail(Check::Budget, || {
-                format!("{slot:?} is given back to the system while it is used")
+                format!("{slot:?} is returned to the system while in use")
             });
         }
     }

@@ -1,4 +1,4 @@
-//! Running one plan, or many: what panics is a failed check as well.
+//! Runs one plan; a panic counts as a failed check.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,20 +12,20 @@ use crate::plan::Plan;
 use crate::world::{Counts, Outcome, World};
 
 thread_local! {
-    /// What the last panic of this thread said; `None` outside of a run.
+    /// Message of the last panic of this thread; `None` outside of a run.
     static SAID: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// How a plan is run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct How {
-    /// A mutation of the code under test, which the feature `mutants` compiles in.
+    /// The mutant of the code under test to activate; needs the feature `mutants`.
     pub mutant: Option<Mutant>,
-    /// Whether everything that happens is told in lines.
+    /// Whether the trace is kept as text.
     pub with_lines: bool,
 }
 
-/// Runs a plan, and judges every step of it; now and then also whether disks are islands.
+/// Runs a plan with checks after every step; for some plans also checks the isolation of disks.
 pub fn run(plan: &Plan, how: How) -> Outcome {
     let mut outcome = run_once(plan, how);
     let is_for_islands = plan.ssds.is_empty() && plan.disks.len() > 1;
@@ -42,7 +42,7 @@ pub fn run(plan: &Plan, how: How) -> Outcome {
             let failed = || Violation {
                 check: Check::Island,
                 at: Instant::ZERO,
-                text: format!("disk {disk} does not do the same without the faults of the others"),
+                text: format!("disk {disk} behaves differently without faults elsewhere"),
             };
             alone.violation.or_else(|| (!is_same).then(failed))
         });
@@ -69,7 +69,7 @@ fn run_once(plan: &Plan, how: How) -> Outcome {
     })
 }
 
-/// A panic within a run is kept, and one outside of a run is told as ever.
+/// Captures panics within a run; other panics are printed as usual.
 fn silence_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,35 +1,35 @@
-//! What can go wrong with disks, SSDs and files, and how often it does in a plan.
+//! Kinds of faults of disks, SSDs and files, and their frequency in a plan.
 
 use crate::draw::Draw;
 use crate::fault::{DiskFault, FileChange, Moment, Restart, SsdFault};
 
-/// What goes wrong: of each kind with which chance in a hundred, and how often at most.
+/// Faults of a plan: of each kind the probability in percent, the maximum number, and the variants.
 #[derive(Debug)]
 pub(crate) struct Trouble {
     pub(crate) of_disks: (u64, u64, &'static [OfDisk]),
     pub(crate) of_ssds: (u64, u64, &'static [OfSsd]),
     pub(crate) of_files: (u64, u64, &'static [OfFile]),
-    /// Of ends that without a tier come half as often.
+    /// Restarts; half as frequent without a tier.
     pub(crate) ends: (u64, u64, &'static [Restart]),
-    /// In the midst of what they come; whenever it is if there is none.
+    /// Moments of restarts; any moment if empty.
     pub(crate) moments: &'static [Moment],
-    /// Of a hundred ends, how many are followed by another while the server starts.
+    /// Percentage of restarts that are followed by another one during startup.
     pub(crate) again: u64,
     pub(crate) clock: u64,
     pub(crate) settings: (u64, u64),
-    /// How long a disk is ill, and an SSD, in milliseconds, from and to.
+    /// Duration of faults of disks and SSDs in milliseconds, from and to.
     pub(crate) ill_ms: (u64, u64),
     pub(crate) ssd_ill_ms: (u64, u64),
 }
 
-/// What is drawn for a fault of a disk.
+/// Random parameters of a fault of a disk.
 pub(crate) struct DiskDraw {
     from: u16,
     to: u16,
     share: u64,
 }
 
-/// A kind of fault of a disk, of an SSD, and of a change of a file.
+/// Constructors of faults of a disk, of an SSD, and of changes of a file.
 pub(crate) type OfDisk = fn(&DiskDraw) -> DiskFault;
 pub(crate) type OfSsd = fn(u64, u8) -> SsdFault;
 pub(crate) type OfFile = fn(&mut Draw) -> FileChange;

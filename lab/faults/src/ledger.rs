@@ -1,27 +1,27 @@
-//! What each block of an SSD must hold, may hold, and must not hold: a model that knows what was done
-//! to the SSD, and nothing of how it is found again.
+//! Model of the blocks of an SSD: the content that each must, may and must not have. It records the
+//! operations on the SSD, independently of how recovery works.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use headlong_flash::RecordEntry;
 use headlong_flash::format::Summary;
 
-/// A summary of a block: its filling, and the number with which that was sealed. A filling whose
-/// summary was lost may be sealed again.
+/// A summary of a block: its filling, and the sequence number at sealing. A filling whose summary
+/// was lost may be sealed again.
 type Sealed = (u64, u64);
 
-/// One block, as the SSD counts.
+/// One block, by its number on the SSD.
 #[derive(Debug, Default)]
 struct Block {
     /// Records of each filling, in order.
     staged: BTreeMap<u64, Vec<RecordEntry>>,
-    /// Summaries that were given to be written.
+    /// Summaries submitted for writing.
     given: Vec<Summary>,
-    /// What was told to be durable, and was not begun anew since.
+    /// The durable summary, if the block has not been reused since.
     durable: Option<Sealed>,
-    /// What is being sealed, unless it was given up meanwhile.
+    /// The summary being sealed, unless the block was abandoned meanwhile.
     wanted: Option<Sealed>,
-    /// Summaries that something was written over the front of: not yet for good, and for good.
+    /// Summaries whose block was overwritten at the front: not yet flushed, and flushed.
     erased: BTreeSet<Sealed>,
     gone: BTreeSet<Sealed>,
 }
@@ -30,11 +30,11 @@ struct Block {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     blocks: BTreeMap<u32, Block>,
-    /// Whether the SSD did what it said that it did.
+    /// Whether the SSD had a fault that may lose or change durable data.
     pub(crate) is_dishonest: bool,
 }
 
-/// Why what was found is wrong.
+/// Why a recovered block is wrong.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
     Unknown,
@@ -51,13 +51,13 @@ impl Ledger {
         self.blocks.entry(block).or_default()
     }
 
-    /// A block is filled anew, or nothing of it is wanted.
+    /// The block is reused or abandoned.
     pub(crate) fn give_up(&mut self, block: u32) {
         let block = self.block(block);
         (block.durable, block.wanted) = (None, None);
     }
 
-    /// A record is to be written.
+    /// A record will be written.
     pub(crate) fn stage(&mut self, block: u32, filling: u64, entry: RecordEntry) {
         let staged = self.block(block).staged.entry(filling).or_default();
         staged.push(entry);
@@ -70,14 +70,14 @@ impl Ledger {
         staged.is_some_and(|staged| staged.starts_with(entries))
     }
 
-    /// A summary is given to be written. Answers whether its filling is a new one.
+    /// A summary is submitted for writing. Returns whether its filling is new.
     pub(crate) fn give(&mut self, summary: &Summary) -> bool {
         let block = self.block(summary.head.block);
         let is_new = block
             .given
             .iter()
             .all(|of| of.head.filling != summary.head.filling);
-        // What a search found may be sealed as it was before.
+        // A block found by a search may be sealed with the same summary as before.
         block.erased.remove(&sealed(summary));
         block.gone.remove(&sealed(summary));
         block.given.push(summary.clone());
@@ -91,7 +91,7 @@ impl Ledger {
         block.erased.extend(block.given.iter().map(sealed));
     }
 
-    /// All that was written is durable.
+    /// All writes are durable.
     pub(crate) fn flush(&mut self) {
         for block in self.blocks.values_mut() {
             let erased = std::mem::take(&mut block.erased);
@@ -99,20 +99,20 @@ impl Ledger {
         }
     }
 
-    /// What was overwritten and not flushed may come back.
+    /// Overwritten and unflushed content may come back.
     pub(crate) fn cut_power(&mut self) {
         for block in self.blocks.values_mut() {
             block.erased.clear();
         }
     }
 
-    /// A seal was told to have ended well.
+    /// A seal was acknowledged.
     pub(crate) fn seal(&mut self, block: u32, filling: u64) {
         let block = self.block(block);
         block.durable = block.wanted.filter(|wanted| wanted.0 == filling);
     }
 
-    /// Judges what recovery says of a block: the summary, if it found one.
+    /// Checks the result of recovery for a block.
     pub(crate) fn judge(&self, number: u32, found: Option<&Summary>) -> Option<Wrong> {
         let block = self.blocks.get(&number);
         if let Some(found) = found {
@@ -120,7 +120,7 @@ impl Ledger {
             if !is_known {
                 return Some(Wrong::Unknown);
             }
-            // What was not flushed is there all the same, unless the power went.
+            // Unflushed overwrites still hold, unless the power failed.
             let is_over =
                 |of: &Block| of.gone.contains(&sealed(found)) || of.erased.contains(&sealed(found));
             let is_gone = block.is_some_and(is_over);
@@ -135,7 +135,7 @@ impl Ledger {
         (!is_found).then_some(Wrong::Lost(durable.0))
     }
 
-    /// Whether all records of a block must be right.
+    /// Whether all records of a block must be intact.
     pub(crate) fn must_be_whole(&self, number: u32) -> bool {
         let block = self.blocks.get(&number);
         !self.is_dishonest && block.is_some_and(|of| of.durable.is_some())

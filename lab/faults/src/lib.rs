@@ -1,15 +1,16 @@
-//! The server's decisions under random faults: in one thread, in virtual time, every step judged.
+//! Fault simulator: the server's decisions under random faults, in one thread and virtual time,
+//! with checks after every step.
 //!
-//! The one idea (FoundationDB, TigerBeetle): what decides in the server runs here as it is, around it
-//! is a world that a seed makes, and a model that knows what must hold. A day of trouble takes
-//! milliseconds, and a seed that fails fails again.
+//! The production code that decides runs unchanged in a world generated from a seed, next to a
+//! model of what must hold (as in FoundationDB and TigerBeetle). A day of faults takes
+//! milliseconds, and a failing seed fails again when replayed.
 //!
 //! Real: device cores with their shards, files, reads, replies and flash tier, its format and
-//! recovery, and the planning of replies. Imitated: memory, file systems, disks and SSDs below them,
-//! look-ups (`library.rs`), and the front that turns requests into replies (`front.rs`).
+//! recovery, and the planning of replies. Imitated: memory, file systems, disks and SSDs below
+//! them, look-ups (`library.rs`), and the request path from requests to replies (`front.rs`).
 //!
-//! Invariants: a plan and a mutation give the same trace on any machine; every byte that a viewer
-//! gets is compared.
+//! Invariants: a plan and a mutant give the same trace on any machine; every byte delivered to a
+//! viewer is verified.
 #![forbid(unsafe_code)]
 
 mod around;

@@ -1,5 +1,5 @@
-//! Look-ups, as `headlong-library` answers them: which version of which file a path leads to, and how
-//! long that is believed.
+//! Look-ups, a model of `headlong-library`: the file version of a path, and how long the answer is
+//! valid.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -15,11 +15,11 @@ use crate::machine::{DiskPlan, TitlePlan};
 use crate::resources::Source;
 use crate::session::path;
 
-/// How long after it was written a file may be written again under the same time
+/// How long after a write a file may be written again with the same timestamp
 /// (`LibraryOptions::settle_file`).
 const SETTLE_NS: u64 = 2_000_000_000;
 
-/// One file in one version.
+/// One version of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) path: String,
@@ -31,7 +31,7 @@ pub(crate) struct Entry {
     checked: Option<Instant>,
 }
 
-/// What is known of the files of one disk.
+/// The known files of one disk.
 #[derive(Debug, Default)]
 pub(crate) struct Library {
     entries: BTreeMap<String, Entry>,
@@ -40,7 +40,7 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// The file, if the disk was asked lately.
+    /// The file, if it was checked recently.
     pub(crate) fn recall(&self, now: Instant, path: &str, revalidate: Duration) -> Option<Entry> {
         let entry = self.entries.get(path)?;
         if is_active(Mutant::LookUpBelieved) {
@@ -50,7 +50,7 @@ impl Library {
         is_fresh.then(|| entry.clone())
     }
 
-    /// The file as somebody last saw it.
+    /// The file as of the latest look-up.
     pub(crate) fn remember(&self, path: &str) -> Option<Entry> {
         self.entries.get(path).cloned()
     }
@@ -61,8 +61,8 @@ impl Library {
         }
     }
 
-    /// Asks the disk. Answers the file if there is one, and the stream that it was part of before, if
-    /// that is another.
+    /// Looks a file up on the disk. Returns the file if it exists, and its previous stream if that
+    /// has changed.
     pub(crate) fn look(
         &mut self,
         (now, wall_ns): (Instant, i64),
@@ -96,7 +96,7 @@ impl Library {
         (self.entries.get(name).cloned(), gone)
     }
 
-    /// All files of a title are looked at; together they are a stream, if none is missing.
+    /// Looks up all files of a title; together they form a stream, if none is missing.
     fn take_in(
         &mut self,
         (now, wall_ns): (Instant, i64),
@@ -139,7 +139,7 @@ impl Library {
         self.streams.insert(stream, of);
     }
 
-    /// What the engine is told of a stream.
+    /// The engine's specification of a stream.
     pub(crate) fn spec(
         &self,
         stream: StreamId,
@@ -181,14 +181,14 @@ fn settled(identity: Identity, wall_ns: i64) -> bool {
     wall_ns.abs_diff(identity.mtime_ns) >= SETTLE_NS
 }
 
-/// Which file of which title a path names.
+/// The title and the part of a path.
 fn place(disk: usize, plan: &DiskPlan, name: &str) -> Option<(usize, usize)> {
     let titles = plan.titles.iter().enumerate();
     let mut all = titles.flat_map(|(title, of)| (0..of.sizes.len()).map(move |part| (title, part)));
     all.find(|(title, part)| path(disk, *title, *part) == name)
 }
 
-/// A name of a version of a file that outlives the process.
+/// A key of a file version that is stable across processes.
 fn key(disk: usize, path: &str, identity: Identity) -> FileKey {
     let named = Generator::new(disk as u64).fork(path);
     let Identity {

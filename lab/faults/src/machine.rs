@@ -1,4 +1,4 @@
-//! What the world is made of: disks with their titles and settings, and SSDs.
+//! The hardware of a world: disks with their titles and settings, and SSDs.
 
 use headlong_engine::EngineConfig;
 use headlong_units::{BitRate, Duration};
@@ -14,32 +14,32 @@ pub(crate) struct DiskPlan {
     pub(crate) position_time: Duration,
     pub(crate) rate: BitRate,
     pub(crate) titles: Vec<TitlePlan>,
-    /// A step of its file system's clock, nanoseconds.
+    /// Resolution of its file system's timestamps, nanoseconds.
     pub(crate) tick_ns: u64,
 }
 
 /// One title.
 #[derive(Debug, Clone)]
 pub(crate) struct TitlePlan {
-    /// Bytes of its files, in playing order.
+    /// Sizes of its files, in playing order.
     pub(crate) sizes: Vec<u64>,
     pub(crate) bit_rate: Option<BitRate>,
-    /// Whether the disk says where its files lie.
+    /// Whether the disk reports the position of its files.
     pub(crate) is_placed: bool,
 }
 
 /// One SSD.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SsdPlan {
-    /// Microseconds that a read and a write take, at least.
+    /// Shortest times of a read and a write, microseconds.
     pub(crate) read_us: u64,
     pub(crate) write_us: u64,
-    /// Blocks of it that each disk has, and the first of those of the first disk.
+    /// Blocks of each disk, and the first block of the first disk.
     pub(crate) disk_blocks: u32,
     pub(crate) first_block: u32,
 }
 
-/// A disk at random.
+/// A random disk.
 pub(crate) fn disk_plan(mut draw: Draw, piece_bytes: u64, has_tier: bool, lean: &Lean) -> DiskPlan {
     let titles = (0..draw.between(1, 4)).map(|_| title_plan(&mut draw, piece_bytes, lean));
     let titles = titles.collect();

@@ -1,4 +1,4 @@
-//! The bytes of an SSD, with what it was given and has not made durable, and ways to lose them.
+//! The bytes of an SSD, durable and pending, and the ways to lose them.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -9,23 +9,23 @@ use crate::draw::Draw;
 
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 4096;
-/// Bytes that are written whole or not at all: fewer than any SSD's, for a summary of few runs is
-/// shorter than a sector, and is to be torn too.
+/// Unit of atomic writes: smaller than that of any SSD, because a summary of few runs is shorter
+/// than a sector and must be torn, too.
 const LINE: usize = 64;
-/// Every so many lines share their fate.
+/// Lines with the same index modulo this are torn together.
 const FATES: usize = 8;
 
 type Page = Rc<[u8; PAGE]>;
 type Pages = BTreeMap<u64, Page>;
 
-/// Pages that are not there hold this byte.
+/// Pages. Absent pages consist of the byte `blank`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Medium {
     visible: Pages,
     durable: Pages,
-    /// Written since the last flush, in order.
+    /// Writes since the last flush, in order.
     pending: Vec<(u64, Page)>,
-    /// What was where before its last write.
+    /// Previous content of each page.
     before: Pages,
     blank: u8,
 }
@@ -36,7 +36,7 @@ impl Medium {
         page.unwrap_or_else(|| Rc::new([self.blank; PAGE]))
     }
 
-    /// Reads; both at multiples of a page.
+    /// Reads; offset and length are multiples of a page.
     pub(crate) fn read(&self, at: u64, into: &mut [u8]) {
         for (index, part) in into.chunks_mut(PAGE).enumerate() {
             let number = at / PAGE as u64 + index as u64;
@@ -47,7 +47,7 @@ impl Medium {
         }
     }
 
-    /// The same as the format asks for it.
+    /// A read function for the flash format.
     pub(crate) fn reader(&self) -> impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed> + '_ {
         |at, into| {
             self.read(at, into);
@@ -55,7 +55,7 @@ impl Medium {
         }
     }
 
-    /// What lay at a page before.
+    /// Reads the previous content of pages.
     pub(crate) fn read_before(&self, at: u64, into: &mut [u8]) {
         for (index, part) in into.chunks_mut(PAGE).enumerate() {
             let number = at / PAGE as u64 + index as u64;
@@ -66,7 +66,7 @@ impl Medium {
         }
     }
 
-    /// Writes whole pages; of the last what is missing is zeros.
+    /// Writes whole pages; the last one is padded with zeros.
     pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) {
         for (index, part) in bytes.chunks(PAGE).enumerate() {
             let mut page = [0; PAGE];
@@ -93,19 +93,19 @@ impl Medium {
         }
     }
 
-    /// All that was written is durable.
+    /// Makes all writes durable.
     pub(crate) fn flush(&mut self) {
         for (number, page) in std::mem::take(&mut self.pending) {
             self.durable.insert(number, page);
         }
     }
 
-    /// What was to be flushed can be read, and will never be durable.
+    /// Pending writes stay readable but never become durable.
     pub(crate) fn fail_flush(&mut self) {
         self.pending.clear();
     }
 
-    /// Of what is not durable any part stays, down to lines.
+    /// Any part of the pending writes survives, down to lines.
     pub(crate) fn cut_power(&mut self, draw: &mut Draw) {
         let kept = draw.pick(&[0, 30, 50, 80, 100]);
         for (number, page) in std::mem::take(&mut self.pending) {
@@ -122,14 +122,14 @@ impl Medium {
         self.visible = self.durable.clone();
     }
 
-    /// Changes a bit of something that lies there.
+    /// Flips a bit of the stored content.
     pub(crate) fn flip(&mut self, draw: &mut Draw) {
         let count = self.visible.len() as u64;
         let Some((&number, page)) = self.visible.iter().nth(draw.0.below(count) as usize) else {
             return;
         };
         let mut bytes = **page;
-        // The beginning of a page is a header often.
+        // The beginning of a page is often a header.
         let bytes_of = if draw.percent(50) { 128 } else { PAGE as u64 };
         let bit = draw.0.below(bytes_of * 8) as usize;
         bytes[bit / 8] ^= 1 << (bit % 8);
@@ -138,7 +138,7 @@ impl Medium {
         self.durable.insert(number, page);
     }
 
-    /// Everything reads as this byte.
+    /// Erases everything; all bytes read as `byte`.
     pub(crate) fn wipe(&mut self, byte: u8) {
         *self = Self {
             blank: byte,
@@ -146,7 +146,7 @@ impl Medium {
         };
     }
 
-    /// Takes over what another image holds.
+    /// Takes over the content of another image.
     pub(crate) fn restore(&mut self, image: &Self) {
         *self = Self {
             visible: image.visible.clone(),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_flushed_outlives_a_power_cut_and_what_was_not_may() {
+    fn flushed_data_survives_power_cut_and_pending_may() {
         let (mut kept, mut lost) = (0, 0);
         for seed in 0..200 {
             let mut medium = Medium::default();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_flush_had_to_write_is_read_until_the_power_goes() {
+    fn data_of_failed_flush_is_readable_until_power_cut() {
         let mut medium = Medium::default();
         medium.write(0, &[1; PAGE]);
         medium.fail_flush();

@@ -1,10 +1,10 @@
-//! Where failed checks are told: the first one counts.
+//! Collects failed checks; only the first one counts.
 
 use headlong_units::Instant;
 
 use crate::check::{Check, Violation};
 
-/// What was found wrong.
+/// The first violation.
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
     pub(crate) violation: Option<Violation>,

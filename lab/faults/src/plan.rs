@@ -1,7 +1,7 @@
-//! What a seed is: the machine, its settings, who comes, and what goes wrong when.
+//! The plan of a seed: hardware, settings, viewers, and faults with their times.
 //!
-//! The one idea: all of it is drawn before anything runs, as a list of steps. So a failing seed can
-//! be shrunk by leaving out steps, and what is left fails for the same reason.
+//! The whole plan is drawn before the run, as a list of steps. A failing seed can therefore be
+//! shrunk by removing steps.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::step::{Step, Timed};
 use crate::theme::Theme;
 use crate::trouble::faults;
 
-/// Everything that a seed says.
+/// Everything that a seed determines.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The seed.
@@ -23,9 +23,9 @@ pub struct Plan {
     theme: Theme,
     pub(crate) disks: Vec<DiskPlan>,
     pub(crate) ssds: Vec<SsdPlan>,
-    /// What happens when, in order.
+    /// Steps in order of time.
     pub(crate) steps: Vec<Timed>,
-    /// How long what was found on disk is believed.
+    /// How long a look-up is valid.
     pub(crate) revalidate: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Plan {
         Self::with_theme(seed, Theme::of(seed))
     }
 
-    /// The plan that a seed has by this theme.
+    /// The plan of a seed with a given theme.
     pub fn with_theme(seed: u64, theme: Theme) -> Self {
         let lean = theme.lean();
         let chance = Generator::new(seed);
@@ -86,22 +86,22 @@ impl Plan {
         }
     }
 
-    /// What it concentrates on.
+    /// Its theme.
     pub fn theme(&self) -> Theme {
         self.theme
     }
 
-    /// How many steps there are.
+    /// Number of steps.
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Whether nothing happens at all.
+    /// Whether there are no steps.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// The same with only those steps that `keep` says, by number.
+    /// The plan with only the steps whose numbers are in `keep`.
     #[must_use]
     pub fn with_steps(&self, keep: &[usize]) -> Self {
         let steps = keep.iter().filter_map(|at| self.steps.get(*at).cloned());
@@ -111,7 +111,7 @@ impl Plan {
         }
     }
 
-    /// The same without what goes wrong on other disks than this.
+    /// The plan without the faults of other disks.
     pub(crate) fn with_trouble_of(&self, disk: usize) -> Self {
         let mut plan = self.clone();
         let is_of = |step: &Step| !step.is_trouble() || step.disk().is_none_or(|of| of == disk);
@@ -127,7 +127,7 @@ impl Plan {
         of_steps.copied().chain(is_twice.then_some(20)).collect()
     }
 
-    /// The steps, a line for each.
+    /// The steps, one line each.
     pub fn lines(&self) -> Vec<String> {
         let line = |(at, step): &Timed| format!("{:>10.3} {step:?}", at.0 as f64 / 1e9);
         self.steps.iter().map(line).collect()

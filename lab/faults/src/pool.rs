@@ -1,4 +1,4 @@
-//! The memory of a device: slots that are read into by one read, or looked at by many replies.
+//! The memory of a device: slots that are leased to one read or viewed by many replies.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,11 +15,11 @@ struct Memory {
     views: BTreeMap<Slot, u32>,
 }
 
-/// All slots of a device; clones are the same.
+/// All slots of a device; clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool(Rc<RefCell<Memory>>);
 
-/// Slots that are read into, until this is dropped.
+/// Slots leased for reading, until dropped.
 #[derive(Debug)]
 pub(crate) struct Leased {
     pool: Pool,
@@ -30,7 +30,7 @@ impl Pool {
     pub(crate) fn new(slots: u64, piece_bytes: u64) -> Self {
         let piece = piece_bytes as usize;
         Self(Rc::new(RefCell::new(Memory {
-            // Not zeros, so that what was never read is not taken for zeros of a file.
+            // Not zeros, so that unread memory cannot pass for zeros of a file.
             bytes: vec![0xa5; slots as usize * piece],
             piece,
             leased: BTreeSet::new(),
@@ -45,13 +45,13 @@ impl Pool {
         memory.bytes[from + range.start as usize..from + range.end as usize].to_vec()
     }
 
-    /// Whether a slot is read into or looked at.
+    /// Whether a slot is leased or viewed.
     pub(crate) fn is_used(&self, slot: Slot) -> bool {
         let memory = self.0.borrow();
         memory.leased.contains(&slot) || memory.views.contains_key(&slot)
     }
 
-    /// Slots are going to be read into; `None` if one is in use.
+    /// Leases slots for reading; `None` if one is in use.
     pub(crate) fn lease(&self, slots: &[Slot]) -> Option<Leased> {
         if slots.iter().any(|slot| self.is_used(*slot)) {
             return None;
@@ -63,7 +63,7 @@ impl Pool {
         })
     }
 
-    /// A slot is going to be sent; `None` if it is being read into.
+    /// Adds a view of a slot for sending; `None` if it is leased.
     pub(crate) fn view(&self, slot: Slot) -> Option<()> {
         if self.is_leased(slot) {
             return None;
@@ -88,7 +88,7 @@ impl Pool {
 }
 
 impl Leased {
-    /// How many bytes there is room for.
+    /// Capacity in bytes.
     pub(crate) fn capacity(&self) -> u64 {
         self.slots.len() as u64 * self.pool.0.borrow().piece as u64
     }
@@ -98,7 +98,7 @@ impl Leased {
         self.pool.0.borrow().piece as u64
     }
 
-    /// Writes bytes from `skip` on, all within one slot and as far as there is room.
+    /// Writes at `skip`, within one slot and its capacity.
     pub(crate) fn fill(&self, skip: u64, length: u64, fill: impl FnOnce(&mut [u8])) {
         let mut memory = self.pool.0.borrow_mut();
         let piece = memory.piece;

@@ -1,33 +1,33 @@
-//! What will happen, in order of time and then of being planned.
+//! Future events, ordered by time, then by order of insertion.
 
 use std::collections::BTreeMap;
 
 use headlong_units::Instant;
 
-/// Something that will happen in the world.
+/// A future event of the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Happening {
     /// A step of the plan.
     Step(usize),
     /// The next request of a session.
     Ask(usize),
-    /// An exchange gets on: its look-up or description has come.
+    /// The look-up or stream description of an exchange has completed.
     GoOn(u64),
-    /// A socket has taken the first piece of an exchange.
+    /// A socket has accepted the first piece of an exchange.
     Taken(u64),
-    /// A viewer loses patience.
+    /// A viewer runs out of patience.
     Leave(u64),
-    /// The server cuts off a reader that takes nothing.
+    /// The server disconnects a stalled reader.
     CutOff(u64),
-    /// What is on flash has been looked at for a disk, by this process.
+    /// The next part of the flash recovery of a disk is done, for this process.
     Recovered(usize, u32),
-    /// A disk is told that a stream has gone.
+    /// A disk is notified that a stream was removed.
     Gone(usize, u64, u32),
-    /// Some illness may be over.
+    /// A fault may have expired.
     Heal,
 }
 
-/// Things to come.
+/// Future events.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     things: BTreeMap<(Instant, u64), Happening>,

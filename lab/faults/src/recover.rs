@@ -1,5 +1,5 @@
-//! What is on SSDs at the start, by the device's [`Recovery`]: a few groups of blocks at a time, each
-//! looked at twice and judged.
+//! Recovery of the SSDs at startup by the device's [`Recovery`]: a few groups of blocks at a time,
+//! each examined twice and checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -15,31 +15,31 @@ use crate::check::Check;
 use crate::ledger::Wrong;
 use crate::ssd::{Medium, Ssd};
 
-/// A look at a disk's blocks of all SSDs.
+/// Recovery of a disk's blocks on all SSDs.
 pub(crate) struct Recoverer {
     share: TierShare,
-    /// The SSDs by their numbers.
+    /// SSD numbers by position in the tier.
     order: Vec<usize>,
     is_attached: bool,
-    /// How many SSDs have been looked at, and the one that is.
+    /// Number of SSDs done, and the search of the current one.
     searched: u16,
     search: Option<Search>,
-    /// SSDs that were never filled.
+    /// SSDs that have never been filled.
     fresh: Vec<SsdId>,
-    /// Bytes written within a day before, and those of first fillings, which come on top.
+    /// Bytes written within the last day, and the additional allowance for the initial fill.
     pub(crate) written_bytes: u64,
     pub(crate) first_fillings: u64,
 }
 
 impl Recoverer {
-    /// For a disk, of these SSDs, in this order.
+    /// Recovery for a disk, of these SSDs in this order.
     pub(crate) fn new(disk: usize, owner: u64, order: &[usize], ssds: &[Ssd]) -> Self {
         let mut first = 0;
         let mut shares = Vec::new();
         for &ssd in order {
             let (tier, plan) = (ssds[ssd].drive.tier, ssds[ssd].plan);
             let blocks = tier.layout.block_count();
-            // As if there were more disks than are simulated, so that blocks go round soon.
+            // Partitioned as for more disks than are simulated, so that blocks are reused soon.
             let start = plan.first_block + disk as u32 * plan.disk_blocks;
             let end = start + plan.disk_blocks;
             let own = start.min(blocks)..end.min(blocks);
@@ -71,7 +71,7 @@ impl Recoverer {
         self.order.iter().all(|ssd| !ssds[*ssd].drive.hangs())
     }
 
-    /// What is known next; [`FlashEnd::RecoveryEnded`] is the last.
+    /// The next result; [`FlashEnd::RecoveryEnded`] is the last.
     pub(crate) fn next(
         &mut self,
         around: &mut Around<'_>,
@@ -124,16 +124,16 @@ impl Recoverer {
     }
 }
 
-/// The search of a disk's blocks of one SSD.
+/// The search of a disk's blocks on one SSD.
 struct Search {
     ssd: usize,
     recovery: Recovery,
     next_group: u32,
     found: Vec<Summary>,
-    /// Groups whose checkpoint was void.
+    /// Groups with a void checkpoint.
     void: BTreeSet<u32>,
     is_sealed: bool,
-    /// Whether a summary could not be written, or so it was told.
+    /// Whether writing a summary failed or was reported as failed.
     has_failed: bool,
 }
 
@@ -151,7 +151,7 @@ impl Search {
         }
     }
 
-    /// The next part of what is there; `None` after the last.
+    /// The next part of the result; `None` after the last.
     fn next(&mut self, around: &mut Around<'_>) -> Option<Vec<Summary>> {
         let end = self.recovery.search().groups().end;
         if self.next_group < end {
@@ -202,7 +202,7 @@ impl Search {
         own
     }
 
-    /// Writes the summary that a block lacks.
+    /// Writes the missing summary of a block.
     fn seal(&mut self, around: &mut Around<'_>, summary: Summary) -> Option<Summary> {
         let Ssd {
             drive, checkpoints, ..
@@ -217,9 +217,10 @@ impl Search {
         self.recovery.sealed(checkpoints, summary, written)
     }
 
-    /// Another recovery would find the same; except where a disk beside, whose blocks share a group,
-    /// fills one already and made the checkpoint void. That said which blocks were given up: what
-    /// nothing was written over is found there again, whole.
+    /// Verifies that another recovery finds the same blocks. Exception: a neighbouring disk whose
+    /// blocks share a group may already be filling one, which voids the checkpoint. The checkpoint
+    /// recorded abandoned blocks; without it, abandoned blocks that were not overwritten are found
+    /// again, intact.
     fn judge_again(&mut self, around: &mut Around<'_>) {
         let ssd = &around.ssds[self.ssd];
         let RecoverySearch { blocks, owner } = self.recovery.search().clone();
@@ -246,7 +247,7 @@ impl Search {
         around
             .oracle
             .expect(is_same, Check::RecoveryDiffers, around.now, || {
-                format!("SSD {}: another look finds other blocks", self.ssd)
+                format!("SSD {}: a second recovery finds other blocks", self.ssd)
             });
     }
 
@@ -272,14 +273,14 @@ impl Search {
             match drive.ledger.judge(block, summary) {
                 None => {}
                 Some(Wrong::Unknown) => around.oracle.fail(Check::FoundUnknown, around.now, || {
-                    text(&format!("was never sealed so: {summary:?}"))
+                    text(&format!("was never sealed with {summary:?}"))
                 }),
                 Some(Wrong::GivenUp) => around.oracle.fail(Check::FoundGivenUp, around.now, || {
-                    text("was given up, and is found")
+                    text("was abandoned, but is found")
                 }),
                 Some(Wrong::Lost(filling)) => {
                     around.oracle.fail(Check::LostDurable, around.now, || {
-                        text(&format!("filling {filling} was durable, and is not found"))
+                        text(&format!("filling {filling} was durable, but is not found"))
                     })
                 }
             }
@@ -297,7 +298,7 @@ impl Search {
     }
 }
 
-/// What some groups have by checkpoint or summary.
+/// Result of recovering groups from their checkpoints or summaries.
 fn found_in(ssd: &Ssd, groups: Range<u32>) -> Found {
     recover(&ssd.drive.tier, groups, ssd.drive.medium.reader())
 }

@@ -1,4 +1,4 @@
-//! What a simulated device holds.
+//! Resource types of the simulated device.
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ pub(crate) struct Source {
     pub(crate) parts: Vec<(String, Identity)>,
 }
 
-/// What a simulated device holds.
+/// A simulated device.
 #[derive(Debug)]
 pub(crate) struct Simulated;
 

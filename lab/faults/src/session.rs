@@ -1,4 +1,4 @@
-//! A viewer: which requests it sends, in which words, and how its socket takes the replies.
+//! A viewer: its requests with their header fields, and the pace of its socket.
 
 use headlong_units::Duration;
 
@@ -12,34 +12,34 @@ pub(crate) struct Session {
     /// Octets of its address.
     pub(crate) address: [u8; 4],
     pub(crate) connection: u64,
-    /// Bytes a second that its socket takes.
+    /// Bytes per second that its socket accepts.
     pub(crate) rate: u64,
-    /// Its requests, one after the other.
+    /// Its requests, one after another.
     pub(crate) asks: Vec<Ask>,
 }
 
 /// One request.
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
-    /// From the end of the one before.
+    /// Delay after the end of the previous request.
     pub(crate) after: Duration,
     pub(crate) method: &'static str,
     pub(crate) target: String,
     pub(crate) fields: Vec<(&'static str, Vec<u8>)>,
     /// A condition with the tag of the viewer's last reply.
     pub(crate) condition: Option<Condition>,
-    /// The viewer leaves once it has so many bytes of the body.
+    /// The viewer leaves after so many bytes of the body.
     pub(crate) leaves_at: Option<u64>,
     /// The viewer leaves after this time.
     pub(crate) patience: Option<Duration>,
-    /// The socket takes nothing from this byte on.
+    /// The socket stalls at this byte.
     pub(crate) stalls_at: Option<u64>,
 }
 
-/// A condition on the version that the viewer knows.
+/// A condition on the known version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// `If-Range`: from where it broke off, of the same version.
+    /// `If-Range`: resume from where the reply broke off, if the version is the same.
     Resume,
     /// `If-None-Match`
     NoneMatch,
@@ -57,7 +57,7 @@ enum Kind {
     Malicious,
 }
 
-/// A viewer at random.
+/// A random viewer.
 pub(crate) fn session(mut draw: Draw, number: u64, disks: &[DiskPlan]) -> Session {
     let kinds = [
         Kind::Player,
@@ -92,13 +92,13 @@ pub(crate) fn session(mut draw: Draw, number: u64, disks: &[DiskPlan]) -> Sessio
         disk,
         asks,
         rate,
-        // Two addresses in all, so that viewers without a name are mixed up.
+        // Only two addresses, so that unnamed viewers are confused with each other.
         address: [192, 0, 2, draw.between(1, 2) as u8],
         connection: draw.between(0, 4),
     }
 }
 
-/// Writes the requests of one viewer.
+/// Generates the requests of one viewer.
 struct Writer<'a> {
     kind: Kind,
     number: u64,
@@ -173,7 +173,7 @@ impl Writer<'_> {
         ask
     }
 
-    /// Where the next request is: mostly behind this one.
+    /// Position of the next request: mostly after this one.
     fn go_on(&mut self, draw: &mut Draw) {
         if draw.percent(15) {
             return self.begin(draw);

@@ -1,5 +1,5 @@
-//! Settings at random, through the same rows as the server's configuration: what a row does not
-//! take is not tried.
+//! Random settings, through the same rows as the server's configuration; only valid values are
+//! used.
 
 use headlong_engine::{EngineConfig, knobs};
 use headlong_flash::FlashPolicy;
@@ -8,8 +8,8 @@ use headlong_units::{Duration, GIB, KIB};
 
 use crate::draw::Draw;
 
-/// Settings that may change, with values that each row takes. Times are short, so that a world in
-/// which they matter is short too.
+/// Settings that may change, with valid values of each row. Times are short, so that worlds in
+/// which they matter are short, too.
 const ROWS: &[(&str, &[&str])] = &[
     (
         "policy",
@@ -56,12 +56,12 @@ const ROWS: &[(&str, &[&str])] = &[
     ("streams_max", &["1", "3", "65536"]),
 ];
 
-/// Other values of some settings, by their names.
+/// New values of some settings, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SettingChange(pub(crate) Vec<(&'static str, &'static str)>);
 
 impl SettingChange {
-    /// So many at most.
+    /// At most `count_max` changes.
     pub(crate) fn draw(draw: &mut Draw, count_max: u64) -> Self {
         let count = draw.between(1, count_max);
         let row = |_| {
@@ -71,7 +71,7 @@ impl SettingChange {
         Self((0..count).map(row).collect())
     }
 
-    /// Sets them.
+    /// Applies the changes.
     pub(crate) fn apply(&self, config: &mut EngineConfig) {
         let rows = knobs();
         for (name, value) in &self.0 {
@@ -97,7 +97,7 @@ pub(crate) fn engine(
     };
     config.read_timeout = Duration::from_secs(draw.pick(&[2, 3, 10]));
     config.wait_timeout = Duration::from_secs(draw.pick(&[1, 3, 5, 30]));
-    // Of the budget there is enough most times, so that blocks go round.
+    // The write budget is mostly large, so that blocks are reused.
     config.flash.write_per_day_bytes = draw.percent(75).then_some(10 * GIB);
     config.flash.policy = draw.pick(FlashPolicy::ALL);
     SettingChange::draw(draw, changed_max).apply(&mut config);
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_is_one_that_its_row_takes() {
+    fn rows_accept_all_listed_values() {
         for (name, values) in ROWS {
             for value in *values {
                 SettingChange(vec![(name, value)]).apply(&mut EngineConfig::default());

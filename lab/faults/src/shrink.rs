@@ -1,25 +1,25 @@
-//! A failing plan made smaller: steps are left out as long as the same check fails.
+//! Shrinks a failing plan: removes steps as long as the same check fails.
 
 use crate::check::Violation;
 use crate::judge::{How, run};
 use crate::plan::Plan;
 
-/// Runs that a shrinking takes at most.
+/// Limit on the runs of one shrinking.
 const RUNS_MAX: u32 = 400;
 
-/// A smaller plan that fails by the same check, with the numbers of the steps that it has.
+/// A smaller plan that fails the same check, with the numbers of its steps.
 #[derive(Debug)]
 pub struct Shrunk {
     /// The plan.
     pub plan: Plan,
-    /// Which steps of the whole plan it has.
+    /// Numbers of its steps in the original plan.
     pub kept: Vec<usize>,
-    /// How it fails.
+    /// Its violation.
     pub violation: Violation,
 }
 
-/// Shrinks a plan that fails; `None` if it does not. Parts of half the steps are tried first, then of
-/// a quarter, and so on (delta debugging: Zeller and Hildebrandt 2002).
+/// Shrinks a failing plan; `None` if it does not fail. Removes halves of the steps first, then
+/// quarters, and so on (delta debugging: Zeller and Hildebrandt 2002).
 pub fn shrink(plan: &Plan, how: How) -> Option<Shrunk> {
     let mut violation = run(plan, how).violation?;
     let mut kept: Vec<usize> = (0..plan.len()).collect();

@@ -1,5 +1,5 @@
-//! An SSD with one writer and many readers, as `serve::flash::Ssd` has them, in virtual time. Jobs of
-//! device cores are carried out as they ship.
+//! An SSD with one writer and many readers, a model of `serve::flash::Ssd` in virtual time. Jobs of
+//! device cores run the production code.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,10 +25,10 @@ enum Job {
     Block(BlockJob),
 }
 
-/// An SSD as jobs see it.
+/// An SSD as a medium of jobs.
 pub(crate) struct Medium<'d> {
     drive: &'d mut Drive,
-    /// Whether it gives all that is asked for.
+    /// Whether reads bypass faults.
     is_sound: bool,
 }
 
@@ -38,7 +38,7 @@ impl<'d> Medium<'d> {
         Self { drive, is_sound }
     }
 
-    /// One that gives all that is asked for.
+    /// A medium without faults of reads.
     pub(crate) fn sound(drive: &'d mut Drive) -> Self {
         let is_sound = true;
         Self { drive, is_sound }
@@ -124,25 +124,25 @@ impl ProbedMedium for Medium<'_> {
     }
 }
 
-/// One SSD; it outlives the server.
+/// One SSD; it survives restarts of the server.
 #[derive(Debug)]
 pub(crate) struct Ssd {
     pub(crate) drive: Drive,
     pub(crate) plan: SsdPlan,
     pub(crate) checkpoints: Checkpoints,
-    /// Each with the disk that it is for.
+    /// Jobs of the writer, each with its disk.
     writer: VecDeque<(usize, Job)>,
     writing_until: Option<Instant>,
     reads: BTreeMap<(Instant, u64), (usize, RecordsJob<Leased>)>,
-    /// For which disk, and what that disk calls the SSD.
+    /// Probes: the disk, and the disk's id of the SSD.
     probes: BTreeMap<(Instant, u64), (usize, SsdId)>,
     next: u64,
-    /// Whether the server that runs has it.
+    /// Whether the running server has opened it.
     is_open: bool,
 }
 
 impl Ssd {
-    /// One that was formatted, and is not in use.
+    /// A formatted SSD that is not in use.
     pub(crate) fn formatted(plan: SsdPlan, piece_bytes: u64, chance: Generator) -> Self {
         Self {
             drive: Drive::formatted(piece_bytes, chance),
@@ -161,10 +161,10 @@ impl Ssd {
         self.drive.fall_ill(fault, until);
     }
 
-    /// The server opens it.
+    /// The server opens the SSD.
     ///
     /// # Errors
-    /// What it is instead of a tier; nothing if it does not answer.
+    /// Why it holds no usable tier; `None` if it does not answer or has another piece size.
     pub(crate) fn open(&mut self, piece_bytes: u64) -> Result<(), Option<SuperError>> {
         if self.drive.is_away() {
             return Err(None);
@@ -216,7 +216,7 @@ impl Ssd {
             .min()
     }
 
-    /// The next thing that is done by now: for which disk, and what is told of it.
+    /// The next completion by `now`: its disk, and the event for it.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<(usize, Option<FlashEnd>)> {
         if let Some(entry) = self.reads.first_entry().filter(|of| of.key().0 <= now) {
             let (disk, mut job) = entry.remove();
@@ -245,14 +245,14 @@ impl Ssd {
         Some((disk, end))
     }
 
-    /// Whether a read or a probe is done by now.
+    /// Whether a read or a probe is done by `now`.
     pub(crate) fn has_other(&self, now: Instant) -> bool {
         let read = self.reads.keys().next().map(|(at, _)| *at);
         let probe = self.probes.keys().next().map(|(at, _)| *at);
         [read, probe].into_iter().flatten().any(|at| at <= now)
     }
 
-    /// Whether something is being written, of this kind.
+    /// Whether a write of this kind is in progress.
     pub(crate) fn is_writing(&self, moment: Moment) -> bool {
         let job = self.writer.front().filter(|_| self.writing_until.is_some());
         job.is_some_and(|(_, job)| match moment {
@@ -276,14 +276,14 @@ impl Ssd {
         }
     }
 
-    /// The server ends: what was begun may be half done, what was not is lost.
+    /// The server ends: the job in progress may be half done, waiting jobs are lost.
     pub(crate) fn end(&mut self, (restart, moment): (Restart, Moment)) {
         self.reads.clear();
         self.probes.clear();
         let jobs = std::mem::take(&mut self.writer);
         let is_clean = restart == Restart::Clean && !self.drive.hangs() && self.is_open;
         let is_writing = self.writing_until.take().is_some();
-        // An order to stop may be followed by an end that does not wait.
+        // A graceful shutdown may be followed by a kill.
         let is_cut = moment == Moment::Checkpoint;
         if !is_clean || is_cut || self.drive.chance.percent(10) {
             self.drive.writes_left = Some(self.drive.chance.0.below(5));

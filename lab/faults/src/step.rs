@@ -1,4 +1,4 @@
-//! One thing that happens in a plan.
+//! A step of a plan.
 
 use headlong_units::{Duration, Instant};
 
@@ -6,17 +6,17 @@ use crate::fault::{DiskFault, FileChange, Moment, Restart, SsdFault};
 use crate::session::Session;
 use crate::settings::SettingChange;
 
-/// Something, and when.
+/// A step and its time.
 pub(crate) type Timed = (Instant, Step);
 
-/// One thing that happens.
+/// A step.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    /// A viewer comes.
+    /// A viewer arrives.
     Session(Session),
-    /// A disk becomes ill for a time.
+    /// A fault of a disk begins, for a time.
     Disk(usize, DiskFault, Duration),
-    /// An SSD does.
+    /// A fault of an SSD begins, for a time.
     Ssd(usize, SsdFault, Duration),
     /// A file changes: disk, title and part.
     File(usize, usize, usize, FileChange),
@@ -29,7 +29,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// The disk that it is all about, if it is about one.
+    /// The only disk that it affects, if there is one.
     pub(crate) fn disk(&self) -> Option<usize> {
         match self {
             Self::Session(session) => Some(session.disk),
@@ -38,7 +38,7 @@ impl Step {
         }
     }
 
-    /// The kinds of faults that it is of, by their numbers in docs/develop/faults.md.
+    /// The kinds of faults of the step, by their numbers in docs/develop/faults.md.
     pub(crate) fn faults(&self) -> &'static [u8] {
         match self {
             Self::Disk(_, fault, _) => fault.numbers(),
@@ -53,7 +53,7 @@ impl Step {
         }
     }
 
-    /// Whether it is more than a viewer who comes.
+    /// Whether it is anything but an arriving viewer.
     pub(crate) fn is_trouble(&self) -> bool {
         !matches!(self, Self::Session(_))
     }

@@ -1,5 +1,5 @@
-//! The viewer's side of a reply: it takes pieces at its pace, every byte of which is judged, until the
-//! reply is whole or it goes away.
+//! The client side of a reply: it accepts pieces at its pace and verifies every byte, until the
+//! reply is complete or the client leaves.
 
 use headlong_http::Method;
 use headlong_units::Duration;
@@ -9,11 +9,11 @@ use crate::exchange::{Asked, Chunk, tag_of};
 use crate::session::Ask;
 use crate::world::World;
 
-/// A reader that takes nothing for this long is cut off.
+/// A reader that accepts nothing for this long is disconnected.
 const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl World<'_> {
-    /// The socket takes the next piece, if it takes anything.
+    /// Starts to accept the next piece, unless the socket stalls.
     pub(crate) fn kick(&mut self, number: u64) {
         let Some(exchange) = self.exchanges.get_mut(&number) else {
             return;
@@ -38,14 +38,14 @@ impl World<'_> {
         let time = Duration(
             u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(rate)).unwrap_or(0),
         );
-        // A reader that takes less than a window in the time for it is cut off, too.
+        // A reader that accepts less than a window within its time limit is disconnected, too.
         self.queue.plan(
             self.now + time.min(SEND_TIMEOUT),
             crate::queue::Happening::Taken(number),
         );
     }
 
-    /// A socket has taken a piece: its bytes are what the viewer got.
+    /// The socket has accepted a piece: verifies its bytes.
     pub(crate) fn taken(&mut self, number: u64) {
         let Some(exchange) = self.exchanges.get_mut(&number) else {
             return;
@@ -85,7 +85,7 @@ impl World<'_> {
             self.now,
             || {
                 format!(
-                    "more than the {} bytes of {:?} came",
+                    "received more than the {} bytes of {:?}",
                     part.range.len(),
                     part.range
                 )
@@ -104,7 +104,7 @@ impl World<'_> {
             exchange.came == part.range.len(),
             Check::Head,
             self.now,
-            || format!("{} bytes of {:?} came", exchange.came, part.range),
+            || format!("received {} bytes of {:?}", exchange.came, part.range),
         );
         match exchange.current().is_some() {
             true => self.ask(number, false),
@@ -123,7 +123,7 @@ impl World<'_> {
         let is_of =
             |key: &crate::content::ContentKey| key.first_difference(chunk.offset, bytes).is_none();
         let files = &self.disks[disk].files;
-        // Versions that nobody can tell apart are one; replies of such are weak.
+        // Indistinguishable versions count as one; replies with them have weak tags.
         let keys = files.keys_of(entry.identity);
         if keys.iter().any(is_of) {
             return;
@@ -149,7 +149,7 @@ impl World<'_> {
         });
     }
 
-    /// The reply is whole.
+    /// The reply is complete.
     pub(crate) fn finish(&mut self, number: u64) {
         let Some(exchange) = self.exchanges.get(&number) else {
             return;
@@ -166,22 +166,26 @@ impl World<'_> {
         let is_head = exchange.asked.method == Method::Head;
         let is_whole =
             is_head || plan.status.code() == 304 || told == Some((taken + texts).to_string());
-        self.oracle.expect(is_whole && taken == expected, Check::Head, self.now, || {
-            format!("{taken} bytes of a file and {texts} of text were sent, of {expected} and {told:?}")
-        });
+        self.oracle
+            .expect(is_whole && taken == expected, Check::Head, self.now, || {
+                format!(
+                    "{taken} bytes of the file and {texts} of text were sent; expected {expected}, \
+                     content-length {told:?}"
+                )
+            });
         self.counts.whole += 1;
         self.last_status = plan.status.code();
         self.end_exchange(number);
     }
 
-    /// A viewer goes away, or is cut off.
+    /// A viewer leaves, or is disconnected.
     pub(crate) fn leave(&mut self, number: u64) {
         if self.exchanges.contains_key(&number) {
             self.end_exchange(number);
         }
     }
 
-    /// Ends an exchange, however it went; what it holds is given back.
+    /// Ends an exchange for any reason and releases its resources.
     pub(crate) fn end_exchange(&mut self, number: u64) {
         let Some(exchange) = self.exchanges.remove(&number) else {
             return;
@@ -208,7 +212,7 @@ impl World<'_> {
         if let Some(id) = exchange.request {
             let is_known = self.devices[disk].shard().chain_of(id).is_some();
             self.oracle.expect(!is_known, Check::Drain, self.now, || {
-                format!("{id:?} is over, and the engine still works for it")
+                format!("{id:?} has ended, but the engine still works on it")
             });
         }
         let next = self.viewers.get(exchange.session).map(|viewer| viewer.next);
@@ -223,7 +227,8 @@ impl World<'_> {
         }
     }
 
-    /// After all faults every file of every disk is served, to somebody new.
+    /// After the end of all faults, verifies that every title of every disk is served to a new
+    /// viewer.
     pub(crate) fn serve_again(&mut self) {
         for disk in 0..self.disks.len() {
             for title in 0..self.plan.disks[disk].titles.len() {
@@ -242,7 +247,7 @@ impl World<'_> {
             rate: 1 << 40,
             asks: Vec::new(),
         };
-        // An overloaded disk may say once that it is.
+        // An overloaded disk may refuse at first.
         for _ in 0..4 {
             if self.oracle.violation.is_some() {
                 return;
@@ -270,7 +275,7 @@ impl World<'_> {
         }
         let status = self.last_status;
         self.oracle.fail(Check::ServedAgain, self.now, || {
-            format!("{name} is answered with {status}")
+            format!("{name} is answered with status {status}")
         });
     }
 }

@@ -1,9 +1,9 @@
-//! What a seed concentrates on.
+//! Themes: subsets of faults on which a seed concentrates.
 //!
-//! The one idea (swarm testing, carried on): where several unlikely things must come together, a plan
-//! that may have everything hardly ever has enough of them. So half of the seeds are a mix of
-//! everything, and each of the others is drawn from one corner of the same space, where some things
-//! happen more often and others not at all. No theme can do what the mix cannot.
+//! Swarm testing, extended: where several unlikely events must coincide, a plan with all kinds of
+//! faults rarely has enough of each. So 40 % of the seeds are a mix of everything, and the others
+//! are drawn from subspaces, in which some events are more frequent and others absent. Every plan
+//! of a theme is also possible in the mix.
 
 use headlong_random::Generator;
 
@@ -16,7 +16,7 @@ use crate::kinds::{
 
 macro_rules! themes {
     ($($(#[$doc:meta])* $variant:ident => $name:literal, $lean:expr);+ $(;)?) => {
-        /// What a seed concentrates on.
+        /// The subset of faults on which a seed concentrates.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Theme { $($(#[$doc])* $variant),+ }
 
@@ -29,7 +29,7 @@ macro_rules! themes {
                 match self { $(Self::$variant => $name),+ }
             }
 
-            /// From what its plans are drawn.
+            /// The distributions of its plans.
             pub(crate) const fn lean(self) -> &'static Lean {
                 match self { $(Self::$variant => const { &$lean }),+ }
             }
@@ -37,7 +37,7 @@ macro_rules! themes {
     };
 }
 
-/// From what a plan is drawn. Of a list each entry is as likely as the others.
+/// Distributions of a plan. All entries of a list are equally likely.
 #[derive(Debug)]
 pub(crate) struct Lean {
     pub(crate) disks: &'static [u64],
@@ -45,22 +45,23 @@ pub(crate) struct Lean {
     /// Bytes of a piece without a tier, and with one.
     pub(crate) pieces: &'static [u64],
     pub(crate) tier_pieces: &'static [u64],
-    /// Slots of a disk's memory at most, without a tier, and with one.
+    /// Most slots of a disk's memory, without a tier, and with one.
     pub(crate) slots_max: (u64, u64),
     /// Blocks of an SSD that each disk has, and the first of them.
     pub(crate) disk_blocks: &'static [u32],
     pub(crate) first_block: &'static [u32],
     /// Files of a title.
     pub(crate) parts: &'static [u64],
-    /// Whether all files are whole pieces, so that records of one filling lie where others did.
+    /// Whether all files are whole pieces, so that records of different fillings are at the same
+    /// offsets.
     pub(crate) has_whole_pieces: bool,
-    /// Settings that are not as they are by default, at most.
+    /// Most settings that differ from the default.
     pub(crate) settings_max: u64,
-    /// How long the viewers come, in milliseconds, from and to.
+    /// Period in which viewers arrive, in milliseconds, from and to.
     pub(crate) length_ms: (u64, u64),
-    /// Viewers at least; at most without a tier; and with one.
+    /// Fewest viewers; most without a tier; and with one.
     pub(crate) viewers: (u64, u64, u64),
-    /// How long a look-up is believed, in milliseconds.
+    /// How long a look-up is valid, in milliseconds.
     pub(crate) revalidate_ms: &'static [u64],
     pub(crate) trouble: Trouble,
 }
@@ -71,10 +72,10 @@ const MIX: Lean = Lean {
     disks: &[1, 1, 2, 2, 3],
     ssds: &[0, 0, 1, 1, 2],
     pieces: &[4096, 4096, 8192],
-    // With large pieces the blocks of a tier go round soon.
+    // With large pieces the blocks of a tier are reused soon.
     tier_pieces: &[4096, 4096, 8192, 32_768, 32_768],
     slots_max: (64, 16),
-    // Of two groups most times; all of a group now and then.
+    // Mostly in two groups; sometimes all blocks of a group.
     disk_blocks: &[2, 2, 2, 3, 4, 20],
     first_block: &[0, 13, 14, 15, 15],
     parts: &[1, 1, 1, 3, 4],
@@ -97,7 +98,7 @@ const MIX: Lean = Lean {
     },
 };
 
-/// Nothing goes wrong.
+/// No faults.
 const CALM: Trouble = Trouble {
     of_disks: (0, 1, &ALL_DISK_FAULTS),
     of_ssds: (0, 1, &ALL_SSD_FAULTS),
@@ -111,7 +112,7 @@ const CALM: Trouble = Trouble {
     ssd_ill_ms: (500, 60_000),
 };
 
-/// One disk with a tier of a few blocks and little memory, that many read through.
+/// One disk with a tier of a few blocks and little memory, with many readers.
 const SMALL_TIER: Lean = Lean {
     disks: &[1],
     ssds: &[1],
@@ -127,7 +128,7 @@ const SMALL_TIER: Lean = Lean {
     ..MIX
 };
 
-/// Many who read at the same time, without a tier.
+/// Many concurrent readers, without a tier.
 const CROWD: Lean = Lean {
     disks: &[1],
     ssds: &[0],
@@ -140,9 +141,9 @@ const CROWD: Lean = Lean {
 };
 
 themes! {
-    /// Some of everything.
+    /// Everything.
     Mix => "mix", MIX;
-    /// The blocks of a tier go round, and the server ends while it writes records or seals.
+    /// The blocks of a tier are reused, and the server ends while it writes records or seals.
     Rounds => "rounds", Lean {
         disk_blocks: &[1, 1, 2],
         trouble: Trouble {
@@ -153,7 +154,7 @@ themes! {
         },
         ..SMALL_TIER
     };
-    /// Checkpoints of two groups are written by turns, and the server ends meanwhile.
+    /// Checkpoints of two groups are written alternately, and the server ends meanwhile.
     Checkpoints => "checkpoints", Lean {
         disk_blocks: &[2, 2, 3],
         first_block: &[14, 15, 15],
@@ -165,7 +166,7 @@ themes! {
         },
         ..SMALL_TIER
     };
-    /// An SSD says that it did what it did not.
+    /// An SSD acknowledges operations that it did not carry out.
     Liars => "liars", Lean {
         trouble: Trouble {
             of_ssds: (100, 6, &[LOST_WRITES, MISDIRECTED, TORN, FLIPS_READ, STALE_READS]),
@@ -174,7 +175,7 @@ themes! {
         },
         ..SMALL_TIER
     };
-    /// An SSD fails for a moment, again and again, and says so.
+    /// An SSD fails repeatedly for short times and reports it.
     Failing => "failing", Lean {
         disk_blocks: &[3, 4, 4],
         first_block: &[0, 14, 14, 15],
@@ -186,7 +187,7 @@ themes! {
         },
         ..SMALL_TIER
     };
-    /// Files cannot be opened for want of descriptors, and there are many.
+    /// Files cannot be opened because descriptors are exhausted, and there are many files.
     Descriptors => "descriptors", Lean {
         parts: &[3, 4],
         trouble: Trouble {
@@ -205,7 +206,7 @@ themes! {
         },
         ..CROWD
     };
-    /// Files change under those who read them from slow disks.
+    /// Files change while viewers read them from slow disks.
     Changes => "changes", Lean {
         ssds: &[0, 0, 1],
         parts: &[1, 3, 4],
@@ -220,7 +221,7 @@ themes! {
     };
 }
 
-/// The themes of a hundred seeds: what must come together for some bugs takes more of them.
+/// Percentage of seeds of each theme: more where rare coincidences are needed.
 const SHARES: &[(Theme, u64)] = &[
     (Theme::Mix, 40),
     (Theme::Rounds, 20),
@@ -251,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_theme_has_a_share_and_all_shares_are_a_hundred() {
+    fn shares_of_themes_sum_to_hundred() {
         let all: Vec<Theme> = SHARES.iter().map(|(theme, _)| *theme).collect();
         assert_eq!(all, Theme::ALL);
         assert_eq!(SHARES.iter().map(|(_, share)| share).sum::<u64>(), 100);

@@ -1,15 +1,15 @@
-//! What happened, as one hash, and as lines if somebody wants to read them.
+//! The trace of a run, as one hash and optionally as lines of text.
 
 use headlong_units::Instant;
 
-/// Everything that happened, in order: of each disk, and of all that is nobody's.
+/// All events in order, by disk; events without a disk are separate.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     hashes: Vec<u64>,
     lines: Option<Vec<String>>,
 }
 
-/// What something happened to.
+/// The disk of an event, if any.
 pub(crate) type Owner = Option<usize>;
 
 impl Trace {
@@ -20,11 +20,11 @@ impl Trace {
         }
     }
 
-    /// Adds something that happened; `what` names it, the numbers say the rest.
+    /// Adds an event with its name and up to three numbers.
     pub(crate) fn add(&mut self, now: Instant, owner: Owner, what: &'static str, of: [u64; 3]) {
         let last = self.hashes.len() - 1;
         let hash = &mut self.hashes[owner.unwrap_or(last)];
-        // FNV-1a, by words: equal traces are equal, and others almost never.
+        // FNV-1a by words: equal traces have equal hashes, others almost never.
         let mut mix = |word: u64| {
             *hash = (*hash ^ word)
                 .wrapping_mul(0x0100_0000_01b3)
@@ -48,7 +48,7 @@ impl Trace {
         self.hashes.iter().fold(0, fold)
     }
 
-    /// The hash of what happened to a disk.
+    /// The hash of a disk's events.
     pub(crate) fn of_disk(&self, disk: usize) -> u64 {
         self.hashes[disk]
     }

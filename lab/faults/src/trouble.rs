@@ -1,7 +1,7 @@
-//! What goes wrong in a plan, and when.
+//! Draws the faults of a plan and their times.
 //!
-//! The one idea (swarm testing: Groce and others 2012): each seed has a few kinds of faults only, for
-//! one kind often hides what another would show.
+//! Each seed has only a few kinds of faults (swarm testing: Groce and others 2012), because one
+//! kind often masks the effects of another.
 
 use headlong_random::Generator;
 use headlong_units::{Duration, Instant};
@@ -69,7 +69,7 @@ pub(crate) fn faults(
             add(&mut draw, Step::File(disk, title, part, change));
         }
     }
-    // Ends are what a tier is most easily broken by.
+    // Restarts break a tier most easily.
     let (share, most, kinds) = of.ends;
     if is_on[3] || share > 0 && ssds > 0 && draw.percent(50) {
         for _ in 0..count(&mut draw, if ssds > 0 { most } else { most.div_ceil(2) }) {
@@ -79,7 +79,7 @@ pub(crate) fn faults(
                 moments => draw.pick(moments),
             };
             let at = add(&mut draw, Step::Restart(restart, moment));
-            // Some come while what is on SSDs is looked at.
+            // Some follow during recovery.
             if draw.percent(of.again) {
                 let restart = draw.pick(kinds);
                 again.push((

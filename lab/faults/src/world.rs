@@ -26,14 +26,14 @@ use crate::trace::Trace;
 
 mod happening;
 
-/// More steps than this do not come to rest; the largest plans take a hundredth.
+/// A world with more steps does not come to rest; the largest plans take a hundredth.
 const STEPS_MAX: u64 = 3_000_000;
 /// The wall clock at the beginning, nanoseconds since 1970.
 const WALL_NS: i64 = 1_700_000_000_123_456_789;
-/// Longer than all time-outs of the engine together.
+/// Longer than all timeouts of the engine together.
 const SETTLING: Duration = Duration::from_secs(200);
 
-/// What viewers know of their last reply.
+/// The viewer's knowledge of its last reply.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Viewer {
     pub(crate) next: usize,
@@ -42,32 +42,32 @@ pub(crate) struct Viewer {
     pub(crate) target: Option<String>,
 }
 
-/// How a run went.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// The check that failed, if one did.
+    /// The failed check, if any.
     pub violation: Option<Violation>,
-    /// A hash of everything that happened.
+    /// A hash of all events.
     pub trace: u64,
-    /// The same as lines, if they were asked for.
+    /// All events as lines of text, if requested.
     pub lines: Vec<String>,
-    /// What was done.
+    /// Work done.
     pub counts: Counts,
     pub(crate) of_disks: Vec<u64>,
 }
 
-/// How much was done in a run.
+/// Work done in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Steps of the world.
     pub steps: u64,
     /// Requests.
     pub requests: u64,
-    /// Requests whose reply came whole.
+    /// Requests with a complete reply.
     pub whole: u64,
-    /// Bytes of files that viewers got, each compared.
+    /// Bytes of files received by viewers, each verified.
     pub bytes: u64,
-    /// Records read from flash and right.
+    /// Valid records read from flash.
     pub flash_reads: u64,
     /// Records found by recoveries.
     pub found_records: u64,
@@ -84,7 +84,7 @@ pub(crate) struct World<'a> {
     pub(crate) ssds: Vec<Ssd>,
     pub(crate) devices: Vec<Device>,
     pub(crate) libraries: Vec<Library>,
-    /// Settings in force, which a restart keeps, and the longest time that a reply may wait.
+    /// Current settings, which survive a restart, and the longest time that a reply may wait.
     configs: Vec<EngineConfig>,
     pub(crate) waits_max: Vec<Duration>,
     pub(crate) next_request: Vec<u64>,
@@ -97,13 +97,13 @@ pub(crate) struct World<'a> {
     pub(crate) oracle: Oracle,
     pub(crate) trace: Trace,
     pub(crate) counts: Counts,
-    /// Whether the wall clock said the same time twice: two files may have one tag then.
+    /// Whether the wall clock has jumped: two files may have the same tag then.
     pub(crate) has_jumped: bool,
-    /// Of the last reply that came whole.
+    /// Status of the last complete reply.
     pub(crate) last_status: u16,
     chance: Draw,
     process: u32,
-    /// How the server ends in the middle of a write to an SSD, or then at the latest.
+    /// A planned end of the server in the middle of a write to an SSD, and the latest time for it.
     ends: Option<(Restart, Moment, Instant)>,
 }
 
@@ -171,7 +171,7 @@ impl<'a> World<'a> {
         self.wall_offset_ns + self.now.0 as i64
     }
 
-    /// Calls a device with the world around it, and gives replies what came of it.
+    /// Calls a device within its environment.
     pub(crate) fn with_device<R>(
         &mut self,
         disk: usize,
@@ -190,7 +190,7 @@ impl<'a> World<'a> {
         call(&mut self.devices[disk], &mut around)
     }
 
-    /// A process begins: nothing is known but what lies on disks and SSDs.
+    /// A process starts: only the content of disks and SSDs is left.
     fn start(&mut self) {
         self.process += 1;
         self.counts.starts += 1;
@@ -203,7 +203,7 @@ impl<'a> World<'a> {
         self.devices.clear();
         self.libraries.clear();
         for disk in 0..self.disks.len() {
-            // No filling has the number of one in another process.
+            // Numbers of fillings are unique across processes.
             let filling =
                 (self.plan.seed << 32) | u64::from(self.process) << 20 | (disk as u64) << 16;
             let recoverer = || Recoverer::new(disk, disk as u64 + 77, &order, &self.ssds);
@@ -239,13 +239,13 @@ impl<'a> World<'a> {
         self.start();
     }
 
-    /// Runs until nothing happens any more, and judges what is left.
+    /// Runs until there are no more events, then checks for leftovers.
     pub(crate) fn run(mut self) -> Outcome {
         self.go_on_until(None);
         let end = self.now + SETTLING;
         self.go_on_until(Some(end));
         self.judge_rest();
-        // When the rest begins depends on all disks.
+        // The start of the final phase depends on all disks.
         let of_disks = (0..self.disks.len())
             .map(|disk| self.trace.of_disk(disk))
             .collect();
@@ -262,7 +262,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Goes on until a time, or until nothing is planned and every viewer has gone.
+    /// Runs until a time, or until nothing is planned and every viewer has left.
     pub(crate) fn go_on_until(&mut self, end: Option<Instant>) {
         while self.oracle.violation.is_none() {
             self.counts.steps += 1;
@@ -294,7 +294,7 @@ impl<'a> World<'a> {
         disks.chain(ssds).chain(dues).chain(queue).chain(ends).min()
     }
 
-    /// One thing that is due.
+    /// Processes one due event.
     fn step(&mut self) {
         if let Some((how, moment, _)) = self.ends.filter(|(.., at)| *at <= self.now) {
             return self.restart(how, moment);
@@ -385,7 +385,7 @@ impl<'a> World<'a> {
         self.pass_on(disk);
     }
 
-    /// Nobody waits for the engine longer than the setting says.
+    /// Checks that no reply waits for the engine longer than its limit.
     fn check_waits(&mut self) {
         for exchange in self.exchanges.values() {
             let most = self.waits_max[exchange.disk] + Duration::from_millis(1);
@@ -395,14 +395,14 @@ impl<'a> World<'a> {
             self.oracle
                 .expect(!waits || waited <= most, Check::Waited, self.now, || {
                     format!(
-                        "{:?} waits for {waited} of at most {most}",
+                        "{:?} has waited for {waited}, the limit is {most}",
                         exchange.request
                     )
                 });
         }
     }
 
-    /// All faults and viewers are over: nothing may be left.
+    /// After the end of all faults and viewers, checks for leftovers.
     fn judge_rest(&mut self) {
         for (disk, device) in self.devices.iter().enumerate() {
             if let Some(left) = device.left_over() {
@@ -413,7 +413,7 @@ impl<'a> World<'a> {
         for (number, ssd) in self.ssds.iter().enumerate() {
             self.oracle
                 .expect(ssd.is_idle(), Check::Drain, self.now, || {
-                    format!("SSD {number} has jobs")
+                    format!("SSD {number} still has jobs")
                 });
         }
     }

@@ -1,11 +1,11 @@
-//! Every mutation of the code that ships is found.
+//! The simulator finds every mutant of the production code.
 
 use headlong_faults::{Check, How, Mutant, Plan, run, shrink};
 
-/// So many seeds are tried for each.
+/// Number of seeds tried for each.
 const SEEDS: u64 = 1000;
 
-/// The first seed that finds a mutation, and the check by which it does.
+/// The first seed that finds a mutant, and the failed check.
 fn first_finder(mutant: Mutant) -> Option<(u64, Check)> {
     let how = How {
         mutant: Some(mutant),
@@ -17,9 +17,9 @@ fn first_finder(mutant: Mutant) -> Option<(u64, Check)> {
     })
 }
 
-/// On two threads, as the machines of CI have.
+/// On two threads, as the CI machines have.
 #[test]
-fn every_mutation_is_found_within_a_thousand_seeds() {
+fn every_mutant_is_found_within_thousand_seeds() {
     assert!(Mutant::ALL.len() >= 31);
     let missed: Vec<String> = std::thread::scope(|scope| {
         let half = |from: usize| {
@@ -43,7 +43,7 @@ fn every_mutation_is_found_within_a_thousand_seeds() {
 }
 
 #[test]
-fn names_of_mutations_and_checks_are_unique() {
+fn names_of_mutants_and_checks_are_unique() {
     for mutant in Mutant::ALL {
         assert_eq!(Mutant::from_name(mutant.name()), Some(*mutant));
     }
@@ -54,7 +54,7 @@ fn names_of_mutations_and_checks_are_unique() {
 }
 
 #[test]
-fn a_failing_seed_is_shrunk_and_fails_by_the_same_check() {
+fn shrunk_plan_fails_same_check() {
     let how = How {
         mutant: Some(Mutant::SlotKept),
         with_lines: false,
@@ -64,8 +64,8 @@ fn a_failing_seed_is_shrunk_and_fails_by_the_same_check() {
         let violation = run(&plan, how).violation?;
         (plan.len() > 12).then_some((plan, violation))
     });
-    let (plan, violation) = found.expect("one that fails");
-    let shrunk = shrink(&plan, how).expect("it fails");
+    let (plan, violation) = found.expect("a failing seed");
+    let shrunk = shrink(&plan, how).expect("a failing plan");
     assert_eq!(shrunk.violation.check, violation.check);
     assert!(
         shrunk.plan.len() * 2 < plan.len(),

@@ -1,20 +1,20 @@
-//! Seeds: the same thousand each time, new ones if they are asked for, and those that found something.
+//! Seeds: a fixed thousand, new ones on request, and regressions.
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use headlong_faults::{Campaign, How, Plan, Theme, run};
 
-/// The first of the seeds that are tried each time, and how many they are.
+/// The first of the fixed seeds, and their number.
 const USUAL: (u64, u64) = (5_000_000, 1_000);
-/// Where new ones begin; as many are tried then as there is time for.
+/// Variable with the first of new seeds; as many are tried as time allows.
 const FIRST_SEED: &str = "HEADLONG_FAULTS_FIRST_SEED";
-/// No longer than anybody waits.
+/// Time limit of a test run.
 const TIME_MAX: Duration = Duration::from_secs(20);
 
-/// A plan that failed before something was mended in the code under test. As the mix is, it is as
-/// it was found; where the code went on so that the plan came no longer to what was mended, it is
-/// another that does.
+/// Regression: a plan that failed before a fix in the code under test. Seeds of the mix are the
+/// original ones; where later changes of the code made the original miss the fixed code, it was
+/// replaced by another seed.
 struct Found {
     seed: u64,
     theme: Theme,
@@ -25,17 +25,17 @@ const FOUND: &[Found] = &[
     Found {
         seed: 2363,
         theme: Theme::Changes,
-        what: "a reply broke off because another file of its title had changed, each time anew",
+        what: "replies broke off repeatedly because another file of their title had changed",
     },
     Found {
         seed: 3761,
         theme: Theme::Mix,
-        what: "a group of blocks that could not be read was taken for one without a checkpoint",
+        what: "an unreadable group of blocks was treated as one without a checkpoint",
     },
     Found {
         seed: 400_013_285,
         theme: Theme::Mix,
-        what: "with little memory a reply took from itself what had just been read for it",
+        what: "with little memory a reply evicted pieces that had just been read for it",
     },
 ];
 
@@ -49,7 +49,7 @@ fn campaign(first_seed: u64, seeds: u64) -> Campaign {
 }
 
 #[test]
-fn seeds_hold() {
+fn fixed_seeds_pass() {
     let asked = std::env::var(FIRST_SEED).ok();
     let asked = asked.map(|text| text.parse().expect("a number"));
     let (first, count) = asked.map_or(USUAL, |first| (first, u64::MAX));
@@ -69,7 +69,7 @@ fn seeds_hold() {
 }
 
 #[test]
-fn seeds_that_found_something_hold_now() {
+fn regression_seeds_pass() {
     for found in FOUND {
         let (seed, what) = (found.seed, found.what);
         let plan = Plan::with_theme(seed, found.theme);
@@ -79,7 +79,7 @@ fn seeds_that_found_something_hold_now() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_trace() {
+fn same_seed_gives_same_trace() {
     for seed in 0..60 {
         let plan = Plan::of(seed);
         let (once, again) = (run(&plan, How::default()), run(&plan, How::default()));
@@ -90,7 +90,7 @@ fn the_same_seed_gives_the_same_trace() {
 }
 
 #[test]
-fn the_count_of_threads_changes_nothing() {
+fn report_does_not_depend_on_thread_count() {
     let of = |threads| {
         let threads = NonZeroUsize::new(threads).expect("not zero");
         let campaign = Campaign {

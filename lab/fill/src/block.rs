@@ -1,4 +1,4 @@
-//! Memory that direct I/O takes, and files opened for it.
+//! Aligned memory and file access for direct I/O.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -7,12 +7,12 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// What memory, places and lengths are multiples of: no disk asks for more than a page.
+/// Alignment of memory, offsets and lengths: no disk needs more than a page.
 pub(crate) const ALIGNMENT: usize = 4096;
 /// Bytes written or read at once.
 pub(crate) const BLOCK_BYTES: usize = 4 << 20;
 
-/// A buffer of [`BLOCK_BYTES`] that begins at a multiple of [`ALIGNMENT`].
+/// A buffer of [`BLOCK_BYTES`], aligned to [`ALIGNMENT`].
 #[derive(Debug)]
 pub(crate) struct Block {
     memory: Vec<u8>,
@@ -23,7 +23,7 @@ impl Block {
     pub(crate) fn new() -> Self {
         let memory = vec![0; BLOCK_BYTES + ALIGNMENT];
         let start = memory.as_ptr().align_offset(ALIGNMENT);
-        // A place that cannot be found would make direct I/O fail, not anything worse.
+        // Without an aligned start direct I/O would fail, nothing worse.
         let start = start.min(ALIGNMENT);
         Self { memory, start }
     }
@@ -33,12 +33,12 @@ impl Block {
     }
 }
 
-/// `bytes` rounded up to whole blocks of the disk.
+/// `bytes` rounded up to the alignment of direct I/O.
 pub(crate) fn aligned(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGNMENT)
 }
 
-/// Whether files in `folder` can be opened for direct I/O.
+/// Whether files in `folder` support direct I/O.
 pub(crate) fn takes_direct(folder: &Path) -> io::Result<bool> {
     let path = folder.join(".headlong-fill-probe");
     let result = create(&path, true).and_then(|file| {
@@ -53,7 +53,7 @@ pub(crate) fn takes_direct(folder: &Path) -> io::Result<bool> {
     }
 }
 
-/// A file to be written from its start.
+/// Opens a file for writing from its start.
 pub(crate) fn create(path: &Path, is_direct: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -63,7 +63,7 @@ pub(crate) fn create(path: &Path, is_direct: bool) -> io::Result<File> {
     options.open(path)
 }
 
-/// A file to be read past the page cache, if that is possible.
+/// Opens a file for reading, without the page cache if possible.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);

@@ -1,4 +1,4 @@
-//! What may go wrong while files are created or checked.
+//! Errors of creating and verifying files.
 
 use std::fmt::Display;
 use std::io;
@@ -6,43 +6,43 @@ use std::path::{Path, PathBuf};
 
 use headlong_units::Bytes;
 
-/// Why there is no catalogue, or not the one that was expected.
+/// Why a catalogue could not be created or verified.
 #[derive(Debug, thiserror::Error)]
 pub enum FillError {
-    /// There is not enough room in a folder, or the file system has too few inodes left; nothing was
+    /// The folder has too little space, or the file system too few free inodes; nothing was
     /// written.
     #[error("{}: {}", .0.display(), .1)]
     NoRoom(PathBuf, String),
-    /// It was told to stop; the file at hand was removed.
+    /// Stopped on request; the incomplete file was removed.
     #[error(
-        "stopped after {done} of {total} files. What is complete stays, and the same command goes \
-         on from there"
+        "stopped after {done} of {total} files; complete files stay, run the same command again to \
+         continue"
     )]
     Stopped {
-        /// Files that are complete.
+        /// Complete files.
         done: u64,
-        /// Of so many.
+        /// All files.
         total: u64,
     },
-    /// A file or folder is not what it should be, or the operating system refused.
+    /// A file or folder is invalid, or the operating system returned an error.
     #[error("{}: {}", .0.display(), .1)]
     Wrong(PathBuf, String),
 }
 
 impl FillError {
-    /// What is wrong with a file or folder.
+    /// An error of a file or folder.
     pub(crate) fn of(path: &Path, wrong: impl Display) -> Self {
         Self::Wrong(path.to_path_buf(), wrong.to_string())
     }
 
-    /// The folder holds another catalogue, as the note in it says.
+    /// The folder's manifest describes another catalogue.
     pub(crate) fn other(manifest: &Path, found: &str, wanted: &str) -> Self {
-        let remedy = "empty the folder, or name another one";
+        let remedy = "empty the folder or choose another one";
         let text = format_args!("holds the catalogue {found}, not {wanted}; {remedy}");
         Self::of(manifest, text)
     }
 
-    /// A file has another size than it should.
+    /// A file has the wrong size.
     pub(crate) fn size(path: &Path, found: u64, wanted: u64) -> Self {
         let text = format_args!("has {found} bytes instead of {wanted}; fill the folder again");
         Self::of(path, text)
@@ -56,7 +56,7 @@ pub(crate) fn gibibytes(bytes: u64) -> String {
     }
 }
 
-/// An error about `path`, made from the operating system's.
+/// Converts an error of the operating system about `path`.
 pub(crate) fn io_error(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> FillError {
     move |error| FillError::of(path, format_args!("{what}: {error}"))
 }

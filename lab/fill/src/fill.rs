@@ -1,7 +1,7 @@
 //! Creates the files.
 //!
-//! Two threads: one makes content, the other writes it, so that an emulated disk whose store costs
-//! nothing is filled as fast as memory goes.
+//! One thread generates content, another writes it, so that an emulated disk without storage cost
+//! is filled at the speed of memory.
 
 use std::fs::{self, File};
 use std::io;
@@ -20,36 +20,36 @@ use crate::block::{self, BLOCK_BYTES, Block};
 use crate::error::{FillError, gibibytes, io_error};
 use crate::{MANIFEST, Manifest, Progress};
 
-/// Blocks on their way from the thread that makes them to the one that writes them.
+/// Blocks that circulate between the two threads.
 const BLOCKS: usize = 4;
 
-/// When the files say that they were written, in time since 1970: 1 January 2020. A library of
-/// titles is old; servers treat a file of the last seconds with care (no strong tag, nothing shared
-/// between readers), and its tags are the same wherever it is filled.
+/// Modification time of the files, since 1970: 1 January 2020. Servers treat recently written files
+/// with care (weak tags, no sharing between readers), which a library of old titles must not
+/// trigger; and the tags are the same wherever it is filled.
 const MODIFIED: Duration = Duration::from_secs(1_577_836_800);
 
-/// What was done.
+/// Result of a fill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Filled {
-    /// Files that were written.
+    /// Files written.
     pub files_written: u64,
-    /// Files that were there already.
+    /// Files that existed already.
     pub files_kept: u64,
-    /// Bytes that were written.
+    /// Bytes written.
     pub bytes_written: u64,
 }
 
-/// A file that is not there yet.
+/// A file to be written.
 struct Missing {
     file: CatalogueFile,
     path: PathBuf,
 }
 
-/// Creates in `folder` what it lacks of `catalogue`, until `stop` is set. The folder is created,
-/// too. `specification` is the name that the note beside the files gives.
+/// Creates the missing files of `catalogue` in `folder`, which is created as well, until `stop` is
+/// set. `specification` is the name in the manifest.
 ///
 /// # Errors
-/// See [`FillError`]; what is complete stays.
+/// See [`FillError`]; complete files stay.
 pub fn fill(
     folder: &Path,
     specification: &str,
@@ -93,7 +93,7 @@ pub fn fill(
     })
 }
 
-/// Every file that is not there in its right size and with its right ends, in order of creation.
+/// Every file without the right size and the right first and last page, in order of creation.
 fn missing(folder: &Path, catalogue: &Catalogue) -> Result<Vec<Missing>, FillError> {
     let mut missing = Vec::new();
     let mut block = Block::new();
@@ -110,7 +110,7 @@ fn missing(folder: &Path, catalogue: &Catalogue) -> Result<Vec<Missing>, FillErr
                             .all(|at| has_content(&path, &file, *at, &mut block))
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-                Err(error) => return Err(io_error(&path, "cannot be looked at")(error)),
+                Err(error) => return Err(io_error(&path, "cannot be inspected")(error)),
             };
             if !is_there {
                 missing.push(Missing { file, path });
@@ -120,7 +120,7 @@ fn missing(folder: &Path, catalogue: &Catalogue) -> Result<Vec<Missing>, FillErr
     Ok(missing)
 }
 
-/// Whether a page of the file at `offset` is what it should be.
+/// Whether a page of the file at `offset` has the right content.
 fn has_content(path: &Path, file: &CatalogueFile, offset: u64, block: &mut Block) -> bool {
     let Ok(opened) = File::open(path) else {
         return false;
@@ -136,9 +136,9 @@ fn has_content(path: &Path, file: &CatalogueFile, offset: u64, block: &mut Block
 
 fn check_room(folder: &Path, missing: &[Missing]) -> Result<(), FillError> {
     let stat =
-        statvfs(folder).map_err(|error| io_error(folder, "cannot be looked at")(error.into()))?;
+        statvfs(folder).map_err(|error| io_error(folder, "cannot be inspected")(error.into()))?;
     let unit = stat.f_frsize.max(1);
-    // Files to be replaced give back what they had; that is not counted, it is little.
+    // Space freed by replaced files is not counted; it is little.
     let needed = missing
         .iter()
         .map(|missing| missing.file.range.len().next_multiple_of(unit))
@@ -147,17 +147,17 @@ fn check_room(folder: &Path, missing: &[Missing]) -> Result<(), FillError> {
     let refuse = |text| Err(FillError::NoRoom(folder.to_path_buf(), text));
     if needed > free {
         return refuse(format!(
-            "{} are needed and {} are free; free some, or fill less (--set title.GROUP.count=N)",
+            "{} are needed and {} are free; free space, or fill less (--set title.GROUP.count=N)",
             gibibytes(needed),
             gibibytes(free)
         ));
     }
     let files = missing.len() as u64;
-    // File systems without a limit say 0 of 0.
+    // File systems without a limit report 0 of 0.
     if stat.f_files > 0 && files > stat.f_favail {
         return refuse(format!(
-            "{files} files are needed and the file system has room for {}; make it with more inodes \
-             (mkfs.ext4 -N {}), or with larger chunk files",
+            "{files} files are needed and the file system has inodes for {}; format it with more \
+             inodes (mkfs.ext4 -N {}), or use larger chunk files",
             stat.f_favail,
             files + files / 10
         ));
@@ -175,11 +175,11 @@ fn write_all(
     let (to_writer, full) = mpsc::sync_channel::<Block>(BLOCKS);
     let (to_maker, empty) = mpsc::sync_channel::<Block>(BLOCKS);
     for _ in 0..BLOCKS {
-        // There is room for all of them.
+        // The channel has room for all of them.
         let _ = to_maker.send(Block::new());
     }
     thread::scope(|scope| {
-        // It ends when the writer has gone and its channels with it.
+        // The thread ends when the writer drops its channels.
         scope.spawn(move || make(missing, &empty, &to_writer));
         let (full, to_maker) = (full, to_maker);
         for one in missing {
@@ -217,7 +217,7 @@ fn write_all(
 }
 
 fn remove(path: &Path, state: &mut Progress, bytes: u64) {
-    // What cannot be removed is too short, and the next run replaces it.
+    // A file that cannot be removed is too short, and the next run replaces it.
     let _ = fs::remove_file(path);
     state.bytes = bytes;
 }
@@ -226,8 +226,8 @@ fn tell(error: io::Error, one: &Missing, state: &Progress) -> FillError {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             let text = format!(
-                "the disk is full after {} of {} files; {} more are needed. What is complete stays, and \
-                 the same command goes on from there",
+                "the disk is full after {} of {} files; {} more are needed; complete files stay, \
+                 run the same command again to continue",
                 state.files,
                 state.files_total,
                 gibibytes(state.bytes_total - state.bytes)
@@ -238,7 +238,7 @@ fn tell(error: io::Error, one: &Missing, state: &Progress) -> FillError {
     }
 }
 
-/// Makes the content of one file after another, block by block.
+/// Generates the content of the files in order, block by block.
 fn make(missing: &[Missing], empty: &mpsc::Receiver<Block>, full: &mpsc::SyncSender<Block>) {
     for one in missing {
         let content = Content::of_title(u64::from(one.file.title));
@@ -249,7 +249,7 @@ fn make(missing: &[Missing], empty: &mpsc::Receiver<Block>, full: &mpsc::SyncSen
                 return;
             };
             let length = (end - start).min(BLOCK_BYTES as u64) as usize;
-            // Past the end up to a whole block of the disk: it is cut off again.
+            // Fills beyond the end up to the alignment; the file is truncated afterwards.
             content.fill(start, &mut block.bytes()[..block::aligned(length)]);
             if full.send(block).is_err() {
                 return;
@@ -258,7 +258,7 @@ fn make(missing: &[Missing], empty: &mpsc::Receiver<Block>, full: &mpsc::SyncSen
     }
 }
 
-/// Writes one file; `false` if `next`, which is told of each block, wants no more.
+/// Writes one file; returns `false` if `next`, called after each block, requests a stop.
 fn write_one(
     one: &Missing,
     is_direct: bool,
@@ -275,8 +275,8 @@ fn write_one(
     };
     let bytes = one.file.range.len();
     if bytes > BLOCK_BYTES as u64 {
-        // In one piece, if the file system can: but without the size, which tells a complete file
-        // from one whose writer was killed.
+        // Allocates the file in one piece if the file system supports it, but keeps the size, which
+        // distinguishes a complete file from an interrupted one.
         match fallocate(&file, FallocateFlags::KEEP_SIZE, 0, bytes) {
             Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
             Err(error) => return Err(error.into()),
@@ -286,7 +286,7 @@ fn write_one(
     while at < bytes {
         let mut block = full
             .recv()
-            .map_err(|_| io::Error::other("nothing more to write"))?;
+            .map_err(|_| io::Error::other("no more content to write"))?;
         let length = (bytes - at).min(BLOCK_BYTES as u64) as usize;
         let written = if is_direct {
             block::aligned(length)
@@ -294,7 +294,7 @@ fn write_one(
             length
         };
         file.write_all_at(&block.bytes()[..written], at)?;
-        // The maker may have made all there is, and gone.
+        // The generator may have finished and dropped its channel.
         let _ = to_maker.send(block);
         at += length as u64;
         if !next(length) {

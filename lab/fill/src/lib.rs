@@ -1,13 +1,12 @@
-//! The files of a catalogue: creating them where an experiment wants them, and checking them.
+//! Creates and verifies the files of a catalogue.
 //!
-//! The one idea: files are written one after another, in the catalogue's order of creation, each in
-//! one go and past the page cache. A file system that takes what it is given in order then lays the
-//! catalogue out in that order, whatever form its titles are stored in (thesis 3.5.2).
+//! Files are written one after another in the catalogue's order of creation, each in one go and
+//! without the page cache. A file system that allocates in order of writing then lays the catalogue
+//! out in that order, whatever form its titles are stored in (thesis 3.5.2).
 //!
-//! Invariants: a file of the right size is never written again; a file that could not be written in
-//! full does not stay; the note that the catalogue is complete ([`MANIFEST`]) is written last, and
-//! is gone while it is not true. Deliberately absent: any choice of what exists, which is the
-//! catalogue's.
+//! Invariants: a file of the right size and content at its ends is never written again; an
+//! incomplete file is removed; the manifest of a complete catalogue ([`MANIFEST`]) is written last,
+//! and removed while the catalogue is incomplete. The catalogue alone decides which files exist.
 
 mod block;
 mod error;
@@ -20,16 +19,16 @@ pub use fill::{Filled, fill};
 pub use manifest::{MANIFEST, Manifest};
 pub use verify::{Extent, Verified, verify};
 
-/// How far it got. Told after every file or so.
+/// Progress, reported after every block or file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// Files that are done, kept ones too.
+    /// Complete files, including kept ones.
     pub files: u64,
-    /// Of so many.
+    /// All files.
     pub files_total: u64,
-    /// Bytes that were written or read.
+    /// Bytes written or read.
     pub bytes: u64,
-    /// Of so many.
+    /// All bytes to write or read.
     pub bytes_total: u64,
 }
 

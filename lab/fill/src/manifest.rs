@@ -1,4 +1,4 @@
-//! The note beside a catalogue that says which it is.
+//! The manifest of a filled folder, which identifies its catalogue.
 
 use std::fs;
 use std::io;
@@ -9,33 +9,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{FillError, io_error};
 
-/// Its name, in the folder that was filled.
+/// Its file name in the filled folder.
 pub const MANIFEST: &str = "headlong-catalogue.json";
 
-/// What it says.
+/// Content of the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Version of this note.
+    /// Version of the format.
     pub version: u32,
-    /// The specification's name.
+    /// Name of the specification.
     pub specification: String,
-    /// [`Catalogue::fingerprint`] in 16 hexadecimal digits; traces name it too.
+    /// [`Catalogue::fingerprint`] in 16 hexadecimal digits; traces have it as well.
     pub catalogue: String,
-    /// Bytes of a chunk file, if titles are cut into them.
+    /// Bytes of a chunk file, if titles are split into chunk files.
     pub chunk_bytes: Option<u64>,
-    /// Whether titles are cut into a file for each segment.
+    /// Whether titles are split into one file per segment.
     #[serde(default)]
     pub segment_files: bool,
-    /// How many titles.
+    /// Number of titles.
     pub titles: u64,
-    /// How many files.
+    /// Number of files.
     pub files: u64,
-    /// Bytes in all files.
+    /// Bytes of all files.
     pub bytes: u64,
 }
 
 impl Manifest {
-    /// The note about a catalogue.
+    /// The manifest of a catalogue.
     pub fn of(specification: &str, catalogue: &Catalogue) -> Self {
         let titles = catalogue.titles.iter();
         let files = titles.map(|title| catalogue.file_count(title));
@@ -51,10 +51,10 @@ impl Manifest {
         }
     }
 
-    /// The note in `folder`; `None` if there is none.
+    /// Reads the manifest of `folder`; `None` if there is none.
     ///
     /// # Errors
-    /// If it is there and cannot be read.
+    /// If it exists and cannot be read.
     pub fn read(folder: &Path) -> Result<Option<Self>, FillError> {
         let path = folder.join(MANIFEST);
         let text = match fs::read(&path) {
@@ -65,20 +65,20 @@ impl Manifest {
         let manifest = serde_json::from_slice(&text).map_err(io::Error::from);
         manifest
             .map(Some)
-            .map_err(io_error(&path, "is not what this Headlong writes"))
+            .map_err(io_error(&path, "is not a manifest of this version"))
     }
 
-    /// Whether both mean the same files: the name of the specification does not matter.
+    /// Whether both describe the same files; names of specifications are ignored.
     pub fn is_same(&self, other: &Self) -> bool {
         let form = |manifest: &Self| (manifest.chunk_bytes, manifest.segment_files);
         self.catalogue == other.catalogue && form(self) == form(other)
     }
 
-    /// How to call it in an error.
+    /// Description for error messages.
     pub(crate) fn label(&self) -> String {
         let form = match self.chunk_bytes {
             Some(bytes) => format!("in chunk files of {bytes} bytes"),
-            None if self.segment_files => "in segments' files".to_string(),
+            None if self.segment_files => "in segment files".to_string(),
             None => "in single files".to_string(),
         };
         format!(

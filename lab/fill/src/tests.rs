@@ -15,7 +15,7 @@ fn catalogue(chunk: &str) -> Catalogue {
                 [title.hd]\ncount = 4\ndurations = [[1, 0], [30, 1]]\nsegment_bytes = \"2560KiB\"\n\
                 [catalogue]\npad = \"1KB\"\n";
     let overrides = [("catalogue.chunk".to_string(), chunk.to_string())];
-    let specification = Specification::read("tiny", text, &overrides).expect("it is right");
+    let specification = Specification::read("tiny", text, &overrides).expect("valid");
     Catalogue::of(&specification)
 }
 
@@ -42,7 +42,7 @@ fn check(folder: &Path, catalogue: &Catalogue) -> Result<u64, FillError> {
     .map(|done| done.files)
 }
 
-/// All bytes of each title, put together from its files.
+/// All bytes of each title, joined from its files.
 fn titles(folder: &Path, catalogue: &Catalogue) -> BTreeMap<u32, Vec<u8>> {
     let read = |file| fs::read(folder.join(file)).expect("a file");
     let whole = |title| {
@@ -59,14 +59,14 @@ fn titles(folder: &Path, catalogue: &Catalogue) -> BTreeMap<u32, Vec<u8>> {
 }
 
 #[test]
-fn titles_have_the_same_bytes_in_single_files_and_in_chunks() {
+fn single_and_chunk_files_have_same_bytes() {
     let (single, chunked) = (
         tempfile::tempdir().expect("one"),
         tempfile::tempdir().expect("two"),
     );
     let catalogues = ["off", "512KiB"].map(catalogue);
-    run(single.path(), &catalogues[0]).expect("it fits");
-    run(chunked.path(), &catalogues[1]).expect("it fits");
+    run(single.path(), &catalogues[0]).expect("enough space");
+    run(chunked.path(), &catalogues[1]).expect("enough space");
     let bytes = titles(single.path(), &catalogues[0]);
     assert_eq!(bytes, titles(chunked.path(), &catalogues[1]));
     for (number, bytes) in bytes {
@@ -79,15 +79,18 @@ fn titles_have_the_same_bytes_in_single_files_and_in_chunks() {
             catalogues[0].titles[number as usize].file_bytes
         );
     }
-    assert_eq!(check(single.path(), &catalogues[0]).expect("right"), 12);
-    assert!(check(chunked.path(), &catalogues[1]).expect("right") > 12);
+    assert_eq!(
+        check(single.path(), &catalogues[0]).expect("correct files"),
+        12
+    );
+    assert!(check(chunked.path(), &catalogues[1]).expect("correct files") > 12);
 }
 
 #[test]
-fn files_say_that_they_are_old_so_that_no_server_takes_them_for_new() {
+fn files_have_old_modification_times() {
     let folder = tempfile::tempdir().expect("a folder");
     let catalogue = catalogue("512KiB");
-    run(folder.path(), &catalogue).expect("it fits");
+    run(folder.path(), &catalogue).expect("enough space");
     let files = catalogue.titles.iter();
     let files = files.flat_map(|title| catalogue.files(title));
     for file in files {
@@ -98,14 +101,14 @@ fn files_say_that_they_are_old_so_that_no_server_takes_them_for_new() {
 }
 
 #[test]
-fn segments_files_are_made_of_whole_words_of_their_title() {
+fn segment_files_have_content_of_their_title() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = "[title.odd]\ncount = 3\ndurations = [[1, 0], [30, 1]]\nsegment_time = \"2s\"\n\
                 renditions = [\"101kbps\", \"503kbps\"]\nsegment_variation = 0.5\n\
                 table_entry_bytes = 9\n[catalogue]\nchunk = \"segment\"\n";
-    let specification = Specification::read("odd", text, &[]).expect("it is right");
+    let specification = Specification::read("odd", text, &[]).expect("a valid specification");
     let catalogue = Catalogue::of(&specification);
-    run(folder.path(), &catalogue).expect("it fits");
+    run(folder.path(), &catalogue).expect("enough space");
     let mut odd = 0;
     for file in catalogue
         .titles
@@ -114,20 +117,20 @@ fn segments_files_are_made_of_whole_words_of_their_title() {
     {
         let bytes = fs::read(folder.path().join(&file.path)).expect("a file");
         assert_eq!(bytes.len() as u64, file.range.len(), "{}", file.path);
-        let (title, offset) = headlong_workload::locate(&file.path, None).expect("its place");
+        let (title, offset) = headlong_workload::locate(&file.path, None).expect("a known path");
         assert_eq!(Content::of_title(title).first_wrong(offset, &bytes), None);
         odd += u64::from(file.range.start != offset);
     }
     assert!(odd > 0);
     let note = Manifest::read(folder.path())
-        .expect("right")
-        .expect("there");
+        .expect("a readable manifest")
+        .expect("a manifest");
     assert_eq!((note.chunk_bytes, note.segment_files), (None, true));
-    let count = check(folder.path(), &catalogue).expect("right");
+    let count = check(folder.path(), &catalogue).expect("correct files");
     assert_eq!(count, note.files);
     let again = run(folder.path(), &catalogue).expect("nothing to do");
     assert_eq!((again.files_written, again.files_kept), (0, count));
-    // In one file each it is another catalogue's folder.
+    // With single files it is the folder of another catalogue.
     let single = Catalogue {
         form: Form::Whole,
         ..catalogue
@@ -135,14 +138,14 @@ fn segments_files_are_made_of_whole_words_of_their_title() {
     let error = run(folder.path(), &single)
         .expect_err("another form")
         .to_string();
-    assert!(error.contains("in segments' files"), "{error}");
+    assert!(error.contains("in segment files"), "{error}");
 }
 
 #[test]
-fn what_is_there_is_kept_and_what_is_wrong_is_replaced() {
+fn correct_files_are_kept_and_wrong_ones_replaced() {
     let folder = tempfile::tempdir().expect("a folder");
     let catalogue = catalogue("off");
-    let first = run(folder.path(), &catalogue).expect("it fits");
+    let first = run(folder.path(), &catalogue).expect("enough space");
     assert_eq!((first.files_written, first.files_kept), (12, 0));
     assert_eq!(first.bytes_written, catalogue.file_bytes());
     let again = run(folder.path(), &catalogue).expect("nothing to do");
@@ -151,30 +154,30 @@ fn what_is_there_is_kept_and_what_is_wrong_is_replaced() {
         let mut files = catalogue.files(&catalogue.titles[number]);
         folder.path().join(files.next().expect("a file").path)
     };
-    fs::remove_file(path(3)).expect("it was there");
-    fs::write(path(5), b"short").expect("it can be written");
+    fs::remove_file(path(3)).expect("an existing file");
+    fs::write(path(5), b"short").expect("a writable file");
     let size = catalogue.titles[9].file_bytes as usize;
-    fs::write(path(9), vec![0; size]).expect("it can be written");
-    let third = run(folder.path(), &catalogue).expect("it fits");
+    fs::write(path(9), vec![0; size]).expect("a writable file");
+    let third = run(folder.path(), &catalogue).expect("enough space");
     assert_eq!((third.files_written, third.files_kept), (3, 9));
-    assert_eq!(check(folder.path(), &catalogue).expect("right"), 12);
+    assert_eq!(check(folder.path(), &catalogue).expect("correct files"), 12);
 }
 
 #[test]
-fn a_wrong_byte_is_found_and_named() {
+fn verify_reports_wrong_byte() {
     let folder = tempfile::tempdir().expect("a folder");
     let catalogue = catalogue("off");
-    run(folder.path(), &catalogue).expect("it fits");
+    run(folder.path(), &catalogue).expect("enough space");
     let largest = catalogue
         .titles
         .iter()
         .max_by_key(|title| title.file_bytes)
-        .expect("one");
+        .expect("a title");
     let path = catalogue.files(largest).next().expect("a file").path;
     let mut bytes = fs::read(folder.path().join(&path)).expect("a file");
     let at = bytes.len() - 5000;
     bytes[at] ^= 1;
-    fs::write(folder.path().join(&path), bytes).expect("it can be written");
+    fs::write(folder.path().join(&path), bytes).expect("a writable file");
     let error = check(folder.path(), &catalogue)
         .expect_err("a byte is wrong")
         .to_string();
@@ -185,15 +188,15 @@ fn a_wrong_byte_is_found_and_named() {
 }
 
 #[test]
-fn another_catalogue_in_the_folder_is_left_alone() {
+fn folder_of_another_catalogue_is_rejected() {
     let folder = tempfile::tempdir().expect("a folder");
-    run(folder.path(), &catalogue("off")).expect("it fits");
+    run(folder.path(), &catalogue("off")).expect("enough space");
     let error = run(folder.path(), &catalogue("512KiB"))
         .expect_err("another form")
         .to_string();
     assert!(error.contains("in single files), not "), "{error}");
     assert!(
-        error.ends_with("empty the folder, or name another one"),
+        error.ends_with("empty the folder or choose another one"),
         "{error}"
     );
     assert!(check(folder.path(), &catalogue("512KiB")).is_err());
@@ -204,7 +207,7 @@ fn another_catalogue_in_the_folder_is_left_alone() {
 }
 
 #[test]
-fn a_run_that_is_stopped_leaves_whole_files_and_goes_on_later() {
+fn stopped_run_keeps_complete_files_and_resumes() {
     let folder = tempfile::tempdir().expect("a folder");
     let catalogue = catalogue("off");
     let stop = AtomicBool::new(false);
@@ -213,23 +216,23 @@ fn a_run_that_is_stopped_leaves_whole_files_and_goes_on_later() {
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
         }
     });
-    let error = stopped.expect_err("it was stopped");
+    let error = stopped.expect_err("a stopped run");
     let FillError::Stopped { done, total: 12 } = error else {
         panic!("{error}");
     };
     assert!((1..12).contains(&done));
     assert_eq!(Manifest::read(folder.path()).expect("no error"), None);
     assert!(check(folder.path(), &catalogue).is_err());
-    let rest = run(folder.path(), &catalogue).expect("it fits");
+    let rest = run(folder.path(), &catalogue).expect("enough space");
     assert_eq!((rest.files_kept, rest.files_written), (done, 12 - done));
-    assert_eq!(check(folder.path(), &catalogue).expect("right"), 12);
+    assert_eq!(check(folder.path(), &catalogue).expect("correct files"), 12);
 }
 
 #[test]
-fn a_catalogue_that_does_not_fit_is_refused_before_anything_is_written() {
+fn oversized_catalogue_is_rejected_before_writing() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = "[title.sd]\ncount = 1000\ndurations = \"100000s\"\nsegment_bytes = \"64MiB\"\n";
-    let specification = Specification::read("huge", text, &[]).expect("it is right");
+    let specification = Specification::read("huge", text, &[]).expect("a valid specification");
     let error = run(folder.path(), &Catalogue::of(&specification)).expect_err("too large");
     assert!(matches!(error, FillError::NoRoom(..)), "{error}");
     assert!(error.to_string().contains("are needed and"), "{error}");
@@ -237,21 +240,21 @@ fn a_catalogue_that_does_not_fit_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn the_note_says_which_catalogue_it_is() {
+fn manifest_identifies_catalogue() {
     let folder = tempfile::tempdir().expect("a folder");
     let catalogue = catalogue("1MiB");
-    run(folder.path(), &catalogue).expect("it fits");
+    run(folder.path(), &catalogue).expect("enough space");
     let note = Manifest::read(folder.path())
-        .expect("readable")
-        .expect("there");
+        .expect("a readable manifest")
+        .expect("a manifest");
     assert_eq!(note.catalogue, format!("{:016x}", catalogue.fingerprint()));
     assert_eq!((note.chunk_bytes, note.titles), (Some(1 << 20), 12));
-    fs::write(folder.path().join(MANIFEST), "{").expect("it can be written");
+    fs::write(folder.path().join(MANIFEST), "{").expect("a writable file");
     let error = run(folder.path(), &catalogue)
         .expect_err("broken")
         .to_string();
     assert!(
-        error.contains("headlong-catalogue.json: is not what this Headlong writes"),
+        error.contains("headlong-catalogue.json: is not a manifest of this version"),
         "{error}"
     );
 }

@@ -1,4 +1,4 @@
-//! Reads the files again.
+//! Verifies the files by reading them.
 
 use std::fs;
 use std::os::unix::fs::FileExt as _;
@@ -13,21 +13,21 @@ use crate::block::{self, BLOCK_BYTES, Block};
 use crate::error::{FillError, io_error};
 use crate::{MANIFEST, Manifest, Progress};
 
-/// How much is read.
+/// How much to verify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// Every file.
     Everything,
-    /// So many files, drawn with this seed.
+    /// A random sample of files.
     Sample {
-        /// How many.
+        /// Number of files.
         files: u64,
-        /// Drawn with it.
+        /// Seed of the sample.
         seed: u64,
     },
 }
 
-/// What was read and found right.
+/// Verified files and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Verified {
     /// Files.
@@ -36,10 +36,10 @@ pub struct Verified {
     pub bytes: u64,
 }
 
-/// Reads files of `catalogue` in `folder` and checks every byte, until `stop` is set.
+/// Reads files of `catalogue` in `folder` and verifies every byte, until `stop` is set.
 ///
 /// # Errors
-/// The first file that is missing, of the wrong size, or wrong.
+/// The first file that is missing, of the wrong size, or with wrong content.
 pub fn verify(
     folder: &Path,
     specification: &str,
@@ -101,7 +101,7 @@ fn chosen(catalogue: &Catalogue, extent: Extent) -> Vec<CatalogueFile> {
 fn verify_one(folder: &Path, file: &CatalogueFile, block: &mut Block) -> Result<(), FillError> {
     let path = folder.join(&file.path);
     let found = fs::metadata(&path)
-        .map_err(io_error(&path, "cannot be looked at"))?
+        .map_err(io_error(&path, "cannot be inspected"))?
         .len();
     let wanted = file.range.len();
     if found != wanted {
@@ -111,7 +111,7 @@ fn verify_one(folder: &Path, file: &CatalogueFile, block: &mut Block) -> Result<
     let content = Content::of_title(u64::from(file.title));
     let mut at = 0;
     while at < wanted {
-        // Whole blocks are asked for; the last of a file answers with what it has.
+        // Requests aligned lengths; the last read of a file returns fewer bytes.
         let length = block::aligned((wanted - at).min(BLOCK_BYTES as u64) as usize);
         let buffer = &mut block.bytes()[..length];
         let read = opened

@@ -1,7 +1,7 @@
-//! The calls of a session that are under way, and the judgement of their replies.
+//! The open calls of a session, and the validation of their replies.
 //!
-//! The one idea: a call is open from its `Send` to its record, and both happen here, so that there
-//! is exactly one record for every call, whatever order things are told in.
+//! A call is open from its `Send` to its record, and both are made here, so there is exactly one
+//! record for every call, in whatever order events arrive.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -10,7 +10,7 @@ use headlong_units::{ByteRange, Duration, Instant};
 
 use crate::{CallEnd, CallId, CallRecord, Command, ObjectId, TransportEnd};
 
-/// What is asked for.
+/// A request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask {
     pub(crate) object: ObjectId,
@@ -19,7 +19,7 @@ pub(crate) struct Ask {
     pub(crate) timeout: Option<Duration>,
 }
 
-/// A call under way.
+/// A call in progress.
 #[derive(Debug, Clone)]
 struct Open {
     call: CallId,
@@ -28,9 +28,9 @@ struct Open {
     deadline: Instant,
     first_byte: Option<Instant>,
     bytes: u64,
-    /// Where the range asked for begins, if one was.
+    /// Start of the requested range, if any.
     range_start: Option<u64>,
-    /// Bytes of a whole answer, once known.
+    /// Bytes of a complete reply, once known.
     exact: Option<u64>,
     /// More than this is wrong.
     most: u64,
@@ -38,10 +38,10 @@ struct Open {
 }
 
 impl Open {
-    /// The end of the call, if its head is one.
+    /// The end of the call, if its head causes it.
     fn judge_head(&mut self, status: u16, length: Option<u64>) -> Option<CallEnd> {
         match (status, self.range_start) {
-            // A server may ignore a range; the answer is right if the two are the same bytes.
+            // A server may ignore a range; the reply is correct if both are the same bytes.
             (200, None | Some(0)) | (206, Some(_)) => {}
             (200 | 206, _) => return Some(CallEnd::Wrong),
             _ => return Some(CallEnd::Refused(status)),
@@ -78,10 +78,10 @@ impl Open {
     }
 }
 
-/// Calls under way, and what the shell has not yet fetched.
+/// Open calls, with pending commands and records.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calls {
-    /// By `CallId`, upwards.
+    /// In order of `CallId`.
     open: Vec<Open>,
     commands: VecDeque<Command>,
     records: VecDeque<CallRecord>,
@@ -98,12 +98,12 @@ impl Calls {
         self.records.pop_front()
     }
 
-    /// How many are under way.
+    /// Number of open calls.
     pub(crate) fn open_count(&self) -> usize {
         self.open.len()
     }
 
-    /// Bytes that have arrived, of all calls.
+    /// Bytes received by all calls.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -114,7 +114,7 @@ impl Calls {
         deadlines.min().unwrap_or(Instant::NEVER)
     }
 
-    /// The first call whose deadline is `now` or was before; the one sent first among equals.
+    /// The first call whose deadline has passed by `now`; the earliest sent among equals.
     pub(crate) fn expired(&self, now: Instant) -> Option<CallId> {
         let due = self.open.iter().filter(|open| open.deadline <= now);
         due.min_by_key(|open| open.deadline).map(|open| open.call)
@@ -152,7 +152,7 @@ impl Calls {
         call
     }
 
-    /// A head arrived. The end of the call, if it is one; an unknown call has none.
+    /// A head arrived. Returns the end of the call, if this causes it; `None` for an unknown call.
     pub(crate) fn head(
         &mut self,
         call: CallId,
@@ -163,8 +163,8 @@ impl Calls {
         self.open[index].judge_head(status, length)
     }
 
-    /// Bytes arrived. How many count, and the end of the call, if they are one; `None` for an
-    /// unknown call.
+    /// Bytes arrived. Returns the end of the call, if this causes it; the outer `None` stands for
+    /// an unknown call.
     pub(crate) fn arrive(
         &mut self,
         now: Instant,
@@ -176,21 +176,20 @@ impl Calls {
         Some(self.open[index].judge_bytes(now, count))
     }
 
-    /// What an end of the transport means; `None` for an unknown call.
+    /// The end of the call for an end of its transport; `None` for an unknown call.
     pub(crate) fn judge_end(&self, call: CallId, end: TransportEnd) -> Option<CallEnd> {
         let index = self.index(call)?;
         Some(self.open[index].judge_end(end))
     }
 
-    /// Gives a call another deadline.
+    /// Changes the deadline of a call.
     pub(crate) fn set_deadline(&mut self, call: CallId, deadline: Instant) {
         if let Some(index) = self.index(call) {
             self.open[index].deadline = deadline;
         }
     }
 
-    /// Ends a call: one record, and its name means nothing from now on. `stop` if the shell does not
-    /// know yet.
+    /// Ends a call with one record; its id is unknown from then on. `stop` notifies the shell.
     pub(crate) fn finish(&mut self, now: Instant, call: CallId, end: CallEnd, stop: bool) {
         if let Some(index) = self.index(call) {
             let open = self.open.remove(index);
@@ -201,7 +200,7 @@ impl Calls {
         }
     }
 
-    /// Ends everything: the calls still under way are abandoned, and the shell is told to close.
+    /// Ends the session: open calls are abandoned, and the shell receives `Close`.
     pub(crate) fn close(&mut self, now: Instant) {
         for open in core::mem::take(&mut self.open) {
             self.record(now, &open, CallEnd::Abandoned);

@@ -1,12 +1,11 @@
-//! What one viewer does: which bytes it asks for and when, how long it waits, when it leaves.
+//! Player model: the requests of one viewer, their times, and when it leaves.
 //!
-//! The one idea: a viewer is a state machine between a clock and a connection, and knows neither.
-//! In: a [`Plan`], bytes as they arrive, the time. Out: requests, records of what became of them,
-//! and the time of the next step.
+//! A viewer is a state machine without clock and sockets. In: a [`Plan`], received bytes, the time.
+//! Out: requests, records of their results, and the time of the next step.
 //!
-//! Invariants: nothing here draws at random (the plan holds every decision); time is an argument;
-//! same calls, same answers; every call that is sent ends in exactly one [`CallRecord`]; a session
-//! ends exactly once; a session's memory does not grow with its length.
+//! Invariants: nothing here is random (the plan holds every decision); time is an argument; the
+//! same calls give the same results; every call that is sent ends in exactly one [`CallRecord`]; a
+//! session ends exactly once; a session's memory does not grow with its length.
 //!
 //! ```
 //! use headlong_player::{Call, CallEnd, Command, ObjectId, Plan, Player, Script, TransportEnd};

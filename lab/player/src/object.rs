@@ -1,5 +1,5 @@
-//! What is asked for, by number.
+//! Identifiers of requested objects.
 
-/// Which URL: a place in the trace's table of them.
+/// A URL, as its index in the trace's table of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId(pub u32);

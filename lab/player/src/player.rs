@@ -1,7 +1,7 @@
-//! The state machine of one session: what a shell talks to.
+//! The state machine of one session, as its caller (the shell) uses it.
 //!
-//! The one idea: tell it everything that happens, in any order, and do what it says. What comes too
-//! late, or is about a call that is over, changes nothing.
+//! The caller reports all events, in any order, and carries out the commands. Events that arrive
+//! too late, or for a call that has ended, change nothing.
 
 use alloc::boxed::Box;
 use core::borrow::Borrow;
@@ -17,33 +17,34 @@ use crate::{
     TransportEnd,
 };
 
-/// What plays the plan.
+/// The state of the plan.
 #[derive(Debug, Clone)]
 enum Machine {
     Script(ScriptPlayer),
-    // Much larger, and rarer.
+    // Boxed: much larger and rarer.
     Adaptive(Box<AdaptivePlayer>),
 }
 
-/// A machine together with the plan it plays.
+/// A state together with the plan it belongs to.
 enum Playing<'a> {
     Script(&'a mut ScriptPlayer, &'a Script),
     Adaptive(&'a mut AdaptivePlayer, &'a AdaptivePlan),
-    /// The caller's plan is another than before.
+    /// The caller's plan has changed its kind.
     Nothing,
 }
 
 /// One viewer.
 ///
-/// A shell makes one per session, calls [`handle_start`](Self::handle_start) when the session is to
-/// begin, and tells it what becomes of its calls. After every `handle_*` it fetches commands and
-/// records until there are none, and asks for the time at which
-/// [`handle_timeout`](Self::handle_timeout) is to be called. It is over when [`end`](Self::end) says
-/// so; [`Command::Close`] is its last command.
+/// A shell creates one per session, calls [`handle_start`](Self::handle_start) when the session
+/// begins, and reports the events of its calls. After every `handle_*` it fetches commands and
+/// records until there are none, and asks for the time of the next
+/// [`handle_timeout`](Self::handle_timeout). The session is over when [`end`](Self::end) is set;
+/// [`Command::Close`] is its last command.
 ///
 /// The plan may be owned, borrowed or shared (`Plan`, `&Plan`, `Arc<Plan>`): it is only read.
 ///
-/// Time may be told late, never back: an earlier `now` than before is taken for the latest one.
+/// Time may be reported late, but never goes back: an earlier `now` counts as the latest one
+/// reported.
 #[derive(Debug, Clone)]
 pub struct Player<P = Plan> {
     plan: P,
@@ -56,7 +57,7 @@ pub struct Player<P = Plan> {
 }
 
 impl<P: Borrow<Plan>> Player<P> {
-    /// A viewer who is to arrive at `intended_start`, and has not yet.
+    /// A viewer that will arrive at `intended_start`.
     pub fn new(plan: P, intended_start: Instant) -> Self {
         let machine = match plan.borrow() {
             Plan::Script(_) => Machine::Script(ScriptPlayer::new()),
@@ -73,8 +74,8 @@ impl<P: Borrow<Plan>> Player<P> {
         }
     }
 
-    /// The viewer arrives. Told before the intended start, it waits until then; told later, all
-    /// that it sends is late, and its records say so. A second time changes nothing.
+    /// The viewer arrives. If called before the intended start, it waits until then; if later, all
+    /// calls are late, and their records show it. Further calls have no effect.
     pub fn handle_start(&mut self, now: Instant) {
         if self.started || self.end.is_some() {
             return;
@@ -87,7 +88,7 @@ impl<P: Borrow<Plan>> Player<P> {
         self.handle_timeout(now);
     }
 
-    /// The head of a reply arrived: its status, and the length of its body if it says so.
+    /// The head of a reply arrived: its status, and the length of its body if present.
     pub fn handle_head(
         &mut self,
         now: Instant,
@@ -103,7 +104,7 @@ impl<P: Borrow<Plan>> Player<P> {
         }
     }
 
-    /// So many more bytes of a reply's body arrived.
+    /// `count` more bytes of a reply's body arrived.
     pub fn handle_bytes(&mut self, now: Instant, call: CallId, count: u64) {
         let Some(now) = self.catch_up(now) else {
             return;
@@ -130,7 +131,7 @@ impl<P: Borrow<Plan>> Player<P> {
         }
     }
 
-    /// A call's transfer is over. The bytes that came with the end are to be told before it.
+    /// The transfer of a call has ended. Bytes that came with the end must be reported before.
     pub fn handle_end(&mut self, now: Instant, call: CallId, end: TransportEnd) {
         let Some(now) = self.catch_up(now) else {
             return;
@@ -140,14 +141,14 @@ impl<P: Borrow<Plan>> Player<P> {
         }
     }
 
-    /// Time has passed: does what is due.
+    /// Time has passed: handles due events.
     pub fn handle_timeout(&mut self, now: Instant) {
         if let Some(now) = self.catch_up(now) {
             self.ring_until(now, now);
         }
     }
 
-    /// The viewer leaves, whatever was planned: a run is over, or somebody has had enough.
+    /// The viewer leaves early, for example at the end of a run.
     pub fn handle_leave(&mut self, now: Instant) {
         if self.end.is_none() {
             self.now = self.now.max(now);
@@ -157,18 +158,18 @@ impl<P: Borrow<Plan>> Player<P> {
         }
     }
 
-    /// The next thing to do. Worth asking again after every `handle_*`, until there is nothing.
+    /// The next command. Call it after every `handle_*` until it returns `None`.
     pub fn poll_command(&mut self) -> Option<Command> {
         self.calls.poll_command()
     }
 
-    /// What became of a call. Worth asking again after every `handle_*`, until there is nothing.
+    /// The next record. Call it after every `handle_*` until it returns `None`.
     pub fn poll_record(&mut self) -> Option<CallRecord> {
         self.calls.poll_record()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called next; `None` if it need not be,
-    /// as before the start and after the end. It changes with every `handle_*`.
+    /// When [`handle_timeout`](Self::handle_timeout) must be called next; `None` if not at all, as
+    /// before the start and after the end. Changes with every `handle_*`.
     pub fn poll_timeout(&self) -> Option<Instant> {
         if !self.started || self.end.is_some() {
             return None;
@@ -176,8 +177,8 @@ impl<P: Borrow<Plan>> Player<P> {
         Some(self.due()).filter(|due| *due < Instant::NEVER)
     }
 
-    /// What it will ask for next as far as it knows, beyond what is under way: what players say by
-    /// `nor` and `nrr` of CMCD.
+    /// The next request after those in progress, as far as known: what players announce by `nor`
+    /// and `nrr` of CMCD.
     pub fn upcoming(&self) -> Option<(ObjectId, Option<ByteRange>)> {
         if self.end.is_some() {
             return None;
@@ -189,7 +190,7 @@ impl<P: Borrow<Plan>> Player<P> {
         }
     }
 
-    /// The bit rate of an object that it asks for, as far as its plan tells.
+    /// The bit rate of an object, as far as the plan defines it.
     pub fn bit_rate_of(&self, object: ObjectId) -> Option<BitRate> {
         match self.plan.borrow() {
             Plan::Script(script) => script.playback.map(|playback| playback.bit_rate),
@@ -197,14 +198,14 @@ impl<P: Borrow<Plan>> Player<P> {
         }
     }
 
-    /// How it ended, once it has.
+    /// The end of the session, once it has ended.
     pub fn end(&self) -> Option<SessionEnd> {
         self.end
     }
 
-    /// Does what was due before `now`, each thing at its own time, so that what is told at `now` finds
-    /// the session as it should be: a byte that comes after a deadline, however often one does,
-    /// comes too late. The time as it is now, if the session still goes on.
+    /// Handles all events due before `now`, each at its own time, so that an event at `now` finds
+    /// the session in the correct state: a byte after a deadline is late, even if bytes keep
+    /// arriving. Returns the current time, if the session is still active.
     fn catch_up(&mut self, now: Instant) -> Option<Instant> {
         let now = now.max(self.now);
         self.now = now;
@@ -214,7 +215,7 @@ impl<P: Borrow<Plan>> Player<P> {
         (self.started && self.end.is_none()).then_some(now)
     }
 
-    /// Does what is due until then, in order of time.
+    /// Handles due events up to `until`, in order of time.
     fn ring_until(&mut self, until: Instant, now: Instant) {
         while self.end.is_none() {
             let at = self.due();
@@ -239,7 +240,7 @@ impl<P: Borrow<Plan>> Player<P> {
         }
     }
 
-    /// When something is to be done.
+    /// Time of the next event.
     fn due(&self) -> Instant {
         let due = match (&self.machine, self.plan.borrow()) {
             (Machine::Script(player), _) => player.due(),
@@ -249,7 +250,7 @@ impl<P: Borrow<Plan>> Player<P> {
         due.min(self.calls.deadline())
     }
 
-    /// Ends a call; `stop` if the shell does not know yet.
+    /// Ends a call; `stop` notifies the shell.
     fn end_call(&mut self, moment: Moment, call: CallId, end: CallEnd, stop: bool) {
         let now = moment.now;
         self.calls.finish(now, call, end, stop);
@@ -268,7 +269,7 @@ impl<P: Borrow<Plan>> Player<P> {
         }
     }
 
-    /// What a script may send at once is sent at once, not when somebody next asks for the time.
+    /// Sends the due calls of a script at once, not only at the next timeout.
     fn ring_scripts(&mut self, now: Instant) {
         if let Playing::Script(player, script) = playing(&self.plan, &mut self.machine)
             && let Some(end) = player.ring(now, script, &mut self.calls)
@@ -317,8 +318,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hundred_thousand_sessions_fit_in_a_process() {
-        // Besides what is under way, which is little, and the plan, which may be shared.
+    fn player_state_stays_small() {
+        // Apart from calls in progress, which are few, and the plan, which may be shared.
         assert!(
             size_of::<Player<&Plan>>() <= 512,
             "{}",

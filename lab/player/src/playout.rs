@@ -1,38 +1,37 @@
-//! What a viewer of a script sees on the screen: when the picture appears, and when it stands still.
+//! Playback of a script: start-up delay and stalls.
 //!
-//! The one idea: bytes are played in the order of their arrival at a constant bit rate, as from a
-//! playout buffer (thesis 2.1.2). From the moment playback starts until the buffer is empty, only one
-//! number matters, the moment at which it will be empty; it moves with every byte that arrives.
+//! Bytes are played in order of arrival at a constant bit rate, as from a playout buffer (thesis
+//! 2.1.2). While playback runs, the state is the time at which the buffer will be empty, which
+//! moves with every byte that arrives.
 //!
-//! What it deliberately lacks: it watches and never acts. A script does as it is told whatever
-//! the screen shows, and its sessions end by timeouts.
+//! It only observes. A script runs independently of playback, and its sessions end by timeouts.
 
 use headlong_units::{Duration, Instant};
 
 use crate::Playback;
 
-/// Where the picture is.
+/// State of playback.
 #[derive(Debug, Clone, Copy)]
 enum Picture {
-    /// Standing still, with this many bytes in the buffer.
+    /// Stopped, with this many bytes in the buffer.
     Still { bytes: u64 },
-    /// Moving since then, out of this many bytes.
+    /// Playing since then, from this many bytes.
     Moving { since: Instant, bytes: u64 },
 }
 
-/// The screen of one session.
+/// Playback of one session.
 #[derive(Debug, Clone)]
 pub(crate) struct Playout {
     picture: Picture,
     started: Option<Instant>,
-    /// Since when somebody waits: the picture stands still and something is asked for.
+    /// Start of the current wait: playback is stopped and a call is in progress.
     waiting: Option<Instant>,
-    /// Whether the present standstill is counted.
+    /// Whether the current stall has been counted.
     counted: bool,
     asked: bool,
     stalls: u32,
     stall_time: Duration,
-    /// Played before the picture last began to move.
+    /// Played before the last start.
     played: Duration,
 }
 
@@ -50,7 +49,7 @@ impl Playout {
         }
     }
 
-    /// When the picture first moved.
+    /// When playback first started.
     pub(crate) fn started(&self) -> Option<Instant> {
         self.started
     }
@@ -74,8 +73,8 @@ impl Playout {
         }
     }
 
-    /// From now on something is asked for, or nothing: an empty buffer counts as a stall only while
-    /// something is. A script that asks for nothing is a viewer who pauses.
+    /// Sets whether a call is in progress: an empty buffer counts as a stall only during calls.
+    /// Between calls the viewer pauses.
     pub(crate) fn ask(&mut self, now: Instant, asked: bool, playback: &Playback) {
         self.advance(now, playback);
         self.stop_waiting(now);
@@ -100,7 +99,8 @@ impl Playout {
         }
     }
 
-    /// Nothing more will arrive: what there is, is played if all is there, and lost if not.
+    /// No more bytes will arrive: if the content is complete, the rest is played, otherwise it is
+    /// lost.
     pub(crate) fn finish(&mut self, now: Instant, whole: bool, playback: &Playback) {
         self.advance(now, playback);
         if let Picture::Still { bytes } = self.picture {
@@ -111,7 +111,7 @@ impl Playout {
             }
         }
         if whole && let Picture::Moving { bytes, .. } = self.picture {
-            // The rest is in the buffer, and nothing can keep it from being watched.
+            // The rest is in the buffer and will be played.
             self.played += playback.bit_rate.time_for(bytes);
             self.picture = Picture::Still { bytes: 0 };
         }
@@ -123,7 +123,7 @@ impl Playout {
         self.picture = Picture::Moving { since: now, bytes };
     }
 
-    /// Notices that the buffer has run empty on the way to `now`.
+    /// Detects an empty buffer before `now`.
     fn advance(&mut self, now: Instant, playback: &Playback) {
         if let Picture::Moving { since, bytes } = self.picture {
             let length = playback.bit_rate.time_for(bytes);

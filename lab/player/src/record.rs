@@ -1,4 +1,4 @@
-//! What a player says: its commands, and what became of them.
+//! The player's output: commands and records.
 
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
@@ -8,65 +8,65 @@ use crate::ObjectId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u32);
 
-/// What the shell is to do.
+/// A command for the shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Ask for bytes, on this one of the session's connections (from 0), opened if it is not open.
+    /// Request bytes on this connection of the session (from 0), which is opened if necessary.
     Send {
-        /// Name of the call from now on.
+        /// Id of the call.
         call: CallId,
-        /// Which connection of the session.
+        /// Connection of the session.
         connection: u32,
-        /// Which URL.
+        /// The URL.
         object: ObjectId,
-        /// Which bytes; all if `None`. One that ends at `u64::MAX` has no end (`bytes=5-`).
+        /// Range; the whole object if `None`. A range that ends at `u64::MAX` is open-ended
+        /// (`bytes=5-`).
         range: Option<ByteRange>,
-        /// Bytes of a right answer, if known.
+        /// Bytes of a correct reply, if known.
         expected_bytes: Option<u64>,
     },
-    /// Stop caring about a call and close its connection: the player has ended it, and the session
-    /// goes on or is about to be closed. A call whose transport has ended is not abandoned.
+    /// Abandon a call and close its connection: the player has ended it, and the session continues
+    /// or is about to be closed. Not issued for a call whose transport has ended.
     Abandon {
-        /// Which.
+        /// The call.
         call: CallId,
     },
     /// Close everything: the session is over.
     Close,
 }
 
-/// How a transfer ended, as the shell saw it.
+/// How a transfer ended, as the shell observed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TransportEnd {
-    /// The reply came to its end. Whether it is the right length is the player's to judge.
+    /// The reply is complete. The player checks its length.
     Whole,
-    /// A status that is no success. Telling the head alone does the same.
+    /// An unsuccessful status. Reporting the head alone has the same effect.
     Refused(u16),
-    /// There was no connection, or it failed, or the reply ended early.
+    /// The connection failed, could not be opened, or the reply ended early.
     Broken,
-    /// Bytes that were checked are not the title's.
+    /// Verified bytes are not the title's.
     Wrong,
 }
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallEnd {
-    /// Every expected byte arrived, and was right where it was checked.
+    /// Every expected byte arrived and passed verification.
     Whole,
-    /// Its time was up.
+    /// The timeout expired.
     TimedOut,
-    /// The server answered with this status, which is no success.
+    /// The server replied with this unsuccessful status.
     Refused(u16),
     /// The connection failed or ended early.
     Broken,
-    /// Bytes arrived that are not the title's, or more or fewer than they should be.
+    /// Bytes are not the title's, or their number is wrong.
     Wrong,
     /// The viewer left.
     Abandoned,
 }
 
 impl CallEnd {
-    /// Whether a viewer did not get what it asked for. One who leaves of its own will has not
-    /// failed.
+    /// Whether the request was not fulfilled. A viewer that leaves deliberately has not failed.
     pub const fn is_failure(self) -> bool {
         !matches!(self, Self::Whole | Self::Abandoned)
     }
@@ -84,18 +84,18 @@ impl CallEnd {
     }
 }
 
-/// What became of one call. Latencies are to be taken from `intended`.
+/// Result of one call. Latencies count from `intended`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallRecord {
-    /// Which.
+    /// The call.
     pub call: CallId,
-    /// When the session's rules allowed it to be sent.
+    /// When the rules of the session allowed it to be sent.
     pub intended: Instant,
     /// When it was sent.
     pub sent: Instant,
-    /// First byte of the body.
+    /// Arrival of the first byte of the body.
     pub first_byte: Option<Instant>,
-    /// Its end.
+    /// When it ended.
     pub ended: Instant,
     /// Bytes of the body that arrived.
     pub bytes: u64,
@@ -103,37 +103,36 @@ pub struct CallRecord {
     pub end: CallEnd,
 }
 
-/// A call among all those of a run, as it is written down one by one.
+/// A call of a run, as it is exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallSeen {
-    /// Whose: a session of the run, from 0 in order of arrival.
+    /// Session of the run, from 0 in order of arrival.
     pub session: u64,
-    /// Its network class.
+    /// Network class of the session.
     pub class: u32,
-    /// Whether the run's figures count it.
+    /// Whether the figures of the run count it.
     pub counts: bool,
-    /// What became of it.
+    /// Result of the call.
     pub record: CallRecord,
 }
 
-/// The end of a session and what the viewer saw of it.
+/// The end of a session and the viewer's experience.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionEnd {
     /// How its last call ended: [`CallEnd::Whole`] if everything planned was watched.
     pub end: CallEnd,
     /// When the session ended.
     pub ended: Instant,
-    /// From the intended start until playback began, if it did. Of a script without
-    /// [`Playback`](crate::Playback): until its first call was whole.
+    /// From the intended start to the start of playback, if it started. For a script without
+    /// [`Playback`](crate::Playback): until its first call was complete.
     pub startup_delay: Option<Duration>,
-    /// How often playback stood still, not counting its start, the viewer's own pauses, and the
-    /// moments after a skip.
+    /// Number of stalls, without the start, the viewer's own pauses, and the waits after a skip.
     pub stalls: u32,
-    /// For how long in all.
+    /// Total time of stalls.
     pub stall_time: Duration,
-    /// Media time that was played. Zero where nobody looks.
+    /// Media time played. Zero without playback.
     pub played: Duration,
-    /// Mean bit rate of the segments that came, or that of the script, if it is known.
+    /// Mean bit rate of the received segments, or that of the script, if known.
     pub bit_rate: Option<BitRate>,
     /// Changes of bit rate.
     pub switches: u32,
@@ -141,7 +140,7 @@ pub struct SessionEnd {
     pub bytes: u64,
 }
 
-/// What the viewer saw, before it is known how much arrived.
+/// The viewer's experience, without the received bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outcome {
     pub(crate) startup_delay: Option<Duration>,

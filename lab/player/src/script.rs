@@ -1,5 +1,5 @@
-//! The papers' simple player (thesis 3.4): one burst of calls after another, each at its time, and
-//! gone at the first that is not whole in time.
+//! The papers' simple player (thesis 3.4): sends one burst of calls after another, each at its
+//! time, and leaves at the first call that is not complete in time.
 
 use headlong_units::{ByteRange, Duration, Instant};
 
@@ -8,16 +8,16 @@ use crate::playout::Playout;
 use crate::record::Outcome;
 use crate::{Call, CallEnd, CallId, ObjectId, Script};
 
-/// Where in its script a session is. Nothing is kept of calls that have ended.
+/// Position in the script. No state is kept for ended calls.
 #[derive(Debug, Clone)]
 pub(crate) struct ScriptPlayer {
     /// The first call that has not been sent.
     next: usize,
-    /// When it may be; nothing is due while calls are open.
+    /// When it may be sent; `None` while calls are open.
     due: Option<Instant>,
-    /// When the calls before it were sent.
+    /// When the previous calls were sent.
     sent: Instant,
-    /// When the first call was whole.
+    /// When the first call was complete.
     first_whole: Option<Instant>,
     playout: Playout,
 }
@@ -38,7 +38,7 @@ impl ScriptPlayer {
         self.due = Some(intended);
     }
 
-    /// When the next call may be sent; [`Instant::NEVER`] while another is under way.
+    /// When the next call may be sent; [`Instant::NEVER`] while others are in progress.
     pub(crate) fn due(&self) -> Instant {
         self.due.unwrap_or(Instant::NEVER)
     }
@@ -49,7 +49,7 @@ impl ScriptPlayer {
         Some((next.object, next.range))
     }
 
-    /// Sends what is due. The end of the session, if nothing is left to send.
+    /// Sends due calls. Returns the end of the session, if no calls are left.
     pub(crate) fn ring(
         &mut self,
         now: Instant,
@@ -85,7 +85,7 @@ impl ScriptPlayer {
         }
     }
 
-    /// A call has ended. The end of the session, if this is one.
+    /// A call has ended. Returns the end of the session, if this causes it.
     pub(crate) fn call_ended(
         &mut self,
         now: Instant,
@@ -115,7 +115,7 @@ impl ScriptPlayer {
         None
     }
 
-    /// The session is over: what the viewer saw.
+    /// The session is over: the viewer's experience.
     pub(crate) fn outcome(
         &mut self,
         now: Instant,

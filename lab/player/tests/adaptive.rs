@@ -1,4 +1,4 @@
-//! Sessions of adaptive players over a network of known speed, in virtual time.
+//! Sessions of adaptive players on a network of known speed, in virtual time.
 
 mod rig;
 
@@ -15,7 +15,7 @@ use rig::{Rig, at, ms};
 const SEGMENT: Duration = Duration::from_secs(2);
 const KBPS: [u64; 4] = [500, 1_000, 2_000, 4_000];
 
-/// A title of so many segments of 2 seconds, each rendition one file: object 0 is the lowest.
+/// A title of 2-second segments, with one file per rendition: object 0 is the lowest.
 fn title(segments: u32) -> Title {
     let rendition = |(object, kbps): (u32, u64)| {
         let rate = BitRate::from_kbps(kbps);
@@ -67,15 +67,18 @@ fn plan(title: Title, acts: &[Act], make: Make) -> Plan {
     Plan::Adaptive(plan)
 }
 
-/// Plays over a network whose rate, in kb/s, is this from these seconds on.
+/// Plays on a network with these rates: start in seconds, rate in kb/s.
 fn played(plan: Plan, rates: &[(u64, u64)]) -> Rig {
     let mut rig = Rig::new(plan);
     Net::new(rates).play(&mut rig, at(3_600_000));
-    assert!(rig.player.end().is_some(), "an hour and no end");
+    assert!(
+        rig.player.end().is_some(),
+        "the session has not ended after an hour"
+    );
     rig
 }
 
-/// What was asked for of content: when in seconds, rendition, first segment, segments.
+/// Requests for content: time in seconds, rendition, first segment, number of segments.
 fn asked(rig: &Rig) -> Vec<(u64, u32, u64, u64)> {
     let sends = rig.given.iter().filter_map(|given| match &given.command {
         Command::Send {
@@ -101,7 +104,8 @@ fn asked(rig: &Rig) -> Vec<(u64, u32, u64, u64)> {
     sends.collect()
 }
 
-/// Everything planned was watched and nothing failed; what was under way in the end does not count.
+/// Checks that everything planned was watched without failure; calls in progress at the end do not
+/// count.
 fn whole(rig: &Rig) {
     assert_eq!(rig.end().end, CallEnd::Whole);
     let failed = |end: &CallEnd| end.is_failure();
@@ -109,7 +113,7 @@ fn whole(rig: &Rig) {
 }
 
 #[test]
-fn a_title_watched_to_its_end_is_asked_for_once_and_in_order() {
+fn title_is_requested_once_and_in_order() {
     let rig = played(
         plan(title(60), &[Act::Watch(seconds(1_000))], make()),
         &[(0, 10_000)],
@@ -122,23 +126,23 @@ fn a_title_watched_to_its_end_is_asked_for_once_and_in_order() {
     assert_eq!(segments, (0..60).collect::<Vec<_>>());
     let end = rig.end();
     assert_eq!((end.played, end.stalls), (seconds(120), 0));
-    let startup = end.startup_delay.expect("it was watched");
+    let startup = end.startup_delay.expect("playback started");
     assert_eq!(end.ended, Instant::ZERO + startup + seconds(120));
 }
 
 #[test]
-fn the_picture_appears_when_the_buffer_holds_enough() {
+fn playback_starts_at_start_buffer() {
     let rig = played(
         plan(title(60), &[Act::Watch(seconds(10))], make()),
         &[(0, 1_000)],
     );
-    // Two segments of 500 kb/s at 1 Mb/s, if it stays there: a second each, and the delays.
-    let startup = rig.end().startup_delay.expect("it was watched");
+    // Two segments of 500 kb/s at 1 Mb/s: a second each, and the delays.
+    let startup = rig.end().startup_delay.expect("playback started");
     assert!((ms(2_150)..ms(2_250)).contains(&startup), "{startup:?}");
 }
 
 #[test]
-fn a_full_buffer_is_kept_full_with_one_request_per_segment() {
+fn full_buffer_is_topped_up_segment_by_segment() {
     let rig = played(
         plan(title(60), &[Act::Watch(seconds(1_000))], make()),
         &[(0, 20_000)],
@@ -153,7 +157,7 @@ fn a_full_buffer_is_kept_full_with_one_request_per_segment() {
         late.windows(2).all(|pair| pair[1] - pair[0] == 2),
         "{late:?}"
     );
-    // Half a minute ahead, and not more: at 20 s nothing behind second 54 was asked for.
+    // Half a minute ahead, not more: at 20 s no segment beyond second 54 has been requested.
     let far = asked(&rig)
         .iter()
         .filter(|(when, ..)| *when < 20)
@@ -163,7 +167,7 @@ fn a_full_buffer_is_kept_full_with_one_request_per_segment() {
 }
 
 #[test]
-fn a_low_mark_far_below_the_high_one_makes_bursts() {
+fn low_mark_far_below_high_gives_bursts() {
     let bursts = Make {
         buffer_low: seconds(10),
         buffer_high: seconds(30),
@@ -187,7 +191,7 @@ fn a_low_mark_far_below_the_high_one_makes_bursts() {
 }
 
 #[test]
-fn throughput_decides_the_bit_rate() {
+fn throughput_determines_bit_rate() {
     for (kbps, object) in [(700, 0), (1_500, 1), (3_000, 2), (10_000, 3)] {
         let rig = played(
             plan(title(60), &[Act::Watch(seconds(100))], make()),
@@ -200,7 +204,7 @@ fn throughput_decides_the_bit_rate() {
 }
 
 #[test]
-fn every_rule_goes_up_when_it_can_and_down_when_it_must() {
+fn rules_follow_changes_of_throughput() {
     let low = seconds(10);
     let rules = [
         Rule::Throughput,
@@ -236,7 +240,7 @@ fn every_rule_goes_up_when_it_can_and_down_when_it_must() {
 }
 
 #[test]
-fn a_harmonic_mean_decides_as_well() {
+fn harmonic_mean_determines_bit_rate() {
     let make = Make {
         estimate: Estimate::HarmonicMean { samples: 5 },
         ..make()
@@ -249,7 +253,7 @@ fn a_harmonic_mean_decides_as_well() {
 }
 
 #[test]
-fn a_fixed_rendition_is_never_left() {
+fn fixed_rule_never_switches() {
     let make = Make {
         rule: Rule::Fixed(2),
         start_rendition: 2,
@@ -266,15 +270,15 @@ fn a_fixed_rendition_is_never_left() {
         (end.switches, end.bit_rate),
         (0, Some(BitRate::from_kbps(2_000)))
     );
-    // 40 s of 2 Mb/s take 80 s and 20 delays at 1 Mb/s: about half of the time is waiting.
+    // 40 s of 2 Mb/s take 80 s and 20 delays at 1 Mb/s: about half of the time is spent waiting.
     assert!(end.stalls > 3, "{end:?}");
-    let waited = end.stall_time + end.startup_delay.expect("it was watched");
+    let waited = end.stall_time + end.startup_delay.expect("playback started");
     assert_eq!(end.ended, Instant::ZERO + waited + seconds(40));
     assert!((seconds(40)..seconds(48)).contains(&waited), "{waited:?}");
 }
 
 #[test]
-fn a_standstill_makes_the_lowest_bit_rate_come_next() {
+fn stall_switches_to_lowest_bit_rate() {
     let rates = [(0, 10_000), (20, 0), (60, 10_000)];
     let patient = Make {
         timeout: None,
@@ -294,7 +298,7 @@ fn a_standstill_makes_the_lowest_bit_rate_come_next() {
 }
 
 #[test]
-fn after_a_standstill_the_picture_waits_for_more_than_one_segment() {
+fn playback_resumes_at_resume_buffer() {
     let stalled = |resume| {
         let make = Make {
             rule: Rule::Fixed(1),
@@ -308,13 +312,13 @@ fn after_a_standstill_the_picture_waits_for_more_than_one_segment() {
         assert_eq!(rig.end().stalls, 1);
         rig.end().stall_time
     };
-    // Three segments more, each a second at twice the bit rate, and its delay.
+    // Three more segments, each a second at twice the bit rate, with its delay.
     let longer = stalled(8) - stalled(2);
     assert!((ms(3_200)..ms(3_400)).contains(&longer), "{longer:?}");
 }
 
 #[test]
-fn a_viewer_who_leaves_early_wastes_what_is_in_the_buffer() {
+fn early_departure_wastes_buffer() {
     let rig = played(
         plan(title(60), &[Act::Watch(seconds(11))], make()),
         &[(0, 20_000)],
@@ -328,7 +332,7 @@ fn a_viewer_who_leaves_early_wastes_what_is_in_the_buffer() {
 }
 
 #[test]
-fn during_a_pause_the_buffer_fills_and_then_nothing_is_asked_for() {
+fn requests_stop_when_buffer_is_full_during_pause() {
     let acts = [
         Act::Watch(seconds(10)),
         Act::Pause(seconds(100)),
@@ -350,7 +354,7 @@ fn during_a_pause_the_buffer_fills_and_then_nothing_is_asked_for() {
 }
 
 #[test]
-fn a_skip_throws_the_buffer_away_and_abandons_what_is_under_way() {
+fn skip_drops_buffer_and_abandons_calls() {
     let acts = [
         Act::Watch(seconds(3)),
         Act::Skip(50),
@@ -371,7 +375,7 @@ fn a_skip_throws_the_buffer_away_and_abandons_what_is_under_way() {
     let first = segments
         .iter()
         .position(|s| *s == 50)
-        .expect("it went there");
+        .expect("a request after the skip");
     assert!(
         segments[first..first + 4] == [50, 51, 52, 53],
         "{segments:?}"
@@ -381,7 +385,7 @@ fn a_skip_throws_the_buffer_away_and_abandons_what_is_under_way() {
 }
 
 #[test]
-fn a_skip_within_the_buffer_asks_for_nothing_again() {
+fn skip_within_buffer_requests_nothing_again() {
     let acts = [
         Act::Watch(seconds(10)),
         Act::Skip(9),
@@ -396,7 +400,7 @@ fn a_skip_within_the_buffer_asks_for_nothing_again() {
 }
 
 #[test]
-fn parallel_connections_carry_segments_that_follow_one_another() {
+fn parallel_connections_carry_consecutive_segments() {
     let four = Make {
         connections: 4,
         ..make()
@@ -414,7 +418,7 @@ fn parallel_connections_carry_segments_that_follow_one_another() {
 }
 
 #[test]
-fn a_request_may_cover_several_segments() {
+fn request_covers_several_segments() {
     let runs = Make {
         shape: Shape::Segments(3),
         rule: Rule::Fixed(1),
@@ -431,13 +435,13 @@ fn a_request_may_cover_several_segments() {
             .iter()
             .all(|(_, _, first, count)| first % 3 == 0 && *count == 3)
     );
-    // The picture appears when two of the three are here: 500 kB at 3 Mb/s, and the delay.
-    let startup = rig.end().startup_delay.expect("it was watched");
+    // Playback starts when two of the three segments have arrived: 500 kB at 3 Mb/s, and the delay.
+    let startup = rig.end().startup_delay.expect("playback started");
     assert!((ms(1_400)..ms(1_500)).contains(&startup), "{startup:?}");
 }
 
 #[test]
-fn an_open_ended_request_is_abandoned_when_the_buffer_is_full() {
+fn full_buffer_abandons_open_ended_request() {
     let open = Make {
         shape: Shape::OpenEnded,
         rule: Rule::Fixed(1),
@@ -468,7 +472,7 @@ fn an_open_ended_request_is_abandoned_when_the_buffer_is_full() {
 }
 
 #[test]
-fn an_open_ended_request_that_trickles_times_out() {
+fn trickling_open_ended_request_times_out() {
     let open = Make {
         shape: Shape::OpenEnded,
         retries: 0,
@@ -494,7 +498,7 @@ fn probing() -> Probing {
 }
 
 #[test]
-fn a_session_starts_with_a_little_of_every_bit_rate_below_the_one_it_settles_on() {
+fn transient_phase_climbs_to_sustained_bit_rate() {
     let make = Make {
         probing: Some(probing()),
         buffer_high: seconds(60),
@@ -526,7 +530,7 @@ fn a_session_starts_with_a_little_of_every_bit_rate_below_the_one_it_settles_on(
 }
 
 #[test]
-fn duplicates_try_the_next_bit_rate_at_the_same_time() {
+fn duplicates_probe_next_bit_rate_concurrently() {
     let make = Make {
         probing: Some(Probing {
             duplicate: true,
@@ -549,7 +553,7 @@ fn duplicates_try_the_next_bit_rate_at_the_same_time() {
 }
 
 #[test]
-fn after_a_long_pause_or_a_skip_there_is_another_transient_phase() {
+fn long_pause_or_skip_starts_transient_phase() {
     let make = Make {
         probing: Some(probing()),
         buffer_high: seconds(10),
@@ -571,7 +575,7 @@ fn after_a_long_pause_or_a_skip_there_is_another_transient_phase() {
 }
 
 #[test]
-fn now_and_then_a_player_tries_again() {
+fn periodic_probing_starts_transient_phase() {
     let make = Make {
         probing: Some(Probing {
             every: Some(seconds(30)),
@@ -589,7 +593,7 @@ fn now_and_then_a_player_tries_again() {
 }
 
 #[test]
-fn a_failed_call_is_made_good_after_a_while() {
+fn failed_call_is_retried_after_delay() {
     let mut rig = Rig::new(plan(title(10), &[Act::Watch(seconds(20))], make()));
     rig.wait_until(at(500));
     rig.ended(0, TransportEnd::Broken);
@@ -604,7 +608,7 @@ fn a_failed_call_is_made_good_after_a_while() {
 }
 
 #[test]
-fn a_hole_among_parallel_calls_is_filled_first() {
+fn failed_parallel_segment_is_requested_first() {
     let two = Make {
         connections: 2,
         rule: Rule::Fixed(0),
@@ -628,7 +632,7 @@ fn a_hole_among_parallel_calls_is_filled_first() {
 }
 
 #[test]
-fn one_failure_too_many_ends_the_session() {
+fn failures_beyond_retries_end_session() {
     let none = Make {
         retries: 2,
         ..make()
@@ -646,7 +650,7 @@ fn one_failure_too_many_ends_the_session() {
 }
 
 #[test]
-fn failures_far_apart_do_not_end_a_session_of_open_ended_requests() {
+fn distant_failures_do_not_end_open_ended_session() {
     let open = Make {
         shape: Shape::OpenEnded,
         rule: Rule::Fixed(1),
@@ -654,7 +658,7 @@ fn failures_far_apart_do_not_end_a_session_of_open_ended_requests() {
         retries: 2,
         ..make()
     };
-    // Little faster than the picture: one request would last, and none is whole before the last.
+    // Little faster than playback: one request would last, and none completes before the last.
     let mut net = Net::new(&[(0, 1_200)]);
     let mut rig = Rig::new(plan(title(60), &[Act::Watch(seconds(120))], open));
     for nth in 1..=5 {
@@ -668,7 +672,7 @@ fn failures_far_apart_do_not_end_a_session_of_open_ended_requests() {
 }
 
 #[test]
-fn a_viewer_whose_patience_ends_leaves() {
+fn viewer_leaves_after_patience() {
     let impatient = Make {
         patience: Some(seconds(5)),
         timeout: None,
@@ -696,7 +700,7 @@ fn a_viewer_whose_patience_ends_leaves() {
 }
 
 #[test]
-fn files_of_their_own_are_asked_for_whole() {
+fn separate_segment_files_are_requested_whole() {
     let mut files = title(5);
     for (first, rendition) in [0, 5, 10, 15].into_iter().zip(&mut files.renditions) {
         rendition.segments = Segments::Files {
@@ -713,7 +717,7 @@ fn files_of_their_own_are_asked_for_whole() {
 }
 
 #[test]
-fn a_session_that_begins_late_still_tells_when_it_should_have() {
+fn late_session_records_intended_start() {
     let mut rig = Rig::waiting(
         plan(title(10), &[Act::Watch(seconds(20))], make()),
         at(1_000),
@@ -729,13 +733,13 @@ fn a_session_that_begins_late_still_tells_when_it_should_have() {
 }
 
 #[test]
-fn a_viewer_who_does_nothing_asks_for_nothing() {
+fn empty_plan_sends_no_request() {
     let rig = Rig::new(plan(title(10), &[], make()));
     assert_eq!((rig.end().end, rig.records.len()), (CallEnd::Whole, 0));
 }
 
 #[test]
-fn a_plan_that_makes_no_sense_is_told_all_that_is_wrong_with_it() {
+fn invalid_plan_reports_all_errors() {
     let mut title = title(5);
     title.renditions[1].bit_rate = BitRate::from_kbps(400);
     title.renditions[2].segments = Segments::Table(vec![Place::whole(ObjectId(1), 7); 3]);

@@ -1,7 +1,7 @@
-//! What holds for every session, whatever is told and in whatever order.
+//! Properties of every session, for any events in any order.
 //!
-//! The rig panics by itself when a call has no record or two, when a name comes twice, when anything
-//! is said after the end, or when a timer rings for ever.
+//! The rig panics when a call has no record or two, when an id is used twice, when a command
+//! follows the end, or when a timer fires endlessly.
 
 mod rig;
 
@@ -17,20 +17,20 @@ use proptest::prelude::*;
 use rig::net::Net;
 use rig::{Given, Rig, at, ms};
 
-/// Something a shell may tell, sense or no sense.
+/// An event from the shell, possibly nonsensical.
 #[derive(Debug, Clone)]
 enum Step {
     Start,
-    /// Time passes and the timers ring.
+    /// Time passes, with timers.
     Wait(u32),
-    /// Time passes and nobody notices.
+    /// Time passes unnoticed.
     Lag(u32),
-    /// A timer rings that nobody wants, perhaps in the past.
+    /// A spurious timeout, possibly in the past.
     Ring(u32),
     Head(u32, u16, Option<u64>),
     Bytes(u32, u64),
     End(u32, TransportEnd),
-    /// The reply to a call under way, as it should be.
+    /// A correct reply to an open call.
     Reply(usize),
     Leave,
 }
@@ -69,7 +69,7 @@ fn act(rig: &mut Rig, step: &Step) {
         Step::Lag(millis) => rig.now = rig.now + ms(millis.into()),
         Step::Ring(millis) => {
             rig.player.handle_timeout(at(millis.into()));
-            // Time goes on from the latest that was told.
+            // Time continues from the latest reported moment.
             rig.now = rig.now.max(at(millis.into()));
             rig.drain();
             let next = rig.player.poll_timeout();
@@ -94,7 +94,7 @@ fn act(rig: &mut Rig, step: &Step) {
     }
 }
 
-/// Everything that came of it.
+/// Runs the steps and returns all commands.
 fn run(plan: &Plan, intended: u32, steps: &[Step]) -> (Vec<Given>, Rig) {
     let mut rig = Rig::waiting(plan.clone(), at(intended.into()));
     for step in steps {
@@ -145,7 +145,7 @@ fn script() -> impl Strategy<Value = Script> {
         .prop_map(|(calls, playback)| Script { calls, playback })
 }
 
-/// Plans of all sorts, also such as `check` would refuse.
+/// Random plans, including ones that `check` would reject.
 fn adaptive() -> impl Strategy<Value = AdaptivePlan> {
     let acts = prop_oneof![
         3 => (0..40_000_u64).prop_map(|millis| Act::Watch(ms(millis))),
@@ -263,7 +263,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn a_script_survives_whatever_it_is_told(
+    fn script_player_survives_any_events(
         script in script(), intended in 0..3000_u32, steps in steps(),
     ) {
         let plan = Plan::Script(script);
@@ -275,7 +275,7 @@ proptest! {
     }
 
     #[test]
-    fn an_adaptive_player_survives_whatever_it_is_told(
+    fn adaptive_player_survives_any_events(
         plan in adaptive(), intended in 0..3000_u32, steps in steps(),
     ) {
         let plan = Plan::Adaptive(plan);
@@ -287,13 +287,13 @@ proptest! {
     }
 }
 
-/// What a server does with a call: how long it takes, in milliseconds, and how it ends.
+/// The server's replies: duration in milliseconds, and end.
 type Server = Vec<(u64, TransportEnd)>;
 
-/// What is to become of one call: intended, sent, ended, end.
+/// Expected result of one call: intended, sent, ended, end.
 type Fate = (Instant, Instant, Instant, CallEnd);
 
-/// The script by hand: one burst after another, with nothing but arithmetic.
+/// Reference model: one burst after another, by arithmetic alone.
 fn by_hand(calls: &[Call], server: &Server) -> Vec<Fate> {
     let mut fates: Vec<Fate> = Vec::new();
     let mut due = Instant::ZERO;
@@ -303,7 +303,7 @@ fn by_hand(calls: &[Call], server: &Server) -> Vec<Fate> {
             .iter()
             .take_while(|call| call.with_previous);
         let burst = first..first + 1 + members.count();
-        // When each would end on its own. At the same time, replies come before timers.
+        // When each would end on its own. At equal times, replies precede timers.
         let mut ends: Vec<(Instant, bool, usize, CallEnd)> = Vec::new();
         for index in burst.clone() {
             let (takes, end) = server[index % server.len()];
@@ -335,7 +335,7 @@ fn by_hand(calls: &[Call], server: &Server) -> Vec<Fate> {
             .iter()
             .map(|(when, ..)| *when)
             .max()
-            .expect("a burst has a call");
+            .expect("a burst is not empty");
         ends.sort_by_key(|(_, _, index, _)| *index);
         fates.extend(ends.iter().map(|(when, _, _, end)| (due, due, *when, *end)));
         if failed.is_some() {
@@ -350,7 +350,7 @@ fn by_hand(calls: &[Call], server: &Server) -> Vec<Fate> {
     fates
 }
 
-/// The same with a player and a server that answers when it is to.
+/// The same with a player and a server that replies at the given times.
 fn by_player(calls: Vec<Call>, server: &Server) -> Rig {
     let mut rig = Rig::new(Plan::Script(Script::new(calls)));
     let mut answered = 0;
@@ -382,7 +382,7 @@ fn by_player(calls: Vec<Call>, server: &Server) -> Rig {
 
 proptest! {
     #[test]
-    fn a_player_does_what_the_script_says_by_hand(
+    fn player_matches_reference_model(
         calls in proptest::collection::vec(call(), 1..12),
         server in proptest::collection::vec(
             (prop_oneof![0..20_000_u64, Just(5_000)], prop_oneof![9 => Just(TransportEnd::Whole), 1 => transport_end()]),
@@ -394,7 +394,7 @@ proptest! {
             .map(|call| Call {
                 range: Some(ByteRange::new(0, 1000)),
                 expected_bytes: Some(1000),
-                // Times that often fall together, and never at once.
+                // Times that often coincide, and are never zero.
                 timeout: call.timeout.map(|timeout| ms((timeout.as_millis() / 5_000 + 1) * 5_000)),
                 ..call
             })
@@ -414,9 +414,9 @@ proptest! {
         prop_assert_eq!(rig.end().end, failure.unwrap_or(CallEnd::Whole));
     }
 
-    /// A viewer either waits for the start, or watches, or waits in between.
+    /// A viewer waits for the start, watches, or stalls, and nothing else.
     #[test]
-    fn an_adaptive_session_accounts_for_all_of_its_time(
+    fn adaptive_session_accounts_for_all_time(
         make in any_make(),
         rates in proptest::collection::vec(100..6_000_u64, 1..5),
         watch in 1..60_000_u64,
@@ -448,7 +448,7 @@ proptest! {
         let end = rig.end();
         prop_assert_eq!(end.end, CallEnd::Whole);
         prop_assert_eq!(end.played, ms(watch.min(40_000)));
-        let waited = end.startup_delay.expect("it was watched") + end.stall_time;
+        let waited = end.startup_delay.expect("playback started") + end.stall_time;
         prop_assert_eq!(end.ended, Instant::ZERO + waited + end.played);
     }
 }

@@ -1,4 +1,4 @@
-//! Sessions that do as a script tells them (thesis 3.4), in virtual time.
+//! Sessions of scripted players (thesis 3.4), in virtual time.
 
 mod rig;
 
@@ -18,7 +18,7 @@ fn paced(object: u32, millis: u64) -> Call {
 }
 
 #[test]
-fn a_session_of_three_unpaced_calls_asks_as_soon_as_it_has() {
+fn unpaced_calls_follow_each_reply() {
     let mut rig = Rig::new(plan(vec![call(0), call(1), call(2)]));
     rig.reply(at(300), 0, 1000);
     rig.reply(at(450), 1, 1000);
@@ -35,7 +35,7 @@ fn a_session_of_three_unpaced_calls_asks_as_soon_as_it_has() {
 }
 
 #[test]
-fn pace_counts_from_the_start_of_the_call_before() {
+fn pace_counts_from_start_of_previous_call() {
     let mut rig = Rig::new(plan(vec![call(0), paced(1, 10_000), paced(2, 10_000)]));
     rig.reply(at(4_000), 0, 1000);
     rig.reply(at(13_000), 1, 1000);
@@ -44,7 +44,7 @@ fn pace_counts_from_the_start_of_the_call_before() {
 }
 
 #[test]
-fn a_paced_call_is_allowed_when_the_call_before_ends_if_that_is_later() {
+fn paced_call_waits_for_end_of_previous_call() {
     let mut rig = Rig::new(plan(vec![call(0), paced(1, 1_000)]));
     rig.reply(at(4_000), 0, 1000);
     rig.reply(at(5_000), 1, 1000);
@@ -53,7 +53,7 @@ fn a_paced_call_is_allowed_when_the_call_before_ends_if_that_is_later() {
 }
 
 #[test]
-fn thinking_counts_from_the_end_of_the_call_before() {
+fn think_time_counts_from_end_of_previous_call() {
     let think = Call {
         think: Some(ms(2_000)),
         pace: Some(ms(3_000)),
@@ -66,7 +66,7 @@ fn thinking_counts_from_the_end_of_the_call_before() {
 }
 
 #[test]
-fn a_late_timer_makes_a_late_call_and_its_record_says_so() {
+fn late_timer_is_visible_in_record() {
     let mut rig = Rig::new(plan(vec![call(0), paced(1, 1_000), paced(2, 1_000)]));
     rig.reply(at(100), 0, 1000);
     rig.now = at(1_250);
@@ -78,12 +78,12 @@ fn a_late_timer_makes_a_late_call_and_its_record_says_so() {
         (rig.records[1].intended, rig.records[1].sent),
         (at(1_000), at(1_250))
     );
-    // The papers' pace counts from the start as it was, not as it should have been.
+    // The papers' pace counts from the actual start, not the intended one.
     assert_eq!(rig.records[2].intended, at(2_250));
 }
 
 #[test]
-fn a_session_started_late_was_still_meant_to_start_on_time() {
+fn late_start_keeps_intended_start() {
     let mut rig = Rig::waiting(plan(vec![call(0)]), at(500));
     assert_eq!(rig.player.poll_timeout(), None);
     rig.now = at(800);
@@ -97,7 +97,7 @@ fn a_session_started_late_was_still_meant_to_start_on_time() {
 }
 
 #[test]
-fn a_session_started_early_waits_for_its_time() {
+fn early_start_waits_for_intended_start() {
     let mut rig = Rig::waiting(plan(vec![call(0)]), at(500));
     rig.start();
     assert_eq!(rig.player.poll_timeout(), Some(at(500)));
@@ -106,7 +106,7 @@ fn a_session_started_early_waits_for_its_time() {
 }
 
 #[test]
-fn a_burst_goes_out_at_once_on_connections_of_its_own() {
+fn burst_is_sent_at_once_on_separate_connections() {
     let with = |object| Call {
         with_previous: true,
         ..call(object)
@@ -124,7 +124,7 @@ fn a_burst_goes_out_at_once_on_connections_of_its_own() {
 }
 
 #[test]
-fn a_viewer_who_waits_too_long_leaves() {
+fn timeout_ends_session() {
     let with = Call {
         with_previous: true,
         ..call(1)
@@ -133,7 +133,7 @@ fn a_viewer_who_waits_too_long_leaves() {
     rig.wait_until(at(9_999));
     assert!(rig.player.end().is_none());
     rig.wait_until(at(20_000));
-    // One of two was out of time first; the other goes with it.
+    // The first of the two timed out; the other was abandoned with it.
     assert_eq!(rig.ends(), [CallEnd::TimedOut, CallEnd::Abandoned]);
     let end = rig.end();
     assert_eq!((end.end, end.ended), (CallEnd::TimedOut, at(10_000)));
@@ -142,7 +142,7 @@ fn a_viewer_who_waits_too_long_leaves() {
 }
 
 #[test]
-fn a_reply_that_is_whole_at_the_last_moment_is_in_time() {
+fn reply_at_deadline_is_in_time() {
     let mut rig = Rig::new(plan(vec![call(0)]));
     rig.now = at(10_000);
     rig.head(0, 206, Some(1000));
@@ -152,7 +152,7 @@ fn a_reply_that_is_whole_at_the_last_moment_is_in_time() {
 }
 
 #[test]
-fn a_reply_that_is_whole_a_moment_later_is_not() {
+fn reply_after_deadline_times_out() {
     let mut rig = Rig::new(plan(vec![call(0)]));
     rig.now = Instant(at(10_000).0 + 1);
     rig.ended(0, TransportEnd::Whole);
@@ -160,7 +160,7 @@ fn a_reply_that_is_whole_a_moment_later_is_not() {
 }
 
 #[test]
-fn a_call_without_a_timeout_waits_for_ever() {
+fn call_without_timeout_waits_indefinitely() {
     let patient = Call {
         timeout: None,
         ..call(0)
@@ -172,16 +172,16 @@ fn a_call_without_a_timeout_waits_for_ever() {
 }
 
 #[test]
-fn a_session_with_nothing_to_ask_is_over_when_it_starts() {
+fn empty_script_ends_at_start() {
     let rig = Rig::new(plan(Vec::new()));
     assert_eq!(rig.end().end, CallEnd::Whole);
     assert!(rig.records.is_empty());
 }
 
-/// Status, length announced, bytes that came, and what that is for a call of `range` and
-/// `expected` bytes.
+/// Range, expected bytes, status, announced length, received bytes, and the resulting end of the
+/// call.
 #[test]
-fn only_the_right_status_and_length_are_whole() {
+fn status_and_length_determine_call_end() {
     use CallEnd::{Refused, Whole, Wrong};
     let part = Some(ByteRange::new(100, 1100));
     let first = Some(ByteRange::new(0, 1000));
@@ -192,12 +192,12 @@ fn only_the_right_status_and_length_are_whole() {
         (part, Some(1000), 206, Some(999), 999, Wrong),
         (part, Some(1000), 206, None, 999, Wrong),
         (part, Some(1000), 206, None, 1001, Wrong),
-        // The whole file in place of a part of it.
+        // The whole file instead of a part of it.
         (part, Some(1000), 200, Some(5000), 5000, Wrong),
         (part, Some(1000), 200, Some(1000), 1000, Wrong),
         (first, Some(1000), 200, Some(1000), 1000, Whole),
         (first, Some(1000), 200, Some(5000), 5000, Wrong),
-        // Where the file ends is not known.
+        // The end of the file is unknown.
         (part, None, 206, Some(700), 700, Whole),
         (part, None, 206, Some(700), 600, Wrong),
         (part, None, 206, Some(1001), 1001, Wrong),
@@ -228,14 +228,14 @@ fn only_the_right_status_and_length_are_whole() {
 }
 
 #[test]
-fn an_end_without_a_head_is_a_broken_connection() {
+fn end_without_head_is_broken() {
     let mut rig = Rig::new(plan(vec![call(0)]));
     rig.ended(0, TransportEnd::Whole);
     assert_eq!(rig.ends(), [CallEnd::Broken]);
 }
 
 #[test]
-fn what_the_transport_says_ends_the_session() {
+fn transport_failure_ends_session() {
     for (end, is) in [
         (TransportEnd::Broken, CallEnd::Broken),
         (TransportEnd::Wrong, CallEnd::Wrong),
@@ -248,7 +248,7 @@ fn what_the_transport_says_ends_the_session() {
 }
 
 #[test]
-fn a_record_says_when_the_first_byte_came_and_how_many_did() {
+fn record_has_first_byte_time_and_byte_count() {
     let mut rig = Rig::new(plan(vec![call(0)]));
     rig.now = at(40);
     rig.head(0, 206, Some(1000));
@@ -263,16 +263,16 @@ fn a_record_says_when_the_first_byte_came_and_how_many_did() {
     assert_eq!(record.ended, at(60));
 }
 
-// The three that httperf's users know (their notes, and CloudSuite's).
+// The three pitfalls that httperf users know (their notes, and CloudSuite's).
 
 #[test]
-fn a_stream_that_trickles_still_times_out() {
+fn trickling_reply_times_out() {
     let mut rig = Rig::new(plan(vec![call(0)]));
     rig.head(0, 206, Some(1000));
     for millis in 1..=900 {
         let before = rig.player.poll_timeout();
         rig.now = at(millis * 20);
-        // Nobody rings: all that is told is a byte, every 20 milliseconds.
+        // No timeout is handled: the only events are bytes, one every 20 milliseconds.
         rig.bytes(0, 1);
         if rig.player.end().is_some() {
             break;
@@ -280,7 +280,7 @@ fn a_stream_that_trickles_still_times_out() {
         assert_eq!(
             rig.player.poll_timeout(),
             before,
-            "a byte put the deadline off"
+            "a byte postponed the deadline"
         );
     }
     let end = rig.end();
@@ -288,16 +288,16 @@ fn a_stream_that_trickles_still_times_out() {
 }
 
 #[test]
-fn the_timer_of_a_call_that_is_over_cannot_touch_the_next_on_its_connection() {
+fn old_timer_does_not_affect_next_call() {
     let mut rig = Rig::new(plan(vec![call(0), call(1)]));
     rig.reply(at(9_000), 0, 1000);
-    // The old timer rings though nobody wants it any more.
+    // A spurious timeout at the old deadline.
     rig.now = at(10_000);
     rig.player.handle_timeout(rig.now);
     rig.drain();
     assert!(rig.player.end().is_none());
     assert_eq!(rig.player.poll_timeout(), Some(at(19_000)));
-    // Nor can what was on its way for the old call.
+    // Late events of the old call are ignored.
     rig.bytes(0, 5000);
     rig.ended(0, TransportEnd::Broken);
     assert!(rig.player.end().is_none());
@@ -306,13 +306,13 @@ fn the_timer_of_a_call_that_is_over_cannot_touch_the_next_on_its_connection() {
 }
 
 #[test]
-fn nobody_hangs_when_a_run_is_over() {
+fn leave_ends_session_in_any_state() {
     let never = Call {
         timeout: None,
         ..call(0)
     };
     let far = paced(1, 86_400_000);
-    // Before the start, while waiting for a reply that never comes, and between two calls.
+    // Before the start, during a reply that never arrives, and between two calls.
     let mut early = Rig::waiting(plan(vec![call(0)]), at(500));
     let mut waiting = Rig::new(plan(vec![never]));
     let mut between = Rig::new(plan(vec![call(0), far]));
@@ -327,7 +327,7 @@ fn nobody_hangs_when_a_run_is_over() {
         rig.drain();
         assert_eq!((rig.ends(), rig.end().end), (ends, CallEnd::Abandoned));
         assert_eq!(rig.end().ended, at(5_000));
-        // What comes now comes too late.
+        // Later events are ignored.
         rig.start();
         rig.player.handle_timeout(at(99_000_000));
         rig.player.handle_leave(at(99_000_000));
@@ -337,7 +337,7 @@ fn nobody_hangs_when_a_run_is_over() {
 }
 
 #[test]
-fn what_is_said_of_calls_nobody_knows_changes_nothing() {
+fn events_of_unknown_calls_are_ignored() {
     let mut rig = Rig::new(plan(vec![call(0)]));
     rig.head(7, 500, None);
     rig.bytes(u32::MAX, u64::MAX);
@@ -347,7 +347,7 @@ fn what_is_said_of_calls_nobody_knows_changes_nothing() {
     assert_eq!(rig.records[0].call, CallId(0));
 }
 
-/// 8,000 bits per second: 1,000 bytes are a second.
+/// 8,000 bits per second: 1,000 bytes last a second.
 fn watched(calls: Vec<Call>, start_bytes: u64) -> Plan {
     Plan::Script(Script {
         calls,
@@ -359,7 +359,7 @@ fn watched(calls: Vec<Call>, start_bytes: u64) -> Plan {
 }
 
 #[test]
-fn the_picture_appears_when_enough_bytes_have_come() {
+fn playback_starts_at_start_bytes() {
     let mut rig = Rig::new(watched(vec![call(0), call(1), call(2)], 1_500));
     rig.reply(at(200), 0, 1000);
     rig.wait_until(at(300));
@@ -381,9 +381,9 @@ fn the_picture_appears_when_enough_bytes_have_come() {
 }
 
 #[test]
-fn the_picture_stands_still_while_the_buffer_is_empty_and_bytes_are_asked_for() {
+fn empty_buffer_during_call_is_stall() {
     let mut rig = Rig::new(watched(vec![call(0), call(1), call(2)], 1_000));
-    // Moves from 200 to 1,200; still until 1,700; moves from there to 2,700; still until 2,800.
+    // Plays from 200 to 1,200; stalls until 1,700; plays until 2,700; stalls until 2,800.
     rig.reply(at(200), 0, 1000);
     rig.reply(at(1_700), 1, 1000);
     rig.reply(at(2_800), 2, 1000);
@@ -393,7 +393,7 @@ fn the_picture_stands_still_while_the_buffer_is_empty_and_bytes_are_asked_for() 
 }
 
 #[test]
-fn bytes_that_come_as_the_buffer_runs_empty_are_in_time() {
+fn bytes_arriving_at_empty_buffer_prevent_stall() {
     let mut rig = Rig::new(watched(vec![call(0), call(1), call(2)], 1_000));
     rig.reply(at(200), 0, 1000);
     rig.reply(at(1_200), 1, 1000);
@@ -403,7 +403,7 @@ fn bytes_that_come_as_the_buffer_runs_empty_are_in_time() {
 }
 
 #[test]
-fn after_a_standstill_the_picture_waits_for_as_much_as_at_the_start() {
+fn playback_resumes_at_start_bytes() {
     let mut rig = Rig::new(watched(vec![call(0), call(1), call(2)], 1_000));
     rig.reply(at(200), 0, 1000);
     rig.wait_until(at(1_500));
@@ -418,17 +418,17 @@ fn after_a_standstill_the_picture_waits_for_as_much_as_at_the_start() {
 }
 
 #[test]
-fn a_pause_that_the_script_wants_is_no_stall() {
+fn pause_of_script_is_no_stall() {
     let mut rig = Rig::new(watched(vec![call(0), paced(1, 60_000)], 1_000));
     rig.reply(at(200), 0, 1000);
     rig.reply(at(60_300), 1, 1000);
     let end = rig.end();
-    // From the moment it asks again, somebody waits.
+    // The viewer waits from the moment of the next request.
     assert_eq!((end.stalls, end.stall_time), (1, ms(300)));
 }
 
 #[test]
-fn a_short_title_is_shown_when_all_of_it_has_come() {
+fn short_title_plays_when_complete() {
     let mut rig = Rig::new(watched(vec![call(0)], 5_000));
     rig.reply(at(200), 0, 1000);
     let end = rig.end();
@@ -436,7 +436,7 @@ fn a_short_title_is_shown_when_all_of_it_has_come() {
 }
 
 #[test]
-fn who_leaves_while_the_picture_stands_still_has_waited_until_then() {
+fn stall_counts_until_viewer_leaves() {
     let mut rig = Rig::new(watched(vec![call(0), call(1)], 1_000));
     rig.reply(at(200), 0, 1000);
     rig.wait_until(at(30_000));

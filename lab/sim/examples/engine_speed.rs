@@ -1,9 +1,9 @@
-//! How fast the engine's decisions and the drive's model are on one core, without players and networks.
+//! Speed of the engine's decisions and the drive model on one core, without players or networks.
 //!
 //!     cargo run --release -p headlong-sim --example engine_speed -- [seconds of model time [KiB of a piece ...]]
 //!
-//! Calls are drawn before the clock starts: those of the usual ten seconds of video, and small ones of one
-//! piece. The fastest of three.
+//! Calls are drawn before the clock starts: the usual ones of ten seconds of video, and small ones
+//! of one piece. Reports the fastest of three runs.
 
 mod timing;
 
@@ -25,11 +25,10 @@ fn main() {
         ("youtube-hd", 75.0, "10s"),
     ] {
         let mut experiment = timing::experiment(name, call, seconds);
-        let calls = BareCalls::drawn(&experiment, rate, 1).expect("room for the titles");
+        let calls = BareCalls::drawn(&experiment, rate, 1).expect("titles that fit on the drive");
         for kib in &pieces_kib {
             experiment.setup.engine.piece_bytes = kib * KIB;
-            let (took, run) =
-                timing::fastest(|| calls.run(&experiment).expect("settings that work"));
+            let (took, run) = timing::fastest(|| calls.run(&experiment).expect("valid settings"));
             let handed = run.stats.bytes_sent / experiment.setup.engine.piece_bytes;
             let operations =
                 run.stats.requests + 2 * handed + run.stats.reads + run.stats.reads_done;

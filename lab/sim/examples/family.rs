@@ -1,12 +1,13 @@
-//! Drawn drives in virtual time: a limit for each, and what a cold start costs at shares of it.
+//! Randomly drawn drives in virtual time: the failure-free limit of each, and the cost of a cold
+//! start at shares of it.
 //!
 //!     cargo run --release -p headlong-sim --example family -- limit|cold youtube-sd FROM TO [KEY=VALUE,...]...
 //!
-//! Each drive of the seeds `FROM..TO` ([`DrawnDrive`]) is run with each set of engine settings, none
-//! but the defaults if there is none. `limit`: the highest rate, in steps of 6 %, at which nobody
-//! fails in 600 s after a ramp of 300 s. `cold`: 300 s from a start in which everybody who was
-//! watching comes back within 225 s, at 60, 80 and 95 % of the limit with the first set. Everybody is
-//! let in; viewers have no session ids.
+//! Each drive of the seeds `FROM..TO` ([`DrawnDrive`]) runs with each set of engine settings, or
+//! with the defaults if no set is given. `limit`: the highest rate, in steps of 6 %, without a
+//! failure in 600 s after a ramp of 300 s. `cold`: 300 s after a restart in which all viewers
+//! return within 225 s, at 60, 80 and 95 % of the limit of the first set. Admission control is off;
+//! viewers have no session ids.
 
 use headlong_drive::{DrawnDrive, DriveSpec};
 use headlong_sim::{Experiment, Placement, Record, Setup, Window, settings};
@@ -15,7 +16,7 @@ use headlong_workload::Specification;
 
 type Settings = Vec<(String, String)>;
 
-/// Viewers of the limit and of the cold starts are others.
+/// Two seeds, so that the cold starts have other viewers than the limit.
 const SEED_OF_LIMIT: u64 = 7;
 const SEED_OF_STARTS: u64 = 9;
 const STEP: f64 = 1.06;
@@ -39,7 +40,7 @@ fn experiment(workload: &str, drawn: &DrawnDrive, engine: &Settings, is_cold: bo
     let usual = [("prefetch", "auto"), ("admission", "accept")];
     let usual = usual.map(|(name, value)| (name.to_owned(), value.to_owned()));
     for (name, value) in usual.iter().chain(engine) {
-        settings::set(&mut setup.engine, name, value).expect("a setting of the engine");
+        settings::set(&mut setup.engine, name, value).expect("a valid engine setting");
     }
     let resuming = [("sessions.resume_time".to_owned(), "225s".to_owned())];
     let overrides = if is_cold { &resuming[..] } else { &[] };

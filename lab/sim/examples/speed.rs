@@ -1,12 +1,12 @@
-//! How fast virtual time is, on one core, with the server's own engine and a modelled drive.
+//! Speed of virtual time on one core, with the server's own engine and a drive model.
 //!
 //!     cargo run --release -p headlong-sim --example speed -- [seconds of model time]
 //!
-//! Three counts, because "requests per second" can mean any of them: players' calls that were
-//! answered; engine operations (requests, pieces handed to sockets and taken back, reads issued and
-//! done); and everything that happened (those, arrivals, players' timers, bytes that reach viewers,
-//! the drive's own requests). Generating the viewers and the catalogue is part of the time. The
-//! fastest of three.
+//! "Requests per second" can mean three things, so three counts are printed: calls of players that
+//! were answered; engine operations (requests, pieces handed to sockets and returned, reads issued
+//! and completed); and all events (those, arrivals, player timers, deliveries to viewers, the
+//! drive's own requests). Generating the viewers and the catalogue is part of the measured time.
+//! Reports the fastest of three runs.
 
 mod timing;
 

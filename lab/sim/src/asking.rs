@@ -1,5 +1,5 @@
-//! What a viewer asks of a disk, and what its shard is told of who asks: [`Shared`] is what all disks of a
-//! server have in common.
+//! A viewer's request to a disk, and the view of it that the shard gets. [`Shared`] holds the state
+//! that all disks of a server share.
 
 use std::collections::VecDeque;
 
@@ -16,12 +16,12 @@ use crate::origin::{Asker, Outcome};
 use crate::setup::Setup;
 use crate::tier::Tier;
 
-/// What all disks of a server have in common.
+/// State shared by all disks of a server.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) tier: Option<Tier>,
     pub(crate) outcomes: VecDeque<Outcome>,
-    /// From asking until the first piece was there.
+    /// From the arrival of a request until its first piece was ready.
     pub(crate) waits: Histogram,
     pub(crate) pace: Pace,
     pub(crate) identity: Identity,
@@ -30,19 +30,19 @@ pub(crate) struct Shared {
     pub(crate) checked: bool,
 }
 
-/// What a viewer asks of one file.
+/// A request for one file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asking<'p> {
     pub(crate) object: ObjectId,
     pub(crate) place: &'p Place,
-    /// All of it if `None`.
+    /// `None` requests the whole file.
     pub(crate) range: Option<ByteRange>,
 }
 
-/// Streams of titles in several files are numbered from here, others by the object.
+/// Stream ids of titles in several files start here; all others equal the object id.
 const TITLES_FROM: u64 = 1 << 40;
 
-/// The files of a stream: a file alone, or all of the title's, as its playlist says.
+/// The files of a stream: a single file, or all files of the title in playlist order.
 pub(crate) fn parts_of(place: &Place) -> Vec<PartSpec> {
     let part = |(physical, size_bytes)| PartSpec {
         size_bytes,
@@ -74,7 +74,8 @@ impl Shared {
         }
     }
 
-    /// What a shard sees of who asks; without a session id, all come from one address.
+    /// The viewer's identity as the shard sees it; without a session id, all viewers share one
+    /// address.
     pub(crate) fn who(&self, asker: Asker) -> Who {
         let number = u64::from(asker.session);
         match self.identity {
@@ -86,7 +87,7 @@ impl Shared {
         }
     }
 
-    /// What a player says of itself beside its name.
+    /// Hints that a player sends besides its session id.
     pub(crate) fn hints(&self, place: &Place) -> Hints {
         let bit_rate = place.bit_rate;
         Hints {
@@ -95,7 +96,7 @@ impl Shared {
         }
     }
 
-    /// What a shard is told of a title's bit rate.
+    /// The bit rate of a title as configured at the shard.
     pub(crate) fn bit_rate_told(&self, bit_rate: Option<BitRate>) -> Option<BitRate> {
         let bit_rate = bit_rate.filter(|_| self.bit_rates_known)?;
         let mut told = self.bit_rates_told.iter();
@@ -105,13 +106,13 @@ impl Shared {
 }
 
 impl Asking<'_> {
-    /// The bytes that are there of those.
+    /// The requested bytes that exist.
     pub(crate) fn wanted(&self) -> ByteRange {
         let whole = ByteRange::new(0, self.place.size_bytes);
         self.range.map_or(whole, |range| range.intersection(whole))
     }
 
-    /// The stream of the file, and which of its parts it is.
+    /// The stream of the file and its part number within the stream.
     pub(crate) fn stream(&self) -> (StreamId, u32) {
         match &self.place.part {
             Some(part) => (StreamId(TITLES_FROM + u64::from(part.title)), part.number),

@@ -1,11 +1,12 @@
-//! Engine and drive alone: the calls of a workload at their times, and nobody who waits for them.
+//! Engine and drive alone: the calls of a workload at their planned times, without players or
+//! networks.
 //!
-//! The one idea: what the decisions themselves cost is seen when nothing else is in the way. Calls are
-//! drawn beforehand and come at the times that their players plan; a socket takes each piece at once.
-//! There are no networks, no players and no events: the next thing to happen is the next call, the
-//! drive's next end or the engine's next deadline.
+//! This measures the cost of the engine's decisions themselves. Calls are drawn beforehand and
+//! arrive at the times that their players plan; a socket takes each piece at once. There is no
+//! event queue: the next event is the next call, the drive's next completion or the engine's next
+//! deadline.
 //!
-//! Invariant: same calls, same drive, same figures.
+//! Invariant: same calls and same drive give the same figures.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ use crate::layout::{Ground, Place};
 use crate::resources::{OPEN_FILES_MAX, OPENED, Virtual, start_of};
 use crate::setup::SetupError;
 
-/// The calls of a workload, in the order of their times, and the files that they name.
+/// The calls of a workload in order of time, and the files that they request.
 #[derive(Debug)]
 pub struct BareCalls {
     calls: Vec<BareCall>,
@@ -44,25 +45,25 @@ struct BareCall {
     range: ByteRange,
 }
 
-/// What became of them.
+/// Result of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct BareRun {
     /// Counters of the engine.
     pub stats: Stats,
-    /// What the drive did.
+    /// Activity of the drive.
     pub drive: DriveUse,
 }
 
 impl BareCalls {
-    /// What the simple players of an experiment ask for, until its window closes.
+    /// Draws the calls of an experiment's scripted players until its window closes.
     ///
     /// # Errors
-    /// If the titles do not fit on the drive, or there are several.
+    /// If the titles do not fit on the drive, or the setup has several disks.
     pub fn drawn(experiment: &Experiment, rate_mib_s: f64, seed: u64) -> Result<Self, SetupError> {
         let specification = experiment.specification(rate_mib_s);
         let catalogue = Catalogue::of(&specification);
         if experiment.setup.disks != 1 {
-            return Err(SetupError::OneDisk("an engine alone"));
+            return Err(SetupError::OneDisk("an engine without players"));
         }
         let ground = Ground::new(&catalogue, experiment.disks()).map_err(SetupError::Catalogue)?;
         let mut sessions = SessionStream::new(&specification, &catalogue, seed);
@@ -95,25 +96,25 @@ impl BareCalls {
         Ok(Self { calls, files })
     }
 
-    /// How many there are.
+    /// Number of calls.
     pub fn len(&self) -> usize {
         self.calls.len()
     }
 
-    /// Whether nobody asks for anything.
+    /// Whether there are no calls.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
-    /// Bytes of all of them.
+    /// Bytes of all calls.
     pub fn bytes(&self) -> u64 {
         self.calls.iter().map(|call| call.range.len()).sum()
     }
 
-    /// Puts them to an engine above the experiment's drive.
+    /// Runs the calls through an engine on the experiment's drive.
     ///
     /// # Errors
-    /// If the engine's settings cannot work.
+    /// If the engine rejects its settings.
     pub fn run(&self, experiment: &Experiment) -> Result<BareRun, SetupError> {
         let setup = &experiment.setup;
         let device = Device::new(
@@ -155,12 +156,12 @@ struct Bare<'a> {
 struct BareMachine {
     now: Instant,
     disk: Disk,
-    /// Pieces that sockets took.
+    /// Pieces that sockets have taken.
     taken: Vec<(RequestId, Slot)>,
 }
 
 impl Bare<'_> {
-    /// Everything that happens before a moment.
+    /// Processes all events up to a moment.
     fn pass_until(&mut self, until: Instant) {
         loop {
             let (disk, core) = (self.machine.disk.poll_timeout(), self.core.due());
@@ -188,7 +189,7 @@ impl Bare<'_> {
         let stream = StreamId(u64::from(call.file));
         let file = &self.files[call.file as usize];
         let start: Arc<[u64]> = Arc::new([file.physical]);
-        // A table that is full refuses the call below as well, which the counters tell.
+        // A full table refuses the call below as well, which the counters show.
         let _ = self
             .core
             .register(now, machine, spec_of(stream, file), start);
@@ -202,7 +203,7 @@ impl Bare<'_> {
             holder: None,
             hints: Hints::default(),
         };
-        // Whether it was taken on is counted by the shard.
+        // The shard counts refusals.
         let _ = self.core.ask(now, machine, (id, request), ());
         self.settle(now);
     }
@@ -263,7 +264,7 @@ impl Host<Virtual> for BareMachine {
 
     fn fail(&mut self, (): &mut (), _: RequestId, _: Failure) {}
 
-    // No tier is attached.
+    // No flash tier is attached.
     fn stage(&mut self, _: &RecordName, _: Slot) -> Option<()> {
         None
     }
@@ -322,25 +323,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_sent_and_read_once_at_most_by_everybody() {
+    fn sends_all_requested_bytes_and_reads_each_once() {
         let experiment = experiment();
-        let calls = BareCalls::drawn(&experiment, 20.0, 1).expect("room");
+        let calls = BareCalls::drawn(&experiment, 20.0, 1).expect("titles that fit");
         assert!(calls.len() > 5_000 && !calls.is_empty());
-        let BareRun { stats, drive } = calls.run(&experiment).expect("settings that work");
+        let BareRun { stats, drive } = calls.run(&experiment).expect("valid settings");
         assert_eq!(stats.requests, calls.len() as u64);
         assert_eq!((stats.requests_refused, stats.requests_failed), (0, 0));
-        // The last calls are still under way when the clock stops.
+        // The last calls are still in progress when the clock stops.
         assert!(stats.bytes_sent <= calls.bytes());
         assert!(stats.bytes_sent + 64 * MIB > calls.bytes());
         assert!(drive.bytes.abs_diff(stats.bytes_read) < 64 * MIB);
     }
 
     #[test]
-    fn the_same_calls_have_the_same_figures() {
+    fn same_calls_give_same_figures() {
         let experiment = experiment();
         let run = || {
-            let calls = BareCalls::drawn(&experiment, 20.0, 7).expect("room");
-            let run = calls.run(&experiment).expect("settings that work");
+            let calls = BareCalls::drawn(&experiment, 20.0, 7).expect("titles that fit");
+            let run = calls.run(&experiment).expect("valid settings");
             (format!("{:?}", run.stats), format!("{:?}", run.drive))
         };
         assert_eq!(run(), run());

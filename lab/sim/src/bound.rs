@@ -1,24 +1,24 @@
-//! A clairvoyant bound: what no server could beat, whatever it knew.
+//! A clairvoyant bound: the least drive time that any server needs for a workload, even one that
+//! knows the future.
 //!
 //! # What is bounded
 //!
 //! A workload (its sessions, drawn to the end), a drive, some memory and a window of time. The
 //! answer is the least time that the drive's heads need within the window in *any* run in which no
-//! call fails from the beginning on. If that is more than the window has, no such run exists. The
-//! server may know every session, every re-read and every end beforehand, may use its memory
-//! down to single bytes, may prefetch, hold and drop what it likes when it likes, may have its memory
-//! filled at the window's opening with whatever will help most, and may have any processor and
-//! network.
+//! call fails from the beginning on. If that exceeds the length of the window, no such run exists.
+//! The server may know every session, every re-read and every end beforehand, may use its memory
+//! down to single bytes, may prefetch, hold and drop anything at any time, may start the window
+//! with the most useful memory content, and may have any processor and network.
 //!
 //! # When bytes are needed
 //!
-//! A viewer sends its first call when it arrives, and every other when the one before is whole and its
-//! pace allows. A call is whole no sooner than a round trip and its bytes over the viewer's own line
-//! after it was sent, and, as no call fails, no later than its timeout. So each call has an earliest
-//! and a latest time of sending that no server can change, and its bytes leave the server's memory
-//! between `e`, the earliest time at which it can reach the server, and `l`, the latest at which it
-//! may be whole. Calls with `e` and `l` both within the window *count*; what the others cost is
-//! given away.
+//! A viewer sends its first call when it arrives, and every other when the previous one is complete
+//! and its pace allows. A call is complete no sooner than a round trip and its bytes over the
+//! viewer's own line after it was sent, and, as no call fails, no later than its timeout. So each
+//! call has an earliest and a latest time of sending that no server can change, and its bytes leave
+//! the server's memory between `e`, the earliest time at which it can reach the server, and `l`,
+//! the latest at which it may be complete. Only calls with `e` and `l` both within the window
+//! *count*; the cost of all others is ignored.
 //!
 //! # What memory can save
 //!
@@ -28,31 +28,31 @@
 //! that want the byte, ak is served after `e(ak)`, and at least one of a1..a(k-1) was served before
 //! L; so the interval covers [L, e(ak)], and these stretches do not overlap for different k, as
 //! `e(ak) <= l(ak) <= L` of the next. If the interval goes back to before the window, it covers all
-//! from the opening to `e(a1)` as well. So every counted call either costs a read of the byte within
-//! the window, or *holds* the byte for its stretch, from max(opening, L) to `e`, and all stretches are
-//! held within the window. The memory (the server's and the drive's own, added up) holds at most
-//! size times length of the window.
+//! from the opening to `e(a1)` as well. So every counted call either costs a read of the byte
+//! within the window, or *holds* the byte for its stretch, from max(opening, L) to `e`, and all
+//! stretches are held within the window. The memory (the server's plus the drive's own) holds at
+//! most size times length of the window.
 //!
 //! So the calls that are answered without a read form a knapsack: each saves the head time of its
-//! bytes and takes bytes times stretch of that product. The fractional knapsack, filled by saved time
-//! for what is taken, saves at least as much as any policy can. Stretches that begin at the opening
-//! all lie in memory at that moment, which holds no more than its size of them: those calls are given
-//! the whole of it once more, for the bytes that save most, and are no part of the knapsack, which can
-//! only save more for that. (Belady's rule maximizes hits of
-//! pieces of one size at known times; here times are known up to an interval, pieces are worth what
-//! their zone makes them, and only the whole product of memory and time is limited. All three
-//! make the bound weaker, never wrong.)
+//! bytes and uses bytes times stretch of that product. The fractional knapsack, filled in order of
+//! time saved per unit used, saves at least as much as any policy can. Stretches that begin at the
+//! opening all lie in memory at that moment, which holds no more than its size of them: those calls
+//! get a second full memory, for the bytes that save most, and are left out of the knapsack, which
+//! can only increase the savings. (Belady's rule maximizes hits of pieces of one size at known
+//! times; here times are known up to an interval, the value of a piece depends on its zone, and
+//! only the whole product of memory and time is limited. All three make the bound weaker, never
+//! wrong.)
 //!
 //! # What a read costs
 //!
 //! Bytes cross a head at the speed of their track ([`Medium`]); no order and no queue changes that.
-//! To bytes of a file that only one session wants, with no other wanted file within a track's length on
-//! either side, the head must come from another track at least once if any of them is read, which
-//! takes the shortest switch there is. It is charged to the byte that would be held longest, which is
-//! correct as it is only owed when that byte, or another, is read; once for each such file, less one
-//! for the head's place at the opening. Repositions within a title, longer seeks, rotation, overhead,
-//! what is prefetched in vain, and memory that holds what was prefetched or is being sent cost
-//! nothing: a server that approaches the bound is hard to imagine.
+//! For bytes of a file that only one session wants, with no other wanted file within a track's
+//! length on either side, the head must come from another track at least once if any of them is
+//! read, which takes at least the shortest switch. It is charged to the byte that would be held
+//! longest, which is correct because it is only due when that byte, or another, is read; once for
+//! each such file, less one for the head's position at the opening. Repositions within a title,
+//! longer seeks, rotation, overhead, wasted prefetches, and memory for data prefetched or in
+//! transmission cost nothing: no real server is likely to approach the bound.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,44 +66,44 @@ use crate::Experiment;
 use crate::layout::{Ground, Place};
 use crate::setup::SetupError;
 
-/// Bytes that are accounted for together. Calls are cut to whole ones for what counts.
+/// Bytes that are accounted for together. A call counts with the whole units in it.
 const UNIT_BYTES: u64 = 128 * 1024;
 
-/// What no server can beat for one rate and seed.
+/// The bound for one rate and seed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
     /// Rate that the workload was generated for.
     pub rate_mib_s: f64,
-    /// Its seed.
+    /// Seed of the workload.
     pub seed: u64,
-    /// Bytes that are certainly asked for and answered within the window.
+    /// Bytes that any run requests and answers within the window.
     pub asked_mib_s: f64,
-    /// Bytes that must be read within the window, at least, if what is read is chosen to need the
-    /// least head time.
+    /// Bytes that must be read within the window at least, if reads are chosen for the least head
+    /// time.
     pub read_mib_s: f64,
-    /// Bytes that memory could save at best, by bytes asked for.
+    /// Share of the requested bytes that memory can save at best.
     pub hit_ratio: f64,
-    /// Head time that is needed at least, as a share of what there is. Above 1 nobody can do it.
+    /// Least head time as a share of the available time. Above 1 the workload is impossible.
     pub disk_share: f64,
-    /// Of that, the share for going to files.
+    /// The share of that for moving to files.
     pub reposition_share: f64,
 }
 
 impl Bound {
-    /// Whether it is possible as far as the bound can tell.
+    /// Whether the bound leaves the workload possible.
     pub fn is_possible(&self) -> bool {
         self.disk_share <= 1.0
     }
 
-    /// One line for a person.
+    /// Human-readable line.
     pub fn line(&self) -> String {
         let verdict = match self.is_possible() {
             true => "",
             false => ": impossible",
         };
         format!(
-            "{:.1} MiB/s, seed {}: {:.1} MiB/s asked for within the window, at least {:.1} read ({:.0}% \
-             from memory at best), drive used {:.1}% at least{verdict}",
+            "{:.1} MiB/s, seed {}: {:.1} MiB/s requested in the window, at least {:.1} read \
+             ({:.0}% from memory at best), drive used {:.1}% at least{verdict}",
             self.rate_mib_s,
             self.seed,
             self.asked_mib_s,
@@ -114,7 +114,7 @@ impl Bound {
     }
 }
 
-/// A unit of a file that is wanted: seconds from the start of the run.
+/// A requested unit of a file; times are seconds from the start of the run.
 #[derive(Debug, Clone, Copy)]
 struct Want {
     /// File and unit in it.
@@ -127,28 +127,29 @@ struct Want {
 /// A counted want as an item of the knapsack.
 #[derive(Debug, Clone, Copy)]
 struct Item {
-    /// Head time that is saved if it is not read, seconds.
+    /// Head time saved if it is not read, seconds.
     seconds: f64,
-    /// Of that, for going there.
+    /// The part of that for the track switch.
     going_s: f64,
-    /// Time it is held for if it is not read, seconds.
+    /// Time it is held if it is not read, seconds.
     held_s: f64,
     /// Whether it is held from the opening of the window on.
     is_from_before: bool,
 }
 
 impl Experiment {
-    /// What no server could beat at a rate.
+    /// The bound at a rate.
     ///
     /// # Errors
-    /// If the titles do not fit on the drive, there are several, or players adapt their bit rate.
+    /// If the titles do not fit on the drive, the setup has several disks, or players adapt their
+    /// bit rate.
     pub fn bound(&self, rate_mib_s: f64, seed: u64) -> Result<Bound, SetupError> {
         let specification = self.specification(rate_mib_s);
         if specification.has_adaptive_players() {
             return Err(SetupError::NoBound);
         }
         if self.setup.disks != 1 {
-            return Err(SetupError::OneDisk("what is bounded"));
+            return Err(SetupError::OneDisk("the bound"));
         }
         let catalogue = Catalogue::of(&specification);
         let ground = Ground::new(&catalogue, self.disks()).map_err(SetupError::Catalogue)?;
@@ -173,8 +174,8 @@ impl Experiment {
         Ok(ledger.settle(&places, &medium, memory, rate_mib_s, seed))
     }
 
-    /// The highest rate, to a resolution, that is possible for every seed as far as the bound can
-    /// tell.
+    /// The highest rate, to a resolution, at which the bound leaves the workload possible for every
+    /// seed.
     ///
     /// # Errors
     /// If the titles do not fit on the drive, or players adapt their bit rate.
@@ -211,7 +212,7 @@ impl Experiment {
             if impossible.is_none() {
                 step *= 2;
             }
-            // No drive of this world: the workload asks for less than it says.
+            // The workload requests less than its rate says; no drive limits it.
             if next as f64 * resolution_mib_s > 1e6 {
                 break;
             }
@@ -220,12 +221,12 @@ impl Experiment {
     }
 }
 
-/// All that is wanted.
+/// All requested units.
 struct Ledger {
     from: f64,
     to: f64,
     wants: Vec<Want>,
-    /// The one session that wants a file, or `None` if there are several.
+    /// The only session that requests a file, or `None` if there are several.
     sessions: BTreeMap<u32, Option<u32>>,
 }
 
@@ -239,7 +240,7 @@ impl Ledger {
         }
     }
 
-    /// One session: its calls with the times between which their bytes leave the server.
+    /// Adds one session: its calls with the interval in which their bytes leave the server.
     fn add(&mut self, number: u32, session: &Session, class: &NetworkClass) {
         let Plan::Script(script) = &session.plan else {
             return;
@@ -292,7 +293,7 @@ impl Ledger {
         if *one != Some(session) {
             *one = None;
         }
-        // Whole units count; of others, somebody who reads them may still help those who follow.
+        // Only whole units count; a partial one can still supply later requests of the same unit.
         for unit in start / UNIT_BYTES..end.div_ceil(UNIT_BYTES) {
             let is_whole = unit * UNIT_BYTES >= start && (unit + 1) * UNIT_BYTES <= end;
             let is_within = earliest >= self.from && latest <= self.to;
@@ -320,7 +321,7 @@ impl Ledger {
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         });
         let mut items: Vec<Item> = Vec::new();
-        // Of each lonely file, the item that would be held longest.
+        // The item of each isolated file that would be held longest.
         let mut longest: BTreeMap<u32, usize> = BTreeMap::new();
         for same in self.wants.chunk_by(|a, b| a.unit == b.unit) {
             let (file, unit) = same[0].unit;
@@ -401,15 +402,15 @@ impl Ledger {
     }
 }
 
-/// What the knapsack leaves to be read.
+/// Units that the knapsack leaves to be read.
 struct Missed {
     units: f64,
     seconds: f64,
     going_s: f64,
 }
 
-/// Fills memory of so many units at the opening, and the knapsack of the window by what is saved for
-/// what is taken, each up to a part of the last item.
+/// Fills `units` of memory at the opening, then the knapsack of the window in order of savings per
+/// unit used. The last item may be taken in part.
 fn fill(items: Vec<Item>, units: f64, length_s: f64) -> Missed {
     let saved = |item: &Item| item.seconds + item.going_s;
     let (mut before, mut within): (Vec<Item>, Vec<Item>) =
@@ -458,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_goes_to_what_saves_most_for_what_it_takes() {
+    fn memory_goes_to_items_with_highest_saving_per_use() {
         let items = vec![
             item(1.0, 10.0),
             item(1.0, 2.0),
@@ -466,14 +467,14 @@ mod tests {
             item(1.0, 0.0),
         ];
         let missed = fill(items.clone(), 1.0, 7.0);
-        // The one of no stretch is free, then 1/2, then half of 3/10.
+        // The item held for no time is free, then 1/2, then half of 3/10.
         assert_eq!((missed.units, missed.seconds), (1.5, 2.5));
         let missed = fill(items, 1e9, 7.0);
         assert_eq!((missed.units, missed.seconds), (0.0, 0.0));
     }
 
     #[test]
-    fn what_is_there_from_the_beginning_fits_into_memory() {
+    fn initial_content_fits_into_memory() {
         let mut items = vec![item(1.0, 0.1), item(3.0, 0.1), item(2.0, 0.1)];
         items.iter_mut().for_each(|item| item.is_from_before = true);
         items.push(item(5.0, 2.0));

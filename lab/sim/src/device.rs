@@ -1,7 +1,7 @@
-//! The drive of a world, with what has been handed to it and what it told.
+//! The drive of a world, with its queue of submitted requests and their completions.
 //!
-//! Whoever is above decides what is asked and in which order; here requests enter the drive in that
-//! order as soon as it has room, and their ends are told, if the way back takes time, a little later.
+//! The layer above chooses the requests and their order. Requests enter the drive in that order as
+//! soon as it has room; completions are reported after the turnaround time.
 
 use core::ops::AddAssign;
 use std::collections::VecDeque;
@@ -13,27 +13,27 @@ use headlong_units::{Duration, Instant};
 /// Requests that an excerpt of the drive's work shows: as many as libception Figures 2 to 5.
 const EXCERPT_REQUESTS: usize = 250;
 
-/// What the drive spent its time on, and how much it was asked.
+/// Time and activity of a drive.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DriveUse {
-    /// Block requests done.
+    /// Completed block requests.
     pub requests: u64,
-    /// Of those, the ones that the drive had to go somewhere for.
+    /// Requests that needed a reposition.
     pub repositions: u64,
-    /// Bytes of all of them.
+    /// Bytes of all requests.
     pub bytes: u64,
-    /// Time during which it had something to do.
+    /// Time with at least one request in the drive.
     pub busy: Duration,
     /// Where their time went.
     pub parts: Parts,
 }
 
-/// In what order the drive was read since the measured part began.
+/// Reads of the drive since the measured window opened.
 #[derive(Debug, Clone, Default)]
 pub struct Pattern {
     /// Sequences of adjacent requests.
     pub sequences: Sequences,
-    /// First sectors and numbers of sectors of the last requests in a row.
+    /// First sector and number of sectors of the latest requests, oldest first.
     pub excerpt: VecDeque<(u64, u64)>,
 }
 
@@ -52,26 +52,26 @@ impl Pattern {
     }
 }
 
-/// A drive with what waits for room in it.
+/// A drive with the requests that wait for room in its queue.
 #[derive(Debug)]
 pub(crate) struct Device {
     drive: Box<dyn Drive>,
-    /// Requests in the drive at most.
+    /// Most requests in the drive.
     depth: usize,
     turnaround: Duration,
-    /// Handed over and not yet in the drive's queue.
+    /// Submitted and not yet in the drive's queue.
     waiting: VecDeque<(RequestId, Request)>,
     in_drive: usize,
     busy_since: Option<Instant>,
-    /// Ended, and when that is told.
+    /// Completed requests, with the time at which each is reported.
     ended: VecDeque<(Instant, RequestId)>,
     used: DriveUse,
     pattern: Pattern,
 }
 
 impl Device {
-    /// The end of a request is told `turnaround` after it. The drive's own queue is used up to
-    /// `depth`, if that is said.
+    /// Completions are reported `turnaround` after they happen. `depth` limits the use of the
+    /// drive's own queue.
     pub(crate) fn new(drive: Box<dyn Drive>, depth: Option<usize>, turnaround: Duration) -> Self {
         let own = drive.queue_depth().max(1);
         Self {
@@ -95,12 +95,12 @@ impl Device {
         &self.pattern
     }
 
-    /// Requests in the drive's queue and before it.
+    /// Requests in the drive's queue and waiting for it.
     pub(crate) fn outstanding(&self) -> usize {
         self.in_drive + self.waiting.len()
     }
 
-    /// From now on the pattern is looked at.
+    /// Restarts the recording of the pattern.
     pub(crate) fn begin_pattern(&mut self) {
         self.pattern = Pattern::default();
     }
@@ -110,7 +110,7 @@ impl Device {
         self.feed(now);
     }
 
-    /// Drops what has not reached the drive yet.
+    /// Drops all requests that have not reached the drive.
     pub(crate) fn forget_waiting(&mut self) {
         self.waiting.clear();
     }
@@ -131,7 +131,7 @@ impl Device {
             .min()
     }
 
-    /// The next request whose end is known by now.
+    /// The next request whose completion has been reported by `now`.
     pub(crate) fn poll_done(&mut self, now: Instant) -> Option<RequestId> {
         let (at, id) = *self.ended.front()?;
         (at <= now).then(|| {
@@ -153,7 +153,7 @@ impl Device {
                     self.waiting.push_front((id, request));
                     return self.collect(now);
                 }
-                // The catalogue was checked against the capacity before anything began.
+                // The catalogue was checked against the capacity before the run.
                 Err(Refusal::OutOfRange) => self.ended.push_back((now, id)),
             }
             self.collect(now);
@@ -178,7 +178,7 @@ impl Device {
         self.count_busy(now);
     }
 
-    /// Counts the time since it was counted last, if the drive had something to do.
+    /// Adds the busy time since the last call.
     fn count_busy(&mut self, now: Instant) {
         if let Some(since) = self.busy_since {
             self.used.busy += now.since(since);
@@ -188,7 +188,7 @@ impl Device {
 }
 
 impl AddAssign for DriveUse {
-    /// Two drives.
+    /// Sum of two drives.
     fn add_assign(&mut self, other: Self) {
         self.requests += other.requests;
         self.repositions += other.repositions;
@@ -204,7 +204,7 @@ impl AddAssign for DriveUse {
 }
 
 impl DriveUse {
-    /// What came on top of an earlier state.
+    /// Difference to an earlier snapshot.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let (now, then) = (&self.parts, &earlier.parts);
         Self {

@@ -1,7 +1,8 @@
-//! The engine's disk: reads of files become block requests, and are done when all of them are.
+//! The engine's disk: splits reads of files into block requests and completes a read with its last
+//! one.
 //!
-//! As the server does it with io_uring and O_DIRECT over a loop device: a read is cut into block
-//! requests of a bounded size, all of which are given to the drive at once as far as its queue has
+//! Same behaviour as the server with io_uring and O_DIRECT on a loop device: a read is cut into
+//! block requests of a bounded size, and the drive gets all of them at once as far as its queue has
 //! room.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -16,8 +17,7 @@ use crate::device::Device;
 /// Alignment of direct reads: the logical block of the file system.
 const BLOCK_BYTES: u64 = 4096;
 
-/// A table of few: a drive's queue has room for some dozens, which are faster gone through than searched
-/// in a tree.
+/// A map for a few dozen entries, at most a drive's queue: a linear scan is faster than a tree.
 #[derive(Debug)]
 struct Few<K, V>(Vec<(K, V)>);
 
@@ -28,7 +28,7 @@ impl<K, V> Default for Few<K, V> {
 }
 
 impl<K: Copy + PartialEq, V> Few<K, V> {
-    /// The key must not be there.
+    /// The key must be absent.
     fn insert(&mut self, key: K, value: V) {
         self.0.push((key, value));
     }
@@ -44,26 +44,26 @@ impl<K: Copy + PartialEq, V> Few<K, V> {
     }
 }
 
-/// A drive with the kernel's part in front of it.
+/// A drive with the kernel's block layer above it.
 #[derive(Debug)]
 pub(crate) struct Disk {
     device: Device,
     request_bytes_max: u64,
-    /// Requests of each read that are not done.
+    /// Incomplete requests of each read.
     reads: Few<ReadId, u32>,
     of_request: Few<RequestId, ReadId>,
     done: VecDeque<ReadId>,
     next_id: u64,
     cold_open: Option<ColdOpen>,
-    /// Files that were opened before, by where they begin: what leads to them is in the kernel's cache.
+    /// Files that were opened before, by start address: their metadata is in the kernel's cache.
     warm: BTreeSet<u64>,
     opening: Few<ReadId, PartId>,
     opened: VecDeque<PartId>,
     opens: u64,
 }
 
-/// What it costs to open a file for the first time: one read of what the file system says of it, near
-/// the start of the file's block group.
+/// Cost of opening a file for the first time: one metadata read near the start of the file's block
+/// group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColdOpen {
     /// Bytes of that read.
@@ -73,7 +73,7 @@ pub struct ColdOpen {
 }
 
 impl Default for ColdOpen {
-    /// A block of inodes, with the extents in them, of ext4.
+    /// One ext4 inode block, including the extents.
     fn default() -> Self {
         Self {
             bytes: BLOCK_BYTES,
@@ -99,13 +99,13 @@ impl Disk {
         }
     }
 
-    /// Opens a file that begins here. Whether it is open at once; otherwise
-    /// [`Disk::poll_opened`] says it.
+    /// Opens the file that begins at `start`. Returns whether it is open at once; otherwise
+    /// [`Disk::poll_opened`] reports it.
     pub(crate) fn open(&mut self, now: Instant, file: PartId, start: u64) -> bool {
         let Some(cold) = self.cold_open.filter(|_| self.warm.insert(start)) else {
             return true;
         };
-        // No read of the engine is named so.
+        // The engine never uses these read ids.
         let id = ReadId(u64::MAX - self.opens);
         self.opens += 1;
         self.opening.insert(id, file);
@@ -114,7 +114,7 @@ impl Disk {
         false
     }
 
-    /// The next file that was opened.
+    /// The next file that finished opening.
     pub(crate) fn poll_opened(&mut self) -> Option<PartId> {
         self.opened.pop_front()
     }
@@ -127,18 +127,18 @@ impl Disk {
         &mut self.device
     }
 
-    /// Block requests and reads under way.
+    /// Block requests and reads in flight.
     pub(crate) fn live(&self) -> usize {
         self.device.outstanding() + self.reads.0.len()
     }
 
-    /// A read of a file that begins here.
+    /// Reads from the file that begins at `start`.
     pub(crate) fn read(&mut self, now: Instant, job: &ReadJob, start: u64) {
         let from = start + job.offset;
         self.submit(now, job.id, from, job.length);
     }
 
-    /// A read of `length` bytes from `physical` on.
+    /// Reads `length` bytes at `physical`.
     fn submit(&mut self, now: Instant, read: ReadId, physical: u64, length: u64) {
         let from = physical / BLOCK_BYTES * BLOCK_BYTES;
         let end = (physical + length).next_multiple_of(BLOCK_BYTES);
@@ -146,7 +146,7 @@ impl Disk {
         self.collect(now);
     }
 
-    /// Ends are looked at only when all of a read is counted.
+    /// Completions are collected only after all requests of a read have been counted.
     fn cut(&mut self, now: Instant, read: ReadId, mut from: u64, end: u64) {
         while from < end {
             let bytes = self.request_bytes_max.min(end - from);
@@ -167,8 +167,7 @@ impl Disk {
         }
     }
 
-    /// Nobody waits for any read any more. What the drive works on it finishes; nothing else is given to
-    /// it.
+    /// Forgets all reads. The drive finishes the requests it holds; waiting requests are dropped.
     pub(crate) fn forget_reads(&mut self) {
         self.device.forget_waiting();
         self.reads = Few::default();
@@ -187,7 +186,7 @@ impl Disk {
         self.device.poll_timeout()
     }
 
-    /// The next read of which everything is there.
+    /// The next completed read.
     pub(crate) fn poll_done(&mut self) -> Option<ReadId> {
         self.done.pop_front()
     }

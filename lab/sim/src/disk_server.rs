@@ -1,10 +1,10 @@
-//! One disk of the server: its device core, the replies that the core is working on, and the drive
-//! below.
+//! One disk of the server: its device core, the replies in progress, and the drive below.
 //!
-//! The core is the server's own. Its host here has files that lie somewhere on the drive and cost
-//! something to open, memory that is counted and not filled, and sockets of viewers.
+//! The core is the server's own. Its host here has files at fixed places of the drive that are slow
+//! to open for the first time, memory that is counted but not filled, and the sockets of the
+//! viewers.
 //!
-//! Invariant: nothing of one disk is known to another; they meet in the SSDs of [`Shared`] alone.
+//! Invariant: disks share no state except the SSDs of [`Shared`].
 
 use std::sync::Arc;
 
@@ -29,17 +29,17 @@ use crate::slab::Slab;
 
 /// One disk of the server in virtual time.
 pub(crate) struct DiskServer {
-    /// Its number.
+    /// Number of the disk.
     number: u32,
     core: DeviceCore<Virtual>,
     disk: Disk,
-    /// By the number of the request as the core knows it.
+    /// Keyed by the request number in the core.
     replies: Slab<Reply>,
     kept: Kept,
-    /// Counted by the processes before this one.
+    /// Counters of the earlier processes.
     stats_before: Stats,
     flash_before: FlashCounts,
-    /// Why the tier takes no part.
+    /// Why the shard rejected the flash tier.
     refused: Option<SpecError>,
 }
 
@@ -66,7 +66,7 @@ impl DiskServer {
         }
     }
 
-    /// The core and its machine.
+    /// The core and its host.
     fn call<'c>(
         &'c mut self,
         now: Instant,
@@ -87,10 +87,10 @@ impl DiskServer {
         self.core.shard()
     }
 
-    /// Its part of the tier is there, if there is one.
+    /// Attaches this disk's partition of the flash tier, if there is one.
     ///
     /// # Errors
-    /// If the engine takes no such part.
+    /// If the engine rejects the partition.
     pub(crate) fn attach_flash(
         &mut self,
         now: Instant,
@@ -124,7 +124,7 @@ impl DiskServer {
         self.replies.len() + self.disk.live()
     }
 
-    /// From when on a piece may be handed to its socket.
+    /// Earliest time at which a piece may go to its socket.
     pub(crate) fn leaves_at(&mut self, now: Instant, request: RequestId, bytes: u64) -> Instant {
         let reply = self.replies.get_mut(request.0);
         let Some(pacer) = reply.and_then(|reply| reply.pacer.as_mut()) else {
@@ -138,7 +138,7 @@ impl DiskServer {
     /// A request arrives.
     ///
     /// # Errors
-    /// The status of the reply that says no.
+    /// The HTTP status of the refusal.
     pub(crate) fn ask(
         &mut self,
         now: Instant,
@@ -180,7 +180,7 @@ impl DiskServer {
         result.map(|_| of_all(self.number, id)).map_err(status_of)
     }
 
-    /// A viewer whose request was taken on says what it will ask for next.
+    /// A viewer with an accepted request announces its next request.
     pub(crate) fn expect(
         &mut self,
         now: Instant,
@@ -200,13 +200,13 @@ impl DiskServer {
         let told = self.core.shard_mut().handle_expected(now, expected);
         let is_unknown = told == Err(Refusal::UnknownStream);
         if is_unknown && self.register(now, shared, stream, asking.place).is_ok() {
-            // What lies beyond the end of a file is nothing.
+            // A range beyond the end of the file is ignored.
             let _ = self.core.shard_mut().handle_expected(now, expected);
         }
         self.settle(now, shared);
     }
 
-    /// A socket has taken a piece.
+    /// A socket has accepted a piece.
     pub(crate) fn taken(
         &mut self,
         now: Instant,
@@ -229,7 +229,7 @@ impl DiskServer {
         self.settle(now, shared);
     }
 
-    /// The viewer has closed the connection that a reply was sent on.
+    /// The viewer has closed the connection of a reply.
     pub(crate) fn gone(&mut self, now: Instant, shared: &mut Shared, request: RequestId) {
         let Some(reply) = self.replies.remove(request.0) else {
             return;
@@ -239,7 +239,7 @@ impl DiskServer {
         self.settle(now, shared);
     }
 
-    /// Time passed for the drive, if it was to.
+    /// Handles the drive's timeout if it is due.
     pub(crate) fn handle_disk_timeout(&mut self, now: Instant, shared: &mut Shared) {
         if self.disk.poll_timeout().is_some_and(|at| at <= now) {
             self.disk.handle_timeout(now);
@@ -247,7 +247,7 @@ impl DiskServer {
         }
     }
 
-    /// Time passed for the core, if it was to.
+    /// Handles the core's timeout if it is due.
     pub(crate) fn handle_core_timeout(&mut self, now: Instant, shared: &mut Shared) {
         if self.core.due().is_some_and(|at| at <= now) {
             let (core, mut machine) = self.call(now, shared);
@@ -256,18 +256,18 @@ impl DiskServer {
         }
     }
 
-    /// When time is to pass next.
+    /// The next timeout.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let timeouts = [self.disk.poll_timeout(), self.core.due()];
         timeouts.into_iter().flatten().min()
     }
 
-    /// What was learned is written down.
+    /// Saves the learned state, as the server does regularly.
     pub(crate) fn write_state(&mut self, now: Instant) {
         self.kept.write(now, self.core.shard());
     }
 
-    /// The process ends. Answers how many bytes this disk wrote to flash within the last day.
+    /// The process ends. Returns the bytes that this disk wrote to flash within the last day.
     pub(crate) fn kill(&mut self, shared: &mut Shared) -> u64 {
         self.stats_before = self.stats_before + self.shard().stats();
         let view = self.shard().flash_view();
@@ -280,23 +280,23 @@ impl DiskServer {
                 shared.outcomes.push_back(Outcome::Failed(reply.asker));
             }
         }
-        // What was sound once is so again.
+        // The configuration was valid before.
         if let Ok(shard) = Shard::new(*self.shard().config()) {
             self.core = DeviceCore::new(shard, OPEN_FILES_MAX);
         }
         view.map_or(0, |view| view.budget_bytes - view.budget_left_bytes)
     }
 
-    /// The next process is there, and knows what was written down.
+    /// The next process starts from the saved state.
     pub(crate) fn start_again(&mut self, now: Instant, shared: &mut Shared) {
         self.kept.tell(now, &mut self.core);
-        // What could be attached once can be again.
+        // The partition could be attached before.
         let attached = self.attach_flash(now, shared);
         debug_assert!(attached.is_ok(), "{attached:?}");
         self.settle(now, shared);
     }
 
-    /// Its part of the tier.
+    /// This disk's partition of the tier.
     pub(crate) fn flash(&self) -> FlashUse {
         let view = self.shard().flash_view().unwrap_or_default();
         let mut counts = self.flash_before;
@@ -321,7 +321,7 @@ impl DiskServer {
     /// Registers a stream.
     ///
     /// # Errors
-    /// The status of the reply that says no.
+    /// The HTTP status of the refusal.
     fn register(
         &mut self,
         now: Instant,
@@ -347,7 +347,7 @@ impl DiskServer {
         Ok(())
     }
 
-    /// Tells the core what has ended, until nothing has.
+    /// Delivers completions to the core until there are none left.
     pub(crate) fn settle(&mut self, now: Instant, shared: &mut Shared) {
         let (core, mut machine) = self.call(now, shared);
         core.settle(now, &mut machine);
@@ -373,7 +373,7 @@ impl DiskServer {
     }
 }
 
-/// What the server's front says to a refusal.
+/// HTTP status of a refusal, as the server's request path sends it.
 fn status_of(refusal: Refusal) -> u16 {
     match refusal {
         Refusal::Overloaded { .. } | Refusal::Full | Refusal::Offline { .. } => 503,

@@ -1,23 +1,23 @@
-//! What one disk of a server did, as far as disks are compared by it.
+//! Activity of one disk of a server, for comparisons between disks.
 
 use headlong_engine::Stats;
 
 use crate::device::DriveUse;
 use crate::flash_use::FlashCounts;
 
-/// What a disk counted: from the beginning, or within the window.
+/// Counters of a disk: since the start, or within the window.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DiskUse {
-    /// Its shard.
+    /// Counters of its shard.
     pub stats: Stats,
-    /// Its drive.
+    /// Activity of its drive.
     pub drive: DriveUse,
-    /// Its part of the flash tier.
+    /// Counters of its partition of the flash tier.
     pub flash: FlashCounts,
 }
 
 impl DiskUse {
-    /// What came on top of an earlier state.
+    /// Difference to an earlier snapshot.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
             stats: self.stats - earlier.stats,

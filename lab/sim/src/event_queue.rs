@@ -1,24 +1,24 @@
-//! The one queue of events: what will happen, in order of time and then of being planned.
+//! The event queue: events ordered by time, then by order of insertion.
 //!
-//! The heap holds times and places, and what is to happen lies beside it: so that what is moved up
-//! and down is small, whatever an event carries.
+//! The heap holds only times and slot indices; the events lie in a slab beside it, so that heap
+//! operations move few bytes whatever an event carries.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use headlong_units::Instant;
 
-/// Things to come. Of two at the same time, the one planned first comes first.
+/// Future events. Of two events at the same time, the one planned first is delivered first.
 #[derive(Debug)]
 pub(crate) struct EventQueue<T> {
     heap: BinaryHeap<Reverse<Entry>>,
     things: Vec<Option<T>>,
-    /// Places among the things that are free.
+    /// Free slots of `things`.
     free: Vec<u32>,
     planned: u64,
 }
 
-/// When, the how-manieth planned, and where what is to happen lies.
+/// Time, sequence number, and slot of the event.
 type Entry = (Instant, u64, u32);
 
 impl<T> EventQueue<T> {
@@ -31,7 +31,7 @@ impl<T> EventQueue<T> {
         }
     }
 
-    /// How much is to come.
+    /// Number of future events.
     pub(crate) fn len(&self) -> usize {
         self.heap.len()
     }
@@ -56,7 +56,7 @@ impl<T> EventQueue<T> {
         self.heap.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// The first thing, if its time has come.
+    /// Takes the first event if it is due.
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<T> {
         if self.next_at()? > now {
             return None;
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn things_come_in_order_of_time_and_then_of_planning() {
+    fn events_come_in_order_of_time_then_insertion() {
         let mut events = EventQueue::new();
         for (at, what) in [(5, 'c'), (1, 'a'), (5, 'd'), (3, 'b')] {
             events.plan(Instant(at), what);

@@ -1,7 +1,7 @@
 //! An experiment: a workload, a drive and a setup, to be run at any rate with any seed.
 //!
 //! The catalogue is that of the specification and the same for every rate and seed; its files lie
-//! one behind the other in the order in which they would be created.
+//! consecutively in order of creation.
 
 use std::collections::BTreeMap;
 
@@ -16,33 +16,33 @@ use crate::flash_kept::Before;
 use crate::layout::Disks;
 use crate::{File, Measure, Record, Setup, SetupError, World};
 
-/// What is run, but for the rate and the seed.
+/// Everything that defines a run except the rate and the seed.
 #[derive(Debug, Clone)]
 pub struct Experiment {
-    /// What viewers do. Its rate and extent are the run's.
+    /// The viewers. Rate and extent are replaced by those of the run.
     pub workload: Specification,
-    /// What they are served from.
+    /// The drive of each disk.
     pub drive: DriveSpec,
-    /// Everything else.
+    /// Server, network and measurement.
     pub setup: Setup,
-    /// From when on how many times the rate is asked for; the rate itself if empty.
+    /// Factors on the rate and the time from which each applies; the rate stays constant if empty.
     pub steps: Vec<(Duration, f64)>,
 }
 
 impl Experiment {
-    /// Runs one world, until its window closes, and tells its figures.
+    /// Runs one world until its window closes and returns its figures.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If the world cannot be built.
     pub fn run(&self, rate_mib_s: f64, seed: u64) -> Result<Record, SetupError> {
         let seen = self.observe(rate_mib_s, seed)?;
         Ok(Record::new(rate_mib_s, seed, &seen))
     }
 
-    /// The same, with everything that was seen.
+    /// Like [`Self::run`], with all raw observations.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If the world cannot be built.
     pub fn observe(&self, rate_mib_s: f64, seed: u64) -> Result<Measure, SetupError> {
         let specification = self.specification(rate_mib_s);
         let catalogue = Catalogue::of(&specification);
@@ -64,7 +64,7 @@ impl Experiment {
         Ok(world.run())
     }
 
-    /// What titles lie on.
+    /// The disks that hold the titles.
     pub(crate) fn disks(&self) -> Disks {
         Disks {
             count: self.setup.disks,
@@ -83,8 +83,8 @@ impl Experiment {
     }
 }
 
-/// All files of a catalogue in the order of their creation, with their names in a trace, dealt out to so
-/// many disks.
+/// All files of a catalogue in order of creation, with their names in a trace, distributed over
+/// `disks` disks.
 pub fn files_of(catalogue: &Catalogue, trace: &Trace, disks: u32) -> Vec<File> {
     let named: BTreeMap<&str, ObjectId> = trace
         .objects

@@ -1,26 +1,26 @@
-//! Figures as records tell them: rounded, and distributions in a few numbers.
+//! Figures for records: rounding, ratios, and summaries of distributions.
 
 use headlong_units::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
 
-/// A distribution in a few figures.
+/// Summary of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Spread {
-    /// How many.
+    /// Number of values.
     pub count: usize,
-    /// Their mean.
+    /// Mean.
     pub mean: f64,
-    /// Half are at or below.
+    /// Median.
     pub p50: f64,
-    /// 90 % are at or below.
+    /// 90th percentile.
     pub p90: f64,
-    /// 99 % are at or below.
+    /// 99th percentile.
     pub p99: f64,
-    /// 99.9 % are at or below.
+    /// 99.9th percentile.
     pub p999: f64,
-    /// The largest.
+    /// Maximum.
     pub max: f64,
 }
 
@@ -39,7 +39,7 @@ impl Spread {
     }
 }
 
-/// A ratio to four places; zero of nothing.
+/// Ratio rounded to four decimals; zero if `whole` is zero.
 pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 {
         round(part / whole, 4)
@@ -53,12 +53,12 @@ pub(crate) fn round(value: f64, places: i32) -> f64 {
     (value * scale).round() / scale
 }
 
-/// Whether a count need not be told.
+/// Whether a count is left out of a record.
 pub(crate) fn is_none(number: &u64) -> bool {
     *number == 0
 }
 
-/// Whether a figure need not be told.
+/// Whether a figure is left out of a record.
 pub(crate) fn is_zero(number: &f64) -> bool {
     *number == 0.0
 }

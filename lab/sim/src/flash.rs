@@ -1,25 +1,23 @@
-//! A flash tier to be made for a world.
-//!
-//! It begins empty, or as after long running ([`WarmContent`]).
+//! Setup of a flash tier, empty or with the content of a long-running one ([`WarmContent`]).
 
 use headlong_drive::DriveSpec;
 
 pub use crate::flash_kept::WarmContent;
 
-/// A tier to be made.
+/// Setup of a tier.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlashSetup {
-    /// The SSDs, all of one kind.
+    /// Model of the SSDs, the same for all.
     pub drive: DriveSpec,
-    /// How many there are.
+    /// Number of SSDs.
     pub ssds: u16,
-    /// Bytes of each that are used.
+    /// Bytes used of each.
     pub bytes: u64,
     /// Bytes of a block.
     pub block_bytes: u32,
-    /// Whether it begins as after long running.
+    /// Whether the tier starts with the content of a long-running one.
     pub is_warm: bool,
-    /// What is there from the beginning; an experiment finds it if the tier is warm.
+    /// Initial content; the experiment computes it if the tier is warm.
     pub content: WarmContent,
 }
 
@@ -34,7 +32,7 @@ mod tests {
     use crate::tier::Tier;
 
     #[test]
-    fn an_ssd_that_is_probed_answers() {
+    fn ssd_answers_probe() {
         let setup = FlashSetup {
             drive: headlong_drive::preset("ssd-ocz-core-v2").expect("known"),
             ssds: 1,
@@ -44,7 +42,7 @@ mod tests {
             content: WarmContent::default(),
         };
         let piece_bytes = EngineConfig::default().piece_bytes;
-        let mut tier = Tier::new(1, piece_bytes, &setup, false).expect("a tier that can be");
+        let mut tier = Tier::new(1, piece_bytes, &setup, false).expect("a valid tier");
         tier.submit(Instant::ZERO, 0, SsdId(0), SsdJob::Probe(SsdId(0)));
         assert!(tier.take_ended(0).is_none(), "it takes time");
         while let Some(at) = tier.poll_timeout() {

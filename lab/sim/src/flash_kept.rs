@@ -1,9 +1,8 @@
-//! What a tier holds at the beginning that has been there for long: viewers that are drawn with another
-//! seed are taken to have come before, and of each disk the segments that they read most are there, as
-//! many as its part of the tier has room for.
+//! Initial content of a warm flash tier: the segments that an earlier population of viewers, drawn
+//! with another seed, read most on each disk, as many as the disk's partition of the tier holds.
 //!
-//! To draw them takes longer than many a run. Runs of one experiment that differ in their rate alone
-//! have the same viewers before them, so they are drawn once.
+//! Drawing that population can take longer than a run. Runs of one experiment that differ only in
+//! their rate share it, so the result is cached.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,35 +17,35 @@ use headlong_workload::{Catalogue, SessionStream, Specification};
 
 use crate::layout::{Disks, Ground, Place};
 
-/// Viewers that are taken to have come before, for each segment that the tier holds.
+/// Viewers of the earlier population for each segment that the tier holds.
 const VIEWERS_PER_SEGMENT: u64 = 20;
 
-/// Makes the seed of viewers before the first one from that of the run.
+/// Combined with the seed of the run to give the seed of the earlier population.
 const BEFORE: u64 = 0x5eed_be04_e000_0000;
-/// Most warm contents that are remembered: one for each seed of a search.
+/// Most cached contents: one for each seed of a search.
 const REMEMBERED_MAX: usize = 4;
 
-/// What a warm tier holds at the beginning. Clones remember together what was found.
+/// Initial content of a warm tier. Clones share the cache.
 #[derive(Debug, Clone, Default)]
 pub struct WarmContent {
     kept: Arc<[Kept]>,
     found: Arc<Mutex<VecDeque<Found>>>,
 }
 
-/// What was found, and for what.
+/// A cached content and its inputs.
 #[derive(Debug)]
 struct Found {
     before: Before,
     kept: Arc<[Kept]>,
 }
 
-/// Who came before, and what for.
+/// The inputs of a warm content: the earlier population and the disks.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Before {
     specification: Specification,
     seed: u64,
     disks: Disks,
-    /// Of each disk's part of the tier.
+    /// Size of each disk's partition of the tier.
     bytes: u64,
 }
 
@@ -61,12 +60,12 @@ impl WarmContent {
         &self.kept
     }
 
-    /// Finds what these viewers leave there.
+    /// Computes the content that the earlier population leaves.
     ///
     /// # Errors
-    /// What is needed and what there is, if the titles do not fit.
+    /// The needed and the available bytes, if the titles do not fit.
     pub(crate) fn find(&mut self, before: Before, catalogue: &Catalogue) -> Result<(), String> {
-        // What is in it was put there whole.
+        // Entries are inserted whole, so a poisoned lock is safe to use.
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = found.iter().find(|of| of.before == before) {
             self.kept = Arc::clone(&known.kept);
@@ -87,8 +86,8 @@ impl WarmContent {
 }
 
 impl Before {
-    /// As many viewers as a tier of so many bytes takes, however short the run is; when they come is
-    /// all the same.
+    /// Sizes the population by the bytes of the tier, independently of the length of the run;
+    /// arrival times do not matter.
     pub(crate) fn new(specification: &Specification, seed: u64, disks: Disks, bytes: u64) -> Self {
         let mut specification = specification.clone();
         specification.sessions.rate = Rate::Sessions(1.0);
@@ -103,7 +102,7 @@ impl Before {
     }
 }
 
-/// Bytes of a file that are there from the beginning.
+/// Bytes of a file in the initial content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kept {
     disk: u32,
@@ -113,26 +112,26 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Of which disk.
+    /// The disk of the file.
     pub(crate) fn disk(&self) -> u32 {
         self.disk
     }
 }
 
-/// The name of a file on flash: where it begins on its disk.
+/// The key of a file on flash: its start address on its disk.
 pub(crate) fn key_of(physical: u64) -> FileKey {
     FileKey(u128::from(physical) << 64 | 1)
 }
 
-/// Viewers who make a tier of so many bytes warm.
+/// Number of viewers that warm a tier of `bytes`.
 fn viewers_before(bytes: u64) -> u64 {
     bytes / SEGMENT_BYTES * VIEWERS_PER_SEGMENT
 }
 
-/// A segment: its disk, where its file begins there, and its number in it.
+/// A segment: its disk, the start address of its file, and its number in the file.
 type Segment = (u32, u64, u64);
 
-/// What viewers before the first one read most, up to so many bytes for each disk.
+/// The segments that the earlier population reads most, up to `bytes` for each disk.
 fn most_read(
     sessions: SessionStream<'_>,
     ground: &Ground<'_>,
@@ -154,7 +153,7 @@ fn most_read(
         }
     }
     let mut read: Vec<_> = read.into_iter().collect();
-    // Reads of each byte of the segment.
+    // Sorts by reads per byte of the segment.
     read.sort_unstable_by_key(|(segment, (bytes, of))| {
         (std::cmp::Reverse(bytes * 1024 / of.max(&1)), *segment)
     });
@@ -162,7 +161,7 @@ fn most_read(
     let mut kept = Vec::new();
     for ((disk, file, segment), (_, of)) in read {
         let left = &mut left[disk as usize];
-        // What comes after what does not fit is read less.
+        // Stops at the first segment that does not fit; all later ones are read less.
         if of > *left {
             *left = 0;
             continue;
@@ -192,7 +191,7 @@ fn count(read: &mut HashMap<Segment, (u64, u64)>, place: &Place, range: Option<(
     }
 }
 
-/// Blocks of a disk's part of the tier that hold this, on each SSD in turn.
+/// Blocks of a disk's partition of the tier with this content, alternating between the SSDs.
 pub(crate) fn recovered<'k>(
     kept: impl Iterator<Item = &'k Kept>,
     piece_bytes: u64,
@@ -228,14 +227,14 @@ pub(crate) fn recovered<'k>(
     found
 }
 
-/// The block after so many, with nothing in it; two of each SSD stay empty.
+/// The next block, empty; two blocks of each SSD stay free.
 fn next_block(count: usize, spec: &FlashSpec) -> Option<RecoveredBlock> {
     let ssd = spec.ssds.get(count % spec.ssds.len().max(1))?;
     let place = (count / spec.ssds.len()) as u32;
     let blocks = ssd.blocks.end.0 - ssd.blocks.start.0;
     (place + 2 < blocks).then(|| RecoveredBlock {
         block: BlockId(ssd.blocks.start.0 + place),
-        // What is read least is the oldest.
+        // The least read block is the oldest.
         sequence: u64::from(blocks - place),
         records: Vec::new(),
     })

@@ -1,30 +1,30 @@
-//! Where a tier lies on a modelled SSD, and what is written of it beside its blocks.
+//! Layout of a tier on a modelled SSD, and the checkpoint writes that accompany its blocks.
 //!
-//! As the server has it: checkpoints in front, blocks behind them. When a block is filled, its group's
-//! checkpoint is made void, and those of other groups are written of which no block is being filled.
+//! As in the server: checkpoints first, then blocks. Starting to fill a block voids its group's
+//! checkpoint and writes the checkpoints of all groups that have no open block.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use headlong_flash::format::{GROUP_BLOCKS, Layout};
 use headlong_flash::{RECORD_ALIGN_BYTES, SpecError};
 
-/// The places of a tier.
+/// Layout of a tier.
 #[derive(Debug, Clone)]
 pub struct TierPlaces {
     layout: Layout,
     blocks_start: u64,
-    /// Groups whose checkpoints are void, with their blocks that are being filled.
+    /// Groups with a void checkpoint, with their blocks that are being filled.
     open: BTreeMap<u32, BTreeSet<u32>>,
 }
 
 impl TierPlaces {
-    /// Of so many bytes. Smaller ones are possible than the server takes.
+    /// Lays out `bytes`. Accepts smaller tiers than the server does.
     ///
     /// # Errors
-    /// If blocks of this size cannot be, or there is no room for one.
+    /// If the block size is invalid, or not even one block fits.
     pub fn new(bytes: u64, block_bytes: u32, piece_bytes: u64) -> Result<(Self, u32), SpecError> {
         let block = u64::from(block_bytes);
-        // What a block and a checkpoint need does not depend on how many there are.
+        // Block and checkpoint sizes do not depend on the number of blocks.
         let layout = Layout::new(block.saturating_mul(200), block, piece_bytes);
         let layout = layout.map_err(|_| SpecError::BlockSize)?;
         let groups = (bytes / block).div_ceil(GROUP_BLOCKS.into());
@@ -39,22 +39,22 @@ impl TierPlaces {
         Ok((places, count.ok_or(SpecError::Blocks)?))
     }
 
-    /// What a block is made of.
+    /// Layout within a block.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Where a block begins.
+    /// Start address of a block.
     pub fn block_start(&self, block: u32) -> u64 {
         self.blocks_start + u64::from(block) * u64::from(self.layout.block_bytes())
     }
 
-    /// Most bytes that are written beside a block to fill it.
+    /// Most bytes written outside a block to fill it.
     pub fn seal_bytes(&self) -> u32 {
         self.layout.checkpoint_bytes() as u32 + RECORD_ALIGN_BYTES
     }
 
-    /// A block is filled anew: where else is written before that, and how many bytes.
+    /// Starts to fill a block. Returns the writes that come before it: address and bytes.
     pub fn begin(&mut self, block: u32) -> Vec<(u64, u64)> {
         let group = block / GROUP_BLOCKS;
         let bytes = self.layout.checkpoint_bytes();
@@ -69,14 +69,14 @@ impl TierPlaces {
         written
     }
 
-    /// A block is sealed, or was given up.
+    /// A block was sealed or abandoned.
     pub fn end(&mut self, block: u32) {
         if let Some(filling) = self.open.get_mut(&(block / GROUP_BLOCKS)) {
             filling.remove(&block);
         }
     }
 
-    /// Nobody fills any block any more: the process ended.
+    /// The process ended; no block is being filled.
     pub(crate) fn end_all(&mut self) {
         self.open.values_mut().for_each(BTreeSet::clear);
     }

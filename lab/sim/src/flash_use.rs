@@ -1,41 +1,41 @@
-//! What a flash tier did, as far as worlds are compared by it.
+//! Activity of a flash tier, for comparisons between worlds.
 
 use core::ops::{AddAssign, Sub};
 
 use headlong_flash::FlashView;
 
-/// What a tier counted.
+/// Counters of a tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlashCounts {
-    /// Bytes read from it.
+    /// Bytes read from the tier.
     pub read_bytes: u64,
-    /// Bytes of records that were taken.
+    /// Bytes of admitted records.
     pub admitted_bytes: u64,
-    /// Bytes written: records, what is between them, and summaries. As writes are whole blocks in
-    /// order, what the flash itself writes is taken to be the same.
+    /// Bytes written: records, padding, and summaries. Writes are whole blocks in order, so the
+    /// flash itself is assumed to write the same amount.
     pub written_bytes: u64,
-    /// Bytes that were offered, and not taken because too little would be saved.
+    /// Bytes rejected because too little would be saved.
     pub not_worth_bytes: u64,
-    /// The same, because the budget was used up.
+    /// Bytes rejected because the write budget was used up.
     pub over_budget_bytes: u64,
-    /// The same, because writes wait for reads or for the SSD.
+    /// Bytes rejected because writes waited for reads or for the SSD.
     pub busy_bytes: u64,
-    /// The same, because no SSD is in service.
+    /// Bytes rejected because no SSD was in service.
     pub out_of_service_bytes: u64,
-    /// Records that came too late, so that the disk was asked too.
+    /// Records that arrived too late, so that the disk was read as well.
     pub late_records: u64,
 }
 
-/// A tier at one moment, with what it counted until then.
+/// A tier at one moment, with its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlashUse {
-    /// Bytes of all its blocks.
+    /// Bytes of all blocks.
     pub capacity_bytes: u64,
     /// Bytes of records that can be read.
     pub filled_bytes: u64,
-    /// Most bytes that it writes in any day, beyond its first filling.
+    /// Most bytes written in any 24 hours, besides the initial fill.
     pub budget_bytes: u64,
-    /// From the beginning, or within the window.
+    /// Since the start, or within the window.
     pub counts: FlashCounts,
 }
 
@@ -66,7 +66,7 @@ impl FlashUse {
 }
 
 impl AddAssign for FlashUse {
-    /// Two parts of one tier.
+    /// Sum of two partitions of one tier.
     fn add_assign(&mut self, other: Self) {
         self.capacity_bytes += other.capacity_bytes;
         self.filled_bytes += other.filled_bytes;
@@ -90,7 +90,7 @@ impl AddAssign for FlashCounts {
 
 impl Sub for FlashCounts {
     type Output = Self;
-    /// What was counted since `earlier`.
+    /// Counts since `earlier`.
     fn sub(self, earlier: Self) -> Self {
         Self {
             read_bytes: self.read_bytes - earlier.read_bytes,

@@ -1,15 +1,15 @@
-//! Times counted in buckets: a distribution in bounded memory, however long a run is.
+//! Histogram of durations in bounded memory, however long a run is.
 //!
-//! The one idea: a bucket is a power of two cut into 128 equal parts, so that a quantile is off by
-//! less than 0.8 % of itself, while count, mean and extremes are exact.
+//! Each power of two is divided into 128 buckets of equal width, so a quantile is off by less than
+//! 0.8 % of itself; count, mean and maximum are exact.
 
 use headlong_units::Duration;
 
-/// Parts of a power of two.
+/// Buckets of a power of two.
 const PARTS: u64 = 128;
 const PARTS_BITS: u32 = PARTS.trailing_zeros();
 
-/// How often each time occurred.
+/// Number of occurrences of each duration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -19,7 +19,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts one more.
+    /// Adds one duration.
     pub fn add(&mut self, time: Duration) {
         let bucket = bucket_of(time.0);
         if bucket >= self.counts.len() {
@@ -31,7 +31,7 @@ impl Histogram {
         self.max_ns = self.max_ns.max(time.0);
     }
 
-    /// Counts all of another.
+    /// Adds all durations of another histogram.
     pub fn merge(&mut self, other: &Self) {
         if other.counts.len() > self.counts.len() {
             self.counts.resize(other.counts.len(), 0);
@@ -44,28 +44,28 @@ impl Histogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// How many there were.
+    /// Number of durations.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many took no time at all.
+    /// Number of zero durations.
     pub fn zeros(&self) -> u64 {
         self.counts.first().copied().unwrap_or(0)
     }
 
-    /// Their mean; zero of none.
+    /// Mean; zero if empty.
     pub fn mean(&self) -> Duration {
         let mean = self.sum_ns.checked_div(u128::from(self.count));
         Duration(mean.map_or(0, |mean| u64::try_from(mean).unwrap_or(u64::MAX)))
     }
 
-    /// The largest; zero of none.
+    /// Maximum; zero if empty.
     pub fn max(&self) -> Duration {
         Duration(self.max_ns)
     }
 
-    /// So large a share of them is at or below this, up to 0.8 % above the truth; zero of none.
+    /// The quantile of `share`, up to 0.8 % above the exact value; zero if empty.
     pub fn quantile(&self, share: f64) -> Duration {
         let rank = (share * self.count as f64).ceil().max(1.0) as u64;
         let mut below = 0;
@@ -84,7 +84,7 @@ fn bucket_of(ns: u64) -> usize {
     (u64::from(shift) * PARTS + (ns >> shift)) as usize
 }
 
-/// The longest time of a bucket.
+/// The longest duration of a bucket.
 fn last_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     let shift = (bucket / PARTS).saturating_sub(1);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_extremes() {
+    fn empty_histogram_reports_zero() {
         let none = Histogram::default();
         assert_eq!(
             (none.count(), none.mean(), none.max()),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn small_times_and_the_largest_are_exact() {
+    fn small_durations_and_maximum_are_exact() {
         let histogram = of([0, 0, 3, 255, u64::MAX]);
         assert_eq!(histogram.zeros(), 2);
         assert_eq!(histogram.quantile(0.6), Duration(3));
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_bucket_holds_what_it_says(ns: u64) {
+        fn bucket_bounds_contain_value(ns: u64) {
             let bucket = bucket_of(ns);
             prop_assert!(last_of(bucket) >= ns);
             prop_assert!(bucket == 0 || last_of(bucket - 1) < ns);
@@ -134,7 +134,7 @@ mod tests {
         }
 
         #[test]
-        fn two_merged_are_one_of_all(a in prop::collection::vec(0_u64..1 << 40, 0..50),
+        fn merge_equals_histogram_of_both(a in prop::collection::vec(0_u64..1 << 40, 0..50),
                                      b in prop::collection::vec(0_u64..1 << 40, 0..50)) {
             let mut merged = of(a.iter().copied());
             merged.merge(&of(b.iter().copied()));

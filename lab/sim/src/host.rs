@@ -1,4 +1,4 @@
-//! The machine of a device core in virtual time: what it asks for becomes requests of modelled drives,
+//! Host of a device core in virtual time: turns the core's actions into requests of modelled drives
 //! and pieces for viewers' sockets.
 
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::reply::{Reply, of_all};
 use crate::resources::{OPENED, Virtual, start_of};
 use crate::slab::Slab;
 
-/// What is imitated around the server's own decisions, as reports say it.
-pub const IMITATED: &str = "the front of the server (requests, pacing), file systems (a first open \
-                            costs what --cold-open says; no header is read), block layer, ring, \
-                            drives, SSDs, network, sockets";
+/// The parts that the simulation imitates, as reports print them.
+pub const IMITATED: &str = "the server's request path (requests, pacing), file systems (a first \
+                            open costs a read as set by --cold-open; headers are not read), \
+                            block layer, io_uring, drives, SSDs, network, sockets";
 
-/// The machine of one disk, while its core is called.
+/// Host of one disk during a call of its core.
 pub(crate) struct Machine<'m> {
     pub(crate) now: Instant,
     pub(crate) number: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Machine<'m> {
 }
 
 impl Machine<'_> {
-    /// The next thing that SSDs have done for this disk.
+    /// The next completion of an SSD for this disk.
     pub(crate) fn flash_ended(&mut self) -> Option<FlashEnd> {
         self.shared.tier.as_mut()?.take_ended(self.number)
     }
@@ -44,7 +44,7 @@ impl Host<Virtual> for Machine<'_> {
         Some(())
     }
 
-    /// A simulated server is never told to give memory up.
+    /// Simulated memory is never given back.
     fn vacate(&mut self, _: Slot) {}
 
     fn open(&mut self, job: OpenJob<Arc<[u64]>>) -> OpenProgress<()> {

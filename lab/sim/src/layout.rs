@@ -1,4 +1,4 @@
-//! Where the files of a catalogue lie: on which disk, and where on it.
+//! Placement of the files of a catalogue: disk and address.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,20 +13,20 @@ use crate::dealing::disk_of;
 /// One file of a catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct File {
-    /// Its name in the trace; `None` if nobody there asks for it.
+    /// Its name in the trace; `None` if no request names it.
     pub object: Option<ObjectId>,
-    /// Its size.
+    /// Size of the file.
     pub size_bytes: u64,
-    /// Average bit rate, which the server is told only if the setup says so.
+    /// Average bit rate; the server knows it only if the setup says so.
     pub bit_rate: Option<BitRate>,
-    /// The title that it is a part of, and which part, if titles are stored in several files. The
-    /// parts of a title follow one another.
+    /// For titles in several files: number of the title and of the part. The parts of a title are
+    /// consecutive.
     pub part: Option<(u32, u32)>,
-    /// The disk that it lies on, from 0; all parts of a title lie on one.
+    /// Disk of the file, from 0; all parts of a title lie on the same disk.
     pub disk: u32,
 }
 
-/// A file and where it begins.
+/// A file and its address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) physical: u64,
@@ -36,19 +36,19 @@ pub(crate) struct Place {
     pub(crate) disk: u32,
 }
 
-/// Which part of a title a file is, and how the title lies: a server that knows its playlist reads on
-/// from one file to the next.
+/// Part number of a file in its title, and the layout of the title: a server that knows the
+/// playlist reads ahead from one file into the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) title: u32,
     pub(crate) number: u32,
     title_physical: u64,
-    /// Of all parts of the title, in order; all its files share it.
+    /// Sizes of all parts of the title, in order; shared by its files.
     sizes_bytes: Arc<[u64]>,
 }
 
 impl Part {
-    /// Where each part of the title begins, and its size.
+    /// Start address and size of each part of the title.
     pub(crate) fn all(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut next = self.title_physical;
         self.sizes_bytes.iter().map(move |size_bytes| {
@@ -59,39 +59,39 @@ impl Part {
     }
 }
 
-/// Where files come to lie, in the order in which they were created.
+/// Placement of files on a disk, in order of creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Placement {
-    /// One behind the other from the start of the device.
+    /// Consecutive from the start of the device.
     #[default]
     Packed,
-    /// Evenly over all of the device: ext4 fills it from many places at once and leaves free space
-    /// between (requests of viewers are then spread over all of the disk, as seen on a disk of 1 TB
-    /// with 755 GiB of titles).
+    /// Evenly over the whole device: ext4 fills it from many places at once and leaves free space
+    /// between (requests of viewers are then spread over all of the disk, as observed on a disk of
+    /// 1 TB with 755 GiB of titles).
     Spread,
 }
 
-/// The disks that files come to lie on.
+/// The disks that hold the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Disks {
     pub(crate) count: u32,
-    /// Of each.
+    /// Capacity of each disk.
     pub(crate) capacity_bytes: u64,
     pub(crate) placement: Placement,
 }
 
-/// The files of a catalogue in the order in which they were created; each in one extent.
+/// The files of a catalogue in order of creation, each in one extent.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     places: Vec<Option<Place>>,
 }
 
 impl Disks {
-    /// What addresses of packed files are multiplied with and divided by on each disk, where so much is
-    /// needed.
+    /// The fraction by which packed addresses are scaled on each disk, given the bytes that each
+    /// disk holds.
     ///
     /// # Errors
-    /// What is needed and what there is, if a disk has too little room.
+    /// The needed and the available bytes, if a disk is too small.
     fn spreads(&self, needed_bytes: &[u64]) -> Result<Vec<(u64, u64)>, String> {
         for (disk, needed) in needed_bytes.iter().enumerate() {
             if *needed > self.capacity_bytes {
@@ -119,29 +119,29 @@ impl Disks {
         }
     }
 
-    /// A zero for each.
+    /// A zero for each disk.
     fn zeros(&self) -> Vec<u64> {
         vec![0; self.count.max(1) as usize]
     }
 }
 
-/// Where each title of a catalogue begins: the same places as [`Layout::new`] gives to the files one
-/// by one.
+/// Start address of each title of a catalogue: the same addresses as [`Layout::new`] gives to the
+/// individual files.
 #[derive(Debug, Clone)]
 pub(crate) struct Ground<'a> {
     catalogue: &'a Catalogue,
     disks: u32,
-    /// What the addresses of packed files are multiplied with and divided by, on each disk.
+    /// The fraction by which packed addresses are scaled, for each disk.
     spreads: Vec<(u64, u64)>,
     /// By number of title.
     starts: Vec<u64>,
-    /// Of titles in several files, as far as somebody asked for one.
+    /// Sizes of the files of each split title that has been requested.
     sizes_bytes: RefCell<BTreeMap<u32, Arc<[u64]>>>,
 }
 
 impl<'a> Ground<'a> {
     /// # Errors
-    /// What is needed and what there is, if the titles do not fit.
+    /// The needed and the available bytes, if the titles do not fit.
     pub(crate) fn new(catalogue: &'a Catalogue, disks: Disks) -> Result<Self, String> {
         let mut starts = vec![0; catalogue.titles.len()];
         let mut next = disks.zeros();
@@ -165,7 +165,7 @@ impl<'a> Ground<'a> {
         })
     }
 
-    /// Where the file lies that begins so far into a title.
+    /// Address of the file that begins `start` bytes into a title.
     pub(crate) fn place(&self, (number, start): (u32, u64)) -> Option<Place> {
         let title = self.catalogue.titles.get(number as usize)?;
         let disk = disk_of(number, self.disks);
@@ -198,7 +198,7 @@ impl<'a> Ground<'a> {
         })
     }
 
-    /// Of all files of a title; told once and shared.
+    /// Sizes of all files of a title; computed once and shared.
     fn sizes_bytes(&self, title: &Title) -> Arc<[u64]> {
         let mut known = self.sizes_bytes.borrow_mut();
         let sizes = || self.catalogue.ranges(title).map(|range| range.len());
@@ -209,7 +209,7 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// What a file takes of the device.
+/// Bytes that a file occupies on the device.
 fn room(file: &File) -> u64 {
     file.size_bytes.next_multiple_of(BLOCK_BYTES)
 }
@@ -219,18 +219,18 @@ fn is_same_title(one: &File, other: &File) -> bool {
     title(one).is_some() && title(one) == title(other)
 }
 
-/// An address of packed files when they are spread: times the one, divided by the other.
+/// Scales the address of a packed file for spread placement.
 fn spread(physical: u64, (times, by): (u64, u64)) -> u64 {
     let place = u128::from(physical) * u128::from(times) / u128::from(by);
     place as u64 / BLOCK_BYTES * BLOCK_BYTES
 }
 
-/// Blocks of the file system; a file begins on one.
+/// Blocks of the file system; each file begins at a block boundary.
 const BLOCK_BYTES: u64 = 4096;
 
 impl Layout {
     /// # Errors
-    /// What is needed and what there is, if the files do not fit.
+    /// The needed and the available bytes, if the files do not fit.
     pub(crate) fn new(files: &[File], disks: Disks) -> Result<Self, String> {
         let objects = files.iter().filter_map(|file| file.object);
         let count = objects.map(|object| object.0 as usize + 1).max();
@@ -240,7 +240,7 @@ impl Layout {
             let Some(needed) = needed_bytes.get_mut(file.disk as usize) else {
                 let (disk, count) = (file.disk, disks.count);
                 return Err(format!(
-                    "a file lies on disk {disk}, and there are {count} from 0 on"
+                    "disk {disk} of a file is out of range: there are {count} disks, from 0"
                 ));
             };
             *needed += room(file);
@@ -276,12 +276,12 @@ impl Layout {
         Ok(Self { places })
     }
 
-    /// One in which nothing is known yet.
+    /// A layout without known files.
     pub(crate) fn empty() -> Self {
         Self { places: Vec::new() }
     }
 
-    /// A file that will be asked for.
+    /// Adds a file before its first request.
     pub(crate) fn know(&mut self, object: ObjectId, place: Place) {
         let index = object.0 as usize;
         if index >= self.places.len() {
@@ -294,7 +294,7 @@ impl Layout {
         self.places.get(object.0 as usize).cloned().flatten()
     }
 
-    /// Which disk a file lies on.
+    /// The disk of a file.
     pub(crate) fn disk(&self, object: ObjectId) -> Option<u32> {
         Some(self.places.get(object.0 as usize)?.as_ref()?.disk)
     }
@@ -308,7 +308,7 @@ mod tests {
     use crate::files_of;
 
     #[test]
-    fn titles_lie_where_their_files_would_one_by_one() {
+    fn titles_have_same_addresses_as_single_files() {
         for (chunk, placement, count) in [
             ("off", Placement::Packed, 1),
             ("512KiB", Placement::Spread, 1),

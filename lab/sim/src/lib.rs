@@ -1,14 +1,14 @@
-//! The virtual world: the server's own engine, players, drives and SSDs on one queue of events.
+//! Virtual-time simulator: the server's own engine, players, drives and SSDs on one event queue.
 //!
-//! The one idea: the cores that run a real server, real viewers and an emulated drive decide
-//! everything here too, and time jumps from one thing that happens to the next; so a quarter of an
-//! hour with a thousand viewers takes seconds, and an engine can be tuned by trying.
+//! The cores of the real server, the real viewers and the emulated drive make all decisions, and
+//! time jumps from one event to the next. A quarter of an hour with a thousand viewers takes
+//! seconds, fast enough to tune the engine by experiment.
 //!
-//! The server is its device core (`headlong_device`) on a simulated machine; [`IMITATED`] names what is
-//! imitated. What is left out: processor time, slow starts of connections, other traffic.
+//! The server is its device core (`headlong_device`) on a simulated host; [`IMITATED`] names the
+//! imitated parts. Left out: processor time, TCP slow start, other traffic.
 //!
-//! Invariants: same setup, same figures, byte for byte; engine, player and drive meet only here and
-//! know nothing of one another; no byte of payload exists.
+//! Invariants: the same setup gives the same figures, byte for byte; engine, player and drive are
+//! connected only here and do not depend on each other; no payload bytes exist.
 #![forbid(unsafe_code)]
 
 mod asking;

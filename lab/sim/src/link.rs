@@ -1,9 +1,9 @@
-//! One viewer's way to the world: what the socket has room for, and when bytes get through.
+//! One viewer's network link: free space of the socket, and arrival times of bytes.
 //!
-//! The one idea: bytes go in order at a fixed rate, so both ends of a piece's journey are known
-//! when it is handed to the socket, and nothing needs to happen in between. What the socket holds
-//! beyond the bytes on their way is bounded, as by `TCP_NOTSENT_LOWAT`; the round trip never limits
-//! the rate, and a connection does not begin slowly.
+//! Bytes leave in order at a fixed rate, so the departure and arrival times of a piece are known as
+//! soon as the socket receives it, without further events. The socket buffers a bounded number of
+//! unsent bytes, as with `TCP_NOTSENT_LOWAT`. The round trip never limits the rate, and there is no
+//! slow start.
 
 use std::collections::VecDeque;
 
@@ -14,13 +14,13 @@ use headlong_units::{BitRate, Duration, Instant};
 pub(crate) struct Link {
     bandwidth: Option<BitRate>,
     delay: Duration,
-    /// Bytes the socket takes beyond those that have left.
+    /// Unsent bytes that the socket accepts.
     socket_bytes: u64,
-    /// Bytes handed to the socket so far.
+    /// Bytes given to the socket so far.
     given: u64,
     /// When the last byte given so far will have left.
     free_at: Instant,
-    /// What has been given and may not have left, oldest first.
+    /// Pieces that were given and may not have left, oldest first.
     leaving: VecDeque<Leaving>,
 }
 
@@ -31,12 +31,12 @@ struct Leaving {
     starts: Instant,
 }
 
-/// What becomes of a piece.
+/// Times of a piece on the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Journey {
-    /// When the socket has taken all of it, and its memory is free.
+    /// When the socket has accepted all of the piece and its memory is free.
     pub(crate) taken: Instant,
-    /// When its last byte arrives.
+    /// When the last byte arrives.
     pub(crate) arrived: Instant,
 }
 
@@ -56,7 +56,7 @@ impl Link {
         self.delay
     }
 
-    /// The server hands the socket the next `bytes`.
+    /// Gives the next `bytes` to the socket.
     pub(crate) fn give(&mut self, now: Instant, bytes: u64) -> Journey {
         let starts = self.free_at.max(now);
         let (from, to) = (self.given, self.given + bytes);
@@ -69,7 +69,7 @@ impl Link {
         }
     }
 
-    /// When the first `mark` bytes will have left; asked with growing marks.
+    /// When the first `mark` bytes will have left. Calls must use non-decreasing marks.
     fn left(&mut self, mark: u64) -> Instant {
         while self.leaving.front().is_some_and(|first| first.to < mark) {
             self.leaving.pop_front();
@@ -80,8 +80,8 @@ impl Link {
         first.starts + self.time_for(mark.saturating_sub(first.from))
     }
 
-    /// When what the socket holds beyond its bounds, or more than two thirds of them, has left: a
-    /// kernel calls a socket writable again when a third of it is free.
+    /// When the socket becomes writable again: unsent bytes are down to two thirds of the buffer,
+    /// as in the kernel.
     pub(crate) fn writable_at(&self) -> Instant {
         let mark = self.given.saturating_sub(self.socket_bytes / 3 * 2);
         let part = self.leaving.iter().find(|part| part.to >= mark);
@@ -90,7 +90,7 @@ impl Link {
         })
     }
 
-    /// Bytes that were given and that a socket of these bounds would not have taken yet.
+    /// Bytes given in excess of the socket's buffer.
     pub(crate) fn excess_bytes(&self, now: Instant) -> u64 {
         let unsent = self
             .bandwidth
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_arrive_one_behind_the_other_at_the_links_rate() {
+    fn pieces_arrive_in_order_at_link_rate() {
         // 1,000 bytes a second.
         let mut link = Link::new(Some(BitRate(8_000)), DELAY, 0);
         let first = link.give(at(0), 500);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_socket_takes_what_it_has_room_for_at_once() {
+    fn socket_takes_up_to_its_buffer_at_once() {
         let mut link = Link::new(Some(BitRate(8_000)), DELAY, 700);
         assert_eq!(link.give(at(0), 500).taken, at(0));
         assert_eq!(link.give(at(0), 500).taken, at(300));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_viewer_without_a_limit_has_everything_after_the_delay() {
+    fn unlimited_link_delivers_after_delay() {
         let mut link = Link::new(None, DELAY, 0);
         let journey = link.give(at(7), 1 << 30);
         assert_eq!((journey.taken, journey.arrived), (at(7), at(57)));

@@ -1,9 +1,10 @@
-//! What is seen of a world: what viewers got, what the server did for it, what the drive paid.
+//! Measurements of a world: results of the viewers' calls, activity of the server, and use of the
+//! drive.
 //!
-//! The one idea: two snapshots of counters, when the window opens and when it closes, and between
-//! them a distribution of the calls that ended. What happens outside the window is counted apart.
+//! Two snapshots of counters, at the opening and the closing of the window, and a distribution of
+//! the calls that ended between them. Events outside the window are counted separately.
 //!
-//! Invariant: what is kept does not grow with the length of a run.
+//! Invariant: memory use does not grow with the length of a run.
 
 use headlong_engine::{MemoryUse, Stats};
 use headlong_player::{CallEnd, CallRecord, CallSeen, SessionEnd};
@@ -18,12 +19,12 @@ use crate::origin::{CacheUse, Origin, State};
 use crate::series::{Look, Looks};
 use crate::ssd_use::SsdUse;
 
-/// When what happens counts: steady state, without the ramps (thesis 3.6.1).
+/// The measured window: the steady state, without the ramps (thesis 3.6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// From then on.
+    /// Opening, inclusive.
     pub from: Instant,
-    /// Until then.
+    /// Closing, exclusive.
     pub to: Instant,
 }
 
@@ -38,31 +39,31 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Whether a moment lies in it.
+    /// Whether a moment lies in the window.
     pub fn contains(&self, at: Instant) -> bool {
         (self.from..self.to).contains(&at)
     }
 }
 
-/// What became of the calls that ended within the window.
+/// Results of the calls that ended within the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Calls {
-    /// All of them.
+    /// All calls.
     pub ended: u64,
-    /// Those that were answered whole.
+    /// Calls that were answered completely.
     pub whole: u64,
-    /// Bytes of those.
+    /// Bytes of complete calls.
     pub whole_bytes: u64,
-    /// Those that were not answered in time.
+    /// Calls that timed out.
     pub timed_out: u64,
-    /// Those that were refused.
+    /// Calls that were refused.
     pub refused: u64,
-    /// Those that broke off, or got what they should not.
+    /// Calls that broke off or got a wrong reply.
     pub broken: u64,
 }
 
 impl Calls {
-    /// Calls that failed, of whatever kind.
+    /// Failed calls of any kind.
     pub fn failures(&self) -> u64 {
         self.timed_out + self.refused + self.broken
     }
@@ -82,37 +83,37 @@ impl Calls {
     }
 }
 
-/// What became of viewers before the window opened: what a start costs.
+/// Counters before the window opened: the cost of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RampUp {
-    /// Viewers who came.
+    /// Viewers that arrived.
     pub sessions: u64,
     /// Calls that ended.
     pub calls: Calls,
-    /// When the last call failed.
+    /// Time of the last failed call.
     pub failed_last: Option<Instant>,
 }
 
-/// What viewers of one network class saw, of those who came within the window and left.
+/// Quality of viewing in one network class, over sessions that began within the window and ended.
 #[derive(Debug, Clone, Default)]
 pub struct Viewing {
     /// Name of the class.
     pub class: String,
     /// Sessions.
     pub sessions: u64,
-    /// Of those, sessions whose viewers did not wait any longer for the picture.
+    /// Sessions whose viewers left before playback started.
     pub gave_up: u64,
-    /// From arrival until the picture moved.
+    /// From arrival to the start of playback.
     pub startup: Histogram,
-    /// Sessions in which the picture stood still.
+    /// Sessions with at least one stall.
     pub stalled: u64,
-    /// How often it did.
+    /// Number of stalls.
     pub stalls: u64,
-    /// For how long in all.
+    /// Total time of stalls.
     pub stall_time: Duration,
     /// Media time that was played.
     pub played: Duration,
-    /// Sessions of which a mean bit rate is known, and the sum of theirs in bits per second.
+    /// Sessions with a known mean bit rate, and the sum of these rates in bits per second.
     pub bit_rates: (u64, u128),
     /// Changes of bit rate.
     pub switches: u64,
@@ -137,16 +138,16 @@ impl Viewing {
     }
 }
 
-/// Sums over regular looks at the state of things.
+/// Sums over the regular samples of the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Seen {
-    /// How many looks.
+    /// Number of samples.
     pub looks: u64,
     /// Viewers present, summed.
     pub viewers: u64,
-    /// Viewers present, at most.
+    /// Most viewers present at once.
     pub viewers_max: u64,
-    /// Jobs that somebody waited for, summed.
+    /// Demanded jobs in the queue, summed.
     pub queue_demanded: u64,
     /// The prefetch size in use, summed.
     pub prefetch_bytes: u128,
@@ -178,67 +179,67 @@ pub(crate) fn classes(memory: &MemoryUse) -> [u64; 5] {
     ]
 }
 
-/// Everything that was seen.
+/// All measurements of a run.
 #[derive(Debug, Default)]
 pub struct Measure {
     window: Window,
-    /// When it was closed: earlier than planned if the world was stopped.
+    /// Closing time of the window: earlier than planned if the world was stopped.
     closed_at: Instant,
     /// Calls that ended within the window.
     pub calls: Calls,
-    /// Calls that ended before or after it.
+    /// Calls that ended before or after the window.
     pub calls_outside: Calls,
-    /// What happened before it.
+    /// Counters before the window.
     pub ramp_up: RampUp,
-    /// Failures within the window by class of the network.
+    /// Failures within the window, by network class.
     pub failures_by_class: Vec<u64>,
-    /// Times from sending to the last byte of the calls answered whole, by class.
+    /// Times from sending to the last byte of complete calls, by class.
     pub response_times: Vec<Histogram>,
-    /// Times from a request's arrival at the server until its first piece was there, within the
-    /// window.
+    /// Times from the arrival of a request at the server until its first piece was ready, within
+    /// the window.
     pub waits: Histogram,
     /// Each call that ended, in order, if the setup says so.
     pub each_call: Vec<CallSeen>,
     keeps_calls: bool,
-    /// Sums over the looks within the window.
+    /// Sums over the samples within the window.
     pub seen: Seen,
-    /// The most things that were alive at once, looked at regularly: viewers present, what is
-    /// planned, replies, looks kept, chains.
+    /// Most objects alive at once, sampled regularly: viewers, planned events, replies, kept
+    /// samples, and chains.
     pub live_max: usize,
-    /// Things that happened from the beginning on: arrivals, requests, pieces, and the like.
+    /// Events since the start: arrivals, requests, pieces, and so on.
     pub events: u64,
     looks: Looks,
-    /// What the shard counted within the window.
+    /// Counters of the shards within the window.
     pub stats: Stats,
-    /// What the drive did within the window.
+    /// Activity of the drives within the window.
     pub drive: DriveUse,
-    /// In what order the drive, the first of several, was read within the window.
+    /// Read pattern of the first drive within the window.
     pub pattern: Pattern,
     /// Sessions that began within the window and ended.
     pub sessions_steady: u64,
-    /// Of those, sessions that failed.
+    /// Sessions of those that failed.
     pub sessions_steady_failed: u64,
-    /// What their viewers saw, by class.
+    /// Quality of viewing, by class.
     pub viewing: Vec<Viewing>,
-    /// What the shard counted from the beginning to the end.
+    /// Counters of the shards from start to end.
     pub stats_whole: Stats,
-    /// What the drive did from the beginning to the end.
+    /// Activity of the drives from start to end.
     pub drive_whole: DriveUse,
-    /// The kernel's page cache when the window closed, if the server lives above one.
+    /// The kernel's page cache when the window closed, for servers that use one.
     pub cache: Option<CacheUse>,
-    /// The flash tier when the window closed, with what it counted within it, if there is one.
+    /// The flash tier when the window closed, with its counts within the window, if there is one.
     pub flash: Option<FlashUse>,
-    /// What each disk did within the window; of headlong.
+    /// Activity of each disk within the window; Headlong only.
     pub disks: Vec<DiskUse>,
-    /// What each SSD did within it.
+    /// Activity of each SSD within the window.
     pub ssds: Vec<SsdUse>,
-    /// Calls that ended within it, by the disk that they asked.
+    /// Calls that ended within the window, by the disk of their file.
     pub calls_by_disk: Vec<Calls>,
-    /// How memory was divided when the last viewer had left, if the world was run so far.
+    /// Division of memory after the last viewer left, if the run continued until then.
     pub memory_at_end: Option<MemoryUse>,
     asked_bytes: u64,
     arrived_bytes: u64,
-    /// From the beginning on, in the window or not: asked for, delivered.
+    /// Bytes requested and delivered since the start, inside the window or not.
     so_far: (u64, u64),
     ended_at: Instant,
     stats_before: Stats,
@@ -266,17 +267,17 @@ impl Measure {
         }
     }
 
-    /// How long the window was open.
+    /// Length of the window.
     pub fn length(&self) -> Duration {
         self.closed_at.since(self.window.from)
     }
 
-    /// Bytes that requests asked for that were sent while the window was open.
+    /// Bytes requested by requests sent within the window.
     pub fn asked_for_bytes(&self) -> u64 {
         self.asked_bytes
     }
 
-    /// Bytes that reached viewers while the window was open.
+    /// Bytes that reached viewers within the window.
     pub fn delivered_bytes(&self) -> u64 {
         self.arrived_bytes
     }
@@ -286,17 +287,17 @@ impl Measure {
         self.ended_at
     }
 
-    /// Viewers who came.
+    /// Viewers that arrived.
     pub fn sessions_began(&self) -> u64 {
         self.began
     }
 
-    /// Viewers who left.
+    /// Viewers that left.
     pub fn sessions_ended(&self) -> u64 {
         self.ended
     }
 
-    /// The state of things, regularly, from the beginning on.
+    /// Regular samples of the state since the start.
     pub fn looks(&self) -> &[Look] {
         self.looks.kept()
     }
@@ -316,7 +317,7 @@ impl Measure {
         self.viewing[class as usize].count(end);
     }
 
-    /// A request is sent that asks for so much.
+    /// A request for `bytes` is sent.
     pub(crate) fn asked(&mut self, at: Instant, bytes: u64) {
         self.so_far.0 = self.so_far.0.saturating_add(bytes);
         if self.window.contains(at) {

@@ -1,8 +1,8 @@
-//! What answers requests: the engine's server, or a vanilla one above a kernel's page cache.
+//! Interface of a server that answers requests: the engine's server, or a page-cache server.
 //!
-//! The one idea: both get requests, hand pieces of replies to sockets and hear when sockets have
-//! room again; the world and its viewers do not know which of them it is. Names of replies and
-//! pieces, counters and classes of memory are the engine's for both.
+//! Both receive requests, hand pieces of replies to sockets and are notified when sockets have free
+//! space; the world and its viewers do not know which server it is. Ids of replies and pieces,
+//! counters and memory classes are the engine's for both.
 
 use std::fmt::Debug;
 
@@ -18,7 +18,7 @@ use crate::layout::Place;
 use crate::link::Link;
 use crate::ssd_use::SsdUse;
 
-/// Bytes for a viewer, or the end of hope.
+/// Result of a request: bytes for a viewer, or a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The next bytes of a reply, to be handed to the viewer's socket.
@@ -27,48 +27,48 @@ pub(crate) enum Outcome {
     Failed(Asker),
 }
 
-/// Some bytes of a reply, on their way to a socket.
+/// Some bytes of a reply, ready for a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) asker: Asker,
     pub(crate) request: RequestId,
     pub(crate) slot: Slot,
     pub(crate) bytes: u64,
-    /// Length of the reply, with its first piece.
+    /// Length of the reply, on its first piece.
     pub(crate) head: Option<u64>,
     pub(crate) is_last: bool,
 }
 
-/// Who waits for a reply.
+/// The client of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asker {
     pub(crate) session: u32,
     pub(crate) call: CallId,
-    /// Whether it asked for a file and not for a range of it.
+    /// Whether it requested the whole file rather than a range.
     pub(crate) is_whole: bool,
 }
 
 impl Asker {
-    /// What a server says that has it.
+    /// HTTP status of a successful reply.
     pub(crate) fn status(self) -> u16 {
         if self.is_whole { 200 } else { 206 }
     }
 }
 
-/// Everything that is looked at regularly.
+/// The state that is sampled regularly.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct State {
     pub(crate) memory: MemoryUse,
     pub(crate) queue: QueueUse,
     pub(crate) chains: usize,
     pub(crate) stats: Stats,
-    /// The prefetch size in use; of a vanilla server its kernel's read-ahead.
+    /// The prefetch size in use; for a page-cache server the readahead size of its kernel.
     pub(crate) control: ControlView,
 }
 
 impl State {
-    /// The state of several disks together. What their controllers say is theirs alone, but for the
-    /// mean size.
+    /// The combined state of several disks. Sizes of the controllers are averaged; the rest of
+    /// their state is dropped.
     pub(crate) fn of_all(mut states: impl ExactSizeIterator<Item = Self>) -> Option<Self> {
         let count = states.len() as u64;
         let mut all = states.next()?;
@@ -111,21 +111,21 @@ impl State {
 /// A kernel's page cache at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CacheUse {
-    /// All of it.
+    /// Bytes in the cache.
     pub bytes: u64,
-    /// Of it, what the kernel would rather keep: its active list.
+    /// Bytes on the active list, which is evicted last.
     pub active_bytes: u64,
 }
 
-/// What answers requests.
+/// A server that answers requests.
 pub(crate) trait Origin: Debug {
-    /// Bytes that a socket takes beyond those that have left, for a line of that kind.
+    /// Send-buffer size of a socket for a link of this kind.
     fn socket_bytes(&self, bandwidth: Option<BitRate>, delay: Duration) -> u64;
 
     /// A request arrives.
     ///
     /// # Errors
-    /// The status of the reply that says no.
+    /// The HTTP status of the refusal.
     fn ask(
         &mut self,
         now: Instant,
@@ -134,86 +134,86 @@ pub(crate) trait Origin: Debug {
         range: Option<ByteRange>,
     ) -> Result<RequestId, u16>;
 
-    /// A viewer whose request was taken on says what it will ask for next. Asked of headlong only.
+    /// A viewer with an accepted request announces its next request. Called for Headlong only.
     fn expect(&mut self, _: Instant, _: Asker, _: ObjectId, _: Option<ByteRange>) {}
 
-    /// From when on a piece may be handed to its socket; asked once for each, in order.
+    /// Earliest time at which a piece may go to its socket; called once for each piece, in order.
     fn leaves_at(&mut self, now: Instant, _piece: &Piece) -> Instant {
         now
     }
 
-    /// A piece was handed to its socket, which will have taken all of it at `taken`; answers when
-    /// [`Self::taken`] is to be called.
+    /// A piece was handed to its socket, which will have accepted all of it at `taken`. Returns
+    /// when [`Self::taken`] must be called.
     fn handed(&mut self, now: Instant, piece: &Piece, link: &Link, taken: Instant) -> Instant;
 
-    /// The time that was asked for has come.
+    /// The time returned by [`Self::handed`] has come.
     fn taken(&mut self, now: Instant, request: RequestId, slot: Slot);
 
-    /// The viewer has closed the connection that a reply was sent on.
+    /// The viewer has closed the connection of a reply.
     fn gone(&mut self, now: Instant, request: RequestId);
 
-    /// Time passed.
+    /// Handles the timeout.
     fn handle_timeout(&mut self, now: Instant);
 
     /// When to call [`Self::handle_timeout`].
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// The next thing that came of a call.
+    /// The next outcome.
     fn poll_outcome(&mut self) -> Option<Outcome>;
 
-    /// What was learned is written down. This and the next two are asked of headlong only.
+    /// Saves the learned state. This and the next two are called for Headlong only.
     fn write_state(&mut self, _: Instant) {}
 
-    /// The process ends, with all that it holds: replies whose bytes are not all in their sockets
-    /// fail. Nobody calls [`Self::ask`] until the next one is there.
+    /// The process ends with all its state: replies whose bytes are not all in their sockets fail.
+    /// [`Self::ask`] is not called until the next process has started.
     fn kill(&mut self, _: Instant) {}
 
-    /// The next process is there, and knows what was written down.
+    /// The next process starts from the saved state.
     fn start_again(&mut self, _: Instant) {}
 
     /// Replies in progress.
     fn reply_count(&self) -> usize;
 
-    /// What all drives did so far.
+    /// Activity of all drives so far.
     fn drive_use(&self) -> DriveUse;
 
-    /// In what order the first drive was read since [`Self::begin_window`].
+    /// Read pattern of the first drive since [`Self::begin_window`].
     fn pattern(&self) -> Option<&Pattern>;
 
-    /// From now on things are looked at.
+    /// The measured window opens.
     fn begin_window(&mut self, now: Instant);
 
-    /// The disk that a file lies on.
+    /// The disk of a file.
     fn disk_of(&self, _: ObjectId) -> u32 {
         0
     }
 
-    /// What each disk did so far. This and the next are asked of headlong only.
+    /// Activity of each disk so far. This and the next are called for Headlong only.
     fn disks(&self) -> Vec<DiskUse> {
         Vec::new()
     }
 
-    /// What each SSD did since [`Self::begin_window`].
+    /// Activity of each SSD since [`Self::begin_window`].
     fn ssds(&self, _: Instant) -> Vec<SsdUse> {
         Vec::new()
     }
 
-    /// Times from asking until the first piece was there, since this was last asked.
+    /// Times from request to first piece since the last call.
     fn take_waits(&mut self) -> Histogram;
 
-    /// A file that will be asked for.
+    /// Adds a file before its first request.
     fn know(&mut self, object: ObjectId, place: Place);
 
-    /// Things that are kept while somebody waits for them.
+    /// Objects that are kept while requests wait for them.
     fn live(&self) -> usize;
 
-    /// How things are.
+    /// The state at this moment.
     fn state(&self) -> State;
 
-    /// The page cache, if it has one.
+    /// The page cache, if the server has one.
     fn cache(&self) -> Option<CacheUse>;
 
-    /// The flash tier, if it has one.
+    /// The flash tier, if the server has one.
     fn flash(&self) -> Option<FlashUse> {
         None
     }

@@ -1,4 +1,4 @@
-//! The record of one run: figures for people and for programs.
+//! The record of one run, as a line for people and as JSON.
 
 use std::borrow::Cow;
 
@@ -13,11 +13,11 @@ use crate::record_flash::FlashFigures;
 use crate::record_series::{MemoryShares, Sample, eviction_s, score_ms};
 use crate::record_viewing::Viewed;
 
-/// Name and version of the form of [`Record`]. Fields are only ever added under one name.
+/// Name and version of the schema of [`Record`]. New fields may be added under the same name.
 pub const SCHEMA: &str = "headlong-simulate-1";
 
-/// What is seen of one run in virtual time: figures taken within its window unless said otherwise. Times in seconds or, where
-/// the name says so, milliseconds; rates in MiB/s.
+/// Figures of one run in virtual time, measured within its window unless stated otherwise. Times
+/// are in seconds or, where the name says so, milliseconds; rates are in MiB/s.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// [`SCHEMA`].
@@ -26,15 +26,15 @@ pub struct Record {
     pub sessions_steady: u64,
     /// Offered: the rate that the workload was generated for.
     pub rate_mib_s: f64,
-    /// Its seed.
+    /// Seed of the workload.
     pub seed: u64,
-    /// How long the window was open.
+    /// Length of the window.
     pub seconds: f64,
     /// Calls that failed.
     pub failures: u64,
-    /// Of those, calls that were refused.
+    /// Calls that were refused.
     pub refused: u64,
-    /// Of those, calls that broke off or found nobody: the server was restarted.
+    /// Calls that broke off or could not connect: the server was restarted.
     #[serde(default)]
     pub cut: u64,
     /// Calls that failed outside the window.
@@ -42,111 +42,111 @@ pub struct Record {
     /// Calls that failed before the window opened.
     #[serde(default)]
     pub ramp_failures: u64,
-    /// Viewers who came before it opened.
+    /// Viewers that arrived before the window opened.
     #[serde(default)]
     pub ramp_sessions: u64,
-    /// When the last call failed before it opened, from the beginning of the run; 0 if none did.
+    /// Time of the last failed call before the window, from the start of the run; 0 if there was
+    /// none.
     #[serde(default)]
     pub ramp_failed_last_s: f64,
-    /// Calls that failed, by class of the network.
+    /// Calls that failed, by network class.
     pub failures_by_class: Vec<u64>,
-    /// Viewers who came in the whole run.
+    /// Viewers that arrived in the whole run.
     pub sessions: u64,
     /// Calls that ended.
     pub calls: u64,
-    /// Viewers present, on average.
+    /// Mean number of viewers present.
     pub viewers_mean: f64,
-    /// Viewers present, at most.
+    /// Most viewers present at once.
     pub viewers_max: u64,
-    /// Asked for: bytes that requests sent within the window asked for.
+    /// Bytes requested by requests sent within the window.
     #[serde(default)]
     pub asked_for_mib_s: f64,
-    /// Delivered: bytes that reached viewers within the window.
+    /// Bytes that reached viewers within the window.
     #[serde(default)]
     pub delivered_mib_s: f64,
-    /// Goodput: bytes of calls answered whole.
+    /// Goodput: bytes of complete calls.
     pub served_mib_s: f64,
     /// Bytes read from the device.
     pub disk_mib_s: f64,
-    /// Share of the time during which a read was outstanding; of several disks, on average.
+    /// Share of time with a read outstanding; the mean over several disks.
     pub busy: f64,
     /// Reads issued.
     pub reads: u64,
     /// Mean size of a read.
     pub read_kib: f64,
-    /// Time during which a read was outstanding, for each read.
+    /// Time with a read outstanding, per read.
     pub read_ms: f64,
-    /// How often the drive had to go somewhere for a read: more than once if it works on several
-    /// by turns.
+    /// Repositions of the drive per read: more than one if the drive alternates between reads.
     pub repositions_per_read: f64,
-    /// Of the drive's own time for each read: moving the arm.
+    /// Drive time per read spent on seeks.
     pub seek_ms: f64,
-    /// Waiting for the sector.
+    /// Rotational latency per read.
     pub rotation_ms: f64,
-    /// Moving bytes.
+    /// Transfer time per read.
     pub transfer_ms: f64,
-    /// Commands and everything else.
+    /// Command overhead and all other drive time per read.
     pub overhead_ms: f64,
-    /// Bytes sent that had been read before, by bytes sent.
+    /// Bytes sent that had been sent before, by bytes sent.
     pub hit_ratio: f64,
-    /// Bytes sent that were in memory when asked for, by bytes sent.
+    /// Bytes sent that were in memory when requested, by bytes sent.
     pub ram_ratio: f64,
-    /// Bytes sent that were read from flash for it, by bytes sent; left out without any.
+    /// Bytes sent that were read from flash on demand, by bytes sent; omitted if zero.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub flash_ratio: f64,
-    /// What the flash tier did; left out without one.
+    /// Activity of the flash tier; omitted without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flash: Option<FlashFigures>,
-    /// Each disk of several; left out of one.
+    /// Each disk, if there are several; omitted for one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disks: Vec<DiskFigures>,
-    /// Each SSD, of several or below several disks.
+    /// Each SSD, if there are several, or several disks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ssds: Vec<SsdFigures>,
-    /// Bytes read that nobody read, by bytes read.
+    /// Bytes read and never sent, by bytes read.
     pub waste_ratio: f64,
     /// Bytes prefetched for a live chain and evicted unread, by bytes read.
     pub evicted_ratio: f64,
     /// Jobs completed.
     pub jobs: u64,
-    /// Share of jobs that came late.
+    /// Share of jobs that completed late.
     pub jobs_late_ratio: f64,
-    /// Share of jobs that merged into others.
+    /// Share of jobs that were merged into others.
     pub jobs_merged_ratio: f64,
-    /// Mean bytes the rule asked for, for each job.
+    /// Mean size of a job as requested by the prefetch policy.
     pub job_wanted_kib: f64,
-    /// Jobs waiting, on average.
+    /// Mean number of queued jobs.
     pub queue_mean: f64,
-    /// Of those, jobs that somebody waited for, on average.
+    /// Mean number of queued jobs that a reply waited for.
     pub queue_demanded_mean: f64,
-    /// Share of calls whose first piece was not there when they were asked.
+    /// Share of calls whose first piece was not in memory on arrival.
     pub waited_ratio: f64,
-    /// Waits for the first piece, at the server.
+    /// Wait for the first piece, at the server.
     pub wait_ms: Spread,
     /// From sending a call to its last byte.
     pub response_ms: Spread,
-    /// The same by class of the network.
+    /// The same by network class.
     pub response_ms_by_class: Vec<Spread>,
     /// Mean division of memory.
     pub memory: MemoryShares,
-    /// The prefetch size in use, on average.
+    /// Mean prefetch size in use.
     pub prefetch_mib: f64,
     /// Prefetched bytes that were evicted unread.
     pub evicted_mib_s: f64,
-    /// How long they had been in memory, on average.
+    /// Mean age of those bytes in memory.
     pub eviction_s: f64,
-    /// Disk time per 128 KiB asked for: time per byte times the miss ratio, which the paper's
-    /// controller makes as small as it can (automated-prefetching 4.1).
+    /// Disk time per 128 KiB requested: time per byte times the miss ratio, which the paper's
+    /// controller minimizes (automated-prefetching 4.1).
     pub score_ms: f64,
-    /// What viewers saw who came within the window and left in the run, by class of the network.
+    /// Viewing quality of sessions that began within the window and ended, by network class.
     #[serde(default)]
     pub viewing: Vec<Viewed>,
-    /// How things went, from the beginning of the run on.
+    /// Time series from the start of the run.
     pub series: Vec<Sample>,
 }
 
 impl Record {
-    /// The figures of what was seen.
+    /// Computes the figures from the measurements.
     pub fn new(rate_mib_s: f64, seed: u64, seen: &Measure) -> Self {
         let (stats, drive) = (&seen.stats, &seen.drive);
         let seconds = seen.length().as_secs_f64();
@@ -230,13 +230,13 @@ impl Record {
         }
     }
 
-    /// Names of what [`Self::line`] shows, above it.
+    /// Column headings for [`Self::line`].
     pub fn heading() -> &'static str {
         "offered seed  ramp  fail viewers asked_for delivered   disk busy  reads/s read_KiB   ms/r goto  seek   rot xfer   \
          hit waste evict  late queue wait  wait_p90/p99/max_ms   resp_p99/max_s  mem_unread/send/read"
     }
 
-    /// One line for a person.
+    /// One line of a table for people.
     pub fn line(&self) -> String {
         let (wait, response, memory) = (&self.wait_ms, &self.response_ms, &self.memory);
         format!(
@@ -275,13 +275,13 @@ impl Record {
         )
     }
 
-    /// Lines for a person about each disk and SSD, of a world with several.
+    /// Lines for people about each disk and SSD, if there are several.
     pub fn devices(&self) -> Option<String> {
         let has_several = !self.disks.is_empty() || !self.ssds.is_empty();
         has_several.then(|| lines(&self.disks, &self.ssds))
     }
 
-    /// Failures, and of what kind if there are any: `t` timed out or broken, `r` refused.
+    /// Number of failures by kind, `t` timed out or broken, `r` refused; `0` if there are none.
     fn failures_by_kind(&self) -> String {
         match (self.failures - self.refused, self.refused) {
             (0, 0) => "0".to_owned(),

@@ -1,4 +1,4 @@
-//! The record of one run, disk by disk and SSD by SSD, of worlds that have several.
+//! Records of the individual disks and SSDs, for worlds with several.
 
 use std::fmt::Write as _;
 
@@ -10,49 +10,49 @@ use crate::figures::{Spread, ratio, round};
 use crate::measure::{Calls, Measure};
 use crate::ssd_use::SsdUse;
 
-/// What one disk of several did within the window.
+/// Activity of one of several disks within the window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DiskFigures {
-    /// Calls that ended, of titles that lie on it.
+    /// Calls of titles on this disk that ended.
     pub calls: u64,
-    /// Of those, calls that failed.
+    /// Calls that failed.
     pub failures: u64,
-    /// Share of the time during which a read was outstanding.
+    /// Share of time with a read outstanding.
     pub busy: f64,
-    /// Bytes read from it, MiB/s.
+    /// Bytes read from the disk, MiB/s.
     pub disk_mib_s: f64,
-    /// Bytes sent of what lies on it, MiB/s.
+    /// Bytes sent of titles on this disk, MiB/s.
     pub sent_mib_s: f64,
-    /// Bytes sent that were read from flash for it, by bytes sent.
+    /// Bytes sent that were read from flash on demand, by bytes sent.
     pub flash_ratio: f64,
-    /// Bytes of its part of the tier that were written, MiB/s.
+    /// Bytes written to its partition of the tier, MiB/s.
     pub flash_written_mib_s: f64,
 }
 
-/// What one SSD of a tier did within the window, for all disks.
+/// Activity of one SSD of a tier within the window, for all disks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SsdFigures {
-    /// Share of the time during which it had something to do.
+    /// Share of time with a request in the SSD.
     pub busy: f64,
-    /// Bytes read from it, with headers, MiB/s.
+    /// Bytes read, including headers, MiB/s.
     pub read_mib_s: f64,
-    /// Bytes written to it, with summaries and checkpoints, MiB/s.
+    /// Bytes written, including summaries and checkpoints, MiB/s.
     pub written_mib_s: f64,
-    /// The same, if a day were as the window: 10^9 bytes a day.
+    /// Bytes written per day at the rate of the window, 10^9 bytes.
     pub written_gb_per_day: f64,
-    /// From asking for records that lie in a row until they were there.
+    /// Latency of reads of adjacent records.
     pub read_ms: Spread,
-    /// From giving it bytes of a block until they were written.
+    /// Latency of writes to a block.
     pub write_ms: Spread,
-    /// Reads that were asked for and not there, on average.
+    /// Mean number of reads in progress.
     pub reads_mean: f64,
-    /// At most.
+    /// Most reads in progress.
     pub reads_max: usize,
-    /// Writes that were asked for and not done, on average.
+    /// Mean number of writes in progress.
     pub writes_mean: f64,
-    /// At most.
+    /// Most writes in progress.
     pub writes_max: usize,
-    /// Looks at whether it is well again, of disks that had given it up.
+    /// Probes by disks that had taken the SSD out of service.
     pub probes: u64,
 }
 
@@ -94,8 +94,8 @@ impl SsdFigures {
     }
 }
 
-/// Disks and SSDs of a world; none of one that has one disk and one SSD at most, of which the record
-/// tells everything anyway.
+/// Disks and SSDs of a world; empty for a world with at most one of each, which the record itself
+/// covers.
 pub(crate) fn devices_of(seen: &Measure) -> (Vec<DiskFigures>, Vec<SsdFigures>) {
     if seen.disks.len() < 2 && seen.ssds.len() < 2 {
         return (Vec::new(), Vec::new());
@@ -107,7 +107,7 @@ pub(crate) fn devices_of(seen: &Measure) -> (Vec<DiskFigures>, Vec<SsdFigures>) 
     (disks.collect(), ssds.collect())
 }
 
-/// The least, the mean and the most.
+/// Minimum, mean and maximum.
 fn range(values: impl Iterator<Item = f64> + Clone, places: usize) -> String {
     let count = values.clone().count().max(1) as f64;
     let least = values.clone().fold(f64::INFINITY, f64::min);
@@ -116,7 +116,7 @@ fn range(values: impl Iterator<Item = f64> + Clone, places: usize) -> String {
     format!("{least:.places$}/{mean:.places$}/{most:.places$}")
 }
 
-/// Lines for a person: the least, the mean and the most of each figure.
+/// Lines for people: minimum, mean and maximum of each figure.
 pub(crate) fn lines(disks: &[DiskFigures], ssds: &[SsdFigures]) -> String {
     let mut text = String::new();
     let disks_failed = disks.iter().filter(|disk| disk.failures > 0).count();

@@ -1,4 +1,4 @@
-//! What a flash tier did, as it stands in the record of a run.
+//! Figures of the flash tier in the record of a run.
 
 use headlong_units::MIB;
 use serde::{Deserialize, Serialize};
@@ -6,31 +6,33 @@ use serde::{Deserialize, Serialize};
 use crate::figures::{is_none, is_zero, ratio};
 use crate::flash_use::FlashUse;
 
-/// What a flash tier did within the window, and how it stood at the end of it.
+/// Activity of a flash tier within the window, and its state at the end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FlashFigures {
-    /// Bytes of its blocks, 10^9.
+    /// Capacity of its blocks, 10^9 bytes.
     pub capacity_gb: f64,
-    /// Share of them with records that can be read.
+    /// Share of the capacity with readable records.
     pub filled_ratio: f64,
-    /// Most that it writes in any day beyond its first filling, 10^9 bytes.
+    /// Most bytes written in any 24 hours besides the initial fill, 10^9.
     pub budget_gb_per_day: f64,
-    /// Written, if a day were as the window: 10^9 bytes a day.
+    /// Bytes written per day at the rate of the window, 10^9.
     pub written_gb_per_day: f64,
-    /// Written.
+    /// Bytes written.
     pub written_mib_s: f64,
-    /// Read from it.
+    /// Bytes read.
     pub read_mib_s: f64,
-    /// Bytes read from it for each byte written; nothing if none was written.
+    /// Bytes read for each byte written; none if nothing was written.
     pub reads_per_write: Option<f64>,
-    /// Bytes written to flash for each byte written to the drive: 1, for all writes are whole blocks.
+    /// Bytes written to flash for each byte written to the drive: 1, because all writes are whole
+    /// blocks.
     pub write_amplification: f64,
-    /// Offered and not taken, by why: too little would be saved, the budget, reads go first.
+    /// Offered bytes that were rejected: too little benefit, write budget, writes waiting for
+    /// reads.
     pub refused_mib_s: [f64; 3],
-    /// Records that came too late, so that the disk was asked too.
+    /// Records that arrived too late, so that the disk was read as well.
     #[serde(default, skip_serializing_if = "is_none")]
     pub late_records: u64,
-    /// Offered while no SSD was in service, MiB/s.
+    /// Bytes offered while no SSD was in service, MiB/s.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub out_of_service_mib_s: f64,
 }
@@ -63,15 +65,15 @@ impl FlashFigures {
         }
     }
 
-    /// One line for a person.
+    /// One line for people.
     pub fn line(&self, from_flash: f64) -> String {
         let reads = self.reads_per_write;
         let reads = reads.map_or("-".to_owned(), |reads| format!("{reads:.1}"));
         let [not_worth, budget, busy] = self.refused_mib_s;
         format!(
-            "  flash: {:.0}% of bytes, {:.0}% of {:.1} GB filled; written {:.2} MiB/s, {:.1} GB a day \
-             of {:.1}; read {reads} times what was written; refused MiB/s: not worth it {not_worth:.1}, \
-             budget {budget:.1}, busy {busy:.1}",
+            "  flash: {:.0}% of bytes, {:.0}% of {:.1} GB filled; written {:.2} MiB/s, \
+             {:.1} GB a day of {:.1}; {reads} bytes read per byte written; refused MiB/s: \
+             not worth it {not_worth:.1}, budget {budget:.1}, busy {busy:.1}",
             from_flash * 100.0,
             self.filled_ratio * 100.0,
             self.capacity_gb,

@@ -1,4 +1,4 @@
-//! How a run went, moment by moment, as it stands in its record.
+//! The time series in the record of a run.
 
 use std::borrow::Cow;
 
@@ -10,72 +10,72 @@ use crate::figures::{ratio, round};
 use crate::measure::{Seen, classes};
 use crate::series::Look;
 
-/// One moment, and what happened since the one before.
+/// State at one moment, and activity since the previous sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// When, from the beginning of the run.
+    /// Time from the start of the run.
     pub second: f64,
     /// Viewers present.
     pub viewers: u64,
-    /// Asked for by requests sent since the moment before.
+    /// Bytes requested since the previous sample.
     #[serde(default)]
     pub asked_for_mib_s: f64,
-    /// Delivered since the moment before.
+    /// Bytes delivered since the previous sample.
     #[serde(default)]
     pub delivered_mib_s: f64,
-    /// Bytes handed to replies since the moment before.
+    /// Bytes handed to replies since the previous sample.
     pub sent_mib_s: f64,
-    /// Bytes read from the device since the moment before.
+    /// Bytes read from the device since the previous sample.
     pub disk_mib_s: f64,
-    /// Share of the time since the moment before during which a read was outstanding.
+    /// Share of the time since the previous sample with a read outstanding.
     pub busy: f64,
-    /// Jobs waiting.
+    /// Queued jobs.
     pub queue: usize,
-    /// Of those, jobs somebody waits for.
+    /// Queued jobs that a reply waits for.
     pub queue_demanded: usize,
-    /// Of those, jobs past their deadline.
+    /// Queued jobs past their deadline.
     pub queue_overdue: usize,
     /// Live chains.
     pub chains: usize,
-    /// Disk time per 128 KiB asked for since the moment before: what the size is judged by.
+    /// Disk time per 128 KiB requested since the previous sample: the controller's score.
     pub score_ms: f64,
-    /// Prefetched bytes evicted unread since the moment before.
+    /// Prefetched bytes evicted unread since the previous sample.
     pub evicted_mib_s: f64,
-    /// How long those had been in memory, on average; zero of none.
+    /// Mean age of those bytes in memory; zero if there were none.
     pub eviction_s: f64,
-    /// Where the device last read, from its start.
+    /// Position of the latest read, from the start of the device.
     pub head_gib: f64,
     /// Reference size of prefetches in use.
     pub prefetch_mib: f64,
-    /// The size it is going to.
+    /// Target of the reference size.
     pub prefetch_target_mib: f64,
-    /// Disk time for each MiB sent when the size was last judged; none without a controller.
+    /// Disk time for each MiB sent at the controller's latest decision; none without a controller.
     pub score_ms_per_mib: Option<f64>,
-    /// What came of that.
+    /// Reason of that decision.
     pub reason: Option<Cow<'static, str>>,
-    /// Bytes evicted before anybody read them, by bytes sent, since the moment before.
+    /// Bytes evicted unread, by bytes sent, since the previous sample.
     pub evicted_ratio: f64,
     /// Division of memory.
     pub memory: MemoryShares,
 }
 
-/// Shares of memory by class of slots; they add up to 1.
+/// Shares of memory by class of slots; the sum is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct MemoryShares {
-    /// Holding nothing.
+    /// Free.
     pub free: f64,
     /// Being read into.
     pub filling: f64,
-    /// Prefetched and not read yet.
+    /// Prefetched and not yet sent.
     pub unread: f64,
-    /// In the sockets.
+    /// In sockets.
     pub sending: f64,
-    /// Read, and kept.
+    /// Sent, and retained.
     pub read: f64,
 }
 
 impl Sample {
-    /// What two looks, one after the other, show.
+    /// The sample for two consecutive snapshots.
     pub(crate) fn between(looks: &[Look], disks: f64) -> Self {
         let (before, look) = (&looks[0], &looks[looks.len() - 1]);
         let stats = look.stats - before.stats;
@@ -129,16 +129,16 @@ impl MemoryShares {
     }
 }
 
-/// Bytes of a transaction of FreeBSD's, by which the papers count disk time.
+/// Bytes of a FreeBSD disk transaction, the unit of disk time in the papers.
 const TRANSACTION_BYTES: f64 = 131_072.0;
 
-/// Milliseconds of the disk for 128 KiB that were asked for.
+/// Disk time for 128 KiB requested, milliseconds.
 pub(crate) fn score_ms(stats: &Stats) -> f64 {
     let transactions = stats.bytes_requested as f64 / TRANSACTION_BYTES;
     ratio(stats.busy_time.as_secs_f64() * 1e3, transactions)
 }
 
-/// Seconds that evicted pieces had been in memory, on average.
+/// Mean age in memory of evicted pieces, seconds.
 pub(crate) fn eviction_s(stats: &Stats) -> f64 {
     let time = stats.prefetch_eviction_time.as_secs_f64();
     ratio(time, stats.prefetch_evictions as f64)

@@ -1,30 +1,30 @@
-//! What viewers saw, as it stands in the record of a run.
+//! Viewing quality in the record of a run.
 
 use serde::{Deserialize, Serialize};
 
 use crate::figures::{Spread, ratio, round};
 use crate::measure::Viewing;
 
-/// What viewers of one network class saw.
+/// Viewing quality in one network class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Viewed {
     /// Name of the class.
     pub class: String,
     /// Sessions.
     pub sessions: u64,
-    /// Of those, sessions whose viewers did not wait any longer for the picture.
+    /// Sessions whose viewers left before playback started.
     pub gave_up: u64,
-    /// From arrival until the picture moved.
+    /// From arrival to the start of playback.
     pub startup_ms: Spread,
-    /// Sessions in which the picture stood still.
+    /// Sessions with at least one stall.
     pub stalled: u64,
-    /// How often it did.
+    /// Number of stalls.
     pub stalls: u64,
-    /// Time for which it did, by that and the time that was played.
+    /// Time stalled, by the sum of time stalled and time played.
     pub stall_ratio: f64,
-    /// Mean over sessions of the mean bit rate of what came; nothing if it is known of none.
+    /// Mean over sessions of the mean bit rate received; none if no session has one.
     pub kbps_mean: Option<f64>,
-    /// Changes of bit rate in a session, on average.
+    /// Mean number of bit rate changes in a session.
     pub switches_mean: f64,
 }
 
@@ -45,12 +45,12 @@ impl Viewed {
         }
     }
 
-    /// Names of what [`Self::line`] shows, above it.
+    /// Column headings for [`Self::line`].
     pub fn heading() -> &'static str {
         "  class         sessions gave_up startup_p50/p99_ms stalled stalls of_time     kbps switches"
     }
 
-    /// One line for a person.
+    /// One line of a table for people.
     pub fn line(&self) -> String {
         let startup = format!("{:.0}/{:.0}", self.startup_ms.p50, self.startup_ms.p99);
         let kbps = self.kbps_mean;

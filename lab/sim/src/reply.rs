@@ -1,4 +1,4 @@
-//! A reply of a disk's server, and the name of its request.
+//! A reply of a disk's server, and the numbering of requests across disks.
 
 use headlong_engine::{RequestId, Slot};
 use headlong_http::Pacer;
@@ -6,27 +6,27 @@ use headlong_units::Instant;
 
 use crate::origin::Asker;
 
-/// A reply that is being sent.
+/// A reply in progress.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) asker: Asker,
     pub(crate) asked_at: Instant,
     pub(crate) bytes: u64,
     pub(crate) bytes_left: u64,
-    /// Handed to the socket and not yet taken by it.
+    /// Pieces handed to the socket and not yet accepted by it.
     pub(crate) sending: Vec<Slot>,
     pub(crate) pacer: Option<Pacer>,
 }
 
-/// Where the number of the disk begins in that of a request.
+/// Bit offset of the disk number in a server-wide request id.
 const DISK_BITS: u32 = 48;
 
-/// The number of a disk's request among those of all.
+/// The server-wide id of a disk's request.
 pub(crate) fn of_all(disk: u32, request: RequestId) -> RequestId {
     RequestId(u64::from(disk) << DISK_BITS | request.0)
 }
 
-/// Which disk a request is of, and its number there.
+/// The disk of a server-wide request id, and the id on that disk.
 pub(crate) fn of_disk(request: RequestId) -> (u32, RequestId) {
     let own = request.0 & ((1 << DISK_BITS) - 1);
     ((request.0 >> DISK_BITS) as u32, RequestId(own))

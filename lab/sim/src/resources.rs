@@ -1,10 +1,11 @@
-//! What a simulated device holds.
+//! Resource types of the simulated device.
 
 use std::sync::Arc;
 
 use headlong_device::{Opened, Resources};
 
-/// What a simulated device holds: where each file of a stream begins, and nothing else.
+/// A simulated device: a stream's source is the start address of each file; all other types are
+/// empty.
 #[derive(Debug)]
 pub(crate) struct Virtual;
 
@@ -19,7 +20,7 @@ impl Resources for Virtual {
 /// Files that stay open without a reply, as the server's default.
 pub(crate) const OPEN_FILES_MAX: usize = 1024;
 
-/// Files do not change here.
+/// Simulated files never change.
 pub(crate) const OPENED: Opened<()> = Opened {
     file: (),
     is_current: true,

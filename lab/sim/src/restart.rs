@@ -1,7 +1,7 @@
-//! The server ends in the midst of a run and is there again a moment later.
+//! Restart of the server in the middle of a run.
 //!
-//! What memory held is gone, replies in progress are cut, and who asks meanwhile finds nobody. What
-//! was learned is told to the next shard as the server's shell does it, if it is kept.
+//! Memory is lost, replies in progress are cut, and requests during the outage fail to connect.
+//! Saved state, if there is any, is restored into the next shard in the same way as in the server.
 
 use headlong_device::{DeviceCore, KnownViewers, Returning};
 use headlong_engine::{Learned, LearnedChain, Shard};
@@ -9,19 +9,19 @@ use headlong_units::{Duration, Instant};
 
 use crate::resources::Virtual;
 
-/// When the server ends, and what the next one knows.
+/// Time of a restart, and the state that survives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart {
-    /// When it ends.
+    /// When the process ends.
     pub at: Instant,
-    /// How long nobody is there.
+    /// Length of the outage.
     pub down: Duration,
-    /// How long before its end what it had learned was written down: zero of one that was told to
-    /// stop, up to 20 s of one that was killed; `None` if nothing is kept.
+    /// Age of the saved state when the process ends: zero after a graceful shutdown, up to 20 s
+    /// after a kill; `None` if no state is saved.
     pub kept: Option<Duration>,
 }
 
-/// What was written down last, each chain with its stream, whose number lasts here.
+/// The latest saved state. Each chain is saved with its stream id, which is stable here.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     written: Option<Instant>,
@@ -30,7 +30,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Writes down what a shard has learned.
+    /// Saves the learned state of a shard.
     pub(crate) fn write(&mut self, now: Instant, shard: &Shard) {
         self.written = Some(now);
         self.learned = shard.learned();
@@ -38,7 +38,7 @@ impl Kept {
         self.chains = chains.map(|chain| (chain.stream.0, chain)).collect();
     }
 
-    /// Tells a new device what is known before anybody asks.
+    /// Restores the saved state into a new device before its first request.
     pub(crate) fn tell(&self, now: Instant, core: &mut DeviceCore<Virtual>) {
         let Some(written) = self.written else {
             return;

@@ -1,51 +1,51 @@
-//! How things went: the state of a world at regular moments, in bounded memory.
+//! Time series of a world's state, in bounded memory.
 //!
-//! The one idea: a look holds counters since the beginning, so that whatever looks are kept, the
-//! differences between neighbours are exact. When there are too many, every second one is dropped
-//! and from then on half as many are kept: a run may be as long as it likes.
+//! Snapshots hold counters since the start, so differences between any two of them are exact. When
+//! there are too many, every second one is dropped and the interval doubles, so a run can have any
+//! length.
 
 use headlong_engine::{ControlView, MemoryUse, Stats};
 use headlong_units::{Duration, Instant};
 
-/// How often the state of things is looked at.
+/// Interval of snapshots.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// Most looks kept: two hours at the full interval.
+/// Most snapshots kept: two hours at the full interval.
 pub(crate) const LOOKS_MAX: usize = 1440;
 
-/// The state of things at one moment.
+/// A snapshot of the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// When.
+    /// Time of the snapshot.
     pub at: Instant,
     /// Viewers present.
     pub viewers: u64,
-    /// How memory is divided.
+    /// Division of memory.
     pub memory: MemoryUse,
-    /// Jobs waiting for the device.
+    /// Queued jobs of the device.
     pub queue: usize,
-    /// Of those, jobs somebody waits for.
+    /// Queued jobs that a reply waits for.
     pub queue_demanded: usize,
-    /// Of those, jobs past their deadline.
+    /// Queued jobs past their deadline.
     pub queue_overdue: usize,
     /// Live chains.
     pub chains: usize,
-    /// The reference size of prefetches, and what its controller says.
+    /// The reference size of prefetches, and the state of its controller.
     pub control: ControlView,
-    /// Where the device last read, bytes from its start.
+    /// Position of the latest read, bytes from the start of the device.
     pub head_physical: u64,
     /// Counters of the shard so far.
     pub stats: Stats,
-    /// Bytes that requests have asked for so far.
+    /// Bytes requested so far.
     pub asked_for_bytes: u64,
-    /// Bytes that have reached viewers so far.
+    /// Bytes delivered to viewers so far.
     pub delivered_bytes: u64,
 }
 
-/// Looks in order, not too many.
+/// Snapshots in order, at most [`LOOKS_MAX`].
 #[derive(Debug, Clone)]
 pub(crate) struct Looks {
     kept: Vec<Look>,
-    /// One of so many is kept.
+    /// One snapshot in `stride` is kept.
     stride: u64,
     seen: u64,
 }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_thins_itself_and_stays_even() {
+    fn series_thins_itself_at_even_intervals() {
         let mut looks = Looks::default();
         let last = 10 * LOOKS_MAX as u64;
         for second in 0..last {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_is_kept_whole() {
+    fn short_series_is_kept_whole() {
         let mut looks = Looks::default();
         (0..LOOKS_MAX as u64).for_each(|second| looks.add(look(second)));
         assert_eq!(looks.kept().len(), LOOKS_MAX);

@@ -1,9 +1,8 @@
-//! The server: its disks, each with a shard of its own, and the SSDs that they share.
+//! The server: its disks, each with its own shard, and the SSDs that they share.
 //!
-//! The one idea: a disk is an island. A request goes to the disk of its title and is known to no
-//! other; memory is shared out between disks once, as the server does it, and what disks have in
-//! common are the SSDs. So a world of many disks is as many worlds of one, but for what waits in the
-//! queues of SSDs.
+//! Disks are independent. A request goes to the disk of its title only; memory is divided between
+//! disks once, as in the server; and only the SSDs are shared. A world of many disks therefore
+//! behaves like as many worlds with one disk, except for the queues of the SSDs.
 
 use headlong_engine::{RequestId, Slot};
 use headlong_flash::SpecError;
@@ -32,9 +31,9 @@ pub(crate) struct Server {
     layout: Layout,
     socket_bytes: u64,
     playlists_known: bool,
-    /// When time is to pass next for each disk, as of the last call of its shard or its drive.
+    /// Next timeout of each disk, as of the latest call of its shard or drive.
     disks_next_at: Vec<Instant>,
-    /// The same for anything.
+    /// Next timeout of the whole server.
     next_at: Instant,
 }
 
@@ -64,7 +63,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Where an object lies, and of which title it is a part if the server knows playlists.
+    /// Placement of an object, with its part number if the server knows playlists.
     fn place(&self, object: ObjectId) -> Option<Place> {
         let place = self.layout.place(object)?;
         let part = place.part.filter(|_| self.playlists_known);
@@ -82,8 +81,8 @@ impl Server {
         self.next_at = disks.chain(tier).min().unwrap_or(Instant::NEVER);
     }
 
-    /// Something happened at a disk, and it did what came of that. What it asked of SSDs may have
-    /// told the end of what others had asked.
+    /// Updates timeouts after an event of a disk has been handled. Its SSD jobs may have completed
+    /// jobs of other disks.
     fn settled(&mut self, now: Instant, disk: usize) {
         self.note(disk);
         self.settle_others(now);
@@ -97,7 +96,7 @@ impl Server {
         }
     }
 
-    /// All disks whose time has come: `handle` is told of each.
+    /// Calls `handle` for all disks that are due.
     fn each_due(&mut self, now: Instant, handle: fn(&mut DiskServer, Instant, &mut Shared)) {
         for disk in 0..self.disks.len() {
             if self.disks_next_at[disk] <= now {

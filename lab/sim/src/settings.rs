@@ -1,15 +1,15 @@
-//! The engine's settings by name, as in the server's configuration file.
+//! Engine settings by name, as in the server's configuration file.
 //!
-//! The names and the spellings of values are the server's, so that what was found here can be
-//! copied there. `outstanding_reads` is as in the server's table of one device.
+//! Names and value syntax are the server's, so settings found by simulation can be copied there.
+//! `outstanding_reads` is the name in the server's table of one device.
 
 use headlong_engine::{EngineConfig, knobs};
 use headlong_settings::Value;
 
-/// Sets one setting by its name.
+/// Sets one setting by name.
 ///
 /// # Errors
-/// What is wrong with the name or the value, with the nearest name that there is.
+/// The error in the name or the value, with the nearest valid name.
 pub fn set(config: &mut EngineConfig, name: &str, value: &str) -> Result<(), String> {
     let row = match name {
         "outstanding_reads" => "outstanding_reads_rotating",
@@ -26,7 +26,7 @@ mod tests {
     use headlong_units::{Duration, MIB};
 
     #[test]
-    fn every_setting_can_be_set_by_the_name_the_server_gives_it() {
+    fn settings_are_set_by_their_server_names() {
         let mut config = EngineConfig::default();
         for (name, value) in [
             ("prefetch", "3MiB"),
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_name_or_value_is_told_with_what_there_is() {
+    fn wrong_name_or_value_lists_valid_ones() {
         let mut config = EngineConfig::default();
         let error = set(&mut config, "pre_fetch", "1MiB").expect_err("no such name");
         assert!(error.contains("did you mean `prefetch`"), "{error}");

@@ -1,4 +1,4 @@
-//! What a world is made of, and why one cannot be made.
+//! Setup of a world, and the errors of building one.
 
 use headlong_engine::{ConfigError, EngineConfig};
 use headlong_flash::SpecError;
@@ -14,69 +14,70 @@ use crate::measure::Window;
 use crate::restart::Restart;
 use crate::vanilla::VanillaSetup;
 
-/// Who answers.
+/// The kind of server.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum ServerKind {
     /// The engine.
     #[default]
     Headlong,
-    /// A web server above a kernel's page cache.
+    /// A web server on a kernel's page cache.
     Vanilla(VanillaSetup),
 }
 
-/// What a world is made of, beside its trace and its drive.
+/// Setup of a world, apart from its trace and its drive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup {
-    /// Who answers.
+    /// The kind of server.
     pub server: ServerKind,
-    /// How many disks an experiment has, all of one kind; a world has as many as it is given drives.
-    /// Titles are dealt out to them.
+    /// Number of disks of an experiment, all of one kind; a world has one for each drive it gets.
+    /// Titles are distributed over them.
     pub disks: u32,
-    /// Settings of the server's shards, if it is headlong. `memory_bytes` is of all of them together.
+    /// Settings of the server's shards; Headlong only. `memory_bytes` is the sum over all shards.
     pub engine: EngineConfig,
-    /// Bytes that a socket takes beyond those that have left (the server's `tcp.unsent_max`).
+    /// Unsent bytes that a socket accepts (the server's `tcp.unsent_max`).
     pub socket_bytes: u64,
-    /// How fast its replies go, if it is headlong: by the bit rates of titles, which its front knows.
+    /// Pacing of replies by the bit rate of titles; Headlong only.
     pub pace: Pace,
-    /// Its flash tier, if it is headlong and has one.
+    /// Flash tier; Headlong only.
     pub flash: Option<FlashSetup>,
     /// Largest block request that reaches the drive; 1,280 KiB through a loop device.
     pub request_bytes_max: u64,
-    /// From the end of a request in the drive until the server knows of it: zero but for worlds
-    /// that imitate an emulated drive, whose way to the server takes a moment.
+    /// From the completion of a request in the drive until the server sees it: zero except in
+    /// worlds that imitate an emulated drive, which reports completions with a delay.
     pub turnaround: Duration,
-    /// Requests that the drive has in its own queue at most; its own number if `None`.
+    /// Limit on requests in the drive's own queue; the drive's limit if `None`.
     pub queue_depth: Option<usize>,
-    /// Where files lie.
+    /// Placement of files.
     pub placement: Placement,
-    /// What it costs the server, if it is headlong, to open a file for the first time; nothing if
-    /// `None`: all that leads to files is in the kernel's cache.
+    /// Cost of opening a file for the first time, Headlong only; nothing if `None`: all metadata is
+    /// in the kernel's cache.
     pub cold_open: Option<ColdOpen>,
     /// Whether the server knows the bit rates of its titles, as it does from manifests and headers.
     pub bit_rates_known: bool,
-    /// Whether the server knows the playlists of titles in several files, and so the order of those.
+    /// Whether the server knows the playlists of titles in several files, and so the order of the
+    /// files.
     pub playlists_known: bool,
-    /// Whether players say with each request what they will ask for next (`nor` of CMCD).
+    /// Whether players announce their next request with each request (`nor` of CMCD).
     pub names_next: bool,
-    /// What players tell about themselves; an experiment's workload and a trace know better.
+    /// How players identify themselves; replaced by that of an experiment's workload or a trace.
     pub identity: Identity,
-    /// Bit rates that it is told in place of others, if it is told any: for sizes that are scaled by
-    /// another rule than the server has (automated-prefetching 7.4).
+    /// Substitutes for some known bit rates, to simulate another scaling rule of sizes
+    /// (automated-prefetching 7.4).
     pub bit_rates_told: Vec<(BitRate, BitRate)>,
-    /// What is measured.
+    /// The measured window.
     pub window: Window,
-    /// How long viewers go on to come after the window has closed, so that those who came in it see
-    /// the end of their sessions under the same load.
+    /// How long viewers continue to arrive after the window has closed, so that sessions that began
+    /// within it end under the same load.
     pub ramp_down: Duration,
-    /// When the server, if it is headlong, ends and begins again; never if `None`.
+    /// Restart of the server, if any; Headlong only.
     pub restart: Option<Restart>,
     /// Whether to stop at the first failure within the window.
     pub stops_at_failure: bool,
-    /// Whether to stop at the first failed session of those that began within the window.
+    /// Whether to stop at the first failed session that began within the window.
     pub stops_at_failed_session: bool,
-    /// Whether each call is kept, to be written down.
+    /// Whether to keep a record of each call.
     pub keeps_calls: bool,
-    /// Whether the shard's invariants are checked after every step: slow.
+    /// Whether to check the shard's invariants after every step: slow.
     pub checked: bool,
 }
 
@@ -110,45 +111,45 @@ impl Default for Setup {
     }
 }
 
-/// Why a world cannot be made.
+/// Why a world cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
-    /// The engine's settings cannot work.
+    /// The engine's settings are invalid.
     #[error("{0}")]
     Engine(#[from] ConfigError),
-    /// The flash tier cannot be.
-    #[error("the flash tier: {0}")]
+    /// The flash tier is invalid.
+    #[error("flash tier: {0}")]
     Flash(#[from] SpecError),
     /// The catalogue does not fit.
     #[error("{0}")]
     Catalogue(String),
-    /// A session names a class or an object that is not there.
-    #[error("session {session} of the trace names {what} that is not in it; write the trace again")]
+    /// A session refers to a missing class or object.
+    #[error("session {session} of the trace refers to a missing {what}; generate the trace again")]
     Trace {
-        /// Which, from 0.
+        /// Index of the session, from 0.
         session: usize,
-        /// What is missing.
+        /// The missing item.
         what: &'static str,
     },
-    /// Nothing is known of how a vanilla server would begin again.
-    #[error("a vanilla server cannot be restarted in virtual time; leave the restart out")]
+    /// Restarts of a vanilla server are not modelled.
+    #[error("a vanilla server cannot be restarted in virtual time; omit the restart")]
     NoRestart,
-    /// Nothing is known of what one disk would be for another.
-    #[error("{0} has one disk in virtual time; leave --disks out")]
+    /// Sharing a server between disks is not modelled here.
+    #[error("{0} supports only one disk in virtual time; omit --disks")]
     OneDisk(&'static str),
-    /// There is nothing to read from.
-    #[error("a world needs a disk at least")]
+    /// There are no disks.
+    #[error("a world needs at least one disk")]
     NoDisk,
-    /// Nobody knows what a warm tier holds.
+    /// The content of a warm tier cannot be determined.
     #[error(
-        "what adaptive players ask for is not known before they do, so that a flash tier cannot begin \
+        "the requests of adaptive players are not known in advance, so a flash tier cannot begin \
          warm; let it begin empty, and make the ramp longer"
     )]
     NotWarm,
-    /// There is no bound for players that decide as they go.
+    /// There is no bound for adaptive players.
     #[error(
-        "what adaptive players ask for is not known before they do, and so there is no bound; \
-         choose simple ones (--set player.kind=simple)"
+        "the requests of adaptive players are not known in advance, so there is no bound; \
+         choose simple players (--set player.kind=simple)"
     )]
     NoBound,
 }

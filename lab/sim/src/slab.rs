@@ -1,18 +1,17 @@
-//! A slab: things that are numbered as they come and go in any order.
+//! Slab of items that are added in order and removed in any order.
 //!
-//! Unlike in the crate of that name a number is never given again, because events that are still in the
-//! queue may name a thing that has gone. Those present are few and their numbers lie close together,
-//! so a number is a place behind the oldest thing that is still there. Nothing is searched.
+//! Unlike in the crate of that name a number is never reused, because queued events may still refer
+//! to a removed item. Few items are present and their numbers lie close together, so a number is an
+//! offset from the oldest present item; there is no search.
 //!
-//! Invariants: a number is given once; what is kept reaches back to the oldest thing present and no
-//! further.
+//! Invariants: a number is used once; storage starts at the oldest item present.
 
 use std::collections::VecDeque;
 
-/// Things by number.
+/// Items by number.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    /// Number of the first place that is kept.
+    /// Number of the first stored place.
     first: u64,
     places: VecDeque<Option<Box<T>>>,
     present: usize,
@@ -29,7 +28,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// How many are present.
+    /// Number of items present.
     pub(crate) fn len(&self) -> usize {
         self.present
     }
@@ -38,7 +37,7 @@ impl<T> Slab<T> {
         self.present == 0
     }
 
-    /// The next in number comes.
+    /// Adds an item and returns its number.
     pub(crate) fn add(&mut self, thing: T) -> u64 {
         self.places.push_back(Some(Box::new(thing)));
         self.present += 1;
@@ -55,7 +54,7 @@ impl<T> Slab<T> {
         self.places.get(place as usize)?.as_deref()
     }
 
-    /// All go, by number.
+    /// Removes all items, in order of number.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (u64, T)> + use<T> {
         let first = self.first + self.places.len() as u64;
         let places = std::mem::take(&mut self.places);
@@ -64,7 +63,7 @@ impl<T> Slab<T> {
         numbered.filter_map(|(number, thing)| Some((number, *thing?)))
     }
 
-    /// One goes.
+    /// Removes an item.
     pub(crate) fn remove(&mut self, number: u64) -> Option<T> {
         let place = number.checked_sub(self.first)?;
         let thing = self.places.get_mut(place as usize)?.take()?;
@@ -82,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_found_until_their_things_go_and_are_never_given_again() {
+    fn numbers_stay_valid_until_removal_and_are_not_reused() {
         let mut slab = Slab::default();
         let numbers: Vec<u64> = "abcd".chars().map(|thing| slab.add(thing)).collect();
         assert_eq!(numbers, [0, 1, 2, 3]);
@@ -92,7 +91,7 @@ mod tests {
             (None, Some(&'a'), 3)
         );
         assert_eq!(slab.remove(0), Some('a'));
-        assert_eq!(slab.places.len(), 2, "nothing is kept before the oldest");
+        assert_eq!(slab.places.len(), 2, "storage starts at the oldest item");
         assert_eq!((slab.remove(0), slab.get(9)), (None, None));
         slab.remove(2);
         slab.remove(3);

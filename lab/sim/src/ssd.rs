@@ -1,11 +1,11 @@
-//! One SSD, which all disks share, with what they asked of it.
+//! One SSD, shared by all disks, with its queues of jobs.
 //!
-//! The one idea: it is kept as the server keeps one (`server/serve/src/flash/ssd.rs`): so many threads
-//! read, each one read at a time, and one thread writes, in the order in which it was told, whichever
-//! disk told it. What they ask becomes block requests of a modelled drive.
+//! Same queueing as in the server (`server/serve/src/flash/ssd.rs`): a pool of reader threads with
+//! one read each, and one writer thread that serves all disks in order of submission. Their jobs
+//! become block requests of a modelled drive.
 //!
-//! Invariant: what one disk asks of an SSD that no other uses is never held up by these queues more
-//! than by the drive's own.
+//! Invariant: if only one disk uses an SSD, these queues delay its jobs no longer than the drive's
+//! own queue.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,36 +18,36 @@ use crate::device::Device;
 use crate::flash_place::TierPlaces;
 use crate::ssd_use::SsdUse;
 
-/// Reads at once, as the server's threads (`READERS`).
+/// Concurrent reads, as the server's threads (`READERS`).
 const READERS: usize = 32;
-/// Requests to the SSD are cut to this, as the kernel cuts them.
+/// Requests to the SSD are split at this size, as the kernel does.
 const REQUEST_BYTES: u64 = 512 * KIB;
 
-/// What an SSD was asked for.
+/// Kind of job.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Doing {
     Read(FlashReadId, usize),
     Write(BlockId, u32),
     Seal(BlockId),
     Probe(SsdId),
-    /// A checkpoint, or what makes one void.
+    /// A checkpoint, or its invalidation.
     Aside,
 }
 
-/// Bytes of the SSD: from, to.
+/// Byte range of the SSD: start, end.
 pub(crate) type Span = (u64, u64);
 
-/// Something that was asked for, with what must be done beside it.
+/// A job, with the writes that accompany it.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) disk: u32,
     pub(crate) doing: Doing,
     pub(crate) span: Span,
-    /// Written before it.
+    /// Written before the job.
     pub(crate) asides: Vec<Span>,
 }
 
-/// What is under way, and how many requests of it are left.
+/// A job in progress, and the number of its requests left.
 #[derive(Debug, Clone, Copy)]
 struct Task {
     disk: u32,
@@ -61,18 +61,18 @@ struct Task {
 pub(crate) struct Ssd {
     device: Device,
     pub(crate) places: TierPlaces,
-    /// Number of its first block in the row of all, and how many it has.
+    /// Number of its first block in the tier, and number of its blocks.
     pub(crate) first_block: u32,
     pub(crate) blocks: u32,
-    /// What each block request is part of.
+    /// The task of each block request.
     of_request: BTreeMap<u64, u64>,
     tasks: BTreeMap<u64, Task>,
-    /// What waits for a thread that reads, and since when.
+    /// Jobs that wait for a reader thread, with the time of submission.
     reads: VecDeque<(Instant, Job)>,
     reading: usize,
-    /// What waits for the thread that writes.
+    /// Jobs that wait for the writer thread.
     writes: VecDeque<(Instant, Job)>,
-    /// What that thread is at: of which disk, and how many tasks.
+    /// The writer thread's current disk, and the number of its tasks.
     writing: (u32, usize),
     next_id: u64,
     used: SsdUse,
@@ -100,12 +100,12 @@ impl Ssd {
         }
     }
 
-    /// What was asked for and has not ended.
+    /// Jobs that have not completed.
     pub(crate) fn live(&self) -> usize {
         self.tasks.len() + self.reads.len() + self.writes.len()
     }
 
-    /// Nobody waits for anything any more.
+    /// Forgets all jobs; nothing waits for them any more.
     pub(crate) fn forget_all(&mut self) {
         self.device.forget_waiting();
         self.of_request.clear();
@@ -117,12 +117,12 @@ impl Ssd {
         self.places.end_all();
     }
 
-    /// From now on what it does is counted anew.
+    /// Restarts the counters.
     pub(crate) fn begin_window(&mut self, now: Instant) {
         self.used.begin(now, self.device.used());
     }
 
-    /// What it did since then.
+    /// Activity since [`Self::begin_window`].
     pub(crate) fn used(&self, now: Instant) -> SsdUse {
         self.used.until(now, self.device.used())
     }
@@ -131,7 +131,7 @@ impl Ssd {
         match job.doing {
             Doing::Read(..) => self.reads.push_back((now, job)),
             Doing::Write(..) | Doing::Seal(..) => self.writes.push_back((now, job)),
-            // Those of a probe have a thread of their own.
+            // Probes have their own thread.
             Doing::Probe(_) | Doing::Aside => {
                 self.used.probes += 1;
                 self.begin(now, now, &job, job.doing, job.span);
@@ -150,7 +150,7 @@ impl Ssd {
         self.device.poll_timeout()
     }
 
-    /// Threads with nothing to do take what waits longest.
+    /// Idle threads take the jobs that have waited longest.
     fn feed(&mut self, now: Instant) {
         while self.reading < READERS
             && let Some((since, job)) = self.reads.pop_front()
@@ -158,7 +158,7 @@ impl Ssd {
             self.reading += 1;
             self.begin(now, since, &job, job.doing, job.span);
         }
-        // A disk has one write at a time itself, and what is written beside it is its own.
+        // A disk submits one write at a time, and the accompanying writes belong to the same disk.
         while let Some((_, job)) = self.writes.front()
             && (self.writing.1 == 0 || self.writing.0 == job.disk)
             && let Some((since, job)) = self.writes.pop_front()

@@ -1,40 +1,40 @@
-//! What an SSD was asked, how long that took, and how much waited for it.
+//! Requests, latencies and queue lengths of an SSD.
 
 use headlong_units::{Duration, Instant};
 
 use crate::device::DriveUse;
 use crate::histogram::Histogram;
 
-/// How many there were of something, over time.
+/// A quantity over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Level {
     now: usize,
     since: Instant,
-    /// Times nanoseconds.
+    /// Integral over time, in units times nanoseconds.
     sum: u128,
-    /// The most.
+    /// Maximum.
     pub max: usize,
 }
 
-/// What one SSD did within the window, for all disks.
+/// Activity of one SSD within the window, for all disks.
 #[derive(Debug, Clone, Default)]
 pub struct SsdUse {
     before: DriveUse,
-    /// What the drive did.
+    /// Activity of the drive.
     pub drive: DriveUse,
-    /// Bytes that were read from it, with headers of records.
+    /// Bytes read, including record headers.
     pub read_bytes: u64,
-    /// Bytes that were written: records, summaries, what is between them, and checkpoints.
+    /// Bytes written: records, summaries, padding, and checkpoints.
     pub written_bytes: u64,
-    /// From asking for records that lie in a row until they were there.
+    /// Latency of reads of adjacent records.
     pub reads: Histogram,
-    /// From giving it bytes of a block until they were written.
+    /// Latency of writes to a block.
     pub writes: Histogram,
-    /// Reads asked for and not there.
+    /// Reads in progress.
     pub readers: Level,
-    /// Writes asked for and not done.
+    /// Writes in progress.
     pub writers: Level,
-    /// Looks at whether it is well again: disks had given it up.
+    /// Probes by disks that had taken the SSD out of service.
     pub probes: u64,
 }
 
@@ -55,14 +55,14 @@ impl Level {
         self.max = self.max.max(level);
     }
 
-    /// The mean over so long.
+    /// Mean over a period.
     pub fn mean(&self, length: Duration) -> f64 {
         self.sum as f64 / (length.0 as f64).max(1.0)
     }
 }
 
 impl SsdUse {
-    /// Counts from now on.
+    /// Restarts the counters.
     pub(crate) fn begin(&mut self, now: Instant, drive: DriveUse) {
         *self = Self {
             before: drive,
@@ -72,13 +72,13 @@ impl SsdUse {
         };
     }
 
-    /// So many reads and writes have been asked for and have not ended.
+    /// Sets the numbers of reads and writes in progress.
     pub(crate) fn queued(&mut self, now: Instant, reads: usize, writes: usize) {
         self.readers.set(now, reads);
         self.writers.set(now, writes);
     }
 
-    /// What was counted until now.
+    /// The counters up to now.
     pub(crate) fn until(&self, now: Instant, drive: DriveUse) -> Self {
         let mut used = self.clone();
         used.queued(now, used.readers.now, used.writers.now);

@@ -1,9 +1,9 @@
-//! The flash tier of all disks in virtual time: SSDs, dealt out to shards as the server deals them.
+//! The flash tier of all disks in virtual time: SSDs, partitioned between shards as in the server.
 //!
-//! The one idea: every SSD serves every disk; its blocks are cut into as many equal ranges as there
-//! are disks (`server/serve/src/flash/tier.rs`), and each shard decides about its own. What shards say to
-//! SSDs becomes requests of modelled drives. No byte is kept: records are what they should be, for
-//! nothing is damaged here, and whatever is read has been written before.
+//! Every SSD serves every disk; its blocks are divided into one equal range per disk
+//! (`server/serve/src/flash/tier.rs`), and each shard manages its own range. Commands of shards
+//! become requests of modelled drives. No bytes are stored: nothing is damaged here, and every read
+//! range has been written before.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -24,30 +24,30 @@ use crate::resources::Virtual;
 use crate::ssd::{Doing, Job, Ssd};
 use crate::ssd_use::SsdUse;
 
-/// What a probe reads, as the server's.
+/// Bytes read by a probe, as in the server.
 const PROBE_BYTES: u64 = MIB;
 
-/// The SSDs, with what they were asked for.
+/// The SSDs, with the jobs in progress.
 #[derive(Debug)]
 pub(crate) struct Tier {
     ssds: Vec<Ssd>,
-    /// What each disk has of them, and what its shard is told of that.
+    /// Each disk's partition, and its specification for the shard.
     parts: Vec<(TierShare, FlashSpec)>,
-    /// Sealed blocks, for processes that come later.
+    /// Sealed blocks, for later processes.
     contents: BTreeMap<BlockId, FoundBlock>,
-    /// Whether other processes will come.
+    /// Whether the server will be restarted.
     is_restarted: bool,
-    /// What is being sealed.
+    /// Blocks being sealed.
     sealing: BTreeMap<BlockId, FoundBlock>,
-    /// What ended, and whose it was.
+    /// Completed jobs, with their disks.
     done: VecDeque<(u32, Doing)>,
 }
 
 impl Tier {
-    /// SSDs for so many disks. `is_restarted`: other processes will come and find what is on them.
+    /// SSDs for `disks` disks. `is_restarted`: a later process will recover the content.
     ///
     /// # Errors
-    /// If blocks cannot be, or are too few to go round.
+    /// If the block size is invalid or there are too few blocks for all disks.
     pub(crate) fn new(
         disks: u32,
         piece_bytes: u64,
@@ -62,7 +62,7 @@ impl Tier {
             let device = Device::new(setup.drive.build(), None, Duration::ZERO);
             ssds.push(Ssd::new(device, places, (first, blocks)));
         }
-        // There is an SSD at least.
+        // There is at least one SSD.
         let parts = (0..disks).filter_map(|disk| part(&ssds, (disk, disks), setup));
         let parts: Vec<(TierShare, FlashSpec)> = parts.collect();
         let mut contents = BTreeMap::new();
@@ -84,8 +84,8 @@ impl Tier {
         })
     }
 
-    /// A port to a disk's part, and what a process that begins finds there. Summaries are taken to
-    /// have been read while nobody was there: it takes less than two seconds for 4 TB.
+    /// A port to a disk's partition, and the content that a new process recovers. Reading the
+    /// summaries is assumed to happen during the outage: it takes less than two seconds for 4 TB.
     pub(crate) fn attach(&self, disk: u32) -> Option<(FlashPort<Virtual>, FlashEnd)> {
         let (share, spec) = self.parts.get(disk as usize)?;
         let is_own = |block: &BlockId| spec.ssds.iter().any(|ssd| ssd.blocks.contains(block));
@@ -95,25 +95,25 @@ impl Tier {
         Some((port, FlashEnd::Attach(spec.clone(), found)))
     }
 
-    /// What SSDs were asked for and has not ended.
+    /// Jobs of all SSDs that have not completed.
     pub(crate) fn live(&self) -> usize {
         self.ssds.iter().map(Ssd::live).sum()
     }
 
-    /// From now on what SSDs do is counted anew.
+    /// Restarts the counters of the SSDs.
     pub(crate) fn begin_window(&mut self, now: Instant) {
         for ssd in &mut self.ssds {
             ssd.begin_window(now);
         }
     }
 
-    /// What each SSD did since then.
+    /// Activity of each SSD since then.
     pub(crate) fn used(&self, now: Instant) -> Vec<SsdUse> {
         self.ssds.iter().map(|ssd| ssd.used(now)).collect()
     }
 
-    /// The process ends: nobody waits for anything any more, and what was not sealed is lost. In the
-    /// part of each disk so many bytes were written within the last day.
+    /// The process ends: all jobs are forgotten and unsealed blocks are lost. `written_bytes` has
+    /// the bytes written to each disk's partition within the last day.
     pub(crate) fn kill(&mut self, written_bytes: impl Iterator<Item = u64>) {
         self.ssds.iter_mut().for_each(Ssd::forget_all);
         self.done.clear();
@@ -121,14 +121,14 @@ impl Tier {
         for ((_, spec), written_bytes) in self.parts.iter_mut().zip(written_bytes) {
             spec.written_bytes = written_bytes;
             for ssd in &mut spec.ssds {
-                // As the server says it.
+                // Same rule as in the server.
                 let mut blocks = self.contents.range(ssd.blocks.clone());
                 ssd.is_fresh = blocks.next().is_none();
             }
         }
     }
 
-    /// Has an SSD do a job for a disk.
+    /// Submits a job of a disk to an SSD.
     pub(crate) fn submit(&mut self, now: Instant, disk: u32, id: SsdId, job: SsdJob<Virtual>) {
         let Some(ssd) = self.ssds.get_mut(usize::from(id.0)) else {
             return;
@@ -138,7 +138,7 @@ impl Tier {
                 self.contents.remove(&BlockId(ssd.first_block + block));
             }
             SsdJob::Block(BlockJob::GiveUp { block }) => ssd.places.end(block),
-            // One of a model never fails, but may be so slow that it is passed over.
+            // A modelled SSD never fails, but may be so slow that it is taken out of service.
             SsdJob::Probe(id) => {
                 let from = ssd.places.block_start(0);
                 let job = Job {
@@ -183,7 +183,7 @@ impl Tier {
         }
     }
 
-    /// The SSD of a block, and its own number for it.
+    /// The SSD of a block, and the block's number on it.
     fn ssd_of(&mut self, block: BlockId) -> Option<(&mut Ssd, u32)> {
         self.ssds.iter_mut().find_map(|ssd| {
             let local = block.0.checked_sub(ssd.first_block)?;
@@ -191,7 +191,7 @@ impl Tier {
         })
     }
 
-    /// Something with bytes of a block.
+    /// Submits a job on a byte range of a block.
     fn begin(&mut self, now: Instant, disk: u32, doing: Doing, block: BlockId, range: Range<u32>) {
         let mut done = std::mem::take(&mut self.done);
         if let Some((ssd, local)) = self.ssd_of(block) {
@@ -222,17 +222,17 @@ impl Tier {
         self.ssds.iter().filter_map(Ssd::poll_timeout).min()
     }
 
-    /// The disk of which something ended, if its shard was not told yet.
+    /// The disk of the oldest completion that its shard has not received.
     pub(crate) fn ended_of(&self) -> Option<u32> {
         self.done.front().map(|(disk, _)| *disk)
     }
 
-    /// Takes out one thing that ended and is a disk's, if there is one.
+    /// Removes one completion of a disk, if there is one.
     pub(crate) fn take_ended(&mut self, disk: u32) -> Option<FlashEnd> {
         let place = self.done.iter().position(|(of, _)| *of == disk)?;
         let (_, doing) = self.done.remove(place)?;
         Some(match doing {
-            // They are not told.
+            // Shards are not notified of these.
             Doing::Aside => return self.take_ended(disk),
             Doing::Read(id, records) => FlashEnd::Read {
                 id,
@@ -265,7 +265,7 @@ impl Tier {
     }
 }
 
-/// What a disk has of the SSDs: one of so many equal ranges of each.
+/// A disk's partition of the tier: one of `disks` equal ranges of each SSD.
 fn part(
     ssds: &[Ssd],
     (disk, disks): (u32, u32),

@@ -1,13 +1,12 @@
-//! The world: viewers, the ways to them, and the server, on one event queue.
+//! The world: viewers, their network links, and the server, on one event queue.
 //!
-//! The one idea: nothing passes but time between two things that happen, so time jumps. The
-//! cores are called exactly as their shells in the real world call them; this module carries
-//! requests and bytes between them and adds the delays of the network.
+//! Time jumps from one event to the next. The cores are called exactly as the production code calls
+//! them; this module carries requests and bytes between them and adds the delays of the network.
 //!
 //! Invariants: same setup, same record; every session that arrives ends at most once; a slot given
-//! to a socket comes back once, whoever closes first; what is kept does not grow with the length of
-//! the run: viewers are drawn when they come and forgotten when they leave. The world never looks
-//! into a core to decide what happens.
+//! to a socket is returned once, whichever side closes first; memory use does not grow with the
+//! length of the run: viewers are drawn when they arrive and dropped when they leave. The world
+//! never inspects the state of a core to choose events.
 
 use headlong_drive::Drive;
 use headlong_engine::{RequestId, Slot};
@@ -29,7 +28,7 @@ mod making;
 
 use making::{disks_of, origin};
 
-/// Something that will happen.
+/// A future event.
 #[derive(Debug)]
 enum Coming {
     Arrival,
@@ -39,10 +38,10 @@ enum Coming {
         call: CallId,
         object: ObjectId,
         range: Option<ByteRange>,
-        /// What its player says that it will ask for next.
+        /// The request that the player announces as its next.
         next: Option<(ObjectId, Option<ByteRange>)>,
     },
-    /// A socket has taken a piece.
+    /// A socket has accepted a piece.
     Taken(RequestId, Slot),
     /// Bytes reach a viewer.
     Bytes {
@@ -60,16 +59,16 @@ enum Coming {
         call: CallId,
         status: u16,
     },
-    /// A reply that broke off reaches a viewer.
+    /// The end of a broken reply reaches a viewer.
     Broken {
         session: u32,
         call: CallId,
     },
     /// The end of a connection reaches the server.
     Gone(RequestId),
-    /// A regular look at the state of things.
+    /// A regular snapshot of the state.
     Look,
-    /// What the server has learned is written down.
+    /// The server saves its learned state.
     StateWritten,
     Killed,
     StartedAgain,
@@ -78,58 +77,58 @@ enum Coming {
     End,
 }
 
-/// Who comes.
+/// Source of viewers.
 #[derive(Debug)]
 enum Viewers<'a> {
-    /// Those of a trace, from the next on.
+    /// The remaining sessions of a trace.
     Listed(std::slice::Iter<'a, Session>),
     /// Drawn as they come, and where the titles lie that they ask for.
     Drawn(Box<SessionStream<'a>>, Ground<'a>),
 }
 
-/// One viewer in the world.
+/// A viewer in the world.
 #[derive(Debug)]
 struct Visit {
-    /// Which session of the run it is, from 0.
+    /// Number of the session in the run, from 0.
     number: u64,
     player: Player<Plan>,
     class: u32,
-    /// When it was to come.
+    /// Planned time of arrival.
     arrived: Instant,
     link: Link,
-    /// Calls that were sent and have not ended, and of which disk they ask.
+    /// Calls sent and not ended, with their disks.
     open: Vec<(CallId, u32)>,
-    /// Calls the server works on.
+    /// Calls that the server is working on.
     asked: Vec<(CallId, RequestId)>,
-    /// The earliest time for which a look at the player is planned.
+    /// The earliest planned timeout of the player.
     timer: Option<Instant>,
 }
 
-/// Everything there is.
+/// A world.
 #[derive(Debug)]
 pub struct World<'a> {
     classes: Vec<NetworkClass>,
     viewers: Viewers<'a>,
-    /// The next to come, whose arrival is planned.
+    /// The next viewer, whose arrival is planned.
     next: Option<Session>,
     setup: Setup,
     now: Instant,
     events: EventQueue<Coming>,
-    /// Those present, by the number of their session: the server knows viewers by it.
+    /// Present viewers, by the number of their session, which is also their id at the server.
     visits: Slab<Visit>,
     server: Box<dyn Origin>,
     measure: Measure,
     is_closed: bool,
     stopped: bool,
-    /// Nobody answers.
+    /// The server is down.
     is_down: bool,
 }
 
 impl<'a> World<'a> {
-    /// A world for the viewers of a trace, in which nothing has happened yet.
+    /// A world for the viewers of a trace, before its first event.
     ///
     /// # Errors
-    /// The first reason why it cannot be.
+    /// The first reason why it cannot be built.
     pub fn new(
         setup: Setup,
         files: &[File],
@@ -139,10 +138,10 @@ impl<'a> World<'a> {
         Self::of_disks(setup, files, trace, vec![drive])
     }
 
-    /// The same, with several disks of one size: [`File::disk`] says which file lies on which.
+    /// A world with several disks of one size: [`File::disk`] is the disk of each file.
     ///
     /// # Errors
-    /// The first reason why it cannot be.
+    /// The first reason why it cannot be built.
     pub fn of_disks(
         setup: Setup,
         files: &[File],
@@ -153,7 +152,7 @@ impl<'a> World<'a> {
         let layout = Layout::new(files, disks).map_err(SetupError::Catalogue)?;
         for (session, planned) in trace.sessions.iter().enumerate() {
             if planned.class as usize >= trace.classes.len() {
-                let what = "a network class";
+                let what = "network class";
                 return Err(SetupError::Trace { session, what });
             }
         }
@@ -165,10 +164,10 @@ impl<'a> World<'a> {
         Self::with(setup, &trace.classes, viewers, layout, drives)
     }
 
-    /// A world for viewers that are drawn as they come, with disks of one size.
+    /// A world for viewers that are drawn as they arrive, with disks of one size.
     ///
     /// # Errors
-    /// The first reason why it cannot be.
+    /// The first reason why it cannot be built.
     pub fn drawn(
         setup: Setup,
         catalogue: &'a Catalogue,
@@ -224,15 +223,15 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
-    /// Runs until the window has closed and the ramp behind it is over, or, if the setup says so,
-    /// until the first failure.
+    /// Runs until the ramp after the window is over or, if the setup says so, until the first
+    /// failure.
     pub fn run(mut self) -> Measure {
         while !self.stopped && self.step() {}
         self.close();
         self.measure
     }
 
-    /// Runs until nothing more happens: every viewer has left.
+    /// Runs until every viewer has left.
     pub fn run_to_the_end(mut self) -> Measure {
         while self.step() {
             let is_empty = self.next.is_none() && self.visits.is_empty();
@@ -245,7 +244,7 @@ impl<'a> World<'a> {
         self.measure
     }
 
-    /// The next thing that happens; answers whether there was one.
+    /// Processes the next event; returns whether there was one.
     fn step(&mut self) -> bool {
         let next = [self.events.next_at(), self.server.poll_timeout()];
         let Some(next) = next.into_iter().flatten().min() else {
@@ -341,7 +340,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Plans the arrival of the next viewer, and learns where lies what it will ask for.
+    /// Plans the arrival of the next viewer, and adds the files that it will request.
     fn plan_arrival(&mut self) {
         self.next = match &mut self.viewers {
             Viewers::Listed(sessions) => sessions.next().cloned(),
@@ -403,7 +402,7 @@ impl<'a> World<'a> {
         });
     }
 
-    /// Tells a player something, and does what it says.
+    /// Calls a player and carries out its commands.
     fn with_player(&mut self, session: u32, tell: impl FnOnce(&mut Player<Plan>)) {
         let Some(visit) = self.visits.get_mut(u64::from(session)) else {
             return;
@@ -480,7 +479,7 @@ impl<'a> World<'a> {
         self.stopped |= is_steady && end.end.is_failure() && self.setup.stops_at_failed_session;
     }
 
-    /// The measured part is over.
+    /// Closes the measurement.
     fn close(&mut self) {
         if !core::mem::replace(&mut self.is_closed, true) {
             self.measure.close(self.now, &mut *self.server);

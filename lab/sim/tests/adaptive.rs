@@ -1,11 +1,11 @@
-//! Players that adapt, in virtual time.
+//! Adaptive players in virtual time.
 
 use headlong_drive::preset;
 use headlong_sim::{Experiment, Record, Setup, SetupError, Viewed, Window};
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
-/// Few titles, for some minutes, with what is changed.
+/// A few titles, for some minutes, with the given overrides.
 fn experiment(changes: &[(&str, &str)]) -> Experiment {
     let few = [("title.dash.count", "100")];
     let keys = few.iter().chain(changes);
@@ -34,11 +34,11 @@ fn run(changes: &[(&str, &str)]) -> Record {
 }
 
 fn kbps(seen: &Viewed) -> f64 {
-    seen.kbps_mean.expect("some came and left")
+    seen.kbps_mean.expect("a known bit rate")
 }
 
 #[test]
-fn a_server_that_keeps_up_gives_each_network_what_it_bears() {
+fn each_network_class_gets_rate_it_sustains() {
     let record = run(&[]);
     assert_eq!(record.failures, 0, "{}", record.line());
     let [high, bband, medium] = &record.viewing[..] else {
@@ -50,16 +50,16 @@ fn a_server_that_keeps_up_gives_each_network_what_it_bears() {
     for seen in &record.viewing {
         assert_eq!((seen.gave_up, seen.stalls), (0, 0), "{}", seen.line());
         assert_eq!(seen.startup_ms.count as u64, seen.sessions);
-        // The way there and back, at least.
+        // At least one round trip.
         assert!(seen.startup_ms.p50 > 100.0);
     }
     assert_eq!(run(&[]), record, "the same world again");
 }
 
 #[test]
-fn players_of_every_rule_and_shape_get_along_with_the_server() {
+fn every_player_rule_is_served_without_failure() {
     let open_ended = ("player.request_segments", "open-ended");
-    // Some ask for more than the slowest network brings soon.
+    // Some requests take the slowest network long.
     let patient = ("player.timeout", "10min");
     for changes in [
         &[("player.rule", "buffer"), open_ended, patient][..],
@@ -108,7 +108,7 @@ fn players_of_every_rule_and_shape_get_along_with_the_server() {
 }
 
 #[test]
-fn there_is_no_bound_for_players_that_decide_as_they_go() {
+fn adaptive_players_have_no_bound() {
     let bound = experiment(&[]).bound(4.0, 1);
     assert_eq!(bound, Err(SetupError::NoBound));
     assert!(

@@ -1,4 +1,4 @@
-//! What no server can beat, tried on servers that do their best; and memory that does not grow.
+//! The bound against real policies, and memory use that does not grow with the run.
 
 use headlong_drive::preset;
 use headlong_engine::{Admission, Policy, Retention};
@@ -6,7 +6,7 @@ use headlong_sim::{Experiment, Setup, Window};
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
-/// Few titles, so that memory matters, for some minutes.
+/// A few titles, so that memory matters, for some minutes.
 fn experiment(name: &str, drive: &str, memory_mib: u64, seconds: u64) -> Experiment {
     let keys = [("title.sd.count", "600"), ("title.hd.count", "200")];
     let keys = keys.map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -28,7 +28,7 @@ fn experiment(name: &str, drive: &str, memory_mib: u64, seconds: u64) -> Experim
     }
 }
 
-/// How long policies are tried.
+/// Length of the window for each policy.
 const SECONDS: u64 = 80;
 
 #[test]
@@ -50,7 +50,7 @@ fn no_policy_beats_the_bound() {
             tried.setup.engine.retention = retention;
             for rate in rates {
                 let seen = tried.observe(rate, 1).expect("a world");
-                // The bound is of runs in which nobody fails, before the window either.
+                // The bound only holds for runs without failures, before the window as well.
                 if seen.calls.failures() + seen.calls_outside.failures() > 0 {
                     continue;
                 }
@@ -58,7 +58,7 @@ fn no_policy_beats_the_bound() {
                 let bound = tried.bound(rate, 1).expect("a bound");
                 let what = format!("{name} {drive} {policy:?} {retention:?} {rate}: {bound:?}");
                 assert!(bound.is_possible(), "{what}");
-                // What it takes to be asked for within the window was sent within it.
+                // All bytes counted by the bound were sent within the window.
                 let sent = seen.stats.bytes_sent as f64 / MIB as f64 / SECONDS as f64;
                 assert!(bound.asked_mib_s <= sent + 0.5, "{what}: {sent}");
                 says_something += u32::from(bound.disk_share > 0.0);
@@ -68,12 +68,12 @@ fn no_policy_beats_the_bound() {
     assert!(passed >= 8, "only {passed} runs without a failure");
     assert!(
         says_something >= 6,
-        "only {says_something} bounds above nothing"
+        "only {says_something} bounds above zero"
     );
 }
 
 #[test]
-fn more_memory_and_a_lower_rate_need_no_more_of_the_drive() {
+fn bound_falls_with_more_memory_and_lower_rate() {
     let share = |memory_mib, rate| {
         let experiment = experiment("youtube-sd", "wd-red-wd10efrx", memory_mib, 120);
         experiment.bound(rate, 1).expect("a bound").disk_share
@@ -83,11 +83,11 @@ fn more_memory_and_a_lower_rate_need_no_more_of_the_drive() {
     let mut many = experiment("youtube-sd", "wd-red-wd10efrx", 64, 120);
     many.workload = Specification::preset("youtube-sd", &[]).expect("right");
     let share = many.bound(800.0, 1).expect("a bound").disk_share;
-    assert!(share > 1.0, "nobody serves that: {share}");
+    assert!(share > 1.0, "no server sustains that: {share}");
 }
 
 #[test]
-fn the_highest_possible_rate_is_where_the_share_reaches_one() {
+fn highest_possible_rate_has_disk_share_one() {
     let mut experiment = experiment("youtube-hd", "wd-red-wd10efrx", 256, 60);
     experiment.workload = Specification::preset("youtube-hd", &[]).expect("right");
     let (rate, bounds) = experiment.bound_rate(64.0, 1..=1).expect("a bound");
@@ -97,10 +97,10 @@ fn the_highest_possible_rate_is_where_the_share_reaches_one() {
 }
 
 #[test]
-fn twice_as_long_a_run_keeps_no_more_alive() {
+fn live_objects_do_not_grow_with_run_length() {
     let live = |seconds| {
         let mut experiment = experiment("youtube-sd", "wd-red-wd10efrx", 256, seconds);
-        // As a run of hours would have it: the series is at its limit from the beginning on.
+        // As in a run of hours: the series is at its limit from the start.
         experiment.setup.window.from = Instant::ZERO;
         let seen = experiment.observe(8.0, 1).expect("a world");
         assert_eq!(seen.calls.failures(), 0);

@@ -1,4 +1,4 @@
-//! Worlds of several disks and several SSDs: what disks have in common, and what they have not.
+//! Worlds of several disks and several SSDs: isolation of disks, and sharing of SSDs.
 
 use headlong_drive::{Drive, preset};
 use headlong_engine::EngineConfig;
@@ -24,7 +24,7 @@ fn until(seconds: u64) -> Window {
     }
 }
 
-/// Titles dealt out to disks in turn.
+/// Titles assigned to disks in turn.
 fn titles(disks: u32) -> Vec<File> {
     let title = |index| File {
         object: Some(ObjectId(index)),
@@ -36,7 +36,7 @@ fn titles(disks: u32) -> Vec<File> {
     (0..TITLES).map(title).collect()
 }
 
-/// Viewers who come one after the other, each to any title.
+/// Viewers that arrive one after another, each for a random title.
 fn crowd(seed: u64, viewers: u64) -> Trace {
     let mut generator = Generator::new(seed);
     let mut arrival = Duration::ZERO;
@@ -78,7 +78,7 @@ fn crowd(seed: u64, viewers: u64) -> Trace {
 
 fn title_of(session: &Session) -> u32 {
     let Plan::Script(script) = &session.plan else {
-        panic!("viewers here follow scripts");
+        panic!("expected a script");
     };
     script.calls[0].object.0
 }
@@ -101,7 +101,7 @@ fn setup(memory_bytes: u64) -> Setup {
     }
 }
 
-/// Each viewer's calls, by the order of arrival of those that are told.
+/// The calls of each viewer, in order of arrival of the viewers.
 fn calls_of(seen: &Measure, viewers: usize) -> Vec<Vec<CallRecord>> {
     let mut calls = vec![Vec::new(); viewers];
     for call in &seen.each_call {
@@ -114,7 +114,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
     #[test]
-    fn viewers_of_one_disk_change_nothing_on_another(
+    fn viewers_of_one_disk_do_not_affect_another(
         seed: u64,
         viewers in 2_u64..120,
         disks in 2_u32..5,
@@ -133,14 +133,15 @@ proptest! {
             let own = Trace { sessions: sessions.cloned().collect(), ..trace.clone() };
             let own_files = files.iter().filter(|file| file.disk == disk);
             let own_files: Vec<File> = own_files.map(|file| File { disk: 0, ..*file }).collect();
-            let drive = drives(1).pop().expect("one");
+            let drive = drives(1).pop().expect("one drive");
             let world = World::new(setup(memory_mib * MIB), &own_files, &own, drive);
             let alone = world.expect("a world").run_to_the_end();
             let of_disk = trace.sessions.iter().zip(&together_calls);
             let of_disk = of_disk.filter(|(session, _)| is_own(session));
             let of_disk: Vec<_> = of_disk.map(|(_, calls)| calls.clone()).collect();
             prop_assert_eq!(calls_of(&alone, own.sessions.len()), of_disk, "disk {}", disk);
-            // The clock goes on for the others when its last viewer has left, but nothing is read.
+            // The clock continues for other disks after its last viewer has left, but nothing is
+            // read.
             let (alone, of_box) = (&alone.disks[0], &together.disks[disk as usize]);
             prop_assert_eq!(alone.stats.bytes_read, of_box.stats.bytes_read);
             prop_assert_eq!(alone.stats.busy_time, of_box.stats.busy_time);
@@ -151,7 +152,7 @@ proptest! {
     }
 }
 
-/// SD viewers over small drives of one kind, for two minutes behind a ramp.
+/// SD viewers on small drives of one kind, for two minutes after a ramp.
 fn experiment(disks: u32, flash: Option<FlashSetup>) -> Experiment {
     let count = (disks * 300).to_string();
     let changes = [("title.sd.count", count.as_str()), ("title.hd.count", "4")];
@@ -190,8 +191,8 @@ fn flash(ssds: u16, bytes: u64) -> FlashSetup {
 }
 
 #[test]
-fn disks_wait_for_one_another_at_an_ssd_that_they_share() {
-    // All that leaves memory is written.
+fn disks_queue_at_shared_ssd() {
+    // Every evicted piece is written.
     let writing = |disks: u32| {
         let mut made = experiment(disks, Some(flash(1, u64::from(disks) * GIB)));
         made.setup.engine.flash.policy = FlashPolicy::Lru;
@@ -204,22 +205,22 @@ fn disks_wait_for_one_another_at_an_ssd_that_they_share() {
     assert!(shared.reads.count() > 2 * alone.reads.count());
     assert!(shared.readers.mean(four.length()) > 2.0 * alone.readers.mean(one.length()));
     assert!(shared.readers.max > alone.readers.max);
-    // A disk has one write at a time, and checkpoints go with it; one of another disk waits.
+    // A disk has one write at a time, with its checkpoints; writes of other disks wait.
     assert_eq!(alone.writers.max, 1);
     assert!(shared.writers.max > 1);
     let of_disks: u64 = four.disks.iter().map(|disk| disk.flash.written_bytes).sum();
     assert!(of_disks > 0);
-    // What disks count for their budgets has the dearest checkpoint for each block.
+    // Disks charge the most expensive checkpoint for each block to their budgets.
     assert!(
         shared.written_bytes <= of_disks + 4 * (4 << 20) + (1 << 20),
         "{of_disks}"
     );
 }
 
-/// Eight disks that may each ask for 64 records at once from an SSD that reads 120 MB/s: all of them
-/// would take it half a second.
+/// Eight disks that may each request 64 records at once from an SSD that reads 120 MB/s: all of
+/// them together would take half a second.
 #[test]
-fn an_ssd_that_is_asked_too_much_serves_what_it_can_and_no_disk_gives_it_up() {
+fn overloaded_ssd_stays_in_service() {
     let mut made = experiment(8, Some(flash(1, 8 * GIB)));
     if let Some(flash) = &mut made.setup.flash {
         flash.drive = preset("ssd-ocz-core-v2").expect("a preset");
@@ -238,7 +239,7 @@ fn an_ssd_that_is_asked_too_much_serves_what_it_can_and_no_disk_gives_it_up() {
         ssd.probes,
         seen.calls.failures()
     );
-    assert!(busy > 0.95 * length, "it has enough to do");
+    assert!(busy > 0.95 * length, "the SSD is saturated");
     assert_eq!(ssd.probes, 0);
     assert!(p99 < Duration::from_millis(250), "{p99:?}");
 }
@@ -261,11 +262,11 @@ fn every_ssd_serves_every_disk() {
     );
     assert!(less > 0 && more < 2 * less, "{more} and {less}");
     let from_flash = seen.stats.bytes_from_flash;
-    assert!(more + less > from_flash, "with headers");
+    assert!(more + less > from_flash, "headers are included");
 }
 
 #[test]
-fn a_box_twice_is_the_same_to_the_last_byte_and_tells_of_each_device() {
+fn same_seed_gives_same_record_with_all_devices() {
     let record = || {
         let experiment = experiment(3, Some(flash(2, GIB)));
         experiment.run(30.0, 7).expect("a world")
@@ -278,7 +279,7 @@ fn a_box_twice_is_the_same_to_the_last_byte_and_tells_of_each_device() {
     assert_eq!(calls, first.calls);
     let sent: f64 = first.disks.iter().map(|disk| disk.busy).sum();
     assert!((sent / 3.0 - first.busy).abs() < 0.001);
-    let told = first.devices().expect("several");
+    let told = first.devices().expect("several devices");
     assert!(
         told.contains("3 disks") && told.contains("2 SSDs"),
         "{told}"
@@ -290,7 +291,7 @@ fn a_box_twice_is_the_same_to_the_last_byte_and_tells_of_each_device() {
 }
 
 #[test]
-fn a_box_goes_on_after_a_restart_with_what_is_on_its_ssds() {
+fn restarted_server_reads_its_ssds() {
     let mut experiment = experiment(3, Some(flash(2, 2 * GIB)));
     experiment.setup.restart = Some(headlong_sim::Restart {
         at: Instant::ZERO + Duration::from_secs(59),
@@ -298,7 +299,10 @@ fn a_box_goes_on_after_a_restart_with_what_is_on_its_ssds() {
         kept: Some(Duration::ZERO),
     });
     let seen = experiment.observe(24.0, 1).expect("a world");
-    assert!(seen.calls_outside.broken > 0, "who waited then was cut");
+    assert!(
+        seen.calls_outside.broken > 0,
+        "replies in progress were cut"
+    );
     for disk in &seen.disks {
         let share = disk.stats.bytes_from_flash as f64 / disk.stats.bytes_sent as f64;
         assert!(share > 0.1, "{share}");
@@ -306,7 +310,7 @@ fn a_box_goes_on_after_a_restart_with_what_is_on_its_ssds() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_reason() {
+fn impossible_setup_is_rejected_with_reason() {
     let refused = |setup: Setup, disk, count| {
         let file = File {
             disk,
@@ -329,7 +333,7 @@ fn what_cannot_be_is_refused_with_its_reason() {
         SetupError::OneDisk("a vanilla server").to_string()
     );
     let bounded = experiment(2, None).bound(1.0, 1);
-    assert_eq!(bounded, Err(SetupError::OneDisk("what is bounded")));
+    assert_eq!(bounded, Err(SetupError::OneDisk("the bound")));
     let mut large = experiment(2, None);
     large.drive = large.drive.scaled_to(1_000_000_000);
     let error = large.run(1.0, 1).expect_err("too large").to_string();

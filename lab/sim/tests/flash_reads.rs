@@ -1,7 +1,7 @@
-//! How long a read of flash takes while blocks are written as fast as the SSD takes them.
+//! Latency of flash reads while blocks are written at the SSD's full rate.
 //!
-//! The tier's own decisions ([`Room`]) over modelled SSDs, without a disk, memory or viewers: reads of
-//! records come at random times, and there is always something to write. `--nocapture` prints the
+//! The tier's own decisions ([`Room`]) on modelled SSDs, without a disk, memory or viewers: reads
+//! of records arrive at random times, and there is always data to write. `--nocapture` prints the
 //! table that `docs/lab/results.md` shows.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,7 +17,7 @@ use headlong_units::{Duration, Instant, KIB, MIB};
 
 const BLOCK: u64 = 16 * MIB;
 const PIECE: u32 = 128 << 10;
-/// As the kernel cuts them.
+/// As the kernel splits them.
 const REQUEST: u64 = 512 * KIB;
 const SEED: u64 = 901;
 const PART: Duration = Duration::from_secs(60);
@@ -27,16 +27,16 @@ enum Doing {
     Read(BlockId, Instant),
     Write(BlockId, u32),
     Seal(BlockId),
-    /// A checkpoint, or what makes one void.
+    /// A checkpoint, or its invalidation.
     Aside,
 }
 
-/// What is written of a block last: its summary and what is left over.
+/// Position of the last write of a block: summary and padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// At its end: all of it is written in order.
+    /// At the end: the block is written in order.
     InOrder,
-    /// At its front, out of order, as it was until version 3; to see what that costs.
+    /// At the front, out of order, as until version 3; shows the cost.
     SummaryInFront,
 }
 
@@ -46,7 +46,7 @@ struct World {
     drive: Box<dyn Drive>,
     room: Room,
     chance: Generator,
-    /// Handed over and not yet in the drive's queue.
+    /// Submitted and not yet in the drive's queue.
     waiting: VecDeque<(u64, Request)>,
     in_drive: usize,
     of_request: BTreeMap<u64, u64>,
@@ -56,7 +56,7 @@ struct World {
     written: u64,
     places: TierPlaces,
     order: Order,
-    /// Of each read that ended, milliseconds.
+    /// Latency of each completed read, milliseconds.
     took: Vec<f64>,
 }
 
@@ -65,7 +65,7 @@ impl World {
         let drive = preset(name).expect("known").build();
         let bytes = drive.capacity_sectors() * SECTOR_BYTES;
         let places = TierPlaces::new(bytes, BLOCK as u32, PIECE.into());
-        let (places, blocks) = places.expect("a tier that can be");
+        let (places, blocks) = places.expect("a valid tier");
         let layout = *places.layout();
         let spec = FlashSpec {
             block_bytes: BLOCK as u32,
@@ -77,7 +77,7 @@ impl World {
             ssds: vec![SsdSpec {
                 ssd: SsdId(0),
                 blocks: BlockId(0)..BlockId(blocks),
-                // Everything is taken, as long as there is room.
+                // Everything is admitted while there is space.
                 is_fresh: true,
             }],
         };
@@ -89,7 +89,7 @@ impl World {
         Self {
             now: Instant::ZERO,
             drive,
-            room: room.expect("a tier that can be"),
+            room: room.expect("a valid tier"),
             chance: Generator::new(SEED),
             waiting: VecDeque::new(),
             in_drive: 0,
@@ -111,7 +111,7 @@ impl World {
         }
     }
 
-    /// Gives the tier as much as it takes, if `has_writes`, and the SSD what the tier says.
+    /// Offers pieces to the tier, if `has_writes`, and submits its commands to the SSD.
     fn give(&mut self, has_writes: bool) {
         loop {
             while has_writes && self.offer() {}
@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    /// Whether the tier takes one piece more.
+    /// Whether the tier admits one more piece.
     fn offer(&mut self) -> bool {
         let piece = Self::piece(self.pieces);
         let is_taken = self.room.offer(self.now, piece, PIECE, true).is_some();
@@ -170,7 +170,7 @@ impl World {
         }
     }
 
-    /// In the place of bytes `from..to` of a block.
+    /// Submits a job on bytes `from..to` of a block.
     fn begin(&mut self, doing: Doing, direction: Direction, block: BlockId, from: u32, to: u32) {
         let base = self.places.block_start(block.0);
         let shift = match self.order {
@@ -206,7 +206,7 @@ impl World {
             && let Some((id, request)) = self.waiting.pop_front()
         {
             let taken = (self.drive).handle_request(self.now, RequestId(id), request);
-            taken.expect("there is room");
+            taken.expect("room in the queue");
             self.in_drive += 1;
         }
     }
@@ -214,8 +214,11 @@ impl World {
     fn collect(&mut self) {
         while let Some(completion) = self.drive.poll_completion() {
             self.in_drive -= 1;
-            let task = self.of_request.remove(&completion.id.0).expect("asked for");
-            let (doing, left) = self.tasks.get_mut(&task).expect("under way");
+            let task = self
+                .of_request
+                .remove(&completion.id.0)
+                .expect("a known request");
+            let (doing, left) = self.tasks.get_mut(&task).expect("a task in progress");
             *left -= 1;
             if *left > 0 {
                 continue;
@@ -240,7 +243,7 @@ impl World {
         self.feed();
     }
 
-    /// Lets a minute pass. Answers how long reads took and how many MiB/s were written.
+    /// Runs for a minute. Returns read latencies and MiB/s written.
     fn pass(&mut self, reads_a_second: f64, has_writes: bool) -> (Vec<f64>, f64) {
         let (end, written) = (self.now + PART, self.written);
         self.took.clear();
@@ -275,12 +278,12 @@ impl World {
     }
 }
 
-/// Of sorted times, that of which so many per mille are no longer.
+/// The per-mille quantile of sorted values.
 fn per_mille(took: &[f64], share: usize) -> f64 {
     took[(took.len() - 1) * share / 1000]
 }
 
-/// What came of an SSD with a policy.
+/// Results of an SSD with a policy.
 struct Row {
     idle_p99_ms: f64,
     p50_ms: f64,
@@ -290,7 +293,7 @@ struct Row {
 }
 
 impl Row {
-    /// How long the writes of a block take with nothing beside them.
+    /// Time to write a block without any other load.
     fn block_ms(&self) -> f64 {
         BLOCK as f64 / MIB as f64 / self.alone_mib_s * 1e3
     }
@@ -324,10 +327,10 @@ fn row(name: &str, policy: FlashPolicy, order: Order, reads_a_second: f64) -> Ro
     row
 }
 
-/// An old controller copies a block of flash that is not written in order: the rule holds there only
-/// because blocks are. The last rows say by how much it did not before.
+/// An old controller copies a block of flash that is not written in order: the limit holds there
+/// only because blocks are. The last rows show how far out-of-order writes exceed it.
 #[test]
-fn a_read_under_full_writes_waits_for_no_more_than_one_block_on_old_and_new_ssds() {
+fn read_under_full_writes_waits_for_one_block_at_most() {
     println!(
         "| SSD | policy | order | reads/s | idle p99 | p50 | p99 | one block | MiB/s | alone |"
     );

@@ -1,8 +1,9 @@
-//! The load changes in steps at 80 % of what the server can serve, and nobody notices.
+//! Steps in the load at 80 % of the server's capacity cause no failure.
 //!
-//! One world: HD viewers; half of them leave at once; twice as many come within a minute; then
-//! only SD viewers come, as the others leave. At this memory and drive the highest rates without a failure are 97 MiB/s
-//! (HD) and 76 MiB/s (SD), as `headlong simulate search --prefetch auto` finds them.
+//! One world: HD viewers; half of them leave at once; twice as many arrive within a minute; then
+//! only SD viewers arrive, as the others leave. At this memory and drive the highest rates without
+//! a failure are 97 MiB/s (HD) and 76 MiB/s (SD), as `headlong simulate search --prefetch auto`
+//! finds them.
 
 use headlong_engine::{Control, EngineConfig};
 use headlong_player::{ObjectId, Plan};
@@ -11,14 +12,14 @@ use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::specification::{Extent, Rate};
 use headlong_workload::{Session, Specification, Trace, generate};
 
-/// When half of the viewers leave, when they come again, when the mix flips, and the end; seconds.
+/// Times when half of the viewers leave, return, when the mix changes, and of the end; seconds.
 const HALF_LEAVE: u64 = 360;
 const TWICE_COME: u64 = 540;
 const FLIP: u64 = 720;
 const END: u64 = 1_080;
-/// Those who come again do so within this, seconds.
+/// Duration of the return, seconds.
 const COME_WITHIN: u64 = 60;
-/// They are those who would be there: the mean stay, 162 s (thesis 4.4.2).
+/// The returning viewers are those that would be present: the mean stay, 162 s (thesis 4.4.2).
 const STAY: u64 = 160;
 
 fn is_hd(trace: &Trace, session: &Session) -> bool {
@@ -29,14 +30,14 @@ fn is_hd(trace: &Trace, session: &Session) -> bool {
         .is_some_and(|call| object(call.object).contains("hd"))
 }
 
-/// The calls that a session has made within `seconds`: three at once, then one every ten.
+/// Truncates a session to its calls within `seconds`: three at once, then one every ten.
 fn leave_after(session: &mut Session, seconds: u64) {
     if let Plan::Script(script) = &mut session.plan {
         script.calls.truncate(3 + (seconds / 10) as usize);
     }
 }
 
-/// The steps: of 80 % of either kind of viewers, those who are there in each phase.
+/// Applies the steps: keeps 80 % of the sustainable viewers of each kind in each phase.
 fn steps(trace: &Trace) -> Trace {
     let mut kept = Vec::new();
     let (mut hd_count, mut sd_count, at) = (0_u64, 0_u64, Duration::from_secs);
@@ -44,7 +45,7 @@ fn steps(trace: &Trace) -> Trace {
         let mut session = session.clone();
         let second = session.arrival.0 / 1_000_000_000;
         if !is_hd(trace, &session) {
-            // HD viewers stay a while; SD viewers come as those leave.
+            // HD viewers stay a while; SD viewers replace them.
             sd_count += 1;
             if second >= FLIP && sd_count * 7 % 12 <= (second - FLIP) * 12 / STAY {
                 kept.push(session);
@@ -74,7 +75,7 @@ fn steps(trace: &Trace) -> Trace {
 }
 
 fn run(seed: u64) -> Record {
-    // Sessions of SD bring a fifth of the bytes of those of HD: 61 and 78 MiB/s.
+    // SD sessions have a fifth of the bytes of HD ones: 61 and 78 MiB/s.
     let set = [("title.sd.weight", "39"), ("title.hd.weight", "10")];
     let set = set.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let mut specification =
@@ -85,7 +86,7 @@ fn run(seed: u64) -> Record {
     let files = files_of(&workload.catalogue, &workload.trace, 1);
     let trace = steps(&workload.trace);
     let mut engine = EngineConfig {
-        // Larger pieces only make the test quicker.
+        // Larger pieces only make the test faster.
         piece_bytes: MIB / 2,
         memory_bytes: 3_584 * MIB,
         ..EngineConfig::default()
@@ -106,7 +107,7 @@ fn run(seed: u64) -> Record {
 }
 
 #[test]
-fn when_viewers_leave_come_and_change_nobody_waits_too_long() {
+fn changes_of_load_and_mix_cause_no_failure() {
     let record = run(1);
     let viewers = |second: u64| {
         let near = |sample: &&headlong_sim::Sample| sample.second >= second as f64;
@@ -117,10 +118,10 @@ fn when_viewers_leave_come_and_change_nobody_waits_too_long() {
             .map_or(0, |sample| sample.viewers)
     };
     let (all, half) = (viewers(HALF_LEAVE - 10), viewers(TWICE_COME - 10));
-    assert!(half * 3 < all * 2, "half of {all} left, {half} are there");
-    assert!(viewers(END - 10) > 2 * all, "SD viewers are many");
+    assert!(half * 3 < all * 2, "half of {all} left, {half} remain");
+    assert!(viewers(END - 10) > 2 * all, "there are many SD viewers");
     assert_eq!(record.failures, 0, "{}", record.line());
-    // It began far too small for 80 % of HD viewers, and found its size in time.
+    // The prefetch size started far too small for 80 % of HD viewers, and grew in time.
     let size = |second: u64| {
         let near = |sample: &&headlong_sim::Sample| sample.second >= second as f64;
         record

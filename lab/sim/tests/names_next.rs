@@ -1,4 +1,4 @@
-//! Players that say what they will ask for next, where no playlist tells the order of files.
+//! Players that announce their next request, without playlists at the server.
 
 use headlong_drive::preset;
 use headlong_engine::{EngineConfig, Stats};
@@ -6,7 +6,7 @@ use headlong_sim::{Experiment, Setup, Window};
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
-/// Viewers of segments in files of their own, for a minute.
+/// Viewers of segments in separate files, for a minute.
 fn stats(workload: &str, setup: Setup) -> Stats {
     let group = if workload == "dash-vod" { "dash" } else { "sd" };
     let changes = [
@@ -31,12 +31,12 @@ fn stats(workload: &str, setup: Setup) -> Stats {
         steps: Vec::new(),
     };
     let seen = experiment.observe(6.0, 7).expect("a world");
-    assert!(seen.calls.whole > 20, "something happens: {:?}", seen.calls);
+    assert!(seen.calls.whole > 20, "too few calls: {:?}", seen.calls);
     seen.stats
 }
 
 #[test]
-fn who_names_the_next_file_rarely_waits_for_it_where_no_playlist_tells_the_order() {
+fn announced_next_file_rarely_misses_without_playlist() {
     let unknown = Setup {
         playlists_known: false,
         ..Setup::default()
@@ -47,17 +47,17 @@ fn who_names_the_next_file_rarely_waits_for_it_where_no_playlist_tells_the_order
     };
     let (silent, named) = (stats("youtube-sd", unknown), stats("youtube-sd", names));
     assert_eq!(silent.expected, 0);
-    // Some leave before they ask.
+    // Some leave before their announced request.
     assert!(
         named.expected_met * 10 >= named.expected_read * 8,
         "{named:?}"
     );
-    // Of bytes that were sent, those that a reply had to wait for.
+    // Share of sent bytes that a reply waited for.
     assert!(
         named.bytes_from_disk * 3 <= silent.bytes_from_disk,
         "{named:?} {silent:?}"
     );
-    // What was named is read once, and little in vain.
+    // Announced files are read once, and little of it is wasted.
     assert!(
         named.bytes_read * 100 <= silent.bytes_read * 112,
         "{named:?} {silent:?}"
@@ -65,7 +65,7 @@ fn who_names_the_next_file_rarely_waits_for_it_where_no_playlist_tells_the_order
 }
 
 #[test]
-fn players_that_adapt_name_what_they_ask_for_next_unless_they_change_their_mind() {
+fn adaptive_players_mostly_request_announced_segment() {
     let named = stats(
         "dash-vod",
         Setup {

@@ -1,4 +1,4 @@
-//! The server is restarted in the midst of a run.
+//! Restart of the server in the middle of a run.
 
 use headlong_drive::preset;
 use headlong_engine::{Control, EngineConfig};
@@ -6,17 +6,17 @@ use headlong_sim::{Experiment, FlashSetup, Measure, Restart, Setup, WarmContent,
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
-/// The server ends; it is there again half a second before things are looked at, at 205 s.
+/// Time of the kill; the server is back half a second before the snapshot at 205 s.
 const AT: Instant = Instant(203_500_000_000);
 
-/// SD viewers who ask for 30 MiB/s; the server ends in the midst.
+/// SD viewers at 30 MiB/s, with a restart in the middle.
 fn run(kept: Option<Duration>) -> Measure {
     run_with(kept, None)
 }
 
 fn run_with(kept: Option<Duration>, flash: Option<FlashSetup>) -> Measure {
     let mut engine = EngineConfig {
-        // Larger pieces only make the test quicker.
+        // Larger pieces only make the test faster.
         piece_bytes: MIB / 2,
         memory_bytes: 1024 * MIB,
         ..EngineConfig::default()
@@ -44,35 +44,38 @@ fn run_with(kept: Option<Duration>, flash: Option<FlashSetup>) -> Measure {
     experiment.observe(30.0, 1).expect("a world")
 }
 
-/// The drive's times as the server knew them at the first look that is later than this.
+/// Whether the server knew the drive's timing at the first snapshot after `at`.
 fn knows_drive(measure: &Measure, at: Instant) -> bool {
     let later = measure.looks().iter().find(|look| look.at > at);
     later.is_some_and(|look| look.control.drive.is_some())
 }
 
 #[test]
-fn replies_are_cut_and_the_server_goes_on_with_or_without_what_it_knew() {
+fn restart_cuts_replies_and_serves_with_and_without_state() {
     for kept in [None, Some(Duration::ZERO), Some(Duration::from_secs(20))] {
         let measure = run(kept);
         let calls = measure.calls;
         println!("seed 1, kept {kept:?}: {calls:?}");
-        assert!(calls.broken > 0, "who waited then was cut");
-        assert!(calls.whole > 20 * calls.broken, "the others are served");
+        assert!(calls.broken > 0, "replies in progress were cut");
+        assert!(
+            calls.whole > 20 * calls.broken,
+            "all other calls are served"
+        );
         assert!(knows_drive(&measure, AT - Duration::from_secs(5)));
-        // Half a second is not enough to find it out anew.
+        // Half a second is too short to measure it again.
         let knows_at_once = knows_drive(&measure, AT);
         assert_eq!(knows_at_once, kept.is_some());
     }
 }
 
 #[test]
-fn a_run_with_a_restart_is_the_same_every_time() {
+fn run_with_restart_is_deterministic() {
     let once = || format!("{:?}", run(Some(Duration::from_secs(30))).calls);
     assert_eq!(once(), once());
 }
 
 #[test]
-fn what_was_sealed_on_flash_is_there_again_after_a_restart() {
+fn sealed_flash_blocks_survive_restart() {
     let tier = |bytes| FlashSetup {
         drive: preset("ssd-sata-low-end").expect("a preset"),
         ssds: 1,
@@ -86,16 +89,16 @@ fn what_was_sealed_on_flash_is_there_again_after_a_restart() {
     let flash = with.flash.expect("a tier");
     let share = with.stats.bytes_from_flash as f64 / with.stats.bytes_sent as f64;
     println!("seed 1: {flash:?}, {share:.2} of all bytes");
-    // It was full before, and the window begins when the server has ended.
+    // It was full before, and the window starts at the kill.
     assert!(flash.filled_bytes > flash.capacity_bytes / 10 * 9);
     assert!(share > 0.1, "{share}");
     let before = with.stats_whole.bytes_from_flash - with.stats.bytes_from_flash;
-    assert!(before > 0, "and what the first process counted is counted");
+    assert!(before > 0, "counters of the first process are included");
     assert!(run(kept).flash.is_none());
 }
 
 #[test]
-fn a_tier_cannot_begin_warm_for_players_that_adapt() {
+fn warm_tier_is_rejected_for_adaptive_players() {
     let experiment = Experiment {
         workload: Specification::preset("dash-vod", &[]).expect("a preset"),
         drive: preset("wd-red-wd10efrx").expect("a preset"),

@@ -1,6 +1,6 @@
-//! Every kind of world, run twice: the same to the last byte.
+//! Determinism: every kind of world gives identical results when run twice.
 //!
-//! A world that differs is told with everything that makes it, so that it can be made again.
+//! A failure prints the complete setup of the world, so that it can be reproduced.
 
 use headlong_drive::preset;
 use headlong_engine::{Admission, EngineConfig, Order, Policy, Retention};
@@ -11,7 +11,7 @@ use headlong_sim::{
 use headlong_units::{Duration, Instant, KIB, MIB};
 use headlong_workload::Specification;
 
-/// Few titles on a small drive, viewers for a minute.
+/// A few titles on a small drive, viewers for a minute.
 fn experiment(setup: Setup) -> Experiment {
     let changes = [("title.sd.count", "60"), ("title.hd.count", "4")];
     let changes: Vec<(String, String)> = changes
@@ -37,12 +37,12 @@ fn experiment(setup: Setup) -> Experiment {
     }
 }
 
-/// Everything that is seen of a world, as text.
+/// All measurements of a world, as text.
 fn bytes(setup: &Setup, rate: f64, seed: u64) -> String {
     let seen = experiment(setup.clone())
         .observe(rate, seed)
         .expect("a world");
-    assert!(seen.calls.whole > 20, "something happens: {:?}", seen.calls);
+    assert!(seen.calls.whole > 20, "too few calls: {:?}", seen.calls);
     let record = Record::new(rate, seed, &seen);
     serde_json::to_string(&record).expect("JSON") + &format!("{seen:?}")
 }
@@ -51,13 +51,10 @@ fn run_twice(setup: &Setup) {
     let (rate, seed) = (6.0, 7);
     let again = format!("experiment({setup:?}).observe({rate}, {seed})");
     let first = bytes(setup, rate, seed);
-    assert!(
-        first == bytes(setup, rate, seed),
-        "not the same twice: {again}"
-    );
+    assert!(first == bytes(setup, rate, seed), "results differ: {again}");
     assert!(
         first != bytes(setup, rate, seed + 1),
-        "seeds matter: {again}"
+        "another seed gives the same results: {again}"
     );
 }
 
@@ -70,7 +67,7 @@ fn engine() -> EngineConfig {
 }
 
 #[test]
-fn worlds_of_the_engine_are_the_same_twice() {
+fn engine_worlds_are_deterministic() {
     for policy in Policy::ALL {
         for (order, retention) in Order::ALL.iter().zip(Retention::ALL) {
             let mut engine = engine();
@@ -86,7 +83,7 @@ fn worlds_of_the_engine_are_the_same_twice() {
 }
 
 #[test]
-fn worlds_with_everything_else_changed_are_the_same_twice() {
+fn worlds_with_other_settings_are_deterministic() {
     run_twice(&Setup {
         engine: EngineConfig {
             outstanding_reads_max: 4,
@@ -102,7 +99,7 @@ fn worlds_with_everything_else_changed_are_the_same_twice() {
 }
 
 #[test]
-fn worlds_of_vanilla_servers_are_the_same_twice() {
+fn vanilla_worlds_are_deterministic() {
     let usual = VanillaSetup {
         memory_bytes: 64 * MIB,
         ..VanillaSetup::default()

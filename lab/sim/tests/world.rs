@@ -1,4 +1,4 @@
-//! Small worlds whose outcome is known: by arithmetic, by conservation, or by running them twice.
+//! Small worlds with known results: by arithmetic, by conservation, or by repetition.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 const CHUNK_BYTES: u64 = 512 * KIB;
 const DELAY: Duration = Duration::from_millis(50);
 
-/// A drive of arithmetic: a fixed time for each place it goes to, then a fixed rate.
+/// A simple drive: a fixed time for each reposition, then a fixed rate.
 #[derive(Debug)]
 struct Plain {
     position_time: Duration,
@@ -115,7 +115,8 @@ fn class(bandwidth: Option<BitRate>) -> NetworkClass {
     }
 }
 
-/// Whoever watches `count` chunks of a title from the start, three at once, the others paced.
+/// A viewer that requests `count` chunks of a title from the start, the first three at once, the
+/// others paced.
 fn visit(arrival: Duration, title: u32, count: u64) -> Session {
     let call = |index: u64| Call {
         object: ObjectId(title),
@@ -155,7 +156,7 @@ fn trace(bandwidth: Option<BitRate>, sessions: Vec<Session>) -> Trace {
     }
 }
 
-/// Everything counts, from the start on.
+/// The window covers the whole run.
 fn setup(engine: EngineConfig) -> Setup {
     Setup {
         engine,
@@ -176,7 +177,7 @@ fn accepting(memory_bytes: u64) -> EngineConfig {
     }
 }
 
-/// Many viewers of few titles on a slow drive with little memory.
+/// Many viewers of a few titles on a slow drive with little memory.
 fn crowd(seed: u64, viewers: u64) -> Trace {
     let mut generator = Generator::new(seed);
     let mut arrival = Duration::ZERO;
@@ -192,7 +193,7 @@ fn crowd(seed: u64, viewers: u64) -> Trace {
 fn calls_of(trace: &Trace) -> u64 {
     let calls = trace.sessions.iter().map(|session| {
         let Plan::Script(script) = &session.plan else {
-            panic!("viewers here follow scripts");
+            panic!("expected a script");
         };
         script.calls.len() as u64
     });
@@ -205,7 +206,7 @@ fn run(setup: Setup, files: &[File], trace: &Trace, position: Duration) -> Measu
 }
 
 #[test]
-fn one_viewer_gets_its_bytes_when_arithmetic_says_so() {
+fn response_time_of_one_viewer_matches_arithmetic() {
     let engine = EngineConfig {
         sizing: SizingConfig {
             policy: Policy::Fixed,
@@ -220,7 +221,7 @@ fn one_viewer_gets_its_bytes_when_arithmetic_says_so() {
     let trace = trace(Some(bandwidth), vec![visit(Duration::from_secs(1), 1, 1)]);
     let position = Duration::from_millis(20);
     let seen = run(setup(engine), &titles(2, 4), &trace, position);
-    // There and back, the place, 512 KiB at 100 MiB/s, and a second on the way.
+    // A round trip, a reposition, 512 KiB at 100 MiB/s, and one second on the link.
     let expected = DELAY.times(2) + position + Duration::from_millis(5) + Duration::from_secs(1);
     assert_eq!(seen.response_times[0].count(), 1);
     assert_eq!(seen.response_times[0].max(), expected);
@@ -230,19 +231,19 @@ fn one_viewer_gets_its_bytes_when_arithmetic_says_so() {
 }
 
 #[test]
-fn paced_calls_are_sent_when_the_script_says_and_all_are_answered() {
+fn paced_calls_follow_script_and_are_answered() {
     let trace = trace(None, vec![visit(Duration::ZERO, 0, 6)]);
     let seen = run(setup(accepting(64 * MIB)), &titles(1, 6), &trace, DELAY);
     assert_eq!(seen.calls.whole, 6);
     assert_eq!(seen.calls.failures(), 0);
-    // Three calls one behind the other, then one every ten seconds.
+    // Three consecutive calls, then one every ten seconds.
     let last_look = seen.looks().last().expect("looks").at;
     assert!((seconds(30)..seconds(40)).contains(&last_look));
     assert_eq!(seen.drive.bytes, 6 * CHUNK_BYTES, "each byte is read once");
 }
 
 #[test]
-fn what_was_asked_for_arrives_and_every_slot_comes_back() {
+fn all_requested_bytes_arrive_and_slots_return() {
     let trace = crowd(7, 120);
     let asked = calls_of(&trace) * CHUNK_BYTES;
     let seen = run(setup(accepting(64 * MIB)), &titles(12, 8), &trace, DELAY);
@@ -260,30 +261,30 @@ fn what_was_asked_for_arrives_and_every_slot_comes_back() {
 }
 
 #[test]
-fn a_drive_that_is_too_slow_fails_viewers_but_loses_none() {
+fn slow_drive_fails_calls_but_loses_no_viewer() {
     let trace = crowd(3, 150);
     let position = Duration::from_millis(900);
     let seen = run(setup(accepting(16 * MIB)), &titles(12, 8), &trace, position);
     assert!(seen.calls.timed_out > 0);
     assert_eq!(seen.sessions_began(), 150);
     assert_eq!(seen.sessions_ended(), 150);
-    // Whoever fails leaves, and asks for nothing more.
+    // A viewer leaves after a failure and sends no more requests.
     assert!(seen.calls.timed_out <= 150 && seen.calls.ended <= calls_of(&trace));
     assert_eq!(seen.calls.failures(), seen.failures_by_class[0]);
     assert!(seen.asked_for_bytes() > seen.delivered_bytes());
     assert!(
         seen.delivered_bytes() > seen.calls.whole_bytes,
-        "parts of replies that failed, too"
+        "parts of failed replies are included"
     );
     let memory = seen.memory_at_end.expect("run to the end");
     assert_eq!(
         memory.sending_bytes, 0,
-        "what was sent to those who left is back"
+        "slots of departed viewers are returned"
     );
 }
 
 #[test]
-fn whoever_is_refused_is_counted_as_refused() {
+fn refused_calls_are_counted() {
     let engine = EngineConfig {
         requests_max: 1,
         ..accepting(64 * MIB)
@@ -295,7 +296,7 @@ fn whoever_is_refused_is_counted_as_refused() {
 }
 
 #[test]
-fn only_what_happens_in_the_window_counts() {
+fn only_events_within_window_count() {
     let trace = trace(None, vec![visit(Duration::ZERO, 0, 9)]);
     let mut setup = setup(accepting(64 * MIB));
     setup.window = Window {
@@ -310,7 +311,7 @@ fn only_what_happens_in_the_window_counts() {
 }
 
 #[test]
-fn a_world_may_stop_at_its_first_failure() {
+fn world_stops_at_first_failure() {
     let trace = crowd(3, 150);
     let mut setup = setup(accepting(16 * MIB));
     setup.stops_at_failure = true;
@@ -322,7 +323,7 @@ fn a_world_may_stop_at_its_first_failure() {
 }
 
 #[test]
-fn a_catalogue_larger_than_the_drive_is_refused_with_both_sizes() {
+fn oversized_catalogue_is_rejected_with_both_sizes() {
     let file = File {
         object: Some(ObjectId(0)),
         size_bytes: 2 << 40,
@@ -345,9 +346,9 @@ fn record_of(engine: EngineConfig, trace: &Trace) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// The shard's invariants are checked after every step of these.
+    /// Checks the shard's invariants after every step.
     #[test]
-    fn any_small_world_ends_with_every_viewer_and_slot_accounted_for(
+    fn any_world_accounts_for_viewers_and_slots(
         seed: u64,
         viewers in 1_u64..60,
         memory_mib in 2_u64..40,
@@ -379,7 +380,7 @@ proptest! {
 }
 
 #[test]
-fn the_same_world_twice_is_the_same_to_the_last_byte() {
+fn same_world_gives_identical_record() {
     let trace = crowd(11, 100);
     assert_eq!(
         record_of(accepting(24 * MIB), &trace),
@@ -392,9 +393,9 @@ fn the_same_world_twice_is_the_same_to_the_last_byte() {
     );
 }
 
-/// A title in files of one chunk each, asked for one after the other, whole.
+/// A title in files of one chunk each, requested whole, one after another.
 #[test]
-fn files_of_a_title_are_answered_whole_and_read_ahead_across() {
+fn files_of_title_are_read_ahead_across() {
     let files: Vec<File> = (0..40)
         .map(|part| File {
             object: Some(ObjectId(part)),
@@ -430,7 +431,7 @@ fn files_of_a_title_are_answered_whole_and_read_ahead_across() {
     let world = World::new(setup(engine), &files, &trace, Plain::new(DELAY)).expect("right");
     let seen = world.run();
     assert_eq!((seen.calls.failures(), seen.calls.whole), (0, 40));
-    // Files that lie one behind the other are read so; some reads have others between them.
+    // Consecutive files are read in sequence; some reads have others between them.
     let (repositions, bytes) = (seen.drive.repositions, seen.stats.bytes_read);
     assert!(repositions < 20, "{repositions} ways to 40 files");
     assert_eq!(bytes, 40 * CHUNK_BYTES);

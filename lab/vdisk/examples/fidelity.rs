@@ -1,12 +1,12 @@
-//! How true an emulated disk is: rates through ext4 with O_DIRECT beside the model's arithmetic.
+//! Accuracy of an emulated disk: rates through ext4 with O_DIRECT beside those of the model.
 //!
 //! `cargo run --release -p headlong-vdisk --example fidelity -- [PRESET [SIZE [SECONDS]]]`
 //!
-//! As root, on a quiet machine. A file over nearly the whole disk (the preset, scaled to SIZE) is
-//! filled with the timing off, which also says how fast the emulator itself is. Then blocks are read one
-//! at a time, at random places and in order, at time scales 1 and 5, for SECONDS of wall time each. The
-//! model's figure is what the same drive takes for the same requests if nobody loses any time between
-//! them; the difference is what the emulation adds.
+//! Run as root, on a quiet machine. A file over nearly the whole disk (the preset, scaled to SIZE)
+//! is filled with the timing off, which also gives the speed of the emulator itself. Then blocks
+//! are read one at a time, at random places and in order, at time scales 1 and 5, for SECONDS of
+//! wall time each. The model's figure is the time of the same drive for the same requests without
+//! any delay between them; the difference is the overhead of the emulation.
 
 use std::error::Error;
 use std::fs::File;
@@ -25,7 +25,7 @@ use headlong_vdisk::{FileOptions, FileSystem, Options, QueueSettings, VirtualDis
 
 const MB: u64 = 1_000_000;
 const PAGE: u64 = 4096;
-/// The kernel cuts direct reads into memory of small pages after so many bytes.
+/// The kernel splits direct reads into memory of small pages at this size.
 const CUT: u64 = 512 << 10;
 const SCALES: [f64; 2] = [1.0, 5.0];
 const BLOCKS: [u64; 3] = [MB / 2, 2 * MB, 8 * MB];
@@ -61,7 +61,7 @@ fn measure(spec: &DriveSpec, scale: f64, length: WallDuration) -> Result<(), Box
         control: None,
         stop: StopSignal::default(),
     })?;
-    let root = disk.mount().ok_or("it is mounted")?;
+    let root = disk.mount().ok_or("no mount")?;
     let path = root.join("title");
     let bytes = disk.file().size_bytes() / 100 * 95 / MB * MB;
     let wrote = fill(&path, bytes)?;
@@ -76,7 +76,7 @@ fn measure(spec: &DriveSpec, scale: f64, length: WallDuration) -> Result<(), Box
         for is_random in [true, false] {
             let places = places(bytes, block, is_random);
             disk.file().switch_timing(true);
-            // The last requests of before are not measured.
+            // Excludes the last requests of the previous measurement.
             file.read_exact_at(slice(&mut buffer, PAGE), 0)?;
             disk.file().reset_counters();
             let begun = disk.file().now();
@@ -112,7 +112,7 @@ fn measure(spec: &DriveSpec, scale: f64, length: WallDuration) -> Result<(), Box
     Ok(())
 }
 
-/// What the drive takes for these reads one after the other, in MB/s.
+/// Rate of the drive for these consecutive reads, in MB/s.
 fn by_model(drive: &mut dyn Drive, extents: &[Extent], places: &[u64], block: u64) -> f64 {
     let mut now = Instant::ZERO;
     let mut bytes = 0;
@@ -127,11 +127,11 @@ fn by_model(drive: &mut dyn Drive, extents: &[Extent], places: &[u64], block: u6
             };
             id += 1;
             let taken = drive.handle_request(*now, RequestId(id), request);
-            taken.expect("it fits in the queue and on the drive");
+            taken.expect("a request within the queue and the drive");
             outstanding += 1;
         }
         while outstanding > 0 {
-            let next = drive.poll_timeout().expect("something is outstanding");
+            let next = drive.poll_timeout().expect("an outstanding request");
             drive.handle_timeout(next);
             while let Some(completion) = drive.poll_completion() {
                 outstanding -= 1;
@@ -149,7 +149,7 @@ fn by_model(drive: &mut dyn Drive, extents: &[Extent], places: &[u64], block: u6
     bytes as f64 / now.since(begun).as_secs_f64() / 1e6
 }
 
-/// Places of blocks in the file: page by page, whatever the block.
+/// Places of blocks in the file, page aligned.
 fn places(bytes: u64, block: u64, is_random: bool) -> Vec<u64> {
     let block = block / PAGE * PAGE;
     let count = (bytes / block).min(20_000);
@@ -180,14 +180,14 @@ struct Extent {
     length: u64,
 }
 
-/// The kernel's requests for a read: where they lie on the disk, and how long they are.
+/// The kernel's requests for a read: their offsets on the disk, and lengths.
 fn requests(extents: &[Extent], place: u64, length: u64) -> Vec<(u64, u64)> {
     let mut requests = Vec::new();
     let (mut at, end) = (place, place + length);
     while at < end {
         let within =
             |extent: &&Extent| (extent.logical..extent.logical + extent.length).contains(&at);
-        let extent = extents.iter().find(within).expect("the file is whole");
+        let extent = extents.iter().find(within).expect("a file without holes");
         let left = (end - at).min(extent.logical + extent.length - at).min(CUT);
         requests.push((extent.physical + at - extent.logical, left));
         at += left;
@@ -215,7 +215,7 @@ fn extents(path: &Path) -> Result<Vec<Extent>, Box<dyn Error>> {
     Ok(text.lines().filter_map(parse).collect())
 }
 
-/// Writes a title; MB/s.
+/// Writes a title; returns MB/s.
 fn fill(path: &Path, bytes: u64) -> Result<f64, Box<dyn Error>> {
     let file = open(path, true)?;
     let mut buffer = aligned(8 * MB);
@@ -261,7 +261,7 @@ fn open(path: &Path, must_make: bool) -> io::Result<File> {
         .open(path)
 }
 
-/// Memory that holds `bytes` from a page's beginning on.
+/// Memory with room for `bytes` from a page boundary on.
 fn aligned(bytes: u64) -> Vec<u8> {
     vec![0; (bytes + 2 * PAGE) as usize]
 }

@@ -1,14 +1,15 @@
-//! Answers each request when the drive model says it ends.
+//! Answers each request at the completion time given by the drive model.
 //!
 //! Requests come from the threads that talk to the kernel; one thread, the arm, sleeps until the
-//! next answer is due. Answering takes time itself (the content must be made and handed over),
-//! so the arm begins that much earlier, by what it took lately. The journey here and back takes time as
-//! well, where a drive has a cable: a request that finds the drive idle counts as come earlier by what
-//! that takes ([`Actuator::set_journey`]), but not before the drive was through with the one before.
+//! next answer is due. Answering takes time itself (the content must be generated and transferred),
+//! so the arm starts earlier by the time recent answers took. The round trip to this process takes
+//! time as well, unlike a drive's cable: a request that finds the drive idle is dated back by the
+//! round-trip time ([`Actuator::set_journey`]), but not to before the completion of the previous
+//! request.
 //!
-//! Invariants: each request is answered exactly once; after [`Actuator::close`] everything
-//! outstanding and everything that comes is answered with an error at once, so that nobody who
-//! waits for the disk can keep it from being unmounted. What is written takes effect when it arrives.
+//! Invariants: each request is answered exactly once; after [`Actuator::close`] all outstanding and
+//! new requests fail with an error at once, so that no process waiting for the disk can block its
+//! unmounting. Writes take effect on arrival.
 
 mod job;
 mod state;
@@ -34,13 +35,13 @@ use headlong_report::say;
 use job::{Answer, Job};
 use state::{State, Way};
 
-/// How long the arm sleeps when nothing is outstanding; it is woken when something is.
+/// Sleep of the arm without outstanding requests; a new request wakes it.
 const IDLE: WallDuration = WallDuration::from_secs(3_600);
-/// How long before its time the arm stops sleeping and watches the clock.
+/// How long before the due time the arm stops sleeping and polls the clock.
 const WATCH: WallDuration = WallDuration::from_micros(25);
 
 thread_local! {
-    /// Content on its way to the kernel, for each thread that talks to it.
+    /// Content on its way to the kernel, one buffer per thread.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -49,9 +50,9 @@ pub(crate) struct Actuator {
     clock: Clock,
     state: Mutex<State>,
     changed: Condvar,
-    /// Something changed while the arm watched the clock.
+    /// Set when the state changes while the arm polls the clock.
     has_news: AtomicBool,
-    /// What the journey from an asker to here and back takes, wall nanoseconds.
+    /// Round-trip time of a request and its answer, wall nanoseconds.
     journey_ns: AtomicU64,
     is_store_failing: AtomicBool,
     is_incomplete: AtomicBool,
@@ -94,13 +95,13 @@ impl Actuator {
         &self.store
     }
 
-    /// What the journey from an asker to here and back takes.
+    /// Sets the round-trip time of a request and its answer.
     pub(crate) fn set_journey(&self, way: WallDuration) {
         let ns = u64::try_from(way.as_nanos()).unwrap_or(u64::MAX);
         self.journey_ns.store(ns, Ordering::Relaxed);
     }
 
-    /// When a request that is here now was asked for, if nothing held it up but the journey.
+    /// When a request that has arrived now was sent, if only the round trip delayed it.
     fn asked_at(&self, here: Wall) -> Instant {
         let journey = WallDuration::from_nanos(self.journey_ns.load(Ordering::Relaxed));
         self.clock.model(here.checked_sub(journey).unwrap_or(here))
@@ -111,14 +112,15 @@ impl Actuator {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A read from the kernel.
+    /// Handles a read from the kernel.
     pub(crate) fn read(&self, offset: u64, length: u32, reply: fuser::ReplyData) {
         self.submit(None, offset, length, Answer::Read(reply));
     }
 
-    /// A write from the kernel.
+    /// Handles a write from the kernel.
     pub(crate) fn write(&self, offset: u64, data: &[u8], reply: fuser::ReplyWrite) {
-        // Keeping it is our work, not the drive's: it came when it came.
+        // Storing the data is the emulator's work, not the drive's: the arrival time is taken
+        // before.
         let arrived = Wall::now();
         if self.lock().must_refuse() {
             self.is_incomplete.store(true, Ordering::Relaxed);
@@ -131,8 +133,8 @@ impl Actuator {
         self.submit(Some(arrived), offset, length, Answer::Write(reply));
     }
 
-    /// Whether `length` bytes at `offset` were made zero without being written: not while the
-    /// timing is on, because a drive has no such short cut.
+    /// Zeroes `length` bytes at `offset` without writing them; an error while the timing is on,
+    /// because a drive has no such shortcut.
     pub(crate) fn zero(&self, offset: u64, length: u64) -> Result<(), fuser::Errno> {
         let state = self.lock();
         if state.must_fail() {
@@ -196,7 +198,7 @@ impl Actuator {
         }
     }
 
-    /// Makes what a read is answered with.
+    /// Generates the content of a read.
     fn prepare(&self, job: &Job, buffer: &mut Vec<u8>) -> Result<(), ()> {
         if job.direction() == Direction::Write {
             return Ok(());
@@ -209,14 +211,14 @@ impl Actuator {
         Ok(())
     }
 
-    /// The machine's disk fails, not the emulated one: the operator must know which.
+    /// The machine's disk has failed, not the emulated one: the message must say which.
     fn say_store_fails(&self, error: &std::io::Error) {
         if !self.is_store_failing.swap(true, Ordering::Relaxed) {
-            say!("headlong: what is written to the emulated disk cannot be kept: {error}");
+            say!("headlong: cannot store data written to the emulated disk: {error}");
         }
     }
 
-    /// Whether anything that was to be written is not in the store.
+    /// Whether the store lacks any written data.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.is_incomplete.load(Ordering::Relaxed)
     }
@@ -225,7 +227,7 @@ impl Actuator {
         self.change(|state, now| {
             state.is_timed = is_timed;
             match is_timed {
-                // What a hang held meanwhile is the drive's from now on.
+                // Requests held by a hang now go to the drive.
                 true => state.queue.admit(now),
                 false => state.queue.handle_timeout(now),
             }
@@ -290,13 +292,13 @@ impl Actuator {
         self.lock().tally.reset_lateness();
     }
 
-    /// Bytes of the requests that are outstanding.
+    /// Bytes of outstanding requests.
     pub(crate) fn outstanding_bytes(&self) -> u64 {
         let state = self.lock();
         state.queue.jobs().map(|job| u64::from(job.length)).sum()
     }
 
-    /// Keeps a record of every request in memory from now on, beginning with none; or stops.
+    /// Starts to record every request in memory, with an empty record; or stops.
     pub(crate) fn keep_records(&self, keep: bool) {
         self.lock().records = keep.then(Vec::new);
     }
@@ -305,7 +307,7 @@ impl Actuator {
         self.lock().records.clone().unwrap_or_default()
     }
 
-    /// Where a copy of each record goes from now on.
+    /// Sets the receiver of a copy of each record.
     pub(crate) fn trace_to(&self, sender: Option<Sender<Record>>) {
         self.lock().trace = sender;
     }
@@ -314,7 +316,7 @@ impl Actuator {
         self.change(|state, _| state.is_closed = true);
     }
 
-    /// Answers until closed. Runs on a thread of its own.
+    /// Answers requests until closed. Runs on a thread of its own.
     pub(crate) fn run(&self) {
         priority::raise();
         let mut rehearsal = Rehearsal::default();
@@ -323,7 +325,8 @@ impl Actuator {
         loop {
             let wall = Wall::now();
             state.handle_wall(wall, &self.clock);
-            // Whatever lets go of the lock looks at everything again before the arm sleeps.
+            // The lock is released only before a new iteration, which inspects everything again
+            // before the arm sleeps.
             let released = state.released(self.clock.model(wall));
             if !released.is_empty() {
                 state = self.answer_released(state, released, &mut buffer);
@@ -346,8 +349,8 @@ impl Actuator {
         }
     }
 
-    /// Sleeps until something is due but for `lead`, or something changes; the last of it, which a
-    /// sleeper would oversleep, awake.
+    /// Sleeps until `lead` before the next due time, or until the state changes. Polls the clock
+    /// for the last part, which a sleep would overrun.
     fn sleep<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -385,7 +388,7 @@ impl Actuator {
         state
     }
 
-    /// Answers what the drive is through with, at its time.
+    /// Answers a request that the drive has completed, at its due time.
     fn answer<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -417,12 +420,13 @@ impl Actuator {
             0
         };
         rehearsal.prepare.learn(bytes, prepared - begun);
-        // What came after its time, because the journey took longer than the drive, is not late for that.
+        // A request that arrived after its due time, because the round trip exceeded the drive's
+        // time, is not late.
         let came = self.clock.wall(job.here);
         let due = self.clock.wall(times.ended.max(job.here));
         let start = due.checked_sub(rehearsal.send.expect(bytes)).unwrap_or(due);
         watch_until(start);
-        // Noted first: whoever the answer wakes must find this request gone.
+        // Recorded before the answer: the woken client must find this request completed.
         let mut state = self.lock();
         let answered = self.clock.now().max(times.ended);
         state.tally.handle_departure(answered);
@@ -441,7 +445,7 @@ impl Actuator {
         state
     }
 
-    /// Answers what left without the drive's doing.
+    /// Answers requests released without the drive.
     fn answer_released<'a>(
         &'a self,
         state: MutexGuard<'a, State>,
@@ -460,7 +464,7 @@ impl Actuator {
     }
 }
 
-/// Sleeps until shortly before `end`, then watches the clock: a sleeper wakes too late by tens of
+/// Sleeps until shortly before `end`, then polls the clock: a sleep overruns by tens of
 /// microseconds.
 fn watch_until(end: Wall) {
     let left = end.saturating_duration_since(Wall::now());

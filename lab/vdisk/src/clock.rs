@@ -1,9 +1,9 @@
-//! Three times and the way between them: the wall's, the model's, and the drive's own.
+//! Wall time, model time and drive time, and the conversions between them.
 //!
-//! Model time is wall time since the disk was made, times the time scale: everything that is
-//! counted or traced is in it. The drive's own time is what its model is told. It is the
-//! same, except that a slow drive's own time goes slower by a factor, and a hung drive's stands
-//! still; so faults need nothing of the model.
+//! Model time is wall time since the disk was created, times the time scale: all counters and
+//! traces use it. Drive time is the time passed to the drive model. It is the same, except that it
+//! runs slower by a factor in a slow drive, and stands still in a hung one; so faults need no
+//! support by the model.
 //!
 //! Invariant: none of the three goes back.
 
@@ -11,7 +11,7 @@ use std::time::{Duration as WallDuration, Instant as Wall};
 
 use headlong_units::{Duration, Instant};
 
-/// Between wall time and model time.
+/// Converts between wall time and model time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     origin: Wall,
@@ -48,12 +48,12 @@ impl Clock {
     }
 }
 
-/// Between model time and the drive's own.
+/// Converts between model time and drive time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
     model: Instant,
     drive: Instant,
-    /// Model time for one of the drive's.
+    /// Model time per drive time.
     factor: f64,
     is_frozen: bool,
 }
@@ -66,7 +66,7 @@ impl Pace {
         is_frozen: false,
     };
 
-    /// From model time `now` on, the drive is slower by `factor`, or stands still.
+    /// From model time `now` on, drive time is slower by `factor`, or frozen.
     pub(crate) fn change(&mut self, now: Instant, factor: f64, is_frozen: bool) {
         *self = Self {
             drive: self.drive(now),
@@ -84,7 +84,7 @@ impl Pace {
         self.factor
     }
 
-    /// The drive's time at a model time.
+    /// The drive time at a model time.
     pub(crate) fn drive(&self, model: Instant) -> Instant {
         if self.is_frozen {
             return self.drive;
@@ -93,8 +93,8 @@ impl Pace {
         self.drive + Duration((since as f64 / self.factor) as u64)
     }
 
-    /// The model time at a time of the drive's; before the last change, as if it had been made
-    /// earlier.
+    /// The model time at a drive time; times before the last change are extrapolated with the
+    /// present factor.
     pub(crate) fn model(&self, drive: Instant) -> Instant {
         if drive >= self.drive {
             self.model + self.stretch(drive.since(self.drive))
@@ -103,7 +103,7 @@ impl Pace {
         }
     }
 
-    /// A length of the drive's time in model time.
+    /// Converts a duration of drive time to model time.
     pub(crate) fn stretch(&self, length: Duration) -> Duration {
         if self.factor == 1.0 {
             length
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_drive_and_a_hung_one_lose_time_and_never_gain_it() {
+    fn slow_and_hung_drive_time_never_gains() {
         let mut pace = Pace::NORMAL;
         assert_eq!(pace.drive(at(100)), at(100));
         pace.change(at(100), 4.0, false);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn model_time_runs_by_the_scale() {
+    fn model_time_runs_at_time_scale() {
         let clock = Clock::new(8.0);
         let model = at(4_000);
         let wall = clock.wall(model);

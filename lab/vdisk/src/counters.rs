@@ -1,4 +1,4 @@
-//! Sums over what the disk did, in model time; and how late its answers were, in wall time.
+//! Counters of the disk's activity, in model time, and the lateness of its answers, in wall time.
 
 use std::time::Instant as Wall;
 
@@ -9,48 +9,48 @@ use serde::Serialize;
 use crate::lateness::{Lateness, LatenessTally};
 use crate::trace::Record;
 
-/// What one direction's requests came to.
+/// Counters of the requests in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct DirectionCounters {
-    /// Requests answered, but for failed ones.
+    /// Successful requests.
     pub requests: u64,
     /// Bytes they carried.
     pub bytes: u64,
-    /// Those that did not follow the request before them without repositioning.
+    /// Requests that needed a reposition.
     pub seeks: u64,
-    /// Sum of their service times, waiting excluded.
+    /// Sum of their service times, without queueing.
     pub service_ns: u64,
     /// Mean service time of a request.
     pub service_mean_ns: u64,
-    /// Sum of their times from arrival to end.
+    /// Sum of their times from arrival to completion.
     pub response_ns: u64,
 }
 
-/// What service times went to, summed over all requests.
+/// Breakdown of service times, summed over all requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct PartCounters {
     /// Command processing and the interface.
     pub overhead_ns: u64,
     /// Moving the arm, settling, switching heads.
     pub seek_ns: u64,
-    /// Waiting for the sector to come round.
+    /// Rotational latency.
     pub rotation_ns: u64,
-    /// Moving bytes.
+    /// Transfer.
     pub transfer_ns: u64,
-    /// Erasing and moving data, or emptying a full write cache.
+    /// Garbage collection, or emptying a full write cache.
     pub cleaning_ns: u64,
 }
 
-/// Sums since the counters were last reset. Times are model time unless they say otherwise.
+/// Counters since the last reset. Times are model time unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Counters {
-    /// Whether the drive's time is being played.
+    /// Whether the timing is on.
     pub is_timed: bool,
-    /// Seconds of the model's in one of the wall's.
+    /// Model time per wall time.
     pub time_scale: f64,
-    /// How long ago the counters were reset.
+    /// Time since the last reset.
     pub elapsed_ns: u64,
-    /// Time during which the drive had something to do.
+    /// Time with at least one request outstanding.
     pub busy_ns: u64,
     /// Reads.
     pub reads: DirectionCounters,
@@ -58,28 +58,28 @@ pub struct Counters {
     pub writes: DirectionCounters,
     /// Requests answered with an error.
     pub errors: u64,
-    /// Requests answered at once, because the timing was off; they are in the sums above.
+    /// Requests answered at once, because the timing was off; included in the sums above.
     pub untimed: u64,
-    /// Where the service time went.
+    /// Breakdown of the service time.
     pub parts: PartCounters,
-    /// Mean number of requests outstanding over the elapsed time.
+    /// Mean number of outstanding requests over the elapsed time.
     pub outstanding_mean: f64,
-    /// Most requests outstanding at once, those beyond the drive's own queue included.
+    /// Most outstanding requests, including those beyond the drive's own queue.
     pub outstanding_max: usize,
-    /// Requests left out of a trace in memory because it was full.
+    /// Requests left out of a full trace in memory.
     pub untraced: u64,
-    /// How late answers were.
+    /// Lateness of answers.
     pub lateness: Lateness,
 }
 
-/// Counters as they are counted.
+/// Raw counters.
 #[derive(Debug)]
 pub(crate) struct Tally {
     since: Instant,
     sums: Counters,
     changed: Instant,
     outstanding: usize,
-    /// Requests times nanoseconds.
+    /// Integral of the outstanding requests, in nanoseconds.
     outstanding_ns: u128,
     lateness: LatenessTally,
 }
@@ -96,7 +96,7 @@ impl Tally {
         }
     }
 
-    /// All sums are zero from now on; what is outstanding stays so.
+    /// Resets all sums; outstanding requests remain counted.
     pub(crate) fn reset(&mut self, now: Instant) {
         let outstanding = self.outstanding;
         *self = Self::new(now);
@@ -160,12 +160,12 @@ impl Tally {
         self.sums.untraced += 1;
     }
 
-    /// An answer to a request that came at one time, due at another, and given at a third.
+    /// Adds an answer, with the arrival of the request, the due time, and the actual time.
     pub(crate) fn add_answer(&mut self, came: Wall, due: Wall, given: Wall) {
         self.lateness.add(came, due, given);
     }
 
-    /// Lateness is counted anew; the sums go on.
+    /// Resets the lateness; the sums continue.
     pub(crate) fn reset_lateness(&mut self) {
         self.lateness = LatenessTally::new(Wall::now());
     }
@@ -190,7 +190,7 @@ impl Tally {
     }
 }
 
-/// Time the drive spent on a request.
+/// Service time of a request.
 pub fn service(parts: &Parts) -> Duration {
     let mut sum = Duration::ZERO;
     for part in [
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn busy_time_counts_overlapping_requests_once_and_the_queue_counts_each() {
+    fn busy_time_counts_overlapping_requests_once() {
         let mut tally = Tally::new(Instant(0));
         tally.handle_arrival(Instant(10));
         tally.handle_arrival(Instant(20));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_forgets_sums_but_not_what_is_outstanding() {
+    fn reset_keeps_outstanding_requests() {
         let mut tally = Tally::new(Instant(0));
         tally.handle_arrival(Instant(10));
         tally.reset(Instant(50));

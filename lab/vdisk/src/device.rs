@@ -1,8 +1,7 @@
-//! The whole disk: its file, a loop device over it, a file system on that, and a socket to control
-//! it by.
+//! The complete disk: its file, a loop device on it, a file system on that, and a control socket.
 //!
-//! Invariant: the inner goes before the outer (control, file system, loop device, file), in whatever
-//! way the disk ends; if the process is killed, a guardian does the same (see [`crate::scratch`]).
+//! Invariant: parts are removed from the inside out (control, file system, loop device, file),
+//! however the disk ends; if the process is killed, a guardian does it (see [`crate::scratch`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -17,44 +16,44 @@ use crate::mount::find_program;
 use crate::parts::{Info, Mounted, Parts};
 use headlong_report::say;
 
-/// What disk to make.
+/// Options of a disk.
 #[derive(Debug)]
 pub struct Options {
-    /// The drive and what it holds.
+    /// The drive and its content.
     pub file: FileOptions,
-    /// What is made on it, unless its store has one already; `None` for a bare device.
+    /// The file system to make, unless the store has one; `None` for a bare device.
     pub file_system: Option<FileSystem>,
-    /// How many files it must take (ext4; the others need not know).
+    /// Number of files that it must hold (ext4; the others need no such setting).
     pub inodes: Option<u64>,
-    /// Where it is mounted; `None` for a directory of the disk's own.
+    /// Mount point; `None` for a directory of the disk's own.
     pub mount: Option<PathBuf>,
     /// Settings of the block device.
     pub queue: QueueSettings,
-    /// Where it listens for commands, if anywhere.
+    /// Place of the control socket, if any.
     pub control: Option<ControlPlace>,
-    /// Set when somebody wants it to stop; may be set before it is started.
+    /// Set to request a stop, possibly before the start.
     pub stop: StopSignal,
 }
 
-/// Where the control socket is.
+/// Place of the control socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ControlPlace {
     /// In the disk's own directory.
     Own,
-    /// Here.
+    /// At this path.
     At(PathBuf),
 }
 
-/// A mounted file system on a block device that takes as long as a drive.
+/// A mounted file system on a block device with the timing of a drive.
 pub struct VirtualDisk {
     control: Option<ControlServer>,
-    /// There until it ends.
+    /// `None` once it has ended.
     parts: Option<Arc<Parts>>,
     stop: StopSignal,
 }
 
 impl VirtualDisk {
-    /// What this machine or user lacks for such a disk; nothing if all is there.
+    /// Prerequisites that this machine or user lacks; empty if there are none.
     pub fn missing(file_system: Option<FileSystem>) -> Vec<String> {
         let mut missing = disk_file::missing();
         missing.extend(disk_file::missing_device("/dev/loop-control", "loop"));
@@ -67,11 +66,11 @@ impl VirtualDisk {
         missing
     }
 
-    /// Makes the disk, its file system and its mount; the timing is off.
+    /// Creates the disk, its file system and its mount; the timing is off.
     ///
     /// # Errors
-    /// If the machine lacks something (all of it is named), the store cannot be used, or the system
-    /// refuses something; then nothing is left.
+    /// If a prerequisite is missing (all are named), the store cannot be used, or the system
+    /// refuses an operation; then nothing is left.
     pub fn start(options: Options) -> Result<Self, Error> {
         let missing = Self::missing(options.file_system);
         if !missing.is_empty() {
@@ -103,7 +102,7 @@ impl VirtualDisk {
             control: control.clone(),
             label: Mutex::default(),
         });
-        // From here on a user who only reads leaves the store clean, even if killed.
+        // From here on a client that only reads leaves the store clean, even if killed.
         parts.sync()?;
         let mut disk = Self {
             control: None,
@@ -117,7 +116,7 @@ impl VirtualDisk {
     }
 
     fn parts(&self) -> &Parts {
-        self.parts.as_ref().expect("taken only by its end")
+        self.parts.as_ref().expect("a running disk")
     }
 
     /// Its file: timing, faults, counters, trace.
@@ -140,28 +139,28 @@ impl VirtualDisk {
         self.parts().mount_point()
     }
 
-    /// All there is to know to use it.
+    /// Everything that a client needs to know.
     pub fn info(&self) -> Info {
         self.parts().info()
     }
 
-    /// Writes everything out and mounts the file system anew: nothing of it is cached then.
+    /// Writes all data out and remounts the file system, so that nothing of it is cached.
     ///
     /// # Errors
-    /// If somebody uses it.
+    /// If it is in use.
     pub fn remount(&self) -> Result<(), Error> {
         self.parts().remount()
     }
 
-    /// Waits until somebody asks the disk to stop, by its signal or by the control command.
+    /// Waits for a request to stop, by the signal or by the control command.
     pub fn wait_for_stop(&self) {
         self.stop.wait();
     }
 
-    /// Ends it, as dropping it does.
+    /// Ends the disk, as dropping it does.
     ///
     /// # Errors
-    /// If its store is not one that can be opened again.
+    /// If its store cannot be reopened.
     pub fn close(mut self) -> Result<(), Error> {
         self.end()
     }
@@ -170,14 +169,14 @@ impl VirtualDisk {
         let Some(parts) = self.parts.take() else {
             return Ok(());
         };
-        // A hanging disk would hold the unmounting for ever; without the timing the rest is quick.
+        // A hanging disk would block the unmounting; without the timing the rest is quick.
         parts.file.clear_faults();
         parts.file.switch_timing(false);
-        // Its threads are ended, so what follows is the last of the parts.
+        // The control threads hold the other references; they have ended now.
         self.control = None;
         let Some(parts) = Arc::into_inner(parts) else {
             return Err(Error::Refused(
-                "a control connection does not end".to_owned(),
+                "a control connection is still open".to_owned(),
             ));
         };
         drop(parts.mounted);
@@ -205,7 +204,7 @@ fn make_file_system(
     match old {
         Some(old) if old == kind.name() => return Ok(()),
         Some(old) => {
-            let text = format!("the store holds {old}, not {kind}: ask for {old}, or start anew");
+            let text = format!("the store holds {old}, not {kind}: choose {old} or a new store");
             return Err(Error::Refused(text));
         }
         None => {}

@@ -1,5 +1,4 @@
-//! A file as large as a disk that takes as long as a drive: a FUSE file system with nothing else in
-//! it.
+//! A file with the size and the timing of a disk: a FUSE file system that holds nothing else.
 
 use std::fs::File;
 use std::io;
@@ -24,36 +23,35 @@ use crate::store::{PAGE_BYTES, Store};
 use crate::trace::{Record, TraceFile};
 use headlong_report::say;
 
-/// How long the kernel may take to let go of the file. Whoever used what lies on it was waited for
-/// before.
+/// Timeout for the kernel to release the file, after its users above have ended.
 const FILE_RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The drive and what it is to hold.
+/// The drive and its content.
 #[derive(Debug)]
 pub struct FileOptions {
-    /// The model; the file is as large as it, down to a multiple of 4096 bytes.
+    /// The model; the file has its size, rounded down to a multiple of 4096 bytes.
     pub drive: Box<dyn Drive>,
-    /// Most requests in the drive at once; `None` for as many as it takes.
+    /// Limit on requests in the drive; `None` for the drive's own.
     pub queue_depth: Option<usize>,
-    /// How many seconds of the drive's pass in one of the wall's.
+    /// Drive time per wall time.
     pub time_scale: f64,
-    /// Where the content is kept; `None` to forget it.
+    /// Store of the content; `None` if it is not kept.
     pub store: Option<StoreOptions>,
 }
 
-/// Where the content is kept.
+/// Store of the content.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
-    /// A directory of its own.
+    /// A directory for the store only.
     pub directory: PathBuf,
-    /// What the drive is called, to be remembered with the content.
+    /// Name of the drive, recorded in the store.
     pub drive: String,
-    /// Forget what is there.
+    /// Discard an existing store.
     pub force_new: bool,
 }
 
-/// The disk as a file. Dropping it answers whatever is outstanding with errors, unmounts, waits
-/// for its threads and closes its store.
+/// The disk as a file. Dropping it fails outstanding requests with errors, unmounts, waits for its
+/// threads and closes its store.
 pub struct DiskFile {
     actuator: Arc<Actuator>,
     session: Option<BackgroundSession>,
@@ -61,15 +59,15 @@ pub struct DiskFile {
     trace: Mutex<Option<TraceFile>>,
     mount_point: PathBuf,
     size_bytes: u64,
-    // Removed last.
+    // Dropped last.
     scratch: Scratch,
 }
 
 impl DiskFile {
-    /// Mounts one with the timing off.
+    /// Mounts a disk file with the timing off.
     ///
     /// # Errors
-    /// If the store cannot be used, or the system does not let us mount.
+    /// If the store cannot be used, or mounting fails.
     pub fn start(options: FileOptions) -> Result<Self, Error> {
         let sectors = options.drive.capacity_sectors();
         let size_bytes =
@@ -105,7 +103,7 @@ impl DiskFile {
         Ok(disk)
     }
 
-    /// The file.
+    /// Path of the file.
     pub fn path(&self) -> PathBuf {
         self.mount_point.join(FILE_NAME)
     }
@@ -115,32 +113,32 @@ impl DiskFile {
         self.size_bytes
     }
 
-    /// The directory in which it keeps its own things; others may use other names in it.
+    /// The directory of its own files; callers may use other names in it.
     pub fn directory(&self) -> &Path {
         self.scratch.path()
     }
 
-    /// What it holds.
+    /// Its content.
     pub fn store(&self) -> &Store {
         self.actuator.store()
     }
 
-    /// What the journey from an asker to the drive and back takes, which is not the drive's time.
+    /// Sets the round-trip time between a client and the drive, which is not drive time.
     pub(crate) fn set_journey(&self, journey: Duration) {
         self.actuator.set_journey(journey);
     }
 
-    /// From now on requests take as long as the model says (true), or no time (false).
+    /// Switches the timing of the model on or off.
     pub fn switch_timing(&self, is_timed: bool) {
         self.actuator.switch_timing(is_timed);
     }
 
-    /// Something goes wrong from now on.
+    /// Injects a fault.
     pub fn add_fault(&self, fault: Fault) {
         self.actuator.add_fault(fault);
     }
 
-    /// Reads that touch `bytes` fail with EIO; the first such read only, if `once`.
+    /// Reads that touch `bytes` fail with EIO; only the first such read, if `once`.
     pub fn fail_reads(&self, bytes: Range<u64>, once: bool) {
         self.add_fault(Fault::Error { bytes, once });
     }
@@ -155,50 +153,50 @@ impl DiskFile {
         self.actuator.clear_faults();
     }
 
-    /// Sums since they were last reset.
+    /// Counters since the last reset.
     pub fn counters(&self) -> Counters {
         self.actuator.counters()
     }
 
-    /// Begins all sums anew.
+    /// Resets all counters.
     pub fn reset_counters(&self) {
         self.actuator.reset_counters();
     }
 
-    /// Counts anew how late answers are; the sums go on.
+    /// Resets the lateness of answers; the other counters continue.
     pub fn reset_lateness(&self) {
         self.actuator.reset_lateness();
     }
 
-    /// Bytes of the requests that wait or are in service.
+    /// Bytes of the requests that are queued or in service.
     pub fn outstanding_bytes(&self) -> u64 {
         self.actuator.outstanding_bytes()
     }
 
-    /// Model time since the disk was made: the clock of the trace.
+    /// Model time since the disk was created: the clock of the trace.
     pub fn now(&self) -> Instant {
         self.actuator.now()
     }
 
-    /// Keeps a record of every request in memory from now on, beginning with none; or stops.
+    /// Starts to record every request in memory, with an empty record; or stops.
     pub fn keep_records(&self, keep: bool) {
         self.actuator.keep_records(keep);
     }
 
-    /// What was kept, in the order of the answers.
+    /// The recorded requests, in order of answers.
     pub fn records(&self) -> Vec<Record> {
         self.actuator.records()
     }
 
-    /// Writes a line for every request into `path` from now on, in place of what is there.
+    /// Starts to write a line for every request to `path`, replacing an existing file.
     ///
     /// # Errors
-    /// If there is a trace already, or the file cannot be made.
+    /// If a trace is active, or the file cannot be created.
     pub fn start_trace(&self, path: &Path) -> Result<(), Error> {
         let mut trace = self.lock_trace();
         if let Some(trace) = &*trace {
             let place = trace.path().display();
-            let text = format!("a trace is being written to {place}; stop that one first");
+            let text = format!("a trace to {place} is active; stop it first");
             return Err(Error::Refused(text));
         }
         let doing = format!("trace {}", path.display());
@@ -208,38 +206,38 @@ impl DiskFile {
         Ok(())
     }
 
-    /// Ends the trace; how many requests are in it.
+    /// Ends the trace; returns the number of requests in it.
     ///
     /// # Errors
     /// If there is none, or it could not be written.
     pub fn stop_trace(&self) -> Result<u64, Error> {
         let mut trace = self.lock_trace();
         let Some(trace) = trace.take() else {
-            return Err(Error::Refused("no trace is being written".to_owned()));
+            return Err(Error::Refused("no trace is active".to_owned()));
         };
         self.actuator.trace_to(None);
         let doing = format!("trace {}", trace.path().display());
         trace.finish().map_err(Error::system(doing))
     }
 
-    /// Makes the store one that can be opened again.
+    /// Brings the store into a state that can be reopened.
     ///
     /// # Errors
-    /// If it cannot be written, or something written to the disk was lost.
+    /// If it cannot be written, or data written to the disk was lost.
     pub fn sync_store(&self) -> Result<(), Error> {
         if self.store().manifest().is_some() && self.actuator.is_incomplete() {
-            let text = "something written to the disk was refused or could not be kept, so its \
-                        store is left as it is: not clean, if anything changed since it was";
+            let text = "some data written to the disk was refused or could not be stored, so its \
+                        store is left as it is: not clean, if it has changed since it was";
             return Err(Error::Refused(text.to_owned()));
         }
         let doing = "writing the store";
         self.store().sync().map_err(Error::system(doing))
     }
 
-    /// Ends it, as dropping it does.
+    /// Ends the disk, as dropping it does.
     ///
     /// # Errors
-    /// If its store is not one that can be opened again, or its trace is not whole.
+    /// If its store cannot be reopened, or its trace is incomplete.
     pub fn close(mut self) -> Result<(), Error> {
         self.end()
     }
@@ -265,15 +263,15 @@ impl DiskFile {
         if let Err(error) = mount::unmount_when_free(&self.mount_point, end) {
             say!("headlong: cannot unmount {point}: {error}");
         }
-        // Detached, it ends when the last who holds it lets go.
+        // A detached file system ends when its last user releases it.
         while !session.guard.is_finished() && Wall::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }
         if session.guard.is_finished() {
             let _ = session.umount_and_join();
         } else {
-            // Whoever holds it knows it by another name: that of the mount or of the device.
-            say!("headlong: the disk is still in use; who uses it gets errors from now on");
+            // The user knows the disk by another name: that of the mount or of the device.
+            say!("headlong: the disk is still in use; its users get errors from now on");
         }
     }
 
@@ -300,7 +298,7 @@ fn mount_file(
         MountOption::FSName("headlong-disk".into()),
         MountOption::NoAtime,
     ];
-    // Two would mix up the order in which requests came, and that is what a drive goes by.
+    // Two threads would change the order of requests, on which the drive's behaviour depends.
     config.n_threads = Some(1);
     let file_system = OneFile {
         actuator: Arc::clone(actuator),
@@ -309,7 +307,7 @@ fn mount_file(
     Session::new(file_system, mount_point, &config)?.spawn()
 }
 
-/// What this machine or user lacks for a disk's file; nothing if all is there.
+/// Prerequisites of a disk file that this machine or user lacks; empty if there are none.
 pub(crate) fn missing() -> Vec<String> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
@@ -319,11 +317,11 @@ pub(crate) fn missing() -> Vec<String> {
     missing
 }
 
-/// What is wrong with a device of the kernel's that `module` provides.
+/// The problem with a kernel device that `module` provides, if any.
 pub(crate) fn missing_device(path: &str, module: &str) -> Option<String> {
     match File::options().read(true).write(true).open(path) {
         Ok(_) => None,
-        // Whether it would do is only known to root.
+        // Only root can tell whether it works.
         Err(error)
             if error.kind() == io::ErrorKind::PermissionDenied
                 && !rustix::process::geteuid().is_root() =>

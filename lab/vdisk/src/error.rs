@@ -1,38 +1,38 @@
-//! What can be wrong, each with its place and its remedy.
+//! Errors, each with its object and its remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why there is no emulated disk, or why it does not do what it was asked.
+/// Why an emulated disk cannot be created, or does not carry out a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Something this machine or user lacks; nothing was started.
+    /// Missing prerequisites; nothing was started.
     #[error(
-        "an emulated disk cannot be had here: {}; what works without: `headlong disk probe PRESET` \
-         and simulations, which measure the same drive models",
+        "emulated disks are not available here: {}; available without them: \
+         `headlong disk probe PRESET` and simulations, which measure the same drive models",
         .0.join("; ")
     )]
     Missing(Vec<String>),
-    /// Arguments that cannot be followed; nothing was started.
+    /// Invalid arguments; nothing was started.
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
     /// A store that cannot be used.
     #[error("store {}: {problem}", directory.display())]
     Store {
-        /// Where it is.
+        /// Directory of the store.
         directory: PathBuf,
-        /// What is wrong, and what to do.
+        /// The problem and its remedy.
         problem: String,
     },
-    /// The system refused something.
+    /// The system refused an operation.
     #[error("{doing}: {source}")]
     System {
-        /// What was being done, and to what.
+        /// The operation and its object.
         doing: String,
-        /// What it said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The disk does not do what it was told to by a control command.
+    /// The disk refused a control command.
     #[error("{0}")]
     Refused(String),
 }
@@ -45,13 +45,13 @@ impl Error {
         }
     }
 
-    /// For `map_err`: what was being done.
+    /// For `map_err`: the operation that failed.
     pub(crate) fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let doing = doing.into();
         move |source| Self::System { doing, source }
     }
 
-    /// Whether the arguments are at fault, and not the machine.
+    /// Whether the arguments are at fault, not the machine.
     pub fn is_mistake(&self) -> bool {
         matches!(self, Self::Invalid(_))
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with the disk, switched while it runs.
+//! Faults of the disk, switched while it runs.
 
 use std::ops::Range;
 use std::time::{Duration, Instant as Wall};
@@ -6,40 +6,40 @@ use std::time::{Duration, Instant as Wall};
 use headlong_drive::{Direction, SECTOR_BYTES};
 use headlong_units::Bytes;
 
-/// Something to go wrong from now on.
+/// A fault to inject.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
-    /// Reads that touch these bytes fail with EIO; once, or for ever.
+    /// Reads that touch these bytes fail with EIO; once, or permanently.
     Error {
         /// Bytes of the disk.
         bytes: Range<u64>,
-        /// Whether the first read that is hit is the only one.
+        /// Whether only the first such read fails.
         once: bool,
     },
-    /// Nothing is answered for so long (wall time), or until released.
+    /// Requests hang for this wall time, or until released.
     Hang(Option<Duration>),
-    /// Everything takes so many times as long.
+    /// Requests take this many times as long.
     Slow(f64),
-    /// Every request fails with EIO, those that wait too, as when the cable is pulled.
+    /// Every request fails with EIO, including queued ones, as when the cable is pulled.
     Vanish,
-    /// Every write fails with EIO, as on an SSD that is worn out.
+    /// Every write fails with EIO, as on a worn-out SSD.
     ReadOnly,
-    /// In each sector of these bytes one bit is read as another.
+    /// One bit of each sector of these bytes is flipped when read.
     Flip(Range<u64>),
 }
 
 impl Fault {
-    /// What is wrong with it for a disk of so many bytes, if it is for bytes that the disk has not.
+    /// An error message if the fault exceeds a disk of this size.
     pub fn beyond(&self, size_bytes: u64) -> Option<String> {
         let (Self::Error { bytes, .. } | Self::Flip(bytes)) = self else {
             return None;
         };
         let (end, size) = (Bytes(bytes.end), Bytes(size_bytes));
-        (end > size).then(|| format!("reads up to {end} cannot fail: the disk has {size}"))
+        (end > size).then(|| format!("fault up to {end} is out of range: the disk has {size}"))
     }
 }
 
-/// Which requests fail.
+/// Active faults.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Faults {
     errors: Vec<(Range<u64>, bool)>,
@@ -80,7 +80,7 @@ impl Faults {
         self.flips.push(bytes);
     }
 
-    /// Damages what was read from `offset` on.
+    /// Flips bits of data read from `offset` on.
     pub(crate) fn flip(&self, offset: u64, content: &mut [u8]) {
         for flips in &self.flips {
             let first = flips.start.max(offset).next_multiple_of(SECTOR_BYTES);
@@ -114,7 +114,7 @@ impl Faults {
         }
     }
 
-    /// Whether this request gets an error; an error that is meant to come once is used up.
+    /// Whether this request fails; consumes an error with `once`.
     pub(crate) fn strikes(&mut self, offset: u64, length: u64, direction: Direction) -> bool {
         if self.is_gone {
             return true;
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_a_disk_has_not_cannot_fail() {
+    fn fault_beyond_disk_is_rejected() {
         let error = |bytes| Fault::Error { bytes, once: true };
         assert_eq!(error(0..4096).beyond(4096), None);
         let beyond = error(0..4097).beyond(4096).expect("a byte too many");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bit_in_each_sector_of_some_bytes_is_another() {
+    fn flip_changes_one_bit_per_sector() {
         let mut faults = Faults::default();
         faults.add_flips(600..1536);
         let mut content = [0; 1024];
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_strikes_overlapping_reads_only_and_once_if_so_asked() {
+    fn error_applies_to_overlapping_reads_and_once() {
         let mut faults = Faults::default();
         let (read, write) = (Direction::Read, Direction::Write);
         faults.add_error(100..200, true);
@@ -172,7 +172,7 @@ mod tests {
         assert!(!faults.strikes(200, 50, read));
         assert!(!faults.strikes(150, 1, write), "writes pass");
         assert!(faults.strikes(199, 10, read));
-        assert!(!faults.strikes(150, 1, read), "used up");
+        assert!(!faults.strikes(150, 1, read), "consumed");
         faults.add_error(0..1, false);
         assert!(faults.strikes(0, 1, read) && faults.strikes(0, 1, read));
         faults.refuse_writes();

@@ -1,4 +1,5 @@
-//! File systems on the disk: made quickly and small, as empty of surprises as each kind allows.
+//! File systems on the disk: quick to make, small, and with as little activity of their own as
+//! possible.
 
 use std::fmt;
 use std::io;
@@ -11,20 +12,19 @@ use rustix::mount::{MountFlags, mount};
 use crate::error::Error;
 use crate::mount::find_program;
 
-/// Bytes of the disk for each inode of ext4, unless it is told a number: titles are large.
+/// Bytes of the disk per inode of ext4 by default: titles are large.
 const BYTES_PER_INODE: u64 = 8 << 20;
 const INODES_MIN: u64 = 4096;
 
 headlong_units::names! {
-    /// What is made on the disk.
+    /// File system of the disk.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum FileSystem {
-        /// ext4 without a journal and fully initialised: nothing but its user makes it read or write
-        /// later.
+        /// ext4 without a journal and fully initialised: no background reads or writes later.
         Ext4 => "ext4",
         /// XFS.
         Xfs => "xfs",
-        /// btrfs, data and metadata once each.
+        /// btrfs, with single data and metadata.
         Btrfs => "btrfs",
     }
 }
@@ -38,12 +38,12 @@ impl FileSystem {
         }
     }
 
-    /// The program that makes one, or what is missing.
+    /// The mkfs program, or what is missing.
     pub(crate) fn program(self) -> Result<PathBuf, String> {
         find_program(&format!("mkfs.{}", self.name()), self.package())
     }
 
-    /// Makes one on a device; the disk's timing is off.
+    /// Makes the file system on a device; the disk's timing must be off.
     pub(crate) fn make(self, device: &Path, size: u64, inodes: Option<u64>) -> Result<(), Error> {
         let program = self
             .program()
@@ -63,10 +63,10 @@ impl FileSystem {
 
     fn arguments(self, size: u64, inodes: Option<u64>) -> Vec<String> {
         let fixed: &[&str] = match self {
-            // No journal: nobody needs this file system after a crash. Flexible groups as large as
-            // the device put all its tables at the front, so that files lie in one piece behind
-            // them. No copies of the superblock either: they would stand in the way of long
-            // files. Nothing reserved for root.
+            // No journal, because this file system is not needed after a crash. Flexible groups as
+            // large as the device put all its tables at the front, so that files are contiguous
+            // after them. No copies of the superblock, which would interrupt long files. No blocks
+            // reserved for root.
             Self::Ext4 => &[
                 "-q",
                 "-F",
@@ -115,8 +115,7 @@ impl FromStr for FileSystem {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::from_name(text).ok_or_else(|| {
-            format!("`{text}` is no file system known here; there are ext4, xfs, btrfs")
-        })
+        Self::from_name(text)
+            .ok_or_else(|| format!("unknown file system `{text}`; there are ext4, xfs, btrfs"))
     }
 }

@@ -1,4 +1,4 @@
-//! The FUSE side: a root directory with one file, whose reads and writes go to the actuator.
+//! The FUSE side: a root directory with one file; reads and writes of it go to the actuator.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,9 +18,9 @@ use crate::actuator::Actuator;
 /// Name of the one file.
 pub(crate) const FILE_NAME: &str = "disk";
 const FILE: INodeNo = INodeNo(2);
-/// Nothing ever changes but the content.
+/// Attributes never change.
 const ATTRIBUTES_VALID: Duration = Duration::from_secs(3_600);
-/// Largest request: 256 pages, the most this protocol allows without a system setting.
+/// Largest request: 256 pages, the maximum of this protocol without a system setting.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
 
 pub(crate) struct OneFile {
@@ -57,10 +57,10 @@ impl OneFile {
 
 impl Filesystem for OneFile {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Direct requests are passed on without waiting for each other, so that the trace shows
-        // how many the caller has outstanding and not how many the kernel lets through.
+        // Direct requests are passed on without waiting for each other, so that the trace shows the
+        // caller's outstanding requests and not the kernel's limit.
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
-        // Each of these answers with the nearest value allowed, which is then as good.
+        // Each of these returns the nearest allowed value on error, which is acceptable.
         let _ = config.set_max_write(REQUEST_BYTES_MAX);
         let _ = config.set_max_readahead(REQUEST_BYTES_MAX);
         let _ = config.set_max_background(1_024);
@@ -152,7 +152,7 @@ impl Filesystem for OneFile {
         _data_only: bool,
         reply: ReplyEmpty,
     ) {
-        // Every write was answered after it had been made: there is nothing left to flush.
+        // Every write was answered after it took effect: there is nothing to flush.
         reply.ok();
     }
 
@@ -167,11 +167,11 @@ impl Filesystem for OneFile {
         reply: ReplyEmpty,
     ) {
         let mode = FallocateFlags::from_bits_retain(mode as u32);
-        // A disk has room for all of itself.
+        // All of the disk's space exists.
         if mode.is_empty() && offset.saturating_add(length) <= self.size_bytes {
             return reply.ok();
         }
-        // What makes zeroes is a short cut for making a file system; nothing else is needed.
+        // Zeroing is a shortcut for mkfs; no other mode is needed.
         if !mode.intersects(FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE) {
             return reply.error(Errno::EOPNOTSUPP);
         }

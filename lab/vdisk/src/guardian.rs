@@ -1,14 +1,15 @@
-//! A small process beside each scratch directory that outlives its owner and cleans up after it.
+//! Guardian: a small process beside each scratch directory that outlives its owner and cleans up
+//! after it.
 //!
 //! It holds one end of a pipe whose other end only the owner has: however that process ends, the
-//! pipe closes, and the guardian ends the programs recorded in the directory, unmounts, detaches and
-//! deletes. It knows no other directory, so it can harm no other run. A signal to the owner's
+//! pipe closes, and the guardian ends the programs recorded in the directory, unmounts, detaches
+//! and deletes. It knows no other directory, so it cannot harm another run. A signal to the owner's
 //! process group, such as Ctrl-C, does not reach it.
 //!
-//! It is a script and not this code because the owner may be a test binary, which cannot be started
-//! again as something else; the same script removes what is left when the owner ends in order, and
-//! what [`crate::scratch`] finds of dead runs, so that there is one way to clean up. bash, because its `read` can wait for
-//! a limited time.
+//! It is a script because the owner may be a test binary, which cannot be started again as
+//! something else. The same script cleans up when the owner ends in order, and after dead runs that
+//! [`crate::scratch`] finds, so there is only one implementation. It needs bash for `read` with a
+//! timeout.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,15 +19,16 @@ use std::process::{Child, Command, Stdio};
 
 const GUARD: &str = include_str!("guardian.sh");
 const LAUNCH: &str = include_str!("launch.sh");
-/// Name of the record of processes in a scratch directory: a process id and its start time a line.
+/// Name of the record of processes in a scratch directory: a process id and its start time per
+/// line.
 const RECORD: &str = "processes";
 
-/// The process beside one directory.
+/// The guardian of one directory.
 #[derive(Debug)]
 pub(crate) struct Guardian(Child);
 
 impl Guardian {
-    /// Starts it; the directory need not exist yet.
+    /// Starts the guardian; the directory need not exist yet.
     pub(crate) fn start(directory: &Path) -> io::Result<Self> {
         let mut command = guard(directory);
         command.arg(std::process::id().to_string());
@@ -34,20 +36,20 @@ impl Guardian {
         Ok(Self(command.spawn()?))
     }
 
-    /// Lets it clean up now, and waits for it; what it had to do besides deleting the directory.
+    /// Triggers the cleanup and waits for it; returns what it did besides deleting the directory.
     pub(crate) fn finish(self) -> Vec<String> {
-        // This closes the pipe.
+        // Closes the pipe.
         lines(self.0.wait_with_output())
     }
 }
 
-/// Cleans up a directory whose owner is dead; what there was to do besides deleting it.
+/// Cleans up the directory of a dead owner; returns what it did besides deleting it.
 pub(crate) fn clean_up(directory: &Path) -> Vec<String> {
     lines(guard(directory).stdin(Stdio::null()).output())
 }
 
-/// A program that is ended with the directory. Its process is the one that is spawned: the recording
-/// becomes the program.
+/// A program that ends with the directory. The spawned process records itself and then becomes the
+/// program.
 pub(crate) fn command(directory: &Path, program: &OsStr) -> Command {
     launch(directory, std::process::id(), program)
 }
@@ -67,7 +69,7 @@ fn guard(directory: &Path) -> Command {
     command
         .args(["-c", GUARD, "guardian"])
         .arg(directory)
-        // It must not hold on to where its owner was started.
+        // It must not keep the owner's working directory in use.
         .current_dir("/")
         .stderr(Stdio::null())
         .process_group(0);
@@ -90,7 +92,7 @@ mod tests {
     use crate::scratch::Scratch;
 
     #[test]
-    fn a_launched_program_keeps_its_arguments_and_is_recorded_as_itself() {
+    fn launched_program_keeps_arguments_and_process_id() {
         let scratch = Scratch::new("launch").expect("directory");
         let output = scratch
             .command("sh")
@@ -105,10 +107,10 @@ mod tests {
     }
 
     #[test]
-    fn a_program_whose_owner_is_gone_is_not_started() {
+    fn program_of_dead_owner_is_not_started() {
         let scratch = Scratch::new("launch").expect("directory");
         let made = scratch.path().join("made");
-        // Our parent's number stands for one that is not the launcher's parent any more.
+        // Simulates a parent that has changed since.
         let mut late = launch(scratch.path(), std::process::id() + 1, OsStr::new("touch"));
         assert!(!late.arg(&made).status().expect("bash").success());
         assert!(!made.exists());

@@ -1,9 +1,9 @@
-# Waits for the end of whoever holds the other end of standard input, then removes a scratch
-# directory and everything that lies outside a process because of it, the inner before the outer:
-# processes, file systems on loop devices, the loop devices, what their files lie on. Says what
-# it had to do. Touches nothing that is not named by, on a device of, or in, that directory.
+# Waits until the process at the other end of standard input has ended, then removes a scratch
+# directory and all resources outside of a process that depend on it, from the inside out:
+# processes, file systems on loop devices, the loop devices, the file systems of their files. Prints
+# what it did. Touches only resources that this directory names or contains, or on its loop devices.
 #
-# Arguments: the directory; the process id of its owner, if it may still live.
+# Arguments: the directory; the process id of its owner, if it may still be alive.
 
 trap '' HUP INT QUIT TERM PIPE
 exec 2>&1
@@ -14,8 +14,8 @@ owner=$2
 # PF_EXITING among the flags of a process (include/linux/sched.h).
 exiting=4
 
-# Whether the owner was killed but cannot end, because one of its threads waits in the kernel for
-# a disk that the same process emulated: then it never closes the pipe by itself.
+# Whether the owner was killed but cannot end, because one of its threads waits in the kernel for a
+# disk that the same process emulated: then it never closes the pipe by itself.
 is_dying() {
     [[ -r /proc/$owner/status ]] || return 1
     local key value rest stat fields
@@ -25,20 +25,22 @@ is_dying() {
             SigPnd:) (( 16#$value & 1 << 8 )) && return 0 ;;
         esac
     done < "/proc/$owner/status"
-    # A thread that has taken the signal has none left, and may wait for the disk while it closes files.
+    # A thread that has taken the signal has none pending, and may wait for the disk while it closes
+    # files.
     read -r stat 2> /dev/null < "/proc/$owner/stat" || return 1
     read -r -a fields <<< "${stat##*) }"
     (( fields[6] & exiting ))
 }
 
 wait_for_owner() {
-    # Nothing is ever written to the pipe: it ends, or the time is over (a status above 128).
+    # Nothing is ever written to the pipe: read ends at its end or at the timeout (a status above
+    # 128).
     while read -r -t 2; (( $? > 128 )); do
         is_dying && return
     done
 }
 
-# The recorded processes that still run: a number may have been given to another one since.
+# The recorded processes that still run; a process id may have been reused since.
 living_processes() {
     local pid start stat fields
     living=()
@@ -65,8 +67,8 @@ end_processes() {
     echo "cannot end ${living[*]}"
 }
 
-# Mount points at or below the directory, and wherever a loop device of ours is mounted, the last
-# mounted first: `outer` those of FUSE, `inner` the others.
+# Mount points at or below the directory, and all mounts of its loop devices, the last mounted
+# first: `outer` those of FUSE, `inner` the others.
 find_mounts() {
     local point rest kind device
     inner=() outer=()
@@ -99,12 +101,12 @@ unmount_lazily() {
 
 detach() {
     local round
-    # Nobody else can have detached it since it was found to be ours, or another run might own it
-    # now: see the lock.
+    # Only the holder of the lock detaches, so the device cannot have been detached and reused since
+    # it was found to belong to this directory.
     if is_ours "$1" && losetup --detach "/dev/$1"; then
         echo "detached /dev/$1"
     fi
-    # If somebody still has it open it goes with the last of them.
+    # If it is still open elsewhere, it is detached with the last close.
     for (( round = 0; round < 200; round++ )); do
         is_ours "$1" || return
         sleep 0.05
@@ -116,8 +118,8 @@ clean_up() {
     local inner outer point entry
     end_processes
     find_mounts
-    # A disk whose process is dying does not answer: end it first, or what follows waits for it. If
-    # it is in use, as it should be, it stays mounted.
+    # A disk whose process is dying does not answer: abort it first, or the next steps wait for it.
+    # A disk in use stays mounted, as it should.
     for point in "${outer[@]}"; do
         umount --internal-only --no-canonicalize --force "$point" 2> /dev/null
     done
@@ -138,7 +140,7 @@ clean_up() {
 
 wait_for_owner
 [[ -d $directory ]] || exit 0
-# One at a time: a later run's sweep may meet the guardian.
+# One at a time: the sweep of a later run may meet the guardian.
 exec 9< "$directory" || exit 0
 flock --wait 60 9
 clean_up

@@ -1,10 +1,10 @@
-//! How long a request travels from who asks for it to the emulated drive, and its answer back.
+//! Round-trip time of a request between a client and the emulated drive.
 //!
 //! A real drive is behind a cable; this one is behind a loop device and FUSE, where several threads
-//! wake one another. That takes some hundred microseconds, which at time scale k are k times as much
-//! of model time, and a program that waits for each read would lose them each time. So they
-//! are measured once, while the timing is off, with as little to carry as possible: what carrying the
-//! content takes is learned elsewhere ([`crate::rehearsal`]).
+//! wake each other. That takes some hundred microseconds, multiplied by the time scale in model
+//! time, and a client that waits for each read would lose them on each read. So the time is
+//! measured once, while the timing is off, with as little data as possible: the cost of
+//! transferring the content is estimated separately ([`crate::rehearsal`]).
 
 use std::fs::File;
 use std::io;
@@ -12,16 +12,16 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Bytes of a read: a page, the least that direct I/O takes.
+/// Bytes of a read: a page, the minimum of direct I/O.
 const PAGE: usize = 4096;
-/// Reads that are measured.
+/// Number of measured reads.
 const READS: usize = 32;
-/// From one to the next, so that all who have to wake have gone to sleep, as between a drive's answers.
+/// Pause between reads, so that all threads go to sleep, as between a drive's answers.
 const PAUSE: Duration = Duration::from_millis(2);
-/// On a machine that has other work it takes longer, but what is beyond this is not the journey.
+/// Upper limit: longer times on a busy machine are not the round trip.
 const JOURNEY_MAX: Duration = Duration::from_micros(300);
 
-/// What the journey there and back takes: the median of some reads. The timing must be off.
+/// The median round-trip time of some reads. The timing must be off.
 ///
 /// # Errors
 /// If the device cannot be read.

@@ -1,35 +1,35 @@
-//! How late answers were, in wall time: what the machine, and not the drive, did to those who waited.
+//! Lateness of answers, in wall time: delays caused by the machine rather than the drive.
 
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Longest lateness told apart from longer ones: a minute.
+/// Longest lateness distinguished from longer ones: a minute.
 const LATENESS_NS_MAX: u64 = 60_000_000_000;
 
-/// How long after their time answers were given, in wall time, handing over included.
+/// Delay of answers after their due time, in wall time, including the transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Lateness {
-    /// How long answers have been looked at.
+    /// Time since the last reset.
     pub elapsed_ns: u64,
-    /// Answers looked at.
+    /// Number of answers.
     pub count: u64,
-    /// Half of them were less late than this.
+    /// Median lateness.
     pub p50_ns: u64,
-    /// 99 of 100 were less late than this.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// The latest.
+    /// Maximum.
     pub max_ns: u64,
-    /// The earliest, before its time.
+    /// Longest time by which an answer was early.
     pub early_max_ns: u64,
-    /// Sum over all answers of how late they were.
+    /// Sum of the lateness of all answers.
     pub late_ns: u64,
-    /// Sum over all answers of the time from their requests' arrival, lateness included.
+    /// Sum of the times from arrival to answer, including lateness.
     pub response_ns: u64,
 }
 
-/// Lateness as it is counted.
+/// Raw measurements of lateness.
 #[derive(Debug)]
 pub(crate) struct LatenessTally {
     since: Instant,
@@ -51,7 +51,7 @@ impl LatenessTally {
         }
     }
 
-    /// An answer to a request that came at one time, due at another, and given at a third.
+    /// Adds an answer, with the arrival of the request, the due time, and the actual time.
     pub(crate) fn add(&mut self, came: Instant, due: Instant, given: Instant) {
         let late = given.saturating_duration_since(due);
         self.late_ns.saturating_record(late.as_nanos() as u64);
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lateness_and_waiting_add_up_and_what_is_early_is_not_late() {
+    fn early_answers_do_not_reduce_lateness() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut tally = LatenessTally::new(start);

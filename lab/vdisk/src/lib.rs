@@ -1,18 +1,17 @@
-//! Block devices of this machine that take as long as a modelled drive.
+//! Emulated disks: block devices of this machine with the timing of a modelled drive.
 //!
-//! The one idea: a FUSE file system with a single file, whose reads and writes are answered when a
-//! drive model says, and a loop device with direct I/O over that file. Whatever uses the block device
-//! (a file system, any server) meets a real kernel queue and a drive that seeks.
+//! A FUSE file system with a single file answers reads and writes at the times of a drive model; a
+//! loop device with direct I/O lies on top of that file. Users of the block device (a file system,
+//! any server) get a real kernel queue and a drive that seeks.
 //!
-//! - [`VirtualDisk`] is the whole: file, loop device, file system, mount, control socket.
-//! - [`DiskFile`] is the file alone; [`store`] is what it holds, in next to no space.
-//! - [`control`] is how a running disk is talked to.
-//! - [`scratch`] is how nothing is left behind, however the process ends.
+//! - [`VirtualDisk`] is the complete disk: file, loop device, file system, mount, control socket.
+//! - [`DiskFile`] is the file alone; [`store`] is its content, stored in little space.
+//! - [`control`] is the protocol to control a running disk.
+//! - [`scratch`] cleans up, however the process ends.
 //!
-//! Time is the drive model's wherever something is counted or traced; a time scale says how many of
-//! its seconds pass in one of the wall's.
+//! Counters and traces are in model time; the time scale is model time per wall time.
 
-// Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
+// Standard error may be full, and `eprintln!` panics: use `headlong_report::say`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 mod actuator;

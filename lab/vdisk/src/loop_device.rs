@@ -1,10 +1,10 @@
-//! A loop device over the disk's file: a block device with the kernel's own scheduler and limits.
+//! A loop device on the disk's file: a block device with the kernel's own scheduler and limits.
 //!
-//! It reads its file directly, so that no page cache hides reads from the drive. The kernel takes it
-//! for flash and gives it large read-ahead; both are set to what a drive of its kind has.
+//! It reads its file directly, so that no page cache hides reads from the drive. The kernel treats
+//! it as flash and gives it a large readahead; both are set to the values of a drive of its kind.
 //!
-//! A node that is detached keeps what it was told, for whoever has it next. So all settings are put
-//! back first, before any is made, and once more before it is given up.
+//! A detached device keeps its settings for its next user. So all settings are reset before any is
+//! changed, and again before the device is detached.
 
 use std::fs;
 use std::io;
@@ -15,12 +15,12 @@ use crate::error::Error;
 use crate::mount::find_program;
 use headlong_report::say;
 
-/// What the kernel gives every drive unless it is told otherwise.
+/// The kernel's default for drives.
 const READ_AHEAD_KB: u32 = 128;
 
-/// What a loop device has that was never told anything; besides, its largest request is the largest
-/// that it takes. `bdi` is for who bounds what waits in memory to be written (`headlong bench`);
-/// `max_ratio` puts `max_bytes` back, too.
+/// Settings of a fresh loop device; in addition, its largest request is the largest possible. `bdi`
+/// is for clients that limit dirty memory (`headlong bench`); resetting `max_ratio` resets
+/// `max_bytes` as well.
 const UNTOLD: [(&str, &str); 3] = [
     ("bdi/strict_limit", "0"),
     ("bdi/max_ratio", "100"),
@@ -32,11 +32,11 @@ const UNTOLD: [(&str, &str); 3] = [
 pub struct QueueSettings {
     /// `none`, `mq-deadline`, `bfq`, `kyber`; `None` for the kernel's choice.
     pub scheduler: Option<String>,
-    /// Read-ahead of the page cache; `None` for 128, as drives have it.
+    /// Readahead of the page cache; `None` for 128, the default of drives.
     pub read_ahead_kb: Option<u32>,
     /// Largest request; `None` for the kernel's choice.
     pub max_sectors_kb: Option<u32>,
-    /// Whether the kernel is told that it turns.
+    /// Whether the device is declared rotational.
     pub is_rotational: bool,
 }
 
@@ -87,8 +87,7 @@ impl LoopDevice {
         Ok(text.trim().to_owned())
     }
 
-    /// losetup does not fail when the kernel refuses direct I/O; everything measured would be
-    /// wrong.
+    /// losetup does not fail when the kernel refuses direct I/O; all measurements would be wrong.
     fn check_direct_io(&self) -> Result<(), Error> {
         match self.read("loop/dio")?.as_str() {
             "1" => Ok(()),
@@ -99,10 +98,10 @@ impl LoopDevice {
         }
     }
 
-    /// Puts back whatever somebody told it before.
+    /// Resets all settings to their defaults.
     fn put_back(&self) -> Result<(), Error> {
         for (name, value) in UNTOLD {
-            // Older kernels have not all of them.
+            // Older kernels lack some of them.
             if self.setting(name).exists() {
                 self.set(name, value)?;
             }
@@ -118,7 +117,7 @@ impl LoopDevice {
         if let Some(scheduler) = &settings.scheduler {
             let known = self.read("queue/scheduler")?;
             self.set("queue/scheduler", scheduler).map_err(|_| {
-                let text = format!("no scheduler `{scheduler}` here; there are: {known}");
+                let text = format!("unknown scheduler `{scheduler}`; there are: {known}");
                 Error::Invalid(vec![text])
             })?;
         }
@@ -132,12 +131,12 @@ impl LoopDevice {
                     )])
                 })?;
         }
-        // The last: writing any other setting sets it back.
+        // Last, because writing any other setting resets it.
         let wanted = settings.read_ahead_kb.unwrap_or(READ_AHEAD_KB).to_string();
         self.set("queue/read_ahead_kb", &wanted)?;
         let found = self.read("queue/read_ahead_kb")?;
         if found != wanted {
-            let text = format!("the kernel made {found} of read_ahead_kb {wanted}");
+            let text = format!("the kernel changed read_ahead_kb to {found} instead of {wanted}");
             return Err(Error::Refused(text));
         }
         Ok(())
@@ -152,7 +151,7 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        // While it is still ours. Whoever has it next and is not us would have what we set.
+        // Reset while still attached; otherwise its next user would inherit the settings.
         if let Err(error) = self.put_back() {
             say!("headlong: {}: {error}", self.path.display());
         }
@@ -175,13 +174,13 @@ mod tests {
     use crate::{DiskFile, FileOptions, VirtualDisk};
 
     #[test]
-    fn what_a_device_was_told_before_does_not_stay() {
+    fn settings_of_earlier_use_are_reset() {
         let missing = VirtualDisk::missing(None);
         if !missing.is_empty() {
-            let test = "what_a_device_was_told_before_does_not_stay";
+            let test = "settings_of_earlier_use_are_reset";
             return headlong_testkit::skip(test, &missing.join("; "));
         }
-        let drive = headlong_drive::preset("wd-red-wd10efrx").expect("there is such a drive");
+        let drive = headlong_drive::preset("wd-red-wd10efrx").expect("a preset");
         let file = DiskFile::start(FileOptions {
             drive: drive.scaled_to(64 << 20).build(),
             queue_depth: None,
@@ -199,7 +198,7 @@ mod tests {
         let read = |name| device.read(name).expect("a setting");
         assert!(read("queue/scheduler").contains("[mq-deadline]"));
         assert_eq!(read("queue/max_sectors_kb"), "128");
-        // As the bench does with an SSD for a cache; kernels before 6.2 have neither.
+        // As the bench does with an SSD used as a cache; kernels before 6.2 have neither.
         let has_bound = device.setting("bdi/max_bytes").exists();
         if has_bound {
             device.set("bdi/strict_limit", "1").expect("a setting");

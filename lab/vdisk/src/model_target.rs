@@ -1,4 +1,4 @@
-//! A model, measured in virtual time.
+//! A drive model as a probe target, measured in virtual time.
 
 use std::fmt::Display;
 
@@ -6,10 +6,10 @@ use headlong_drive::{Drive, DriveSpec, Request, RequestId};
 use headlong_survey::probe::{ProbeError, Target};
 use headlong_units::{Duration, Instant};
 
-/// Most wake-ups until one request has ended. A model that needs more has lost it.
+/// Limit on timeouts until a request completes. A model that exceeds it has lost the request.
 const STEPS_MAX: usize = 1_000_000;
 
-/// A modelled drive whose time passes while it is asked, and only then.
+/// A modelled drive whose time passes only during requests.
 #[derive(Debug)]
 pub struct ModelTarget {
     name: String,
@@ -19,12 +19,12 @@ pub struct ModelTarget {
 }
 
 impl ModelTarget {
-    /// The drive of a specification, new.
+    /// A new drive of a specification.
     pub fn new(spec: &DriveSpec) -> Self {
         Self::of(spec.name(), spec.build())
     }
 
-    /// Any drive, called `name` in errors.
+    /// Any drive, with its name for errors.
     pub fn of(name: &str, drive: Box<dyn Drive>) -> Self {
         Self {
             name: name.to_string(),
@@ -60,12 +60,12 @@ impl Target for ModelTarget {
                 }
             }
             let Some(next) = self.drive.poll_timeout() else {
-                return Err(self.failed(&request, "it waits for nothing"));
+                return Err(self.failed(&request, "no event is pending"));
             };
             self.now = self.now.max(next);
             self.drive.handle_timeout(self.now);
         }
-        Err(self.failed(&request, "it never ends"))
+        Err(self.failed(&request, "it does not complete"))
     }
 }
 
@@ -76,11 +76,11 @@ mod tests {
     use headlong_survey::probe::test_seeks;
 
     #[test]
-    fn a_model_measures_as_its_own_core_says() {
+    fn probe_of_model_matches_direct_measurement() {
         let spec = preset("wd-red-wd10efrx").expect("a preset");
         let mut target = ModelTarget::new(&spec);
         let mut said = Vec::new();
-        let rpm = spec.rpm().expect("it turns");
+        let rpm = spec.rpm().expect("a rotating drive");
         let test = test_seeks(&mut target, spec.name(), rpm, &mut |phase| said.push(phase));
         let test = test.expect("measured");
         assert_eq!(said, Phase::ALL);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_fitted_to_a_measurement_measures_the_same() {
+    fn fitted_model_reproduces_measurement() {
         let spec = preset("wd-red-wd10efrx").expect("a preset");
         let measured = measure(&spec);
         let fitted = DriveSpec::HardDrive(fit("fitted", &measured));

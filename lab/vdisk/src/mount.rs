@@ -1,4 +1,4 @@
-//! Mounting, unmounting, and what system programs they need.
+//! Mounting, unmounting, and finding the system programs for them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant as Wall};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
-/// How long a guard waits for the kernel to let go before it says so and goes on.
+/// Timeout of guards for the kernel to release a resource.
 pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long somebody who uses what is to end may go on.
+/// Grace period of processes that use a resource about to be removed.
 pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long it may be in use before a word is said.
+/// Time of use after which a message is printed.
 pub(crate) const BRIEFLY: Duration = Duration::from_millis(300);
 
-/// Unmounts, giving those who still hold it until `end`.
+/// Unmounts, waiting for users until `end`.
 ///
 /// # Errors
 /// If it is still in use then, or the system refuses for another reason.
@@ -23,17 +23,17 @@ pub fn unmount_if_free(point: &Path, end: Wall) -> io::Result<()> {
     loop {
         match unmount(point, UnmountFlags::empty()) {
             Err(Errno::BUSY) if Wall::now() < end => std::thread::sleep(Duration::from_millis(20)),
-            // Already gone.
+            // Already unmounted.
             Err(Errno::INVAL | Errno::NOENT) => return Ok(()),
             result => return Ok(result?),
         }
     }
 }
 
-/// Unmounts, giving those who still hold it until `end`; then detaches it from the tree anyway.
+/// Unmounts, waiting for users until `end`; then detaches it lazily.
 ///
 /// # Errors
-/// If the system refuses for another reason than that it is in use.
+/// If the system refuses for another reason than use.
 pub fn unmount_when_free(point: &Path, end: Wall) -> io::Result<()> {
     match unmount_if_free(point, end) {
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -43,8 +43,8 @@ pub fn unmount_when_free(point: &Path, end: Wall) -> io::Result<()> {
     }
 }
 
-/// Where a system program is; root's path on Debian may lack the directories for those. If it is
-/// nowhere, what to install.
+/// Finds a system program; root's path on Debian may lack the directories for those. If it does not
+/// exist, returns what to install.
 ///
 /// # Errors
 /// A sentence that names the program and its package.

@@ -1,6 +1,6 @@
-//! What a disk is made of, but for the control socket: its threads use it.
+//! The parts of a disk other than the control socket, shared with its threads.
 //!
-//! Invariant: fields are dropped from the inner to the outer: file system, loop device, file.
+//! Invariant: fields are dropped from the inside out: file system, loop device, file.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::mount::{self, BRIEFLY, END_TIMEOUT, RELEASE_TIMEOUT};
 use crate::store::Usage;
 use headlong_report::say;
 
-/// What a user of the disk needs to know.
+/// Information for clients of the disk.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Info {
     /// The block device.
@@ -28,19 +28,19 @@ pub struct Info {
     pub control: Option<PathBuf>,
     /// Size of the disk.
     pub capacity_bytes: u64,
-    /// Seconds of the drive's in one of the wall's.
+    /// Model time per wall time.
     pub time_scale: f64,
     /// The file system's name, if there is one.
     pub file_system: Option<String>,
-    /// Whether the content was there before this disk was started.
+    /// Whether the content existed before this disk was started.
     pub is_reopened: bool,
-    /// What its user wanted to remember of the content.
+    /// The client's label of the content.
     pub label: String,
-    /// How much is kept of the content.
+    /// Use of the store.
     pub usage: Usage,
 }
 
-/// Everything but the control socket, whose threads use it.
+/// Everything but the control socket, whose threads share it.
 pub(crate) struct Parts {
     // Dropped in this order.
     pub(crate) mounted: Mutex<Option<Mounted>>,
@@ -48,7 +48,7 @@ pub(crate) struct Parts {
     pub(crate) file: DiskFile,
     pub(crate) is_reopened: bool,
     pub(crate) control: Option<PathBuf>,
-    /// Without a store there is nowhere else to keep it.
+    /// Label of a disk without a store.
     pub(crate) label: Mutex<String>,
 }
 
@@ -92,7 +92,7 @@ impl Parts {
         }
     }
 
-    /// Remembers `label`, in the store if there is one.
+    /// Sets the label, in the store if there is one.
     pub(crate) fn set_label(&self, label: String) -> Result<(), Error> {
         let change = self
             .file
@@ -103,8 +103,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Writes out what the kernel holds of the file system, then makes the store one that can be
-    /// opened again.
+    /// Writes back the kernel's cache of the file system, then brings the store into a state that
+    /// can be reopened.
     pub(crate) fn sync(&self) -> Result<(), Error> {
         if let Some(mounted) = &*self.lock_mounted() {
             mounted.sync()?;
@@ -164,7 +164,7 @@ impl Drop for Mounted {
                 self.point.display(),
                 END_TIMEOUT.as_secs()
             );
-            // What is written must be on the disk before it goes from under them.
+            // Written data must be on the disk before it is detached.
             let _ = self.sync();
             result = mount::unmount_when_free(&self.point, end);
         }

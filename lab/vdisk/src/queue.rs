@@ -1,8 +1,9 @@
-//! The drive model and what waits for it: requests beyond the drive's own queue are held in the
-//! order they came, and enter at the very moment the drive has room.
+//! The drive model and its queue: requests beyond the drive's own queue wait in order of arrival,
+//! and enter at the exact time at which the drive has room.
 //!
-//! Invariants: the drive is told of everything at its own time, however late this is called, so
-//! lateness does not add up; each request leaves once. Times given and returned are model time.
+//! Invariants: the drive receives every event at its exact time, however late this is called, so
+//! lateness does not accumulate; each request leaves once. Times passed and returned are model
+//! time.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,10 +12,10 @@ use headlong_units::Instant;
 
 use crate::clock::Pace;
 
-/// Most steps of the drive's in one call; what is left happens in the next.
+/// Limit on events of the drive in one call; the rest happens in the next.
 const STEPS_MAX: usize = 1 << 20;
 
-/// How the drive spent its time on a request.
+/// Times of a request in the drive.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
     pub(crate) started: Instant,
@@ -26,9 +27,9 @@ pub(crate) struct Times {
 /// A request that leaves.
 #[derive(Debug)]
 pub(crate) enum Outcome<J> {
-    /// The drive is through with it.
+    /// Completed by the drive.
     Done(J, Times),
-    /// The drive does not take it.
+    /// Refused by the drive.
     Refused(J),
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct DriveQueue<J> {
     taken: HashMap<RequestId, J>,
     outcomes: VecDeque<Outcome<J>>,
     pace: Pace,
-    /// The latest time the drive was told of: its own.
+    /// The latest drive time passed to the drive.
     told: Instant,
     next_id: u64,
 }
@@ -61,8 +62,8 @@ impl<J> DriveQueue<J> {
         }
     }
 
-    /// When the drive learns of something that happens now: later than it happens if the drive was
-    /// told of a later time already, or stands still.
+    /// When the drive receives an event that happens at `now`: later than `now` if the drive has
+    /// already received a later time.
     pub(crate) fn arrival(&self, now: Instant) -> Instant {
         if self.pace.is_frozen() {
             return now;
@@ -70,32 +71,32 @@ impl<J> DriveQueue<J> {
         self.pace.model(self.told).max(now)
     }
 
-    /// A request for the drive.
+    /// Queues a request for the drive.
     pub(crate) fn handle_request(&mut self, now: Instant, request: Request, job: J) {
         self.handle_timeout(now);
         self.waiting.push_back((request, job));
         self.enter(now);
     }
 
-    /// A request that waits although the drive may have room, until [`Self::admit`] or
+    /// Queues a request that waits even if the drive has room, until [`Self::admit`] or
     /// [`Self::release`].
     pub(crate) fn hold(&mut self, request: Request, job: J) {
         self.waiting.push_back((request, job));
     }
 
-    /// What was held goes to the drive: nothing else may come that would take it along.
+    /// Passes held requests to the drive, without waiting for another event.
     pub(crate) fn admit(&mut self, now: Instant) {
         self.handle_timeout(now);
         self.enter(now);
     }
 
-    /// The drive gets what it has room for.
+    /// Fills the drive's queue.
     fn enter(&mut self, now: Instant) {
         self.told = self.pace.drive(now).max(self.told);
         self.settle(self.told);
     }
 
-    /// Time passed.
+    /// Time has passed.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         let until = self.pace.drive(now).max(self.told);
         for _ in 0..STEPS_MAX {
@@ -110,7 +111,7 @@ impl<J> DriveQueue<J> {
         }
     }
 
-    /// Takes out what has ended and puts in what there is room for, until neither changes anything.
+    /// Removes completed requests and adds waiting ones, until neither changes anything.
     fn settle(&mut self, at: Instant) {
         let mut is_moving = true;
         while is_moving {
@@ -140,7 +141,7 @@ impl<J> DriveQueue<J> {
     }
 
     fn leave(&mut self, completion: &Completion) {
-        // Released earlier, if it is not there.
+        // Released earlier, if it is absent.
         let Some(job) = self.taken.remove(&completion.id) else {
             return;
         };
@@ -160,7 +161,7 @@ impl<J> DriveQueue<J> {
         self.outcomes.push_back(Outcome::Done(job, times));
     }
 
-    /// The next request that leaves; worth calling after any other call.
+    /// The next request that leaves; call it after any other call.
     pub(crate) fn poll_outcome(&mut self) -> Option<Outcome<J>> {
         self.outcomes.pop_front()
     }
@@ -177,7 +178,7 @@ impl<J> DriveQueue<J> {
         self.drive.poll_timeout().map(|at| self.pace.model(at))
     }
 
-    /// From now on the drive is slower by `factor`, or stands still.
+    /// Slows the drive down by `factor`, or freezes it.
     pub(crate) fn change_pace(&mut self, now: Instant, factor: f64, is_frozen: bool) {
         self.handle_timeout(now);
         self.pace.change(now, factor, is_frozen);
@@ -187,8 +188,8 @@ impl<J> DriveQueue<J> {
         self.pace.factor()
     }
 
-    /// Everything that is outstanding, to be answered without the drive; what the drive still does
-    /// of it is nobody's.
+    /// Removes all outstanding requests, which are answered without the drive; their later
+    /// completions are ignored.
     pub(crate) fn release(&mut self) -> Vec<J> {
         let mut taken: Vec<(RequestId, J)> = self.taken.drain().collect();
         taken.sort_unstable_by_key(|(id, _)| *id);
@@ -197,13 +198,13 @@ impl<J> DriveQueue<J> {
         released
     }
 
-    /// What is outstanding.
+    /// The outstanding requests.
     pub(crate) fn jobs(&self) -> impl Iterator<Item = &J> {
         let waiting = self.waiting.iter().map(|(_, job)| job);
         self.taken.values().chain(waiting)
     }
 
-    /// What the drive has in its own queue.
+    /// The requests in the drive's own queue.
     pub(crate) fn taken(&self) -> impl Iterator<Item = &J> {
         self.taken.values()
     }
@@ -216,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes the same time for anything, one after the other.
+    /// Serves requests one at a time, in a fixed time each.
     #[derive(Debug)]
     struct PlainDrive {
         sectors: u64,
@@ -305,7 +306,7 @@ mod tests {
         }
     }
 
-    /// Takes 10 ms for anything, one after the other.
+    /// A queue for a drive that takes 10 ms for each request.
     fn queue(depth: Option<usize>) -> DriveQueue<u64> {
         let drive = PlainDrive::new(1 << 20, 4, Duration::from_millis(10));
         DriveQueue::new(Box::new(drive), depth)
@@ -323,13 +324,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_into_the_drive_enters_when_there_is_room_not_when_somebody_looks() {
+    fn waiting_requests_enter_drive_at_exact_time() {
         for depth in [None, Some(1), Some(100)] {
             let mut queue = queue(depth);
             for job in 0..7 {
                 queue.handle_request(Instant(0), request(job * 1000), job);
             }
-            // Looked at once, far too late.
+            // A single, much delayed call.
             queue.handle_timeout(Instant(500 * MS));
             let expected: Vec<_> = (0..7).map(|job| (job, (job + 1) * 10)).collect();
             assert_eq!(ends(&mut queue), expected);
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beyond_the_drive_is_refused_and_holds_up_nobody() {
+    fn out_of_range_request_is_refused_without_delay() {
         let mut queue = queue(None);
         queue.handle_request(Instant(0), request(1 << 30), 1);
         queue.handle_request(Instant(0), request(0), 2);
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hang_delays_by_its_own_length() {
+    fn hang_delays_by_its_length() {
         let mut queue = queue(None);
         queue.handle_request(Instant(0), request(0), 1);
         queue.change_pace(Instant(4 * MS), 1.0, true);
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_held_goes_to_the_drive_once_it_is_admitted_even_into_a_hang() {
+    fn held_requests_enter_drive_when_admitted() {
         let mut queue = queue(None);
         queue.change_pace(Instant(0), 1.0, true);
         queue.hold(request(0), 1);
@@ -376,20 +377,20 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_drive_takes_longer_by_the_factor() {
+    fn slow_drive_takes_longer_by_factor() {
         let mut queue = queue(None);
         queue.change_pace(Instant(0), 3.0, false);
         queue.handle_request(Instant(6 * MS), request(0), 1);
         queue.handle_timeout(Instant(100 * MS));
         let Some(Outcome::Done(1, times)) = queue.poll_outcome() else {
-            panic!("it is done");
+            panic!("an unfinished request");
         };
         assert_eq!((times.started.0, times.ended.0), (6 * MS, 36 * MS));
         assert_eq!(times.parts.transfer, Duration::from_millis(30));
     }
 
     #[test]
-    fn what_is_released_leaves_once() {
+    fn released_requests_leave_once() {
         let mut queue = queue(Some(2));
         for job in 0..5 {
             queue.handle_request(Instant(0), request(job * 1000), job);
@@ -397,11 +398,7 @@ mod tests {
         assert_eq!(queue.release(), [0, 1, 2, 3, 4]);
         queue.handle_request(Instant(MS), request(0), 9);
         queue.handle_timeout(Instant(500 * MS));
-        assert_eq!(
-            ends(&mut queue),
-            [(9, 30)],
-            "behind what the drive had begun"
-        );
+        assert_eq!(ends(&mut queue), [(9, 30)], "after the request in progress");
         assert_eq!(queue.jobs().count(), 0);
     }
 }

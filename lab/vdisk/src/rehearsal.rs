@@ -1,19 +1,19 @@
-//! What answering takes, and how late a sleeper wakes for it, learned from the last answers, so that
-//! the next one begins in time.
+//! Estimates of the time of an answer and of the overrun of a sleep, from recent answers, so that
+//! the next answer starts in time.
 
 use std::time::Duration;
 
-/// Longest head start: more would let the drive decide too early what it does next.
+/// Longest lead: more would make the drive decide too early what it does next.
 const LEAD_MAX: Duration = Duration::from_micros(400);
-/// Below this many bytes, what a step takes is its base.
+/// Below this many bytes, a step's time is its base.
 const SMALL_BYTES: u32 = 16 << 10;
-/// Weight of the last observation.
+/// Weight of the latest observation.
 const WEIGHT: f64 = 0.1;
-/// A sleeper is called earlier by at most this: what is left of its sleep is spent watching the clock,
-/// which takes a processor.
+/// Limit on the earlier wake-up: the rest of the time is spent polling the clock, which occupies a
+/// processor.
 const OVERSLEEP_MAX: Duration = Duration::from_micros(200);
 
-/// Time of one step: a base, and something for each byte.
+/// Time of one step: a base, and a cost per byte.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
     base_ns: f64,
@@ -28,7 +28,7 @@ pub(crate) struct Rehearsal {
     pub(crate) oversleep: Oversleep,
 }
 
-/// How late a sleeper wakes: an idle processor needs time to come back, a virtual one more.
+/// Overrun of a sleep: an idle processor needs time to wake up, a virtual one more.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Oversleep {
     mean_ns: f64,
@@ -56,13 +56,13 @@ impl Rehearsal {
 }
 
 impl Oversleep {
-    /// How much earlier it should be called: most times are not far from the mean.
+    /// How much earlier the sleep should end: most overruns are near the mean.
     pub(crate) fn expect(&self) -> Duration {
         Duration::from_nanos((1.25 * self.mean_ns) as u64).min(OVERSLEEP_MAX)
     }
 
     pub(crate) fn learn(&mut self, late: Duration) {
-        // As below; from nothing it must still grow.
+        // As below, but it must be able to grow from zero.
         let most = 2.0 * self.mean_ns + 10_000.0;
         let late = (late.as_nanos() as f64).min(most);
         self.mean_ns += WEIGHT * (late - self.mean_ns);
@@ -76,7 +76,7 @@ impl Step {
     }
 
     pub(crate) fn learn(&mut self, bytes: u32, took: Duration) {
-        // Whoever was interrupted learns little from it.
+        // Limits the effect of interruptions.
         let most = 2.0 * self.expect(bytes).as_nanos() as f64;
         let took = (took.as_nanos() as f64).min(most);
         if bytes < SMALL_BYTES {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sleeper_is_called_earlier_by_what_it_oversleeps_but_never_by_much() {
+    fn early_wake_follows_overrun_within_limit() {
         let mut oversleep = Rehearsal::default().oversleep;
         let mut learn = |micros| {
             for _ in 0..100 {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_learned_and_one_interruption_is_not() {
+    fn estimate_follows_steps_and_ignores_interruption() {
         let mut step = Rehearsal::default().send;
         for _ in 0..200 {
             step.learn(4096, Duration::from_micros(8));

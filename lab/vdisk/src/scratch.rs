@@ -1,12 +1,11 @@
-//! Directories that tell whose they are, and the removal of what dead runs left behind.
+//! Scratch directories with their owner in the name, and the removal of leftovers of dead runs.
 //!
-//! A scratch directory's name holds the process id and that process's start time, so that a
-//! later run can tell a dead owner from a living one, and from a stranger that got the same id.
-//! What a disk or a test puts outside its process lies below its scratch directory, or on a loop
-//! device whose file does (mount points, the
-//! files behind loop devices, a record of programs), so that the name is enough to find and remove
-//! all of it. A guardian does so as soon as the owner has ended, in whatever way (see
-//! `guardian`); [`sweep`] finds what is left if even that was killed.
+//! The name holds the owner's process id and start time, so that a later run can distinguish a dead
+//! owner from a live one, and from another process with the same id. All resources of a disk or a
+//! test outside its process are below its scratch directory, or on a loop device whose file is
+//! (mount points, the files of loop devices, a record of programs), so the name is enough to find
+//! and remove all of them. A guardian does so as soon as the owner has ended, in whatever way (see
+//! `guardian`); [`sweep`] finds leftovers if even that was killed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -22,8 +21,8 @@ use headlong_report::say;
 
 const PREFIX: &str = "headlong-disk-";
 
-/// A directory of this process's own, removed with all that lies in it when dropped, and when the process
-/// ends without dropping it.
+/// A directory of this process, removed with its content when dropped, and when the process ends
+/// without dropping it.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
@@ -31,8 +30,8 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a new empty directory under the system's directory for temporary files. The first
-    /// call in a process also removes what dead runs left there.
+    /// Creates a new empty directory in the system's directory for temporary files. The first call
+    /// in a process also removes leftovers of dead runs.
     pub fn new(name: &str) -> io::Result<Self> {
         static SWEEP: Once = Once::new();
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -47,7 +46,7 @@ impl Scratch {
         let path = std::env::temp_dir()
             .canonicalize()?
             .join(format!("{PREFIX}{pid}-{start}-{number}-{name}"));
-        // The guardian first: from the beginning there is nothing that nobody would remove.
+        // The guardian first, so that no resource is ever without one.
         let guardian = Guardian::start(&path)
             .map_err(|error| io::Error::other(format!("cannot start bash: {error}")))?;
         let scratch = Self {
@@ -58,12 +57,12 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A new directory in it.
+    /// Creates a directory in it.
     pub fn directory(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.path.join(name);
         fs::create_dir_all(&path)?;
@@ -71,7 +70,7 @@ impl Scratch {
     }
 
     /// A program that is killed when this directory is removed, also after the death of this
-    /// process. Whoever spawns it should end it in order before that.
+    /// process. The caller should end it in order before that.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         guardian::command(&self.path, program.as_ref())
     }
@@ -79,14 +78,14 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Guards that mount are dropped first; it says what they could not undo.
+        // Guards that mount are dropped earlier; the guardian reports what they could not undo.
         for line in self.guardian.take().map_or_else(Vec::new, Guardian::finish) {
             say!("headlong: {line}");
         }
     }
 }
 
-/// Removes processes, mounts, loop devices and directories whose owner is dead; says what it removed.
+/// Removes processes, mounts, loop devices and directories of dead owners; returns what it removed.
 pub fn sweep() -> Vec<String> {
     let mut report = Vec::new();
     let Ok(entries) = fs::read_dir(std::env::temp_dir()) else {
@@ -97,7 +96,7 @@ pub fn sweep() -> Vec<String> {
         let Some(owner) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
             continue;
         };
-        // Anybody may make a directory of that name there and write into it what is to be ended.
+        // Any user may create such a directory and write process ids into it.
         let is_ours = entry.metadata().is_ok_and(|metadata| {
             metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw()
         });
@@ -111,7 +110,7 @@ pub fn sweep() -> Vec<String> {
         report.push(if path.exists() {
             format!("cannot remove {}", path.display())
         } else {
-            format!("removed {} of a dead run", path.display())
+            format!("removed {}, left by a dead run", path.display())
         });
     }
     report
@@ -124,15 +123,16 @@ fn is_alive(owner: &str) -> bool {
     let start: Option<u64> = fields.next().and_then(|field| field.parse().ok());
     match (pid, start) {
         (Some(pid), Some(start)) => start_time(pid) == Some(start) && !is_dying(pid),
-        // Not a name of ours: leave it alone.
+        // Not a name of this program: leave it alone.
         _ => true,
     }
 }
 
-/// When a process started, in clock ticks since boot: field 22 of `/proc/PID/stat`.
+/// Start time of a process, in clock ticks since boot: field 22 of `/proc/PID/stat`.
 fn start_time(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command's name may hold spaces and brackets: the fields count from the last bracket.
+    // The command's name may contain spaces and parentheses: fields count from the last
+    // parenthesis.
     text.rsplit_once(')')?
         .1
         .split_whitespace()
@@ -141,8 +141,8 @@ fn start_time(pid: u32) -> Option<u64> {
         .ok()
 }
 
-/// Whether a process has been killed and can do nothing any more: not yet waited for, or held in the
-/// kernel by a disk that it emulated itself.
+/// Whether a process has been killed and cannot run any more: a zombie, or blocked in the kernel by
+/// a disk that it emulated itself.
 fn is_dying(pid: u32) -> bool {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let field = |name| {
@@ -159,17 +159,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_living_owner_is_told_from_a_dead_one_and_from_a_reused_number() {
+    fn live_owner_differs_from_dead_and_reused_process_id() {
         let pid = std::process::id();
         let start = start_time(pid).expect("our own start time");
         assert!(is_alive(&format!("{pid}-{start}-0-x")));
         assert!(!is_alive(&format!("{pid}-{}-0-x", start + 1)));
         assert!(!is_alive("4194305-1-0-x"), "above the largest process id");
-        assert!(is_alive("not-ours"), "a name we did not give is left alone");
+        assert!(is_alive("not-ours"), "a foreign name is left alone");
     }
 
     #[test]
-    fn a_dead_runs_directory_is_swept_and_a_living_ones_is_kept() {
+    fn sweep_removes_only_directories_of_dead_owners() {
         let ours = Scratch::new("kept").expect("directory");
         let dead = std::env::temp_dir().join(format!("{PREFIX}4194305-1-0-swept"));
         fs::create_dir_all(dead.join("inner")).expect("directory");

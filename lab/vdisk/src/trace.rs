@@ -1,5 +1,5 @@
-//! Every request that reached the drive: kept in memory for a program that looks at it later, or
-//! written to a file by a thread of its own, so that no disk of this machine delays an answer.
+//! Trace of every request that reached the drive: kept in memory, or written to a file by a
+//! separate thread, so that no disk of this machine delays an answer.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -10,34 +10,34 @@ use std::thread::JoinHandle;
 use headlong_drive::{Direction, Parts};
 use headlong_units::Instant;
 
-/// One request. Times are model time since the disk was made.
+/// One request. Times are model time since the disk was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
     /// First byte.
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// Which way.
+    /// Read or write.
     pub direction: Direction,
-    /// When it came.
+    /// Time of arrival.
     pub arrived: Instant,
-    /// When the drive began to work on it.
+    /// When the drive started to work on it.
     pub started: Instant,
-    /// When it should have been answered, by the model.
+    /// When it should have been answered, according to the model.
     pub ended: Instant,
     /// When it was answered.
     pub answered: Instant,
-    /// What its time went to; nothing with the timing switched off.
+    /// Breakdown of its time; zero with the timing off.
     pub parts: Parts,
-    /// Whether it followed the request before it without repositioning.
+    /// Whether it followed the previous request without repositioning.
     pub is_sequential: bool,
-    /// Requests outstanding when it came, itself included.
+    /// Requests outstanding on arrival, itself included.
     pub outstanding: usize,
     /// Whether it was answered with an error.
     pub is_failed: bool,
 }
 
-/// First line of a trace's file: names of the columns, with their units.
+/// First line of a trace file: names of the columns, with their units.
 pub const HEADER: &str = "arrived_ns,started_ns,ended_ns,answered_ns,lba,sectors,direction,\
                           outstanding,overhead_ns,seek_ns,rotation_ns,transfer_ns,cleaning_ns,\
                           sequential,failed";
@@ -70,7 +70,7 @@ impl Record {
     }
 }
 
-/// A trace on its way into a file.
+/// A trace being written to a file.
 #[derive(Debug)]
 pub(crate) struct TraceFile {
     path: PathBuf,
@@ -79,7 +79,7 @@ pub(crate) struct TraceFile {
 }
 
 impl TraceFile {
-    /// Begins one; a file of that name is replaced.
+    /// Starts a trace; an existing file is replaced.
     pub(crate) fn start(path: &Path) -> io::Result<Self> {
         let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
         writeln!(file, "{HEADER}")?;
@@ -94,21 +94,22 @@ impl TraceFile {
         })
     }
 
-    /// Where a copy of each record goes.
+    /// The sender for copies of records.
     pub(crate) fn sender(&self) -> Sender<Record> {
         self.sender.clone()
     }
 
-    /// Where it is written to.
+    /// Path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Ends it once all other senders are gone; how many requests are in the file.
+    /// Ends the trace once all other senders are dropped; returns the number of requests in the
+    /// file.
     pub(crate) fn finish(self) -> io::Result<u64> {
         drop(self.sender);
         let written = self.writer.join();
-        written.map_err(|_| io::Error::other("the trace's thread failed"))?
+        written.map_err(|_| io::Error::other("the trace thread failed"))?
     }
 }
 
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_has_a_line_for_each_request_with_as_many_fields_as_the_header() {
+    fn trace_has_one_complete_line_per_request() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("trace.csv");
         let trace = TraceFile::start(&path).expect("a file");

@@ -1,4 +1,4 @@
-//! A running disk, talked to over its socket.
+//! Control of a running disk over its socket.
 
 mod rig;
 
@@ -27,14 +27,14 @@ fn ask(stream: &mut UnixStream, line: &str) -> Value {
 }
 
 #[test]
-fn a_disk_does_what_it_is_told_and_says_why_if_it_does_not() {
-    if !can_run("a_disk_does_what_it_is_told") {
+fn disk_executes_commands_or_explains_refusal() {
+    if !can_run("disk_executes_commands_or_explains_refusal") {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
     let socket = directory.path().join("control");
     let disk = VirtualDisk::start(listening(&socket)).expect("a disk");
-    let mut stream = UnixStream::connect(&socket).expect("it listens");
+    let mut stream = UnixStream::connect(&socket).expect("a listening disk");
     let done = json!({ "ok": true });
     for line in [
         r#"{"do":"timing","on":true}"#,
@@ -75,36 +75,36 @@ fn a_disk_does_what_it_is_told_and_says_why_if_it_does_not() {
         assert_eq!(answer["ok"], json!(false), "{answer}");
         let error = answer["error"].as_str().expect("a text");
         assert!(error.contains(part), "{error}");
-        // A line that is too long is several.
-        stream = UnixStream::connect(&socket).expect("it listens");
+        // A line that is too long counts as several.
+        stream = UnixStream::connect(&socket).expect("a listening disk");
     }
 
     let error = VirtualDisk::start(listening(&socket))
         .err()
-        .expect("the place is taken");
+        .expect("a socket in use");
     assert!(
         error.to_string().contains("another disk listens"),
         "{error}"
     );
-    let counters = request(&socket, &Command::Counters {}).expect("it still listens");
+    let counters = request(&socket, &Command::Counters {}).expect("a listening disk");
     assert!(counters["counters"]["elapsed_ns"].is_u64(), "{counters}");
 
     request(&socket, &Command::Stop {}).expect("done");
     disk.wait_for_stop();
     disk.close().expect("clean");
     assert!(!socket.exists());
-    request(&socket, &Command::Counters {}).expect_err("nobody listens");
+    request(&socket, &Command::Counters {}).expect_err("no listener");
 }
 
 #[test]
-fn an_open_connection_keeps_no_disk_from_ending() {
-    if !can_run("an_open_connection_keeps_no_disk_from_ending") {
+fn open_connection_does_not_block_close() {
+    if !can_run("open_connection_does_not_block_close") {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
     let socket = directory.path().join("control");
     let disk = VirtualDisk::start(listening(&socket)).expect("a disk");
-    let mut silent = UnixStream::connect(&socket).expect("it listens");
+    let mut silent = UnixStream::connect(&socket).expect("a listening disk");
     assert_eq!(
         ask(&mut silent, r#"{"do":"release"}"#),
         json!({ "ok": true })

@@ -1,4 +1,4 @@
-//! A disk that hangs answers everything once that is over, whatever was switched meanwhile.
+//! A disk that hangs answers all requests after the hang, whatever was switched meanwhile.
 
 mod rig;
 
@@ -11,7 +11,7 @@ use rig::{can_run, options};
 
 const PAGE: usize = 4096;
 
-/// Whether it comes to be, in the end.
+/// Waits until the condition holds; returns whether it does.
 fn comes_to_be(mut is_so: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + Duration::from_secs(60);
     while !is_so() && Instant::now() < end {
@@ -21,8 +21,8 @@ fn comes_to_be(mut is_so: impl FnMut() -> bool) -> bool {
 }
 
 #[test]
-fn a_read_that_a_hang_held_is_answered_although_the_timing_came_on_before_its_end() {
-    if !can_run("a_read_that_a_hang_held_is_answered") {
+fn held_read_is_answered_if_timing_starts_during_hang() {
+    if !can_run("held_read_is_answered_if_timing_starts_during_hang") {
         return;
     }
     let disk = VirtualDisk::start(Options {
@@ -36,7 +36,7 @@ fn a_read_that_a_hang_held_is_answered_although_the_timing_came_on_before_its_en
         let mut buffer = vec![0; 2 * PAGE];
         let skip = buffer.as_ptr().align_offset(PAGE);
         let mut options = File::options();
-        // Past the page cache: one request, and no other that would take it along.
+        // Bypasses the page cache: one request, and no other that would pull it along.
         options.custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32);
         let file = options.read(true).open(device)?;
         file.read_exact_at(&mut buffer[skip..skip + PAGE], 32 << 20)
@@ -45,9 +45,9 @@ fn a_read_that_a_hang_held_is_answered_although_the_timing_came_on_before_its_en
     disk.file().switch_timing(true);
     disk.file().release();
     let is_answered = comes_to_be(|| reader.is_finished());
-    // Whatever came of it, this lets the reader end.
+    // Lets the reader end in any case.
     disk.close().expect("clean");
     let read = reader.join().expect("no panic");
     assert!(has_come && is_answered);
-    read.expect("it was read");
+    read.expect("a successful read");
 }

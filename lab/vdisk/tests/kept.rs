@@ -1,4 +1,4 @@
-//! A disk that is kept: the same one when it is opened again.
+//! A persistent disk has the same content when it is reopened.
 
 mod rig;
 
@@ -11,7 +11,7 @@ use headlong_vdisk::{FileSystem, Options, StoreOptions, VirtualDisk};
 use rig::{can_run, options};
 
 const MIB: u64 = 1 << 20;
-/// The least that every kind of file system takes.
+/// The minimum size of all kinds of file systems.
 const SIZE: u64 = 512 * MIB;
 
 fn kept(directory: &Path, kind: FileSystem) -> Options {
@@ -44,18 +44,18 @@ fn disk_usage(directory: &Path) -> u64 {
 }
 
 #[test]
-fn a_kept_disk_is_opened_again_with_its_files_and_takes_next_to_no_space() {
-    if !can_run("a_kept_disk_is_opened_again_with_its_files") {
+fn persistent_disk_is_reopened_with_files_in_little_space() {
+    if !can_run("persistent_disk_is_reopened_with_files_in_little_space") {
         return;
     }
     for &kind in FileSystem::ALL {
         let missing = VirtualDisk::missing(Some(kind));
         if !missing.is_empty() {
-            headlong_testkit::skip(&format!("a_kept_disk with {kind}"), &missing.join("; "));
+            headlong_testkit::skip(&format!("persistent_disk with {kind}"), &missing.join("; "));
             continue;
         }
         let store = tempfile::tempdir().expect("a directory");
-        // Not a whole number of pages: the last one ends in zeroes.
+        // Not a whole number of pages: the last one ends in zeros.
         let title = title(100 * MIB + 1234);
         let disk = VirtualDisk::start(kept(store.path(), kind)).expect("a new disk");
         assert!(!disk.info().is_reopened);
@@ -78,19 +78,19 @@ fn a_kept_disk_is_opened_again_with_its_files_and_takes_next_to_no_space() {
 }
 
 #[test]
-fn what_a_vanished_disk_did_not_take_leaves_the_store_as_it_was() {
-    if !can_run("what_a_vanished_disk_did_not_take") {
+fn vanished_disk_leaves_store_unclean() {
+    if !can_run("vanished_disk_leaves_store_unclean") {
         return;
     }
     let store = tempfile::tempdir().expect("a directory");
     let is_clean = || {
         Manifest::read(store.path())
             .expect("a store")
-            .expect("one")
+            .expect("a manifest")
             .is_clean
     };
     let disk = VirtualDisk::start(kept(store.path(), FileSystem::Ext4)).expect("a disk");
-    assert!(is_clean(), "nothing changed since it was started");
+    assert!(is_clean(), "unchanged since the start");
     let root = disk.mount().expect("mounted");
     let mut file = fs::File::create(root.join("file")).expect("a file");
     file.write_all(b"before").expect("write");
@@ -98,7 +98,7 @@ fn what_a_vanished_disk_did_not_take_leaves_the_store_as_it_was() {
     assert!(!is_clean());
     disk.file().add_fault(headlong_vdisk::Fault::Vanish);
     file.write_all(b"after").expect("into the page cache");
-    file.sync_all().expect_err("the disk is gone");
+    file.sync_all().expect_err("the disk has vanished");
     drop(file);
     let error = disk.close().expect_err("not clean").to_string();
     assert!(error.contains("refused"), "{error}");

@@ -1,5 +1,5 @@
-//! The time requests take is the model's: what the trace says is what the same drive answers when it
-//! is asked the same at the same times.
+//! Requests take the time of the model: the times in the trace equal those of the same drive for
+//! the same requests at the same times.
 
 mod rig;
 
@@ -16,8 +16,8 @@ const SIZE: u64 = 2_000_000_000;
 const PAGE: usize = 4096;
 const BLOCKS: [usize; 3] = [128 * PAGE, 512 * PAGE, 2048 * PAGE];
 
-/// Reads blocks at random places and then in order, through ext4, past the page cache; the requests
-/// that reached the drive.
+/// Reads blocks at random places and then in order, through ext4, without the page cache; returns
+/// the requests that reached the drive.
 fn reads(time_scale: f64, count: usize) -> Vec<Record> {
     let disk = VirtualDisk::start(options(SIZE, time_scale)).expect("a disk");
     let path = disk.mount().expect("mounted").join("title");
@@ -25,7 +25,7 @@ fn reads(time_scale: f64, count: usize) -> Vec<Record> {
     let sequence = Sequence { first: 1, step: 77 };
     sequence.fill(&mut title);
     fs::write(&path, &title).expect("write");
-    disk.remount().expect("nobody uses it");
+    disk.remount().expect("an unused mount");
     let mut buffer = vec![0; BLOCKS[2] + PAGE];
     let skip = buffer.as_ptr().align_offset(PAGE);
     disk.file().keep_records(true);
@@ -47,8 +47,8 @@ fn reads(time_scale: f64, count: usize) -> Vec<Record> {
     disk.file().records()
 }
 
-/// What a new drive of the kind does with them. How many requests the kernel makes of a read depends
-/// on how scattered memory is: those for which the drive has no room wait outside, in order.
+/// Completions of a new drive of the kind for these requests. The number of requests per read
+/// depends on memory fragmentation; requests beyond the drive's queue wait outside, in order.
 fn replay(records: &[Record]) -> Vec<Completion> {
     let mut drive = spec(SIZE).build();
     let mut ends = Vec::new();
@@ -70,8 +70,12 @@ fn replay(records: &[Record]) -> Vec<Completion> {
             direction: record.direction,
         };
         while let Err(refusal) = drive.handle_request(told, RequestId(id), request) {
-            assert_eq!(refusal, Refusal::QueueFull, "it took them before");
-            told = drive.poll_timeout().expect("a full queue is worked on");
+            assert_eq!(
+                refusal,
+                Refusal::QueueFull,
+                "the drive accepted them before"
+            );
+            told = drive.poll_timeout().expect("a busy drive");
             drive.handle_timeout(told);
             step(&mut *drive);
         }
@@ -85,8 +89,8 @@ fn replay(records: &[Record]) -> Vec<Completion> {
 }
 
 #[test]
-fn a_traces_times_are_those_of_the_model() {
-    if !can_run("a_traces_times_are_those_of_the_model") {
+fn trace_times_match_model() {
+    if !can_run("trace_times_match_model") {
         return;
     }
     for (time_scale, count) in [(1.0, 3), (5.0, 10)] {
@@ -94,7 +98,7 @@ fn a_traces_times_are_those_of_the_model() {
         records.sort_by_key(|record| record.arrived);
         let bytes: u64 = records.iter().map(|record| record.length).sum();
         let asked: usize = BLOCKS.iter().map(|block| 2 * count * block).sum();
-        assert!(bytes >= asked as u64, "all of it came from the drive");
+        assert!(bytes >= asked as u64, "all bytes came from the drive");
         for (record, completion) in records.iter().zip(replay(&records)) {
             assert_eq!(record.direction, Direction::Read);
             assert_eq!(
@@ -109,8 +113,8 @@ fn a_traces_times_are_those_of_the_model() {
 }
 
 #[test]
-fn every_request_is_in_the_trace_and_in_the_counters() {
-    if !can_run("every_request_is_in_the_trace_and_in_the_counters") {
+fn trace_and_counters_have_every_request() {
+    if !can_run("trace_and_counters_have_every_request") {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
@@ -119,11 +123,14 @@ fn every_request_is_in_the_trace_and_in_the_counters() {
     let root = disk.mount().expect("mounted");
     disk.file().switch_timing(true);
     disk.file().start_trace(&trace).expect("a trace");
-    let error = disk.file().start_trace(&trace).expect_err("there is one");
+    let error = disk
+        .file()
+        .start_trace(&trace)
+        .expect_err("an active trace");
     assert!(error.to_string().contains("trace.csv"), "{error}");
     disk.file().reset_counters();
     fs::write(root.join("file"), vec![7; 20 << 20]).expect("write");
-    disk.remount().expect("nobody uses it");
+    disk.remount().expect("an unused mount");
     fs::read(root.join("file")).expect("read");
     let counters = disk.file().counters();
     let lines = disk.file().stop_trace().expect("written");

@@ -1,4 +1,4 @@
-//! One blocking HTTP/1.1 connection on which a test may write any bytes it likes.
+//! A blocking HTTP/1.1 connection that sends arbitrary bytes.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -9,18 +9,18 @@ use rustix::net;
 use super::ClientError;
 use super::head::{Framing, Head, Response};
 
-/// Longest wait for the next bytes.
+/// Timeout for the next bytes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A connection.
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
-    /// Bytes received and not yet used.
+    /// Bytes received and not yet consumed.
     received: Vec<u8>,
 }
 
-/// One request on a connection of its own.
+/// Sends one request on a new connection.
 pub fn fetch(
     address: SocketAddr,
     method: &str,
@@ -30,8 +30,8 @@ pub fn fetch(
     Connection::open(address)?.request(method, target, fields)
 }
 
-/// The text of a request without a body, to `localhost`: the operator's pages answer to no names
-/// that they were not told.
+/// The text of a request without a body, to `localhost`: the admin pages accept only known host
+/// names.
 pub fn request_text(method: &str, target: &str, fields: &[(&str, &str)]) -> String {
     let mut text = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n");
     for (name, value) in fields {
@@ -41,13 +41,13 @@ pub fn request_text(method: &str, target: &str, fields: &[(&str, &str)]) -> Stri
 }
 
 impl Connection {
-    /// Connects; gives up after a minute of silence, here and later.
+    /// Connects. All operations time out after a minute of silence.
     pub fn open(address: SocketAddr) -> Result<Self, ClientError> {
         let stream = TcpStream::connect_timeout(&address, PATIENCE);
         Self::over(stream.map_err(ClientError::Connect)?)
     }
 
-    /// The same from an address of this machine, such as any of 127.0.0.0/8.
+    /// Connects from a local address, such as any of 127.0.0.0/8.
     pub fn open_from(source: Ipv4Addr, address: SocketAddr) -> Result<Self, ClientError> {
         let connect = || {
             let socket = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None)?;
@@ -69,7 +69,7 @@ impl Connection {
         })
     }
 
-    /// Waits no longer than this for the next bytes.
+    /// Sets the timeout for the next bytes.
     pub fn set_patience(&self, patience: Duration) -> Result<(), ClientError> {
         Ok(self.stream.set_read_timeout(Some(patience))?)
     }
@@ -85,18 +85,18 @@ impl Connection {
         self.receive(method)
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
         Ok(self.stream.write_all(bytes)?)
     }
 
-    /// Tells the server that no more will come.
+    /// Shuts down the sending direction.
     pub fn shut_down_writing(&self) {
-        // It may have closed already.
+        // The server may have closed the connection.
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
     }
 
-    /// Reads a reply to a request with that method, whole.
+    /// Reads the complete reply to a request with the given method.
     pub fn receive(&mut self, method: &str) -> Result<Response, ClientError> {
         let head = self.receive_head()?;
         let mut body = Vec::new();
@@ -119,7 +119,7 @@ impl Connection {
         }
     }
 
-    /// Reads a reply's head and leaves its body.
+    /// Reads the head of a reply and leaves its body.
     pub fn receive_head(&mut self) -> Result<Head, ClientError> {
         loop {
             if let Some((head, length)) = Head::parse(&self.received)? {
@@ -145,8 +145,8 @@ impl Connection {
         Ok(body)
     }
 
-    /// Reads and drops everything until the server closes; the number of bytes, and whether the
-    /// end was a reset rather than an orderly close.
+    /// Reads and drops everything until the server closes. Returns the number of bytes, and whether
+    /// the connection was reset rather than closed in order.
     pub fn drain(&mut self) -> Result<(u64, bool), ClientError> {
         let mut total = self.received.len() as u64;
         self.received.clear();
@@ -164,7 +164,7 @@ impl Connection {
         }
     }
 
-    /// Waits until bytes come or the connection ends.
+    /// Waits until bytes arrive or the connection ends.
     fn read_more(&mut self) -> Result<(), ClientError> {
         let mut buffer = [0; 64 << 10];
         match self.stream.read(&mut buffer)? {

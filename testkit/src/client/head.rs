@@ -1,4 +1,4 @@
-//! Reply heads and bodies, parsed without mercy: what a strict client would not accept is an error.
+//! Strict parser of reply heads and bodies: anything that a strict client would reject is an error.
 
 use super::ClientError;
 
@@ -11,19 +11,19 @@ pub struct Head {
     pub fields: Vec<(String, String)>,
 }
 
-/// How the end of a body is found.
+/// How the end of a body is determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// So many bytes.
+    /// A number of bytes.
     Length(u64),
     /// Chunks up to an empty one.
     Chunked,
-    /// Until the connection closes.
+    /// The connection closes.
     Close,
 }
 
 impl Head {
-    /// Parses a head if `bytes` holds a whole one; with the number of bytes it takes.
+    /// Parses a head if `bytes` holds a complete one. Returns it with its length.
     pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, ClientError> {
         let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
             return Ok(None);
@@ -45,7 +45,7 @@ impl Head {
         Ok(Some((Self { status, fields }, end + 4)))
     }
 
-    /// The first field of that (lower-case) name.
+    /// The first field with this (lower-case) name.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields
             .iter()
@@ -58,12 +58,12 @@ impl Head {
         self.field("content-length")?.parse().ok()
     }
 
-    /// First byte, last byte and size of the whole from `Content-Range: bytes a-b/size`.
+    /// First byte, last byte and total size from `Content-Range: bytes a-b/size`.
     pub fn content_range(&self) -> Option<(u64, u64, u64)> {
         parse_content_range(self.field("content-range")?)
     }
 
-    /// How the body of a reply to `method` ends.
+    /// Framing of the body of a reply to `method`.
     pub(super) fn framing(&self, method: &str) -> Framing {
         if method == "HEAD" || self.status < 200 || matches!(self.status, 204 | 304) {
             return Framing::Length(0);
@@ -85,7 +85,7 @@ fn parse_content_range(value: &str) -> Option<(u64, u64, u64)> {
     Some((first.parse().ok()?, last.parse().ok()?, size.parse().ok()?))
 }
 
-/// A whole reply.
+/// A complete reply.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Response {
     /// Status and fields.
@@ -99,7 +99,7 @@ pub struct Response {
 pub struct ByteRangePart {
     /// First byte in the file.
     pub first: u64,
-    /// Size of the whole file, as the part says.
+    /// Size of the whole file, according to the part.
     pub size: u64,
     /// Its content type.
     pub content_type: Option<String>,
@@ -108,7 +108,7 @@ pub struct ByteRangePart {
 }
 
 impl std::fmt::Debug for Response {
-    /// The head, and how long the body is: a failed test need not print a film.
+    /// The head and the length of the body: a failed test should not print a film.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?} with {} bytes of body", self.head, self.body.len())
     }
@@ -120,7 +120,7 @@ impl Response {
         self.head.status
     }
 
-    /// The first field of that (lower-case) name.
+    /// The first field with this (lower-case) name.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.head.field(name)
     }
@@ -130,7 +130,7 @@ impl Response {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The parts of a `multipart/byteranges` body (RFC 9110, 14.6), each as long as it says.
+    /// The parts of a `multipart/byteranges` body (RFC 9110, 14.6), with the lengths they announce.
     pub fn byte_range_parts(&self) -> Result<Vec<ByteRangePart>, ClientError> {
         let malformed = |what: &str| ClientError::Malformed(format!("multipart: {what}"));
         let content_type = self.field("content-type").unwrap_or_default();
@@ -142,7 +142,7 @@ impl Response {
         let delimiter = format!("--{boundary}").into_bytes();
         let mut rest = self.body.as_slice();
         let mut parts = Vec::new();
-        // Each pass takes at least the delimiter: bounded by the body.
+        // Each iteration consumes at least the delimiter, so the body bounds the loop.
         loop {
             let line_break: &[u8] = b"\r\n";
             rest = rest.strip_prefix(line_break).unwrap_or(rest);
@@ -155,19 +155,19 @@ impl Response {
             rest = rest
                 .strip_prefix(line_break)
                 .ok_or_else(|| malformed("no line break"))?;
-            // A part's head looks like a reply's without the status line.
+            // The head of a part looks like that of a reply without the status line.
             let mut text = b"HTTP/1.1 206 part\r\n".to_vec();
             let end = rest.windows(4).position(|window| window == b"\r\n\r\n");
-            let end = end.ok_or_else(|| malformed("no end of a part's head"))? + 4;
+            let end = end.ok_or_else(|| malformed("unterminated head of a part"))? + 4;
             text.extend_from_slice(&rest[..end]);
-            let (head, _) = Head::parse(&text)?.ok_or_else(|| malformed("a part's head"))?;
+            let (head, _) = Head::parse(&text)?.ok_or_else(|| malformed("truncated head"))?;
             let (first, last, size) = head
                 .content_range()
-                .ok_or_else(|| malformed("a part without Content-Range"))?;
+                .ok_or_else(|| malformed("part without Content-Range"))?;
             let length = (last + 1).saturating_sub(first) as usize;
             let body = rest
                 .get(end..end + length)
-                .ok_or_else(|| malformed("a part cut short"))?;
+                .ok_or_else(|| malformed("truncated part"))?;
             parts.push(ByteRangePart {
                 first,
                 size,
@@ -184,11 +184,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_parsed_once_it_is_whole() {
+    fn head_is_parsed_when_complete() {
         let text =
             b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 5-9/20\r\nX: y\r\n\r\nrest";
-        assert_eq!(Head::parse(&text[..40]).expect("not wrong yet"), None);
-        let (head, length) = Head::parse(text).expect("a head").expect("whole");
+        assert_eq!(Head::parse(&text[..40]).expect("an incomplete head"), None);
+        let (head, length) = Head::parse(text).expect("a head").expect("complete");
         assert_eq!(head.status, 206);
         assert_eq!(head.content_range(), Some((5, 9, 20)));
         assert_eq!(&text[length..], b"rest");
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_taken_at_their_word() {
+    fn multipart_parts_have_announced_lengths() {
         let body = b"--B\r\nContent-Range: bytes 0-1/9\r\n\r\nab\r\n--B\r\nContent-Type: a/b\r\n\
             Content-Range: bytes 4-6/9\r\n\r\nefg\r\n--B--\r\n";
         let fields = vec![(

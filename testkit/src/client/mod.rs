@@ -1,8 +1,8 @@
-//! Clients for tests: requests written byte by byte, viewers that read at their own pace and check
-//! every byte, and TLS with HTTP/2.
+//! Clients for tests: raw requests, viewers that read at their own pace and verify every byte, and
+//! TLS with HTTP/2.
 //!
-//! A reply that ends before its announced length is an error here ([`ClientError::CutShort`]), never
-//! a short body: the difference between the two is what many tests are about.
+//! A reply that ends before its announced length is an error ([`ClientError::CutShort`]), never a
+//! short body: many tests depend on this distinction.
 
 mod connection;
 mod head;
@@ -14,31 +14,31 @@ pub use head::{ByteRangePart, Head, Response};
 pub use secure::{SecureClient, Version};
 pub use viewer::{Asking, Viewer, ViewerReport};
 
-/// Why a reply did not arrive whole.
+/// Why a reply was not received completely.
 #[derive(Debug)]
 pub enum ClientError {
-    /// The connection could not be made.
+    /// Connecting failed.
     Connect(std::io::Error),
     /// The server closed the connection before a status line.
     Closed,
     /// The connection was reset or failed.
     Io(std::io::Error),
-    /// Nothing came for longer than the client's patience.
+    /// No bytes arrived within the client's timeout.
     TimedOut,
     /// The reply ended before its announced length.
     CutShort {
-        /// Status that had been promised.
+        /// Status of the reply.
         status: u16,
-        /// Bytes of body that came.
+        /// Bytes of the body that arrived.
         received_bytes: u64,
-        /// What ended it.
+        /// How the connection ended.
         cause: std::io::Error,
     },
-    /// The bytes were not a reply.
+    /// The bytes are not a valid reply.
     Malformed(String),
-    /// A byte of the body is not what the file holds.
+    /// A byte of the body differs from the file.
     Wrong(crate::pattern::Mismatch),
-    /// The reply is not what was asked for: another status or range.
+    /// The reply has an unexpected status or range.
     Unexpected(String),
 }
 
@@ -69,7 +69,7 @@ impl std::fmt::Display for ClientError {
 impl std::error::Error for ClientError {}
 
 impl ClientError {
-    /// Whether the connection or the reply was ended from the other side.
+    /// Whether the other side ended the connection or the reply.
     pub fn is_cut(&self) -> bool {
         matches!(self, Self::Closed | Self::Io(_) | Self::CutShort { .. })
     }

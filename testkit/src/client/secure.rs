@@ -1,5 +1,5 @@
-//! TLS with HTTP/1.1 or HTTP/2, by the same libraries as the server's (hyper, rustls): their
-//! correctness is not what our tests are about.
+//! TLS with HTTP/1.1 or HTTP/2, on the libraries that the server uses (hyper, rustls), whose
+//! correctness is not under test.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio_rustls::client::TlsStream;
 use super::ClientError;
 use super::head::{Head, Response};
 
-/// Protocol to agree on by ALPN; the connection fails if the server will not.
+/// Protocol to negotiate by ALPN; the connection fails if the server does not support it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// `http/1.1`
@@ -32,7 +32,7 @@ pub struct SecureClient {
 }
 
 impl SecureClient {
-    /// A client that trusts `certificate` (DER) only.
+    /// A client that trusts only `certificate` (DER).
     pub fn new(certificate: &[u8], version: Version) -> Result<Self, ClientError> {
         let mut roots = rustls::RootCertStore::empty();
         let unusable = |error: rustls::Error| ClientError::Unexpected(error.to_string());
@@ -49,7 +49,7 @@ impl SecureClient {
             Version::Http1 => b"http/1.1".to_vec(),
             Version::Http2 => b"h2".to_vec(),
         }];
-        // A resumed session would not show a new certificate.
+        // A resumed session would not present a new certificate.
         config.resumption = rustls::client::Resumption::disabled();
         Ok(Self {
             connector: TlsConnector::from(Arc::new(config)),
@@ -57,7 +57,7 @@ impl SecureClient {
         })
     }
 
-    /// Does the handshake only: the certificate (DER) that the server showed.
+    /// Performs only the handshake. Returns the server's certificate (DER).
     pub async fn certificate(&self, address: SocketAddr) -> Result<Vec<u8>, ClientError> {
         let stream = self.connect(address).await?;
         let shown = stream
@@ -67,11 +67,11 @@ impl SecureClient {
             .and_then(|chain| chain.first());
         shown
             .map(|certificate| certificate.to_vec())
-            .ok_or_else(|| ClientError::Unexpected("no certificate shown".to_owned()))
+            .ok_or_else(|| ClientError::Unexpected("no server certificate".to_owned()))
     }
 
-    /// Sends all these requests (target and header fields) on one connection, with HTTP/2 at
-    /// once, and returns their replies in order.
+    /// Sends all requests (target and header fields) on one connection, with HTTP/2 concurrently,
+    /// and returns their replies in order.
     pub async fn fetch_all(
         &self,
         address: SocketAddr,
@@ -122,10 +122,10 @@ impl SecureClient {
         }
     }
 
-    /// A connection on which a test may write any bytes it likes.
+    /// A connection that sends arbitrary bytes.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// If the connection fails.
     pub async fn open(
         &self,
         address: SocketAddr,
@@ -142,7 +142,7 @@ impl SecureClient {
     }
 }
 
-/// HTTP/1.1 names the host in a field, HTTP/2 in the target; naming it twice is an error.
+/// HTTP/1.1 has the host in a field, HTTP/2 in the target; sending it twice is an error.
 fn build(
     version: Version,
     method: &str,

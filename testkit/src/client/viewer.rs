@@ -1,4 +1,4 @@
-//! One viewer: asks for a title in order, takes it at its pace, and checks every byte.
+//! A viewer: requests a title in order, reads it at its pace, and verifies every byte.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -11,60 +11,60 @@ use super::connection::request_text;
 use super::head::Head;
 use crate::pattern;
 
-/// Longest wait for the next bytes.
+/// Timeout for the next bytes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Small receive buffer: a slow reader must be felt by the server, not hidden by the kernel.
+/// Small receive buffer, so that a slow reader causes backpressure at the server.
 const RECEIVE_BUFFER_BYTES: u32 = 64 << 10;
 
-/// How the viewer asks.
+/// How the viewer requests the title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asking {
-    /// One range request after another, each of so many bytes, on one connection.
+    /// Consecutive range requests of this size on one connection.
     Chunks(u64),
-    /// One request for everything from the start on.
+    /// One open-ended request from the start.
     OpenEnded,
 }
 
-/// What to watch, and how.
+/// A viewer's title and behaviour.
 #[derive(Debug, Clone)]
 pub struct Viewer {
     /// The server.
     pub address: SocketAddr,
     /// Path of the title.
     pub target: String,
-    /// Its number (see [`pattern`]).
+    /// Number of the title (see [`pattern`]).
     pub title: u64,
-    /// Its size.
+    /// Size of the title.
     pub size_bytes: u64,
     /// First byte to watch.
     pub start: u64,
     /// Bytes to watch; fewer if the title ends.
     pub watch_bytes: u64,
-    /// Pace; `None` takes all it can get.
+    /// Pace; unlimited if `None`.
     pub bytes_per_second: Option<u64>,
-    /// Manner.
+    /// How it requests the title.
     pub asking: Asking,
-    /// Further header fields, e.g. CMCD.
+    /// Additional header fields, e.g. CMCD.
     pub fields: Vec<(String, String)>,
 }
 
-/// What happened.
+/// Result of a viewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ViewerReport {
-    /// Bytes received, all of them right.
+    /// Bytes received, all of them verified.
     pub bytes: u64,
     /// Requests answered.
     pub requests: u64,
-    /// Longest wait for the first byte of a reply.
+    /// Longest time to the first byte of a reply.
     pub first_byte_max: Duration,
-    /// The most that the end of a reply came after the moment at which the pace would have had it
-    /// asked for: what a playout buffer has to cover. Zero without a pace.
+    /// Longest time by which the end of a reply was behind the pace: the playout buffer that a
+    /// player would need. Zero without a pace.
     pub behind_max: Duration,
 }
 
 impl Viewer {
-    /// A viewer of a whole title, as fast as it comes, open-ended.
+    /// A viewer of a whole title, at unlimited pace, open-ended.
     pub fn new(address: SocketAddr, target: &str, title: u64, size_bytes: u64) -> Self {
         Self {
             address,
@@ -79,7 +79,7 @@ impl Viewer {
         }
     }
 
-    /// The same viewer with a session of its own (CMCD `sid`), told from others at its address.
+    /// Adds a session id (CMCD `sid`), which distinguishes the viewer from others at its address.
     pub fn with_session(mut self, session: u64) -> Self {
         self.fields.push((
             "CMCD-Session".to_owned(),
@@ -116,7 +116,8 @@ impl Viewer {
         Ok(report)
     }
 
-    /// One request and its reply's bytes in `range`; `last` is the last byte asked for.
+    /// Sends one request and reads the bytes in `range` of its reply; `last` is the last requested
+    /// byte.
     async fn take_reply(
         &self,
         wire: &mut Wire,
@@ -171,13 +172,13 @@ impl Viewer {
         Ok(())
     }
 
-    /// When a player at this pace wants the byte after `done` bytes, from its beginning.
+    /// When a player at this pace needs the byte after `done` bytes, from its start.
     fn due(&self, done: u64) -> Option<Duration> {
         let rate = self.bytes_per_second?;
         Some(Duration::from_secs_f64(done as f64 / rate.max(1) as f64))
     }
 
-    /// Sleeps until a player at this pace would want the byte after `done` bytes.
+    /// Sleeps until a player at this pace needs the byte after `done` bytes.
     async fn pause(&self, begun: Instant, done: u64) {
         let Some(due) = self.due(done) else {
             return;
@@ -189,7 +190,7 @@ impl Viewer {
     }
 }
 
-/// A connection with what has been received and not used.
+/// A connection with bytes received and not consumed.
 struct Wire {
     stream: TcpStream,
     received: Vec<u8>,
@@ -238,7 +239,7 @@ impl Wire {
         }
     }
 
-    /// At least one byte, at most `most`.
+    /// Reads at least one byte, at most `most`.
     async fn some_bytes(&mut self, most: usize) -> Result<Vec<u8>, ClientError> {
         if self.received.is_empty() {
             return self.read(most).await;

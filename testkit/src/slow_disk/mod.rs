@@ -1,9 +1,9 @@
-//! A disk that takes as long as a drive would: the project's own emulated disk, with a drive whose
-//! times can be worked out in one's head, a trace kept in memory, and times as the standard library
-//! has them.
+//! A slow disk: the project's emulated disk with a simple drive model, whose times can be computed
+//! by hand, a trace kept in memory, and times of the standard library.
 //!
-//! All times are divided by a compression factor, so that a slow drive need not make a slow test;
-//! the trace is in model time. With the timing off (as at first, for filling) it answers at once.
+//! All times are divided by a compression factor, so that a slow drive does not make a slow test;
+//! the trace is in model time. With the timing off (initially, for filling) requests complete at
+//! once.
 
 mod model;
 mod trace;
@@ -18,8 +18,8 @@ use headlong_vdisk::{DiskFile, Error, Fault, FileOptions, FileSystem, VirtualDis
 pub use model::{Drive, DriveModel, Rotation};
 pub use trace::{Record, Run, Trace};
 
-/// The disk's file. Dropping it answers whatever is still queued with errors, unmounts, and waits
-/// for its threads.
+/// The disk's file. Dropping it fails all queued requests with errors, unmounts, and waits for its
+/// threads.
 pub struct SlowDisk(Held);
 
 enum Held {
@@ -27,7 +27,7 @@ enum Held {
     Below(VirtualDisk),
 }
 
-/// Totals since the disk was made.
+/// Totals since the disk was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Read requests answered.
@@ -47,7 +47,7 @@ pub struct Counters {
 }
 
 impl SlowDisk {
-    /// Whether this machine and user can have one; else what is missing.
+    /// Whether this machine and user can create one; else the missing prerequisites.
     pub fn available() -> Result<(), String> {
         let missing = VirtualDisk::missing(Some(FileSystem::Ext4));
         if missing.is_empty() {
@@ -57,7 +57,8 @@ impl SlowDisk {
         }
     }
 
-    /// True if tests on slow disks can run; else the test is noted as skipped, see [`crate::skip`].
+    /// Whether tests on slow disks can run; otherwise marks the test as skipped, see
+    /// [`crate::skip`].
     pub fn available_or_skip(test: &str) -> bool {
         match Self::available() {
             Ok(()) => true,
@@ -68,7 +69,7 @@ impl SlowDisk {
         }
     }
 
-    /// Makes and mounts a disk of `size_bytes` zeroes (a multiple of 4096), timing off.
+    /// Creates and mounts a disk of `size_bytes` zeros (a multiple of 4096), timing off.
     /// `compression` divides all times of the model; 1.0 is real time.
     pub fn new(size_bytes: u64, model: DriveModel, compression: f64) -> io::Result<Self> {
         let file = DiskFile::start(file_options(size_bytes, model, compression));
@@ -96,7 +97,7 @@ impl SlowDisk {
         }
     }
 
-    /// The one file.
+    /// Path of the disk's file.
     pub fn path(&self) -> PathBuf {
         self.file().path()
     }
@@ -106,17 +107,17 @@ impl SlowDisk {
         self.file().size_bytes()
     }
 
-    /// The directory in which it keeps its own things; others may use other names in it.
+    /// The directory of its own files; callers may use other names in it.
     pub fn directory(&self) -> &Path {
         self.file().directory()
     }
 
-    /// From now on requests take as long as the model says (true), or no time (false).
+    /// Switches the timing of the model on or off.
     pub fn switch_timing(&self, timed: bool) {
         self.file().switch_timing(timed);
     }
 
-    /// Reads that touch `range` fail with EIO, for ever.
+    /// Reads that touch `range` fail with EIO, permanently.
     pub fn fail_reads(&self, range: Range<u64>) {
         self.file().fail_reads(range, false);
     }
@@ -126,7 +127,7 @@ impl SlowDisk {
         self.file().fail_reads(range, true);
     }
 
-    /// Nothing is answered for so long (wall time), or until [`SlowDisk::release`] if `None`.
+    /// Requests hang for `length` (wall time), or until [`SlowDisk::release`] if `None`.
     pub fn hang(&self, length: Option<Duration>) {
         self.file().add_fault(Fault::Hang(length));
     }
@@ -136,7 +137,7 @@ impl SlowDisk {
         self.file().release();
     }
 
-    /// Requests take `factor` times as long as the model says.
+    /// Requests take `factor` times as long as modelled.
     pub fn slow_down(&self, factor: f64) {
         self.file().add_fault(Fault::Slow(factor));
     }
@@ -146,27 +147,27 @@ impl SlowDisk {
         self.file().add_fault(Fault::Vanish);
     }
 
-    /// Every write fails with EIO, as on an SSD that is worn out.
+    /// Every write fails with EIO, as on a worn-out SSD.
     pub fn refuse_writes(&self) {
         self.file().add_fault(Fault::ReadOnly);
     }
 
-    /// In each sector of `range` one bit is read as another.
+    /// Flips one bit of each sector of `range` when it is read.
     pub fn flip_bits(&self, range: Range<u64>) {
         self.file().add_fault(Fault::Flip(range));
     }
 
-    /// Everything on it is zeros from now on: as if the cable led to another disk.
+    /// Replaces the content by zeros, as if the cable led to another disk.
     pub fn blank(&self) -> io::Result<()> {
         self.file().store().zero(0, self.size_bytes())
     }
 
-    /// All faults end.
+    /// Ends all faults.
     pub fn heal(&self) {
         self.file().clear_faults();
     }
 
-    /// Totals since the disk was made.
+    /// Totals since the disk was created.
     pub fn counters(&self) -> Counters {
         let counters = self.file().counters();
         Counters {
@@ -180,12 +181,12 @@ impl SlowDisk {
         }
     }
 
-    /// Bytes of the requests that wait or are in service now.
+    /// Bytes of the requests that are queued or in service.
     pub fn outstanding_bytes(&self) -> u64 {
         self.file().outstanding_bytes()
     }
 
-    /// Model time since the disk was made: the clock of the trace.
+    /// Model time since the disk was created: the clock of the trace.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.file().now().0)
     }

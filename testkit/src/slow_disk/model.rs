@@ -1,10 +1,9 @@
-//! A plain drive with one arm, whose times can be worked out in one's head.
+//! A simple drive with one arm, whose times can be computed by hand.
 //!
-//! A request that begins where the last one ended costs only its transfer. Any other pays the
-//! seek, whose curve is `settle + (full - settle) * sqrt(distance / capacity)`, and half a turn
-//! (or a seeded share of one turn). Requests are served one at a time in
-//! the order they came, except that one that continues the last goes first. There are no zones and
-//! no track buffer.
+//! A request that begins where the last one ended costs only its transfer. Any other costs a seek,
+//! with the curve `settle + (full - settle) * sqrt(distance / capacity)`, and half a turn (or a
+//! seeded share of one turn). Requests are served one at a time in order of arrival, except that
+//! one that continues the last goes first. There are no zones and no track buffer.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,13 +13,13 @@ use headlong_units::Instant;
 
 use crate::seed::Seed;
 
-/// Requests taken in a row because each continued the last, before the oldest has its turn.
+/// Limit on consecutive requests that continue the previous one, before the oldest is served.
 const CONTINUED_MAX: u32 = 64;
-/// More than the kernel ever has outstanding: the queue is seen whole.
+/// More than the kernel ever has outstanding, so that the drive sees the whole queue.
 const QUEUE_MAX: usize = 4096;
 
-/// What kind of drive. The capacity is that of the emulated file, whatever its size: a small
-/// file is stretched over the whole stroke, so that its ends are as far apart as a big drive's.
+/// Parameters of the drive. The capacity is that of the emulated file, whatever its size: a small
+/// file spans the whole stroke, so that its ends are as far apart as a large drive's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DriveModel {
     /// Bytes that the stroke spans; set by [`super::SlowDisk`] to the file's size.
@@ -33,7 +32,7 @@ pub struct DriveModel {
     pub full_stroke: Duration,
     /// Time of one turn.
     pub turn: Duration,
-    /// How long to wait for the sector to come round.
+    /// Rotational delay.
     pub rotation: Rotation,
 }
 
@@ -42,14 +41,14 @@ pub struct DriveModel {
 pub enum Rotation {
     /// Always half a turn.
     HalfTurn,
-    /// Evenly distributed over a turn, from this seed.
+    /// Uniformly distributed over a turn, from this seed.
     Seeded(u64),
 }
 
 impl DriveModel {
-    /// About a WD10EFRX (1 TB, 5400 rpm): diskinfo measured 32.6 ms full and 18.9 ms quarter
-    /// stroke and 115 MB/s in the middle (libception, Table 1); its seek figures contain half a
-    /// turn, 5.6 ms, which is taken off here.
+    /// About a WD10EFRX (1 TB, 5400 rpm): diskinfo measured 32.6 ms full and 18.9 ms quarter stroke
+    /// and 115 MB/s in the middle (libception, Table 1); its seek figures contain half a turn, 5.6
+    /// ms, which is subtracted here.
     pub const WD_RED: Self = Self {
         capacity_bytes: 1_000_000_000_000,
         bytes_per_second: 115_000_000,
@@ -78,7 +77,7 @@ impl DriveModel {
     }
 }
 
-/// A drive with its arm somewhere.
+/// The state of a drive.
 #[derive(Debug, Clone)]
 pub struct Drive {
     model: DriveModel,
@@ -108,7 +107,7 @@ impl Drive {
         }
     }
 
-    /// Serves one request and says what that takes.
+    /// Serves one request; returns its parts, and whether it continued the last one.
     fn serve(&mut self, request: &Request) -> (Parts, bool) {
         let offset = request.sector * SECTOR_BYTES;
         let length = u64::from(request.sectors) * SECTOR_BYTES;
@@ -129,8 +128,8 @@ impl Drive {
         (parts, distance == 0)
     }
 
-    /// Begins the request that continues the last one, if there is one and it has not been so too
-    /// often; else the oldest.
+    /// Begins the request that continues the last one, within [`CONTINUED_MAX`]; otherwise the
+    /// oldest.
     fn begin(&mut self, now: Instant) {
         if self.active.is_some() {
             return;
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_continued_read_pays_its_transfer_only() {
+    fn continued_read_costs_transfer_only() {
         let mut drive = Drive::new(MODEL);
         service(&mut drive, 0, 1 << 20);
         let time = service(&mut drive, 1 << 20, 1 << 20);
@@ -242,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seek_grows_with_distance_up_to_the_full_stroke() {
+    fn seek_time_grows_with_distance() {
         let distances = [1, 1 << 10, 1 << 20, 1 << 25, 1 << 29, 1 << 30];
         let times = distances.map(|distance| MODEL.seek_time(distance));
         assert!(times.is_sorted(), "{times:?}");
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seeded_rotation_stays_within_a_turn_and_can_be_had_again() {
+    fn seeded_rotation_is_bounded_and_reproducible() {
         let model = DriveModel {
             rotation: Rotation::Seeded(9),
             ..MODEL
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn one_request_is_served_at_a_time_and_a_continuing_one_first() {
+    fn serves_one_request_at_a_time_continuing_first() {
         use headlong_drive::Drive as _;
         let mut drive = Drive::new(MODEL);
         let places = [512 << 20, 100 << 20, (512 << 20) + 4096];

@@ -1,13 +1,13 @@
-//! What the disk was asked, and what that says about its caller.
+//! The requests of the disk, and their interpretation as reads of the caller.
 //!
-//! The kernel cuts a large read into requests (1280 KiB by a loop device, 1 MiB by FUSE). A caller's
-//! read is found again as a [`Run`]: requests that touch and were outstanding together. A caller whose
-//! submission is slower than the disk (memory that is faulted in page by page, a large time
-//! compression) may show as several runs for one read, never as one run for several reads.
+//! The kernel splits a large read into requests (1280 KiB by a loop device, 1 MiB by FUSE). A
+//! caller's read is recovered as a [`Run`]: adjacent requests that were outstanding together. If
+//! the caller submits more slowly than the disk serves (page faults in its memory, a high time
+//! compression), one read may appear as several runs, but never several reads as one run.
 
 use std::time::Duration;
 
-/// One request. Times are model time since the disk was made.
+/// One request. Times are model time since the disk was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
     /// First byte.
@@ -16,15 +16,15 @@ pub struct Record {
     pub length: u64,
     /// Whether it wrote.
     pub write: bool,
-    /// When it came.
+    /// Time of arrival.
     pub arrived: Duration,
-    /// When the arm began to move for it.
+    /// When service began.
     pub started: Duration,
     /// When it was answered.
     pub completed: Duration,
-    /// What the drive model said it takes; zero with the timing switched off.
+    /// Service time according to the model; zero with the timing off.
     pub service: Duration,
-    /// Requests outstanding when it came, itself included.
+    /// Requests outstanding on arrival, itself included.
     pub outstanding: usize,
     /// Whether it was answered with an error.
     pub failed: bool,
@@ -47,20 +47,20 @@ impl From<&headlong_vdisk::Record> for Record {
     }
 }
 
-/// Adjoining requests that were outstanding together: one read of the caller.
+/// Adjacent requests that were outstanding together: one read of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// First byte.
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// When its first request came.
+    /// Arrival of the first request.
     pub arrived: Duration,
-    /// When its last request was answered.
+    /// Completion of the last request.
     pub completed: Duration,
 }
 
-/// Requests in the order they came.
+/// Requests in order of arrival.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
     records: Vec<Record>,
@@ -73,13 +73,13 @@ impl Trace {
         Self { records }
     }
 
-    /// All requests, in the order they came.
+    /// All requests, in order of arrival.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// The reads of at least `length_min` bytes: a file system's own small reads of its tables
-    /// are not the caller's.
+    /// The reads of at least `length_min` bytes, to exclude small metadata reads of the file
+    /// system.
     pub fn reads(&self, length_min: u64) -> Self {
         let keep = |record: &&Record| !record.write && record.length >= length_min;
         Self {
@@ -87,9 +87,9 @@ impl Trace {
         }
     }
 
-    /// The same requests at other offsets, without those for which there is none. With a file's
-    /// place on the disk turned into the place in the file, a read over two of its extents is one
-    /// run, and what belongs to no file is not seen.
+    /// Maps the offsets of requests and drops those without a mapping. With positions on the disk
+    /// mapped to offsets in a file, a read over two of its extents is one run, and requests outside
+    /// the file are dropped.
     pub fn mapped(&self, place: impl Fn(u64) -> Option<u64>) -> Self {
         let map = |record: &Record| {
             Some(Record {
@@ -102,7 +102,7 @@ impl Trace {
         }
     }
 
-    /// Only what came at or after `time`.
+    /// Requests that arrived at or after `time`.
     pub fn since(&self, time: Duration) -> Self {
         let keep = |record: &&Record| record.arrived >= time;
         Self {
@@ -110,13 +110,12 @@ impl Trace {
         }
     }
 
-    /// The caller's reads and writes, in the order their first request came.
+    /// The caller's reads and writes, in order of their first request.
     pub fn runs(&self) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         for record in &self.records {
             let end = record.offset + record.length;
-            // Only the youngest runs can still be outstanding: the search is bounded by the
-            // disk's own queue.
+            // Only the youngest runs can still be outstanding: the disk's queue bounds the search.
             let joined = runs.iter_mut().rev().take(1_024).find(|run| {
                 let touches = run.offset + run.length == record.offset || end == run.offset;
                 touches && record.arrived <= run.completed
@@ -164,14 +163,13 @@ impl Trace {
         self.records.iter().map(|record| record.length).sum()
     }
 
-    /// Time the drive was at work, by its model.
+    /// Service time of the drive, by its model.
     pub fn service_time(&self) -> Duration {
         self.records.iter().map(|record| record.service).sum()
     }
 }
 
-/// Most intervals that contain one moment. An interval that ends when another begins does not
-/// meet it.
+/// Largest number of intervals that overlap. Intervals that only touch do not overlap.
 fn most_at_once(intervals: impl Iterator<Item = (Duration, Duration)>) -> usize {
     let mut edges: Vec<(Duration, bool)> = intervals
         .flat_map(|(start, end)| [(start, true), (end, false)])
@@ -208,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_cut_from_one_read_are_one_run() {
+    fn requests_of_one_read_are_one_run() {
         let trace = Trace::new(vec![
             record(0, 100, 0, 10),
             record(100, 100, 0, 20),
@@ -221,14 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_continues_after_the_last_one_ended_is_a_run_of_its_own() {
+    fn read_after_end_of_previous_is_separate_run() {
         let trace = Trace::new(vec![record(0, 100, 0, 10), record(100, 100, 11, 20)]);
         assert_eq!(trace.runs().len(), 2);
         assert_eq!(trace.outstanding_runs_max(), 1);
     }
 
     #[test]
-    fn a_read_over_two_extents_of_a_file_is_one_run_of_the_file() {
+    fn read_over_two_extents_is_one_run_of_file() {
         let trace = Trace::new(vec![
             record(1_000, 100, 0, 10),
             record(5_000, 50, 0, 20),
@@ -244,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn two_reads_at_different_places_are_seen_as_two() {
+    fn reads_at_distant_offsets_are_separate_runs() {
         let trace = Trace::new(vec![record(0, 100, 0, 10), record(500, 100, 5, 20)]);
         assert_eq!(trace.outstanding_runs_max(), 2);
     }

@@ -1,17 +1,17 @@
-//! Flash mapped in large blocks: what has to be copied when a block is closed half written.
+//! Block mapping of flash: the data to copy when a partly written block is closed.
 //!
-//! A write that goes on where the last one into the same block ended costs nothing; one into another
-//! block opens that; and when too many are open, all are closed at once: of each, what was not
-//! written anew is copied from where it was (a merge of log blocks, as early controllers did it).
+//! A write that continues the previous one in its block is free of copying; a write to another
+//! block opens that; when too many are open, all are closed at once: of each, the bytes not
+//! rewritten are copied from the old block (a merge of log blocks, as in early controllers).
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A block that is being written.
+/// A block open for writing.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     block: u64,
-    /// Bytes `start..end` of it were written.
+    /// The written bytes of the block are `start..end`.
     start: u64,
     end: u64,
 }
@@ -22,11 +22,11 @@ pub(super) struct Blocks {
     block_bytes: u64,
     open_max: usize,
     open: Vec<Open>,
-    /// Whether a block has ever been written: there is nothing to copy from one that has not.
+    /// Whether each block has ever been written; otherwise there is nothing to copy.
     has_data: Vec<bool>,
 }
 
-/// What closing cost.
+/// Cost of closing blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Closed {
     pub(super) copied_bytes: u64,
@@ -35,7 +35,7 @@ pub(super) struct Closed {
 
 impl Blocks {
     pub(super) fn new(capacity_bytes: u64, block_bytes: u64, open_blocks: u32) -> Self {
-        // A map of a million blocks is enough for whatever a block is.
+        // At most a million blocks are mapped, whatever the block size.
         let block_bytes = block_bytes.max(4_096).max(capacity_bytes.div_ceil(1 << 20));
         Self {
             block_bytes,
@@ -45,7 +45,7 @@ impl Blocks {
         }
     }
 
-    /// Takes note of a write.
+    /// Records a write and returns its cost.
     pub(super) fn write(&mut self, start_byte: u64, bytes: u64) -> Closed {
         let mut closed = Closed::default();
         let (mut at, end) = (start_byte, start_byte + bytes);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_blocks_are_exchanged_without_copying() {
+    fn whole_block_writes_copy_nothing() {
         let mut blocks = full();
         let halves = blocks.write(0, BLOCK / 2).copied_bytes
             + blocks.write(BLOCK / 2, BLOCK / 2).copied_bytes;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn one_block_too_many_closes_all_that_are_open() {
+    fn exceeding_open_blocks_closes_all() {
         let mut blocks = full();
         assert_eq!(blocks.write(0, 4_096).copied_bytes, 0);
         assert_eq!(blocks.write(9 * BLOCK, 4_096).copied_bytes, 0);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn going_back_within_a_block_closes_it() {
+    fn out_of_order_write_closes_block() {
         let mut blocks = full();
         blocks.write(0, 8_192);
         assert_eq!(blocks.write(0, 4_096).copied_bytes, BLOCK - 8_192);

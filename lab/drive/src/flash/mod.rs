@@ -1,14 +1,13 @@
-//! An SSD: lanes that read pages, a buffer in front of flash that is written, and what must be
-//! cleared away before it can be.
+//! An SSD: lanes that read pages, a write buffer, and garbage collection.
 //!
-//! The one idea: reading is limited by how many pages are read at once and by what all lanes bring
-//! together; writing by the speed of the flash and by the work that writing makes behind itself
-//! (`pages.rs`, `blocks.rs`). Requests do not wait for each other except there, so the end of each is
+//! Reads are limited by the number of concurrent page reads and by the total rate of the lanes;
+//! writes by the speed of the flash and by the garbage collection that they cause (`pages.rs`,
+//! `blocks.rs`). Requests do not wait for each other otherwise, so the completion time of each is
 //! known when it arrives.
 //!
-//! Left out: wear levelling and wear, discards, refresh, temperature, data that is still in the
-//! buffer when it is read, and what folding a fast tier into the slow one adds to write
-//! amplification (its time is in the rate at which tiers are emptied).
+//! Left out: wear levelling and wear, discards, refresh, temperature, reads of data that is still
+//! in the buffer, and the write amplification of folding a fast tier into the slow one (its time is
+//! part of the rate at which tiers are emptied).
 
 mod blocks;
 mod pages;
@@ -28,35 +27,36 @@ use self::pages::Pages;
 pub use self::spec::{FlashReadSpec, FlashWriteSpec, Mapping, SolidStateSpec, WriteTier};
 use crate::{Completion, Direction, Drive, Parts, Refusal, Request, RequestId, SECTOR_BYTES};
 
-/// How addresses lead to flash, and its state.
+/// Mapping of addresses, with its state.
 #[derive(Debug, Clone)]
 enum Map {
     Pages { pages: Pages, is_spread: bool },
     Blocks(Blocks),
 }
 
-/// An SSD in some state. A new one is empty: nothing need be moved until it was written once.
+/// The state of an SSD. A new one is empty: garbage collection starts after it has been written
+/// once.
 ///
-/// A drive with more than about a million units of mapping is accounted in larger units, so that it
-/// takes some ten megabytes of memory whatever its size; one with few superblocks is divided into
-/// smaller ones, which take less time to erase in proportion.
+/// A drive with more than about a million mapping units is modelled with larger units, so that the
+/// model takes some ten megabytes of memory whatever the capacity; one with few superblocks is
+/// modelled with smaller ones, which take proportionally less time to erase.
 #[derive(Debug, Clone)]
 pub struct SolidState {
     spec: SolidStateSpec,
     map: Map,
-    /// Time of one erasure, of a superblock as large as it is accounted.
+    /// Time to erase one superblock of the modelled size.
     erase_ns: u64,
     /// When each lane is free.
     lanes: Vec<u64>,
-    /// When the way from the lanes to the interface is.
+    /// When the path from the lanes to the interface is free.
     bus_free_ns: u64,
-    /// When everything accepted is in flash.
+    /// When all accepted data is in flash.
     flash_free_ns: u64,
-    /// When nothing is being cleared away that stops reads.
+    /// When the garbage collection that blocks reads ends.
     cleaning_until_ns: u64,
     /// Bytes in the tiers.
     tier_used_bytes: u64,
-    /// Cleaning to be spread over writes: time owed, and time per byte written.
+    /// Deferred garbage collection: time owed, and its share per byte written.
     owed_ns: u64,
     owed_per_byte_ns: f64,
     written_bytes: u64,
@@ -69,8 +69,8 @@ pub struct SolidState {
 }
 
 impl SolidState {
-    /// A new drive of this kind. Senseless figures are taken as the smallest sensible ones;
-    /// `DriveSpec::check` names them.
+    /// A new drive of this kind. Invalid figures are replaced by the smallest valid ones;
+    /// `DriveSpec::check` reports them.
     pub fn new(spec: &SolidStateSpec) -> Self {
         let map = match spec.mapping {
             Mapping::Pages {
@@ -126,7 +126,7 @@ impl SolidState {
         }
     }
 
-    /// Bytes written to flash for each byte that was asked to be written, so far; 1 at first.
+    /// Bytes written to flash for each byte written by the host so far; 1 initially.
     pub fn write_amplification(&self) -> f64 {
         if self.written_bytes == 0 {
             return 1.0;
@@ -148,7 +148,7 @@ impl SolidState {
         u64::from(self.spec.command_overhead_us) * 1_000
     }
 
-    /// When a read's last byte is there, and how long it waited for cleaning.
+    /// Completion time of a read, and its delay by garbage collection.
     fn read(&mut self, bytes: u64) -> (u64, u64) {
         let understood_ns = self.now_ns + self.overhead_ns();
         let ready_ns = if self.cleaning_until_ns > understood_ns {
@@ -178,7 +178,7 @@ impl SolidState {
         (end_ns, ready_ns - understood_ns)
     }
 
-    /// When a write's last byte is safe, and how long cleaning held it up.
+    /// Completion time of a write, and its delay by garbage collection.
     fn write(&mut self, start_byte: u64, bytes: u64) -> (u64, u64) {
         let ready_ns = self.now_ns + self.overhead_ns();
         self.rest(ready_ns.saturating_sub(self.flash_free_ns));
@@ -209,7 +209,7 @@ impl SolidState {
         (end_ns, cleaning_ns.min(end_ns - received_ns))
     }
 
-    /// Time in which nobody wrote: tiers are emptied, and what is owed is paid.
+    /// Idle time without writes: empties tiers and reduces deferred garbage collection.
     fn rest(&mut self, idle_ns: u64) {
         let rate = u128::from(self.spec.write.tiers_emptied_bytes_per_s);
         let emptied = u64::try_from(rate * u128::from(idle_ns) / 1_000_000_000);
@@ -218,7 +218,7 @@ impl SolidState {
         self.owed_ns = self.owed_ns.saturating_sub(idle_ns);
     }
 
-    /// What must be cleared away for a write, now.
+    /// Time of the garbage collection due for a write.
     fn clean(&mut self, start_byte: u64, bytes: u64) -> u64 {
         let (copied, erased, gained, is_spread) = match &mut self.map {
             Map::Pages { pages, is_spread } => {
@@ -246,7 +246,7 @@ impl SolidState {
         paid_ns
     }
 
-    /// Time of writing to flash: the tiers first, while they have room.
+    /// Time to program the flash, using the tiers first while they have space.
     fn program_ns(&mut self, bytes: u64) -> u64 {
         let (mut left, mut below) = (bytes, 0u64);
         let mut program_ns = 0;

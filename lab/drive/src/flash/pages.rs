@@ -1,31 +1,31 @@
-//! Flash mapped in small units: what has to be moved before a superblock can be erased.
+//! Page mapping of flash: the data to move before a superblock can be erased.
 //!
-//! The one idea: of every superblock it is known how many of its units are still valid, and of
-//! every unit in which superblock it is. That is all that write amplification depends on.
+//! The model tracks the number of valid units of every superblock, and the superblock of every
+//! unit. Write amplification depends on nothing else.
 //!
-//! A drive of terabytes has more units than are worth keeping: units are then taken so large that
-//! there are about a million. A write smaller than a unit moves its unit only when enough such
-//! writes have added up to one: one in so many stands for all of them, which leaves the share of
-//! valid data in a superblock as it would be.
+//! A drive of terabytes has too many units to track: larger units are used then, about a million in
+//! total. Writes smaller than a unit move their unit only when enough of them have added up to one:
+//! one write in so many represents all of them, which preserves the share of valid data in a
+//! superblock.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Most units that are kept.
+/// Most units tracked.
 const UNITS_MAX: u64 = 1 << 20;
 /// Fewest superblocks: with fewer, each would be too large a part of the drive.
 const SUPERBLOCKS_MIN: u64 = 1_024;
-/// No superblock yet.
+/// The unit has no superblock yet.
 const NOWHERE: u32 = u32::MAX;
-/// Free superblocks below which one is emptied.
+/// Number of free superblocks below which garbage collection runs.
 const FREE_MIN: usize = 2;
 
-/// What was moved and erased.
+/// Cost of garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Moved {
     pub(super) copied_bytes: u64,
     pub(super) erased: u64,
-    /// Room that was won, after what was copied.
+    /// Space gained, after copying.
     pub(super) gained_bytes: u64,
 }
 
@@ -41,7 +41,7 @@ impl Moved {
 #[derive(Debug, Clone, Default)]
 struct Superblock {
     valid: u32,
-    /// Units written to it, in order; those that were written elsewhere later are stale.
+    /// Units written to it, in order, including those that have become stale.
     units: Vec<u32>,
 }
 
@@ -51,15 +51,15 @@ pub(super) struct Pages {
     unit_bytes: u64,
     /// Units of a superblock.
     per_superblock: usize,
-    /// Which superblock holds a unit.
+    /// The superblock of each unit.
     place: Vec<u32>,
     superblocks: Vec<Superblock>,
     free: Vec<u32>,
-    /// Where the host's writes go.
+    /// Open superblock of the host's writes.
     open: u32,
-    /// Where what is moved goes.
+    /// Open superblock of moved data.
     open_for_moved: u32,
-    /// Bytes of writes smaller than a unit that are not accounted for yet.
+    /// Bytes of writes smaller than a unit that have not moved a unit yet.
     carried_bytes: u64,
 }
 
@@ -76,7 +76,7 @@ impl Pages {
             .min(units / SUPERBLOCKS_MIN)
             .max(1);
         let extra = units as f64 * over_provisioning.clamp(0.0, 10.0) / per_superblock as f64;
-        // The two open ones and the free ones are needed whatever the specification says.
+        // The two open and the free superblocks are needed whatever the specification says.
         let count = units.div_ceil(per_superblock) + (extra as u64).max(FREE_MIN as u64 + 3);
         let mut free: Vec<u32> = (0..count as u32).rev().collect();
         let open = free.pop().unwrap_or(0);
@@ -93,12 +93,12 @@ impl Pages {
         }
     }
 
-    /// Size of a superblock as it is accounted.
+    /// Modelled size of a superblock.
     pub(super) fn superblock_bytes(&self) -> u64 {
         self.per_superblock as u64 * self.unit_bytes
     }
 
-    /// Takes note of a write.
+    /// Records a write and returns its cost.
     pub(super) fn write(&mut self, start_byte: u64, bytes: u64) -> Moved {
         let mut moved = Moved::default();
         let (mut at, end) = (start_byte, start_byte + bytes);
@@ -115,7 +115,7 @@ impl Pages {
         moved
     }
 
-    /// Writes a unit anew.
+    /// Rewrites a unit.
     fn renew(&mut self, unit: usize) -> Moved {
         let old = self.place[unit];
         if old != NOWHERE {
@@ -143,7 +143,7 @@ impl Pages {
         target.valid += 1;
     }
 
-    /// Empties the full superblock with the least valid data; `None` if none has anything stale.
+    /// Empties the full superblock with the least valid data; `None` if all data is valid.
     fn empty_one(&mut self) -> Option<Moved> {
         let full = self.superblocks.iter().enumerate();
         let (index, _) = full
@@ -158,7 +158,7 @@ impl Pages {
             if self.place[unit as usize] as usize != index {
                 continue;
             }
-            // A unit may stand twice in the list; it is moved once, because then it lies elsewhere.
+            // A unit may be listed twice, but is moved once, because its place differs afterwards.
             self.superblocks[index].valid -= 1;
             self.put(unit, self.open_for_moved);
             if self.superblocks[self.open_for_moved as usize].units.len() >= self.per_superblock
@@ -194,16 +194,16 @@ mod tests {
     const UNIT: u64 = 4_096;
 
     #[test]
-    fn writing_in_order_again_and_again_moves_nothing() {
+    fn repeated_sequential_writes_move_nothing() {
         let mut pages = Pages::new(CAPACITY, UNIT, 1 << 20, 0.1);
         let passes = (0..4 * CAPACITY / (1 << 20)).map(|i| ((i << 20) % CAPACITY, 1 << 20));
         assert_eq!(amplification(&mut pages, passes), 1.0);
     }
 
     #[test]
-    fn random_writes_are_amplified_as_theory_says() {
-        // Greedy cleaning under uniform writes: about (1 + op) / (2 op) for a full drive (Agarwal
-        // and Marrow 2010); the open superblocks make it a little less or more.
+    fn random_write_amplification_matches_theory() {
+        // Greedy garbage collection under uniform writes: about (1 + op) / (2 op) for a full drive
+        // (Agarwal and Marrow 2010); the open superblocks change it slightly.
         for (over_provisioning, expected) in [(0.1, 5.5), (0.25, 2.5)] {
             let mut pages = Pages::new(CAPACITY, UNIT, 1 << 20, over_provisioning);
             let units = CAPACITY / UNIT;
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn coarse_units_give_the_same_amplification_as_fine_ones() {
+    fn coarse_units_preserve_write_amplification() {
         let capacity = 4 * CAPACITY;
         let random = |seed, count: u64| {
             let mut generator = Generator::new(seed);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn every_unit_is_valid_in_one_place() {
+    fn every_unit_is_valid_in_one_superblock() {
         let mut pages = Pages::new(16 << 20, UNIT, 1 << 18, 0.1);
         let mut generator = Generator::new(3);
         for _ in 0..30_000 {

@@ -22,12 +22,12 @@ fn write(start_byte: u64, bytes: u64) -> Request {
 fn near(found: f64, expected: f64, part: f64) {
     assert!(
         (found / expected - 1.0).abs() <= part,
-        "{found}, not {expected}"
+        "{found} instead of {expected}"
     );
 }
 
 #[test]
-fn many_small_reads_at_once_reach_what_the_lanes_allow() {
+fn concurrent_small_reads_reach_rate_of_lanes() {
     let spec = solid("ssd-nvme-data-centre");
     let one = random_rate(&mut SolidState::new(&spec), 4_096, 2_000, 1) / 4_096.0;
     near(one, 1e6 / 85.0, 0.03);
@@ -36,19 +36,19 @@ fn many_small_reads_at_once_reach_what_the_lanes_allow() {
 }
 
 #[test]
-fn the_cache_of_one_bit_cells_ends_in_a_cliff() {
+fn write_rate_drops_when_tier_is_full() {
     let spec = solid("ssd-qlc-consumer").scaled_to(40_000_000_000);
     let mut drive = SolidState::new(&spec);
     let run = |drive: &mut SolidState, from: u64, to: u64, at| {
         let requests = (from..to).map(|i| write(i << 20, 1 << 20));
         closed_loop(drive, at, 1, requests, |_| ())
     };
-    // 78 of 4000 GB are 0.78 of 40.
+    // 78 of 4000 GB correspond to 0.78 of 40.
     let fast = run(&mut drive, 0, 700, Instant::ZERO);
     near(fast.bytes_per_s(), 530e6, 0.05);
     let slow = run(&mut drive, 800, 2_000, fast.ended);
     near(slow.bytes_per_s(), 160e6, 0.05);
-    // Rested for as long as the cache takes to be emptied, it is fast again.
+    // After an idle time long enough to empty the cache, it is fast again.
     let again = run(
         &mut drive,
         2_000,
@@ -59,8 +59,8 @@ fn the_cache_of_one_bit_cells_ends_in_a_cliff() {
 }
 
 #[test]
-fn a_full_fill_takes_as_long_as_was_measured() {
-    // Averages of filling the whole drive: techpowerup's HP FX700 2 TB and XPG Atom 50 1 TB.
+fn full_fill_takes_measured_time() {
+    // Average rates of filling the whole drive: techpowerup's HP FX700 2 TB and XPG Atom 50 1 TB.
     let cases = [
         (2_000, [(54, 5_000), (406, 3_500)], 130, 168e6),
         (1_000, [(280, 4_500), (220, 2_000)], 500, 800e6),
@@ -83,8 +83,8 @@ fn a_full_fill_takes_as_long_as_was_measured() {
 }
 
 #[test]
-fn random_writes_wear_a_full_drive_down_to_its_steady_state() {
-    // 38,000 writes a second of 4 KB (Intel P4500 2 TB), on a drive of a part of the size.
+fn random_writes_reach_steady_state() {
+    // 38,000 4 KB writes per second (Intel P4500 2 TB), on a smaller drive.
     let spec = solid("ssd-nvme-data-centre").scaled_to(1 << 29);
     let mut drive = SolidState::new(&spec);
     let blocks = spec.capacity_bytes / 4_096;
@@ -107,7 +107,7 @@ fn random_writes_wear_a_full_drive_down_to_its_steady_state() {
 }
 
 #[test]
-fn small_random_operations_on_the_ocz_are_as_slow_as_measured() {
+fn ocz_small_random_operations_match_measurement() {
     let spec = solid("ssd-ocz-core-v2").scaled_to(8_000_000_000);
     let mut drive = SolidState::new(&spec);
     let fill = (0..7_000).map(|i| write(i << 20, 1 << 20));

@@ -1,4 +1,4 @@
-//! The moving parts, and the read cache that they fill while nobody wants them.
+//! The moving parts, and the read cache that they fill while idle.
 
 use super::geometry::{Geometry, Place};
 use super::read_cache::{ReadCache, Stream};
@@ -6,7 +6,7 @@ use super::seek::SeekCurve;
 use super::spec::HardDriveSpec;
 use crate::{Request, SECTOR_BYTES};
 
-/// Where a request begins, worked out once when it arrives.
+/// Position of a request, computed once on arrival.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target {
     sector: u64,
@@ -15,7 +15,7 @@ pub(super) struct Target {
     angle_ns: u64,
 }
 
-/// What getting at some sectors costs.
+/// Cost of reaching some sectors.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Access {
     pub(super) seek_ns: u64,
@@ -24,42 +24,42 @@ pub(super) struct Access {
     pub(super) is_sequential: bool,
 }
 
-/// What the head is doing.
+/// State of the head.
 #[derive(Debug, Clone, Copy)]
 enum Head {
-    /// Reading on, or waiting at the end of what it wanted to read.
+    /// Reading ahead, or stopped at the limit of the readahead.
     Streaming(Stream),
-    /// Behind the last sector of a write, which it passed at this time.
+    /// After the last sector of a write, which it passed at this time.
     Passing { sector: u64, at_ns: u64 },
-    /// Somewhere; nobody knows at which angle.
+    /// At rest; its angle is unknown.
     Resting { sector: u64 },
 }
 
-/// The moving parts at one time, from which every request in the queue is looked at.
+/// The moving parts at one time, shared by the cost estimates of all queued requests.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View {
     now_ns: u64,
-    /// The track that the head is on.
+    /// The track of the head.
     place: Place,
-    /// The sector that it passes just now, at the end of a write.
+    /// The sector that it passes at this moment, at the end of a write.
     passing: Option<u64>,
-    /// If it reads on.
+    /// The readahead in progress, if any.
     ahead: Option<Ahead>,
 }
 
-/// Reading on, at one time.
+/// Readahead at one time.
 #[derive(Debug, Clone, Copy)]
 struct Ahead {
     /// First sector in memory.
     start: u64,
-    /// First sector that is not.
+    /// First sector that has not been read.
     position: u64,
-    /// The time at which stream time would be 0, if it goes on from where it is.
+    /// The time at which stream time would be 0, extrapolated from the present.
     origin_ns: i128,
 }
 
 impl Ahead {
-    /// How long until the head, reading on, comes by a target.
+    /// Time until the head, reading ahead, passes a target.
     fn wait_ns(&self, view: &View, target: &Target) -> u64 {
         let there_ns = self.origin_ns + i128::from(target.stream_ns);
         u64::try_from(there_ns - i128::from(view.now_ns)).unwrap_or(0)
@@ -71,7 +71,7 @@ impl Ahead {
 pub(super) struct Arm {
     geometry: Geometry,
     seek: SeekCurve,
-    /// No seek to another cylinder takes less.
+    /// Lower bound of seeks to another cylinder.
     seek_ns_min: u64,
     write_settle_ns: u64,
     cache: ReadCache,
@@ -97,7 +97,7 @@ impl Arm {
         self.geometry.sectors()
     }
 
-    /// Where a sector of the drive is.
+    /// Position of a sector.
     pub(super) fn target(&self, sector: u64) -> Target {
         let stream_ns = self.geometry.stream_ns(sector);
         Target {
@@ -108,7 +108,7 @@ impl Arm {
         }
     }
 
-    /// The sector behind the last one that the head passed.
+    /// The sector after the last one that the head passed.
     pub(super) fn sector(&self, now_ns: u64) -> u64 {
         match &self.head {
             Head::Streaming(stream) => stream.position(&self.geometry, now_ns),
@@ -151,10 +151,10 @@ impl Arm {
         }
     }
 
-    /// Time of the arm to a target, and then of the spindle.
+    /// Seek time to a target, and the rotational delay after it.
     fn reach_ns(&self, view: &View, target: &Target, settle_ns: u64) -> (u64, u64) {
         if view.passing == Some(target.sector) {
-            // On to the next track, if the sector lies there, as when streaming.
+            // Continues to the next track, if the sector is there, as when streaming.
             let behind_ns = self.geometry.stream_end_ns(target.sector);
             return (0, target.stream_ns.saturating_sub(behind_ns));
         }
@@ -174,8 +174,8 @@ impl Arm {
         )
     }
 
-    /// How long until a read could begin: what the drive goes by when it chooses the nearest. If that
-    /// is surely longer than `bound_ns`, some time that is longer too.
+    /// Time until a read could begin: the criterion for the nearest request. If it exceeds
+    /// `bound_ns` for certain, the result may be any time that exceeds it.
     pub(super) fn read_access_ns(
         &self,
         view: &View,
@@ -196,7 +196,7 @@ impl Arm {
                 return wait_ns;
             }
         }
-        // Behind a write the next sector may lie on the next cylinder.
+        // After a write the next sector may be on the next cylinder.
         let is_elsewhere =
             view.place.cylinder != target.place.cylinder && view.passing != Some(target.sector);
         if is_elsewhere && wait_ns.min(self.seek_ns_min) > bound_ns {
@@ -206,13 +206,13 @@ impl Arm {
         wait_ns.min(seek_ns + rotation_ns)
     }
 
-    /// The same for a write.
+    /// Like [`Self::read_access_ns`], for a write.
     pub(super) fn write_access_ns(&self, view: &View, target: &Target) -> u64 {
         let (seek_ns, rotation_ns) = self.reach_ns(view, target, self.write_settle_ns);
         seek_ns + rotation_ns
     }
 
-    /// Whether a read is all in memory.
+    /// Whether a read is entirely in memory.
     pub(super) fn hit(&mut self, view: &View, request: &Request) -> bool {
         let (start, end) = (request.sector, request.end());
         if self.cache.hit(start, end) {
@@ -222,14 +222,14 @@ impl Arm {
             .ahead
             .is_some_and(|ahead| ahead.start <= start && end <= ahead.position);
         if is_kept {
-            // The reader has come further: so does the drive.
+            // The reader has advanced, so the readahead advances as well.
             self.read_on(end, view.now_ns);
         }
         is_kept
     }
 
-    /// Lets the head read on behind `end`. If it had stopped, it waits for its sector to come round:
-    /// returns how long.
+    /// Extends the readahead to behind `end`. If it had stopped, the head waits for its sector;
+    /// returns the time of that.
     fn read_on(&mut self, end: u64, now_ns: u64) -> u64 {
         let Head::Streaming(mut stream) = self.head else {
             return 0;
@@ -251,20 +251,20 @@ impl Arm {
         stalled_ns.unwrap_or(0)
     }
 
-    /// If the head has come to its limit: how long until it can go on.
+    /// If the head has reached its limit: the time until it can continue.
     fn stalled_ns(&self, stream: &Stream, now_ns: u64) -> Option<u64> {
         let next_ns = self
             .geometry
             .stream_ns(stream.limit.min(self.sectors() - 1));
-        // Until the next sector begins the head is still in time for it.
+        // The head is still in time until the next sector begins.
         let switch_ns = next_ns.saturating_sub(self.geometry.stream_end_ns(stream.limit));
         let stalls_ns = stream.end_ns(&self.geometry, stream.limit) + switch_ns;
         let angle_ns = || self.geometry.angle_ns(next_ns);
         (now_ns > stalls_ns).then(|| self.geometry.rotation_ns(angle_ns(), now_ns))
     }
 
-    /// If the head, reading on, comes by the beginning of a read no later than by moving there: how
-    /// long that takes, and whether the beginning is what it reads just now or has read.
+    /// If the readahead reaches the start of a read no later than a seek would: the time, and
+    /// whether the start has been or is just being read.
     fn waits_for(&self, view: &View, target: &Target) -> Option<(u64, bool)> {
         let ahead = view.ahead?;
         if target.sector < ahead.start {
@@ -274,7 +274,7 @@ impl Arm {
             return Some((0, true));
         }
         let wait_ns = ahead.wait_ns(view, target);
-        // Stream times are rounded down, so the head may seem one sector behind.
+        // Stream times are rounded down, so the head may appear one sector behind.
         if target.sector <= ahead.position + 1 {
             return Some((wait_ns, true));
         }
@@ -282,7 +282,7 @@ impl Arm {
         (wait_ns <= seek_ns + rotation_ns).then_some((wait_ns, false))
     }
 
-    /// Reads what is not all in memory.
+    /// Performs a read that is not entirely in memory.
     pub(super) fn read(&mut self, view: &View, request: &Request, target: &Target) -> Access {
         let (start, end, now_ns) = (request.sector, request.end(), view.now_ns);
         if let Some((wait_ns, is_sequential)) = self.waits_for(view, target) {
@@ -316,7 +316,7 @@ impl Arm {
         }
     }
 
-    /// When the head, reading on, has read everything before `sector`.
+    /// When the readahead has read everything before `sector`.
     fn stream_end_ns(&self, sector: u64, now_ns: u64) -> u64 {
         match &self.head {
             Head::Streaming(stream) => stream.end_ns(&self.geometry, sector).max(now_ns),
@@ -343,12 +343,12 @@ impl Arm {
         }
     }
 
-    /// Ends reading on; what was read is remembered.
+    /// Ends the readahead and keeps the read data in the cache.
     fn stop(&mut self, now_ns: u64) {
         self.stop_at(self.sector(now_ns));
     }
 
-    /// The same, when it has come to a sector.
+    /// Ends the readahead at a sector.
     fn stop_at(&mut self, position: u64) {
         if let Head::Streaming(stream) = self.head {
             self.cache.keep(self.cache.kept(&stream, position));
@@ -356,7 +356,7 @@ impl Arm {
         }
     }
 
-    /// Forgets what a write makes wrong.
+    /// Drops cached data that a write makes stale.
     pub(super) fn invalidate(&mut self, start: u64, end: u64, now_ns: u64) {
         if let Head::Streaming(stream) = self.head
             && start < stream.limit
@@ -385,9 +385,9 @@ mod tests {
     }
 
     proptest! {
-        /// Where a drive has been, by reads and writes, and where it may go next.
+        /// Random past reads and writes, and possible next positions.
         #[test]
-        fn a_bound_hides_only_what_lies_beyond_it(
+        fn bound_affects_only_costs_beyond_it(
             past in prop::collection::vec((0_u64..1_800_000, any::<bool>()), 1..6),
             near in 0_u64..64,
             far in 0_u64..1_800_000,

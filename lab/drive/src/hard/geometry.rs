@@ -1,11 +1,10 @@
-//! Where sectors lie: zones of tracks, and the time at which each sector passes the head.
+//! Disk geometry: zones of tracks, and the time at which each sector passes the head.
 //!
-//! The one idea: let a head read the whole disk in order without ever stopping, and write down when
-//! it reaches each sector. That *stream time* is at once a position and an angle: sectors `a` and `b`
-//! are `stream(b) - stream(a)` apart for a drive that reads on, and `stream(a)` modulo one turn is
-//! where on the circle `a` lies, because the skew between tracks is exactly what a switch takes.
-//! Everything about rotation and transfer is then arithmetic on one number, in whole nanoseconds,
-//! whatever a request spans.
+//! *Stream time* is when a head that reads the whole disk in order without ever stopping reaches a
+//! sector. It is at once a position and an angle: sectors `a` and `b` are `stream(b) - stream(a)`
+//! apart for a drive that reads sequentially, and `stream(a)` modulo one turn is the angle of `a`,
+//! because the skew between tracks equals the time of a switch. Rotation and transfer are then
+//! arithmetic on one number, in whole nanoseconds, whatever range a request spans.
 
 use alloc::vec::Vec;
 
@@ -21,12 +20,12 @@ struct Zone {
     sectors_per_track: u64,
 }
 
-/// A place, as the arm sees it.
+/// A track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// From the outer edge.
+    /// Number from the outer edge.
     pub(crate) cylinder: u64,
-    /// Within the cylinder, `0..heads`.
+    /// Number within the cylinder, `0..heads`.
     pub(crate) head: u64,
 }
 
@@ -34,7 +33,7 @@ pub(crate) struct Place {
 #[derive(Debug, Clone)]
 pub(crate) struct Geometry {
     zones: Vec<Zone>,
-    /// Zones have about the same number of sectors: where to begin to look for one.
+    /// Zones have about the same number of sectors; gives the first guess of a zone's index.
     zones_per_sector: f64,
     sectors: u64,
     stroke_per_cylinder: f64,
@@ -45,8 +44,8 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// The layout that a specification asks for. Zones are whole cylinders, so a small drive has
-    /// fewer of them.
+    /// The layout of a specification. Zones are whole cylinders, so a small drive has fewer of
+    /// them.
     pub(crate) fn new(spec: &HardDriveSpec) -> Self {
         let heads = u64::from(spec.heads.max(1));
         let head_switch_ns = u64::from(spec.head_switch_us) * 1_000;
@@ -94,14 +93,14 @@ impl Geometry {
         geometry
     }
 
-    /// Sectors of a track of which a whole cylinder, switches included, streams at this rate.
+    /// Sectors of a track such that a whole cylinder, switches included, streams at this rate.
     fn sectors_per_track(&self, bytes_per_s: u64) -> u64 {
         let bytes = u128::from(bytes_per_s) * u128::from(self.cylinder_ns()) / 1_000_000_000;
         let per_track = u128::from(self.heads * SECTOR_BYTES);
         u64::try_from((bytes + per_track / 2) / per_track).map_or(1 << 24, |n| n.clamp(1, 1 << 24))
     }
 
-    /// Time to stream a whole cylinder and to get to the next.
+    /// Time to stream a whole cylinder and switch to the next.
     fn cylinder_ns(&self) -> u64 {
         self.heads * self.turn_ns + (self.heads - 1) * self.head_switch_ns + self.cylinder_switch_ns
     }
@@ -117,12 +116,12 @@ impl Geometry {
         self.sectors
     }
 
-    /// From one head of a cylinder to another.
+    /// Time of a switch between heads of a cylinder.
     pub(crate) fn head_switch_ns(&self) -> u64 {
         self.head_switch_ns
     }
 
-    /// The distance between two cylinders, in parts of the full stroke.
+    /// The distance between two cylinders, as a fraction of the full stroke.
     pub(crate) fn stroke(&self, from: u64, to: u64) -> f64 {
         from.abs_diff(to) as f64 * self.stroke_per_cylinder
     }
@@ -132,8 +131,8 @@ impl Geometry {
         self.last_zone(guess, |zone| zone.sector <= sector)
     }
 
-    /// The last zone that begins early enough, looked for from a guess on. The first begins at
-    /// sector 0 and time 0, so there always is one.
+    /// The last zone for which `begins` holds, searched from a guess. The first begins at sector 0
+    /// and time 0, so there always is one.
     fn last_zone(&self, guess: usize, begins: impl Fn(&Zone) -> bool) -> &Zone {
         let mut index = guess.min(self.zones.len() - 1);
         while index > 0 && !begins(&self.zones[index]) {
@@ -145,7 +144,7 @@ impl Geometry {
         &self.zones[index]
     }
 
-    /// Which cylinder and head hold a sector.
+    /// Cylinder and head of a sector.
     pub(crate) fn place(&self, sector: u64) -> Place {
         let zone = self.zone_of(sector);
         let track = (sector - zone.sector) / zone.sectors_per_track;
@@ -155,8 +154,8 @@ impl Geometry {
         }
     }
 
-    /// Stream time of a sector: when its first bit passes the head of a drive that began to read at
-    /// sector 0 at time 0 and never stopped.
+    /// Stream time of a sector: when its first bit passes the head of a drive that started to read
+    /// at sector 0 at time 0 and never stopped.
     pub(crate) fn stream_ns(&self, sector: u64) -> u64 {
         self.stream_ns_in(self.zone_of(sector), sector)
     }
@@ -173,8 +172,8 @@ impl Geometry {
             + in_track * self.turn_ns / zone.sectors_per_track
     }
 
-    /// Stream time at which the last bit before `sector` has passed: unlike [`Self::stream_ns`], a
-    /// switch to the track of `sector` is not in it.
+    /// Stream time at which the last bit before `sector` has passed: unlike [`Self::stream_ns`]
+    /// without the switch to the track of `sector`.
     pub(crate) fn stream_end_ns(&self, sector: u64) -> u64 {
         let Some(last) = sector.checked_sub(1) else {
             return 0;
@@ -183,9 +182,10 @@ impl Geometry {
         self.stream_ns_in(zone, last) + self.turn_ns.div_ceil(zone.sectors_per_track)
     }
 
-    /// The sector under the head at a stream time: the last one that has begun.
+    /// The sector under the head at a stream time.
     pub(crate) fn sector_at(&self, stream_ns: u64) -> u64 {
-        // Inner zones have fewer sectors a turn, so they are later than the guess, by one or two.
+        // Inner zones have fewer sectors per turn, so the right index exceeds the guess by one or
+        // two.
         let guess = self.zones.last().map_or(0.0, |last| {
             stream_ns as f64 / last.stream_ns.max(1) as f64 * self.zones.len() as f64
         });
@@ -201,12 +201,12 @@ impl Geometry {
         (zone.sector + track * zone.sectors_per_track + in_track).min(self.sectors)
     }
 
-    /// Where on the circle a sector of this stream time lies, as the time from the circle's beginning.
+    /// Angle of a sector of this stream time, in time from the start of the turn.
     pub(crate) fn angle_ns(&self, stream_ns: u64) -> u64 {
         stream_ns % self.turn_ns
     }
 
-    /// How long the head waits from `now_ns` until a sector at this angle comes round.
+    /// Rotational delay from `now_ns` to a sector at this angle.
     pub(crate) fn rotation_ns(&self, angle_ns: u64, now_ns: u64) -> u64 {
         let spindle = now_ns % self.turn_ns;
         if angle_ns >= spindle {
@@ -229,7 +229,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_zone_streams_at_the_rate_it_was_given() {
+    fn zone_streams_at_specified_rate() {
         let spec = small_drive();
         let geometry = Geometry::new(&spec);
         let sectors = 100 << 11;
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sector_comes_round_once_a_turn() {
+    fn sector_passes_head_once_per_turn() {
         let geometry = Geometry::new(&small_drive());
         let sector_ns = geometry.stream_ns(12_345);
         let angle_ns = geometry.angle_ns(sector_ns);
@@ -255,7 +255,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stream_time_only_grows_and_leads_back_to_its_sector(a in 0u64..1_900_000, step in 1u64..99_000) {
+        fn stream_time_is_increasing_and_invertible(a in 0u64..1_900_000, step in 1u64..99_000) {
             let geometry = Geometry::new(&small_drive());
             let here = geometry.stream_ns(a);
             prop_assert!(geometry.stream_ns(a + step) > here);

@@ -1,11 +1,11 @@
 //! A hard disk: one arm, one spindle, a queue, and memory for reading and writing.
 //!
-//! The one idea: the drive works on one command at a time, chosen when the one before has ended,
-//! and what it costs is arithmetic on where the head is, where the spindle is, and what is in
-//! memory. Requests of any size cost the same to compute.
+//! The drive works on one command at a time, chosen when the previous one has completed. The cost
+//! of a command follows from the positions of head and spindle and from the content of its memory.
+//! Requests of any size cost the same to compute.
 //!
-//! Invariants: commands end in the order in which they were begun; a turn never takes longer or
-//! shorter; the head reads on only while nobody wants the arm.
+//! Invariants: commands complete in the order in which they were started; the time of a turn is
+//! constant; the head reads ahead only while the arm is idle.
 //!
 //! Left out: thermal recalibration, remapped sectors, retries, zero-latency reading (a track read
 //! from wherever the head lands), reordering of commands that are all hits past one that is not.
@@ -39,7 +39,7 @@ pub(crate) fn track_bytes_by_zone(spec: &HardDriveSpec) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// A command that waits.
+/// A queued command.
 #[derive(Debug, Clone, Copy)]
 struct Queued {
     id: RequestId,
@@ -48,21 +48,21 @@ struct Queued {
     arrived_ns: u64,
 }
 
-/// The command being worked on.
+/// The active command.
 #[derive(Debug, Clone, Copy)]
 struct Active {
     completion: Completion,
     uses_arm: bool,
 }
 
-/// A run on its way from the write cache to the medium.
+/// A run in transfer from the write cache to the medium.
 #[derive(Debug, Clone, Copy)]
 struct Destage {
     sectors: u64,
     end_ns: u64,
 }
 
-/// A hard disk in some state. See [`HardDriveSpec`] for what it is made of.
+/// The state of a hard disk. See [`HardDriveSpec`] for its parameters.
 #[derive(Debug, Clone)]
 pub struct HardDrive {
     arm: Arm,
@@ -74,19 +74,20 @@ pub struct HardDrive {
     idle_ns: u64,
     /// Oldest first.
     queue: Vec<Queued>,
-    /// Sector behind the command that was begun last, from where a sweep goes on.
+    /// Sector after the last started command, where a sweep continues.
     swept_to: u64,
     active: Option<Active>,
     destage: Option<Destage>,
     done: VecDeque<Completion>,
     now_ns: u64,
-    /// When the last command ended.
+    /// When the last command completed.
     quiet_since_ns: u64,
 }
 
 impl HardDrive {
-    /// A drive of this kind: nothing in memory, the arm at the outer edge. Senseless figures (a rate
-    /// or a speed of zero) are taken as the smallest sensible ones; `DriveSpec::check` names them.
+    /// A drive of this kind: nothing in memory, the arm at the outer edge. Invalid figures (a rate
+    /// or a speed of zero) are replaced by the smallest valid ones; `DriveSpec::check` reports
+    /// them.
     pub fn new(spec: &HardDriveSpec) -> Self {
         Self {
             arm: Arm::new(spec),
@@ -109,7 +110,7 @@ impl HardDrive {
         }
     }
 
-    /// Does everything that happens up to a time, in its order.
+    /// Processes all events up to a time, in order.
     fn advance(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
         while let Some(next_ns) = self.next_event_ns() {
@@ -136,7 +137,7 @@ impl HardDrive {
         }
     }
 
-    /// When something happens next without anybody asking.
+    /// Time of the next event.
     fn next_event_ns(&self) -> Option<u64> {
         let active = self.active.as_ref();
         let active = active.map(|active| active.completion.ended.0);
@@ -150,7 +151,7 @@ impl HardDrive {
         [active, destage, idle].into_iter().flatten().min()
     }
 
-    /// Begins the next command of the queue, if there is one and the drive is free.
+    /// Starts the next queued command, if there is one and the drive is free.
     fn begin(&mut self, at_ns: u64) {
         if self.active.is_some() || self.queue.is_empty() {
             return;
@@ -163,7 +164,7 @@ impl HardDrive {
         });
     }
 
-    /// Which of the queue is next; the queue is not empty.
+    /// Index of the next command; the queue must not be empty.
     fn choose(&self, at_ns: u64) -> usize {
         let oldest_waits_ns = at_ns.saturating_sub(self.queue[0].arrived_ns);
         if self.queue.len() == 1 || oldest_waits_ns >= self.wait_ns_max {
@@ -176,14 +177,14 @@ impl HardDrive {
         }
     }
 
-    /// The first one at or above where the sweep is, else the lowest; of equals the oldest.
+    /// The first at or above the position of the sweep, else the lowest; the oldest among equals.
     fn next_upwards(&self) -> usize {
         let sectors = (0..).zip(self.queue.iter().map(|queued| queued.request.sector));
         let place = |(_, sector): &(usize, u64)| (*sector < self.swept_to, *sector);
         sectors.min_by_key(place).map_or(0, |(index, _)| index)
     }
 
-    /// The one that the head reaches first.
+    /// The command that the head reaches first.
     fn nearest(&self, at_ns: u64) -> usize {
         let view = self.arm.view(at_ns);
         let is_clean = self.write_cache.is_empty();
@@ -203,8 +204,8 @@ impl HardDrive {
                 Direction::Write => self.arm.write_access_ns(&view, &queued.target),
             }
         };
-        // What goes on where the head is came last and is nearest: begun with, it spares a look at most
-        // others. Of equals the oldest counts.
+        // A request that continues at the head usually came last and is nearest; starting with it
+        // avoids estimates of most others. Among equals the oldest wins.
         let mut nearest = (u64::MAX, 0);
         for (index, queued) in self.queue.iter().enumerate().rev() {
             let cost_ns = cost(queued, nearest.0);
@@ -215,7 +216,7 @@ impl HardDrive {
         nearest.1
     }
 
-    /// When the electronics have understood a command: while it waited, that was done already.
+    /// When a command has been decoded; queued commands are decoded while they wait.
     fn ready_ns(&self, queued: &Queued, at_ns: u64) -> u64 {
         at_ns.max(queued.arrived_ns.saturating_add(self.overhead_ns))
     }
@@ -285,7 +286,7 @@ impl HardDrive {
         self.active_until(queued, at_ns, end_ns, parts, (access.is_sequential, true))
     }
 
-    /// The command as it will have been; what of its time is in no other part is transfer.
+    /// The completed command; time that belongs to no other part counts as transfer.
     fn active_until(
         &self,
         queued: Queued,
@@ -309,7 +310,7 @@ impl HardDrive {
         }
     }
 
-    /// Empties the write cache until this many sectors fit; returns when. They fit when it is empty.
+    /// Destages until this many sectors fit; returns when. They must fit into an empty cache.
     fn make_room(&mut self, sectors: u64, from_ns: u64) -> u64 {
         let mut at_ns = from_ns;
         loop {
@@ -324,7 +325,7 @@ impl HardDrive {
         }
     }
 
-    /// Sends the next dirty run on its way.
+    /// Starts to destage the next dirty run.
     fn start_destage(&mut self, at_ns: u64) {
         let Some((start, end)) = self.write_cache.take_next(self.arm.sector(at_ns)) else {
             return;
@@ -337,7 +338,7 @@ impl HardDrive {
         });
     }
 
-    /// A run has arrived on the medium: the next follows if nobody wants the arm.
+    /// A run has been destaged: the next follows if the arm is idle.
     fn destage_on(&mut self, at_ns: u64) {
         let is_idle = self.active.is_none();
         let is_free = self.active.is_some_and(|active| !active.uses_arm);

@@ -1,7 +1,7 @@
-//! The drive's memory of what it read: a few runs of sectors, and the one it is still reading.
+//! The drive's read cache: a few runs of sectors, and the one it is still reading.
 //!
-//! After a read the head stays where it is and reads on into the same run until that is full, so
-//! that the next request of a sequential reader finds its data there or just passing by.
+//! After a read the head stays in place and reads ahead into the same run until that is full, so
+//! that the next request of a sequential reader finds its data in memory or just passing by.
 
 use alloc::vec::Vec;
 
@@ -24,40 +24,40 @@ impl Run {
     }
 }
 
-/// A head that is reading on.
+/// A readahead in progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stream {
-    /// First sector of the run that is kept.
+    /// First sector kept of the run.
     pub(super) start: u64,
     /// A sector that the head reached...
     pub(super) anchor: u64,
-    /// Its stream time, which is asked for at every look at the head.
+    /// Its stream time, cached because every inspection of the head needs it.
     pub(super) anchor_stream_ns: u64,
     /// ...at this time.
     pub(super) anchor_ns: u64,
-    /// The first sector that it will not read by itself.
+    /// The first sector beyond the readahead.
     pub(super) limit: u64,
 }
 
 impl Stream {
-    /// The first sector not yet read at a time.
+    /// The first sector not read at a time.
     pub(super) fn position(&self, geometry: &Geometry, now_ns: u64) -> u64 {
         let passed = now_ns.saturating_sub(self.anchor_ns);
         let here = self.anchor_stream_ns.saturating_add(passed);
         geometry.sector_at(here).clamp(self.anchor, self.limit)
     }
 
-    /// When the last bit before `sector`, not below the anchor, has been read, whatever the limit.
+    /// When the last bit before `sector`, not below the anchor, has been read, ignoring the limit.
     pub(super) fn end_ns(&self, geometry: &Geometry, sector: u64) -> u64 {
         let span = geometry.stream_end_ns(sector);
         self.anchor_ns + span.saturating_sub(self.anchor_stream_ns)
     }
 }
 
-/// All runs but the one being read.
+/// All runs except the one being read.
 #[derive(Debug, Clone)]
 pub(super) struct ReadCache {
-    /// Oldest first.
+    /// Least recently used first.
     runs: Vec<Run>,
     runs_max: usize,
     run_sectors_max: u64,
@@ -74,12 +74,12 @@ impl ReadCache {
         }
     }
 
-    /// How far the head reads on behind a request.
+    /// Sectors read ahead beyond a request.
     pub(super) fn ahead_sectors(&self) -> u64 {
         self.run_sectors_max
     }
 
-    /// What a stream has kept when it has come to `position`.
+    /// The run that a stream leaves when it has reached `position`.
     pub(super) fn kept(&self, stream: &Stream, position: u64) -> Run {
         let start = stream
             .start
@@ -90,7 +90,7 @@ impl ReadCache {
         }
     }
 
-    /// Whether all of it is in one run; the run is then the youngest.
+    /// Whether one run contains the range; marks that run as most recently used.
     pub(super) fn hit(&mut self, start: u64, end: u64) -> bool {
         let Some(index) = self.runs.iter().position(|run| run.contains(start, end)) else {
             return false;
@@ -100,19 +100,20 @@ impl ReadCache {
         true
     }
 
-    /// The same question without consequences.
+    /// Like [`Self::hit`], without the mark.
     pub(super) fn holds(&self, start: u64, end: u64) -> bool {
         self.runs.iter().any(|run| run.contains(start, end))
     }
 
-    /// Takes out the run that holds the beginning of a request, if any, to be read on from its end.
+    /// Removes the run that contains the start of a request, so that the read continues from its
+    /// end.
     pub(super) fn take_beginning(&mut self, start: u64, end: u64) -> Option<Run> {
         let begins = |run: &Run| run.start <= start && start < run.end && run.end < end;
         let index = self.runs.iter().position(begins)?;
         Some(self.runs.remove(index))
     }
 
-    /// Remembers a run, forgetting the oldest if there are too many.
+    /// Adds a run, evicting the oldest if there are too many.
     pub(super) fn keep(&mut self, run: Run) {
         if run.start >= run.end || self.runs_max == 0 {
             return;
@@ -123,7 +124,7 @@ impl ReadCache {
         self.runs.push(run);
     }
 
-    /// Forgets what a write makes wrong.
+    /// Drops runs that a write makes stale.
     pub(super) fn invalidate(&mut self, start: u64, end: u64) {
         self.runs.retain(|run| !run.overlaps(start, end));
     }
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_run_is_forgotten_first_and_use_makes_young() {
+    fn least_recently_used_run_is_evicted() {
         let mut cache = ReadCache::new(3, 100);
         cache.keep(Run { start: 0, end: 10 });
         cache.keep(Run { start: 20, end: 30 });
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_without_segments_remembers_nothing() {
+    fn cache_without_segments_is_disabled() {
         let mut cache = ReadCache::new(0, 100);
         cache.keep(Run { start: 0, end: 10 });
         assert!(!cache.hit(0, 1) && cache.ahead_sectors() == 0);

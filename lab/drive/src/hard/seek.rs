@@ -1,26 +1,26 @@
-//! How long the arm takes.
+//! Seek curve: the time of the arm as a function of distance.
 //!
-//! Settle, then a square root of the distance while the arm speeds up and brakes, then straight
-//! lines once it coasts. The lines go through measured points, so that three strokes of a seek test
-//! are met exactly whatever the drive.
+//! Settle time, then a square root of the distance while the arm accelerates and brakes, then
+//! straight lines once it coasts. The lines go through measured points, so that three strokes of a
+//! seek test are matched exactly for any drive.
 
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-/// Settle time as a part of the arm's time for a quarter of the stroke, where only longer strokes
-/// were measured.
+/// Settle time as a fraction of the arm's time for a quarter of the stroke, where only longer
+/// strokes were measured.
 ///
 /// Over the five seek curves extracted for DiskSim (Atlas 10K, Cheetah 9LP, Barracuda, Atlas III,
-/// 18ES) 0.24 brings the curve closest to them, 2 to 7 % root mean square from 0.1 % of the stroke
-/// to all of it.
+/// 18ES) 0.24 gives the closest fit, 2 to 7 % root mean square from 0.1 % of the stroke to all of
+/// it.
 pub(crate) const SETTLE_PER_QUARTER: f64 = 0.24;
 
 /// A measured point of the curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeekKnot {
-    /// Distance in parts of the full stroke, by cylinders, from 0 (excluded) to 1.
+    /// Distance as a fraction of the full stroke, by cylinders, from 0 (excluded) to 1.
     pub stroke: f64,
     /// Time of the arm alone, without rotation and overhead, in microseconds.
     pub arm_us: u32,
@@ -32,14 +32,14 @@ pub struct SeekKnot {
 pub struct SeekCurve {
     /// Time of the shortest seek to another cylinder, in microseconds.
     pub settle_us: u32,
-    /// Points in ascending order of distance. Up to the first the curve is a square root, from
-    /// there on straight lines; the last line goes on beyond the last point.
+    /// Points in order of increasing distance. Up to the first the curve is a square root, then
+    /// straight lines; the last line extends beyond the last point.
     pub knots: Vec<SeekKnot>,
 }
 
 impl SeekCurve {
-    /// The curve through three measured strokes, given as (part of the full stroke, microseconds of
-    /// the arm alone) in ascending order. The settle time follows from the first.
+    /// The curve through three measured strokes, given as (fraction of the full stroke,
+    /// microseconds of the arm alone) in increasing order. The settle time follows from the first.
     pub fn through(points: [(f64, f64); 3]) -> Self {
         let knots = points.map(|(stroke, arm_us)| SeekKnot {
             stroke,
@@ -51,9 +51,9 @@ impl SeekCurve {
         }
     }
 
-    /// The curve of a drive of which only the average seek is known, in microseconds: the mean shape
-    /// of the five DiskSim curves, in which a third of the stroke (the average of random seeks) takes
-    /// 0.556 of the full stroke, a quarter 0.499 and half 0.661.
+    /// The curve for a given average seek in microseconds: the mean shape of the five DiskSim
+    /// curves, in which a third of the stroke (the average of random seeks) takes 0.556 of the full
+    /// stroke, a quarter 0.499 and half 0.661.
     pub fn from_average(average_us: f64) -> Self {
         let full = average_us / 0.556;
         Self::through([(0.25, full * 0.499), (0.5, full * 0.661), (1.0, full)])
@@ -72,7 +72,8 @@ impl SeekCurve {
         }
     }
 
-    /// No seek to another cylinder takes less, in nanoseconds; zero if the curve falls anywhere.
+    /// Lower bound of seeks to another cylinder, in nanoseconds; zero if the curve decreases
+    /// anywhere.
     pub(super) fn least_ns(&self) -> u64 {
         let mut last_us = self.settle_us;
         for knot in &self.knots {
@@ -84,7 +85,7 @@ impl SeekCurve {
         u64::from(self.settle_us) * 1_000
     }
 
-    /// Time of the arm for a part of the stroke, in nanoseconds; none for no distance.
+    /// Time of the arm for a fraction of the stroke, in nanoseconds; zero for no distance.
     pub fn time_ns(&self, stroke: f64) -> u64 {
         if stroke.is_nan() || stroke <= 0.0 {
             return 0;
@@ -147,7 +148,7 @@ mod tests {
     ];
 
     #[test]
-    fn three_strokes_give_the_whole_measured_curve_within_ten_percent() {
+    fn three_strokes_fit_measured_curve_within_ten_percent() {
         for (name, times) in EXTRACTED {
             let points = [(0.25, times[4]), (0.5, times[6]), (1.0, times[8])];
             let curve = SeekCurve::through(points.map(|(x, ms)| (x, ms * 1e3)));
@@ -162,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn an_average_seek_is_that_of_a_third_of_the_stroke() {
+    fn average_seek_is_seek_over_third_of_stroke() {
         let curve = SeekCurve::from_average(7_400.0);
         let third = curve.time_ns(1.0 / 3.0) as f64 / 1e3;
         assert!((third / 7_400.0 - 1.0).abs() < 0.02, "{third}");
     }
 
     #[test]
-    fn a_curve_without_points_is_its_settle_time() {
+    fn curve_without_knots_is_settle_time() {
         let curve = SeekCurve {
             settle_us: 900,
             knots: Vec::new(),

@@ -1,4 +1,4 @@
-//! What a hard disk is, as people write it down.
+//! Specification of a hard disk.
 
 use alloc::string::String;
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use super::seek::SeekCurve;
 
-/// Which of the queued requests is next.
+/// Order of queued requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueOrder {
-    /// The oldest.
+    /// The oldest request.
     Fcfs,
-    /// The one that the head reaches first, seek and rotation together.
+    /// The request that the head reaches first, by seek plus rotation.
     #[default]
     Nearest,
-    /// The next one upwards by address from where the last one ended, and from the lowest again when
-    /// none lies above: a sweep in one direction (C-LOOK).
+    /// The next higher address after the last request, then the lowest again: a sweep in one
+    /// direction (C-LOOK).
     Sweep,
 }
 
@@ -25,84 +25,85 @@ pub enum QueueOrder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueueSpec {
-    /// Most requests in the drive, the one being worked on included.
+    /// Most requests in the drive, including the active one.
     pub depth: u32,
     /// Order of service.
     pub order: QueueOrder,
-    /// A request that has waited as long as this goes first whatever the order, in milliseconds; with
-    /// 0 there is no such bound.
+    /// Age at which a request goes first, whatever the order, in milliseconds; 0 for no limit.
     pub wait_ms_max: u32,
 }
 
-/// The memory for what was read, and for what comes behind it.
+/// The read cache, which also holds the readahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadCacheSpec {
-    /// How many runs of sectors are remembered; 0 switches the cache off.
+    /// Number of cache segments; 0 disables the cache.
     pub segments: u32,
-    /// Size of a segment; also how far the drive reads on by itself, bytes.
+    /// Size of a segment, and readahead of the drive, bytes.
     pub segment_bytes: u64,
 }
 
-/// The memory for what is to be written.
+/// The write cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteCacheSpec {
-    /// Size; 0 switches the cache off, bytes.
+    /// Size in bytes; 0 disables the cache.
     pub bytes: u64,
-    /// The drive begins to empty it after being idle this long, milliseconds. A cache more than half
+    /// Idle time after which the drive starts to empty it, milliseconds. A cache more than half
     /// full is emptied at once.
     pub idle_ms: u32,
 }
 
-/// One arm over a stack of platters.
+/// One arm on a stack of platters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HardDriveSpec {
-    /// What it is called.
+    /// Name of the drive.
     pub name: String,
-    /// Where each figure is from, and which are made up.
+    /// Sources of the figures, with the synthetic ones named.
     pub sources: String,
-    /// Bytes of the drive.
+    /// Capacity in bytes.
     pub capacity_bytes: u64,
-    /// Turns per minute.
+    /// Rotations per minute.
     pub rpm: u32,
     /// Surfaces in use: tracks of a cylinder.
     pub heads: u32,
-    /// How many zones; an odd number has one in the middle.
+    /// Number of zones; an odd number has one in the middle.
     pub zones: u32,
     /// Sequential rates.
     pub rates: Rates,
-    /// The arm.
+    /// Seek curve.
     pub seek: SeekCurve,
-    /// From one head of a cylinder to the next, microseconds.
+    /// Switch between heads of a cylinder, microseconds.
     pub head_switch_us: u32,
-    /// From the last track of a cylinder to the first of the next while streaming, microseconds.
+    /// Switch from the last track of a cylinder to the first of the next while streaming,
+    /// microseconds.
     pub cylinder_switch_us: u32,
-    /// What a write settles longer than a read, microseconds.
+    /// Additional settle time of a write, microseconds.
     pub write_settle_us: u32,
-    /// From a request's arrival until the drive begins to move, microseconds.
+    /// From a request's arrival until the drive starts to move, microseconds.
     pub command_overhead_us: u32,
-    /// Speed of the cable, bytes per second.
+    /// Rate of the interface, bytes per second.
     pub interface_bytes_per_s: u64,
     /// The queue in the drive.
     pub queue: QueueSpec,
-    /// Memory for reading.
+    /// Read cache.
     pub read_cache: ReadCacheSpec,
-    /// Memory for writing.
+    /// Write cache.
     pub write_cache: WriteCacheSpec,
 }
 
 impl HardDriveSpec {
-    /// One turn in nanoseconds.
+    /// Time of one turn in nanoseconds.
     pub fn turn_ns(&self) -> u64 {
         60_000_000_000 / u64::from(self.rpm.clamp(1, 1_000_000))
     }
 
-    /// The sequential rate at a part (0 to 1) of the addresses, bytes per second.
+    /// The sequential rate at a fraction (0 to 1) of the addresses, bytes per second.
     ///
-    /// Between the three rates, the square of the rate is linear in the address: so it is on a disk
-    /// of constant density, where both the track's length and the area inside it follow the radius.
+    /// Between the three rates, the square of the rate is linear in the address, as on a disk of
+    /// constant density, where both the length of a track and the area inside it depend on the
+    /// radius.
     pub fn rate_at(&self, part: f64) -> f64 {
         let (outer, middle, inner) = (
             self.rates.outer_bytes_per_s as f64,
@@ -118,14 +119,14 @@ impl HardDriveSpec {
         libm::sqrt(from * from + (to * to - from * from) * share)
     }
 
-    /// The rate of zone `index` of `count`, bytes per second: the first has the outer rate, the last
-    /// the inner one.
+    /// The rate of zone `index` of `count`, bytes per second: the first has the outer rate, the
+    /// last the inner one.
     pub(crate) fn zone_rate(&self, index: u64, count: u64) -> u64 {
         let last = count.saturating_sub(1).max(1);
         self.rate_at(index as f64 / last as f64) as u64
     }
 
-    /// The part of the tracks that lies before a part (0 to 1) of the addresses. Outer tracks hold
+    /// The fraction of the tracks before a fraction (0 to 1) of the addresses. Outer tracks hold
     /// more, so half the addresses take less than half the stroke.
     pub fn stroke_at(&self, part: f64) -> f64 {
         let tracks = |until: f64| -> f64 {
@@ -142,11 +143,11 @@ impl HardDriveSpec {
         }
     }
 
-    /// The same drive with other bytes: rates, strokes and times stay the same at the same part of
-    /// the addresses.
+    /// The same drive with another capacity: rates, strokes and times stay the same at the same
+    /// fraction of the addresses.
     ///
-    /// With few tracks left, a cylinder would be a large part of the stroke and seeks within it
-    /// would come for nothing: heads are taken away until there are enough cylinders, or one head.
+    /// With few tracks left, a cylinder would be a large part of the stroke, with free seeks within
+    /// it: heads are removed until there are enough cylinders, or one head.
     pub fn scaled_to(&self, capacity_bytes: u64) -> Self {
         const CYLINDERS_MIN: u64 = 20_000;
         let track_bytes = (self.rate_at(0.5) * self.turn_ns() as f64 / 1e9) as u64;

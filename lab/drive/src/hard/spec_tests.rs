@@ -38,7 +38,7 @@ pub(crate) fn small_drive() -> HardDriveSpec {
 }
 
 #[test]
-fn rates_meet_the_three_that_were_given() {
+fn rate_curve_meets_given_rates() {
     let spec = small_drive();
     assert_eq!(spec.rate_at(0.0) as u64, 100_000_000);
     assert_eq!(spec.rate_at(0.5) as u64, 80_000_000);
@@ -46,7 +46,7 @@ fn rates_meet_the_three_that_were_given() {
 }
 
 #[test]
-fn half_the_addresses_take_less_than_half_the_stroke() {
+fn half_of_addresses_take_less_than_half_stroke() {
     let spec = small_drive();
     let half = spec.stroke_at(0.5);
     assert!(half > 0.35 && half < 0.5, "{half}");

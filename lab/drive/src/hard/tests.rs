@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 const MIB: u32 = 2_048;
 
-/// One request at a time, each sent when the one before has ended.
+/// Runs requests one at a time, each sent when the previous one has completed.
 fn one_by_one(drive: &mut HardDrive, requests: &[Request]) -> Vec<Completion> {
     let mut now = Instant(drive.now_ns);
     let mut done = Vec::new();
@@ -15,7 +15,7 @@ fn one_by_one(drive: &mut HardDrive, requests: &[Request]) -> Vec<Completion> {
             if let Some(completion) = drive.poll_completion() {
                 break completion;
             }
-            let next = drive.poll_timeout().expect("something to wait for");
+            let next = drive.poll_timeout().expect("a pending event");
             drive.handle_timeout(next);
         };
         now = completion.ended;
@@ -50,7 +50,7 @@ fn rate(done: &[Completion]) -> f64 {
 }
 
 #[test]
-fn sequential_reading_pays_no_seek_and_no_turn() {
+fn sequential_reading_costs_no_seek_or_rotation() {
     let mut drive = HardDrive::new(&small_drive());
     let requests: Vec<Request> = (0..100).map(|i| read(i * u64::from(MIB), MIB)).collect();
     let done = one_by_one(&mut drive, &requests);
@@ -64,7 +64,7 @@ fn sequential_reading_pays_no_seek_and_no_turn() {
 }
 
 #[test]
-fn a_reader_who_pauses_finds_what_comes_next_in_memory() {
+fn paused_reader_finds_readahead_in_memory() {
     let mut drive = HardDrive::new(&small_drive());
     one_by_one(&mut drive, &[read(0, MIB)]);
     drive.handle_timeout(Instant(drive.now_ns + 500_000_000));
@@ -74,7 +74,7 @@ fn a_reader_who_pauses_finds_what_comes_next_in_memory() {
 }
 
 #[test]
-fn reading_elsewhere_stops_reading_on() {
+fn distant_read_ends_readahead() {
     let mut drive = HardDrive::new(&small_drive());
     let done = one_by_one(
         &mut drive,
@@ -84,13 +84,13 @@ fn reading_elsewhere_stops_reading_on() {
 }
 
 #[test]
-fn two_interleaved_readers_profit_from_their_segments() {
+fn interleaved_readers_profit_from_cache_segments() {
     let mut drive = HardDrive::new(&small_drive());
     let mut requests = Vec::new();
     for i in 0..64u64 {
         requests.extend([read(i * 256, 256), read(1_000_000 + i * 256, 256)]);
     }
-    // Each waits a little before it asks again, so that the drive reads on for it.
+    // Each reader waits a little before its next request, so that the drive reads ahead for it.
     let mut hits = 0;
     for request in requests {
         let done = one_by_one(&mut drive, &[request]);
@@ -127,7 +127,7 @@ fn an_idle_drive_empties_its_write_cache() {
 }
 
 #[test]
-fn what_was_just_written_is_read_from_memory() {
+fn recently_written_data_is_read_from_memory() {
     let mut spec = small_drive();
     spec.write_cache.bytes = 8 << 20;
     let mut drive = HardDrive::new(&spec);
@@ -137,10 +137,10 @@ fn what_was_just_written_is_read_from_memory() {
 }
 
 #[test]
-fn without_a_write_cache_every_write_waits_for_its_sector() {
+fn write_waits_for_sector_without_cache() {
     let mut drive = HardDrive::new(&small_drive());
     let done = one_by_one(&mut drive, &[write(0, 8), write(8, 8)]);
-    // The second has just been missed while its command was understood: a whole turn but for that.
+    // The second sector passed while its command was decoded: almost a whole turn.
     let turn = Duration(small_drive().turn_ns());
     let waited = done[1].parts.rotation;
     assert!(
@@ -150,7 +150,7 @@ fn without_a_write_cache_every_write_waits_for_its_sector() {
 }
 
 #[test]
-fn a_request_that_waited_too_long_goes_first() {
+fn overdue_request_goes_first() {
     let mut spec = small_drive();
     spec.queue.wait_ms_max = 50;
     let mut drive = HardDrive::new(&spec);
@@ -171,7 +171,7 @@ fn a_request_that_waited_too_long_goes_first() {
                 .expect("room");
             id += 1;
         }
-        let next = drive.poll_timeout().expect("work");
+        let next = drive.poll_timeout().expect("a pending event");
         drive.handle_timeout(next);
         order.extend(core::iter::from_fn(|| drive.poll_completion()));
     }
@@ -182,7 +182,8 @@ fn a_request_that_waited_too_long_goes_first() {
     );
 }
 
-/// In which order a drive with this queue reads what is asked of it at once, by place in `sectors`.
+/// Order in which a drive with this queue reads requests that arrive together, as indices of
+/// `sectors`.
 fn order_of(queue: QueueSpec, sectors: &[u64]) -> Vec<u64> {
     let mut drive = HardDrive::new(&HardDriveSpec {
         queue,
@@ -201,7 +202,7 @@ fn order_of(queue: QueueSpec, sectors: &[u64]) -> Vec<u64> {
 }
 
 #[test]
-fn a_sweep_goes_upwards_and_begins_again_at_the_lowest() {
+fn sweep_goes_upwards_then_restarts_at_lowest() {
     let queue = QueueSpec {
         order: QueueOrder::Sweep,
         ..small_drive().queue
@@ -211,7 +212,7 @@ fn a_sweep_goes_upwards_and_begins_again_at_the_lowest() {
 }
 
 #[test]
-fn without_a_bound_of_age_the_far_request_waits_for_all_near_ones() {
+fn far_request_waits_for_near_ones_without_age_limit() {
     let near = (0..30).map(|i| i * 2_000);
     let sectors: Vec<u64> = [0, 1_900_000].into_iter().chain(near).collect();
     let with_bound = |wait_ms_max| {
@@ -227,7 +228,7 @@ fn without_a_bound_of_age_the_far_request_waits_for_all_near_ones() {
 }
 
 #[test]
-fn a_full_queue_and_a_place_beyond_the_end_are_refused() {
+fn full_queue_and_out_of_range_are_refused() {
     let mut spec = small_drive();
     spec.queue.depth = 2;
     let mut drive = HardDrive::new(&spec);

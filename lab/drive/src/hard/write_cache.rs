@@ -1,11 +1,11 @@
-//! Sectors that were promised and are not on the medium yet.
+//! The write cache: acknowledged sectors that are not on the medium yet.
 
 use alloc::collections::BTreeMap;
 
-/// Longest run that is written in one go, so that a read never waits for the whole cache.
+/// Longest run written in one operation, so that a read never waits for the whole cache.
 const OPERATION_SECTORS_MAX: u64 = 4_096;
 
-/// Dirty runs, apart from each other, by their first sector.
+/// Disjoint dirty runs, by first sector.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WriteCache {
     runs: BTreeMap<u64, u64>,
@@ -21,12 +21,12 @@ impl WriteCache {
         }
     }
 
-    /// Whether a write of this many sectors could ever be absorbed.
+    /// Whether a write of this size fits into an empty cache.
     pub(super) fn absorbs(&self, sectors: u64) -> bool {
         sectors <= self.sectors_max
     }
 
-    /// Whether it can be absorbed now, with `in_flight` sectors on their way out and not yet gone.
+    /// Whether it fits now, with `in_flight` sectors still being destaged.
     pub(super) fn has_room(&self, sectors: u64, in_flight: u64) -> bool {
         self.sectors + in_flight + sectors <= self.sectors_max
     }
@@ -35,12 +35,12 @@ impl WriteCache {
         self.sectors == 0
     }
 
-    /// Whether more than half of it is dirty.
+    /// Whether more than half of the cache is dirty.
     pub(super) fn is_pressed(&self, in_flight: u64) -> bool {
         (self.sectors + in_flight) * 2 > self.sectors_max
     }
 
-    /// Whether all of it is dirty, and so in memory.
+    /// Whether the whole range is dirty, and so in memory.
     pub(super) fn holds(&self, start: u64, end: u64) -> bool {
         self.before(start)
             .is_some_and(|(_, run_end)| end <= run_end)
@@ -52,7 +52,7 @@ impl WriteCache {
         run.map(|(start, end)| (*start, *end))
     }
 
-    /// Takes a run out: what is written over, or written through, needs no writing back.
+    /// Removes a range, because it was overwritten or written through.
     pub(super) fn remove(&mut self, start: u64, end: u64) {
         if let Some((run_start, run_end)) = self.before(start)
             && run_end > start
@@ -69,7 +69,7 @@ impl WriteCache {
         run.map(|(run_start, run_end)| (*run_start, *run_end))
     }
 
-    /// Takes `start..end` out of the run `run_start..run_end`, which it overlaps.
+    /// Removes `start..end` from the overlapping run `run_start..run_end`.
     fn cut(&mut self, run_start: u64, run_end: u64, start: u64, end: u64) {
         self.runs.remove(&run_start);
         self.sectors -= run_end - run_start;
@@ -84,7 +84,7 @@ impl WriteCache {
         }
     }
 
-    /// Makes a run dirty, joined to its neighbours.
+    /// Marks a range as dirty, joined with its neighbours.
     pub(super) fn insert(&mut self, start: u64, end: u64) {
         self.remove(start, end);
         let (mut from, mut to) = (start, end);
@@ -101,8 +101,7 @@ impl WriteCache {
         self.sectors += end - start;
     }
 
-    /// Takes out what to write next: upwards from `head`, and from the lowest address when there is
-    /// nothing above.
+    /// Takes the next range to write: upwards from `head`, then from the lowest address.
     pub(super) fn take_next(&mut self, head: u64) -> Option<(u64, u64)> {
         let above = self.runs.range(head..).next();
         let (start, end) = above.or_else(|| self.runs.iter().next())?;
@@ -120,7 +119,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn neighbours_become_one_run_and_go_out_upwards() {
+    fn adjacent_writes_merge_and_destage_upwards() {
         let mut cache = WriteCache::new(1_000);
         cache.insert(100, 200);
         cache.insert(300, 400);
@@ -134,7 +133,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_cache_is_a_set_of_sectors(
+        fn cache_equals_set_of_sectors(
             steps in prop::collection::vec((any::<bool>(), 0u64..200, 1u64..40), 1..60)
         ) {
             let mut cache = WriteCache::new(10_000);

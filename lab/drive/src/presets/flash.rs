@@ -1,4 +1,4 @@
-//! SSDs by name.
+//! Presets of SSDs.
 
 use alloc::string::ToString;
 use alloc::vec;

@@ -1,4 +1,4 @@
-//! Hard disks by name.
+//! Presets of hard disks.
 
 use alloc::string::ToString;
 
@@ -32,7 +32,7 @@ fn row(capacity_bytes: u64, rpm: u32, rates: Rates, strokes: [u32; 3]) -> Measur
     }
 }
 
-/// A drive of which only rates and the average seek are known.
+/// A drive with known rates and average seek only.
 fn from_average_seek(
     name: &str,
     capacity_bytes: u64,
@@ -83,7 +83,7 @@ pub(super) fn hp_10k(name: &'static str) -> DriveSpec {
 }
 
 pub(super) fn seagate(name: &'static str) -> DriveSpec {
-    // With inner = 0.48 outer and constant density, an average over all addresses of 156 MB/s makes
+    // With inner = 0.48 outer and constant density, an average over all addresses of 156 MB/s gives
     // 202 outside and 97 inside; the middle is sqrt((202^2 + 97^2) / 2).
     let rates = megabytes_per_s(202, 158, 97);
     DriveSpec::HardDrive(HardDriveSpec {

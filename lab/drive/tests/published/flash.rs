@@ -1,4 +1,4 @@
-//! SSDs.
+//! Published figures of SSDs.
 
 use headlong_drive::{Direction, DriveSpec, Request, SECTOR_BYTES, closed_loop, random_rate};
 use headlong_random::Generator;
@@ -20,7 +20,7 @@ fn write(start_byte: u64, bytes: u64) -> Request {
     }
 }
 
-/// Latencies in milliseconds of 640 writes to a full drive of 32 GB: in order, or at random
+/// Latencies in milliseconds of 640 writes to a full drive of 32 GB: sequential, or at random
 /// multiples of their size.
 fn latencies(preset: &str, bytes: u64, is_random: bool) -> Vec<f64> {
     let spec: DriveSpec = spec(preset).scaled_to(32 << 30);
@@ -45,7 +45,7 @@ fn latencies(preset: &str, bytes: u64, is_random: bool) -> Vec<f64> {
 }
 
 /// The Kullback-Leibler divergence of random from sequential writes of this size: histograms of
-/// latencies over the range of both, half a count added to every bin so that none is empty.
+/// latencies over the range of both, with half a count added to every bin so that none is empty.
 pub(crate) fn divergence_of(preset: &str, bytes: u64) -> f64 {
     let random = latencies(preset, bytes, true);
     let sequential = latencies(preset, bytes, false);
@@ -70,7 +70,7 @@ pub(crate) fn divergence_of(preset: &str, bytes: u64) -> f64 {
     p.iter().zip(&q).map(|(p, q)| p * (p / q).ln()).sum()
 }
 
-/// The smallest of 1 to 64 MiB whose divergence, and that of all larger ones, is below 0.1.
+/// The smallest of 1 to 64 MiB for which the divergence of this and all larger sizes is below 0.1.
 fn optimal_block_mebibytes(preset: &str) -> f64 {
     let sizes = [1u64, 2, 4, 8, 16, 32, 64];
     let too_small = sizes
@@ -80,7 +80,7 @@ fn optimal_block_mebibytes(preset: &str) -> f64 {
     too_small.map_or(1.0, |size| (size * 2) as f64)
 }
 
-/// Figures of flashstream and of makers and testers.
+/// Figures of flashstream, of vendors and of testers.
 pub(crate) fn flash_figures() -> Vec<Figure> {
     let ocz = "ssd-ocz-core-v2";
     let figure = |drive, what: &str, published, modelled, bound| Figure {

@@ -1,4 +1,4 @@
-//! Published figures of real drives, and what the models say to the same question.
+//! Published figures of real drives, and the models' results for them.
 
 mod flash;
 mod spinning;
@@ -11,30 +11,30 @@ pub(crate) use wc::wc_figures;
 /// One figure.
 #[derive(Debug, Clone)]
 pub(crate) struct Figure {
-    /// Which drive.
+    /// The drive.
     pub(crate) drive: &'static str,
-    /// What was measured.
+    /// The quantity measured.
     pub(crate) what: String,
-    /// What was published.
+    /// Published value.
     pub(crate) published: f64,
-    /// What the model says.
+    /// Value of the model.
     pub(crate) modelled: f64,
-    /// By how much they may differ, as a part of the published one.
+    /// Allowed relative difference.
     pub(crate) bound: f64,
 }
 
 impl Figure {
-    /// By how much they differ, as a part of the published one.
+    /// Relative difference.
     pub(crate) fn residual(&self) -> f64 {
         self.modelled / self.published - 1.0
     }
 
-    /// Whether that is allowed.
+    /// Whether the difference is allowed.
     pub(crate) fn is_met(&self) -> bool {
         self.residual().abs() <= self.bound
     }
 
-    /// As a row of a table: drive, figure, published, modelled, difference, bound.
+    /// A table row: drive, figure, published, modelled, difference, bound.
     pub(crate) fn row(&self) -> String {
         let digits = if self.published < 1.0 { 4 } else { 1 };
         format!(

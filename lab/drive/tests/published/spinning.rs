@@ -1,4 +1,4 @@
-//! Hard disks, each alone.
+//! Published figures of single hard disks.
 
 use headlong_drive::{Direction, Request};
 use headlong_drive::{
@@ -13,7 +13,7 @@ pub(crate) fn spec(name: &str) -> DriveSpec {
     preset(name).expect("a preset")
 }
 
-/// The two rows of the table, measured again on the models with the same procedure.
+/// The two rows of the table, measured on the models with the same procedure.
 pub(crate) fn diskinfo_figures() -> Vec<Figure> {
     let rows = [
         ("hp-146-10k-sas", [122.0, 107.0, 73.0], [10.5, 8.0, 6.8]),
@@ -66,7 +66,7 @@ fn sequential(drive: &str) -> f64 {
     sequential_rate(&mut *spec(drive).build(), 0, 2_000_000, 200) / 1e6
 }
 
-/// The Hitachi of thesis 5.6.2, equation 5.4, and the two arms.
+/// The Hitachi drive of thesis 5.6.2, equation 5.4, and the dual-actuator drive.
 pub(crate) fn thesis_figures() -> Vec<Figure> {
     let hitachi = "hitachi-5k3000";
     let (outer, at_random) = (sequential(hitachi), random(hitachi, 2_000_000));
@@ -111,7 +111,7 @@ pub(crate) fn thesis_figures() -> Vec<Figure> {
     ]
 }
 
-/// Two sequential readers, one at the start of each half, by turns.
+/// Two alternating sequential readers, one at the start of each half.
 fn both_arms() -> f64 {
     let mut drive = spec("dual-actuator-14tb").build();
     let half = drive.capacity_sectors() / 2;
@@ -123,7 +123,7 @@ fn both_arms() -> f64 {
     closed_loop(&mut *drive, Instant::ZERO, 4, requests, |_| ()).bytes_per_s() / 1e6
 }
 
-/// Reposition at a third of the stroke, transfer at the middle rate: a rough check from outside.
+/// Reposition over a third of the stroke, transfer at the middle rate: a rough external check.
 pub(crate) fn prediction_figures() -> Vec<Figure> {
     let rows = [
         ("wd-red-wd10efrx", [20.0, 53.0, 73.0, 89.0]),

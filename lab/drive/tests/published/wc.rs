@@ -1,12 +1,12 @@
-//! Thesis Table 3.4: `wc` reads a catalogue, titles in random order, in files of three sizes, at low
-//! and at high addresses of the HP drive.
+//! Thesis Table 3.4: `wc` reads a catalogue, titles in random order, in files of three sizes, at
+//! low and at high addresses of the HP drive.
 //!
-//! The drive is that of libception's Table 1 and is not fitted to these figures. What a file system
-//! adds is stated apart from it, as a number of visits: short reads in the same cylinder group (an
-//! inode, an indirect block, a bitmap), for which the head leaves the file and comes back. How many
-//! there were is not published. One for a file of 0.5 MB, two for one of 2 MB and three for a whole
-//! title is what the low addresses suggest; the high addresses then follow without any further
-//! choice, and so do all times.
+//! The drive is that of libception's Table 1 and is not fitted to these figures. The cost of the
+//! file system is specified separately, as a number of visits: short reads in the same cylinder
+//! group (an inode, an indirect block, a bitmap), for which the head leaves the file and returns.
+//! The number of visits is not published. One for a file of 0.5 MB, two for one of 2 MB and three
+//! for a whole title is what the low addresses suggest; the high addresses and all times then
+//! follow without any further choice.
 
 use headlong_drive::{Direction, Request, SECTOR_BYTES, closed_loop};
 use headlong_random::Generator;
@@ -15,31 +15,31 @@ use headlong_units::Instant;
 use super::Figure;
 use super::spinning::spec;
 
-/// Mean size of a title (thesis 3.2.1 says 13 MB).
+/// Mean size of a title (thesis 3.2.1: 13 MB).
 const TITLE_BYTES: u64 = 12_900_000;
-/// Distinct titles in 7,200 sessions, a third of which find theirs in the cache (thesis 3.2.1).
+/// Distinct titles in 7,200 sessions, a third of which hit the cache (thesis 3.2.1).
 const TITLES: u64 = 4_680;
 /// FreeBSD's largest transaction (libception section 5: reads are split at 128 KB).
 const TRANSACTION_BYTES: u64 = 128 << 10;
-/// A block of UFS: what a visit reads.
+/// A block of UFS: the size of a visit.
 const BLOCK_BYTES: u64 = 16 << 10;
-/// Half a cylinder group of UFS2 with blocks of 16 KB: how far away a visit leads.
+/// Half a cylinder group of UFS2 with blocks of 16 KB: the distance of a visit.
 const VISIT_DISTANCE_BYTES: u64 = 94 << 20;
-/// Titles that are read: as many as make the mean good to a part in a hundred.
+/// Titles read: enough for a mean accurate to one percent.
 const TITLES_READ: usize = 600;
 
-/// One of the six.
+/// One of the six file sets.
 #[derive(Debug, Clone, Copy)]
 struct FileSet {
     /// Its name in the table.
     name: &'static str,
     /// Bytes of a file.
     file_bytes: u64,
-    /// Whether it lies at the end of the drive.
+    /// Whether it is at the end of the drive.
     is_high: bool,
-    /// Visits to other places that a file takes.
+    /// Visits per file.
     visits: u64,
-    /// The table's MB/s.
+    /// MB/s in the table.
     published: f64,
 }
 
@@ -69,7 +69,7 @@ fn wc_rate(set: &FileSet) -> f64 {
     let base = if set.is_high {
         drive.capacity_sectors() - set_sectors
     } else {
-        // Behind the cylinder group's own blocks.
+        // After the cylinder group's own blocks.
         2 * VISIT_DISTANCE_BYTES / SECTOR_BYTES
     };
     let mut order: Vec<u64> = (0..TITLES - 20).collect();
@@ -83,7 +83,7 @@ fn wc_rate(set: &FileSet) -> f64 {
     (TITLES_READ as u64 * TITLE_BYTES) as f64 / run.elapsed().as_secs_f64() / 1e6
 }
 
-/// The files of one title, one behind the other.
+/// The files of one title, consecutively.
 fn title_requests(set: &FileSet, start: u64, requests: &mut Vec<Request>) {
     let read = |sector: u64, bytes: u64| Request {
         sector,
@@ -93,13 +93,13 @@ fn title_requests(set: &FileSet, start: u64, requests: &mut Vec<Request>) {
     let mut done_bytes = 0;
     while done_bytes < TITLE_BYTES {
         let file_bytes = set.file_bytes.min(TITLE_BYTES - done_bytes);
-        // A last file that is shorter takes its part of the visits.
+        // A shorter last file takes its share of the visits.
         let visits = (set.visits * file_bytes).div_ceil(set.file_bytes);
         let (mut in_file, mut visited) = (0, 0);
         while in_file < file_bytes {
             let sector = start + (done_bytes + in_file) / SECTOR_BYTES;
             if in_file * visits >= visited * file_bytes && visited < visits {
-                // Not always the same block: its angle would be.
+                // Not always the same block, which would have a fixed angle.
                 let spread = (sector.wrapping_mul(0x9e37_79b9) % 4_096) * 32;
                 let away = VISIT_DISTANCE_BYTES / SECTOR_BYTES + spread;
                 requests.push(read(sector.saturating_sub(away), BLOCK_BYTES));
@@ -113,14 +113,15 @@ fn title_requests(set: &FileSet, start: u64, requests: &mut Vec<Request>) {
     }
 }
 
-/// The six, with what the model says.
+/// The six figures, with the model's results.
 pub(crate) fn wc_figures() -> Vec<Figure> {
     let figure = |set: FileSet| Figure {
         drive: "hp-146-10k-sas",
         what: format!("{}, MB/s", set.name),
         published: set.published,
         modelled: wc_rate(&set),
-        // A file of 0.5 MB took 1.5 ms longer than one visit explains; nothing was added for it.
+        // A file of 0.5 MB took 1.5 ms longer than one visit explains; that difference is not
+        // modelled.
         bound: if set.visits == 1 { 0.13 } else { 0.10 },
     };
     file_sets().into_iter().map(figure).collect()

@@ -1,4 +1,4 @@
-//! What befalls the world: each step of the plan, and the end of a fault.
+//! Events of the world: the steps of the plan, and the end of a fault.
 
 use headlong_mutants::{Mutant, is_active};
 use headlong_units::Duration;

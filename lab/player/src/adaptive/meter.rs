@@ -1,19 +1,18 @@
-//! Throughput as a player sees it: bytes by the time during which anything was under way.
+//! Throughput as a player measures it: bytes received, by the time with a call in progress.
 //!
-//! Calls under way at the same time share the network, so their bytes are added up, and the time is
-//! counted once.
+//! Concurrent calls share the network, so their bytes are added up and the time is counted once.
 
 use headlong_units::{Duration, Instant};
 
 use super::plan::Estimate;
 
-/// Fewer bytes say more about the delay than about throughput (Shaka Player: 16 kB).
+/// Smaller transfers measure latency rather than throughput (Shaka Player: 16 kB).
 const SAMPLE_BYTES_MIN: u64 = 16_000;
 
-/// Most samples a harmonic mean looks at.
+/// Most samples of a harmonic mean.
 const SAMPLES_MAX: usize = 20;
 
-/// What was seen so far.
+/// Throughput samples and their average.
 #[derive(Debug, Clone)]
 pub(crate) struct Meter {
     busy_since: Option<Instant>,
@@ -28,7 +27,7 @@ enum Memory {
     Last { kept: Kept, samples: usize },
 }
 
-/// The last samples, in bits per second, in a ring.
+/// The latest samples, in bits per second, in a ring.
 #[derive(Debug, Clone)]
 struct Kept {
     ring: [f64; SAMPLES_MAX],
@@ -46,7 +45,7 @@ struct Mean {
 impl Mean {
     fn new(half_life: Duration) -> Self {
         Self {
-            // An immediate forgetting still remembers the last sample.
+            // With a half-life of zero the last sample must still count.
             half_life: half_life.as_secs_f64().max(1e-3),
             sum: 0.0,
             weight: 0.0,
@@ -87,7 +86,7 @@ impl Meter {
         }
     }
 
-    /// From now on something is under way, or nothing.
+    /// Sets whether a call is in progress.
     pub(crate) fn set_busy(&mut self, now: Instant, busy: bool) {
         if let Some(since) = self.busy_since.take() {
             self.busy += now.since(since);
@@ -100,8 +99,8 @@ impl Meter {
         self.bytes = self.bytes.saturating_add(count);
     }
 
-    /// Something came to an end: takes a sample if there is enough to make one, or, when `forced`,
-    /// of whatever there is. A call that failed says something by how little it brought.
+    /// A call or a segment has ended: takes a sample if there is enough data, or unconditionally
+    /// when `forced`. A failed call counts by how little it delivered.
     pub(crate) fn sample(&mut self, now: Instant, forced: bool) {
         self.set_busy(now, self.busy_since.is_some());
         if self.busy == Duration::ZERO || (self.bytes < SAMPLE_BYTES_MIN && !forced) {
@@ -122,7 +121,7 @@ impl Meter {
         }
     }
 
-    /// Bits per second to be expected; `None` before the first sample.
+    /// Expected throughput in bits per second; `None` before the first sample.
     pub(crate) fn estimate(&self) -> Option<f64> {
         match &self.memory {
             Memory::Ewma { fast, slow } => Some(fast.value()?.min(slow.value()?)),
@@ -132,7 +131,7 @@ impl Meter {
                     return None;
                 }
                 let last = (kept.count - count)..kept.count;
-                // A sample of nothing at all makes the mean nothing at all.
+                // A zero sample makes the mean zero.
                 let sum: f64 = last.map(|at| 1.0 / kept.ring[at % SAMPLES_MAX]).sum();
                 Some(count as f64 / sum)
             }
@@ -155,7 +154,7 @@ mod tests {
             now += seconds * SECOND;
             meter.set_busy(Instant(now), false);
             meter.sample(Instant(now), false);
-            // Time in which nothing is asked for says nothing.
+            // Idle time does not count.
             now += 100 * SECOND;
         }
         meter.estimate().expect("samples were taken")
@@ -167,7 +166,7 @@ mod tests {
     };
 
     #[test]
-    fn a_steady_rate_is_its_own_estimate() {
+    fn estimate_of_steady_rate_is_exact() {
         for estimate in [EWMA, Estimate::HarmonicMean { samples: 5 }] {
             let rate = fed(estimate, &[(1_000_000, 2), (500_000, 1), (2_000_000, 4)]);
             assert!((rate - 4e6).abs() < 1.0, "{rate}");
@@ -175,25 +174,25 @@ mod tests {
     }
 
     #[test]
-    fn after_one_half_life_half_of_the_weight_is_the_new_rate() {
-        // 8 Mb/s for so long that nothing else matters, then 4 Mb/s for 3 s.
+    fn new_rate_has_half_weight_after_one_half_life() {
+        // 8 Mb/s for so long that earlier samples do not matter, then 4 Mb/s for 3 s.
         let rate = fed(EWMA, &[(400_000_000, 400), (1_500_000, 3)]);
         assert!((rate - 6e6).abs() < 1e3, "{rate}");
-        // Upwards the slow one is the lower one: 2^(-3/8) of the old is left.
+        // On a rise the slow mean is the lower one: 2^(-3/8) of the old value remains.
         let rate = fed(EWMA, &[(200_000_000, 400), (3_000_000, 3)]);
         let expected = 8e6 - 4e6 * libm::exp2(-3.0 / 8.0);
         assert!((rate - expected).abs() < 1e3, "{rate}");
     }
 
     #[test]
-    fn a_harmonic_mean_is_of_the_last_samples_only() {
+    fn harmonic_mean_uses_last_samples_only() {
         let two = Estimate::HarmonicMean { samples: 2 };
         let rate = fed(two, &[(100_000_000, 1), (1_000_000, 1), (3_000_000, 1)]);
         assert!((rate - 12e6).abs() < 1.0, "{rate}");
     }
 
     #[test]
-    fn calls_at_the_same_time_share_the_time() {
+    fn concurrent_calls_share_time() {
         let mut meter = Meter::new(EWMA);
         meter.set_busy(Instant(0), true);
         meter.arrive(1_000_000);
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_bytes_are_no_sample_unless_something_failed() {
+    fn small_transfer_is_sampled_only_after_failure() {
         let mut meter = Meter::new(EWMA);
         meter.set_busy(Instant(0), true);
         meter.arrive(1_000);

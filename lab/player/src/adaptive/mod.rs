@@ -1,6 +1,6 @@
-//! Players that adapt their bit rate, as those of DASH and HLS do, and as the thesis found Netflix's
-//! (5.1.3, 5.4): a title in several renditions, a playout buffer, a rule, and a viewer with a mind
-//! of its own.
+//! Players with adaptive bit rate, as for DASH and HLS and as the thesis describes Netflix's
+//! (5.1.3, 5.4): a title in several renditions, a playout buffer, an adaptation rule, and a viewer
+//! that pauses, skips and leaves.
 
 mod meter;
 mod plan;

@@ -1,5 +1,5 @@
-//! The plan of an adaptive session: what there is to watch, what the viewer does, how the player is
-//! made.
+//! The plan of an adaptive session: the title, the viewer's actions, and the configuration of the
+//! player.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -8,56 +8,54 @@ use headlong_units::Duration;
 
 use super::title::Title;
 
-/// A session of a player that adapts its bit rate.
+/// A session of a player with adaptive bit rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdaptivePlan {
-    /// What is watched.
+    /// The title.
     pub title: Arc<Title>,
-    /// What the viewer does, one thing after another; then it leaves. The player does not know it
-    /// before it happens, and asks for what may never be watched.
+    /// The viewer's actions in order; then it leaves. The player does not know them in advance and
+    /// requests data that may never be watched.
     pub acts: Vec<Act>,
-    /// How the player is made.
+    /// The configuration of the player.
     pub make: Arc<Make>,
 }
 
-/// Something a viewer does.
+/// An action of the viewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
-    /// Watch so much of the title from where it is, or until its end.
+    /// Watches so much of the title from the current position, or to its end.
     Watch(Duration),
-    /// Stop the picture for so long. The buffer goes on filling.
+    /// Pauses for so long. The buffer continues to fill.
     Pause(Duration),
-    /// Go to the start of this segment. What is in the buffer is kept if that is there, and
-    /// thrown away if not.
+    /// Jumps to the start of this segment. The buffer is kept if it holds the segment, and dropped
+    /// otherwise.
     Skip(u32),
 }
 
-/// What a request covers while the bit rate is stable. While it is probed, a request covers one
-/// segment.
+/// Extent of a request in the stable phase. In a transient phase, a request covers one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// So many segments, fewer where they do not follow one another in one file; at least one.
+    /// So many segments, fewer where they are not adjacent in one file; at least one.
     Segments(u32),
     /// From a segment to the end of the file. It is abandoned when the buffer is full or another
-    /// bit rate is wanted. Only in a title of one file per rendition; elsewhere as one segment.
+    /// bit rate is chosen. Only in a title with one file per rendition; otherwise one segment.
     OpenEnded,
 }
 
-/// How throughput is foretold from what was seen.
+/// How throughput is estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Estimate {
     /// The lower of two exponentially weighted means by time of transfer, as in dash.js and Shaka
     /// Player.
     Ewma {
-        /// Half-life of the one that follows quickly (dash.js: 3 s).
+        /// Half-life of the fast mean (dash.js: 3 s).
         fast: Duration,
-        /// Half-life of the other (dash.js: 8 s).
+        /// Half-life of the slow mean (dash.js: 8 s).
         slow: Duration,
     },
-    /// Harmonic mean of so many last samples, 1 to 20 (Jiang et al., FESTIVE, CoNEXT 2012, s. 3.3:
-    /// 20).
+    /// Harmonic mean of the last 1 to 20 samples (Jiang et al., FESTIVE, CoNEXT 2012, s. 3.3: 20).
     HarmonicMean {
-        /// How many.
+        /// Number of samples.
         samples: u8,
     },
 }
@@ -67,86 +65,87 @@ pub enum Estimate {
 pub enum Rule {
     /// Always this rendition, from 0; the highest if there are fewer.
     Fixed(u32),
-    /// The highest not above the estimate times [`Make::safety`].
+    /// The highest that does not exceed the estimate times [`Make::safety`].
     Throughput,
     /// By the buffer alone: lowest within the reservoir, highest above the cushion, linear in
-    /// between, and no change before the next rate is reached (Huang et al., A Buffer-Based Approach
-    /// to Rate Adaptation, SIGCOMM 2014, algorithm 1).
+    /// between, without a change before the next rate is reached (Huang et al., A Buffer-Based
+    /// Approach to Rate Adaptation, SIGCOMM 2014, algorithm 1).
     Buffer {
-        /// Below it, the lowest rendition.
+        /// Buffer level up to which the lowest rendition is chosen.
         reservoir: Duration,
-        /// So much above it, the highest.
+        /// Distance from the reservoir to the level of the highest rendition.
         cushion: Duration,
     },
-    /// The best trade of utility (logarithm of the bit rate) against an empty buffer (Spiteri et al.,
-    /// BOLA, INFOCOM 2016), with the parameters derived as in dash.js from this and
+    /// The best trade-off of utility (logarithm of the bit rate) against an empty buffer (Spiteri
+    /// et al., BOLA, INFOCOM 2016), with the parameters derived as in dash.js from `low` and
     /// [`Make::buffer_high`].
     Bola {
-        /// Below it, the lowest rendition (dash.js: 10 s).
+        /// Buffer level up to which the lowest rendition is chosen (dash.js: 10 s).
         low: Duration,
     },
-    /// `Throughput` below this much buffer, `Bola` above it.
+    /// `Throughput` below this buffer level, `Bola` above it.
     Dynamic {
-        /// Where one gives way to the other (dash.js: 10 s).
+        /// The level of the switch-over (dash.js: 10 s).
         low: Duration,
     },
 }
 
 /// Transient phases (thesis 5.4.3): the player reads a little of several renditions to find the
-/// highest that works, and then settles.
+/// highest that works, then settles.
 ///
-/// The first goes upwards from [`Make::start_rendition`]; later ones, after a skip, after a long
-/// pause, or now and then, from one below the present rendition.
+/// The first phase goes upwards from [`Make::start_rendition`]; later ones, after a skip, after a
+/// long pause, or periodically, from one below the current rendition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probing {
     /// Segments read of each rendition on the way up.
     pub segments: u32,
-    /// Whether the same segment is also asked for at the next rendition, at the same time, on a
-    /// connection of its own. What comes of it is measured and thrown away.
+    /// Whether the same segment is also requested at the next rendition, at the same time, on a
+    /// separate connection. Its transfer is measured and its data dropped.
     pub duplicate: bool,
-    /// A pause at least so long is followed by another transient phase (thesis 5.4.5: 40 s).
+    /// A pause of at least this length is followed by another transient phase (thesis 5.4.5: 40 s).
     pub after_pause: Duration,
-    /// So long after the end of one there is another, if at all.
+    /// Period of transient phases, from the end of one to the start of the next; none if `None`.
     pub every: Option<Duration>,
 }
 
-/// How a player is made. Shared by all sessions with the same.
+/// Configuration of a player. Shared by all sessions that use it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Make {
-    /// The picture first moves with so much in the buffer.
+    /// Playback starts with so much in the buffer.
     pub start_buffer: Duration,
-    /// The picture moves again with so much in the buffer, after it stood still or after a skip.
+    /// Playback resumes with so much in the buffer after a stall or a skip.
     pub resume_buffer: Duration,
-    /// Having stopped asking, the player goes on when the buffer, with what is asked for, is down to
-    /// this. A segment below [`buffer_high`](Self::buffer_high) it is one request per segment;
-    /// far below, bursts.
+    /// A player that has stopped requesting continues when the buffer, including requested
+    /// segments, is down to this level. One segment below [`buffer_high`](Self::buffer_high) gives
+    /// one request per segment; far below, bursts.
     pub buffer_low: Duration,
-    /// It stops asking when the buffer, with what is asked for, holds so much.
+    /// The player stops requesting when the buffer, including requested segments, reaches this
+    /// level.
     pub buffer_high: Duration,
-    /// Calls under way at a time, at most, each on a connection of its own; at least one. A transient
-    /// phase uses one, and another for duplicates.
+    /// Most concurrent calls, each on a separate connection; at least one. A transient phase uses
+    /// one, and another for duplicates.
     pub connections: u32,
-    /// What a request covers.
+    /// Extent of a request.
     pub shape: Shape,
-    /// How throughput is foretold.
+    /// How throughput is estimated.
     pub estimate: Estimate,
-    /// Share of the estimate that is relied on, above 0 (dash.js: 0.9).
+    /// Share of the estimate that the player relies on, above 0 (dash.js: 0.9).
     pub safety: f64,
     /// How the bit rate is chosen.
     pub rule: Rule,
-    /// Rendition before anything is known, from 0.
+    /// Initial rendition, from 0.
     pub start_rendition: u32,
-    /// Transient phases, if there are any.
+    /// Transient phases, if any.
     pub probing: Option<Probing>,
-    /// A call that is not whole by then, counted from the sending, has failed; of an open-ended one,
-    /// the next segment, counted from the one before.
+    /// Timeout of a call, from its sending; for an open-ended one, of the next segment, from the
+    /// arrival of the previous one.
     pub timeout: Option<Duration>,
-    /// Failures one after another that are made good by asking again; one more ends the session.
+    /// Consecutive failures that are retried; one more ends the session.
     pub retries: u32,
-    /// Time between a failure and asking again.
+    /// Delay between a failure and its retry.
     pub retry_after: Duration,
-    /// The viewer leaves when it has waited for the picture so long: at the start, after a skip,
-    /// or when it stands still.
+    /// How long the viewer waits for playback before it leaves: at the start, after a skip, or in a
+    /// stall.
     pub patience: Option<Duration>,
 }
 
@@ -178,20 +177,20 @@ impl Default for Make {
     }
 }
 
-/// Why a plan makes no sense. A [`Player`](crate::Player) of such a plan still ends, but not as
-/// anybody meant.
+/// An error in a plan. A [`Player`](crate::Player) of an invalid plan still ends, but with
+/// unspecified behaviour.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// There is nothing to watch.
+    /// The title is empty.
     #[error("a title needs at least one segment of some length")]
     NoSegments,
     /// None, or more than 64.
     #[error("{0} renditions; a title has 1 to 64")]
     Renditions(usize),
-    /// This rendition, from 0, has no higher bit rate than the one before it, or none at all.
-    #[error("rendition {0} is to have a higher bit rate than the one before it")]
+    /// This rendition, from 0, has a bit rate of zero or no higher than the previous one.
+    #[error("rendition {0} must have a higher bit rate than the previous one")]
     BitRate(usize),
-    /// This segment of this rendition is nowhere.
+    /// This segment of this rendition has no place.
     #[error(
         "segment {segment} of rendition {rendition} has no bytes; its file or table is too short"
     )]
@@ -201,25 +200,25 @@ pub enum PlanError {
         /// From 0.
         segment: u32,
     },
-    /// More is wanted before the picture moves than the buffer holds.
+    /// Playback would need more to start than the buffer holds.
     #[error("start_buffer is more than buffer_high")]
     StartBuffer,
-    /// The same after a standstill.
+    /// Playback would need more to resume than the buffer holds.
     #[error("resume_buffer is more than buffer_high")]
     ResumeBuffer,
     /// Not a number above 0.
-    #[error("safety is to be a number above 0")]
+    #[error("safety must be a number above 0")]
     Safety,
     /// Not between 1 and 20.
-    #[error("{0} samples; a harmonic mean is of 1 to 20")]
+    #[error("{0} samples; a harmonic mean takes 1 to 20")]
     Samples(u8),
-    /// A skip to a segment that is not there.
-    #[error("a skip to segment {0}, which is not there")]
+    /// A skip to a segment that does not exist.
+    #[error("skip to segment {0}, which does not exist")]
     Skip(u32),
 }
 
 impl AdaptivePlan {
-    /// Everything that is wrong with it.
+    /// All errors of the plan.
     pub fn check(&self) -> Vec<PlanError> {
         let mut wrong = self.title.check();
         wrong.extend(self.make.check());
@@ -233,7 +232,7 @@ impl AdaptivePlan {
 }
 
 impl Title {
-    /// Everything that is wrong with it.
+    /// All errors of the title.
     pub fn check(&self) -> Vec<PlanError> {
         let mut wrong = Vec::new();
         if self.segments == 0 || self.segment == Duration::ZERO {
@@ -258,8 +257,8 @@ impl Title {
         wrong
     }
 
-    /// The first segment of a rendition that is nowhere. Where one is missing, so are all behind it,
-    /// in each of the forms that a rendition may have; so few have to be looked at.
+    /// The first segment of a rendition without a place. If one is missing, so are all later ones,
+    /// in each form of [`Segments`], so binary search finds it.
     fn first_missing(&self, rendition: usize) -> Option<u32> {
         let (mut there, mut nowhere) = (0, self.segments);
         while there < nowhere {
@@ -274,7 +273,7 @@ impl Title {
 }
 
 impl Make {
-    /// Everything that is wrong with it.
+    /// All errors of the configuration.
     pub fn check(&self) -> Vec<PlanError> {
         let mut wrong = Vec::new();
         if self.start_buffer > self.buffer_high {

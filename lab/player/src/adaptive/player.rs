@@ -1,8 +1,8 @@
-//! The adaptive player: keeps a buffer full enough, at a bit rate the network bears, for a viewer who
-//! watches, pauses, skips and leaves.
+//! The adaptive player: keeps the buffer filled, at a bit rate that the network sustains, for a
+//! viewer that watches, pauses, skips and leaves.
 //!
-//! The one idea: everything follows from three things, the first segment that is missing, the
-//! position of the picture, and what is under way. Nothing is remembered of segments once played.
+//! The state is the first missing segment, the playback position, and the calls in progress.
+//! Segments are forgotten once played.
 
 mod asking;
 mod watching;
@@ -19,32 +19,32 @@ use crate::calls::Calls;
 use crate::record::Outcome;
 use crate::{CallEnd, CallId, ObjectId};
 
-/// What a call is for.
+/// Purpose of a call.
 #[derive(Debug, Clone, Copy)]
 enum Job {
     Header {
         rendition: usize,
     },
     Run(Run),
-    /// Measured and thrown away.
+    /// Measured, with its data dropped.
     Probe,
 }
 
-/// Segments that come in one reply, one after another.
+/// Adjacent segments in one reply.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     rendition: usize,
-    /// The first that has not come.
+    /// The first that has not arrived.
     next: u32,
-    /// Behind the last.
+    /// The segment after the last.
     until: u32,
-    /// Where in the file it begins.
+    /// Offset of the run in the file.
     start: u64,
     received: u64,
     open_ended: bool,
 }
 
-/// A call of this player's.
+/// A call of this player.
 #[derive(Debug, Clone, Copy)]
 struct Going {
     call: CallId,
@@ -52,13 +52,12 @@ struct Going {
     job: Job,
 }
 
-/// The phase a player is in (thesis 5.4.1); the inactive one is a buffer that is full or a viewer who
-/// pauses.
+/// The phase of a player (thesis 5.4.1); the inactive phase is a full buffer or a paused viewer.
 #[derive(Debug, Clone, Copy)]
 enum Phase {
     Transient {
         rendition: usize,
-        /// Segments to be read of it before the next step.
+        /// Segments left to read of it before the next step.
         left: u32,
     },
     Stable {
@@ -66,14 +65,14 @@ enum Phase {
     },
 }
 
-/// When something happens: as the session has it, and as the shell tells it.
+/// Time of an event: `at` by the rules of the session, `now` as reported by the caller.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) at: Instant,
     pub(crate) now: Instant,
 }
 
-/// What something is done with, and when.
+/// Context of an event.
 pub(crate) struct Turn<'a> {
     pub(crate) at: Instant,
     pub(crate) now: Instant,
@@ -95,18 +94,18 @@ impl<'a> Turn<'a> {
 
 #[derive(Debug, Clone)]
 pub(crate) struct AdaptivePlayer {
-    /// When the viewer arrives, until it has.
+    /// Planned arrival of the viewer, until it has arrived.
     begins: Option<Instant>,
     running: bool,
     screen: Screen,
-    /// The next act.
+    /// Index of the next act.
     act: usize,
-    /// Where in the title the present act ends.
+    /// Position in the title where the current act ends.
     watch_end: Duration,
-    /// Wanted in the buffer before the picture moves.
+    /// Buffer level required to start playback.
     threshold: Duration,
     here: Window,
-    /// Whether the buffer is being filled, or was full and is played from.
+    /// Whether the player requests segments, or plays from a full buffer.
     filling: bool,
     going: Vec<Going>,
     meter: Meter,
@@ -118,7 +117,7 @@ pub(crate) struct AdaptivePlayer {
     headers: u64,
     failures: u32,
     retry_at: Option<Instant>,
-    /// Sum of the bit rates of segments that came, and how many they are.
+    /// Sum of the bit rates of received segments, and their number.
     rates: (u128, u32),
 }
 
@@ -157,12 +156,12 @@ impl AdaptivePlayer {
         }
     }
 
-    /// The session is to begin.
+    /// Schedules the start of the session.
     pub(crate) fn start(&mut self, intended: Instant) {
         self.begins = Some(intended);
     }
 
-    /// When [`ring`](Self::ring) is to be called; [`Instant::NEVER`] if it need not be.
+    /// When [`ring`](Self::ring) must be called; [`Instant::NEVER`] if not at all.
     pub(crate) fn due(&self, plan: &AdaptivePlan) -> Instant {
         if let Some(begins) = self.begins {
             return begins;
@@ -171,7 +170,7 @@ impl AdaptivePlayer {
         again.min(self.picture_due(plan)).min(self.ask_due(plan))
     }
 
-    /// Does what is due. The end of the session, if that is due.
+    /// Handles due events. Returns the end of the session, if it is due.
     pub(crate) fn ring(&mut self, turn: &mut Turn<'_>) -> Option<CallEnd> {
         if self.begins.take_if(|begins| *begins <= turn.at).is_some() {
             self.running = true;
@@ -189,7 +188,7 @@ impl AdaptivePlayer {
         self.ask(turn)
     }
 
-    /// Bytes of a call arrived. The end of the session, if this is one.
+    /// Bytes of a call arrived. Returns the end of the session, if this causes it.
     pub(crate) fn arrive(
         &mut self,
         turn: &mut Turn<'_>,
@@ -203,7 +202,7 @@ impl AdaptivePlayer {
         };
         run.received = run.received.saturating_add(count);
         let before = run.next;
-        // The last segment of a run is here when the reply is whole.
+        // The last segment of a run counts only when the reply is complete.
         while run.next + 1 < run.until && run.has_next(turn.plan) {
             self.put(run.rendition, run.next, turn.plan);
             run.next += 1;
@@ -213,7 +212,7 @@ impl AdaptivePlayer {
             return None;
         }
         if run.open_ended {
-            // Such a call is abandoned in the end, and not whole: what it brought is what counts.
+            // Such a call always ends as abandoned, so received segments count as its success.
             self.failures = 0;
         }
         self.meter.sample(turn.at, false);
@@ -225,13 +224,13 @@ impl AdaptivePlayer {
             return self.ask(turn);
         }
         if let Some(timeout) = turn.plan.make.timeout.filter(|_| run.open_ended) {
-            // How long an open-ended call lasts says nothing; how long its next segment takes does.
+            // An open-ended call has no natural duration; the timeout applies to each segment.
             turn.calls.set_deadline(call, turn.at + timeout);
         }
         None
     }
 
-    /// A call has ended. The end of the session, if this is one.
+    /// A call has ended. Returns the end of the session, if this causes it.
     pub(crate) fn call_ended(
         &mut self,
         turn: &mut Turn<'_>,
@@ -260,7 +259,7 @@ impl AdaptivePlayer {
         self.ask(turn)
     }
 
-    /// The session is over: what the viewer saw.
+    /// The session is over: the viewer's experience.
     pub(crate) fn outcome(&mut self, at: Instant, intended_start: Instant) -> Outcome {
         self.screen.fill(at, false);
         let started = self.screen.started();
@@ -276,7 +275,8 @@ impl AdaptivePlayer {
         }
     }
 
-    /// The segment behind those that are under way, of their rendition; none while several are tried.
+    /// The segment after the last one in progress, of the same rendition; none in a transient
+    /// phase.
     pub(crate) fn upcoming(&self, plan: &AdaptivePlan) -> Option<(ObjectId, Option<ByteRange>)> {
         if matches!(self.phase, Phase::Transient { .. }) {
             return None;
@@ -311,8 +311,8 @@ impl AdaptivePlayer {
         self.rates.1 = self.rates.1.saturating_add(1);
     }
 
-    /// Whether an open-ended call has brought enough: the buffer is full, or something else is
-    /// wanted.
+    /// Whether an open-ended call can be abandoned: the buffer is full, or another rendition is
+    /// chosen.
     fn is_enough(&self, at: Instant, run: Run, plan: &AdaptivePlan) -> bool {
         self.buffered(at, plan) >= plan.make.buffer_high
             || matches!(self.phase, Phase::Transient { .. })
@@ -321,7 +321,7 @@ impl AdaptivePlayer {
 }
 
 impl Run {
-    /// Whether the bytes that came reach to the end of the next segment.
+    /// Whether the received bytes complete the next segment.
     fn has_next(&self, plan: &AdaptivePlan) -> bool {
         let place = plan.title.place(self.rendition, self.next);
         let range = place.and_then(|place| place.range);

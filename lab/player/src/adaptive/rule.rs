@@ -1,30 +1,30 @@
-//! Which bit rate next.
+//! Adaptation rules: the choice of the next rendition.
 
 use headlong_units::Duration;
 
 use super::plan::{Make, Rule};
 use super::title::Title;
 
-/// Share of the estimate that has to bring the next segment before the buffer is empty (dash.js,
+/// Share of the estimate that must deliver the next segment before the buffer is empty (dash.js,
 /// InsufficientBufferRule: 0.7).
 const SUFFICIENT_SHARE: f64 = 0.7;
 
-/// What a decision is made from.
+/// Input of a decision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sight {
-    /// Bits per second to be expected, if anything is known.
+    /// Expected throughput in bits per second, if known.
     pub(crate) estimate: Option<f64>,
-    /// What is in the buffer.
+    /// Media time in the buffer.
     pub(crate) buffer: Duration,
-    /// Rendition until now.
+    /// Current rendition.
     pub(crate) present: usize,
-    /// Whether the picture moves: before, an empty buffer means nothing.
+    /// Whether playback runs; an empty buffer before the start does not matter.
     pub(crate) moving: bool,
-    /// Whether it stands still because the buffer ran empty.
+    /// Whether playback is stalled.
     pub(crate) dry: bool,
 }
 
-/// The rendition to ask for next.
+/// The rendition to request next.
 pub(crate) fn choose(title: &Title, make: &Make, sight: Sight) -> usize {
     let wanted = match make.rule {
         Rule::Fixed(rendition) => {
@@ -41,7 +41,7 @@ pub(crate) fn choose(title: &Title, make: &Make, sight: Sight) -> usize {
     wanted.min(sufficient(title, sight))
 }
 
-/// Whether a rendition, by its place, works with what is to be expected.
+/// Whether the expected throughput sustains a rendition, by its index.
 pub(crate) fn supports(
     title: &Title,
     make: &Make,
@@ -101,13 +101,13 @@ fn by_buffer(title: &Title, reservoir: Duration, cushion: Duration, sight: Sight
 }
 
 /// Spiteri et al. 2016, with utilities `ln(rate / lowest) + 1` and the two parameters derived as in
-/// dash.js: gp from how far the buffer's target is above its low mark, Vp so that the lowest rendition
-/// is chosen up to the low mark.
+/// dash.js: gp from the distance of the buffer target to the low mark, Vp so that the lowest
+/// rendition is chosen up to the low mark.
 fn bola(title: &Title, low: Duration, high: Duration, buffer: Duration) -> usize {
     let top = highest(title);
     let lowest = title.bit_rate(0).0 as f64;
     let low = low.as_secs_f64().max(1e-3);
-    // A target below the low mark leaves no room to choose in.
+    // A target below the low mark would leave no range to choose in.
     let target = high.as_secs_f64().max(2.0 * low);
     let utility = |rate: f64| libm::log(rate / lowest) + 1.0;
     let gp = (utility(title.bit_rate(top).0 as f64) - 1.0) / (target / low - 1.0);
@@ -126,7 +126,7 @@ fn bola(title: &Title, low: Duration, high: Duration, buffer: Duration) -> usize
     best.0
 }
 
-/// The highest rendition whose next segment comes before the buffer is empty (dash.js,
+/// The highest rendition whose next segment arrives before the buffer is empty (dash.js,
 /// InsufficientBufferRule).
 fn sufficient(title: &Title, sight: Sight) -> usize {
     if sight.dry {
@@ -171,7 +171,7 @@ mod tests {
         choose(&title(), &make, sight)
     }
 
-    /// In the middle of a session with so many seconds in the buffer.
+    /// In the middle of a session with `buffer` seconds in the buffer.
     fn sight(mbps: f64, buffer: u64, present: usize) -> Sight {
         Sight {
             estimate: Some(mbps * MBPS),
@@ -191,11 +191,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_chosen_that_would_run_the_buffer_dry() {
-        // Of 4 Mb/s, 70 %, in the half of a segment's time that is left: 1.4 Mb/s.
+    fn choice_never_lets_buffer_run_dry() {
+        // 70 % of 4 Mb/s, in half the duration of a segment: 1.4 Mb/s.
         assert_eq!(chosen(Rule::Throughput, sight(4.0, 1, 2)), 1);
         assert_eq!(chosen(Rule::Throughput, sight(4.0, 2, 2)), 2);
-        // Before the picture moves an empty buffer means nothing.
+        // Before playback starts an empty buffer does not matter.
         let start = Sight {
             moving: false,
             ..sight(4.0, 0, 2)
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_buffer_maps_to_a_rate_with_no_change_before_the_next_is_reached() {
+    fn buffer_rule_keeps_rate_until_next_is_reached() {
         let rule = Rule::Buffer {
             reservoir: Duration::from_secs(5),
             cushion: Duration::from_secs(35),
@@ -231,20 +231,20 @@ mod tests {
     }
 
     #[test]
-    fn bola_goes_up_with_the_buffer_from_the_lowest_to_the_highest() {
+    fn bola_rises_with_buffer_from_lowest_to_highest() {
         let rule = Rule::Bola {
             low: Duration::from_secs(10),
         };
         let found: Vec<usize> = (0..=30).map(|s| chosen(rule, sight(99.0, s, 0))).collect();
         assert!(found.is_sorted(), "{found:?}");
         assert_eq!((found[8], found[30]), (0, 3), "{found:?}");
-        // Two renditions score alike where the line between them says: of 0.5 and 1 Mb/s, with
-        // utilities 1 and 1 + ln 2, gp = ln 8 / 2 and Vp = 10 / gp, at Vp (gp + 1 - ln 2) = 12.95 s.
+        // Two renditions score alike at the intersection: for 0.5 and 1 Mb/s, with utilities 1 and
+        // 1 + ln 2, gp = ln 8 / 2 and Vp = 10 / gp, at Vp (gp + 1 - ln 2) = 12.95 s.
         assert_eq!((found[12], found[13]), (0, 1), "{found:?}");
     }
 
     #[test]
-    fn dynamic_is_throughput_below_its_mark_and_bola_above() {
+    fn dynamic_uses_throughput_below_low_mark_and_bola_above() {
         let low = Duration::from_secs(10);
         assert_eq!(chosen(Rule::Dynamic { low }, sight(4.5, 9, 0)), 3);
         let above = sight(0.6, 30, 0);

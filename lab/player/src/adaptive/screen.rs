@@ -1,23 +1,23 @@
-//! What a viewer sees: where the picture is, and the account of how it got there.
+//! Playback: the position, and statistics of start, stalls and play time.
 
 use headlong_units::{Duration, Instant};
 
-/// What the picture does.
+/// State of playback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Picture {
-    /// Waiting for the buffer, since then; `dry` if because it ran empty.
+    /// Waiting for the buffer since then; `dry` after it ran empty.
     Filling { since: Instant, dry: bool },
-    /// Moving since then.
+    /// Playing since then.
     Moving { since: Instant },
-    /// Stopped by the viewer until then.
+    /// Paused by the viewer until then.
     Paused { until: Instant },
 }
 
-/// The picture and its account.
+/// Playback and its statistics.
 #[derive(Debug, Clone)]
 pub(crate) struct Screen {
     picture: Picture,
-    /// In the title, when the picture came to be as it is.
+    /// Position in the title at the last change of state.
     position: Duration,
     started: Option<Instant>,
     stalls: u32,
@@ -44,7 +44,7 @@ impl Screen {
         self.picture
     }
 
-    /// Where in the title the picture is.
+    /// Position in the title.
     pub(crate) fn position(&self, at: Instant) -> Duration {
         match self.picture {
             Picture::Moving { since } => self.position + at.since(since),
@@ -52,7 +52,7 @@ impl Screen {
         }
     }
 
-    /// When a moving picture gets to `position`; never, if it does not move.
+    /// When playback reaches `position`; never, unless it runs.
     pub(crate) fn reaches(&self, position: Duration) -> Instant {
         match self.picture {
             Picture::Moving { since } => since + (position - self.position),
@@ -90,13 +90,13 @@ impl Screen {
         self.turn(at, Picture::Paused { until });
     }
 
-    /// Goes elsewhere in the title.
+    /// Jumps to another position.
     pub(crate) fn jump(&mut self, at: Instant, position: Duration) {
         self.fill(at, false);
         self.position = position;
     }
 
-    /// Settles the account of what was, and begins another.
+    /// Changes the state and updates the statistics of the old one.
     fn turn(&mut self, at: Instant, picture: Picture) {
         let position = self.position(at);
         self.played += position - self.position;

@@ -1,4 +1,4 @@
-//! Where the segments of a title are: as arithmetic where they are regular, as tables where not.
+//! Places of the segments of a title: computed where they are regular, otherwise from tables.
 
 use alloc::vec::Vec;
 
@@ -6,14 +6,14 @@ use headlong_units::{BitRate, ByteRange, Duration};
 
 use crate::object::ObjectId;
 
-/// Bytes that can be asked for in one call.
+/// Bytes that one call can request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// Which URL.
+    /// The URL.
     pub object: ObjectId,
-    /// Which of its bytes; all of them if `None`.
+    /// Range of its bytes; all of them if `None`.
     pub range: Option<ByteRange>,
-    /// How many, if known.
+    /// Number of bytes, if known.
     pub bytes: Option<u64>,
 }
 
@@ -37,68 +37,68 @@ impl Place {
     }
 }
 
-/// Where the segments of one rendition are.
+/// Places of the segments of one rendition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segments {
-    /// Equal ranges of one file, one after another; the last ends where the file does.
+    /// Equal ranges of one file, consecutive; the last ends with the file.
     OneFile {
         /// The file.
         object: ObjectId,
-        /// Where the first segment begins: behind the header, if there is one.
+        /// Offset of the first segment: after the header, if there is one.
         start: u64,
         /// Bytes of each segment but the last.
         segment_bytes: u64,
         /// Bytes of the whole file.
         file_bytes: u64,
     },
-    /// Files of their own, whose names follow one another in the table of objects.
+    /// Separate files with consecutive object numbers.
     Files {
-        /// Of the first segment.
+        /// Object of the first segment.
         first: ObjectId,
         /// Bytes of each file but the last.
         file_bytes: u64,
         /// Bytes of the last file.
         last_bytes: u64,
     },
-    /// Anywhere.
+    /// Arbitrary places.
     Table(Vec<Place>),
 }
 
 /// One encoding of a title.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendition {
-    /// As the manifest says it: what the player reckons with.
+    /// Bit rate in the manifest, which the player uses.
     pub bit_rate: BitRate,
-    /// Read once before its first segment: an initialisation segment, or the table of offsets at
+    /// Read once before the first segment: an initialisation segment, or the table of offsets at
     /// the start of the file (thesis 5.1.3).
     pub header: Option<Place>,
-    /// Its content.
+    /// Places of its segments.
     pub segments: Segments,
 }
 
-/// What can be watched. Shared by all sessions that watch it.
+/// A title. Shared by all sessions that watch it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Title {
-    /// How long each segment plays.
+    /// Duration of each segment.
     pub segment: Duration,
-    /// How many there are, in each rendition.
+    /// Number of segments in each rendition.
     pub segments: u32,
-    /// By bit rate, upwards; at most 64.
+    /// In order of increasing bit rate; at most 64.
     pub renditions: Vec<Rendition>,
 }
 
 impl Title {
-    /// How long it plays.
+    /// Duration of the title.
     pub const fn length(&self) -> Duration {
         self.begin(self.segments)
     }
 
-    /// When, from the start of the title, segment `index` begins.
+    /// Media time at the start of segment `index`.
     pub(crate) const fn begin(&self, index: u32) -> Duration {
         self.segment.times(index as u64)
     }
 
-    /// Where segment `index` of a rendition is; `None` if there is none.
+    /// Place of segment `index` of a rendition; `None` if there is none.
     pub fn place(&self, rendition: usize, index: u32) -> Option<Place> {
         if index >= self.segments {
             return None;
@@ -132,7 +132,7 @@ impl Title {
         }
     }
 
-    /// The bit rate of the rendition that an object belongs to; `None` if it is of none, or a header.
+    /// The bit rate of the rendition of an object; `None` for headers and unknown objects.
     pub(crate) fn bit_rate_of(&self, asked: ObjectId) -> Option<BitRate> {
         let holds = |rendition: &&Rendition| match &rendition.segments {
             Segments::OneFile { object, .. } => *object == asked,

@@ -1,18 +1,19 @@
-//! Which segments are in the buffer: all up to one, and some behind it.
+//! The segments in the buffer: all up to the first missing one, and some after it.
 
-/// Segments behind the first missing one that can be told apart, and so may be asked for early.
+/// Segments after the first missing one that are tracked individually and so may be requested
+/// early.
 pub(crate) const WINDOW: u32 = 64;
 
-/// The buffer, as far as it decides what to ask for and what can be played.
+/// The received segments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     end: u32,
-    /// Bit `n`: segment `end + n` is here. Bit 0 is never set.
+    /// Bit `n`: segment `end + n` has been received. Bit 0 is never set.
     behind: u64,
 }
 
 impl Window {
-    /// Nothing is here, and `segment` is the first that is wanted.
+    /// An empty buffer whose first missing segment is `segment`.
     pub(crate) const fn starting_at(segment: u32) -> Self {
         Self {
             end: segment,
@@ -20,7 +21,7 @@ impl Window {
         }
     }
 
-    /// The first segment that is missing.
+    /// The first missing segment.
     pub(crate) const fn end(&self) -> u32 {
         self.end
     }
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_that_come_early_wait_for_the_one_before_them() {
+    fn early_segments_wait_for_missing_one() {
         let mut window = Window::starting_at(10);
         window.put(12);
         window.put(11);
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_window_moves_on_as_a_whole() {
+    fn full_window_advances_at_once() {
         let mut window = Window::starting_at(0);
         (1..WINDOW).for_each(|segment| window.put(segment));
         window.put(WINDOW + 5);

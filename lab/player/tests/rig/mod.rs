@@ -1,8 +1,8 @@
-//! A player whose clock and connections are a test's own.
+//! A player with a simulated clock and simulated connections.
 //!
-//! It checks by itself what holds for every session: see [`Rig::drain`].
+//! Checks the invariants of every session by itself: see [`Rig::drain`].
 
-#![allow(dead_code, reason = "each test target uses a part of it")]
+#![allow(dead_code, reason = "each test target uses only part of the rig")]
 
 pub(crate) mod net;
 
@@ -13,14 +13,14 @@ use headlong_player::{
 };
 use headlong_units::{ByteRange, Duration, Instant};
 
-/// What a right answer to a call is.
+/// A correct reply to a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) bytes: Option<u64>,
     pub(crate) partial: bool,
 }
 
-/// A command, and when it was given.
+/// A command and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Given {
     pub(crate) at: Instant,
@@ -32,7 +32,7 @@ pub(crate) struct Rig {
     pub(crate) now: Instant,
     pub(crate) given: Vec<Given>,
     pub(crate) records: Vec<CallRecord>,
-    /// Calls that were sent and have no record yet, with their connections.
+    /// Calls without a record yet, with their connections.
     pub(crate) open: BTreeMap<CallId, u32>,
     sent: u32,
     closed: bool,
@@ -46,7 +46,7 @@ pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A call for 1,000 bytes of object `object`, to be whole within 10 seconds.
+/// A call for 1,000 bytes of object `object`, with a timeout of 10 seconds.
 pub(crate) fn call(object: u32) -> Call {
     Call {
         object: ObjectId(object),
@@ -60,7 +60,7 @@ pub(crate) fn call(object: u32) -> Call {
 }
 
 impl Rig {
-    /// A session that was to start at `intended` and does not know yet that it has.
+    /// A session with intended start `intended` that has not been started.
     pub(crate) fn waiting(plan: Plan, intended: Instant) -> Self {
         Self {
             player: Player::new(plan, intended),
@@ -85,12 +85,12 @@ impl Rig {
         self.drain();
     }
 
-    /// Fetches what there is, and checks that calls are named in order and sent while the session
-    /// lasts, that each has one record, in order of time, and that a connection carries one call.
+    /// Fetches all output, and checks that calls are numbered in order and sent only during the
+    /// session, that each has one record, in order of time, and that a connection carries one call.
     pub(crate) fn drain(&mut self) {
         let mut abandoned = Vec::new();
         while let Some(command) = self.player.poll_command() {
-            assert!(!self.closed, "{command:?} after everything was closed");
+            assert!(!self.closed, "{command:?} after close");
             match &command {
                 Command::Send {
                     call, connection, ..
@@ -100,7 +100,7 @@ impl Rig {
                     // Records of calls that ended before this one was sent come first.
                     self.take_records();
                     let busy = self.open.values().any(|other| other == connection);
-                    assert!(!busy, "connection {connection} has a call already");
+                    assert!(!busy, "connection {connection} already has a call");
                     if !self.has_record(*call) {
                         self.open.insert(*call, *connection);
                     }
@@ -137,7 +137,7 @@ impl Rig {
         }
     }
 
-    /// Lets time pass, ringing when asked to.
+    /// Lets time pass and fires timers.
     pub(crate) fn wait_until(&mut self, until: Instant) {
         while let Some(next) = self.player.poll_timeout().filter(|next| *next <= until) {
             self.now = self.now.max(next);
@@ -146,7 +146,7 @@ impl Rig {
             let again = self.player.poll_timeout();
             assert!(
                 again.is_none_or(|again| again > self.now),
-                "it rings for ever"
+                "timer fires endlessly"
             );
         }
         self.now = self.now.max(until);
@@ -168,7 +168,7 @@ impl Rig {
         self.drain();
     }
 
-    /// A whole reply to a range, at `when`.
+    /// A complete reply to a range, at `when`.
     pub(crate) fn reply(&mut self, when: Instant, call: u32, bytes: u64) {
         self.wait_until(when);
         self.head(call, 206, Some(bytes));
@@ -176,7 +176,7 @@ impl Rig {
         self.ended(call, TransportEnd::Whole);
     }
 
-    /// The `nth` call under way, counted round and round.
+    /// The `nth` open call, modulo their number.
     pub(crate) fn wanted(&self, nth: usize) -> Option<(CallId, Wanted)> {
         let (call, _) = self.open.iter().cycle().nth(nth)?;
         self.given.iter().find_map(|given| match &given.command {
@@ -197,7 +197,7 @@ impl Rig {
         })
     }
 
-    /// When each call was sent, in milliseconds, with its object and connection.
+    /// Time in milliseconds, object and connection of each sent call.
     pub(crate) fn sent(&self) -> Vec<(u64, u32, u32)> {
         let sends = self.given.iter().filter_map(|given| match given.command {
             Command::Send {
@@ -208,7 +208,7 @@ impl Rig {
         sends.collect()
     }
 
-    /// How calls ended, in order of their names.
+    /// Ends of the calls, in order of their ids.
     pub(crate) fn ends(&self) -> Vec<CallEnd> {
         let by_call: BTreeMap<CallId, CallEnd> = self
             .records

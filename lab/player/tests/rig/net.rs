@@ -1,14 +1,14 @@
-//! A network for one player: a delay, and a rate that may change, shared equally by what is under way.
+//! A network for one player: a delay, and a variable rate, shared equally by all calls.
 
 use headlong_player::{CallId, Command, TransportEnd};
 use headlong_units::{BitRate, Duration, Instant};
 
 use super::{Rig, ms};
 
-/// How finely bytes arrive.
+/// Time step of arriving bytes.
 const STEP: Duration = ms(10);
 
-/// A reply on its way.
+/// A reply in progress.
 struct Reply {
     call: CallId,
     from: Instant,
@@ -18,7 +18,7 @@ struct Reply {
 }
 
 pub(crate) struct Net {
-    /// Rates and when they begin, by time.
+    /// Rates with their start times, in order.
     pub(crate) rates: Vec<(Instant, BitRate)>,
     pub(crate) delay: Duration,
     seen: usize,
@@ -38,7 +38,7 @@ impl Net {
         }
     }
 
-    /// Plays until the session is over or it is `until`.
+    /// Plays until the session is over or `until`.
     pub(crate) fn play(&mut self, rig: &mut Rig, until: Instant) {
         while rig.player.end().is_none() && rig.now < until {
             rig.wait_until(rig.now + STEP);
@@ -48,7 +48,7 @@ impl Net {
         }
     }
 
-    /// Every connection that carries something breaks.
+    /// Breaks all connections with a reply in progress.
     pub(crate) fn cut(&mut self, rig: &mut Rig) {
         for reply in core::mem::take(&mut self.replies) {
             rig.ended(reply.call.0, TransportEnd::Broken);
@@ -66,7 +66,7 @@ impl Net {
                 } => self.replies.push(Reply {
                     call: *call,
                     from: given.at + self.delay,
-                    left: expected_bytes.expect("these titles know their sizes"),
+                    left: expected_bytes.expect("a known size"),
                     partial: range.is_some(),
                     begun: false,
                 }),

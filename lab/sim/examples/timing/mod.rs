@@ -1,4 +1,4 @@
-//! What both examples of speed time, and how.
+//! Shared by the two speed examples: the experiment and the timing.
 
 use std::time::Instant as Clock;
 
@@ -7,7 +7,7 @@ use headlong_sim::{Experiment, Setup, Window};
 use headlong_units::{Duration, GIB, Instant};
 use headlong_workload::Specification;
 
-/// A workload, in calls of a size or a time of content, above a WD Red and 3.5 GiB of memory.
+/// A workload with calls of a given size or duration, on a WD Red with 3.5 GiB of memory.
 pub(crate) fn experiment(workload: &str, call: &str, seconds: u64) -> Experiment {
     let mut setup = Setup {
         window: Window {
@@ -26,7 +26,7 @@ pub(crate) fn experiment(workload: &str, call: &str, seconds: u64) -> Experiment
     }
 }
 
-/// The fastest of three: seconds of the clock, and what came out.
+/// The fastest of three runs: wall-clock seconds and the result.
 pub(crate) fn fastest<T>(run: impl Fn() -> T) -> (f64, T) {
     let timed = || {
         let started = Clock::now();

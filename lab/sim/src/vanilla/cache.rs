@@ -1,42 +1,42 @@
-//! A kernel's page cache: which folios of which files are in memory, and which goes next.
+//! A kernel's page cache: resident folios of files, and the order of their eviction.
 //!
-//! The one idea (Linux 6.18, mm/vmscan.c, mm/swap.c, mm/workingset.c; the classic two lists): what
-//! is read in begins on the inactive list; touched twice, it goes to the active one; evicted is the
-//! end of the inactive list, which is refilled from the active one when it has become much the
-//! shorter of the two. What was evicted not long ago and is read again begins on the active list.
-//! Pages that are read ahead and not yet sent are nothing special.
+//! As in Linux 6.18 (mm/vmscan.c, mm/swap.c, mm/workingset.c; the classic two lists): a page that
+//! is read in starts on the inactive list; a second access moves it to the active one. Eviction
+//! takes the end of the inactive list, which is refilled from the active one when it has become
+//! much the shorter of the two. A page that is read again soon after its eviction starts on the
+//! active list. Pages that are read ahead and not yet sent get no special treatment.
 //!
-//! A folio is some pages that are allocated together. Where a file system allows large ones, as ext4
-//! since Linux 6.16, later windows of a stream are made of folios that are longer than what
-//! `sendfile` takes at a time, so that each is touched more than once although it is sent once: a
-//! cache that streams promotes what it will not need again, at the cost of what it will.
+//! A folio is a number of pages that are allocated together. Where a file system allows large ones,
+//! as ext4 since Linux 6.16, later windows of a stream consist of folios that are longer than one
+//! step of `sendfile`, so each is accessed more than once although it is sent once: a streaming
+//! workload promotes pages that it does not need again, at the cost of pages that it does.
 //!
-//! Invariants: a page is in at most one folio; folios being read into stay; the cache is larger than
-//! its bounds only while everything in it is being read into.
+//! Invariants: a page is in at most one folio; folios being read into stay; the cache exceeds its
+//! limit only while everything in it is being read into.
 
 use std::collections::BTreeMap;
 
 /// Pages of a file that share an entry of the tree.
 const BLOCK_PAGES: u32 = 512;
-/// No folio: nothing, or a shadow.
+/// No folio: never read, or a shadow.
 const ABSENT: u32 = 0;
-/// An entry with this bit says when a page was evicted, by the counter of evictions.
+/// An entry with this bit stores the eviction time of a page, on the clock `age`.
 const SHADOW: u32 = 1 << 31;
-/// After so many evictions the memory of what was evicted is cleared of what is too old.
+/// Number of evictions after which stale shadows are removed.
 const SWEEP_INTERVAL: u64 = 1 << 18;
 /// The end of a list.
 const NOBODY: u32 = u32::MAX;
 
 headlong_units::names! {
-    /// How the cache divides its lists.
+    /// Replacement policy of the cache.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
     pub enum CacheKind {
-        /// Two lists, and large folios where windows are large: ext4 on Linux since 6.16.
+        /// Two lists, with large folios where windows are large: ext4 on Linux since 6.16.
         #[default]
         LargeFolios => "large-folios",
         /// Two lists of single pages: earlier kernels.
         Pages => "pages",
-        /// One list by last use: the textbook's.
+        /// A single LRU list, as in textbooks.
         Lru => "lru",
     }
 }
@@ -59,7 +59,7 @@ struct Folio {
     behind: u32,
 }
 
-/// What left memory.
+/// Numbers of evicted pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Evictions {
     pub(super) unsent_pages: u64,
@@ -85,7 +85,7 @@ impl Default for List {
 
 type Block = Box<[u32; BLOCK_PAGES as usize]>;
 
-/// The cache. Files and pages by their numbers.
+/// The cache. Files and pages are identified by number.
 #[derive(Debug)]
 pub(super) struct PageCache {
     kind: CacheKind,
@@ -103,7 +103,7 @@ pub(super) struct PageCache {
     evictions: Evictions,
 }
 
-/// Entries of a node of the tree that the kernel keeps a file's pages in (`XA_CHUNK_SIZE`).
+/// Entries of a node of the kernel's page tree (`XA_CHUNK_SIZE`).
 const NODE_PAGES: u32 = 64;
 
 impl PageCache {
@@ -128,7 +128,7 @@ impl PageCache {
         self.kind
     }
 
-    /// Pages in memory: all, on the active list, being read into, read in and never sent.
+    /// Numbers of pages: resident, active, being read into, and read but never sent.
     pub(super) fn usage(&self) -> [u64; 4] {
         let all = self.inactive.pages + self.active.pages;
         let unsent = self.unsent_pages - self.filling_pages;
@@ -154,23 +154,23 @@ impl PageCache {
         self.folios[folio.0 as usize].is_filling
     }
 
-    /// Its first page, and how many it has.
+    /// First page and number of pages.
     pub(super) fn span(&self, folio: FolioId) -> (u32, u32) {
         let folio = &self.folios[folio.0 as usize];
         (folio.first, folio.pages)
     }
 
-    /// Marks the folio as the one whose reader has more read ahead.
+    /// Marks the folio whose access triggers the next readahead.
     pub(super) fn mark(&mut self, folio: FolioId) {
         self.folios[folio.0 as usize].is_marked = true;
     }
 
-    /// Whether the folio is marked; it no longer is.
+    /// Clears the mark and returns whether it was set.
     pub(super) fn take_mark(&mut self, folio: FolioId) -> bool {
         core::mem::take(&mut self.folios[folio.0 as usize].is_marked)
     }
 
-    /// Pages in memory directly before a page, up to a number.
+    /// Number of resident pages directly before a page, up to `most`.
     pub(super) fn cached_before(&self, file: u32, page: u32, most: u32) -> u32 {
         let mut count = 0;
         while count < most.min(page)
@@ -182,14 +182,14 @@ impl PageCache {
         count.min(most)
     }
 
-    /// The first page that is not in memory, of so many from a page on, as the kernel finds it.
+    /// The first of `most` pages from `page` on that is not resident, as the kernel finds it.
     ///
-    /// `page_cache_next_miss` walks a tree of nodes of 64 pages. Where it begins within a folio that
-    /// has several entries in a node, it stands at the folio's first entry while it counts from the
-    /// page that it was asked for, and goes on one entry a page: so it looks that far behind where it
-    /// says it is, until it comes to another node. Seen beside Linux 6.18: with `read_ahead_kb` 128 the
-    /// mark that an earlier request has left is lost on a folio of 32 pages, because the page behind
-    /// it is not looked at.
+    /// `page_cache_next_miss` walks a tree of nodes of 64 pages. If it starts within a folio with
+    /// several entries in a node, it starts at the folio's first entry but counts from the
+    /// requested page, and advances one entry per page: it inspects entries that lie before the
+    /// pages it counts, until it reaches another node. Observed on Linux 6.18: with `read_ahead_kb`
+    /// 128 the mark of an earlier request is lost on a folio of 32 pages, because the page after
+    /// the folio is not inspected.
     pub(super) fn next_missing(&self, file: u32, page: u32, most: u32) -> Option<u32> {
         let inside = self.find(file, page).map(|folio| self.span(folio));
         let inside = inside.filter(|(_, pages)| *pages < NODE_PAGES);
@@ -203,7 +203,7 @@ impl PageCache {
         (page..page.saturating_add(most)).find(is_missing)
     }
 
-    /// Memory for some pages that are not there, to be read into; evicts what has to go.
+    /// Allocates a folio for absent pages, to be read into; evicts as needed.
     pub(super) fn insert(&mut self, file: u32, first: u32, pages: u32) -> FolioId {
         self.make_room(u64::from(pages));
         let is_active = self.kind != CacheKind::Lru && self.was_evicted_lately(file, first);
@@ -244,7 +244,7 @@ impl PageCache {
         }
     }
 
-    /// Something reads from the folio: `folio_mark_accessed`. Answers whether it was sent before.
+    /// A read from the folio: `folio_mark_accessed`. Returns whether it was sent before.
     pub(super) fn touch(&mut self, id: FolioId) -> bool {
         let FolioId(id) = id;
         let folio = &mut self.folios[id as usize];
@@ -267,8 +267,8 @@ impl PageCache {
         was_sent
     }
 
-    /// Whether a page that is read was evicted so lately that a cache as large as the active list
-    /// would still have had it: `workingset_refault`.
+    /// Whether a page was evicted so recently that a cache as large as the active list would still
+    /// hold it: `workingset_refault`.
     fn was_evicted_lately(&self, file: u32, page: u32) -> bool {
         let entry = self.entry(file, page);
         if entry & SHADOW == 0 {
@@ -293,14 +293,14 @@ impl PageCache {
         }
     }
 
-    /// `inactive_is_low`: the more memory there is, the smaller the part that is inactive may be.
+    /// `inactive_is_low`: the larger the memory, the smaller the inactive share may be.
     fn is_inactive_low(&self) -> bool {
         let gib = (self.inactive.pages + self.active.pages) >> 18;
         let ratio = if gib > 0 { (10 * gib).isqrt() } else { 1 };
         self.inactive.pages * ratio < self.active.pages
     }
 
-    /// The oldest of the active list becomes the newest of the inactive one.
+    /// Moves the oldest active folio to the front of the inactive list.
     fn deactivate(&mut self) {
         let id = self.active.last;
         if id != NOBODY {
@@ -355,7 +355,7 @@ impl PageCache {
         }
     }
 
-    /// Forgets shadows that say nothing any more, so that memory does not grow with time.
+    /// Removes shadows that are too old to matter, so that memory does not grow with time.
     fn sweep(&mut self) {
         self.swept_at = self.age;
         let (age, bound) = (self.age as u32, self.pages_max);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_touched_twice_outlives_what_was_touched_once() {
+    fn pages_accessed_twice_outlive_pages_accessed_once() {
         let mut cache = PageCache::new(CacheKind::Pages, 8);
         for page in 0..8 {
             read(&mut cache, page);
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn an_active_list_that_has_grown_too_long_gives_back() {
+    fn long_active_list_refills_inactive_list() {
         let mut cache = PageCache::new(CacheKind::Pages, 100);
         for page in 0..1000 {
             read(&mut cache, page);
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_evicted_unsent_and_is_read_again_begins_on_the_active_list() {
+    fn refault_after_unsent_eviction_starts_active() {
         let mut cache = PageCache::new(CacheKind::Pages, 8);
         for page in 0..4 {
             read(&mut cache, page);
@@ -475,12 +475,12 @@ mod tests {
         assert_eq!(cache.evictions().unsent_pages, 1);
         assert_eq!(cache.find(0, 8), None);
         read(&mut cache, 8);
-        let folio = cache.find(0, 8).expect("there");
+        let folio = cache.find(0, 8).expect("resident");
         assert!(cache.folios[folio.0 as usize].is_active);
     }
 
     #[test]
-    fn a_single_list_goes_by_last_use() {
+    fn lru_evicts_least_recently_used() {
         let mut cache = PageCache::new(CacheKind::Lru, 4);
         for page in 0..4 {
             read(&mut cache, page);
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_read_into_is_never_evicted() {
+    fn folios_being_filled_are_not_evicted() {
         let mut cache = PageCache::new(CacheKind::LargeFolios, 4);
         let folios: Vec<FolioId> = (0..3).map(|n| cache.insert(0, n * 4, 4)).collect();
         assert_eq!(cache.usage(), [12, 0, 12, 0]);
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_counted_by_pages_whatever_their_folios() {
+    fn neighbours_are_counted_in_pages() {
         let mut cache = PageCache::new(CacheKind::LargeFolios, 100);
         cache.insert(3, 8, 8);
         cache.insert(3, 16, 2);
@@ -518,21 +518,21 @@ mod tests {
     }
 
     #[test]
-    fn from_within_a_folio_the_kernel_looks_behind_where_it_is() {
+    fn next_miss_from_within_folio_matches_kernel() {
         let mut cache = PageCache::new(CacheKind::LargeFolios, 1000);
         cache.insert(3, 8, 8);
         cache.insert(3, 16, 2);
         assert_eq!(cache.next_missing(3, 9, 32), Some(19), "18 is missing too");
         cache.insert(3, 64, 32);
-        assert_eq!(cache.next_missing(3, 65, 32), None, "96 is not looked at");
-        // The walk finds its place again at the next node.
+        assert_eq!(cache.next_missing(3, 65, 32), None, "96 is not inspected");
+        // The walk is correct again from the next node on.
         cache.insert(3, 96, 32);
         assert_eq!(cache.next_missing(3, 97, 40), Some(129));
         assert_eq!(cache.next_missing(3, 65, 65), Some(129));
-        // A folio that fills a node has one entry in another kind of node.
+        // A folio that fills a node has one entry in a node of the next level.
         cache.insert(3, 192, 64);
         assert_eq!(cache.next_missing(3, 193, 64), Some(256));
-        // Single pages are where they are.
+        // Single pages are found exactly.
         let mut pages = PageCache::new(CacheKind::Pages, 1000);
         for page in 0..32 {
             pages.insert(3, page, 1);

@@ -1,13 +1,13 @@
-//! The block layer: runs of pages become requests, in an order that a disk likes.
+//! The block layer: splits runs of pages into requests and schedules them for a disk.
 //!
-//! The one idea (block/mq-deadline.c): requests go up the addresses in batches of sixteen; when a
-//! batch is full or at its end, and the oldest request has waited for more than half a second, the
-//! next batch begins with that one. A request that goes on where a waiting one ends becomes part of
-//! it. All of it matters only for what waits here: a device that takes 128 requests at once is given
-//! 128 in the order of their coming.
+//! As in block/mq-deadline.c: requests are dispatched by increasing address in batches of sixteen;
+//! when a batch is full or reaches the highest address, and the oldest request has waited for more
+//! than half a second, the next batch starts with that one. A request that continues a queued one
+//! is merged into it. This only matters for requests that queue here: a device that accepts 128
+//! requests gets 128 in order of arrival.
 //!
-//! Invariants: no request is longer than the device's largest; a run is done when all of its
-//! requests are; of what is there, something is always under way.
+//! Invariants: no request exceeds the device's maximum; a run is done when all of its requests are;
+//! the device is never idle while requests are queued.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,17 +20,17 @@ use crate::device::Device;
 /// Requests of a batch (`fifo_batch`).
 const BATCH: u32 = 16;
 
-/// In which order waiting requests go.
+/// Order of dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Scheduler {
     /// mq-deadline.
     #[default]
     Deadline,
-    /// None: as they came.
+    /// None: order of arrival.
     None,
 }
 
-/// Pages of one file that lie one behind the other.
+/// Consecutive pages of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) file: u32,
@@ -44,7 +44,7 @@ struct Waiting {
     arrived: Instant,
 }
 
-/// What waits for the device, and the device.
+/// The queue and the device.
 #[derive(Debug)]
 pub(super) struct Elevator {
     device: Device,
@@ -57,7 +57,7 @@ pub(super) struct Elevator {
     /// First sectors by age.
     by_age: BTreeMap<u64, u64>,
     under_way: BTreeMap<RequestId, Run>,
-    /// Behind the last request that was given to the device.
+    /// End of the latest request given to the device.
     position: u64,
     batched: u32,
     next_id: u64,
@@ -90,12 +90,12 @@ impl Elevator {
         &mut self.device
     }
 
-    /// Requests that wait here.
+    /// Number of queued requests.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Reads some pages; the first of them lies at `physical`. Answers how many requests it is.
+    /// Reads a run of pages that starts at `physical`. Returns the number of new requests.
     pub(super) fn submit(&mut self, now: Instant, run: Run, physical: u64) -> u64 {
         let mut left = run;
         let mut sector = physical / SECTOR_BYTES;
@@ -131,12 +131,12 @@ impl Elevator {
         self.device.poll_timeout()
     }
 
-    /// The next pages that have been read.
+    /// The next run that has been read.
     pub(super) fn poll_done(&mut self) -> Option<Run> {
         self.done.pop_front()
     }
 
-    /// Appends to a request that ends where this one begins, if that does not make it too long.
+    /// Merges into a queued request that ends where this one begins, within the size limit.
     fn merge(&mut self, part: Run, sector: u64) -> bool {
         if self.scheduler == Scheduler::None {
             return false;
@@ -176,7 +176,7 @@ impl Elevator {
         }
     }
 
-    /// `dd_dispatch_request`, of reads.
+    /// `dd_dispatch_request`, for reads.
     fn next(&mut self, now: Instant) -> Option<(u64, u64)> {
         let (id, sector) = self.by_age.first_key_value()?;
         let oldest = (*sector, *id);
@@ -198,12 +198,12 @@ impl Elevator {
     }
 }
 
-/// What the block layer is bound by.
+/// Limits of the block layer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ElevatorLimits {
-    /// After that, a request is expired.
+    /// Age at which a request expires.
     pub(super) expires: Duration,
-    /// Requests that the device takes at once.
+    /// Requests that the device accepts at once.
     pub(super) tags: usize,
     /// Pages of the largest request.
     pub(super) pages_max: u32,
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_go_up_the_addresses_and_then_from_the_oldest() {
+    fn dispatches_by_address_then_from_oldest() {
         let mut elevator = elevator(1);
         for page in [5000, 9000, 7000, 1000, 6000, 2000] {
             read(&mut elevator, Instant::ZERO, page, 8);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_waited_too_long_is_next_when_a_batch_is_full() {
+    fn expired_request_starts_next_batch() {
         let mut elevator = elevator(1);
         read(&mut elevator, Instant::ZERO, 1_000_000, 8);
         read(&mut elevator, Instant::ZERO, 10, 8);
@@ -273,10 +273,10 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_cut_into_requests_and_joined_with_those_they_continue() {
+    fn runs_are_split_and_merged_with_queued_requests() {
         let mut elevator = elevator(1);
         assert_eq!(read(&mut elevator, Instant::ZERO, 0, 1000), 4);
-        // The last of them waits, and has room.
+        // The last one is queued and has room for more pages.
         assert_eq!(read(&mut elevator, Instant::ZERO, 1000, 100), 0);
         assert_eq!(elevator.waiting(), 3);
         assert_eq!(order(&mut elevator), [0, 320, 640, 960]);

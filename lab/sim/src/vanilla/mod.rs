@@ -1,16 +1,17 @@
-//! A vanilla web server: files sent from a kernel's page cache by threads that wait for the disk.
+//! A vanilla web server: threads that send files from a kernel's page cache and block on the disk.
 //!
-//! The one idea: a request is a file opened, read from a position on in steps of what `sendfile`
-//! takes at a time, and closed; a thread that comes to a page which is not there waits for it, and
-//! one whose socket is full lets go of its request until a third of the socket is free. What is read
-//! from the disk, how much and in which order is the kernel's doing: read-ahead, page cache, block
-//! layer, each in a file of its own here, as they are in Linux 6.18.
+//! A request opens a file, reads it from an offset in steps of one `sendfile` call, and closes it.
+//! A thread that reaches an absent page waits for it; a thread whose socket is full releases its
+//! request until a third of the socket is free. Amount and order of disk reads are decided by the
+//! kernel: readahead, page cache and block layer are modelled as in Linux 6.18, each in a file of
+//! its own.
 //!
 //! Left out: processor time, names and inodes (they are in memory), writing, other users of the
-//! cache; what one request waits for in the event loop of its process but for threads.
+//! cache; delays in the event loop of a process, apart from waiting for threads.
 //!
-//! Invariants: a thread works on one request at a time; a request holds a thread only between taking
-//! it up and its end or a full socket; every page that somebody waits for is being read.
+//! Invariants: a thread works on one request at a time; a request holds a thread only from its
+//! start or resumption to its end or a full socket; every page that a request waits for is being
+//! read.
 
 mod cache;
 mod elevator;
@@ -38,7 +39,7 @@ use crate::histogram::Histogram;
 use crate::layout::{Layout, Place};
 use crate::origin::{Asker, Outcome, Piece};
 
-/// A request in progress: an open file and where its reader is.
+/// A request in progress: an open file and the position of its reader.
 #[derive(Debug)]
 struct Transfer {
     asker: Asker,
@@ -49,16 +50,16 @@ struct Transfer {
     has_thread: bool,
     /// Its thread waits for a folio.
     is_blocked: bool,
-    /// The viewer has left; the thread will find out.
+    /// The viewer has left; the thread detects it when it wakes.
     is_gone: bool,
     start: u64,
     next: u64,
     end: u64,
     /// The next page to get.
     page: u32,
-    /// The folio got last, and whether it had been sent to somebody before.
+    /// The folio of the latest step, and whether it was sent by an earlier request.
     folio: Option<(FolioId, bool)>,
-    /// Whether the present step had to wait for the disk.
+    /// Whether the current step had to wait for the disk.
     waited: bool,
     turn_bytes: u64,
     read_ahead: ReadAhead,
@@ -84,7 +85,7 @@ pub(crate) struct Vanilla {
     transfers: BTreeMap<RequestId, Transfer>,
     /// Threads that wait for a folio.
     waiters: BTreeMap<FolioId, Vec<RequestId>>,
-    /// Requests whose thread can go on.
+    /// Requests whose thread can continue.
     runnable: VecDeque<RequestId>,
     next_id: u64,
     outcomes: VecDeque<Outcome>,
@@ -125,7 +126,7 @@ impl Vanilla {
         }
     }
 
-    /// Does what can be done without waiting.
+    /// Runs until all work has to wait.
     fn settle(&mut self, now: Instant) {
         loop {
             if let Some(id) = self.runnable.pop_front() {
@@ -138,7 +139,7 @@ impl Vanilla {
         }
     }
 
-    /// Pages are there: their readers go on.
+    /// Pages have arrived: their waiters continue.
     fn read_done(&mut self, run: Run) {
         self.stats.reads_done += 1;
         let mut page = run.first;
@@ -155,7 +156,7 @@ impl Vanilla {
         }
     }
 
-    /// A request wants a thread.
+    /// Assigns a thread to a request, or queues the request for one.
     fn take_up(&mut self, id: RequestId) {
         let Some(transfer) = self.transfers.get_mut(&id) else {
             return;
@@ -171,7 +172,7 @@ impl Vanilla {
         }
     }
 
-    /// A request needs its thread no longer, for now.
+    /// Releases the thread of a request.
     fn let_go(&mut self, id: RequestId) {
         let Some(transfer) = self.transfers.get_mut(&id) else {
             return;
@@ -193,7 +194,7 @@ impl Vanilla {
         self.transfers.remove(&id);
     }
 
-    /// The thread of a request does its next step, or waits for a page of it.
+    /// Runs the next step of a request's thread, up to the first absent page.
     fn advance(&mut self, now: Instant, id: RequestId) {
         let Some(mut transfer) = self.transfers.remove(&id) else {
             return;
@@ -220,7 +221,7 @@ impl Vanilla {
         }
     }
 
-    /// Gets the pages of the next folio, or answers which one has to be waited for.
+    /// Gets the pages of the next folio, or returns the folio to wait for.
     fn get(&mut self, now: Instant, transfer: &mut Transfer, behind: u32) -> Result<(), FolioId> {
         let (file, page) = (transfer.file, transfer.page);
         let asked = behind - page;
@@ -238,7 +239,7 @@ impl Vanilla {
                 self.read(now, transfer, window);
             }
         }
-        // Reading ahead may have taken the place of what was there.
+        // Readahead may have evicted the folio that was found.
         let folio = match self.cache.find(file, page) {
             Some(folio) => folio,
             None => self.miss(now, transfer, asked),
@@ -247,7 +248,7 @@ impl Vanilla {
             return Err(folio);
         }
         let was_sent = self.cache.touch(folio);
-        // Of a folio that was begun in the step before, that step knows.
+        // The flag of a folio that the previous step began is stored with the transfer.
         let same = transfer.folio.filter(|(last, _)| *last == folio);
         let is_reused = same.map_or(was_sent, |(_, was_sent)| was_sent);
         transfer.folio = Some((folio, is_reused));
@@ -260,7 +261,7 @@ impl Vanilla {
         Ok(())
     }
 
-    /// A page is missing; it is on its way when this returns.
+    /// Handles a page miss; a read of the page is in progress on return.
     fn miss(&mut self, now: Instant, transfer: &mut Transfer, asked: u32) -> FolioId {
         let (file, page) = (transfer.file, transfer.page);
         let (limits, cache) = (self.limits, &self.cache);
@@ -279,7 +280,7 @@ impl Vanilla {
         self.cache.insert(file, page, 1)
     }
 
-    /// Reads those pages of a window that are not there.
+    /// Reads the absent pages of a window.
     fn read(&mut self, now: Instant, transfer: &Transfer, window: Window) {
         let file = transfer.file;
         let file_pages = transfer.place.size_bytes.div_ceil(PAGE_BYTES) as u32;
@@ -309,7 +310,7 @@ impl Vanilla {
         self.submit(now, transfer, begun, page.saturating_sub(begun));
     }
 
-    /// How many pages are allocated together: aligned to their number, and none that is there.
+    /// Number of pages to allocate together: an aligned power of two without resident pages.
     fn folio_pages(&self, file: u32, page: u32, order_max: u32, behind: u32) -> u32 {
         let mut order = order_max.min(page.trailing_zeros());
         let is_free = |order: u32| {
@@ -363,7 +364,8 @@ impl Vanilla {
         }));
     }
 
-    /// What did not fit into the socket is got again when it does: its folios are touched once more.
+    /// Bytes that did not fit into the socket are read again later, so their folios are accessed
+    /// again.
     fn touch_again(&mut self, id: RequestId, bytes: u64) {
         let Some(transfer) = self.transfers.get(&id) else {
             return;
@@ -389,7 +391,7 @@ impl Vanilla {
         }
     }
 
-    /// Time passes: what is integrated over it is counted.
+    /// Advances the clock and the time-weighted counters.
     fn begin(&mut self, now: Instant) {
         let passed = now.since(self.now);
         self.now = self.now.max(now);

@@ -1,4 +1,4 @@
-//! What a vanilla server does for the world: requests taken on, sockets filled, viewers gone.
+//! The vanilla server as an [`Origin`]: requests, socket space, and disconnects.
 
 use headlong_engine::{Control, ControlView, MemoryUse, QueueUse, RequestId, Slot, Stats};
 use headlong_player::ObjectId;
@@ -13,17 +13,18 @@ use crate::layout::Place;
 use crate::link::Link;
 use crate::origin::{Asker, CacheUse, Origin, Outcome, Piece, State};
 
-/// A request lets go of its thread after so much (nginx: `sendfile_max_chunk`).
+/// A request yields its thread after this many bytes (nginx: `sendfile_max_chunk`).
 const TURN_BYTES: u64 = 2 * MIB;
-/// What the sockets of a reply take, by what is under way between them: the receiver holds as much
-/// again; the congestion window grows to nearly twice of it while nothing is lost (`tcp_is_cwnd_limited`),
-/// and the sender's buffer to twice that window, counted in what packets cost in memory, which is twice
-/// what they carry, or nothing beside pages that are sent as they are (`tcp_sndbuf_expand`). Seen beside
-/// nginx: 500 KB and 80 KB for a line of 3.5 Mbit/s and 100 ms, 740 KB and 220 KB for one of 10.
+/// Capacity of the sockets of a reply, relative to the bytes in flight: the receive buffer holds as
+/// much again; the congestion window grows to nearly twice of it without losses
+/// (`tcp_is_cwnd_limited`), and the send buffer to twice that window, counted in packet memory,
+/// which is twice the payload, or nothing for pages sent without copying (`tcp_sndbuf_expand`).
+/// Observed with nginx: 500 KB and 80 KB for a line of 3.5 Mbit/s and 100 ms, 740 KB and 220 KB for
+/// one of 10.
 const SOCKETS_PER_LINE: u64 = 8;
-/// A receiver offers so much before it knows the line (`tcp_rmem`).
+/// Initial receive window (`tcp_rmem`).
 const UNDER_WAY_BYTES_MIN: u64 = 64 * KIB;
-/// Without a limit on the line, as far as the kernel goes (`tcp_wmem`).
+/// Limit of the kernel for links without a bandwidth limit (`tcp_wmem`).
 const SOCKET_BYTES_MAX: u64 = 4 * MIB;
 
 impl Origin for Vanilla {
@@ -52,7 +53,7 @@ impl Origin for Vanilla {
         }
         let id = RequestId(self.next_id);
         self.next_id += 1;
-        // Whichever process was quicker to accept.
+        // The process that accepts first is random.
         let chance = u64::from(asker.session).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let transfer = Transfer {
             asker,

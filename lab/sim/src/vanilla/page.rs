@@ -1,4 +1,4 @@
-//! The unit in which a kernel keeps and reads files.
+//! Page size of the modelled kernel.
 
 /// Bytes of a page.
 pub(super) const PAGE_BYTES: u64 = 4096;

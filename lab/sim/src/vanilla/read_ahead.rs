@@ -1,51 +1,50 @@
-//! On-demand read-ahead as Linux does it: how far to read beyond what is asked, and when.
+//! On-demand readahead of Linux: how far to read beyond the requested pages, and when.
 //!
-//! The one idea (mm/readahead.c of Linux 6.18): a window of pages is read with a mark in it, and
-//! whoever comes to the mark has the next window read, twice as large, up to `read_ahead_kb`. The
-//! state belongs to an open file, and a server opens a file anew for every request, so every
-//! request begins with a small window; but where the pages before it are still there, the kernel
-//! takes that for a reader who goes on.
+//! As in mm/readahead.c of Linux 6.18: a window of pages is read with a mark in it, and an access
+//! to the mark triggers the next window, twice as large, up to `read_ahead_kb`. The state belongs
+//! to an open file, and a server opens the file for every request, so every request starts with a
+//! small window; but if the preceding pages are resident, the kernel assumes a sequential reader.
 //!
-//! Invariants: pages only, no bytes; nothing is read here; a window holds the page asked for.
+//! Invariants: handles page numbers only; performs no reads; a window holds the requested page.
 
 /// Limits of the block device, in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     /// `read_ahead_kb`.
     pub(super) window: u32,
-    /// `max_sectors_kb`: how far one large request may go beyond `window`.
+    /// `max_sectors_kb`: how far one large request may exceed `window`.
     pub(super) request: u32,
 }
 
-/// Pages to read, and the page whose reader has the next ones read.
+/// Pages to read, and the page whose access triggers the next window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) from: u32,
     pub(super) pages: u32,
     pub(super) mark: Option<u32>,
-    /// Two to the power of this is how many pages the kernel tries to allocate at a time.
+    /// Binary logarithm of the number of pages that the kernel tries to allocate at a time.
     pub(super) order: u32,
 }
 
-/// Of one open file.
+/// State of one open file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ReadAhead {
     start: u32,
     size: u32,
     async_size: u32,
     order: u32,
-    /// The page behind the last that was read; none yet.
+    /// The page after the last one read; none at first.
     previous: Option<u32>,
 }
 
 impl ReadAhead {
-    /// The reader has come to the end of the page before `next`.
+    /// The reader has reached the end of the page before `next`.
     pub(super) fn passed(&mut self, next: u32) {
         self.previous = Some(next);
     }
 
-    /// A page is missing, of `asked` from it on: `page_cache_sync_ra`. `cached_before` counts pages
-    /// in memory directly before it, up to a number.
+    /// Handles a miss at `page`, the first of `asked` requested pages: `page_cache_sync_ra`.
+    /// `cached_before` counts resident pages directly before it, up to a limit.
     pub(super) fn missing(
         &mut self,
         limits: Limits,
@@ -72,7 +71,7 @@ impl ReadAhead {
                 return Window::plain(page, asked);
             }
             if before >= page {
-                // In memory from the file's beginning: a strong sign.
+                // Resident from the beginning of the file: strong evidence of a sequential reader.
                 before *= 2;
             }
             self.size = (before + asked).min(most);
@@ -83,7 +82,7 @@ impl ReadAhead {
         self.window()
     }
 
-    /// A page is missing in a file that is mapped into memory: what lies around it is read
+    /// Handles a fault in a memory-mapped file: reads the pages around it
     /// (`do_sync_mmap_readahead`).
     pub(super) fn fault(&mut self, limits: Limits, page: u32) -> Window {
         if limits.window == 0 {
@@ -96,9 +95,9 @@ impl ReadAhead {
         self.window()
     }
 
-    /// The reader is at a mark, which stands at the beginning of a folio of `folio_pages`, and wants
-    /// `asked` pages from it on: `page_cache_async_ra`. `next_missing` looks for the first page that
-    /// is not in memory, from a page on, no further than a number of pages.
+    /// The reader has reached a mark at the start of a folio of `folio_pages`, and requests `asked`
+    /// pages from there: `page_cache_async_ra`. `next_missing` returns the first absent page from a
+    /// page on, within a number of pages.
     pub(super) fn marked(
         &mut self,
         limits: Limits,
@@ -116,7 +115,7 @@ impl ReadAhead {
             self.start += self.size;
             self.size = next(self.size, most);
         } else {
-            // Somebody else's mark, or that of an earlier request.
+            // A mark of another reader or of an earlier request.
             let start = next_missing(page + 1, most)?;
             self.start = start;
             self.size = next(start - page + asked, most);
@@ -137,7 +136,7 @@ impl ReadAhead {
     }
 }
 
-/// The largest that the page cache allocates at once: 2 MiB.
+/// The largest allocation of the page cache: 2 MiB.
 const ORDER_MAX: u32 = 9;
 
 impl Window {
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_double_up_to_the_limit_while_the_reader_goes_on() {
+    fn windows_double_up_to_limit_for_sequential_reader() {
         let mut state = ReadAhead::default();
         let first = state.missing(KB_2048, 0, 16, nothing_before);
         assert_eq!((first.pages, first.mark), (64, Some(16)));
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_into_the_middle_reads_what_it_asked_until_it_is_seen_to_go_on() {
+    fn request_mid_file_reads_exact_range_until_sequential() {
         let mut state = ReadAhead::default();
         let first = state.missing(KB_128, 1000, 16, nothing_before);
         assert_eq!((first.pages, first.mark), (16, None));
@@ -229,17 +228,17 @@ mod tests {
     }
 
     #[test]
-    fn pages_left_by_an_earlier_request_are_taken_for_a_reader_who_goes_on() {
+    fn resident_pages_before_request_imply_sequential_reader() {
         let mut state = ReadAhead::default();
         let window = state.missing(KB_2048, 1024, 16, |most| most.min(128));
         assert_eq!((window.pages, window.mark), (144, Some(1024 + 143)));
-        // All from the beginning: twice as sure.
+        // Resident from the beginning of the file: the count doubles.
         let window = ReadAhead::default().missing(KB_2048, 128, 16, |most| most.min(128));
         assert_eq!(window.pages, 272);
     }
 
     #[test]
-    fn a_mark_of_an_earlier_request_goes_on_behind_what_is_there() {
+    fn mark_of_earlier_request_continues_after_resident_pages() {
         let mut state = ReadAhead::default();
         let window = state.marked(KB_128, 100, 1, 16, |from, most| {
             assert_eq!((from, most), (101, 32));
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn without_read_ahead_a_page_at_a_time_is_read() {
+    fn single_pages_are_read_without_readahead() {
         let off = Limits {
             window: 0,
             request: 320,

@@ -1,19 +1,19 @@
-//! What a vanilla server and its kernel are set to.
+//! Settings of a vanilla server and its kernel.
 
 use headlong_units::{Duration, GIB, KIB};
 
 use super::cache::CacheKind;
 use super::elevator::Scheduler;
 
-/// How a server gets at the bytes of a file.
+/// File access method of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Access {
-    /// `sendfile`: sixteen pages at a time, as many as a pipe holds.
+    /// `sendfile`: sixteen pages at a time, the capacity of a pipe.
     #[default]
     Sendfile,
-    /// Reading into a buffer of so many bytes.
+    /// `read` into a buffer of this size.
     Read(u64),
-    /// Mapping it into memory.
+    /// Memory mapping.
     Mapped,
 }
 
@@ -28,25 +28,25 @@ pub struct VanillaSetup {
     pub request_bytes_max: u64,
     /// I/O scheduler.
     pub scheduler: Scheduler,
-    /// How long a request waits in it before it is expired: half a second.
+    /// Age at which a queued request expires: half a second.
     pub expires: Duration,
-    /// Requests that the device takes at once: 32 of a disk with its own queue; 128 of a loop device.
+    /// Requests that the device accepts at once: 32 of a disk with its own queue; 128 of a loop
+    /// device.
     pub tags: u32,
-    /// Processes, each with the connections that came to it.
+    /// Processes, each with its own connections.
     pub workers: u32,
-    /// Threads of each process that read files: 1 of a process that blocks.
+    /// Threads of each process that read files: 1 for a process that blocks.
     pub threads: u32,
-    /// How bytes of files are got at.
+    /// File access method.
     pub access: Access,
-    /// How the page cache works.
+    /// Replacement policy of the page cache.
     pub cache: CacheKind,
-    /// Bytes that a socket takes beyond those that have left; by the line, as the kernel does, if
-    /// `None`.
+    /// Unsent bytes that a socket accepts; autotuned from the link, as in the kernel, if `None`.
     pub socket_bytes: Option<u64>,
 }
 
 impl Default for VanillaSetup {
-    /// nginx with `sendfile` and `aio threads`, on Linux as it comes.
+    /// nginx with `sendfile` and `aio threads`, on Linux with default settings.
     fn default() -> Self {
         Self {
             memory_bytes: 4 * GIB,

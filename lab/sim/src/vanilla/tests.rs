@@ -1,4 +1,4 @@
-//! Small vanilla servers whose reads are known.
+//! Small vanilla servers with known reads.
 
 use headlong_drive::preset;
 use headlong_player::{CallId, ObjectId};
@@ -67,7 +67,7 @@ impl Rig {
     fn pass_on(&mut self) {
         while let Some(outcome) = self.server.poll_outcome() {
             let Outcome::Piece(piece) = outcome else {
-                panic!("nothing fails here");
+                panic!("unexpected failure");
             };
             let taken = self.link.give(self.now, piece.bytes).taken;
             let told_at = self.server.handed(self.now, &piece, &self.link, taken);
@@ -76,7 +76,7 @@ impl Rig {
         }
     }
 
-    /// Until nothing more happens.
+    /// Runs until there are no more events.
     fn run(&mut self) {
         for _ in 0..1_000_000 {
             let wake = self.wakes.iter().map(|(at, _)| *at).min();
@@ -85,7 +85,7 @@ impl Rig {
                 .flatten()
                 .min()
             else {
-                assert_eq!(self.server.reply_count(), 0, "everybody was served");
+                assert_eq!(self.server.reply_count(), 0, "all requests were served");
                 return;
             };
             self.now = self.now.max(next);
@@ -98,7 +98,7 @@ impl Rig {
                 self.pass_on();
             }
         }
-        panic!("it goes on for ever");
+        panic!("the run does not end");
     }
 
     fn disk(&self) -> (u64, u64) {
@@ -108,12 +108,12 @@ impl Rig {
 }
 
 #[test]
-fn a_file_is_read_in_windows_that_grow_and_a_little_beyond_what_was_asked() {
+fn file_is_read_in_growing_windows_past_the_range() {
     let mut rig = Rig::new(&VanillaSetup::default(), None);
     rig.ask(0, 0, 0, MIB);
     rig.run();
     assert_eq!(rig.sent, MIB);
-    // Windows of 128 KiB, each read when the one before is begun.
+    // Windows of 128 KiB, each read when the previous one is entered.
     assert_eq!(rig.disk(), (9, MIB + 128 * KIB));
     let state = rig.server.state();
     assert_eq!(state.memory.unread_bytes, 128 * KIB);
@@ -121,7 +121,7 @@ fn a_file_is_read_in_windows_that_grow_and_a_little_beyond_what_was_asked() {
 }
 
 #[test]
-fn the_next_request_finds_what_was_read_ahead_and_goes_on_from_there() {
+fn next_request_continues_from_readahead() {
     let mut rig = Rig::new(&VanillaSetup::default(), None);
     rig.ask(0, 0, 0, MIB);
     rig.run();
@@ -140,7 +140,7 @@ fn the_next_request_finds_what_was_read_ahead_and_goes_on_from_there() {
 }
 
 #[test]
-fn what_is_in_memory_costs_the_disk_nothing() {
+fn resident_pages_are_not_read_again() {
     let mut rig = Rig::new(&VanillaSetup::default(), None);
     rig.ask(0, 3, 0, MIB);
     rig.run();
@@ -152,7 +152,7 @@ fn what_is_in_memory_costs_the_disk_nothing() {
 }
 
 #[test]
-fn a_socket_that_is_full_is_filled_again_when_a_third_is_free_and_holds_no_thread() {
+fn full_socket_releases_thread_until_third_is_free() {
     let setup = VanillaSetup {
         workers: 1,
         threads: 1,
@@ -166,7 +166,7 @@ fn a_socket_that_is_full_is_filled_again_when_a_third_is_free_and_holds_no_threa
             .into_iter()
             .flatten()
             .min()
-            .expect("it goes on");
+            .expect("another event");
         rig.server.handle_timeout(rig.now);
         rig.pass_on();
         if let Some(index) = rig.wakes.iter().position(|(at, _)| *at <= rig.now) {
@@ -187,7 +187,7 @@ fn a_socket_that_is_full_is_filled_again_when_a_third_is_free_and_holds_no_threa
 }
 
 #[test]
-fn one_thread_reads_for_one_request_at_a_time_and_many_for_many() {
+fn concurrent_reads_equal_number_of_threads() {
     let outstanding = |threads| {
         let setup = VanillaSetup {
             workers: 1,
@@ -207,7 +207,7 @@ fn one_thread_reads_for_one_request_at_a_time_and_many_for_many() {
 }
 
 #[test]
-fn a_viewer_who_leaves_gives_back_its_thread() {
+fn disconnect_releases_thread() {
     let setup = VanillaSetup {
         workers: 1,
         threads: 1,
@@ -223,7 +223,7 @@ fn a_viewer_who_leaves_gives_back_its_thread() {
 }
 
 #[test]
-fn mapped_files_are_read_around_the_fault() {
+fn mapped_files_are_read_around_fault() {
     let setup = VanillaSetup {
         access: Access::Mapped,
         ..VanillaSetup::default()
@@ -232,11 +232,14 @@ fn mapped_files_are_read_around_the_fault() {
     rig.ask(0, 0, 4 * MIB, 32 * KIB);
     rig.run();
     assert_eq!(rig.disk(), (1, 128 * KIB));
-    assert!(rig.server.cache.find(0, 1008).is_some(), "before it too");
+    assert!(
+        rig.server.cache.find(0, 1008).is_some(),
+        "pages before it are read, too"
+    );
 }
 
 #[test]
-fn streams_of_large_folios_become_active_though_they_are_sent_once() {
+fn large_folios_become_active_when_sent_once() {
     let active = |cache| {
         let setup = VanillaSetup {
             cache,

@@ -1,4 +1,4 @@
-//! Requests on their way to the server, and its bytes on their way to viewers.
+//! Transport: requests to the server, and bytes to viewers.
 
 use headlong_player::{CallId, ObjectId};
 use headlong_units::{ByteRange, Duration};
@@ -13,8 +13,8 @@ impl World<'_> {
         (object, range): (ObjectId, Option<ByteRange>),
         next: Option<(ObjectId, Option<ByteRange>)>,
     ) {
-        // Whoever has left in the meantime, or does not want this any more, has closed the connection
-        // before it was read.
+        // The viewer has left or abandoned the call: it has closed the connection before the
+        // request was read.
         let visit = self.visits.get_mut(u64::from(session));
         let Some(visit) = visit.filter(|visit| visit.open.iter().any(|(open, _)| *open == call))
         else {
@@ -49,7 +49,7 @@ impl World<'_> {
         self.pass_on();
     }
 
-    /// Hands what the server has to the sockets.
+    /// Hands the server's outcomes to the sockets.
     pub(super) fn pass_on(&mut self) {
         while let Some(outcome) = self.server.poll_outcome() {
             match outcome {
@@ -67,7 +67,7 @@ impl World<'_> {
     fn send(&mut self, piece: Piece) {
         let Asker { session, call, .. } = piece.asker;
         let Some(visit) = self.visits.get_mut(u64::from(session)) else {
-            // The viewer is gone, and the server will hear of it.
+            // The viewer has left; the server will receive the disconnect.
             return;
         };
         let leaves_at = self.server.leaves_at(self.now, &piece);

@@ -1,4 +1,4 @@
-//! The server of a world and what its files lie on, made from the setup.
+//! Builds the server of a world and its disks from the setup.
 
 use headlong_drive::{Drive, SECTOR_BYTES};
 use headlong_engine::{EngineConfig, Shard};
@@ -13,7 +13,7 @@ use crate::setup::{ServerKind, Setup, SetupError};
 use crate::tier::Tier;
 use crate::vanilla::Vanilla;
 
-/// What files come to lie on. One that is smaller than the others decides for all.
+/// The disks for the files. The smallest drive determines the capacity.
 pub(super) fn disks_of(drives: &[Box<dyn Drive>], setup: &Setup) -> Disks {
     let sectors = drives.iter().map(|drive| drive.capacity_sectors()).min();
     Disks {
@@ -37,7 +37,7 @@ pub(super) fn origin(
         ServerKind::Headlong => {
             let config = EngineConfig {
                 request_bytes_max: setup.request_bytes_max,
-                // As the server shares it out.
+                // Divided as in the server.
                 memory_bytes: setup.engine.memory_bytes / count,
                 ..setup.engine
             };

@@ -1,4 +1,4 @@
-//! A request of the kernel's, and the answer it is owed.
+//! A request of the kernel, with its pending answer.
 
 use headlong_drive::{Direction, Request, SECTOR_BYTES};
 use headlong_units::Instant;
@@ -6,7 +6,7 @@ use headlong_units::Instant;
 use crate::queue::Times;
 use crate::trace::Record;
 
-/// Whom to tell.
+/// The reply handle.
 #[derive(Debug)]
 pub(super) enum Answer {
     Read(fuser::ReplyData),
@@ -18,7 +18,7 @@ pub(super) struct Job {
     pub(super) offset: u64,
     pub(super) length: u32,
     pub(super) arrived: Instant,
-    /// When it really came: `arrived` may be earlier by what the journey took.
+    /// The actual arrival: `arrived` may be earlier by the round-trip time.
     pub(super) here: Instant,
     pub(super) outstanding: usize,
     pub(super) answer: Answer,
@@ -63,7 +63,7 @@ impl Job {
         }
     }
 
-    /// `content` is what was read.
+    /// Answers with success; `content` is the data of a read.
     pub(super) fn succeed(self, content: &[u8]) {
         match self.answer {
             Answer::Read(reply) => reply.data(content),

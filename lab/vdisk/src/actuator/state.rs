@@ -1,4 +1,4 @@
-//! What the actuator's threads share, and every decision that is made under its lock.
+//! State shared by the actuator's threads, and all decisions made under its lock.
 
 use std::sync::mpsc::Sender;
 use std::time::Instant as Wall;
@@ -13,10 +13,10 @@ use crate::fault::Faults;
 use crate::queue::{DriveQueue, Outcome, Times};
 use crate::trace::Record;
 
-/// Records kept in memory at most (120 MB); later requests are only counted.
+/// Limit on records kept in memory (120 MB); later requests are only counted.
 const RECORDS_MAX: usize = 1 << 20;
 
-/// What becomes of a request that just arrived.
+/// Treatment of an arriving request.
 pub(super) enum Way {
     Fail,
     AtOnce,
@@ -29,10 +29,10 @@ pub(super) struct State {
     pub(super) queue: DriveQueue<Job>,
     pub(super) faults: Faults,
     pub(super) tally: Tally,
-    /// Kept in memory if there is one.
+    /// Records kept in memory, if enabled.
     pub(super) records: Option<Vec<Record>>,
     pub(super) trace: Option<Sender<Record>>,
-    /// What the arm sleeps until; `None` while it is awake.
+    /// End of the arm's sleep; `None` while it is awake.
     pub(super) asleep_until: Option<Wall>,
 }
 
@@ -55,12 +55,12 @@ impl State {
         self.is_closed || self.faults.is_gone()
     }
 
-    /// Whether nothing is written.
+    /// Whether writes fail.
     pub(super) fn must_refuse(&self) -> bool {
         self.must_fail() || self.faults.is_read_only()
     }
 
-    /// Whether the arm sleeps for too long.
+    /// Whether the arm would sleep past the next event.
     pub(super) fn must_wake(&self, clock: &Clock) -> bool {
         let Some(until) = self.asleep_until else {
             return false;
@@ -81,8 +81,9 @@ impl State {
         self.queue.change_pace(now, self.queue.pace_factor(), false);
     }
 
-    /// Everything that is not the drive's to answer, and whether with an error: all of it once the
-    /// disk is gone, what was held by a hang once that is over while the timing is off.
+    /// Removes all requests that must be answered without the drive, and whether each fails: all
+    /// requests once the disk has vanished or closed; those held by a hang that ended while the
+    /// timing is off.
     pub(super) fn released(&mut self, now: Instant) -> Vec<(Job, bool)> {
         let must_fail = self.must_fail();
         if !must_fail && (self.is_timed || self.faults.is_hung()) {
@@ -102,7 +103,7 @@ impl State {
         jobs.into_iter().map(judge).collect()
     }
 
-    /// A request that leaves without the drive's doing.
+    /// Records a request answered without the drive.
     pub(super) fn note_untimed(&mut self, job: &Job, now: Instant, is_failed: bool) {
         let times = Times {
             started: now,

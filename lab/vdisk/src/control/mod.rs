@@ -1,6 +1,6 @@
-//! Commands for a running disk, over a Unix socket: one JSON object a line each way.
+//! Control of a running disk over a Unix socket: one JSON object per line in each direction.
 //!
-//! docs/lab/disk.md is what both ends keep to.
+//! Both sides implement docs/lab/disk.md.
 
 mod client;
 mod protocol;

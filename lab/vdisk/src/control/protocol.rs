@@ -1,4 +1,4 @@
-//! What a command means, and what is answered.
+//! Commands of the control socket, and their execution.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,56 +13,56 @@ use crate::error::Error;
 use crate::fault::Fault;
 use crate::parts::Parts;
 
-/// A command, as its JSON and the command line say it.
+/// A command, in the JSON protocol and on the command line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, clap::Subcommand)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
-    /// Requests take as long as the model says (on), or no time (off, for filling)
+    /// Make requests take the modelled time (on) or no time (off, for filling)
     Timing {
         /// on or off
         #[arg(value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::Set)]
         on: bool,
     },
-    /// Requests, bytes, seeks, busy time and more, in model time; and how late answers were
+    /// Show requests, bytes, seeks, busy time and more, in model time, and the lateness of answers
     Counters {},
-    /// Begin all sums anew
+    /// Reset all counters
     CountersReset {},
-    /// Count anew how late answers are; the other counters go on
+    /// Reset the lateness of answers; the other counters continue
     #[command(skip)]
     LatenessReset {},
-    /// Write a line for every request into a file
+    /// Write a line for every request to a file
     TraceStart {
-        /// Replaced if it is there
-        // Relative to where the disk was started.
+        /// Replaced if it exists
+        // Relative to the directory in which the disk was started.
         #[arg(value_name = "FILE")]
         path: PathBuf,
     },
     /// End the trace
-    // Answers with the number of requests in it.
+    // The answer has the number of traced requests.
     TraceStop {},
-    /// Let something go wrong from now on
+    /// Inject a fault
     #[command(subcommand)]
     Fault(FaultCommand),
     /// End a hang; other faults stay
     Release {},
     /// End all faults
     FaultsClear {},
-    /// Write everything out, so that the store can be opened again whatever happens
+    /// Write all data out, so that the store can be reopened even after a crash
     Sync {},
-    /// Mount the file system anew, so that nothing of it is cached
+    /// Remount the file system, so that nothing of it is cached
     Remount {},
-    /// Remember a text with the content
+    /// Store a label with the content
     Label {
-        /// Any text
+        /// Text of the label
         text: String,
     },
-    /// Device, mount, size, label and what is kept of the content
+    /// Show device, mount, size, label and use of the store
     Info {},
-    /// End the disk
+    /// Stop the disk
     Stop {},
 }
 
-/// A fault, as its JSON and the command line say it.
+/// A fault, in the JSON protocol and on the command line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, clap::Subcommand)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FaultCommand {
@@ -71,7 +71,7 @@ pub enum FaultCommand {
         /// First byte, such as 1GiB
         #[arg(value_name = "FROM", value_parser = bytes)]
         from_byte: u64,
-        /// First byte behind them
+        /// First byte after them
         #[arg(value_name = "TO", value_parser = bytes)]
         to_byte: u64,
         /// Only the first such read fails
@@ -79,28 +79,28 @@ pub enum FaultCommand {
         #[serde(default)]
         once: bool,
     },
-    /// Nothing is answered until `release`
+    /// Requests hang until `release`
     Hang {
-        /// Or for so long on the wall, such as 2s
+        /// Or for this wall time, such as 2s
         #[arg(value_name = "TIME", value_parser = seconds)]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seconds: Option<f64>,
     },
     /// Every request takes this many times as long
     Slow {
-        /// 1 is as modelled
+        /// 1 is the modelled time
         factor: f64,
     },
     /// Every request fails with EIO, as when the cable is pulled
     Vanish {},
-    /// Every write fails with EIO, as on an SSD that is worn out
+    /// Every write fails with EIO, as on a worn-out SSD
     ReadOnly {},
-    /// In each sector of these bytes one bit is read as another
+    /// One bit of each sector of these bytes is flipped when read
     Flip {
         /// First byte, such as 1GiB
         #[arg(value_name = "FROM", value_parser = bytes)]
         from_byte: u64,
-        /// First byte behind them
+        /// First byte after them
         #[arg(value_name = "TO", value_parser = bytes)]
         to_byte: u64,
     },
@@ -115,10 +115,10 @@ fn seconds(text: &str) -> Result<f64, ParseError> {
 }
 
 impl FaultCommand {
-    /// The fault it asks for.
+    /// Converts to a fault.
     ///
     /// # Errors
-    /// If a number makes no sense.
+    /// If a number is invalid.
     pub fn fault(&self) -> Result<Fault, Error> {
         let refuse = |text: String| Err(Error::Refused(text));
         match *self {
@@ -153,7 +153,7 @@ impl FaultCommand {
     }
 }
 
-/// Does what a line asks for; the answer, and whether the disk is to stop after it.
+/// Executes the command in a line and returns the answer.
 pub(super) fn handle_line(line: &str, parts: &Parts, stop: &StopSignal) -> Value {
     let command = match serde_json::from_str(line) {
         Ok(command) => command,
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_what_the_manual_says() {
+    fn commands_match_manual() {
         let cases = [
             (
                 r#"{"do":"timing","on":false}"#,
@@ -247,13 +247,13 @@ mod tests {
         ];
         for (text, command) in cases {
             assert_eq!(parse(text).as_ref(), Ok(&command), "{text}");
-            let again = serde_json::to_string(&command).expect("it is JSON");
+            let again = serde_json::to_string(&command).expect("serializable");
             assert_eq!(parse(&again), Ok(command));
         }
     }
 
     #[test]
-    fn an_unknown_command_is_told_the_known_ones() {
+    fn unknown_command_lists_known_ones() {
         let error = parse(r#"{"do":"counter"}"#).expect_err("unknown");
         for known in [
             "timing",
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_does_not_know_is_not_ignored() {
+    fn unknown_fields_are_rejected() {
         let wrong = [
             r#"{"do":"timing","on":true,"of":false}"#,
             r#"{"do":"counters","reset":true}"#,
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_with_senseless_numbers_are_refused() {
+    fn faults_with_invalid_numbers_are_rejected() {
         for fault in [
             FaultCommand::Error {
                 from_byte: 2,

@@ -1,4 +1,4 @@
-//! The disk's end of the socket: a thread that accepts, and one for each connection.
+//! Server of the control socket: a thread that accepts, and one for each connection.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read as _, Write as _};
@@ -16,7 +16,7 @@ use crate::parts::Parts;
 const CONNECTIONS_MAX: usize = 32;
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
-/// Listens until dropped; then every connection is closed and its thread has ended.
+/// Listens until dropped; then all connections are closed and their threads have ended.
 pub(crate) struct ControlServer {
     path: PathBuf,
     shared: Arc<Shared>,
@@ -59,7 +59,7 @@ impl ControlServer {
 impl Drop for ControlServer {
     fn drop(&mut self) {
         *lock(&self.shared.parts) = None;
-        // Wakes the acceptor, which then sees that there is no disk any more.
+        // Wakes the acceptor, which then finds that the disk has ended.
         let woken = UnixStream::connect(&self.path);
         let _ = fs::remove_file(&self.path);
         if let Some(acceptor) = self.acceptor.take()
@@ -68,7 +68,7 @@ impl Drop for ControlServer {
             let _ = acceptor.join();
         }
         for connection in std::mem::take(&mut *lock(&self.shared.connections)) {
-            // What is being answered still is.
+            // An answer in progress is still sent.
             let _ = connection.stream.shutdown(std::net::Shutdown::Read);
             let _ = connection.thread.join();
         }
@@ -81,7 +81,7 @@ impl Shared {
             if lock(&self.parts).is_none() {
                 return;
             }
-            // Too many files open, say: it may be better the next time.
+            // For example too many open files: a later attempt may succeed.
             let Ok(stream) = stream else {
                 std::thread::sleep(std::time::Duration::from_millis(10));
                 continue;
@@ -122,7 +122,7 @@ impl Shared {
             let parts = lock(&self.parts).clone();
             let answer = match parts {
                 Some(parts) => handle_line(&line, &parts, &self.stop),
-                None => refusal("the disk is ending"),
+                None => refusal("the disk is stopping"),
             };
             let mut writer = stream;
             writeln!(writer, "{answer}")?;
@@ -134,17 +134,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes the socket of a disk that was killed; a living one's is in the way.
+/// Removes the socket of a disk that was killed; fails if a live one listens.
 fn forget_dead(path: &Path) -> io::Result<()> {
-    // To connect to an ordinary file is refused too.
+    // Connecting to an ordinary file is refused, too.
     if fs::symlink_metadata(path).is_ok_and(|found| !found.file_type().is_socket()) {
         return Err(io::Error::other(
-            "this is there and is no socket, so it stays; give another path, or remove it yourself",
+            "this exists and is no socket; give another path, or remove it",
         ));
     }
     match UnixStream::connect(path) {
         Ok(_) => Err(io::Error::other(
-            "another disk listens there; give another path, or stop that one",
+            "another disk listens there; give another path, or stop that disk",
         )),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(_) => Ok(()),
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_socket_that_nobody_listens_on_is_replaced() {
+    fn only_stale_socket_is_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         fs::write(&file, "precious").expect("written");
@@ -165,14 +165,14 @@ mod tests {
             let error = forget_dead(path).expect_err("no socket").to_string();
             assert!(error.contains("no socket"), "{error}");
         }
-        assert_eq!(fs::read(&link).expect("there"), b"precious");
+        assert_eq!(fs::read(&link).expect("the file"), b"precious");
         let socket = folder.path().join("socket");
         let listener = UnixListener::bind(&socket).expect("bound");
-        forget_dead(&socket).expect_err("somebody listens");
-        // A process that another test starts meanwhile has the socket, too, for a moment.
+        forget_dead(&socket).expect_err("a live listener");
+        // A process that another test starts meanwhile inherits the socket for a moment.
         rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).expect("open");
         drop(listener);
-        forget_dead(&socket).expect("what was left goes");
+        forget_dead(&socket).expect("the stale socket is removed");
         assert!(!socket.exists());
     }
 }

@@ -1,13 +1,13 @@
-//! The wish that a disk stop, from wherever it comes.
+//! The request to stop a disk, from any source.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// Set once; anybody may wait for it.
+/// Set once; any thread may wait for it.
 #[derive(Debug, Clone, Default)]
 pub struct StopSignal(Arc<(Mutex<bool>, Condvar)>);
 
 impl StopSignal {
-    /// Whoever waits goes on.
+    /// Sets the signal and wakes all waiters.
     pub fn set(&self) {
         let (is_set, changed) = &*self.0;
         *is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;

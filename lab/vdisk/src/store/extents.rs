@@ -1,39 +1,39 @@
-//! Which run of pages holds what: a whole title is one entry, and zeroes are none.
+//! Extents: the content of runs of pages. A whole title is one entry, and zeros have none.
 //!
-//! Invariants: runs do not overlap and are not empty; none holds zeroes; two that touch do not
-//! continue each other, or they would be one.
+//! Invariants: runs do not overlap and are not empty; none holds zeros; adjacent runs do not
+//! continue each other, or they would be merged.
 
 use std::collections::BTreeMap;
 
 use super::sequence::Content;
 
-/// A run of pages that hold one thing.
+/// A run of pages with the same content rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// How many pages.
+    /// Number of pages.
     pub pages: u64,
-    /// What the first of them holds; the others go on from there.
+    /// Content of the first page; the others continue it.
     pub content: Content,
 }
 
-/// Runs by their first page.
+/// Runs by first page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Extents {
     runs: BTreeMap<u64, Run>,
 }
 
 impl Extents {
-    /// How many runs there are.
+    /// Number of runs.
     pub fn count(&self) -> usize {
         self.runs.len()
     }
 
-    /// Every run, by its first page.
+    /// All runs, by first page.
     pub fn iter(&self) -> impl Iterator<Item = (u64, Run)> {
         self.runs.iter().map(|(first, run)| (*first, *run))
     }
 
-    /// Lets these pages hold `content`, whatever they held.
+    /// Sets the content of these pages.
     pub fn put(&mut self, first: u64, run: Run) {
         if run.pages == 0 {
             return;
@@ -64,7 +64,7 @@ impl Extents {
         self.runs.insert(first, run);
     }
 
-    /// Makes these pages hold nothing.
+    /// Removes the content of these pages.
     fn cut(&mut self, first: u64, end: u64) {
         let before = self.runs.range_mut(..first).next_back();
         if let Some((&start, run)) = before
@@ -80,7 +80,7 @@ impl Extents {
         }
     }
 
-    /// Puts back what of a run lies behind `end`.
+    /// Reinserts the part of a run after `end`.
     fn keep_behind(&mut self, start: u64, run: Run, end: u64) {
         let run_end = start + run.pages;
         if run_end > end {
@@ -92,7 +92,7 @@ impl Extents {
         }
     }
 
-    /// What `pages` pages from `first` on hold, piece by piece in order, zeroes included.
+    /// Content of `pages` pages from `first` on, in order, including zeros.
     pub fn pieces(&self, first: u64, pages: u64) -> impl Iterator<Item = (u64, Run)> {
         let (mut at, end) = (first, first + pages);
         std::iter::from_fn(move || {
@@ -103,7 +103,7 @@ impl Extents {
         })
     }
 
-    /// What is at `first`, as far as it goes on alike, but not beyond `end`.
+    /// The longest uniform run from `first` on, up to `end`.
     fn piece(&self, first: u64, end: u64) -> Run {
         match self.runs.range(..=first).next_back() {
             Some((&start, run)) if start + run.pages > first => Run {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_continues_becomes_one_run_in_whatever_order_it_comes() {
+    fn continuing_runs_merge_in_any_order() {
         let mut extents = Extents::default();
         for first in [8, 0, 4, 12] {
             extents.put(first, run(4, sequence(first)));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_overwritten_in_the_middle_leaves_both_ends() {
+    fn overwrite_in_middle_leaves_both_ends() {
         let mut extents = Extents::default();
         extents.put(0, run(10, sequence(0)));
         extents.put(4, run(2, Content::Literal));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_cover_everything_asked_for_in_order() {
+    fn pieces_cover_range_in_order() {
         let mut extents = Extents::default();
         extents.put(2, run(3, Content::Literal));
         extents.put(7, run(9, sequence(7)));

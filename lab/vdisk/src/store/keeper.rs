@@ -1,8 +1,8 @@
-//! A store that outlives its process: whose it is, whether it is whole, and when that is written.
+//! Persistent store: its manifest, its lock, and its consistency.
 //!
 //! Invariants: `store.json` says clean only while the files beside it are one consistent disk; it
-//! says otherwise before the first change after that. Every file but the literals is replaced as a
-//! whole. Only one process has a store.
+//! changes before the first change after that. Every file but the literals is replaced atomically.
+//! Only one process has a store open.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -24,22 +24,22 @@ const MANIFEST: &str = "store.json";
 const TABLE: &str = "extents.bin";
 const LOCK: &str = "lock";
 const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
-/// Between two tries.
+/// Interval of retries.
 const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What `store.json` says.
+/// Content of `store.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     format: u32,
-    /// The drive it was made for, by its preset's name or its file.
+    /// The drive it was made for: name of a preset or of a file.
     pub drive: String,
     /// Size of the disk.
     pub capacity_bytes: u64,
-    /// The file system on it; `None` until one was made.
+    /// The file system on it; `None` until one has been made.
     pub file_system: Option<String>,
     /// Whether the store was closed, or synced and not changed since.
     pub is_clean: bool,
-    /// Whatever its user wanted to remember, such as what the disk was filled with.
+    /// The client's label, for example what the disk was filled with.
     pub label: String,
 }
 
@@ -52,8 +52,8 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Opens the store in `directory`, or makes an empty one if there is none, or if `force_new`.
-    /// `Some` extents were there before.
+    /// Opens the store in `directory`; creates an empty one if there is none, or with `force_new`.
+    /// Returns `Some` extents of an existing store.
     pub(super) fn open(
         directory: &Path,
         drive: &str,
@@ -73,7 +73,9 @@ impl Keeper {
                 manifest.check(directory, capacity_bytes)?;
                 let bytes = fs::read(directory.join(TABLE)).map_err(io)?;
                 let extents = table::decode(&bytes, capacity_bytes).map_err(|problem| {
-                    fail(format!("{TABLE}: {problem}; start anew with --force-new"))
+                    fail(format!(
+                        "{TABLE}: {problem}; create a new store with --force-new"
+                    ))
                 })?;
                 (manifest, Some(extents))
             }
@@ -108,7 +110,7 @@ impl Keeper {
         self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To be called before every change, under the lock of what changes.
+    /// Marks the store unclean. Call it before every change, under the lock of the data.
     pub(super) fn soil(&self) -> io::Result<()> {
         if !self.is_clean.load(Ordering::Acquire) {
             return Ok(());
@@ -118,7 +120,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Changes the manifest, on the medium too.
+    /// Changes the manifest, durably.
     pub(super) fn change(&self, change: impl FnOnce(&mut Manifest)) -> io::Result<()> {
         let mut manifest = self.lock_manifest();
         let mut next = manifest.clone();
@@ -128,8 +130,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Writes the table and says clean; the literals are on the medium already, and nothing changes
-    /// meanwhile.
+    /// Writes the table and marks the store clean; the literals must be durable, and nothing may
+    /// change meanwhile.
     pub(super) fn save(&self, extents: &Extents) -> io::Result<()> {
         replace(&self.directory, TABLE, &table::encode(extents))?;
         self.change(|manifest| manifest.is_clean = true)?;
@@ -139,7 +141,7 @@ impl Keeper {
 }
 
 impl Manifest {
-    /// What the directory's says, if there is one.
+    /// Reads the manifest of a directory, if there is one.
     pub fn read(directory: &Path) -> Result<Option<Self>, Error> {
         let path = directory.join(MANIFEST);
         let text = match fs::read(&path) {
@@ -147,7 +149,7 @@ impl Manifest {
             other => other.map_err(|error| Error::store(directory, error.to_string()))?,
         };
         let manifest = serde_json::from_slice(&text).map_err(|error| {
-            let problem = format!("{MANIFEST}: {error}; start anew with --force-new");
+            let problem = format!("{MANIFEST}: {error}; create a new store with --force-new");
             Error::store(directory, problem)
         })?;
         Ok(Some(manifest))
@@ -156,18 +158,18 @@ impl Manifest {
     fn check(&self, directory: &Path, capacity_bytes: u64) -> Result<(), Error> {
         let problem = if self.format != FORMAT {
             format!(
-                "it is of format {}, and this program knows {FORMAT}; start anew with --force-new",
+                "its format is {}, supported is {FORMAT}; create a new store with --force-new",
                 self.format
             )
         } else if self.capacity_bytes != capacity_bytes {
             format!(
-                "it is a disk of {} bytes and not of {capacity_bytes}; give --size {}, another \
+                "it is a disk of {} bytes, not of {capacity_bytes}; give --size {}, another \
                  directory, or --force-new",
                 self.capacity_bytes, self.capacity_bytes
             )
         } else if !self.is_clean {
-            "it was not closed, so its content cannot be trusted; start anew with --force-new, and \
-             fill it again"
+            "it was not closed, so its content cannot be trusted; create a new store with \
+             --force-new, and fill it again"
                 .to_owned()
         } else {
             return Ok(());
@@ -182,7 +184,7 @@ impl Manifest {
     }
 }
 
-/// Writes a file so that it is there as a whole or as it was.
+/// Replaces a file atomically and durably.
 fn replace(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let next = directory.join(format!("{name}.next"));
     let mut file = File::create(&next)?;
@@ -192,8 +194,8 @@ fn replace(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Tries for a moment: a process that a program starts holds the files of that program until it has
-/// become another, and with them the lock of a store that was closed meanwhile.
+/// Retries for a moment: a process being spawned by a program inherits its files until it calls
+/// exec, and with them the lock of a store that was closed meanwhile.
 fn lock(directory: &Path) -> Result<File, Error> {
     let path = directory.join(LOCK);
     let file = File::create(&path).map_err(|error| Error::store(directory, error.to_string()))?;
@@ -203,7 +205,7 @@ fn lock(directory: &Path) -> Result<File, Error> {
             Ok(()) => return Ok(file),
             Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => sleep(LOCK_INTERVAL),
             Err(rustix::io::Errno::WOULDBLOCK) => {
-                let problem = "another emulated disk has it open; stop that one first".to_owned();
+                let problem = "another emulated disk has it open; stop that disk first".to_owned();
                 return Err(Error::store(directory, problem));
             }
             Err(error) => return Err(Error::store(directory, error.to_string())),
@@ -215,7 +217,7 @@ fn is_ours(name: &str) -> bool {
     [MANIFEST, TABLE].contains(&name) || name.starts_with("literals-") || name.ends_with(".next")
 }
 
-/// Removes a store's files and nothing else.
+/// Removes only the files of a store.
 fn erase(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -226,7 +228,7 @@ fn erase(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A new store is made in an empty directory: nobody's files get mixed up with it.
+/// A new store needs an empty directory, so that it does not mix with other files.
 fn check_empty(directory: &Path) -> Result<(), Error> {
     let entries =
         fs::read_dir(directory).map_err(|error| Error::store(directory, error.to_string()))?;

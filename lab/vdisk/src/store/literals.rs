@@ -1,6 +1,6 @@
-//! What follows no rule: kept as it is, at its own offset, in sparse files.
+//! Literal content: pages without a rule, kept at their own offset in sparse files.
 //!
-//! A file for each tebibyte, because a file system may not hold a file as large as a disk (ext4:
+//! One file per tebibyte, because a file system may not support files as large as the disk (ext4:
 //! 16 TiB).
 
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Bytes of the disk in one file.
+/// Bytes of the disk per file.
 const FILE_BYTES: u64 = 1 << 40;
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Literals {
 }
 
 impl Literals {
-    /// For a disk of so many bytes; files are made when they are needed.
+    /// For a disk of this size; files are created on demand.
     pub(super) fn new(directory: &Path, capacity_bytes: u64) -> Self {
         let count = capacity_bytes.div_ceil(FILE_BYTES);
         Self {
@@ -48,7 +48,7 @@ impl Literals {
         self.write(offset + first.len() as u64, rest)
     }
 
-    /// Everything written is on the medium when this returns.
+    /// Makes all written data durable.
     pub(super) fn sync(&self) -> io::Result<()> {
         let open = self.files.iter().filter_map(OnceLock::get);
         for file in open {
@@ -59,7 +59,7 @@ impl Literals {
 
     fn file(&self, offset: u64) -> io::Result<&File> {
         let index = (offset / FILE_BYTES) as usize;
-        let beyond = || io::Error::new(io::ErrorKind::InvalidInput, "beyond the disk's end");
+        let beyond = || io::Error::new(io::ErrorKind::InvalidInput, "beyond the end of the disk");
         let slot = self.files.get(index).ok_or_else(beyond)?;
         if let Some(file) = slot.get() {
             return Ok(file);
@@ -75,7 +75,7 @@ impl Literals {
     }
 }
 
-/// How many of `length` bytes at `offset` lie in the same file.
+/// Number of the `length` bytes at `offset` that lie in the same file.
 fn in_file(offset: u64, length: usize) -> usize {
     let left = FILE_BYTES - offset % FILE_BYTES;
     usize::try_from(left).map_or(length, |left| left.min(length))
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_across_two_files_is_read_back() {
+    fn data_across_two_files_is_read_back() {
         let directory = tempfile::tempdir().expect("a directory");
         let literals = Literals::new(directory.path(), 3 * FILE_BYTES);
         literals.write(FILE_BYTES - 3, b"across").expect("write");

@@ -1,6 +1,7 @@
-//! What the disk holds, in next to no space: runs of pages that follow a rule, and the rest as it is.
+//! Content of the disk, stored in little space: runs of pages that follow a rule, and literal
+//! pages.
 //!
-//! Invariant: what is read is what was written last, zero where nothing was.
+//! Invariant: a read returns the latest written data, and zeros where nothing was written.
 
 mod extents;
 mod keeper;
@@ -31,19 +32,19 @@ pub struct Store {
     keeper: Option<Keeper>,
 }
 
-/// How much a store keeps, for people and for tests.
+/// Use of a store, for people and for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Usage {
     /// Entries in the table of extents.
     pub runs: u64,
-    /// Bytes that follow a rule.
+    /// Bytes of pages with a rule.
     pub sequence_bytes: u64,
-    /// Bytes kept as they are.
+    /// Bytes of literal pages.
     pub literal_bytes: u64,
 }
 
 impl Store {
-    /// An empty disk, forgotten with its process; `directory` takes what follows no rule.
+    /// An empty disk that is discarded with its process; `directory` holds its literals.
     pub fn temporary(directory: &Path, capacity_bytes: u64) -> Self {
         Self {
             capacity_bytes,
@@ -53,10 +54,10 @@ impl Store {
         }
     }
 
-    /// The disk kept in `directory`, or an empty one to be kept there.
+    /// Opens the disk stored in `directory`, or creates an empty one there.
     ///
     /// # Errors
-    /// If the store there is of another size, was not closed, is damaged or is in use.
+    /// If the store there has another size, was not closed, is damaged or is in use.
     pub fn open(
         directory: &Path,
         drive: &str,
@@ -77,12 +78,12 @@ impl Store {
         self.capacity_bytes
     }
 
-    /// What the store says of itself, if it is kept.
+    /// Its manifest, if it is persistent.
     pub fn manifest(&self) -> Option<Manifest> {
         self.keeper.as_ref().map(Keeper::manifest)
     }
 
-    /// Changes what the store says of itself.
+    /// Changes the manifest.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -93,8 +94,8 @@ impl Store {
         }
     }
 
-    /// Makes what is kept one consistent disk: from now on, until the next change, it can be opened
-    /// again whatever happens to this process.
+    /// Makes the stored data one consistent disk: until the next change it can be reopened even
+    /// after a crash.
     ///
     /// # Errors
     /// If it cannot be written; then the store stays unclean.
@@ -107,7 +108,7 @@ impl Store {
         keeper.save(&extents)
     }
 
-    /// How much is kept.
+    /// Use of the store.
     pub fn usage(&self) -> Usage {
         let mut usage = Usage::default();
         for (_, run) in self.read_extents().iter() {
@@ -123,7 +124,7 @@ impl Store {
     /// Reads the bytes at `offset`.
     ///
     /// # Errors
-    /// If what follows no rule cannot be read.
+    /// If literals cannot be read.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let extents = self.read_extents();
         self.read_from(&extents, offset, buffer)
@@ -174,12 +175,12 @@ impl Store {
     /// Writes the bytes at `offset`.
     ///
     /// # Errors
-    /// If what follows no rule cannot be kept; then what these pages hold is uncertain.
+    /// If literals cannot be written; then the content of these pages is undefined.
     pub fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let (head, pages, _) = split(offset, data.len());
         let (data_head, rest) = data.split_at(head);
         let (data_pages, data_tail) = rest.split_at(pages);
-        // The long part of the work, without the lock.
+        // The expensive part, without the lock.
         let runs = runs_of(data_pages);
         let mut extents = self.write_extents();
         self.soil()?;
@@ -218,7 +219,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes `length` bytes at `offset` zero, without a buffer of that size.
+    /// Zeroes `length` bytes at `offset`, without a buffer of that size.
     ///
     /// # Errors
     /// As [`Store::write`].
@@ -257,7 +258,7 @@ impl Store {
     }
 }
 
-/// Bytes before the first whole page, bytes of whole pages, bytes behind them.
+/// Lengths of the part before the first whole page, of the whole pages, and of the rest.
 fn split(offset: u64, length: usize) -> (usize, usize, usize) {
     let to_page = (offset.wrapping_neg() % PAGE) as usize;
     let head = to_page.min(length);
@@ -265,7 +266,7 @@ fn split(offset: u64, length: usize) -> (usize, usize, usize) {
     (head, pages, length - head - pages)
 }
 
-/// What these whole pages hold.
+/// Runs of whole pages.
 fn runs_of(data: &[u8]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::with_capacity(4);
     let (pages, _) = data.as_chunks::<PAGE_BYTES>();

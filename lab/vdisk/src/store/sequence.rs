@@ -1,13 +1,13 @@
 //! Pages that follow a rule: their 64-bit little-endian words form an arithmetic sequence.
 //!
-//! The rule is recognised by content alone, whoever wrote it. Zeroes and any repeated word are
-//! sequences with step 0. A page whose first bytes follow a rule and whose rest is zero is the last
-//! page of a file that ends there: the kernel fills it up.
+//! The rule is recognised from the content alone. Zeros and any repeated word are sequences with
+//! step 0. A page that starts with a sequence and ends in zeros is the last page of a file, padded
+//! by the kernel.
 
-/// Bytes of a page: what file systems and the page cache write at least.
+/// Bytes of a page: the smallest write of file systems and the page cache.
 pub const PAGE_BYTES: usize = 4096;
 const WORDS: u64 = (PAGE_BYTES / 8) as u64;
-/// Less than this does not tell a step.
+/// Fewer bytes do not determine a step.
 const HEAD_BYTES_MIN: usize = 16;
 
 /// An arithmetic sequence of 64-bit words, modulo 2^64.
@@ -15,25 +15,25 @@ const HEAD_BYTES_MIN: usize = 16;
 pub struct Sequence {
     /// Word 0.
     pub first: u64,
-    /// From one word to the next.
+    /// Difference between consecutive words.
     pub step: u64,
 }
 
-/// What a page holds; see the module.
+/// Content of a page; see the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// Only zeroes: nothing need be kept.
+    /// Only zeros: nothing is stored.
     Zero,
-    /// A sequence from end to end.
+    /// A sequence over the whole page.
     Sequence(Sequence),
-    /// So many bytes of a sequence, then zeroes.
+    /// So many bytes of a sequence, then zeros.
     Head(Sequence, u16),
-    /// Anything else, to be kept as it is.
+    /// Anything else, stored literally.
     Literal,
 }
 
 impl Content {
-    /// What this page holds.
+    /// Classifies a page.
     pub fn of_page(page: &[u8; PAGE_BYTES]) -> Self {
         let sequence = Sequence::from_start(page);
         if sequence.is_page(page) {
@@ -57,7 +57,7 @@ impl Content {
         }
     }
 
-    /// The same content from `pages` pages further on.
+    /// The content `pages` pages further on.
     #[must_use]
     pub fn skip(self, pages: u64) -> Self {
         match self {
@@ -66,7 +66,7 @@ impl Content {
         }
     }
 
-    /// Whether `next` goes on where `pages` pages of this end.
+    /// Whether `next` continues this content after `pages` pages.
     pub fn continues(self, pages: u64, next: Self) -> bool {
         match self {
             Self::Head(..) => false,
@@ -79,7 +79,7 @@ impl Sequence {
     /// All words zero.
     pub const ZERO: Self = Self { first: 0, step: 0 };
 
-    /// What the first two words say.
+    /// The sequence defined by the first two words.
     fn from_start(page: &[u8; PAGE_BYTES]) -> Self {
         let word = |at: usize| {
             let mut bytes = [0; 8];
@@ -93,7 +93,7 @@ impl Sequence {
         }
     }
 
-    /// The sequence from `pages` pages further on.
+    /// The sequence `pages` pages further on.
     #[must_use]
     pub fn skip(self, pages: u64) -> Self {
         let words = pages.wrapping_mul(WORDS);
@@ -103,18 +103,18 @@ impl Sequence {
         }
     }
 
-    /// Whether the whole page is this sequence, given that its first words are.
+    /// Whether the whole page follows this sequence, given that its first words do.
     fn is_page(self, page: &[u8; PAGE_BYTES]) -> bool {
         let (words, _) = page.as_chunks::<8>();
-        // Most pages that are no sequence show it at once.
+        // Most pages without a sequence show it at once.
         if !self.follows(&words[..8]) {
             return false;
         }
         self.follows(words)
     }
 
-    /// Whether each word is a step from the one before. Differences are gathered and looked at
-    /// once: without branches the loop runs on vectors.
+    /// Whether consecutive words differ by the step. Differences are accumulated and tested once:
+    /// without branches the loop is vectorised.
     fn follows(self, words: &[[u8; 8]]) -> bool {
         let mut difference = 0;
         for (word, next) in words.iter().zip(&words[1..]) {
@@ -137,7 +137,7 @@ impl Sequence {
         word.to_le_bytes().starts_with(tail)
     }
 
-    /// Writes the sequence from word 0 on into `buffer`; a last part of a word is cut.
+    /// Writes the sequence from word 0 on into `buffer`; the last word may be truncated.
     pub fn fill(self, buffer: &mut [u8]) {
         const LANES: usize = 8;
         let mut lanes = [0u64; LANES];
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_a_sequence_is_recognised_and_written_again() {
+    fn sequence_page_is_recognised_and_restored() {
         let sequences = [
             SEQUENCE,
             Sequence { first: 7, step: 0 },
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn one_other_byte_anywhere_makes_a_page_literal() {
+    fn one_wrong_byte_makes_page_literal() {
         for at in (0..PAGE_BYTES).step_by(61).chain([PAGE_BYTES - 1]) {
             let mut page = page(SEQUENCE);
             page[at] ^= 0x40;
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_page_of_a_file_is_a_head_of_its_sequence() {
+    fn last_page_of_file_is_head_of_sequence() {
         for bytes in [17, 24, 100, 4000, 4095] {
             let mut page = page(SEQUENCE);
             page[bytes..].fill(0);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_goes_on_over_pages() {
+    fn sequence_continues_over_pages() {
         let mut two = [0; 2 * PAGE_BYTES];
         SEQUENCE.fill(&mut two);
         assert!(two[PAGE_BYTES..] == page(SEQUENCE.skip(1)));

@@ -1,4 +1,4 @@
-//! The store beside a plain array of bytes.
+//! The store against a plain array of bytes.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ const CAPACITY: usize = PAGES as usize * PAGE_BYTES;
 
 #[derive(Debug, Clone)]
 enum Op {
-    /// A part of one long sequence: the disk's bytes at this place if all of it held it.
+    /// A part of one long sequence: its bytes at this offset, as if it filled the whole disk.
     Title {
         seed: u64,
         offset: usize,
@@ -28,7 +28,7 @@ enum Op {
 }
 
 fn place() -> impl Strategy<Value = (usize, usize)> {
-    // Whole pages, sectors, and any bytes at all.
+    // Whole pages, sectors, and arbitrary bytes.
     let unit = prop_oneof![5 => Just(PAGE_BYTES), 3 => Just(512), 1 => Just(1)];
     (unit, 0..CAPACITY, 1..6 * PAGE_BYTES).prop_map(|(unit, offset, length)| {
         let offset = offset / unit * unit;
@@ -71,7 +71,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn what_is_read_is_what_was_written_last(ops in prop::collection::vec(op(), 1..40)) {
+    fn reads_return_latest_writes(ops in prop::collection::vec(op(), 1..40)) {
         let directory = tempfile::tempdir().expect("a directory");
         let open = || Store::open(directory.path(), "any", CAPACITY as u64, false).expect("open");
         let mut disk = open();
@@ -110,7 +110,7 @@ proptest! {
 }
 
 #[test]
-fn a_title_is_one_run_and_takes_no_space() {
+fn title_is_one_run_without_space() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = Store::temporary(directory.path(), CAPACITY as u64);
     let data = title(5, 0, CAPACITY);
@@ -128,13 +128,13 @@ fn a_title_is_one_run_and_takes_no_space() {
 }
 
 #[test]
-fn a_store_that_was_not_closed_is_refused_with_the_remedy() {
+fn unclosed_store_is_rejected_with_remedy() {
     let directory = tempfile::tempdir().expect("a directory");
     let open = |force| Store::open(directory.path(), "any", CAPACITY as u64, force);
     let store = open(false).expect("new");
     store.write(0, &noise(1, PAGE_BYTES)).expect("write");
     store.sync().expect("sync");
-    // Synced and unchanged is as good as closed.
+    // Synced and unchanged is equivalent to closed.
     drop(store);
     let store = open(false).expect("again");
     assert!(store.manifest().expect("kept").is_clean);
@@ -147,7 +147,7 @@ fn a_store_that_was_not_closed_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn a_store_of_another_size_or_in_use_or_none_at_all_is_refused() {
+fn unsuitable_store_is_rejected() {
     let directory = tempfile::tempdir().expect("a directory");
     let open = |capacity| Store::open(directory.path(), "any", capacity, false);
     let store = open(1 << 20).expect("new");
@@ -167,7 +167,7 @@ fn a_store_of_another_size_or_in_use_or_none_at_all_is_refused() {
 }
 
 #[test]
-fn a_label_is_kept() {
+fn label_is_kept() {
     let directory = tempfile::tempdir().expect("a directory");
     let open = || Store::open(directory.path(), "wd-red", 1 << 20, false).expect("open");
     let store = open();

@@ -1,4 +1,4 @@
-//! The extents as a file: 40 bytes a run, little endian, behind a head with a checksum.
+//! The table of extents as a file: 40 bytes per run, little endian, after a head with a checksum.
 //!
 //! ```text
 //! 0   8  magic
@@ -39,7 +39,7 @@ pub(super) fn encode(extents: &Extents) -> Vec<u8> {
     table
 }
 
-/// Reads it back; what is wrong with it, if anything is.
+/// Decodes a table; returns the problem if it is invalid.
 pub(super) fn decode(table: &[u8], capacity_bytes: u64) -> Result<Extents, &'static str> {
     let (head, runs) = table
         .split_at_checked(HEAD_BYTES)
@@ -50,7 +50,7 @@ pub(super) fn decode(table: &[u8], capacity_bytes: u64) -> Result<Extents, &'sta
     }
     let (runs, rest) = runs.as_chunks::<RUN_BYTES>();
     if !rest.is_empty() || runs.len() as u64 != u64::from_le_bytes(head[1]) {
-        return Err("its length is not what it says");
+        return Err("its length does not match its head");
     }
     if checksum(runs.as_flattened()) != u64::from_le_bytes(head[2]) {
         return Err("its checksum is wrong");
@@ -66,7 +66,7 @@ pub(super) fn decode(table: &[u8], capacity_bytes: u64) -> Result<Extents, &'sta
         let (first, run) = run_of(fields).ok_or("it holds a run of an unknown kind")?;
         let end = first.checked_add(run.pages);
         if end.is_none_or(|end| end > pages) {
-            return Err("it holds a run beyond the disk's end");
+            return Err("it holds a run beyond the end of the disk");
         }
         extents.put(first, run);
     }
@@ -85,7 +85,7 @@ fn run_of([first, pages, kind, word, step]: [u64; RUN_WORDS]) -> Option<(u64, Ru
     Some((first, Run { pages, content }))
 }
 
-/// FNV-1a over words: enough to notice a torn or cut file.
+/// FNV-1a over words: enough to detect a torn or truncated file.
 fn checksum(bytes: &[u8]) -> u64 {
     let (words, _) = bytes.as_chunks::<8>();
     words.iter().fold(0xcbf2_9ce4_8422_2325, |sum, word| {
@@ -113,13 +113,13 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_read_back() {
+    fn table_is_read_back() {
         let table = encode(&extents());
         assert_eq!(decode(&table, CAPACITY), Ok(extents()));
     }
 
     #[test]
-    fn a_damaged_table_is_refused() {
+    fn damaged_table_is_rejected() {
         let table = encode(&extents());
         for cut in [0, 8, 23, 24, 60, table.len() - 1] {
             assert!(decode(&table[..cut], CAPACITY).is_err(), "{cut}");

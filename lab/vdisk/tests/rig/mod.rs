@@ -1,10 +1,10 @@
-//! What these tests share: whether they can run, and a small disk.
+//! Shared by these tests: whether they can run, and a small disk.
 
 use headlong_drive::{DriveSpec, preset};
 use headlong_vdisk::control::StopSignal;
 use headlong_vdisk::{FileOptions, FileSystem, Options, QueueSettings, VirtualDisk};
 
-/// False if this machine cannot emulate disks; then the test is noted as skipped.
+/// Whether this machine can emulate disks; otherwise marks the test as skipped.
 pub(crate) fn can_run(test: &str) -> bool {
     let missing = VirtualDisk::missing(Some(FileSystem::Ext4));
     if missing.is_empty() {
@@ -16,11 +16,11 @@ pub(crate) fn can_run(test: &str) -> bool {
 
 /// A small hard drive.
 pub(crate) fn spec(size_bytes: u64) -> DriveSpec {
-    let spec = preset("wd-red-wd10efrx").expect("there is such a drive");
+    let spec = preset("wd-red-wd10efrx").expect("a preset");
     spec.scaled_to(size_bytes)
 }
 
-/// A disk of that drive: ext4, forgotten, without a control socket.
+/// A disk with that drive: ext4, not persistent, without a control socket.
 pub(crate) fn options(size_bytes: u64, time_scale: f64) -> Options {
     Options {
         file: FileOptions {

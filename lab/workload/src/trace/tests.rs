@@ -352,7 +352,7 @@ fn mistakes_in_adaptive_sessions_are_told_with_their_columns() {
         (
             "rate=560kbps",
             "rate=100kbps",
-            "5:1: title 7: rendition 1 is to have a higher bit rate than the one before it",
+            "5:1: title 7: rendition 1 must have a higher bit rate than the previous one",
         ),
         (
             "at=all:77",

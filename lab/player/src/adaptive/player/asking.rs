@@ -1,4 +1,4 @@
-//! The server's side: which bytes are asked for next, of which rendition, and when.
+//! Requests: which bytes of which rendition to request next, and when.
 
 use headlong_units::{ByteRange, Duration, Instant};
 
@@ -11,18 +11,18 @@ use crate::adaptive::title::{Place, Segments};
 use crate::adaptive::window::WINDOW;
 use crate::calls::Ask;
 
-/// What came of wanting a segment.
+/// Result of an attempt to request a segment.
 #[derive(Debug, Clone, Copy)]
 enum Asked {
     Sent,
-    /// Something else has to end first.
+    /// Another call must end first.
     NotYet,
-    /// It is not where the plan says.
+    /// The title has no such segment.
     Nowhere,
 }
 
 impl AdaptivePlayer {
-    /// A transient phase begins, a little below the present bit rate.
+    /// Starts a transient phase, one below the current rendition.
     pub(super) fn probe(&mut self, plan: &AdaptivePlan) {
         if let Some(probing) = plan.make.probing {
             self.phase = Phase::Transient {
@@ -36,7 +36,7 @@ impl AdaptivePlayer {
         self.phase = Phase::Stable { since: at };
     }
 
-    /// The next step of a transient phase: one rendition upwards if that would work.
+    /// The next step of a transient phase: one rendition up, if the network would sustain it.
     fn step(&mut self, at: Instant, rendition: usize, plan: &AdaptivePlan) {
         let above = rendition + 1;
         let estimate = self.meter.estimate();
@@ -66,7 +66,7 @@ impl AdaptivePlayer {
         rule::choose(&plan.title, &plan.make, sight)
     }
 
-    /// The first segment that is neither here nor on its way.
+    /// The first segment that is neither received nor in progress.
     fn first_missing(&self, plan: &AdaptivePlan) -> Option<u32> {
         let end = self.here.end();
         let behind = end.saturating_add(WINDOW).min(plan.title.segments);
@@ -80,14 +80,14 @@ impl AdaptivePlayer {
         })
     }
 
-    /// The level at which a player that has stopped asking goes on; always below the one at which
-    /// it stops, or it would do both at once for ever.
+    /// The level at which a player that has stopped requesting continues; always below the level at
+    /// which it stops, otherwise it would alternate endlessly.
     fn low(plan: &AdaptivePlan) -> Duration {
         let below_high = plan.make.buffer_high - Duration(1);
         plan.make.buffer_low.min(below_high)
     }
 
-    /// When the buffer will be down to where the player goes on asking.
+    /// When the buffer will be down to that level.
     pub(super) fn ask_due(&self, plan: &AdaptivePlan) -> Instant {
         if self.filling || self.retry_at.is_some() || !self.running {
             return Instant::NEVER;
@@ -99,7 +99,7 @@ impl AdaptivePlayer {
             .reaches(plan.title.begin(missing) - Self::low(plan))
     }
 
-    /// The first missing segment, if it is to be asked for now.
+    /// The first missing segment, if it should be requested now.
     fn wanted(&mut self, at: Instant, plan: &AdaptivePlan) -> Option<u32> {
         let missing = self.first_missing(plan)?;
         let ahead = plan.title.begin(missing) - self.screen.position(at);
@@ -113,8 +113,8 @@ impl AdaptivePlayer {
         self.filling.then_some(missing)
     }
 
-    /// Asks for whatever is wanted and possible. The end of the session, if the title is not where
-    /// the plan says.
+    /// Sends all requests that are wanted and possible. Returns the end of the session, if a
+    /// segment has no place in the title.
     pub(super) fn ask(&mut self, turn: &mut Turn<'_>) -> Option<CallEnd> {
         if self.retry_at.is_some() {
             return None;
@@ -146,7 +146,8 @@ impl AdaptivePlayer {
         None
     }
 
-    /// One segment, when the one before it is here; and perhaps its twin of the next rendition.
+    /// Requests one segment when the previous one has arrived; with duplicates, also at the next
+    /// rendition.
     fn ask_transient(
         &mut self,
         turn: &mut Turn<'_>,
@@ -177,7 +178,7 @@ impl AdaptivePlayer {
         asked
     }
 
-    /// Segments, if a connection is free, of the rendition that the rule says.
+    /// Requests segments of the rendition chosen by the rule, if a connection is free.
     fn ask_stable(&mut self, turn: &mut Turn<'_>, segment: u32) -> Asked {
         let most = usize::try_from(turn.plan.make.connections).unwrap_or(usize::MAX);
         if self.going.len() >= most.max(1) {
@@ -191,7 +192,8 @@ impl AdaptivePlayer {
         self.send_run(turn, rendition, segment)
     }
 
-    /// Asks for the header of a rendition if it was not read. Whether it is to be waited for.
+    /// Requests the header of a rendition if it has not been read. Returns whether the caller must
+    /// wait for it.
     fn is_header_sent(&mut self, turn: &mut Turn<'_>, rendition: usize) -> bool {
         let read = u32::try_from(rendition)
             .ok()
@@ -216,7 +218,7 @@ impl AdaptivePlayer {
         true
     }
 
-    /// Asks for segments from `segment` on.
+    /// Requests segments from `segment` on.
     fn send_run(&mut self, turn: &mut Turn<'_>, rendition: usize, segment: u32) -> Asked {
         let Some((place, run)) = self.plan_run(rendition, segment, turn.plan) else {
             return Asked::Nowhere;
@@ -229,7 +231,7 @@ impl AdaptivePlayer {
         Asked::Sent
     }
 
-    /// What one request for `segment` covers.
+    /// The extent of a request for `segment`.
     fn plan_run(
         &self,
         rendition: usize,

@@ -1,4 +1,4 @@
-//! The viewer's side: the picture, and what the viewer does.
+//! The viewer's side: playback and the viewer's actions.
 
 use headlong_units::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::adaptive::screen::Picture;
 use crate::adaptive::window::Window;
 
 impl AdaptivePlayer {
-    /// How much of the title behind the picture's position is here.
+    /// Media time in the buffer after the playback position.
     pub(super) fn buffered(&self, at: Instant, plan: &AdaptivePlan) -> Duration {
         plan.title.begin(self.here.end()) - self.screen.position(at)
     }
@@ -41,7 +41,7 @@ impl AdaptivePlayer {
         }
     }
 
-    /// The viewer does the next thing. The end of the session, if there is none.
+    /// Starts the viewer's next action. Returns the end of the session, if there is none.
     pub(super) fn next_act(&mut self, turn: &mut Turn<'_>) -> Option<CallEnd> {
         let end = turn.plan.title.length();
         while let Some(act) = turn.plan.acts.get(self.act) {
@@ -97,7 +97,7 @@ impl AdaptivePlayer {
         if !matches!(self.screen.picture(), Picture::Filling { .. }) {
             return;
         }
-        // More than the buffer is meant to hold would be waited for in vain.
+        // A threshold above the capacity of the buffer would never be reached.
         let wanted = self.threshold.min(plan.make.buffer_high).max(Duration(1));
         let all = self.here.end() >= plan.title.segments;
         if all || self.buffered(at, plan) >= wanted {
