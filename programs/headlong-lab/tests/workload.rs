@@ -79,7 +79,7 @@ fn mistakes_end_with_64_and_are_told_all_at_once() {
     assert_eq!(output.status.code(), Some(64));
     let stderr = text(&output.stderr);
     assert!(
-        stderr.contains(&format!("headlong: {trace}:1:12: `ten` is no time")),
+        stderr.contains(&format!("headlong: {trace}:1:12: `ten` is not a time")),
         "{stderr}"
     );
     assert!(

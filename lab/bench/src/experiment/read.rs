@@ -137,7 +137,7 @@ fn some_rate() -> Kind<BitRate> {
 fn form() -> Kind<Form> {
     let kind = parsed("a size such as \"512KiB\", or \"segment\", or \"off\"");
     kind.check(|form, _| match form {
-        Form::Chunks(0) => Err("is 0; leave it out for one file a title".to_owned()),
+        Form::Chunks(0) => Err("is 0; leave it out for one file per title".to_owned()),
         _ => Ok(()),
     })
 }
