@@ -168,7 +168,7 @@ fn a_wrong_byte_is_told_with_its_url() {
     assert_eq!(output.status.code(), Some(0));
     let page = text(&output.stdout);
     assert!(
-        page.contains("/sd/000008.bin  wrong: byte 0 is not the title's"),
+        page.contains("/sd/000008.bin  wrong: byte 0 differs from the title's"),
         "{page}"
     );
 }
@@ -315,7 +315,7 @@ fn a_run_that_is_interrupted_says_what_it_saw_and_ends_with_3() {
     let result = json(&text(&output.stdout));
     let reasons = result["invalid_because"].as_array().expect("reasons");
     assert!(
-        reasons.contains(&"it was interrupted".into()),
+        reasons.contains(&"the run was interrupted".into()),
         "{reasons:?}"
     );
 }
