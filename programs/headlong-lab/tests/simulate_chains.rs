@@ -145,7 +145,7 @@ fn the_page_is_written_and_a_plan_says_what_it_assumes() {
     let stdout = told(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
     assert!(
-        stdout.contains("Taken for granted") && stdout.contains("square-root"),
+        stdout.contains("Assumptions") && stdout.contains("square-root"),
         "{stdout}"
     );
 }
