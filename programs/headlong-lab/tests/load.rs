@@ -220,7 +220,7 @@ fn viewers_have_no_addresses_of_ipv4_for_a_server_with_one_of_ipv6() {
     let output = load(&[&file, "http://[::1]:9/", "--source", "127.0.0.2"]);
     assert_eq!(output.status.code(), Some(64));
     let stderr = text(&output.stderr);
-    assert!(stderr.contains("--source: nothing gets"), "{stderr}");
+    assert!(stderr.contains("--source: an IPv4 source"), "{stderr}");
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn too_few_descriptors_are_told_before_the_run_or_make_its_result_invalid() {
     assert_eq!(output.status.code(), Some(2));
     let stderr = text(&output.stderr);
     assert!(
-        stderr.contains("needs 100 connections") && stderr.contains("ulimit -Hn"),
+        stderr.contains("needs at least 100 concurrent connections") && stderr.contains("ulimit -Hn"),
         "{stderr}"
     );
     assert_eq!(server.requests(), 0);
