@@ -50,7 +50,7 @@ mod tests {
     use super::Args;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         Args::command().debug_assert();
     }
 }

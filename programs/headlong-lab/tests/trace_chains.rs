@@ -1,4 +1,4 @@
-//! `headlong trace chains` as a person runs it.
+//! `headlong trace chains` from the command line.
 
 use std::fs;
 use std::io::Write as _;
@@ -27,7 +27,7 @@ fn told(output: &[u8]) -> String {
 }
 
 #[test]
-fn a_log_becomes_a_table_of_chains() {
+fn log_becomes_table_of_chains() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("log.csv"), LOG).expect("the folder is there");
     let files = "file,title,kind,kbps,size,disk,duration_s\n9,1,1,560,3000,3,40\n";
@@ -61,7 +61,7 @@ fn a_log_becomes_a_table_of_chains() {
 }
 
 #[test]
-fn the_variants_join_otherwise() {
+fn variants_join_differently() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = LOG.replace("45,100,7", "43,100,7");
     fs::write(folder.path().join("log.csv"), log).expect("the folder is there");
@@ -77,13 +77,13 @@ fn the_variants_join_otherwise() {
     assert_eq!(
         chains(&["--gap", "idle"]),
         1,
-        "received 40 s after the one before was done"
+        "received 40 s after the previous one completed"
     );
     assert_eq!(chains(&["--link", "component"]), 2);
 }
 
 #[test]
-fn a_log_can_come_through_a_pipe_and_the_outcome_as_json() {
+fn reads_log_from_pipe_and_prints_json() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut child = Command::new(env!("CARGO_BIN_EXE_headlong-lab"))
         .args([
@@ -117,7 +117,7 @@ fn a_log_can_come_through_a_pipe_and_the_outcome_as_json() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told_before_anything_is_read_or_written() {
+fn reports_usage_errors_before_any_io() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("log.csv"), LOG).expect("the folder is there");
     for (arguments, word) in [
@@ -137,7 +137,7 @@ fn what_cannot_be_done_is_told_before_anything_is_read_or_written() {
 }
 
 #[test]
-fn logs_and_chains_say_the_same_in_parquet_as_in_text() {
+fn parquet_and_text_are_equivalent() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = |words: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
