@@ -61,7 +61,7 @@ impl Viewed {
 }
 
 impl Quality {
-    /// Compares with what viewers saw.
+    /// Compares with the measured playback quality.
     pub(crate) fn shortfall(&self, viewed: &Viewed) -> Shortfall {
         let mut short = Shortfall::default();
         let share = |count: u64| count as f64 / (viewed.sessions as f64).max(1.0);

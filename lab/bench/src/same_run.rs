@@ -156,7 +156,7 @@ mod tests {
         let program = folder.path().join("headlong");
         let named = |content: &[u8]| {
             std::fs::write(&program, content).expect("written");
-            build(&program).expect("it is there")
+            build(&program).expect("the program exists")
         };
         let (one, two) = (named(b"one"), named(b"two"));
         assert_ne!(one, two);

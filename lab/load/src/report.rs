@@ -116,7 +116,7 @@ pub struct Report {
     pub stopped_early: bool,
     /// URL of the server.
     pub url: String,
-    /// Number of generators of which it is the sum.
+    /// Number of generators in the sum.
     pub generators: u64,
     /// Model time divided by wall time.
     pub time_scale: f64,
@@ -377,7 +377,7 @@ impl fmt::Display for Report {
 }
 
 impl Report {
-    /// Whether less than half of the offered bytes were asked for, although almost no session
+    /// Whether viewers requested less than half of the offered bytes, although almost no session
     /// failed: then the ramp was too short for long sessions to overlap.
     pub fn is_warm_up_short(&self) -> bool {
         let offered = self.offered_bytes_per_second.unwrap_or(0.0);

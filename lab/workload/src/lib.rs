@@ -2,13 +2,12 @@
 //! as a trace.
 //!
 //! A specification and a seed determine a workload. Generating it draws every decision once
-//! (titles, who watches which title for how long, over which network) and stores it as a [`Trace`];
+//! (the title, the length and the network of each session) and stores it as a [`Trace`];
 //! replaying the trace, over sockets or in a simulation, needs no further decisions.
 //!
 //! Invariants: same specification and seed, same bytes; a written trace parses to the same trace; a
 //! title's bytes follow from its number and the offset alone ([`content`]), and its path contains
 //! the number ([`locate`]); no input makes a parser panic.
-//! the number ([`locate`]); no text makes a reader panic.
 #![no_std]
 #![forbid(unsafe_code)]
 

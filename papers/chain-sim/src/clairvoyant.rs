@@ -8,7 +8,6 @@
 //! **The bound.** In a window of W seconds, on drives that do no other work, let any rule serve the
 //! same chains with the same even consumption, with one buffer per chain that is replaced at each
 //! prefetch, and with a minute's mean memory of at most M bytes in every minute. Then
-//! prefetch to the next, and with a minute's mean memory of at most M bytes in every minute. Then
 //! - it reads at least the bytes consumed after the window's first minute, minus M: at some time in
 //!   that minute at most M is in memory. In the window of all time nothing comes before, and all
 //!   bytes consumed are read;

@@ -15,7 +15,6 @@
 //! even beyond the chain; it costs one seek, and seek and bytes are accounted in the minute of
 //! issue. A chain's single buffer has the size of its latest prefetch, and is freed 40 s after
 //! `t_end`. Times before zero count as zero.
-//! `t_end`. What comes before time zero counts as time zero.
 #![forbid(unsafe_code)]
 
 mod accounts;

@@ -27,7 +27,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Emulate, measure and look at disks
+    /// Emulate, measure and inspect disks
     #[command(subcommand)]
     Disk(DiskCommand),
     #[command(subcommand)]

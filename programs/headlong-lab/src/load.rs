@@ -63,7 +63,7 @@ pub(crate) struct Load {
 /// Verbs for results.
 #[derive(Debug, clap::Subcommand)]
 enum Together {
-    /// Put recordings of several generators together, as if one had measured everything
+    /// Merge recordings of several generators
     Merge(Merge),
 }
 

@@ -240,7 +240,7 @@ fn unwritable_file_does_not_affect_other_outputs() {
         assert!(text(&output.stdout).contains("3 whole"), "{lost}");
         let result = json(&fs::read_to_string(&kept).expect("it was written"));
         assert_eq!(result["requests"]["whole"], 3, "{lost}");
-        fs::remove_file(&kept).expect("it is there");
+        fs::remove_file(&kept).expect("the file exists");
     }
 }
 

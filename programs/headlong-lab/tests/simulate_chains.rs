@@ -18,7 +18,7 @@ fn headlong(folder: &Path, arguments: &str) -> Output {
     command
         .current_dir(folder)
         .output()
-        .expect("the binary is there")
+        .expect("the binary exists")
 }
 
 fn told(output: &[u8]) -> String {
@@ -27,7 +27,7 @@ fn told(output: &[u8]) -> String {
 
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("chains.csv"), CHAINS).expect("the folder is there");
+    fs::write(folder.path().join("chains.csv"), CHAINS).expect("the folder exists");
     folder
 }
 
@@ -79,14 +79,14 @@ fn log_and_its_chain_table_give_same_figures() {
         100,5000,1,tv,b,7,,9000000,2\n";
     let files = "file,title,kind,kbps,size,disk,duration_s\n\
         a,1,1,560,5000000,3,60\nb,1,1,3000,50000000,2,130\n";
-    fs::write(folder.path().join("log.csv"), log).expect("the folder is there");
-    fs::write(folder.path().join("files.csv"), files).expect("the folder is there");
+    fs::write(folder.path().join("log.csv"), log).expect("the folder exists");
+    fs::write(folder.path().join("files.csv"), files).expect("the folder exists");
     let output = Command::new(env!("CARGO_BIN_EXE_headlong-lab"))
         .args(["trace", "chains", "log.csv", "--files", "files.csv"])
         .args(["--out", "made.csv"])
         .current_dir(folder.path())
         .output()
-        .expect("the binary is there");
+        .expect("the binary exists");
     assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
     let points = |arguments: &str| {
         let output = headlong(folder.path(), arguments);
@@ -103,7 +103,7 @@ fn log_and_its_chain_table_give_same_figures() {
 #[test]
 fn reports_missing_column_and_nearest_rule() {
     let folder = folder();
-    fs::write(folder.path().join("bad.csv"), "start,length\n0,1\n").expect("the folder is there");
+    fs::write(folder.path().join("bad.csv"), "start,length\n0,1\n").expect("the folder exists");
     for (arguments, expected) in [
         ("chains bad.csv", "no column `t_start`"),
         ("chains none.csv", "none.csv"),
@@ -173,7 +173,7 @@ fn plan_accepts_all_outputs_of_characterisation() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
         let command = command.args(arguments.split(' '));
         let output = command.current_dir(folder.path()).output();
-        output.expect("the binary is there")
+        output.expect("the binary exists")
     };
     let characterise =
         run("trace characterise log.csv --files files.csv --json --tables tables --spec s.toml");

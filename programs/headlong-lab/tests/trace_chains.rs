@@ -19,7 +19,7 @@ fn headlong(folder: &Path, arguments: &[&str]) -> Output {
     command
         .current_dir(folder)
         .output()
-        .expect("the binary is there")
+        .expect("the binary exists")
 }
 
 fn told(output: &[u8]) -> String {
@@ -29,9 +29,9 @@ fn told(output: &[u8]) -> String {
 #[test]
 fn log_becomes_table_of_chains() {
     let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("log.csv"), LOG).expect("the folder is there");
+    fs::write(folder.path().join("log.csv"), LOG).expect("the folder exists");
     let files = "file,title,kind,kbps,size,disk,duration_s\n9,1,1,560,3000,3,40\n";
-    fs::write(folder.path().join("files.csv"), files).expect("the folder is there");
+    fs::write(folder.path().join("files.csv"), files).expect("the folder exists");
     let output = headlong(
         folder.path(),
         &["log.csv", "--files", "files.csv", "--out", "chains.csv"],
@@ -64,7 +64,7 @@ fn log_becomes_table_of_chains() {
 fn variants_join_differently() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = LOG.replace("45,100,7", "43,100,7");
-    fs::write(folder.path().join("log.csv"), log).expect("the folder is there");
+    fs::write(folder.path().join("log.csv"), log).expect("the folder exists");
     let chains = |arguments: &[&str]| {
         let output = headlong(
             folder.path(),
@@ -100,7 +100,7 @@ fn reads_log_from_pipe_and_prints_json() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("the binary is there");
+        .expect("the binary exists");
     let mut stdin = child.stdin.take().expect("it has one");
     stdin.write_all(LOG.as_bytes()).expect("it reads");
     drop(stdin);
@@ -119,7 +119,7 @@ fn reads_log_from_pipe_and_prints_json() {
 #[test]
 fn reports_usage_errors_before_any_io() {
     let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("log.csv"), LOG).expect("the folder is there");
+    fs::write(folder.path().join("log.csv"), LOG).expect("the folder exists");
     for (arguments, word) in [
         (
             ["log.csv", "--out", "missing/chains.csv"],
@@ -132,7 +132,7 @@ fn reports_usage_errors_before_any_io() {
         let stderr = told(&output.stderr);
         assert!(stderr.contains(word), "{stderr}");
     }
-    let left = fs::read_dir(folder.path()).expect("the folder is there");
+    let left = fs::read_dir(folder.path()).expect("the folder exists");
     assert_eq!(left.count(), 1, "only the log");
 }
 
@@ -142,7 +142,7 @@ fn parquet_and_text_are_equivalent() {
     let run = |words: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
         let command = command.args(words.split(' ')).current_dir(folder.path());
-        let output = command.output().expect("the binary is there");
+        let output = command.output().expect("the binary exists");
         assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
         output.stdout
     };

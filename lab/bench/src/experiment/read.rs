@@ -259,7 +259,7 @@ fn words(document: &mut Document, table: &str) -> Vec<(String, String)> {
 
 fn check_named(document: &mut Document, experiment: &Experiment) {
     if experiment.name.is_empty() {
-        document.wrong_too("name", "is missing; write what the experiment is called");
+        document.wrong_too("name", "is missing; write a name for the experiment");
     }
     check_drive(document, "drive.preset", &experiment.drive.preset);
     check_workload(document, "files.catalogue", &experiment.files.catalogue);

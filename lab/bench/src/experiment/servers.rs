@@ -88,7 +88,7 @@ pub(super) fn servers(
             let text = "is for headlong: the tier is its own";
             document.wrong(&format!("{table}.flash"), text);
         } else if has_flash == Some(true) && !document.is_written("flash") {
-            let text = "needs a table [flash] that says what it is";
+            let text = "needs a table [flash]";
             document.wrong_too(&format!("{table}.flash"), text);
         }
         let wrong_cache = match cache {

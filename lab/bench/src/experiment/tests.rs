@@ -104,14 +104,14 @@ fn climb_determines_length_of_run() {
     assert_eq!(phases(false).ramp_up, Duration::from_secs(100));
     assert_eq!(phases(false).measured, Duration::from_secs(60));
     assert_eq!(phases(true).measured, Duration::from_secs(40));
-    let climb = load(false).expect("right").climb.expect("it is there");
+    let climb = load(false).expect("right").climb.expect("climb is set");
     assert_eq!(climb.rate(2), 22.5 * 1_048_576.0);
     let own = "[server.slow]\nkind = \"nginx\"\nrate_start = { sd = \"4MiB/s\" }\n";
     let with_own = read(&format!("{text}{own}")).expect("right");
     let first = |server| {
         let cell = with_own
             .cell(Some(server), Some("sd"))
-            .expect("it is there");
+            .expect("climb is set");
         with_own.first_rate(&cell) / 1_048_576.0
     };
     assert_eq!((first("nginx"), first("slow")), (10.0, 4.0));

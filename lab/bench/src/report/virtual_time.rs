@@ -163,7 +163,7 @@ pub fn series_charts(record: &Record) -> Vec<Chart> {
             ],
         ),
         lines(
-            "Score: disk time for 128 KiB asked for",
+            "Score: disk time per 128 KiB requested",
             ChartAxis::new("Time", "ms"),
             &[("score", |s| s.score_ms)],
         ),
@@ -241,10 +241,10 @@ pub fn sweep_page(title: &str, axes: &[Axis], aim: &Aim, rows: &[Row], command: 
         ("Read from the device", "Throughput", "MiB/s", |r| {
             r.disk_mib_s
         }),
-        ("Evicted unread", "Of what was read", "%", |r| {
+        ("Evicted unread", "Share of bytes read", "%", |r| {
             r.evicted_ratio * 100.0
         }),
-        ("Hits", "Of what was sent", "%", |r| r.hit_ratio * 100.0),
+        ("Hits", "Share of bytes sent", "%", |r| r.hit_ratio * 100.0),
         ("Device", "Busy", "%", |r| r.busy * 100.0),
     ];
     for (title, quantity, unit, value) in shown {

@@ -228,7 +228,7 @@ fn session_stream_equals_generated_adaptive_trace() {
         whole.trace.objects.len(),
         "titles are shared"
     );
-    // A viewer who comes when others have left finds the same title.
+    // A viewer who arrives after others have left gets the same title.
     let mut stream = SessionStream::new(&specification, &whole.catalogue, 7);
     for session in &whole.trace.sessions {
         assert_eq!(stream.next().as_ref(), Some(session));
@@ -332,7 +332,9 @@ fn simple_player_selects_sustainable_rendition() {
         }
     }
     assert_eq!(seen.len(), 3);
-    let text = trace.to_text(Dialect::Headlong).expect("it can be said");
+    let text = trace
+        .to_text(Dialect::Headlong)
+        .expect("the dialect can express it");
     assert_eq!(Trace::read(text.as_bytes()).as_ref(), Ok(&trace));
 }
 
@@ -369,15 +371,17 @@ fn segment_files_are_requested_without_ranges() {
                 }
             }
         }
-        assert!(odd > 0, "segments are no whole words");
-        // Viewers do the same whatever their titles lie in. They come at the same rate in bytes; those
-        // of the padding are asked for with the last file, and of single files only with equal segments.
+        assert!(odd > 0, "segments are not whole words");
+        // Viewers act independently of the form of storage. They arrive at the same rate in bytes;
+        // the padding is requested with the last file, and of single files only with equal segments.
         let single = workload("off").trace;
         let acts = |trace| plans(trace).map(|(_, plan)| plan.acts.clone());
         assert!(acts(&trace).eq(acts(&single)));
         let arrivals = |trace| plans(trace).map(|(session, _)| session.arrival);
         assert_eq!(arrivals(&trace).eq(arrivals(&single)), variation == "0");
-        let text = trace.to_text(Dialect::Headlong).expect("it can be said");
+        let text = trace
+            .to_text(Dialect::Headlong)
+            .expect("the dialect can express it");
         assert_eq!(Trace::read(text.as_bytes()).as_ref(), Ok(&trace));
     }
 }
@@ -509,7 +513,7 @@ a.toml:13: player.low: is for adaptive players; remove it, or write kind = \"ada
 
 #[test]
 fn catalogue_without_renditions_keeps_fingerprint() {
-    // The fingerprint that traces and folders of the preset have had from the first.
+    // The fingerprint in all traces and folders of the preset.
     let specification = Specification::preset("youtube-sd", &[]).expect("a preset");
     assert_eq!(
         Catalogue::of(&specification).fingerprint(),

@@ -234,7 +234,7 @@ fn check_storage(specification: &Specification, table: &mut Document) {
             table.wrong(
                 "catalogue.chunk",
                 format!(
-                    "{} is not a multiple of 8 bytes, the words that content is made of",
+                    "{} is not a multiple of 8 bytes, the size of a content word",
                     Bytes(chunk)
                 ),
             );

@@ -42,7 +42,7 @@ pub struct Specification {
     pub storage: Storage,
     /// Number and arrivals of the viewers.
     pub sessions: Sessions,
-    /// What part of a title they watch.
+    /// The part of a title that they watch.
     pub viewing: Viewing,
     /// Requests of simple players.
     pub requests: Requests,
@@ -202,7 +202,7 @@ pub enum Start {
     RandomSegment,
 }
 
-/// What part of a title a session watches.
+/// The part of a title that a session watches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Viewing {
     /// Start position.

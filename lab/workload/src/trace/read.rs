@@ -169,7 +169,7 @@ impl Reader {
             .as_ref()
             .is_some_and(|draft| draft.adaptive.is_some())
         {
-            self.wrong(first.column, "belongs to a session that adapts, whose player decides what it asks for; remove it, or write a blank line before it");
+            self.wrong(first.column, "belongs to an adaptive session, whose player chooses its requests; remove it, or write a blank line before it");
             return;
         }
         let path = first
@@ -403,7 +403,7 @@ impl Reader {
     fn read_warm(&mut self, words: &[Word]) -> Result<(), line::Flaw> {
         let (path, rest) = words
             .split_first()
-            .ok_or((1, "what is to be read is missing".to_string()))?;
+            .ok_or((1, "the object to read is missing".to_string()))?;
         let values = pairs(rest, &["range"])?;
         let range: Option<ByteRange> = value(&values, "range", line::range)?;
         let path = path.text.strip_prefix('/').unwrap_or(&path.text).to_owned();

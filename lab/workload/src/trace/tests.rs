@@ -401,7 +401,7 @@ fn reports_adaptive_mistakes_with_columns() {
         (
             "watch:4\n",
             "watch:4\n/a.mp4 range=0-9\n",
-            "10:1: belongs to a session that adapts, whose player decides what it asks for; remove it, or write a blank line before it",
+            "10:1: belongs to an adaptive session, whose player chooses its requests; remove it, or write a blank line before it",
         ),
     ] {
         let told = with(from, to);
