@@ -2,7 +2,7 @@ use super::*;
 use crate::climb::{Stretch, Work};
 use crate::experiment::Cell;
 
-/// Deviations of `value` from `schema`: missing and unknown fields, and values of another type.
+/// Deviations of `value` from `schema`: missing and unknown fields; types are not compared.
 pub(crate) fn differences(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
     let (Some(known), Some(fields)) = (schema["properties"].as_object(), value.as_object()) else {
         return;
