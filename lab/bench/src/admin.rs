@@ -1,4 +1,4 @@
-//! Asking a server about itself, in the network it is in.
+//! Status queries to a server under test, sent from inside its network namespace.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -11,31 +11,31 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A status is some kilobytes.
+/// A status document takes a few kilobytes.
 const BYTES_MAX: u64 = 1 << 22;
 
-/// The JSON at `path`, or null: it is good to have, and nothing depends on it.
+/// The JSON at `path`, or null: the status is optional and no result depends on it.
 pub(crate) fn status(network: u32, port: u16, path: &'static str) -> Value {
-    // A thread of its own, because it does not come back from there.
+    // In a separate thread: a thread that has entered the namespace cannot leave it.
     let asking = std::thread::spawn(move || ask(network, port, path));
     let answer = asking.join().ok().and_then(Result::ok);
     answer.unwrap_or_default()
 }
 
-/// What a reception says of itself, or null.
+/// Status of a reception daemon, or null.
 pub(crate) fn reception_status(socket: &Path) -> Value {
     let text = headlong_reception::status(socket).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// What a mount says of itself, or null.
+/// Status of a mount, or null.
 pub(crate) fn mount_status(point: &Path) -> Value {
     let text = headlong_mount::status(point).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// Whether a server says anything at all. A port that takes connections is not enough: memory may
-/// still be on its way, and who comes meanwhile waits.
+/// Whether a server answers a request. An open port is not enough: the server may still be
+/// allocating memory, and a client that connects meanwhile would wait.
 pub(crate) fn answers(network: u32, port: u16) -> bool {
     let asking = std::thread::spawn(move || {
         let mut stream = send(network, port, "/")?;
@@ -57,7 +57,7 @@ fn ask(network: u32, port: u16, path: &str) -> std::io::Result<Value> {
     Ok(serde_json::from_str(body)?)
 }
 
-/// Asks, in the network of a process.
+/// Connects and sends the request, from inside the network namespace of a process.
 fn send(network: u32, port: u16, path: &str) -> std::io::Result<TcpStream> {
     let space = File::open(format!("/proc/{network}/ns/net"))?;
     move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?;

@@ -1,5 +1,5 @@
-//! One run on its way: the server is started with what is beside it, the viewers come and go, and what
-//! they, the drives and the processors did is gathered.
+//! One run: starts the server and its companions (proxy, cache, reader), runs the viewers, and
+//! collects the statistics of viewers, drives and processors.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,12 +21,12 @@ use crate::servers::{self, Launch, Listens, Place, Status};
 
 /// A server scans 28,000 files before it listens.
 const START_PATIENCE: WallDuration = WallDuration::from_secs(120);
-/// Beyond the time a run must take.
+/// Added to the shortest possible duration of a run.
 const END_PATIENCE: WallDuration = WallDuration::from_secs(300);
 const LOOK_INTERVAL: WallDuration = WallDuration::from_millis(500);
 const POLL: WallDuration = WallDuration::from_millis(25);
 
-/// What was seen in a run.
+/// Results of one run.
 pub(crate) struct Seen {
     pub(crate) load: LoadResult,
     pub(crate) load_died: Option<String>,
@@ -36,7 +36,7 @@ pub(crate) struct Seen {
     pub(crate) cpu: CpuUse,
 }
 
-/// A server, and what is beside it.
+/// A server and its companion processes.
 struct Serving {
     server: Process,
     reader: Option<Process>,
@@ -46,7 +46,7 @@ struct Serving {
 }
 
 impl Serving {
-    /// How one of them ended, if it has.
+    /// The exit status of the first of them that has ended, if any.
     fn ended(&mut self) -> Option<std::process::ExitStatus> {
         let beside = [&mut self.reader, &mut self.cache, &mut self.front];
         let mut beside = beside.into_iter().map(Option::as_mut);
@@ -55,7 +55,7 @@ impl Serving {
     }
 }
 
-/// One run on its way.
+/// One run in progress.
 pub(crate) struct Attempt<'a> {
     pub(crate) experiment: &'a Experiment,
     pub(crate) guard: &'a Guard,
@@ -69,7 +69,7 @@ pub(crate) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Starts the server, then the viewers, and waits until they have left.
+    /// Starts the server, then the viewers, and waits until all viewers have left.
     ///
     /// # Errors
     /// If the machine failed.
@@ -114,12 +114,12 @@ impl Attempt<'_> {
         };
         let mut counters = self.disks.end()?.into_iter();
         let ssd_counters = self.ssd.as_mut().map(Ssd::end).transpose()?;
-        // A cache is what viewers ask, so its words tell why they failed.
+        // Viewers connect to the cache, so its log explains their failures.
         let cache_words = serving.cache.as_mut().map(|cache| {
             cache.stop();
             cache.last_words()
         });
-        // Before the server, so that nobody is told of one that is gone.
+        // The proxy ends before the server, so that it logs no errors about a missing server.
         if let Some(front) = &mut serving.front {
             front.stop();
         }
@@ -197,7 +197,7 @@ impl Attempt<'_> {
         let server = self.start(launches.server, Some(group))?;
         let cache = launches.cache.map(|launch| self.start(launch, Some(group)));
         let cache = cache.transpose()?;
-        // A proxy has memory of its own.
+        // A proxy is not part of the server's memory limit.
         let front = launches.front.map(|launch| self.start(launch, None));
         Ok(Serving {
             server,
@@ -208,7 +208,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// Starts a program and waits until it serves.
+    /// Starts a program and waits until it serves requests.
     fn start(&mut self, launch: Launch, group: Option<&Group>) -> Result<Process, RigError> {
         for (path, text) in launch.files {
             if let Some(around) = path.parent() {
@@ -242,8 +242,8 @@ impl Attempt<'_> {
         Ok(program)
     }
 
-    /// Until the viewers have left; what the CPU did, how the server died if it did, and what the
-    /// drives did meanwhile if the rate rises.
+    /// Waits until the viewers have left; returns the CPU use, the exit status of a server that
+    /// died, and the drives' counters over time if the rate rises.
     fn watch(
         &mut self,
         load: &mut Process,
@@ -258,7 +258,7 @@ impl Attempt<'_> {
         let mut cpu = CpuWatch::start();
         let (began, mut looks) = (Instant::now(), Vec::new());
         let mut next_look = Instant::now();
-        // Who comes in the ramp does not count, nor does what the drive did to him.
+        // Sessions of the ramp do not count, so the drives' work for them is excluded, too.
         let mut ramp_end = Some(Instant::now() + wall(phases.ramp_up));
         let mut died = None;
         while load.ended().is_none() {
@@ -297,7 +297,7 @@ impl Attempt<'_> {
         Ok((cpu, died, looks))
     }
 
-    /// What all drives have done since the viewers began.
+    /// The counters of all drives since the viewers started.
     fn look(&mut self, began: Instant) -> Result<Look, RigError> {
         let disks = self.disks.counters()?;
         let ssd = self.ssd.as_mut().map(Ssd::counters).transpose()?;

@@ -1,8 +1,8 @@
-//! What came of a run whose rate rises: the filling of caches, then step by step what viewers missed
-//! and what both drives did.
+//! Result of a run with rising rates: the fill phase of the cache, then for each step the failures
+//! of viewers and the work of both drives.
 //!
-//! Invariant: a step has failed if a call ended badly in it; what comes behind the first such step says
-//! nothing, because its viewers began behind.
+//! Invariant: a step fails if a call fails in it; later steps are meaningless, because their
+//! viewers start on a backlog.
 
 use headlong_units::Duration;
 use serde::{Deserialize, Serialize};
@@ -11,65 +11,64 @@ use serde_json::Value;
 use crate::experiment::Climb;
 use crate::search::Found;
 
-/// A cache counts as filled once so much of its SSD was written: none can use all of it.
+/// A cache counts as filled when this share of its SSD was written: no cache can use all of it.
 const FILLED_SHARE: f64 = 0.8;
 
-/// A drive that is busy for so much of the time can do no more.
+/// A drive with this share of busy time is at its limit.
 const BUSY_SHARE: f64 = 0.95;
 
-/// What was seen of the whole run.
+/// Result of the whole run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Climbed {
-    /// When bytes as many as four fifths of the SSD had been written to it, in seconds; `None` if they
-    /// never had.
+    /// When four fifths of the SSD's capacity had been written to it, in seconds; `None` if never.
     pub filled_s: Option<f64>,
-    /// While caches were filled.
+    /// The phase in which caches are filled.
     pub fill: Stretch,
-    /// The steps, as far as the run came.
+    /// The completed steps.
     pub steps: Vec<Stretch>,
 }
 
-/// A time in which the same was offered. Rates are in bytes of a second of model time.
+/// A period of constant offered load. Rates are in bytes per second of model time.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stretch {
-    /// Offered.
+    /// Offered rate.
     pub rate: f64,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Whether the run went on behind it.
+    /// Whether the run continued after it.
     pub is_whole: bool,
-    /// Calls that ended badly in it.
+    /// Calls that failed in it.
     pub failures: u64,
     /// Bytes of bodies that reached viewers.
     pub delivered: f64,
-    /// What the drive did.
+    /// Work of the drive.
     pub disk: Work,
-    /// What the SSD did, if there was one.
+    /// Work of the SSD, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssd: Option<Work>,
 }
 
-/// What a drive did in a second.
+/// Work of a drive per second.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Work {
     /// Bytes read.
     pub read: f64,
     /// Bytes written.
     pub written: f64,
-    /// Share of the time in which it had something to do.
+    /// Share of busy time.
     pub busy: f64,
 }
 
-/// Sums of both drives at one time.
+/// Counters of both drives at one time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Look {
-    /// Model time since the viewers began.
+    /// Model time since the viewers started.
     pub(crate) at: Duration,
     pub(crate) disk: Sums,
     pub(crate) ssd: Option<Sums>,
 }
 
-/// Sums of one drive since its counters were reset.
+/// Counters of one drive since they were reset.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Sums {
     read_bytes: f64,
@@ -78,7 +77,7 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    /// From the counters of `headlong disk emulate`; what they do not have counts as nothing.
+    /// From the counters of `headlong disk emulate`; a missing counter is 0.
     pub(crate) fn of(counters: &Value) -> Self {
         let number = |name: &str| {
             let found = counters.pointer(&format!("/counters/{name}"));
@@ -91,7 +90,7 @@ impl Sums {
         }
     }
 
-    /// Of several drives together, which are busy as much as each is in the mean.
+    /// Sum over several drives; the busy time is their mean.
     pub(crate) fn of_all(counters: &[Value]) -> Self {
         let mut sums = Self::default();
         for one in counters.iter().map(Self::of) {
@@ -102,7 +101,7 @@ impl Sums {
         sums
     }
 
-    /// What was done in so many seconds before, since `earlier`.
+    /// The work since `earlier`, over the given number of seconds.
     fn since(self, earlier: Self, seconds: f64) -> Work {
         let of_a_second = |from: f64, to: f64| (to - from) / seconds.max(1e-9);
         Work {
@@ -114,7 +113,7 @@ impl Sums {
 }
 
 impl Climbed {
-    /// From looks at the drives, in order, and the load generator's result.
+    /// From samples of the drives' counters, in order, and the load generator's result.
     pub(crate) fn of(climb: &Climb, ssd_bytes: Option<u64>, looks: &[Look], load: &Value) -> Self {
         let filled = ssd_bytes.and_then(|bytes| {
             let is_full = |look: &&Look| {
@@ -141,7 +140,7 @@ impl Climbed {
         }
     }
 
-    /// The last step without a failure of those before the first with one.
+    /// The last successful step before the first failed one.
     pub fn passed(&self) -> Option<&Stretch> {
         let passed = |step: &&Stretch| step.failures == 0 && step.is_whole;
         self.steps.iter().take_while(passed).last()
@@ -152,15 +151,15 @@ impl Climbed {
         self.steps.iter().find(|step| step.failures > 0)
     }
 
-    /// Whether a drive had next to no pause in the step that failed, or in the last before it: a call
-    /// fails seconds after the drive fell behind.
+    /// Whether a drive was nearly always busy in the failed step, or in the last successful one: a
+    /// call fails seconds after the drive falls behind.
     pub(crate) fn was_limited_by_drive(&self) -> bool {
         let end = self.steps.iter().rev().take(2);
         let busy = |step: &Stretch| step.disk.busy.max(step.ssd.map_or(0.0, |ssd| ssd.busy));
         end.map(busy).any(|busy| busy >= BUSY_SHARE)
     }
 
-    /// As a search would tell it.
+    /// As the result of a search.
     pub(crate) fn found(&self) -> Found {
         let failed = self.failed().map(|step| step.rate);
         Found {
@@ -189,7 +188,7 @@ fn stretch(rate: f64, (from, to): (f64, f64), looks: &[Look], load: &Value) -> S
         return Stretch::default();
     };
     let end = looks.last().map_or(0.0, |look| look.at.as_secs_f64());
-    // The end of the run is seen by the last look, or up to a second before it.
+    // The last sample shows the end of the run, or is up to a second before it.
     let is_whole = end + 1.0 >= to;
     let seconds = to.min(end) - from;
     let looked = (last.at - first.at).as_secs_f64();
@@ -204,8 +203,8 @@ fn stretch(rate: f64, (from, to): (f64, f64), looks: &[Look], load: &Value) -> S
     }
 }
 
-/// One trace of several, each of which begins so long after the one before. What stands before the
-/// first session is taken from the first: all are of one specification.
+/// Joins traces to one; each begins the given time after the one before. The head of the trace is
+/// taken from the first: all have the same specification.
 pub(crate) fn joined<'t>(parts: impl IntoIterator<Item = (&'t str, Duration)>) -> String {
     const SESSION: &str = "#headlong session arrival=";
     let mut whole = String::new();
@@ -269,13 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_the_last_step_before_the_first_with_a_failure() {
+    fn limit_is_last_step_before_first_failure() {
         let looks: Vec<Look> = (0..=125).map(|at| look(at, 0.0, 0.0)).collect();
         let load = load(&[(50.0, 9), (105.0, 0), (112.0, 0), (123.0, 1)]);
         let climbed = Climbed::of(&climb(), None, &looks, &load);
         assert_eq!(
             climbed.fill.failures, 9,
-            "what fails while it is filled does not count"
+            "failures of the fill phase do not count"
         );
         let found = climbed.found();
         assert_eq!((found.rate, found.failed), (Some(15.0), Some(22.5)));
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn who_passes_all_steps_has_no_limit_and_who_passes_none_no_rate() {
+    fn all_steps_passed_finds_no_limit_and_none_no_rate() {
         let looks: Vec<Look> = (0..=140).map(|at| look(at, 0.0, 0.0)).collect();
         let all = Climbed::of(&climb(), None, &looks, &load(&[]));
         assert_eq!(
@@ -297,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn several_drives_read_together_and_are_busy_in_the_mean() {
+    fn sums_reads_of_drives_and_averages_busy_time() {
         let one = |bytes: u64, busy_ns: u64| serde_json::json!({"counters": {"reads": {"bytes": bytes}, "busy_ns": busy_ns}});
         let sums = Sums::of_all(&[one(10, 4), one(30, 2)]);
         assert_eq!((sums.read_bytes, sums.busy_ns), (40.0, 3.0));
@@ -305,14 +304,14 @@ mod tests {
     }
 
     #[test]
-    fn what_drives_did_is_told_for_each_step_and_when_the_ssd_was_full() {
+    fn reports_drive_work_per_step_and_ssd_fill_time() {
         let looks: Vec<Look> = (0..=120)
             .map(|at| look(at, at as f64, 2.0 * at as f64))
             .collect();
         let climbed = Climbed::of(&climb(), Some(100), &looks, &load(&[]));
         assert_eq!(climbed.filled_s, Some(80.0));
         let step = climbed.steps[1];
-        let ssd = step.ssd.expect("there is one");
+        let ssd = step.ssd.expect("the SSD has counters");
         assert_eq!((step.disk.read, ssd.read, ssd.written), (1.0, 2.0, 1.0));
         assert_eq!(step.disk.busy, 0.5);
         assert_eq!(
@@ -322,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn traces_are_joined_with_later_arrivals_and_one_beginning() {
+    fn joined_traces_shift_arrivals_and_keep_one_head() {
         let part =
             "#headlong trace version=1\n\n#headlong session arrival=0.5 class=a\n/a size=1\n\n";
         let whole = joined([

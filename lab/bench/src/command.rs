@@ -1,4 +1,4 @@
-//! The commands of the bench: what each makes, keeps and prints.
+//! The bench commands: run, search, compare; their result files and output.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,42 +18,42 @@ use crate::run::Bench;
 use crate::search::Found;
 use crate::search_driver::{Limit, Runner, SearchDriver};
 
-/// How the bench is to be used, apart from the experiment.
+/// Options of the bench apart from the experiment.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The program `headlong`.
     pub headlong: PathBuf,
-    /// Where filled drives are kept.
+    /// Folder of the filled drives.
     pub store: PathBuf,
-    /// Where records and the page go.
+    /// Folder of the records and the report.
     pub results: PathBuf,
-    /// Runs whose records are there are not made again.
+    /// Skips runs that already have a record.
     pub resumes: bool,
-    /// Where the page goes, if not among the records.
+    /// Path of the report, if not in the results folder.
     pub report: Option<PathBuf>,
-    /// A page of the documentation that gets the tables.
+    /// A documentation page to update with the tables.
     pub markdown: Option<PathBuf>,
-    /// JSON instead of tables on standard output.
+    /// Prints JSON instead of tables on standard output.
     pub json: bool,
-    /// What was typed, for the page.
+    /// The command line, shown in the report.
     pub command_line: String,
 }
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// With a result.
+    /// A valid result.
     Done,
-    /// What was measured does not count.
+    /// The measurement is invalid.
     Refused,
-    /// A ratio is below what must be reached.
+    /// A ratio is below its required value.
     Missed,
-    /// A search ran out of runs before its limit was known.
+    /// A search used up its runs before the limit was known.
     Unsettled,
 }
 
 impl Ending {
-    /// The worse of two: what does not count is worse than what misses.
+    /// The worse of two: an invalid result is worse than a missed ratio.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let worst_first = [Self::Refused, Self::Unsettled, Self::Missed];
@@ -63,7 +63,7 @@ impl Ending {
         found.unwrap_or(Self::Done)
     }
 
-    /// Of searches and the ratios of what they found.
+    /// For searches and the ratios of their results.
     fn of_ratios(experiment: &Experiment, compared: &Compared, scope: Scope) -> Self {
         let ratios = compared.ratios(experiment);
         let mut ending = match ratios.iter().all(|ratio| ratio.holds()) {
@@ -74,11 +74,11 @@ impl Ending {
             if scope == Scope::Part && !compared.were_looked_for(baseline, workload) {
                 continue;
             }
-            // A ratio that is not there does not hold.
+            // A missing ratio cannot hold.
             ending = ending.and(Self::Refused);
             say!(
-                "under {workload}, no rate of {} or none of {} was found: what their ratio must be \
-                 is not known to hold",
+                "under {workload}, no rate of {} or none of {} was found: the required ratio \
+                 cannot be checked",
                 baseline.subject,
                 baseline.name
             );
@@ -86,10 +86,10 @@ impl Ending {
         ending
     }
 
-    /// Of searches alone.
+    /// For searches alone.
     fn of_searches(limits: &[Limit]) -> Self {
         let has_result = |found: &Found| found.rate.is_some() || found.failed.is_some();
-        // Where the machine was the limit, that is the result, and it is told.
+        // A search limited by the machine is a result, and is reported as such.
         let is_over = |found: &Found| found.is_settled || found.is_machine_limited();
         match limits {
             limits if !limits.iter().any(|limit| has_result(&limit.found)) => Self::Refused,
@@ -99,31 +99,31 @@ impl Ending {
     }
 }
 
-/// Why there is no result.
+/// Reason for the lack of a result.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// Of the machine.
+    /// The machine failed.
     #[error(transparent)]
     Rig(#[from] RigError),
-    /// Of what is missing on it.
+    /// The machine lacks a requirement.
     #[error("the bench cannot run here; missing: {}", .0.join("; "))]
     Missing(Vec<String>),
-    /// Of a result's file.
+    /// A result file cannot be written.
     #[error("{0}: {1}")]
     Result(String, std::io::Error),
-    /// Of the page.
+    /// The report cannot be written.
     #[error(transparent)]
     Page(#[from] headlong_report::WriteError),
-    /// Of the documentation.
+    /// The documentation cannot be updated.
     #[error(transparent)]
     Markdown(#[from] MarkdownError),
 }
 
 impl Options {
-    /// What runs the searches of these servers, if the machine can.
+    /// The search driver for these servers, if the machine meets their requirements.
     ///
     /// # Errors
-    /// If something that it needs is missing, or the results' folder cannot be made.
+    /// If a requirement is missing, or the results folder cannot be created.
     pub fn driver<'e>(
         &self,
         experiment: &'e Experiment,
@@ -138,10 +138,10 @@ impl Options {
         self.driver_of(experiment, bench, searches)
     }
 
-    /// What runs searches with this runner.
+    /// The search driver with this runner.
     ///
     /// # Errors
-    /// If the results' folder cannot be made.
+    /// If the results folder cannot be created.
     pub(crate) fn driver_of<'e, R: Runner>(
         &self,
         experiment: &'e Experiment,
@@ -154,10 +154,10 @@ impl Options {
         Ok(driver)
     }
 
-    /// Makes the folder of the results, if it is not there.
+    /// Creates the results folder, if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub fn make_results(&self) -> Result<(), BenchError> {
         std::fs::create_dir_all(&self.results).map_err(|error| self.failed(error))
     }
@@ -166,7 +166,7 @@ impl Options {
         BenchError::Result(self.results.display().to_string(), error)
     }
 
-    /// Writes a result beside its page, as `results.json`.
+    /// Writes a result as `results.json` next to the report.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -176,11 +176,11 @@ impl Options {
         written.map_err(|error| self.failed(error))
     }
 
-    /// Writes the page, puts a section between the marks of its name in the documentation, if a page
-    /// of it was named, and prints the result: as JSON, or as text.
+    /// Writes the report, updates the named section of the documentation page, if one was given,
+    /// and prints the result as JSON or as text.
     ///
     /// # Errors
-    /// If a page cannot be written.
+    /// If the report or the documentation page cannot be written.
     pub fn tell(
         &self,
         page: Page,
@@ -192,12 +192,12 @@ impl Options {
             write_section(file, marks, section)?;
         }
         print(self, result, || {
-            format!("{text}\nThe page: {}\n", self.report().display())
+            format!("{text}\nReport: {}\n", self.report().display())
         });
         Ok(())
     }
 
-    /// Where the page goes.
+    /// Path of the report.
     pub fn report(&self) -> PathBuf {
         let usual = || self.results.join("report.html");
         self.report.clone().unwrap_or_else(usual)
@@ -219,7 +219,7 @@ pub fn run(
     tell_run(&driver.run(cell, rate, seed, false)?, options)
 }
 
-/// Writes the page of one run and prints its figures.
+/// Writes the report of one run and prints its figures.
 pub(crate) fn tell_run(record: &RunRecord, options: &Options) -> Result<Ending, BenchError> {
     run_page(slice::from_ref(record), &options.command_line).write(&options.report())?;
     let value = serde_json::to_value(record).unwrap_or_default();
@@ -230,7 +230,7 @@ pub(crate) fn tell_run(record: &RunRecord, options: &Options) -> Result<Ending, 
     })
 }
 
-/// The limit of one server.
+/// Searches the limit of one server.
 ///
 /// # Errors
 /// If the machine failed, or a result cannot be written.
@@ -248,7 +248,7 @@ pub fn search(
     Ok(ending)
 }
 
-/// All limits, and their ratios.
+/// Searches all limits and computes their ratios.
 ///
 /// # Errors
 /// If the machine failed, or a result cannot be written.
@@ -260,16 +260,16 @@ pub fn compare_all(experiment: &Experiment, options: &Options) -> Result<Ending,
     finish(experiment, &compared, options, Scope::Whole)
 }
 
-/// How much of an experiment was to be measured.
+/// Which part of an experiment was selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// All that it compares.
+    /// All comparisons.
     Whole,
-    /// Some of it: nobody misses a ratio of which one side was left out.
+    /// Some of them: a ratio whose other side was not selected is not missing.
     Part,
 }
 
-/// Writes what was found everywhere it belongs, and says whether all ratios hold.
+/// Writes all results, and checks that all ratios hold.
 pub(crate) fn finish(
     experiment: &Experiment,
     compared: &Compared,
@@ -283,12 +283,12 @@ pub(crate) fn finish(
     }
     print(options, &summary(experiment, compared), || {
         let page = options.report();
-        tables(experiment, compared) + &format!("The page: {}\n", page.display())
+        tables(experiment, compared) + &format!("Report: {}\n", page.display())
     });
     Ok(Ending::of_ratios(experiment, compared, scope))
 }
 
-/// What was found, as JSON.
+/// The result as JSON.
 pub fn summary(experiment: &Experiment, compared: &Compared) -> serde_json::Value {
     let limits: Vec<_> = compared.limits.iter().map(limit_summary).collect();
     json!({
@@ -322,11 +322,11 @@ pub fn print(options: &Options, value: &serde_json::Value, text: impl Fn() -> St
         true => format!("{value}\n"),
         false => text(),
     };
-    // Who stopped reading has had enough; the result is in its file.
+    // A closed pipe is not an error: the result is in its file.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// Where filled drives are kept if nobody says: below the user's cache folder.
+/// Default folder of the filled drives: below the user's cache folder.
 pub fn default_store() -> PathBuf {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let cache = variable("XDG_CACHE_HOME").map(PathBuf::from);
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_that_must_be_reached_and_is_not_there_is_not_reached() {
+    fn missing_required_ratio_does_not_hold() {
         let text = "name = \"x\"\n[drive]\npreset = \"wd-red-wd10efrx\"\n\
                     [files]\ncatalogue = \"youtube-sd\"\n[workload.sd]\npreset = \"youtube-sd\"\n\
                     [server.a]\nkind = \"headlong\"\n[server.b]\nkind = \"nginx\"\n\
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_is_not_settled_does_not_end_well() {
+    fn unsettled_search_does_not_succeed() {
         let settled = limit(Some(5.0), None, true);
         let open = limit(Some(5.0), None, false);
         let bounded = limit(Some(5.0), Some(9.0), false);

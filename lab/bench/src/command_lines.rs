@@ -1,4 +1,4 @@
-//! The commands of a run that every server has: sessions are generated, and played against it.
+//! Command lines common to all servers: generate the sessions, play them against the server.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use crate::experiment::{Cell, Experiment};
 use crate::rig;
 use crate::words::Words;
 
-/// Of the server, in a network of its own.
+/// Port of the server, in its own network namespace.
 pub(crate) const PORT: u16 = 8080;
 pub(crate) const ADMIN_PORT: u16 = 8081;
-/// Where a cache's file system is mounted, in the bench's folder.
+/// Mount point of a cache's file system, in the bench's working folder.
 pub(crate) const SSD_POINT: &str = "ssd";
 
-/// What is offered for how long, one after the other, in a run that begins with this rate.
+/// Offered rates and their durations, consecutively, in a run that begins with this rate.
 pub(crate) fn stretches(
     experiment: &Experiment,
     rate: f64,
@@ -23,7 +23,7 @@ pub(crate) fn stretches(
     }
 }
 
-/// The command that writes the sessions of one stretch.
+/// The command that writes the sessions of one period.
 pub(crate) fn generate_words(
     headlong: &Path,
     cell: &Cell,
@@ -41,7 +41,7 @@ pub(crate) fn generate_words(
         .0
 }
 
-/// The command that plays them.
+/// The command that plays the sessions.
 pub(crate) fn load_words(
     experiment: &Experiment,
     headlong: &Path,
@@ -64,11 +64,11 @@ pub(crate) fn load_words(
             "--ramp-down",
             format_args!("{}ms", phases.ramp_down.as_millis()),
         )
-        // Sessions go on for up to ten minutes after the last has come, under less and less load.
+        // Sessions last up to ten minutes after the last arrival, with decreasing load.
         .plain("--end-with-arrivals")
         .option("--json", result.display())
         .0;
-    // One failure decides only under the strict rule.
+    // A single failure ends the run only if the search allows none.
     if ends_at_failure && experiment.search.failures_max == 0.0 {
         words.push("--stop-at-failure".into());
     }

@@ -1,4 +1,5 @@
-//! Several servers under several workloads, in turns, with the scatter of what was found.
+//! Comparison of several servers under several workloads, with repeats and confidence
+//! intervals.
 
 use serde::Serialize;
 
@@ -8,25 +9,25 @@ use crate::experiment::{Baseline, Experiment};
 use crate::rig::RigError;
 use crate::search_driver::{Limit, Runner, SearchDriver};
 
-/// Everything that was found.
+/// All limits found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
-    /// In the order in which it was measured.
+    /// In measuring order.
     pub limits: Vec<Limit>,
 }
 
-/// Rates of one server under one workload over all repeats, in bytes of a second.
+/// Rates of one server under one workload over all repeats, in bytes per second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rates {
-    /// Found rates, one a repeat that found one.
+    /// One rate for each repeat that found one.
     pub rates: Vec<f64>,
-    /// Their mean and its interval, if there are several; just the one rate otherwise.
+    /// Their mean; the only rate if there is one.
     pub mean: f64,
-    /// 95 %.
+    /// 95 % confidence interval of the mean, if there are several.
     pub interval: Option<ConfidenceInterval>,
 }
 
-/// How many times a baseline's rate a server reaches.
+/// Ratio of a server's rate to a baseline's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ratio {
     /// Name of the workload.
@@ -35,33 +36,33 @@ pub struct Ratio {
     pub subject: String,
     /// Name of the baseline.
     pub baseline: String,
-    /// The best of the baseline's servers.
+    /// The fastest of the baseline's servers.
     pub best: String,
-    /// Of the means.
+    /// Ratio of the means.
     pub ratio: f64,
-    /// 95 %, low and high, if there were repeats.
+    /// 95 % confidence interval, low and high, if there are repeats.
     pub interval: Option<(f64, f64)>,
-    /// What has to be reached.
+    /// Required ratio.
     pub at_least: Option<f64>,
-    /// What is aimed at.
+    /// Target ratio.
     pub aim: Option<f64>,
-    /// Whether the baseline's limit was the machine's: then the ratio is an upper bound, and no
-    /// claim holds by it.
+    /// Whether the baseline's limit was the machine's: then the ratio is an upper bound and
+    /// supports no claim.
     pub is_bound: bool,
 }
 
 impl Ratio {
-    /// Whether what has to be reached is.
+    /// Whether the required ratio is reached.
     pub fn holds(&self) -> bool {
         !self.is_bound && self.at_least.is_none_or(|least| self.ratio >= least)
     }
 }
 
-/// Looks for every limit, `repeats` times with different seeds: all servers in turn, then all again
-/// in the opposite order, so that nothing that drifts favours one.
+/// Searches every limit `repeats` times with different seeds: all servers in turn, then all again
+/// in the opposite order, so that drift favours none of them.
 ///
 /// # Errors
-/// If the machine failed. What was measured until then is in the records.
+/// If the machine failed. Records of earlier runs are complete.
 pub fn compare<R: Runner>(
     experiment: &Experiment,
     driver: &mut SearchDriver<'_, R>,
@@ -73,7 +74,7 @@ pub fn compare<R: Runner>(
             cells.reverse();
         }
         for cell in cells {
-            // The last answer is the best guess.
+            // Start from the rate found in earlier repeats.
             let known = compared.rates(&cell.workload_name, &cell.server_name);
             let start = known.map_or_else(|| cell.rate_start(), |rates| rates.mean);
             compared.limits.push(driver.search(&cell, start, repeat)?);
@@ -83,7 +84,7 @@ pub fn compare<R: Runner>(
 }
 
 impl Compared {
-    /// Names of the experiment's workloads under which something was looked for.
+    /// Names of the experiment's workloads that have limits.
     pub fn workloads<'c>(&'c self, experiment: &'c Experiment) -> impl Iterator<Item = &'c String> {
         let names = experiment.workloads.keys();
         names.filter(|name| self.limits.iter().any(|limit| limit.workload == **name))
@@ -99,7 +100,7 @@ impl Compared {
         all.filter(move |limit| limit.workload == workload && limit.server == server)
     }
 
-    /// Their rates; `None` if none was found.
+    /// Its rates; `None` if none was found.
     pub fn rates(&self, workload: &str, server: &str) -> Option<Rates> {
         let found = self
             .of(workload, server)
@@ -122,8 +123,7 @@ impl Compared {
             .collect()
     }
 
-    /// What has to be reached and has no ratio, so that nothing says whether it is: baselines and
-    /// workloads.
+    /// Required ratios that could not be computed: baselines and workloads.
     pub(crate) fn without_ratio<'e>(
         &self,
         experiment: &'e Experiment,
@@ -138,14 +138,14 @@ impl Compared {
             .collect()
     }
 
-    /// Whether rates of both sides were looked for, found or not.
+    /// Whether the rates of both sides were searched, found or not.
     pub(crate) fn were_looked_for(&self, baseline: &Baseline, workload: &str) -> bool {
         let was = |server: &String| self.of(workload, server).next().is_some();
         was(&baseline.subject) && baseline.servers.iter().any(was)
     }
 
-    /// Rates of two servers in the repeats in which both have one. Runs of one repeat have the same
-    /// seeds on both sides.
+    /// Rates of two servers in the repeats in which both have one. Both sides use the same seeds in
+    /// the same repeat.
     fn pairs(&self, workload: &str, first: &str, second: &str) -> (Vec<f64>, Vec<f64>) {
         let found = |server| {
             let limits = self.of(workload, server);
@@ -217,7 +217,7 @@ servers = ["slow", "slower"]
 at_least = { sd = 2.4 }
 "#;
 
-    /// Servers whose limits are known.
+    /// Servers with known limits.
     struct StandIn {
         build: &'static str,
         runs: Vec<(String, f64, u64)>,
@@ -277,7 +277,7 @@ at_least = { sd = 2.4 }
     }
 
     #[test]
-    fn ratios_are_told_of_the_best_of_the_baseline() {
+    fn ratio_uses_best_server_of_baseline() {
         let mut runner = stand_in();
         let compared = compared(&mut runner, None);
         let ratios = compared.ratios(&experiment());
@@ -291,7 +291,7 @@ at_least = { sd = 2.4 }
                 .iter()
                 .all(|rate| (23.0..=25.0).contains(&(rate / MIB)))
         );
-        // The second time it begins where the first one ended, in the opposite order.
+        // The second repeat starts at the rate found by the first, in the opposite order.
         let repeats: Vec<_> = compared
             .limits
             .iter()
@@ -310,7 +310,7 @@ at_least = { sd = 2.4 }
     }
 
     #[test]
-    fn what_the_machine_could_not_measure_is_tried_twice_and_supports_no_claim() {
+    fn machine_limited_search_retries_once_and_claims_nothing() {
         let mut runner = stand_in();
         runner.refuse_above = 22.0;
         let compared = compared(&mut runner, None);
@@ -324,7 +324,7 @@ at_least = { sd = 2.4 }
         );
     }
 
-    /// What a server's searches found, repeat by repeat.
+    /// Results of a server's searches, one for each repeat.
     fn limits(server: &str, rates: &[Option<f64>]) -> Vec<Limit> {
         let limit = |(repeat, rate): (u32, &Option<f64>)| Limit {
             workload: "sd".into(),
@@ -345,17 +345,17 @@ at_least = { sd = 2.4 }
     }
 
     #[test]
-    fn rates_are_paired_by_their_repeat_and_not_by_their_place() {
+    fn pairs_rates_by_repeat_not_by_position() {
         let ratio = |fast: &[Option<f64>], slow: &[Option<f64>]| {
             let limits = [limits("fast", fast), limits("slow", slow)].concat();
             Compared { limits }.ratios(&experiment()).remove(0)
         };
-        // Of three repeats each side lacks another one: one pair is none.
+        // Each side lacks another of three repeats: a single pair has no interval.
         let one = ratio(
             &[Some(70.0), None, Some(90.0)],
             &[None, Some(20.0), Some(30.0)],
         );
-        assert_eq!((one.ratio, one.interval), (3.2, None), "of the means");
+        assert_eq!((one.ratio, one.interval), (3.2, None), "ratio of the means");
         let two = ratio(
             &[Some(60.0), Some(80.0), Some(90.0)],
             &[None, Some(20.0), Some(30.0)],
@@ -365,7 +365,7 @@ at_least = { sd = 2.4 }
     }
 
     #[test]
-    fn what_must_be_reached_and_has_no_ratio_is_known() {
+    fn lists_required_ratios_without_result() {
         let experiment = experiment();
         let lacking = |limits: Vec<Limit>| {
             let compared = Compared { limits };
@@ -387,8 +387,8 @@ at_least = { sd = 2.4 }
     }
 
     #[test]
-    fn what_was_measured_before_is_not_measured_again() {
-        let folder = tempfile::tempdir().expect("a folder");
+    fn resume_skips_recorded_runs() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
         let mut first = stand_in();
         let whole = compared(&mut first, Some(folder.path()));
         let mut second = stand_in();
@@ -398,14 +398,14 @@ at_least = { sd = 2.4 }
         for (one, other) in whole.limits.iter().zip(&again.limits) {
             assert_eq!(one.found, other.found);
         }
-        // Another build may serve more.
+        // A different build may have a higher limit.
         let mut newer = StandIn {
             build: "1.1",
             ..stand_in()
         };
         compared(&mut newer, Some(folder.path()));
         assert_eq!(newer.runs, first.runs);
-        // A search ends a run that is lost; one that is made for its own sake goes on.
+        // A search aborts a run that has failed; a single run continues.
         let (experiment, records) = (experiment(), Records::open(folder.path()));
         let mut third = StandIn {
             build: "1.1",
@@ -414,7 +414,9 @@ at_least = { sd = 2.4 }
         let records = Some(records.expect("a folder"));
         let mut driver = SearchDriver::new(&experiment, &mut third, records, true, 1);
         let (_, rate, seed) = newer.runs.first().expect("some").clone();
-        let cell = experiment.cell(Some("fast"), None).expect("there is one");
+        let cell = experiment
+            .cell(Some("fast"), None)
+            .expect("the cell exists");
         for ends_at_failure in [true, false] {
             let made = driver.run(&cell, rate, seed, ends_at_failure);
             made.expect("a stand-in does not fail");

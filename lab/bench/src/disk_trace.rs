@@ -1,4 +1,4 @@
-//! In what order the drive was read: what the kernel and the server made of the viewers' requests.
+//! Access pattern of the drive: the order of requests that kernel and server made of the workload.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -9,36 +9,36 @@ use headlong_stats::{Access, Cdf, Sequences};
 use headlong_units::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Points of the distribution that are kept.
+/// Points kept of the distribution.
 const CDF_POINTS: usize = 200;
-/// Requests that a plot shows: as many as libception Figures 2 to 5.
+/// Requests shown in a plot: as many as libception Figures 2 to 5.
 const EXCERPT_REQUESTS: usize = 250;
 
-/// The reads and writes of the measured part.
+/// Reads and writes in the measured period.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct DiskPattern {
     /// Requests that reached the drive.
     pub requests: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub bytes: u64,
-    /// Seconds of model time that were looked at.
+    /// Seconds of model time observed.
     pub seconds: f64,
-    /// Share of them in which the drive worked on something; `None` if its trace does not tell.
+    /// Share of busy time; `None` if the trace does not contain it.
     #[serde(default)]
     pub busy_share: Option<f64>,
     /// Sequences of adjacent requests: each begins with a seek (libception 5.5).
     pub sequences: u64,
-    /// Bytes for each of them.
+    /// Mean bytes of a sequence.
     pub bytes_per_sequence: f64,
-    /// Share of bytes in sequences of at most so many bytes (libception Figure 6).
+    /// Cumulative share of bytes in sequences up to a length in bytes (libception Figure 6).
     pub sequence_cdf: Vec<(f64, f64)>,
-    /// First sectors and numbers of sectors of requests in a row, from the middle of the run
+    /// First sector and sector count of consecutive requests, from the middle of the run
     /// (libception Figures 2 to 5).
     pub excerpt: Vec<(u64, u64)>,
 }
 
 impl DiskPattern {
-    /// From a drive's trace, of what it began between two times since the trace's first request.
+    /// From a drive's trace: requests that began between two times since the trace's first request.
     ///
     /// # Errors
     /// If the trace cannot be read.
@@ -50,7 +50,7 @@ impl DiskPattern {
     fn of(all: &[DiskAccess], from: Duration, to: Duration) -> Self {
         let origin = all.first().map_or(0, |access| access.started_ns);
         let last = all.last().map_or(0, |access| access.started_ns - origin);
-        // A run that ended early is looked at as far as it came.
+        // A run that ended early is evaluated up to its end.
         let (from, to) = match last > from.0 {
             true => (from.0, to.0.min(last)),
             false => (0, last),
@@ -72,14 +72,14 @@ impl DiskPattern {
         Self::of_sequences(&sequences, length, busy, excerpt.collect())
     }
 
-    /// Of sequences that somebody else put together.
+    /// From sequences that the caller has found.
     pub(crate) fn of_sequences(
         sequences: &Sequences,
         length: Duration,
         busy: Option<Duration>,
         excerpt: Vec<(u64, u64)>,
     ) -> Self {
-        // Whoever counts by ends of requests counts all of the first.
+        // A caller that counts requests at their end includes all of the first one.
         let share = |busy: Duration| (busy.as_secs_f64() / length.as_secs_f64()).min(1.0);
         Self {
             requests: sequences.requests(),
@@ -95,12 +95,12 @@ impl DiskPattern {
         }
     }
 
-    /// What the drive read and wrote, in bytes of a second of model time.
+    /// Bytes read and written per second of model time.
     pub fn rate(&self) -> f64 {
         self.bytes as f64 / self.seconds.max(1e-9)
     }
 
-    /// The excerpt for a chart.
+    /// The excerpt, for a chart.
     pub(crate) fn accesses(&self) -> Vec<DiskAccess> {
         let access = |(lba, sectors): &(u64, u64)| DiskAccess {
             started_ns: 0,
@@ -114,7 +114,7 @@ impl DiskPattern {
         self.excerpt.iter().map(access).collect()
     }
 
-    /// The distribution of bytes over lengths of sequences again, if anything was read.
+    /// The distribution of bytes over sequence lengths, if anything was read.
     pub fn cdf(&self) -> Option<Cdf> {
         let mut before = 0.0;
         let steps = self.sequence_cdf.iter().map(|(length, share)| {
@@ -126,8 +126,8 @@ impl DiskPattern {
     }
 }
 
-/// For how long between two times at least one request was worked on, from beginnings and ends in the
-/// order of beginnings; `None` if one of them is not known. Arms of one drive work at the same time.
+/// How long between two times at least one request was in progress, from begin and end times sorted
+/// by begin; `None` if a time is missing. Arms of one drive work concurrently.
 fn busy(work: impl Iterator<Item = Option<(u64, u64)>>, from: u64, to: u64) -> Option<Duration> {
     let (mut sum, mut done) = (0, from);
     for request in work {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_measured_part_counts() {
+    fn counts_only_measured_period() {
         let all: Vec<_> = (0..10)
             .map(|second| access(second, second * 1000))
             .collect();
@@ -165,12 +165,12 @@ mod tests {
         assert_eq!((pattern.requests, pattern.sequences), (5, 5));
         assert_eq!(pattern.rate(), 5.0 * 4096.0 / 4.0);
         assert_eq!(pattern.excerpt[0], (2000, 8));
-        // What began with the last moment was not worked on before it.
+        // A request that began at the last moment adds no busy time.
         assert_eq!(pattern.busy_share, Some(0.25));
     }
 
     #[test]
-    fn a_drive_is_busy_once_however_many_arms_it_has_and_only_in_the_time_looked_at() {
+    fn busy_time_counts_concurrent_arms_once_within_period() {
         let work = [(0, 4), (3, 6), (5, 6), (8, 20)].map(Some);
         assert_eq!(busy(work.into_iter(), 2, 10), Some(Duration(6)));
         assert_eq!(busy([Some((0, 4)), None].into_iter(), 2, 10), None);
@@ -178,12 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_ended_early_is_looked_at_as_far_as_it_came() {
+    fn truncated_run_is_evaluated_up_to_its_end() {
         let all = [access(0, 0), access(1, 8), access(3, 5000)];
         let pattern = DiskPattern::of(&all, Duration::from_secs(300), Duration::from_secs(600));
         assert_eq!((pattern.requests, pattern.sequences), (3, 2));
         assert_eq!(pattern.seconds, 3.0);
-        let cdf = pattern.cdf().expect("something was read");
+        let cdf = pattern.cdf().expect("bytes were read");
         assert!((cdf.share_up_to(4096.0) - 1.0 / 3.0).abs() < 1e-9);
         assert_eq!(DiskPattern::of(&[], Duration(0), Duration(9)).requests, 0);
     }

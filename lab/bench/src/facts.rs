@@ -1,4 +1,4 @@
-//! What the kernel says about processes and the machine while a run goes on.
+//! CPU use of processes and properties of the machine, from the kernel.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -15,29 +15,29 @@ struct Ticks {
     drive: u64,
 }
 
-/// CPU used over a span of time, as shares of one core, but for `machine_share`.
+/// CPU used over a period, in cores, except `machine_share`.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct CpuUse {
-    /// Seconds of the wall clock that were looked at.
+    /// Seconds of wall time observed.
     pub seconds: f64,
-    /// Of all cores together: 1 is a machine that could do no more.
+    /// Share of all cores together: 1 is a saturated machine.
     pub machine_share: f64,
-    /// The server: cores busy with it.
+    /// Cores used by the server.
     pub server_cores: f64,
-    /// The load generator.
+    /// Cores used by the load generator.
     pub load_cores: f64,
-    /// The emulated drives.
+    /// Cores used by the emulated drives.
     pub drive_cores: f64,
 }
 
-/// Looks at CPU times in steps, to tell afterwards how busy a part of the run was.
+/// Samples CPU times, to report the use of any part of the run afterwards.
 #[derive(Debug)]
 pub(crate) struct CpuWatch {
     started: Instant,
     samples: Vec<(Duration, Ticks)>,
 }
 
-/// Whose CPU time is looked at.
+/// The processes to observe.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Watched {
     pub(crate) server: Vec<u32>,
@@ -67,7 +67,8 @@ impl CpuWatch {
         self.samples.push((self.started.elapsed(), ticks));
     }
 
-    /// Between two times since the start; the whole if nothing lies between them.
+    /// CPU use between two times since the start; of the whole run if no sample lies between
+    /// them.
     pub(crate) fn between(&self, from: Duration, to: Duration) -> CpuUse {
         let inside = |(at, _): &&(Duration, Ticks)| (from..=to).contains(at);
         let part: Vec<_> = self.samples.iter().filter(inside).collect();
@@ -95,8 +96,8 @@ impl CpuWatch {
     }
 }
 
-/// Busy and all ticks of all processors, from `/proc/stat`. Time stolen by other machines on the same
-/// hardware is busy: it is not there for us.
+/// Busy and total ticks of all processors, from `/proc/stat`. Stolen time counts as busy: it is not
+/// available to this machine.
 fn machine_ticks(stat: &str) -> (u64, u64) {
     let line = stat.lines().next().unwrap_or_default();
     // user nice system idle iowait irq softirq steal; guest time is in user time already.
@@ -110,7 +111,7 @@ fn machine_ticks(stat: &str) -> (u64, u64) {
 /// User and system ticks of a process and of its children that have ended.
 fn process_ticks(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // Behind the name, which may hold anything, the state is the first field.
+    // The fields after the name, which may contain any character; the first is the state.
     let fields = stat
         .rsplit_once(") ")
         .map(|(_, fields)| fields)
@@ -119,7 +120,7 @@ fn process_ticks(pid: u32) -> u64 {
     times.filter_map(|field| field.parse::<u64>().ok()).sum()
 }
 
-/// The machine, for the record.
+/// The machine, as recorded.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Machine {
     /// `uname -sr`.
@@ -131,7 +132,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// The machine that this process runs on.
     pub fn this() -> Self {
         let name = rustix::system::uname();
         let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
@@ -154,14 +155,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stolen_time_is_busy_and_waiting_for_a_disk_is_not() {
+    fn stolen_time_is_busy_and_iowait_is_idle() {
         let stat = "cpu  10 1 20 60 5 1 1 2 7 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n";
         assert_eq!(machine_ticks(stat), (35, 100));
         assert_eq!(machine_ticks(""), (0, 0));
     }
 
     #[test]
-    fn use_is_told_for_the_part_that_was_asked_for() {
+    fn reports_use_of_requested_period() {
         let second = u64::from(rustix::param::clock_ticks_per_second() as u32);
         let at = |seconds, server, busy| {
             let ticks = Ticks {

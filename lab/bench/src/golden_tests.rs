@@ -1,8 +1,8 @@
-//! Texts that were read and approved, for tests.
+//! Comparison with golden files, for tests.
 
 use std::path::Path;
 
-/// Compares with `tests/golden/NAME`; `UPDATE=1` in the environment renews it.
+/// Compares with `tests/golden/NAME`; `UPDATE=1` in the environment rewrites the file.
 pub(crate) fn compare(name: &str, now: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")

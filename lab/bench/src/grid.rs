@@ -1,8 +1,8 @@
 //! Grids of experiments: every combination of some values, at given rates or at the highest.
 //!
-//! The one idea: a combination is a job of its own, done by one thread from beginning to end, and
-//! nothing in it depends on another. So the rows are the same however many threads there are, in
-//! the order of the grid, and what was done before need not be done again.
+//! Each combination is an independent job that one thread runs from beginning to end. So the rows
+//! are the same for any number of threads, in the order of the grid, and finished combinations can
+//! be skipped.
 
 use std::io::{self, BufRead as _, Write as _};
 use std::num::NonZeroUsize;
@@ -17,39 +17,39 @@ use crate::record::{Load, RunRecord};
 use crate::rig::RigError;
 use crate::virtual_run::{VirtualCell, WantedRate};
 
-/// One thing that is varied.
+/// One dimension of the grid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
-    /// What.
+    /// Name of the parameter.
     pub name: String,
-    /// Its values, in the order in which they are shown.
+    /// Its values, in display order.
     pub values: Vec<String>,
 }
 
-/// What is looked for at each point of a grid.
+/// The quantity measured at each point of a grid.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Aim {
-    /// What happens at these rates, MiB/s.
+    /// Results at these rates, MiB/s.
     Rates(Vec<f64>),
-    /// The highest rate without a failure.
+    /// The highest failure-free rate.
     Maximum {
-        /// Where to begin, MiB/s.
+        /// Starting rate, MiB/s.
         guess_mib_s: f64,
-        /// How exactly it is to be known, MiB/s.
+        /// Resolution of the result, MiB/s.
         resolution_mib_s: f64,
     },
 }
 
-/// How a grid is gone through.
+/// How a grid is evaluated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
-    /// What is looked for.
+    /// The quantity to measure.
     pub aim: Aim,
     /// The first seed.
     pub seed: u64,
-    /// How many, from the first on.
+    /// Number of consecutive seeds.
     pub seeds: u32,
-    /// Points worked on at once.
+    /// Points evaluated concurrently.
     pub threads: NonZeroUsize,
 }
 
@@ -58,24 +58,24 @@ pub struct Sweep {
 pub struct Point {
     /// Its value on each axis.
     pub values: Vec<String>,
-    /// What is run there.
+    /// The run to make there.
     pub cell: VirtualCell,
 }
 
-/// What was found at a point of the grid, for one rate if rates were given.
+/// Result at a point of the grid, for one rate if rates were given.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Its value on each axis.
     pub values: Vec<String>,
-    /// The rate that was given, or the highest that passed: `None` if none did.
+    /// The given rate, or the highest that passed: `None` if none did.
     pub rate_mib_s: Option<f64>,
     /// The lowest rate that failed in a search.
     pub failed_mib_s: Option<f64>,
     /// Calls that failed at the rate, over all seeds.
     pub failures: u64,
-    /// Worlds that were run for it.
+    /// Runs that were made for it.
     pub worlds: usize,
-    /// The runs at the rate, one for each seed, without the series of their figures.
+    /// The runs at the rate, one for each seed, without their time series.
     pub records: Vec<RunRecord>,
 }
 
@@ -86,15 +86,15 @@ impl Row {
     }
 }
 
-/// The mean of a figure over some runs in virtual time; `None` of none.
+/// The mean of a figure over some virtual runs; `None` if there are none.
 pub(crate) fn mean_of(records: &[RunRecord], figure: impl Fn(&Record) -> f64) -> Option<f64> {
     let figures = records.iter().filter_map(RunRecord::figures).map(figure);
     let sum: f64 = figures.sum();
     (!records.is_empty()).then(|| sum / records.len() as f64)
 }
 
-/// All combinations of the values of some axes, the last axis changing fastest; one empty one of no
-/// axes.
+/// All combinations of the axes' values, the last axis varying fastest; with no axes, a single
+/// empty combination.
 pub fn combinations(axes: &[Axis]) -> Vec<Vec<String>> {
     axes.iter().fold(vec![Vec::new()], |combined, axis| {
         let with = |before: &Vec<String>| {
@@ -110,11 +110,11 @@ pub fn combinations(axes: &[Axis]) -> Vec<Vec<String>> {
 }
 
 impl Sweep {
-    /// Goes through the points. What the journal knows is taken from there, and what is new is
-    /// written to it; `tell` hears how many points are done and of all.
+    /// Evaluates all points. Results in the journal are reused, and new ones are appended to it;
+    /// `tell` receives the number of finished points and of all points.
     ///
     /// # Errors
-    /// The first point, in their order, that cannot be, or a journal that cannot be written.
+    /// The first invalid point in their order, or a journal that cannot be written.
     pub fn run(
         &self,
         points: &[Point],
@@ -154,9 +154,9 @@ impl Sweep {
         Ok(rows.into_iter().flatten().flatten().collect())
     }
 
-    /// What the answer for a point depends on, as a name.
+    /// A name for everything that the result of a point depends on.
     fn key(&self, point: &Point) -> String {
-        // FNV-1a of everything that an experiment is made of.
+        // FNV-1a of all inputs of the experiment.
         let words = format!(
             "{} {:?} {} {}",
             point.cell.settings(),
@@ -218,7 +218,7 @@ impl Sweep {
 
 const MIB: f64 = 1_048_576.0;
 
-/// The same without the series of their figures: how runs went is for those who run one.
+/// Removes the time series of the figures: only the pages of single runs show them.
 pub fn without_series(mut records: Vec<RunRecord>) -> Vec<RunRecord> {
     for record in &mut records {
         if let Load::Virtual(figures) = &mut record.load {
@@ -228,24 +228,24 @@ pub fn without_series(mut records: Vec<RunRecord>) -> Vec<RunRecord> {
     records
 }
 
-/// Why a grid could not be gone through.
+/// Why a grid could not be evaluated.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
-    /// A world of it cannot be.
+    /// A point of it is invalid.
     #[error("{0}")]
     World(#[from] RigError),
     /// Its journal cannot be read or written.
     #[error("{path}: {source}; name a file in a folder that exists and can be written to")]
     Journal {
-        /// Which file.
+        /// Path of the journal.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// Rows that are done, in a file: one line of JSON for each point. A line that was cut off when a
-/// run was ended is done again.
+/// Finished rows in a file: one line of JSON for each point. A truncated line, left by an
+/// interrupted run, is evaluated again.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -259,7 +259,7 @@ struct Entry {
 }
 
 impl Journal {
-    /// What a file holds; nothing if there is none yet.
+    /// Reads a journal; empty if the file does not exist.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -297,7 +297,7 @@ impl Journal {
             rows: rows.to_vec(),
         };
         let write = || -> io::Result<()> {
-            // A line that was cut off stays a line of its own.
+            // Start a new line, in case the file ends with a truncated one.
             let text = format!("\n{}\n", serde_json::to_string(&entry)?);
             let mut file = std::fs::File::options()
                 .create(true)
@@ -312,7 +312,7 @@ impl Journal {
     }
 }
 
-/// A figure of a row: its name in tables and charts, its unit, and how it is taken from a record.
+/// A figure of a row: its name in tables and charts, and how to take it from a record.
 pub type FigureOf = (&'static str, fn(&Record) -> f64);
 
 /// The figures that tables of rows show.
@@ -333,7 +333,7 @@ pub const FIGURES: &[FigureOf] = &[
     ("response_max_ms", |r| r.response_ms.max),
 ];
 
-/// The rows as comma-separated values with a head.
+/// The rows as comma-separated values with a header line.
 pub fn to_csv(axes: &[Axis], rows: &[Row]) -> String {
     let heads = axes.iter().map(|axis| quoted(&axis.name));
     let fixed = ["offered_mib_s", "failed_mib_s", "failures", "worlds"];

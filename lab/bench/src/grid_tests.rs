@@ -1,4 +1,4 @@
-//! Grids of small worlds: same rows on any number of threads, and none made twice.
+//! Grids of small worlds: same rows for any number of threads; journalled rows are not run again.
 
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
@@ -13,7 +13,7 @@ fn axis(name: &str, values: &[&str]) -> Axis {
     }
 }
 
-/// A quarter of a minute with few titles, a prefetch of some MiB.
+/// A quarter of a minute with few titles and the given prefetch.
 fn experiment(prefetch_mib: u64) -> Experiment {
     let few = [("title.sd.count", "300"), ("title.hd.count", "30")];
     let few = few.map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -57,7 +57,7 @@ fn sweep(aim: Aim, threads: usize) -> Sweep {
 }
 
 #[test]
-fn every_combination_is_there_once_in_order() {
+fn combinations_are_complete_and_ordered() {
     let axes = [axis("a", &["1", "2"]), axis("b", &["x", "y", "z"])];
     let all: Vec<String> = combinations(&axes).iter().map(|v| v.concat()).collect();
     assert_eq!(all, ["1x", "1y", "1z", "2x", "2y", "2z"]);
@@ -65,7 +65,7 @@ fn every_combination_is_there_once_in_order() {
 }
 
 #[test]
-fn the_rows_are_the_same_on_any_number_of_threads() {
+fn rows_do_not_depend_on_thread_count() {
     let maximum = Aim::Maximum {
         guess_mib_s: 16.0,
         resolution_mib_s: 16.0,
@@ -85,7 +85,7 @@ fn the_rows_are_the_same_on_any_number_of_threads() {
 }
 
 #[test]
-fn what_a_journal_knows_is_not_done_again() {
+fn journalled_points_are_not_run_again() {
     let folder = std::env::temp_dir().join(format!("headlong-sweep-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let path = folder.join("journal.jsonl");
@@ -98,7 +98,7 @@ fn what_a_journal_knows_is_not_done_again() {
     };
     let (first, told) = run(&points()[..1]);
     assert_eq!(told, [0, 1]);
-    // Somebody ended the run in the middle of a line.
+    // The process was killed in the middle of a line.
     let mut text = std::fs::read_to_string(&path).expect("written");
     text.push_str("{\"point\": \"4Mi");
     std::fs::write(&path, text).expect("written");

@@ -1,14 +1,14 @@
-//! Experiments: set up, run, search, compare.
+//! Experiments on real and emulated hardware: set up, run, search, compare.
 //!
-//! The one idea: an experiment is one file, and everything in it is started as a person would: the
-//! emulated drive, the workload, the server, the viewers, each as a program of its own. What comes
-//! out is a record with everything that is needed to do it again.
+//! An experiment is one file. Its parts (emulated drive, workload, server, viewers) run as separate
+//! programs, as a user would start them. The result is a record that contains everything needed to
+//! repeat the run.
 //!
-//! Invariants: everything is checked before anything is started; a run that was not good enough to
-//! say anything is refused, and is neither pass nor failure; however the bench ends, nothing stays
-//! behind but the store and the records.
+//! Invariants: everything is checked before anything is started; a run disturbed by the machine is
+//! refused, and counts neither as pass nor as failure; however the bench ends, nothing stays behind
+//! but the store and the records.
 
-// Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
+// Standard error may be closed or full, and then `eprintln!` panics: use `headlong_report::say`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 mod admin;

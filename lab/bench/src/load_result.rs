@@ -1,4 +1,4 @@
-//! What the load generator says came of a run.
+//! The load generator's result of a run.
 
 use std::path::Path;
 
@@ -6,30 +6,30 @@ use serde_json::Value;
 
 use crate::quality::Viewed;
 
-/// Name and version of the format that is understood.
+/// Name and version of the supported format.
 const SCHEMA: &str = "headlong-load-1";
 
-/// What decides, and the whole beside it.
+/// The figures that decide a run, and the whole result.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LoadResult {
-    /// Why it does not count; empty if it does.
+    /// Reasons for refusing it; empty if it counts.
     pub(crate) refused_because: Vec<String>,
     /// Share of the sessions in steady state that failed.
     pub(crate) failure_share: f64,
-    /// Sessions that failed before it.
+    /// Sessions that failed before the steady state.
     pub(crate) ramp_failures: u64,
-    /// What viewers saw of it.
+    /// Playback quality.
     pub(crate) viewed: Viewed,
-    /// Bytes of a second of model time that were asked for in the window.
+    /// Bytes requested in the window, per second of model time.
     pub(crate) asked_for: Option<f64>,
-    /// That reached viewers in it.
+    /// Bytes received by viewers in the window, per second of model time.
     pub(crate) delivered: f64,
-    /// As it was written.
+    /// The file's content.
     pub(crate) whole: Value,
 }
 
 impl LoadResult {
-    /// A result that is not there, or not what it should be, is refused.
+    /// Reads the file; a missing or malformed result is refused.
     pub(crate) fn read(file: &Path) -> Self {
         match std::fs::read_to_string(file) {
             Ok(text) => Self::of(serde_json::from_str(&text).unwrap_or_default()),
@@ -81,7 +81,7 @@ impl LoadResult {
     }
 }
 
-/// Failures of the intervals that begin before the steady state.
+/// Failures in the intervals that begin before the steady state.
 fn ramp_failures(whole: &Value) -> u64 {
     let from = whole["window_s"]["from"].as_f64().unwrap_or(0.0);
     let points = whole["series"].as_array().into_iter().flatten();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_counts_only_if_the_generator_stands_by_it() {
+    fn result_counts_only_if_generator_calls_it_valid() {
         let result = LoadResult::of(good());
         assert_eq!(
             (result.failure_share, result.refused_because.len()),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_before_the_steady_state_are_counted_apart() {
+    fn ramp_failures_are_counted_separately() {
         let mut result = good();
         result["window_s"] = json!({ "from": 300.0, "to": 900.0 });
         let point = |at, failures| json!({ "t_s": at, "failures": failures });
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_strange_or_empty_is_refused() {
+    fn refuses_missing_foreign_and_empty_results() {
         let mut empty = good();
         empty["sessions"]["steady"] = json!(0);
         for value in [Value::Null, json!({ "schema": "headlong-load-9" }), empty] {

@@ -1,11 +1,11 @@
-//! Independent jobs on some threads: the answers are in the order of the jobs, whatever the threads.
+//! Runs independent jobs on several threads; results are in the order of the jobs.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-/// Does jobs on some threads. Answers come in the order of the jobs; `tell` hears of each as soon as
-/// it is there, on the calling thread, with its place among the jobs.
+/// Runs jobs on several threads. Results are in the order of the jobs; `tell` is called on the
+/// calling thread for each result as soon as it is available, with the index of its job.
 pub fn in_parallel<J: Sync, R: Send>(
     jobs: &[J],
     threads: NonZeroUsize,
@@ -37,6 +37,6 @@ pub fn in_parallel<J: Sync, R: Send>(
             answers[index] = Some(answer);
         }
     });
-    // A thread that panicked has made the scope panic.
+    // The scope panics if a thread has panicked.
     answers.into_iter().flatten().collect()
 }

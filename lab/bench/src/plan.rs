@@ -1,4 +1,4 @@
-//! What would be done, for a person to look at before it takes half an hour.
+//! Dry run: the commands and settings of an experiment, to review before a long run.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,12 +9,12 @@ use crate::rig::{Disk, DiskSetup, Holds, LINKED, SsdSetup, missing};
 use crate::search_driver::{run_guess, runs_guess};
 use crate::servers::{self, CacheSpace, Place, Pool, pool_launch};
 
-/// Stands for the folder of the bench, whose name is not known before it is made.
+/// Placeholder for the bench's working folder, whose name is not known in advance.
 const FOLDER: &str = "RUN";
 const MIB: f64 = 1_048_576.0;
 
-/// Commands and files for each of these, and how long it would take; `searches` tells whether each
-/// is a search or one run.
+/// Commands and files of these cells, and the estimated duration; `searches` tells whether each is
+/// a search or a single run.
 pub fn plan(
     experiment: &Experiment,
     cells: &[Cell],
@@ -36,7 +36,7 @@ pub fn plan(
     let minutes = runs * run_guess(experiment).as_secs_f64() / 60.0;
     let _ = writeln!(
         text,
-        "# about {runs:.0} runs of {run_s:.0} s, {minutes:.0} min; filling a drive comes on top, once"
+        "# about {runs:.0} runs of {run_s:.0} s, {minutes:.0} min; plus filling a drive, once"
     );
     let mut there = None;
     for cell in cells {
@@ -60,7 +60,7 @@ fn disks(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Pat
         let root = folder.join(LINKED);
         let _ = writeln!(
             text,
-            "# in {}: a link for each file, which leads to one of the {drives} drives",
+            "# in {}: a link for each file to one of the {drives} drives",
             root.display()
         );
     }
@@ -122,9 +122,9 @@ fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path)
         let words = generate_words(headlong, cell, stretch, seed + number, &trace);
         let _ = writeln!(text, "$ {}", words.join(" "));
     }
-    // Its number is not known before it is made.
+    // The device number is not known in advance.
     let ssd = Path::new("/dev/loopN");
-    // What its file system leaves of it is not known either.
+    // The usable size of its file system is not known either.
     let size = cell.flash.as_ref().and_then(|tier| tier.size_bytes);
     let space = CacheSpace {
         folder: folder.join(SSD_POINT),
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_names_every_command_and_what_is_set() {
+    fn plan_lists_commands_and_settings() {
         let text = "name = \"x\"\nmemory = \"1GiB\"\ntime_scale = 4\n[drive]\npreset = \"wd-red-wd10efrx\"\n\
                     [files]\ncatalogue = \"youtube-sd\"\n[workload.sd]\npreset = \"youtube-sd\"\n\
                     [server.a]\nkind = \"nginx\"\nkernel.read_ahead_kb = 2048\n";
@@ -212,17 +212,19 @@ mod tests {
     }
 
     #[test]
-    fn only_the_programs_of_servers_that_are_to_run_are_asked_for() {
+    fn checks_only_programs_of_selected_servers() {
         let text = "name = \"x\"\nmemory = \"1GiB\"\n[drive]\npreset = \"wd-red-wd10efrx\"\n\
                     [files]\ncatalogue = \"youtube-sd\"\n[workload.sd]\npreset = \"youtube-sd\"\n\
                     [server.own]\nkind = \"headlong\"\n\
-                    [server.other]\nkind = \"command\"\ncommand = [\"nobody-has-this\", \"{port}\", \"{root}\"]\n";
+                    [server.other]\nkind = \"command\"\ncommand = [\"absent-program\", \"{port}\", \"{root}\"]\n";
         let experiment = Experiment::from_text(Path::new("x.toml"), text, false).expect("right");
         let lacks = |server| {
-            let cell = experiment.cell(Some(server), None).expect("it is there");
+            let cell = experiment
+                .cell(Some(server), None)
+                .expect("the server exists");
             missing(&experiment, &[cell]).join("; ")
         };
-        assert!(lacks("other").contains("the program nobody-has-this"));
-        assert!(!lacks("own").contains("nobody-has-this"));
+        assert!(lacks("other").contains("the program absent-program"));
+        assert!(!lacks("own").contains("absent-program"));
     }
 }

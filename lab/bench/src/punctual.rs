@@ -1,33 +1,33 @@
-//! Whether the emulated drive was on time enough to be the drive it stands for.
+//! Checks that the emulated drive answered punctually enough to represent the modelled drive.
 //!
-//! A late answer does not hold up the drive, which goes on in its own time, only whoever waits for it. If
-//! waiting is longer by some share, whoever keeps a number of requests outstanding gets fewer answers by at most that
-//! share (Little's law), and by less the deeper the drive's queue is. So what counts is what lateness adds
-//! to the time from request to answer. And a drive that stood still once, for long enough to make a viewer leave, is
-//! not itself however rare that is.
+//! A late answer delays only its client, not the drive, which continues in its own time. If the
+//! response time grows by some share, a client with a fixed number of outstanding requests gets
+//! fewer answers by at most that share (Little's law), and by less the deeper the drive's queue is.
+//! The criterion is therefore the share that lateness adds to the response time. In addition, a
+//! single standstill long enough to make a viewer leave invalidates the run, however rare it is.
 
 use serde_json::Value;
 
-/// Answers later than this, in model time, are no longer that drive's: about what one short seek takes.
+/// Later answers, in model time, are noticeable: about the time of a short seek.
 const LATENESS_MS_MAX: f64 = 5.0;
-/// They change no rate that is looked for if they add less to waiting than this part of a search's step.
+/// Lateness changes no searched rate if it adds less than this share of a search step to waiting.
 const STEP_SHARE_MAX: f64 = 0.5;
-/// One answer as late as this in model time is a tenth of what a viewer waits for.
+/// A single answer this late in model time takes a tenth of a viewer's patience.
 const STANDSTILL_MS_MAX: f64 = 1_000.0;
 
-/// What the answers of a run came to.
+/// Lateness of the answers of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Punctuality {
-    /// How late 99 of 100 answers were at most, milliseconds of model time.
+    /// 99th percentile of lateness, milliseconds of model time.
     p99_ms: f64,
-    /// How late the latest was, milliseconds of model time.
+    /// Largest lateness, milliseconds of model time.
     latest_ms: f64,
-    /// Lateness as a part of the time from request to answer, both summed over all.
+    /// Total lateness as a share of the total response time.
     share: f64,
 }
 
 impl Punctuality {
-    /// From the counters of `headlong disk emulate`; what they do not have counts as nothing.
+    /// From the counters of `headlong disk emulate`; a missing counter is 0.
     pub(crate) fn of(counters: &Value) -> Self {
         let number = |name: &str| {
             let found = counters.pointer(&format!("/counters/{name}"));
@@ -42,20 +42,20 @@ impl Punctuality {
         }
     }
 
-    /// Why what this drive, or `what` it is, served does not say what the one it stands for would have,
-    /// to somebody who looks for rates in steps of `resolution`.
+    /// Why the results of this drive (named `what`) do not represent the modelled one, for a search
+    /// with steps of `resolution`.
     pub(crate) fn complaint(self, what: &str, resolution: f64) -> Option<String> {
         if self.latest_ms > STANDSTILL_MS_MAX {
             let latest = self.latest_ms;
             return Some(format!(
-                "the emulated {what} once answered {latest:.0} ms of model time late"
+                "the emulated {what} answered once {latest:.0} ms of model time late"
             ));
         }
         let is_often = self.share > STEP_SHARE_MAX * resolution;
         (self.p99_ms > LATENESS_MS_MAX && is_often).then(|| {
             format!(
-                "one in a hundred answers of the emulated {what} was {:.1} ms of model time late, and \
-                 lateness {:.1} % of all waiting for it",
+                "1 % of the answers of the emulated {what} were {:.1} ms or more of model time \
+                 late, and lateness was {:.1} % of its response time",
                 self.p99_ms,
                 self.share * 100.0
             )
@@ -69,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// At ten times life, after a hundred seconds of waiting in all.
+    /// At time scale 10, with a total response time of a hundred seconds.
     fn complaint(p99_ns: u64, max_ns: u64, late_ns: u64) -> Option<String> {
         let lateness = json!({
             "p99_ns": p99_ns, "max_ns": max_ns, "late_ns": late_ns, "response_ns": 100e9,
@@ -79,12 +79,12 @@ mod tests {
     }
 
     #[test]
-    fn answers_late_by_less_than_a_short_seek_are_on_time_however_many() {
+    fn lateness_below_a_short_seek_is_accepted() {
         assert_eq!(complaint(490_000, 2_000_000, 30_000_000_000), None);
     }
 
     #[test]
-    fn late_answers_count_when_they_lengthen_waiting_by_more_than_half_a_step_of_the_search() {
+    fn reports_lateness_above_half_a_search_step() {
         assert_eq!(complaint(3_000_000, 40_000_000, 1_900_000_000), None);
         let often = complaint(3_000_000, 40_000_000, 2_200_000_000);
         let text = often.expect("a complaint");
@@ -92,13 +92,13 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_stood_still_for_a_second_is_not_that_drive() {
+    fn reports_standstill_of_a_second() {
         let text = complaint(10_000, 101_000_000, 200_000_000).expect("a complaint");
         assert!(text.contains("1010 ms"), "{text}");
     }
 
     #[test]
-    fn a_drive_that_never_answered_was_never_late() {
+    fn drive_without_answers_is_not_late() {
         assert_eq!(Punctuality::of(&json!(null)).complaint("drive", 0.04), None);
     }
 }

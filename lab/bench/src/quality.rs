@@ -1,24 +1,23 @@
-//! Whether viewers saw what they should: what players that adapt are judged by.
+//! Playback quality: the criterion for adaptive players.
 //!
-//! The one idea: such players take lower bit rates before a call of theirs fails, and ask again for one
-//! that did, so of them no failure says how much a server can. What they see does: pictures that stand
-//! still, and the bit rate that was left.
+//! Adaptive players switch to lower bit rates before a call fails, and repeat a failed call, so
+//! failures do not measure the server's limit. Stalls and the remaining bit rate do.
 //!
-//! Invariants: nothing that was not asked for is judged; what was asked for and cannot be told is no
+//! Invariants: only configured criteria are judged; a configured criterion without data is not a
 //! pass.
 
 use headlong_units::BitRate;
 use serde::Serialize;
 use serde_json::Value;
 
-/// What a run must come to besides its failures.
+/// Requirements on a run besides its failures.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Quality {
-    /// Largest share of the sessions in steady state whose picture may stand still, and whose viewers
-    /// may give up waiting for it.
+    /// Largest share of the sessions in steady state that may stall, and whose viewers may give up
+    /// waiting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stalled_max: Option<f64>,
-    /// Least mean over sessions of the bit rate that they saw.
+    /// Smallest mean over sessions of the bit rate played.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "crate::experiment::as_text"
@@ -26,25 +25,25 @@ pub struct Quality {
     pub bit_rate_min: Option<BitRate>,
 }
 
-/// What was seen in steady state.
+/// Playback quality in steady state.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Viewed {
     /// Sessions.
     pub(crate) sessions: u64,
-    /// Of those, sessions whose picture stood still.
+    /// Of those, sessions with a stall.
     pub(crate) stalled: u64,
-    /// Of those, sessions whose viewers did not wait any longer for the picture.
+    /// Of those, sessions whose viewers gave up waiting for playback.
     pub(crate) gave_up: u64,
-    /// Mean over sessions of their bit rates, in bits of a second; `None` if it is known of none.
+    /// Mean bit rate over sessions, in bits per second; `None` if no session reports it.
     pub(crate) bit_rate: Option<f64>,
 }
 
-/// What viewers did not get.
+/// Requirements that a run did not meet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Shortfall {
-    /// Each with what it should have been; of those a run fails.
+    /// Missed requirements, each with the required value; they fail the run.
     pub(crate) missed: Vec<String>,
-    /// What nothing can be said of, and how that can be mended.
+    /// Requirements that cannot be judged, and the remedy.
     pub(crate) unknown: Vec<String>,
 }
 
@@ -62,18 +61,18 @@ impl Viewed {
 }
 
 impl Quality {
-    /// What of it was not seen.
+    /// Compares with the measured playback quality.
     pub(crate) fn shortfall(&self, viewed: &Viewed) -> Shortfall {
         let mut short = Shortfall::default();
         let share = |count: u64| count as f64 / (viewed.sessions as f64).max(1.0);
         let told = [
-            (share(viewed.stalled), "saw the picture stand still"),
-            (share(viewed.gave_up), "gave up waiting for the picture"),
+            (share(viewed.stalled), "stalled"),
+            (share(viewed.gave_up), "gave up waiting for playback"),
         ];
         for (share, what) in told {
             if let Some(most) = self.stalled_max.filter(|most| share > *most) {
                 let (share, most) = (share * 100.0, most * 100.0);
-                let text = format!("{share:.2} % of sessions {what}, and at most {most} % may");
+                let text = format!("{share:.2} % of sessions {what}, at most {most} % may");
                 short.missed.push(text);
             }
         }
@@ -81,12 +80,12 @@ impl Quality {
             (Some(least), Some(seen)) if seen < least.0 as f64 => {
                 let seen = BitRate::from_kbps((seen / 1e3) as u64);
                 short.missed.push(format!(
-                    "viewers saw {seen} on average, and should see {least}"
+                    "the mean bit rate was {seen}, at least {least} is required"
                 ));
             }
             (Some(_), None) => short.unknown.push(
-                "no session told its bit rate; leave [search] bit_rate out, or take a workload that \
-                 says what is played, such as dash-vod"
+                "no session reported its bit rate; remove bit_rate from [search], or use a \
+                 workload with known bit rates, such as dash-vod"
                     .to_owned(),
             ),
             _ => {}
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn stalls_waits_and_bit_rates_are_judged_each() {
+    fn judges_stalls_waits_and_bit_rates_separately() {
         assert_eq!(
             strict().shortfall(&viewed(2, 2, 2500.0)),
             Shortfall::default()
@@ -125,21 +124,21 @@ mod tests {
         assert_eq!(
             missed,
             [
-                "1.50 % of sessions saw the picture stand still, and at most 1 % may",
-                "2.00 % of sessions gave up waiting for the picture, and at most 1 % may",
-                "viewers saw 2400kbps on average, and should see 2500kbps",
+                "1.50 % of sessions stalled, at most 1 % may",
+                "2.00 % of sessions gave up waiting for playback, at most 1 % may",
+                "the mean bit rate was 2400kbps, at least 2500kbps is required",
             ]
         );
     }
 
     #[test]
-    fn what_nobody_asked_for_is_not_judged() {
+    fn unconfigured_quality_is_not_judged() {
         let short = Quality::default().shortfall(&viewed(200, 200, 1.0));
         assert_eq!(short, Shortfall::default());
     }
 
     #[test]
-    fn a_bit_rate_that_nobody_tells_is_no_pass() {
+    fn unknown_bit_rate_does_not_pass() {
         let short = strict().shortfall(&Viewed::of(&json!({ "bit_rate_bps": null })));
         assert!(short.missed.is_empty() && short.unknown[0].contains("dash-vod"));
     }

@@ -1,4 +1,4 @@
-//! One run, written down with everything that is needed to repeat it.
+//! Record of one run, with everything needed to repeat it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,10 +14,10 @@ use crate::facts::{CpuUse, Machine};
 use crate::rig::{MemoryUse, QueueSettings};
 use crate::search::Outcome;
 
-/// Name and version of the format. Fields are only ever added under one name.
+/// Name and version of the format. New fields are added under the same name.
 pub const SCHEMA: &str = "headlong-bench-1";
 
-/// What is in a record. Rates are in bytes of a second of model time.
+/// Content of a record. Rates are in bytes per second of model time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// [`SCHEMA`].
@@ -28,64 +28,64 @@ pub struct RunRecord {
     pub server: String,
     /// Name of the workload in it.
     pub workload: String,
-    /// Offered: what the viewers who come want in the long run.
+    /// Offered rate: the long-run demand of the arriving viewers.
     pub rate: f64,
     /// Seed of the sessions.
     pub seed: u64,
     /// See [`crate::Experiment::time_scale`].
     pub time_scale: u32,
-    /// When it began: seconds since 1970.
+    /// Start time: seconds since 1970.
     pub started_unix: u64,
-    /// How long it took, in seconds of the wall clock.
+    /// Duration, in seconds of wall time.
     pub wall_seconds: f64,
-    /// What came of it, for a search.
+    /// Result, as used by a search.
     pub verdict: Verdict,
-    /// What viewers and server did, in a schema of its own.
+    /// Figures of viewers and server, in their own schema.
     pub load: Load,
-    /// The server as the kernel saw it.
+    /// The server as observed by the kernel.
     pub server_facts: ServerFacts,
     /// The drive.
     pub disk: DiskFacts,
-    /// The steps of a run whose rate rises.
+    /// The steps of a run with rising rates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub climbed: Option<Climbed>,
-    /// CPU in the measured part.
+    /// CPU use in the measured period.
     pub cpu: CpuUse,
-    /// Everything that decides the run.
+    /// Everything that determines the run.
     pub setup: Setup,
 }
 
-/// What viewers and server did.
+/// Figures of viewers and server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Load {
-    /// Of a run in virtual time: what is seen there, and cannot be seen from outside of a real server.
+    /// Of a virtual run: includes figures that cannot be observed on a real server.
     Virtual(Box<Figures>),
-    /// What the load generator measured (schema `headlong-load-1`).
+    /// Of a real run: the load generator's result (schema `headlong-load-1`).
     Measured(Value),
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// `passed`, `failed` or `refused`.
     pub outcome: OutcomeName,
-    /// Why it was refused.
+    /// Reasons for refusing it.
     pub refused_because: Vec<String>,
-    /// What held the server back, if it was not the drive: the machine.
+    /// The bottleneck, if it was the machine instead of the drive.
     pub limit: Option<String>,
     /// Share of sessions in steady state that failed.
     pub failure_share: f64,
-    /// Failures before the steady state, which decide nothing: what a start costs.
+    /// Failures before the steady state, which do not count: the cost of a start.
     #[serde(default)]
     pub ramp_failures: u64,
-    /// What viewers should have seen and did not, see [`crate::Quality`].
+    /// Missed quality requirements, see [`crate::Quality`].
     #[serde(default)]
     pub missed: Vec<String>,
-    /// Asked for: bytes of requests sent in the window; nothing in records of earlier versions.
+    /// Asked for: bytes of requests sent in the window; absent in records of earlier versions.
     #[serde(default)]
     pub asked_for: Option<f64>,
-    /// Delivered: bytes that reached viewers in the window.
+    /// Delivered: bytes received by viewers in the window.
     pub delivered: f64,
 }
 
@@ -111,35 +111,35 @@ impl From<OutcomeName> for Outcome {
     }
 }
 
-/// The server as the kernel saw it, and as it saw itself.
+/// The server as observed by the kernel, and its own status.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ServerFacts {
     /// Memory, page cache included.
     pub memory: MemoryUse,
-    /// How it ended, if it ended by itself.
+    /// Exit status, if it ended by itself.
     pub died: Option<String>,
-    /// The end of what it said on standard error.
+    /// End of its standard error.
     pub last_words: String,
-    /// What it told about itself in the end, if it can.
+    /// Its own status at the end of the run, if available.
     pub status: Value,
 }
 
-/// The drive in the measured part and the ramps.
+/// The drive, in the measured period and the ramps.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct DiskFacts {
     /// The emulator's own counters.
     pub counters: Value,
-    /// The counters of further drives, if there are any.
+    /// The counters of the other drives, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Value>,
-    /// In what order it was read; of several drives, the first.
+    /// Its access pattern; that of the first of several drives.
     pub pattern: DiskPattern,
     /// The emulator's counters of the flash tier's SSD, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssd_counters: Option<Value>,
 }
 
-/// Everything that decides a run.
+/// Everything that determines a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
     /// Version of headlong.
@@ -148,16 +148,16 @@ pub struct Setup {
     pub machine: Machine,
     /// The drive, the files, the memory limit, phases and network, as in the experiment.
     pub experiment: Value,
-    /// The block device's queue as it was in force.
+    /// The block device's queue settings in effect.
     pub queue: QueueSettings,
-    /// Commands in the order in which they were started.
+    /// Commands in starting order.
     pub commands: Vec<String>,
-    /// Files that were written for them, by name, with their text.
+    /// Generated files, by name, with their content.
     pub files: BTreeMap<String, String>,
 }
 
 impl RunRecord {
-    /// What was seen of it in virtual time, if it was there.
+    /// The figures of a virtual run, if they are complete.
     pub fn figures(&self) -> Option<&Figures> {
         match &self.load {
             Load::Virtual(figures) => Some(figures),
@@ -165,17 +165,17 @@ impl RunRecord {
         }
     }
 
-    /// How it ended, for a search.
+    /// Outcome, as used by a search.
     pub fn outcome(&self) -> Outcome {
         self.verdict.outcome.into()
     }
 
-    /// Whether it was a run in virtual time.
+    /// Whether it was a virtual run.
     pub fn is_virtual(&self) -> bool {
         self.figures().is_some()
     }
 
-    /// Whether this run was the one that is about to be made.
+    /// Whether this run has the given key.
     pub(crate) fn is_of(&self, other: &Key) -> bool {
         self.schema == SCHEMA
             && self.server == other.server
@@ -186,7 +186,7 @@ impl RunRecord {
     }
 }
 
-/// What makes two runs the same one.
+/// The identity of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Key {
     pub(crate) server: String,
@@ -198,7 +198,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Name of the record's file: what a person looks for, and nothing that a file system minds.
+    /// Name of the record's file: readable, with characters valid on any file system.
     fn file_name(&self) -> String {
         let plain = |name: &str| -> String {
             let kept = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
@@ -215,21 +215,21 @@ impl Key {
 pub struct Records(PathBuf);
 
 impl Records {
-    /// Makes the folder if there is none.
+    /// Creates the folder if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub fn open(folder: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         Ok(Self(folder.to_path_buf()))
     }
 
-    /// Where they are.
+    /// Path of the folder.
     pub fn folder(&self) -> &Path {
         &self.0
     }
 
-    /// The record of a run that was made before, and came to an end that counts.
+    /// The record of an earlier run with this key that was not refused.
     pub(crate) fn find(&self, key: &Key) -> Option<RunRecord> {
         let text = std::fs::read_to_string(self.0.join(key.file_name() + ".json")).ok()?;
         let record: RunRecord = serde_json::from_str(&text).ok()?;
@@ -237,7 +237,7 @@ impl Records {
         (counts && record.is_of(key)).then_some(record)
     }
 
-    /// Keeps a record: whole or not at all.
+    /// Writes a record atomically.
     pub(crate) fn keep(&self, key: &Key, record: &RunRecord) -> io::Result<PathBuf> {
         let refused = record.verdict.outcome == OutcomeName::Refused;
         let suffix = if refused { "-refused.json" } else { ".json" };

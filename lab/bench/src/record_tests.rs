@@ -2,7 +2,7 @@ use super::*;
 use crate::climb::{Stretch, Work};
 use crate::experiment::Cell;
 
-/// What of `value` is not as `schema` says, beyond its types; and what the schema does not know.
+/// Deviations of `value` from `schema`: missing and unknown fields; types are not compared.
 pub(crate) fn differences(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
     let (Some(known), Some(fields)) = (schema["properties"].as_object(), value.as_object()) else {
         return;
@@ -23,7 +23,7 @@ pub(crate) fn differences(schema: &Value, value: &Value, path: &str, found: &mut
 }
 
 #[test]
-fn a_record_is_as_its_schema_says_and_reads_back_as_it_was() {
+fn record_matches_schema_and_round_trips() {
     let schema = include_str!("../../../docs/schemas/bench-1.json");
     let schema: Value = serde_json::from_str(schema).expect("JSON");
     assert_eq!(schema["properties"]["schema"]["const"], SCHEMA);
@@ -48,7 +48,7 @@ fn a_record_is_as_its_schema_says_and_reads_back_as_it_was() {
 }
 
 #[test]
-fn a_record_is_found_again_only_for_the_same_run_and_only_if_it_counts() {
+fn finds_record_only_for_same_unrefused_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let records = Records::open(folder.path()).expect("a folder");
     let mut record = some();
@@ -83,7 +83,7 @@ pub(crate) fn some() -> RunRecord {
     record(&cell, 26_214_400.0, 1, OutcomeName::Passed)
 }
 
-/// A record with an outcome and nothing else in it.
+/// A record with only an outcome.
 pub(crate) fn record(cell: &Cell, rate: f64, seed: u64, outcome: OutcomeName) -> RunRecord {
     RunRecord {
         schema: SCHEMA.to_owned(),

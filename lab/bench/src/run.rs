@@ -1,4 +1,4 @@
-//! One run: a cold drive, a server with its memory limit, viewers at a rate, and what came of it.
+//! One run: a cold drive, a server with its memory limit, viewers at a rate, and the record.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::verdict::verdict;
 
 const GENERATE_PATIENCE: WallDuration = WallDuration::from_secs(300);
 
-/// Everything that stays from run to run.
+/// State kept from run to run.
 #[derive(Debug)]
 pub struct Bench {
     experiment: Experiment,
@@ -29,20 +29,21 @@ pub struct Bench {
     version: String,
     build: String,
     machine: Machine,
-    /// The drives that are there, with what they hold and how many times faster than life they are.
+    /// The running drives, with their content and time scale.
     disks: Option<((DriveSpec, FileSet, u32), Disks)>,
     network: PrivateNetwork,
     traces: BTreeMap<String, PathBuf>,
     runs: u32,
-    // Last: it outlives what is above.
+    // Last: dropped after the fields above.
     guard: Guard,
 }
 
 impl Bench {
-    /// Makes the network and the folder. `headlong` is the program, `store` keeps filled drives.
+    /// Creates the network and the folder. `headlong` is the program, `store` the folder of filled
+    /// drives.
     ///
     /// # Errors
-    /// If the machine does not allow it.
+    /// If the machine does not permit it.
     pub fn new(experiment: &Experiment, headlong: &Path, store: &Path) -> Result<Self, RigError> {
         let guard = Guard::start()?;
         guard.watch_signals()?;
@@ -144,18 +145,18 @@ impl Bench {
                 files: attempt.files,
             },
         };
-        // Its file system must be gone before the folder around it is.
+        // Its file system must be unmounted before the folder around it is removed.
         drop(attempt.ssd.take());
-        // Disk traces are large; what counts is in the record.
+        // Disk traces are large; the relevant figures are in the record.
         let _ = std::fs::remove_dir_all(&folder);
         Ok(record)
     }
 
-    /// Reads from the cold drive, which is as fast as life for it; `read` gets the folder of the
-    /// titles and says how fast it was.
+    /// Reads from the cold drive in real time; `read` receives the folder of the titles and returns
+    /// the speed.
     ///
     /// # Errors
-    /// If the drive cannot be made, or `read` fails.
+    /// If the drive cannot be started, or `read` fails.
     pub fn read(
         &mut self,
         cell: &Cell,
@@ -182,7 +183,7 @@ impl Bench {
         {
             return Ok(());
         }
-        // The old ones must be gone before the new ones take their place.
+        // The old drives must end before the new ones use their paths.
         self.disks = None;
         let setup = DiskSetup {
             headlong: &self.headlong,
@@ -196,7 +197,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Generates the sessions, or finds those of an earlier run with the same rate and seed.
+    /// Generates the sessions, or reuses those of an earlier run with the same rate and seed.
     fn trace(&mut self, cell: &Cell, rate: f64, seed: u64) -> Result<PathBuf, RigError> {
         let name = format!("{}-{rate}-{seed}", cell.workload_name);
         if let Some(trace) = self.traces.get(&name) {
@@ -242,7 +243,7 @@ impl Runner for Bench {
         &self.build
     }
 
-    /// A server that dies or a generator that lags is a run that is refused.
+    /// A run is refused if the server dies or the generator lags.
     fn run(
         &mut self,
         cell: &Cell,

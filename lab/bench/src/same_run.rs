@@ -1,4 +1,4 @@
-//! What makes two runs the same one, so that a record is taken for the run that would be made.
+//! Identity of runs: decides whether a record can be used in place of a new run.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -12,10 +12,10 @@ use crate::experiment::{Cell, Experiment, is_file};
 use crate::quality::Quality;
 use crate::record::Key;
 
-/// This program, even if its file was replaced since it was started.
+/// This program, even if its file was replaced since the start.
 const OWN: &str = "/proc/self/exe";
 
-/// What makes two runs of an experiment the same one; `settings` is what [`of_run`] says.
+/// The identity of a run; `settings` is the result of [`of_run`].
 pub(crate) fn key(cell: &Cell, rate: f64, seed: u64, settings: Value) -> Key {
     Key {
         server: cell.server_name.clone(),
@@ -26,24 +26,24 @@ pub(crate) fn key(cell: &Cell, rate: f64, seed: u64, settings: Value) -> Key {
     }
 }
 
-/// Names the build that makes real runs: this program, and the one that it starts. Two builds of
-/// one version may be as different as two versions.
+/// Identifies the build that makes real runs: this program, and the one that it starts. Two builds
+/// of one version may differ as much as two versions.
 pub(crate) fn build(headlong: &Path) -> io::Result<String> {
     let started = hash_of(headlong)?;
     Ok(format!("{} {started}", own_build()))
 }
 
-/// Names the build that makes virtual runs.
+/// Identifies the build that makes virtual runs.
 pub(crate) fn own_build() -> &'static str {
     static BUILD: OnceLock<String> = OnceLock::new();
     BUILD.get_or_init(|| {
-        // Linux always lets a process read its own program.
+        // Linux always permits a process to read its own program.
         let hash = hash_of(Path::new(OWN)).unwrap_or_default();
         format!("{} {hash}", env!("CARGO_PKG_VERSION"))
     })
 }
 
-/// A name for what a file holds.
+/// A hash of a file's content.
 fn hash_of(file: &Path) -> io::Result<String> {
     let mut file = File::open(file)?;
     let mut hash = Xxh3::new();
@@ -56,14 +56,14 @@ fn hash_of(file: &Path) -> io::Result<String> {
     }
 }
 
-/// What decides a run besides its rate and seed: those settings, and whether it may end as soon as
-/// it is lost. A run that did says nothing of what would have come after.
+/// Settings that determine a run besides its rate and seed, and whether it ends at the first
+/// failure. A run that did contains no data after the failure.
 pub(crate) fn of_run(mut settings: Value, ends_at_failure: bool) -> Value {
     settings["ends_at_failure"] = json!(ends_at_failure);
     settings
 }
 
-/// Everything that decides all runs of a pair by this build, as it stands in records.
+/// All settings that determine the runs of a pair with this build, as stored in records.
 pub(crate) fn settings(experiment: &Experiment, cell: &Cell, build: &str) -> Value {
     let mut settings = json!({
         "drive": cell.workload.drive,
@@ -77,7 +77,7 @@ pub(crate) fn settings(experiment: &Experiment, cell: &Cell, build: &str) -> Val
         "measured_s": experiment.phases.measured.as_secs_f64(),
         "ramp_down_s": experiment.phases.ramp_down.as_secs_f64(),
         "failures_max": experiment.search.failures_max,
-        // A drive may be so late that a rate is off by half of this.
+        // Accepted lateness of a drive, and so the error of a rate, depends on the resolution.
         "resolution": experiment.search.resolution,
         "build": build,
         "workload": cell.workload.preset,
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_of_other_texts_builds_and_resolutions_are_other_runs() {
+    fn text_build_and_resolution_identify_a_run() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("own.toml");
         std::fs::write(&file, "first").expect("written");
@@ -151,12 +151,12 @@ mod tests {
     }
 
     #[test]
-    fn a_build_is_named_by_what_its_programs_hold() {
+    fn build_is_identified_by_program_content() {
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join("headlong");
         let named = |content: &[u8]| {
             std::fs::write(&program, content).expect("written");
-            build(&program).expect("it is there")
+            build(&program).expect("the program exists")
         };
         let (one, two) = (named(b"one"), named(b"two"));
         assert_ne!(one, two);

@@ -1,64 +1,61 @@
-//! Looking for the highest rate that a server serves without failures, in few runs.
+//! Search for the highest failure-free rate of a server, in few runs.
 //!
-//! The one idea: a pass and a failure bracket the limit. From the first guess the search steps away,
-//! further each time, until it has both, then halves what lies between them (in ratio, not in
-//! difference) until they are close; then the rate that passed has to pass again, with other seeds,
-//! as often as is asked.
+//! A pass and a failure bracket the limit. The search steps away from the first guess in growing
+//! steps until it has both, then bisects (geometrically) until they are close; then the rate that
+//! passed has to pass again with other seeds, a configured number of times. Real and virtual runs
+//! use the same search.
 //!
-//! Real runs and runs in virtual time are searched by this one.
-//!
-//! Invariants: no I/O, no clock; the answer depends on the outcomes alone, and not on how many runs are
-//! made at once; what failed once is never called the limit, whatever passed above it; a run that was
-//! refused is neither pass nor failure.
+//! Invariants: no I/O, no clock; the result depends only on the outcomes, not on the number of
+//! concurrent runs; a rate that failed is never the limit, even if higher rates passed; a refused
+//! run counts neither as pass nor as failure.
 
 use crate::experiment::SearchRules;
 
-/// Rates are whole multiples of this, in bytes of a second, unless the search says otherwise: a
-/// hundredth of a MiB.
+/// Default granularity of rates, in bytes per second: a hundredth of a MiB.
 const RATE_UNIT: f64 = 1_048_576.0 / 100.0;
-/// Steps away from the guess grow up to this many of the first one.
+/// Steps away from the guess grow up to this multiple of the first one.
 const STEPS_MAX: i32 = 4;
-/// Below this share of the first guess nothing is looked for.
+/// The search does not go below this share of the first guess.
 const FLOOR: f64 = 1.0 / 64.0;
 
-/// How a run ended, for the search.
+/// Outcome of a run, as used by the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// No more failures than are allowed.
+    /// No more failures than allowed.
     Passed,
-    /// Too many.
+    /// More failures than allowed.
     Failed,
-    /// The run itself was not good enough to say: the load generator lagged, the machine was too
-    /// busy, the emulated drive was late. It does not count, and nothing above it can be measured.
+    /// The measurement is invalid: the load generator lagged, the machine was too busy, or the
+    /// emulated drive was late. The run does not count, and no higher rate can be measured.
     Refused,
 }
 
-/// One run that is to be made.
+/// A run to make.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Probe {
-    /// In bytes of a second.
+    /// In bytes per second.
     pub rate: f64,
-    /// Which of the experiment's seeds, from 0.
+    /// Index of the seed, from 0.
     pub seed_index: u32,
 }
 
-/// What was found, or what is known so far.
+/// Result of a search, final or intermediate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Found {
-    /// Highest rate that passed and below which nothing failed; `None` if none did.
+    /// Highest rate that passed with no failure below it; `None` if there is none.
     pub rate: Option<f64>,
     /// Lowest rate that failed.
     pub failed: Option<f64>,
     /// Lowest rate that could not be measured.
     pub refused: Option<f64>,
-    /// Whether `rate` passed as often as was asked, with a failure close above it.
+    /// Whether `rate` passed the required number of times, with a failure close above it.
     pub is_settled: bool,
-    /// How many runs were made.
+    /// Number of runs.
     pub probes: u32,
 }
 
 impl Found {
-    /// Whether the limit is the machine's and not the server's: what is above could not be measured.
+    /// Whether the machine, not the server, is the limit: higher rates could not be measured.
     pub fn is_machine_limited(&self) -> bool {
         match (self.refused, self.failed) {
             (Some(refused), Some(failed)) => refused < failed,
@@ -68,10 +65,10 @@ impl Found {
     }
 }
 
-/// A search that is over, with the runs that show its result.
+/// A finished search, with the runs that prove its result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Searched<R> {
-    /// What was found.
+    /// The result.
     pub found: Found,
     /// The runs at the found rate, in the order of their seeds; empty if no rate passed.
     pub passed: Vec<R>,
@@ -81,18 +78,18 @@ pub struct Searched<R> {
     pub refused: Option<R>,
 }
 
-/// A search on its way.
+/// A search in progress.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
     rules: SearchRules,
-    /// Rates are whole multiples of this, in bytes of a second.
+    /// Granularity of rates, in bytes per second.
     unit: f64,
     start: f64,
     runs: Vec<(Probe, Outcome)>,
 }
 
 impl Search {
-    /// A search that begins at `start` bytes of a second, which must be above 0.
+    /// A search that begins at `start` bytes per second, which must be above 0.
     pub fn new(start: f64, rules: SearchRules) -> Self {
         Self {
             rules,
@@ -102,8 +99,8 @@ impl Search {
         }
     }
 
-    /// The same among whole multiples of `unit` bytes of a second only: the result is then known to
-    /// that, whatever the rules say of a resolution.
+    /// Restricts rates to whole multiples of `unit` bytes per second: this is then the resolution
+    /// of the result, whatever the rules say.
     #[must_use]
     pub fn in_steps_of(self, unit: f64) -> Self {
         let start = rounded(self.start, unit).max(unit);
@@ -114,12 +111,12 @@ impl Search {
         }
     }
 
-    /// Searches to the end. `make` makes the runs that it is given, which are at most `at_once`; those
-    /// behind the first are needed only if it, and each of them, passes. `outcome` judges a run, in
+    /// Searches to the end. `make` makes the given runs, at most `at_once`; runs after the first
+    /// are speculative: they are used only if all runs before them pass. `outcome` judges a run, in
     /// the order of the search.
     ///
     /// # Errors
-    /// The first of `make`.
+    /// The first error of `make`.
     pub fn run<R, E>(
         mut self,
         at_once: usize,
@@ -132,7 +129,7 @@ impl Search {
             failed: None,
             refused: None,
         };
-        // A confirmation that fails makes a rate the highest again that passed before.
+        // A failed confirmation may restore an earlier rate as the highest that passed.
         let mut passed: Vec<(f64, R)> = Vec::new();
         loop {
             let probes = self.ahead(at_once);
@@ -159,7 +156,7 @@ impl Search {
         }
     }
 
-    /// The next runs if each of them passes.
+    /// The next runs under the assumption that each of them passes.
     fn ahead(&self, count: usize) -> Vec<Probe> {
         let mut assumed = self.clone();
         let next = std::iter::from_fn(|| {
@@ -170,13 +167,13 @@ impl Search {
         next.take(count).collect()
     }
 
-    /// What to run next; `None` when there is nothing left to learn.
+    /// The next run; `None` when the search has ended.
     pub fn next(&self) -> Option<Probe> {
         if self.runs.len() >= self.rules.probes_max as usize {
             return None;
         }
         let found = self.bracket();
-        // What could not be measured is a ceiling like what failed.
+        // A refused rate is a ceiling, like a failed one.
         let ceiling = [found.failed, found.refused]
             .into_iter()
             .flatten()
@@ -204,12 +201,12 @@ impl Search {
         }
     }
 
-    /// Takes the outcome of a run.
+    /// Records the outcome of a run.
     pub fn record(&mut self, probe: Probe, outcome: Outcome) {
         self.runs.push((probe, outcome));
     }
 
-    /// What is known by now.
+    /// The current result.
     pub fn found(&self) -> Found {
         let mut found = self.bracket();
         found.is_settled = self.next().is_none() && self.is_closed(&found);
@@ -225,7 +222,7 @@ impl Search {
         is_near && self.passes(rate) >= self.rules.confirm
     }
 
-    /// Whether nothing is to be looked for between them; what rounding did to them does not count.
+    /// Whether the bracket is narrow enough; rounding of the rates is allowed for.
     fn is_close(&self, passed: f64, ceiling: f64) -> bool {
         ceiling <= passed * (1.0 + self.rules.resolution) + self.unit
     }
@@ -241,7 +238,7 @@ impl Search {
         let below = failed.unwrap_or(f64::INFINITY);
         let passed = self.rates(Outcome::Passed).filter(|rate| *rate < below);
         let rate = passed.reduce(f64::max);
-        // What was refused once and passed at a second try, or below what passed, is no ceiling.
+        // A refused rate that passed later, or lies below a passed one, is not a ceiling.
         let above = rate.unwrap_or(0.0);
         let refused = self.rates(Outcome::Refused).filter(|rate| *rate > above);
         Found {
@@ -253,7 +250,7 @@ impl Search {
         }
     }
 
-    /// Further each time the outcome was the same one, so that a bad guess costs little.
+    /// Step size: grows while the outcome repeats, so that a bad guess costs few runs.
     fn step_away(&self, outcome: Outcome) -> f64 {
         let same = match outcome {
             Outcome::Passed => self.rates(Outcome::Passed).count(),
@@ -322,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_guess_needs_few_runs() {
+    fn good_guess_needs_few_runs() {
         for limit in [21.0, 23.0, 25.0, 27.0, 29.5] {
             let found = run(
                 &mut Search::new(25.0 * MIB, rules()),
@@ -333,26 +330,26 @@ mod tests {
     }
 
     #[test]
-    fn a_step_as_long_as_the_resolution_leaves_nothing_between() {
+    fn step_equal_to_resolution_needs_no_bisection() {
         let rules = SearchRules {
             step: 0.15,
             resolution: 0.15,
             ..rules()
         };
-        // 46.00, 52.90 and 69.96, which is rounded up; then 60.83.
+        // 46.00, 52.90 and 69.96 (rounded up), then 60.83.
         let found = run(&mut Search::new(46.0 * MIB, rules), threshold(65.0 * MIB));
         assert!(found.is_settled && found.probes == 4, "{found:?}");
         assert_eq!((found.rate.expect("a rate") / MIB * 100.0).round(), 6083.0);
     }
 
     #[test]
-    fn a_confirmation_has_a_seed_of_its_own_and_may_take_the_rate_back() {
+    fn failed_confirmation_with_new_seed_revokes_rate() {
         let rules = SearchRules {
             confirm: 3,
             ..rules()
         };
         let mut search = Search::new(10.0 * MIB, rules);
-        // 10 passes with the first seed only.
+        // 10 MiB/s passes only with the first seed.
         let found = run(&mut search, |probe| {
             let limit = if probe.seed_index == 0 { 10.1 } else { 9.0 };
             threshold(limit * MIB)(probe)
@@ -363,14 +360,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_fails_at_any_rate_ends_the_search() {
+    fn server_failing_at_every_rate_ends_search() {
         let found = run(&mut Search::new(25.0 * MIB, rules()), |_| Outcome::Failed);
         assert_eq!(found.rate, None);
         assert!(!found.is_settled && found.probes < 12, "{found:?}");
     }
 
     #[test]
-    fn what_cannot_be_measured_is_the_machines_limit_and_no_failure() {
+    fn refused_rate_is_machine_limit_not_failure() {
         let found = run(&mut Search::new(60.0 * MIB, rules()), |probe| {
             match probe.rate {
                 rate if rate > 70.0 * MIB => Outcome::Refused,
@@ -380,7 +377,7 @@ mod tests {
         assert!(found.is_machine_limited() && !found.is_settled, "{found:?}");
         assert_eq!(found.failed, None);
         assert!(found.rate.expect("a rate") > 67.0 * MIB);
-        // A failure below it makes it the server's again.
+        // A failure below it makes the server the limit.
         let found = run(&mut Search::new(60.0 * MIB, rules()), |probe| {
             match probe.rate {
                 rate if rate > 70.0 * MIB => Outcome::Refused,
@@ -392,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn with_whole_steps_the_edge_is_exact_from_above_and_from_below() {
+    fn whole_steps_find_exact_edge_from_both_sides() {
         let rules = SearchRules {
             step: 0.125,
             resolution: 0.0,
@@ -411,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_first_step_saves_runs_if_the_guess_is_near_and_costs_few_if_not() {
+    fn small_first_step_is_cheap_for_near_and_far_guess() {
         let runs = |start: f64, step| {
             let rules = SearchRules {
                 step,
@@ -429,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_and_shown_does_not_depend_on_the_runs_made_at_once() {
+    fn result_does_not_depend_on_concurrency() {
         let searched = |at_once| {
             let rules = SearchRules {
                 confirm: 3,
@@ -458,13 +455,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_a_failed_confirmation_brings_back_shows_its_first_run_too() {
+    fn rate_restored_by_failed_confirmation_keeps_runs() {
         let rules = SearchRules {
             resolution: 0.25,
             confirm: 3,
             ..rules()
         };
-        // 10 and 12 pass; 12 does not a second time.
+        // 10 and 12 pass; 12 fails its confirmation.
         let outcome = |probe: &Probe| match (probe.rate / MIB, probe.seed_index) {
             (rate, _) if rate > 12.1 => Outcome::Failed,
             (rate, 1..) if rate > 11.0 => Outcome::Failed,
@@ -484,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_has_run_too_long_says_so() {
+    fn exhausted_search_is_not_settled() {
         let rules = SearchRules {
             probes_max: 3,
             ..rules()
@@ -495,7 +492,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_limit_is_found_within_the_resolution(
+        fn finds_limit_within_resolution(
             start in 1.0f64..200.0,
             factor in 0.1f64..8.0,
             resolution in 0.01f64..0.15,
@@ -512,8 +509,8 @@ mod tests {
         }
 
         #[test]
-        fn a_noisy_edge_is_found_near_where_it_is(seed: u64, start in 15.0f64..40.0) {
-            // Passes surely below 23, never above 27, by chance between.
+        fn finds_noisy_edge_approximately(seed: u64, start in 15.0f64..40.0) {
+            // Always passes below 23, never above 27, randomly between.
             let mut state = seed;
             let rules = SearchRules { confirm: 2, ..rules() };
             let found = run(&mut Search::new(start * MIB, rules), |probe| {
@@ -527,7 +524,7 @@ mod tests {
         }
 
         #[test]
-        fn any_outcomes_end_the_search(outcomes in proptest::collection::vec(0u8..3, 64)) {
+        fn search_ends_for_any_outcomes(outcomes in proptest::collection::vec(0u8..3, 64)) {
             let mut outcomes = outcomes.into_iter().cycle();
             let mut search = Search::new(25.0 * MIB, rules());
             let found = run(&mut search, |_| match outcomes.next() {

@@ -1,5 +1,5 @@
-//! Runs one after another until the limit of a server is known; and all runs that were asked for,
-//! kept as they end, and not made twice.
+//! Makes runs until the limit of a server is known. Records are stored as runs end, and recorded
+//! runs are not repeated.
 
 use std::time::{Duration, Instant};
 
@@ -11,23 +11,23 @@ use crate::same_run::{key, of_run, settings};
 use crate::search::{Found, Probe, Search};
 use headlong_report::say;
 
-/// Seeds of one repeat are this far from those of the next.
+/// Distance of the seeds of consecutive repeats.
 const SEEDS_PER_REPEAT: u64 = 1000;
-/// Of a run, besides the time its phases take: cold caches, starting, stopping.
+/// Overhead of a run beyond its phases: cold caches, start, stop.
 const RUN_OVERHEAD: Duration = Duration::from_secs(8);
-/// Runs of a search with a fair first guess.
+/// Typical number of runs of a search with a fair first guess.
 const PROBES: f64 = 5.0;
-/// A run in virtual time, about.
+/// Typical duration of a virtual run.
 const VIRTUAL_RUN: Duration = Duration::from_secs(3);
 const MIB: f64 = 1_048_576.0;
 
-/// Who makes runs: the bench, or a stand-in for it.
+/// Makes runs: the bench, or a stand-in for it.
 pub trait Runner {
-    /// Names the build that makes them: a record of another one's run says nothing of this one's.
+    /// Identifies the build that makes the runs: records of other builds are not reused.
     fn build(&self) -> &str;
 
-    /// Makes one run at so many bytes of a second; with `ends_at_failure` it may end as soon as it
-    /// is lost.
+    /// Makes one run at the given rate in bytes per second; with `ends_at_failure` it may end as
+    /// soon as it has failed.
     ///
     /// # Errors
     /// If the machine failed.
@@ -40,27 +40,27 @@ pub trait Runner {
     ) -> Result<RunRecord, RigError>;
 }
 
-/// The limit of one server under one workload, once.
+/// Result of one search: one server under one workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
     /// Name of the workload.
     pub workload: String,
     /// Name of the server.
     pub server: String,
-    /// Which repeat, from 0.
+    /// Index of the repeat, from 0.
     pub repeat: u32,
-    /// What was found.
+    /// The result.
     pub found: Found,
-    /// The run at the found rate; the last one at it.
+    /// The last run at the found rate.
     pub best: Option<RunRecord>,
     /// The run that failed closest above it.
     pub failed: Option<RunRecord>,
-    /// Why something could not be measured, if so.
+    /// Why a run was refused, if one was.
     pub machine: Option<String>,
 }
 
 impl Limit {
-    /// One run, as if it were the best that was found.
+    /// A single run, in the form of a limit.
     pub(crate) fn of_run(cell: &Cell, record: RunRecord) -> Self {
         let passed = record.verdict.outcome == OutcomeName::Passed;
         Self {
@@ -81,7 +81,7 @@ impl Limit {
     }
 }
 
-/// Makes runs, keeps their records, tells how far it is.
+/// Makes runs, stores their records, and reports progress.
 #[derive(Debug)]
 pub struct SearchDriver<'a, R> {
     experiment: &'a Experiment,
@@ -92,8 +92,8 @@ pub struct SearchDriver<'a, R> {
 }
 
 impl<'a, R: Runner> SearchDriver<'a, R> {
-    /// Records of runs that ended go to `records`; with `resumes`, runs that are there are not made
-    /// again. `searches` is how many there will be, for the estimate of the time left.
+    /// Records of finished runs are stored in `records`; with `resumes`, recorded runs are not made
+    /// again. `searches` is their number, for the estimate of the remaining time.
     pub fn new(
         experiment: &'a Experiment,
         runner: R,
@@ -118,15 +118,15 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
         self
     }
 
-    /// Who makes the runs.
+    /// The maker of the runs.
     pub fn runner(&mut self) -> &mut R {
         &mut self.runner
     }
 
-    /// Makes one run, or finds it among the records. One that is refused is made once more.
+    /// Makes one run, or finds its record. A refused run is repeated once.
     ///
     /// # Errors
-    /// If the machine failed, or a record cannot be kept.
+    /// If the machine failed, or a record cannot be stored.
     pub fn run(
         &mut self,
         cell: &Cell,
@@ -170,10 +170,10 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
         Ok(record)
     }
 
-    /// Looks for the limit of a server, beginning at `start` bytes of a second.
+    /// Searches the limit of a server, beginning at `start` bytes per second.
     ///
     /// # Errors
-    /// If the machine failed, or a record cannot be kept.
+    /// If the machine failed, or a record cannot be stored.
     pub fn search(&mut self, cell: &Cell, start: f64, repeat: u32) -> Result<Limit, RigError> {
         self.progress.begin(cell);
         let first_seed = self.experiment.seed + u64::from(repeat) * SEEDS_PER_REPEAT;
@@ -209,7 +209,7 @@ impl<'a, R: Runner> SearchDriver<'a, R> {
 }
 
 impl<R: Runner> SearchDriver<'_, R> {
-    /// Looks for the limit within one run, whose rate rises.
+    /// Finds the limit within one run with rising rates.
     fn climb(
         &mut self,
         cell: &Cell,
@@ -241,18 +241,18 @@ impl<R: Runner> SearchDriver<'_, R> {
     }
 }
 
-/// How long a run takes, about.
+/// Estimated duration of a run.
 pub(crate) fn run_guess(experiment: &Experiment) -> Duration {
     let phases = experiment.phases.whole().as_secs_f64();
     Duration::from_secs_f64(phases / f64::from(experiment.time_scale)) + RUN_OVERHEAD
 }
 
-/// How many runs a search takes, about.
+/// Estimated number of runs of a search.
 pub(crate) fn runs_guess(experiment: &Experiment) -> f64 {
     experiment.climb.map_or(PROBES, |_| 1.0)
 }
 
-/// What a person sees while it goes on.
+/// Progress output.
 #[derive(Debug)]
 struct Progress {
     started: Instant,
@@ -279,13 +279,10 @@ impl Progress {
         self.begun += 1;
         let left = self.left().as_secs().div_ceil(60);
         let (begun, all) = (self.begun, self.searches);
-        say!(
-            "[{begun}/{all}] {}; about {left} min left in all",
-            cell.name()
-        );
+        say!("[{begun}/{all}] {}; about {left} min left", cell.name());
     }
 
-    /// By the runs that a search took so far, or by what one usually takes.
+    /// Estimate by the mean number of runs so far, or by the typical one.
     fn left(&self) -> Duration {
         let done = self.begun.saturating_sub(1);
         let (per_search, per_run) = match (done, self.made) {

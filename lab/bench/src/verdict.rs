@@ -1,4 +1,4 @@
-//! Whether a run passed, failed, or says nothing because the machine was the limit.
+//! Judges a run: passed, failed, or refused because the machine was the limit.
 
 use crate::attempt::Seen;
 use crate::climb::Climbed;
@@ -7,10 +7,10 @@ use crate::punctual::Punctuality;
 use crate::record::{OutcomeName, Verdict};
 use crate::rig::QueueSettings;
 
-/// A machine busier than this may have held anything back.
+/// With a busier machine, the result may be the machine's limit.
 const MACHINE_SHARE_MAX: f64 = 0.9;
 
-/// Of what was seen, and of the drives' queues before and after.
+/// From the results of a run, and the drives' queue settings before and after.
 pub(crate) fn verdict(
     experiment: &Experiment,
     seen: &Seen,
@@ -21,7 +21,7 @@ pub(crate) fn verdict(
     let mut limit = None;
     if let Some(how) = &seen.server.died {
         refused_because.push(format!(
-            "the server ended during the run ({how}); its last words: {}",
+            "the server ended during the run ({how}); standard error: {}",
             seen.server.last_words
         ));
     }
@@ -32,7 +32,7 @@ pub(crate) fn verdict(
         refused_because.push(format!("the queue was changed during the run: {after:?}"));
     }
     let busy = seen.cpu.machine_share;
-    // Where rates rise until a drive can do no more, that it had no pause says what the limit was.
+    // With rising rates, a drive at full load proves that it was the limit.
     let was_drive = seen
         .climbed
         .as_ref()
@@ -56,7 +56,7 @@ pub(crate) fn verdict(
         None => seen.load.failure_share > rules.failures_max || !short.missed.is_empty(),
     };
     refused_because.extend(short.unknown);
-    // With a busy machine a pass is still a pass; a failure may not be the server's.
+    // On a busy machine a pass is valid, but a failure may not be the server's.
     if has_failed && let Some(limit) = &limit {
         refused_because.push(format!("{limit}; choose a smaller time scale"));
     }
@@ -64,7 +64,7 @@ pub(crate) fn verdict(
         limit = Some(refused_because.join("; "));
     }
     let is_lost = match &seen.climbed {
-        // Its end is a failure; what counts is how far it came.
+        // A step load always ends with a failure; its result is the number of steps passed.
         Some(climbed) => climbed.passed().is_none(),
         None => has_failed,
     };

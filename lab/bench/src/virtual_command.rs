@@ -1,9 +1,9 @@
-//! `headlong simulate EXPERIMENT`: what the bench does, in virtual time.
+//! `headlong simulate EXPERIMENT`: the bench commands in virtual time.
 //!
-//! The one idea: searches of different servers know nothing of one another, so they run on as many
-//! threads as there are; tables, pages and records are the bench's own.
+//! Searches of different servers are independent, so they run on all available threads; tables,
+//! pages and records are those of the bench.
 //!
-//! Invariant: what comes out, records and tables, does not depend on how many threads there are.
+//! Invariant: records and tables do not depend on the number of threads.
 
 use std::num::NonZeroUsize;
 
@@ -17,14 +17,14 @@ use crate::search_driver::Limit;
 use crate::virtual_run::VirtualBench;
 use headlong_report::say;
 
-/// How virtual runs are made.
+/// Parameters of virtual runs.
 #[derive(Debug, Clone)]
 pub struct Virtual {
     /// See [`VirtualBench::new`].
     pub turnaround: Duration,
     /// See [`VirtualBench::new`].
     pub replay: String,
-    /// Searches at a time.
+    /// Concurrent searches.
     pub threads: NonZeroUsize,
 }
 
@@ -33,7 +33,7 @@ impl Virtual {
         VirtualBench::new(experiment, self.turnaround, &self.replay)
     }
 
-    /// Those that can be imitated; the others are told of.
+    /// The cells that can be simulated; the others are reported.
     pub(crate) fn imitable<'c>(
         &self,
         experiment: &Experiment,
@@ -57,7 +57,7 @@ impl Virtual {
 /// One run at one rate.
 ///
 /// # Errors
-/// If it has no virtual form, or a result cannot be written.
+/// If the cell cannot be simulated, or a result cannot be written.
 pub fn simulate_run(
     experiment: &Experiment,
     cell: &Cell,
@@ -72,7 +72,7 @@ pub fn simulate_run(
 /// The limits of these servers, and their ratios.
 ///
 /// # Errors
-/// If none of them has a virtual form, or a result cannot be written.
+/// If none of them can be simulated, or a result cannot be written.
 pub fn simulate(
     experiment: &Experiment,
     cells: &[Cell],
@@ -83,10 +83,10 @@ pub fn simulate(
     finish(experiment, &compared, options, Scope::Part)
 }
 
-/// The limits of those that have a virtual form; the others are told of.
+/// The limits of the cells that can be simulated; the others are reported.
 ///
 /// # Errors
-/// If none of them has a virtual form, or a record cannot be written.
+/// If none of them can be simulated, or a record cannot be written.
 pub fn limits(
     experiment: &Experiment,
     cells: &[Cell],
@@ -99,12 +99,12 @@ pub fn limits(
     for of_cell in in_parallel(&cells, how.threads, search, |_, _| {}) {
         limits.extend(of_cell?);
     }
-    // As `compare` has them: repeat by repeat.
+    // In the order of `compare`: by repeat.
     limits.sort_by_key(|limit| limit.repeat);
     Ok(Compared { limits })
 }
 
-/// The limits of one server, repeat by repeat.
+/// The limits of one server, in the order of repeats.
 fn limits_of(
     experiment: &Experiment,
     cell: &Cell,
@@ -158,7 +158,7 @@ kind = "nginx"
 "#;
 
     #[test]
-    fn what_is_found_does_not_depend_on_the_number_of_threads() {
+    fn result_does_not_depend_on_thread_count() {
         let experiment = Experiment::from_text(Path::new("x.toml"), TEXT, false).expect("right");
         let found = |threads| {
             let folder = tempfile::tempdir().expect("a folder");

@@ -1,25 +1,25 @@
-//! Command lines, word by word.
+//! Builds command lines argument by argument.
 
 use std::fmt::Display;
 use std::path::Path;
 
-/// The words of a command.
+/// The arguments of a command.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Words(pub(crate) Vec<String>);
 
 impl Words {
-    /// A program and what is always said to it, with spaces between.
+    /// A program and its fixed arguments, separated by spaces.
     pub(crate) fn of(program: &Path, said: &str) -> Self {
         Self::default().word(program.display()).plain(said)
     }
 
-    /// Words that are always the same, with spaces between.
+    /// Fixed arguments, separated by spaces.
     pub(crate) fn plain(mut self, words: &str) -> Self {
         self.0.extend(words.split(' ').map(str::to_owned));
         self
     }
 
-    /// One word, spaces and all.
+    /// One argument, which may contain spaces.
     pub(crate) fn word(mut self, word: impl Display) -> Self {
         self.0.push(word.to_string());
         self
@@ -38,7 +38,7 @@ impl Words {
         }
     }
 
-    /// Changes of a specification as `headlong workload` takes them.
+    /// Overrides of a specification, as `headlong workload` takes them.
     pub(crate) fn changes(self, changes: &[(String, String)]) -> Self {
         changes.iter().fold(self, |words, (key, value)| {
             words.option("--set", format_args!("{key}={value}"))

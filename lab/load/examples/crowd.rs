@@ -1,10 +1,11 @@
-//! How precise is the generator with a crowd? Ten thousand paced viewers on throttled lines, all
-//! there at once, and how late their requests left.
+//! Precision of the generator with a crowd: ten thousand concurrent paced viewers on throttled
+//! lines, and how late their requests were sent.
 //!
 //!     cargo run --release -p headlong-load --example crowd [VIEWERS] [BYTES] [SECONDS] [K]
 //!
-//! Each viewer asks for BYTES (by default 64 KiB) every ten seconds, at 3.5 Mbit/s, 50 ms away. The
-//! server is another process, as the two together have more connections than one may have.
+//! Each viewer requests BYTES (default 64 KiB) every ten seconds, at 3.5 Mbit/s with a delay of 50
+//! ms. The server is a separate process, because both together need more descriptors than one may
+//! have.
 
 #[path = "../tests/toy/mod.rs"]
 mod toy;
@@ -52,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Viewers who come evenly within ten seconds, and stay.
+/// Viewers that arrive evenly within ten seconds, and stay.
 fn crowd(viewers: u64, bytes: u64, seconds: u64) -> Trace {
     let call = |place: u64, pace: Option<Duration>| {
         let start = place * bytes % (TITLE_BYTES - bytes.min(TITLE_BYTES - 1));
@@ -87,7 +88,7 @@ fn crowd(viewers: u64, bytes: u64, seconds: u64) -> Trace {
     }
 }
 
-/// Serves until standard input ends, which it does when the other process does.
+/// Serves until standard input is closed, which happens when the other process ends.
 fn serve() -> Result<(), Box<dyn std::error::Error>> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let most = rustix::process::Rlimit {
@@ -98,11 +99,11 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
     let toy = Toy::start(Stalls::default());
     println!("{}", toy.url());
     std::io::stdin().read_to_end(&mut Vec::new())?;
-    eprintln!("the server was asked {} times", toy.requests());
+    eprintln!("requests received by the server: {}", toy.requests());
     Ok(())
 }
 
-/// The server's process, which ends with this.
+/// The server's process; it ends when dropped.
 struct Server(Child);
 
 impl Server {

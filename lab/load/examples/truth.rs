@@ -1,7 +1,7 @@
-//! Does the generator tell the truth? A server that says nothing for 1 s in every 10 s has a known
-//! response law: of requests that come evenly, one in ten waits, for anything up to 1 s alike. So
-//! 99 in 100 wait no longer than 0.9 s. A generator that waits for the server before it asks again
-//! would hardly notice.
+//! Accuracy of the generator: a server that pauses for 1 s in every 10 s has a known distribution
+//! of response times. Of evenly spaced requests one in ten waits, uniformly up to 1 s, so the 99th
+//! percentile is 0.9 s. A generator that waits for a reply before its next request (coordinated
+//! omission) would hardly measure the pauses.
 //!
 //!     cargo run --release -p headlong-load --example truth [SECONDS] [K] [REQUESTS PER SECOND]
 
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stop = AtomicBool::new(false);
     let report = play(trace, &target, &settings, &stop, &mut ())?.report();
     print!("{report}");
-    println!("the server was asked {} times", toy.requests());
+    println!("requests received by the server: {}", toy.requests());
     let measured = report.first_byte_ms.p99.ok_or("nothing was measured")?;
     let analytic = 900.0;
     println!(

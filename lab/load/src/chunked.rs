@@ -2,48 +2,47 @@
 
 use crate::malformed::Malformed;
 
-/// What comes out of a chunked body.
+/// A decoded part of a chunked body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
     /// Bytes of the body.
     Data(&'a [u8]),
-    /// The last chunk and its trailers are over.
+    /// The end of the last chunk and its trailers.
     End,
 }
 
-/// Where in the coding the next byte lies.
+/// Parser state: the position of the next byte.
 #[derive(Debug, Clone, Copy, Default)]
 enum Place {
-    /// In the digits of a size; whether there was one.
+    /// In the digits of a size.
     #[default]
     Size,
-    /// Behind them, up to the end of the line.
+    /// After the digits, up to the end of the line.
     Extension,
-    /// In the data, with so many bytes to come.
+    /// In the data; `size` bytes remain.
     Data,
-    /// In the line break behind the data.
+    /// In the line break after the data.
     DataEnd,
-    /// In the trailers; so many bytes of the line so far.
+    /// In the trailers; with the bytes of the current line so far.
     Trailer,
     Over,
 }
 
-/// A chunked body that is being read.
+/// Decoder of a chunked body.
 #[derive(Debug, Default)]
 pub(crate) struct Chunked {
     place: Place,
-    /// Size of the chunk, or what is left of it.
+    /// Size of the chunk, or its remaining bytes.
     size: u64,
     digits: u32,
     line_bytes: u32,
 }
 
-/// Longest line of sizes, extensions and trailers.
+/// Longest line of a size, extension or trailer.
 const LINE_BYTES_MAX: u32 = 16 << 10;
 
 impl Chunked {
-    /// The next piece of what is in `input`, which loses what it is made of; `None` when all of it
-    /// is used up.
+    /// Decodes the next piece of `input` and removes it from there; `None` when `input` is empty.
     pub(crate) fn next<'a>(
         &mut self,
         input: &mut &'a [u8],
@@ -67,7 +66,7 @@ impl Chunked {
         Ok(None)
     }
 
-    /// Takes one byte that is not data; says whether the body is over.
+    /// Consumes one byte that is not data; returns whether the body has ended.
     fn step(&mut self, byte: u8) -> Result<bool, Malformed> {
         match (self.place, byte) {
             (Place::Size, b'\n') => self.end_size()?,

@@ -1,20 +1,20 @@
-//! The run's clock: model time, which is the clock on the wall times the time scale.
+//! The run's clock: model time, which is wall time multiplied by the time scale.
 
 use std::time::Instant as WallInstant;
 
 use headlong_units::{Duration, Instant};
 
-/// How many times faster than the clock on the wall an experiment goes.
+/// Speed-up of an experiment over wall time.
 ///
-/// Arrivals, paces, timeouts and delays last `1 / k` of what they say, bandwidths are `k` times what
-/// they say; what is measured is told in model time again.
+/// Arrivals, paces, timeouts and delays last `1 / k` of their values, bandwidths are multiplied by
+/// `k`; measurements are converted back to model time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimeScale(f64);
 
 impl TimeScale {
-    /// As fast as the clock on the wall.
+    /// Real time.
     pub const ONE: Self = Self(1.0);
-    /// Beyond this nothing a generator does is precise any more.
+    /// With larger factors the generator is not precise.
     pub const MAX: f64 = 1000.0;
 
     /// `k`, from 0.01 to [`TimeScale::MAX`]; `None` outside.
@@ -27,19 +27,19 @@ impl TimeScale {
         self.0
     }
 
-    /// Model time that passes in `wall`.
+    /// Model time that passes in the wall time `wall`.
     pub fn model(self, wall: std::time::Duration) -> Duration {
-        // 2^53 ns are 104 days: nothing is lost at k = 1.
+        // 2^53 ns are 104 days: exact at k = 1.
         Duration((wall.as_nanos() as f64 * self.0) as u64)
     }
 
-    /// Time on the wall that `model` lasts.
+    /// Wall time that corresponds to `model`.
     pub fn wall(self, model: Duration) -> std::time::Duration {
         std::time::Duration::from_nanos((model.0 as f64 / self.0) as u64)
     }
 }
 
-/// Model time since the run began.
+/// Model time since the start of the run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     origin: WallInstant,
@@ -55,28 +55,28 @@ impl Clock {
         }
     }
 
-    /// Now.
+    /// Current model time.
     pub(crate) fn now(&self) -> Instant {
         Instant(self.scale.model(self.origin.elapsed()).0)
     }
 
-    /// How long on the wall from `now` until `at`.
+    /// Wall time from `now` until `at`.
     pub(crate) fn wall_until(&self, now: Instant, at: Instant) -> std::time::Duration {
         self.scale.wall(at.since(now))
     }
 
-    /// Time on the wall since the run began.
+    /// Wall time since the start of the run.
     pub(crate) fn wall(&self) -> std::time::Duration {
         self.origin.elapsed()
     }
 
-    /// The factor between the two.
+    /// The time scale.
     pub(crate) const fn scale(&self) -> TimeScale {
         self.scale
     }
 }
 
-/// CPU time that this thread has used.
+/// CPU time of this thread.
 pub(crate) fn thread_cpu() -> std::time::Duration {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     std::time::Duration::new(
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn model_time_is_k_times_the_time_on_the_wall() {
+    fn model_time_is_k_times_wall_time() {
         let scale = TimeScale::new(5.0).expect("a scale");
         let wall = std::time::Duration::from_millis(200);
         assert_eq!(scale.model(wall), Duration::from_secs(1));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_that_means_nothing_is_none() {
+    fn invalid_time_scales_are_none() {
         for k in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e9] {
             assert_eq!(TimeScale::new(k), None, "{k}");
         }

@@ -1,6 +1,6 @@
-//! One connection of a viewer: its socket, the call that is under way on it, and its reply.
+//! One connection of a viewer: its socket, its current call, and the reply.
 //!
-//! It knows how to open, to ask and to read without ever blocking; when, is the viewer's business.
+//! It connects, sends and reads without blocking; [`crate::viewer`] decides when.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,50 +13,50 @@ use socket2::{Domain, Socket, Type};
 
 use crate::reply::Reply;
 
-/// Largest segment of TCP, as on Ethernet. On the loopback one of 64 KiB would not fit into a small
-/// receive buffer, and every window would be waited for.
+/// Largest TCP segment, as on Ethernet. Loopback segments of 64 KiB would not fit into a small
+/// receive buffer, and the sender would stall on every window.
 const SEGMENT_BYTES: u32 = 1448;
 
-/// What the connection is doing.
+/// State of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// There is no socket.
+    /// Without a socket.
     Closed,
-    /// Open, and nothing is asked.
+    /// Open, without a call.
     Idle,
-    /// A call is on its way to the socket, and gets there at this time of the run.
+    /// The request is in transit to the socket, and arrives at this time of the run.
     Departing(Instant),
-    /// The server has not yet accepted.
+    /// Waiting for the server to accept.
     Connecting,
     /// Part of the request has been written.
     Sending,
-    /// A reply is expected.
+    /// Waiting for the reply.
     Reading,
 }
 
-/// The call that is under way.
+/// The current call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) call: CallId,
     pub(crate) object: ObjectId,
     pub(crate) range: Option<ByteRange>,
-    /// Whether it is known before the reply how many bytes are asked for.
+    /// Whether the number of bytes requested is known before the reply.
     pub(crate) is_sized: bool,
-    /// Bytes of the body that were read from the socket.
+    /// Bytes of the body read from the socket.
     pub(crate) received: u64,
-    /// Status of its reply, 0 before that.
+    /// Status of the reply, 0 before its head.
     pub(crate) status: u16,
-    /// How much later than intended it left.
+    /// Schedule error: actual minus intended time of sending.
     pub(crate) late: Duration,
 }
 
-/// How connections are to be opened.
+/// Parameters of new connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Opening {
     pub(crate) address: SocketAddr,
-    /// Of a viewer with an address of its own.
+    /// Source address, for viewers with their own.
     pub(crate) source: Option<Ipv4Addr>,
-    /// Size of the receive buffer; the kernel's own if `None`.
+    /// Size of the receive buffer; the kernel's default if `None`.
     pub(crate) receive_bytes: Option<usize>,
 }
 
@@ -65,19 +65,19 @@ pub(crate) struct Opening {
 pub(crate) struct Connection {
     socket: Option<Socket>,
     registered: bool,
-    /// Whether the kernel will tell when there is something to read.
+    /// Whether epoll will report the next readiness.
     pub(crate) armed: bool,
     pub(crate) stage: Stage,
     pub(crate) asked: Option<Asked>,
     pub(crate) reply: Reply,
-    /// What has not been written of a request.
+    /// Unwritten rest of a request.
     unsent: Vec<u8>,
-    /// Whether a reply came before, after which the server may have closed it unseen.
+    /// Whether it has had a reply: then the server may have closed it unnoticed.
     pub(crate) used: bool,
 }
 
 impl Connection {
-    /// Not open.
+    /// A closed connection.
     pub(crate) fn new() -> Self {
         Self {
             socket: None,
@@ -96,12 +96,12 @@ impl Connection {
         self.socket.is_some()
     }
 
-    /// Whether there may be something to read that nobody will tell about.
+    /// Whether there may be data to read without a pending epoll notification.
     pub(crate) fn is_hungry(&self) -> bool {
         self.stage == Stage::Reading && !self.armed
     }
 
-    /// Closes the socket; what was asked stays known.
+    /// Closes the socket; the current call is kept.
     pub(crate) fn close(&mut self) {
         self.socket = None;
         self.registered = false;
@@ -111,7 +111,7 @@ impl Connection {
         self.unsent = Vec::new();
     }
 
-    /// Begins to connect. `true` if that was all, as on the loopback.
+    /// Starts to connect. Returns `true` if it completed at once, as on loopback.
     pub(crate) fn open(&mut self, opening: &Opening) -> io::Result<bool> {
         let kind = Type::STREAM.nonblocking().cloexec();
         let socket = Socket::new(Domain::for_address(opening.address), kind, None)?;
@@ -124,7 +124,7 @@ impl Connection {
         }
         let connected = match socket.connect(&opening.address.into()) {
             Ok(()) => true,
-            // EINPROGRESS has no kind of its own.
+            // EINPROGRESS has no `ErrorKind`.
             Err(error) if error.raw_os_error() == Some(IN_PROGRESS) => false,
             Err(error) => return Err(error),
         };
@@ -135,7 +135,7 @@ impl Connection {
         Ok(connected)
     }
 
-    /// What became of a connect that took longer.
+    /// The error of an asynchronous connect, if it failed.
     pub(crate) fn connect_error(&self) -> Option<io::Error> {
         let Some(socket) = &self.socket else {
             return Some(ErrorKind::NotConnected.into());
@@ -147,7 +147,7 @@ impl Connection {
         }
     }
 
-    /// Writes a request, or as much as fits.
+    /// Writes a request, as far as it fits.
     pub(crate) fn send(&mut self, request: &[u8]) -> io::Result<()> {
         self.reply = Reply::new();
         self.unsent.clear();
@@ -159,7 +159,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes more of a request that did not fit.
+    /// Writes the rest of a request that did not fit.
     pub(crate) fn send_more(&mut self) -> io::Result<()> {
         let unsent = core::mem::take(&mut self.unsent);
         self.unsent = self.write(&unsent)?.to_vec();
@@ -169,7 +169,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes and returns what is left.
+    /// Writes and returns the unwritten rest.
     fn write<'a>(&self, mut bytes: &'a [u8]) -> io::Result<&'a [u8]> {
         let mut socket = self.socket()?;
         while !bytes.is_empty() {
@@ -183,7 +183,7 @@ impl Connection {
         Ok(bytes)
     }
 
-    /// Reads what is there, up to all of `buffer`; `None` if nothing is.
+    /// Reads the available data, up to the size of `buffer`; `None` if there is none.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let mut socket = self.socket()?;
         loop {
@@ -196,7 +196,7 @@ impl Connection {
         }
     }
 
-    /// Lets the kernel tell once when the stage can go on.
+    /// Requests one epoll notification for the next step of the current stage.
     pub(crate) fn arm(&mut self, epoll: &OwnedFd, token: u64) -> io::Result<()> {
         let wanted = match self.stage {
             Stage::Connecting | Stage::Sending => EventFlags::OUT,

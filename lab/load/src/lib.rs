@@ -1,14 +1,14 @@
-//! Plays viewers over sockets against any HTTP server, and refuses its own result if it lagged.
+//! Open-loop load generator: plays viewers over sockets against any HTTP server, and invalidates
+//! its own result if it was late.
 //!
-//! The one idea: an open loop. Who asks for what, and when, is in the trace; the server's slowness
-//! changes nothing about it but what each viewer does next. One thread plays them all, so that there
-//! is one schedule and one place to be late at; how late it was is part of the result, and too late
-//! makes it invalid.
+//! The trace determines all requests and their times; a slow server affects only the viewer's own
+//! later requests. One thread plays all viewers, so that there is one schedule and one source of
+//! lateness, which is part of the result; too much of it invalidates the result.
 //!
-//! Invariants: every latency is taken from the intended moment; nothing is sent before the trace was
-//! read to its end and checked; a session counts if it arrived in the steady state (thesis 3.6.1),
-//! whatever became of it; memory does not grow with the length of a run, but for a few numbers per
-//! five seconds.
+//! Invariants: every latency counts from the intended time; nothing is sent before the whole trace
+//! has been read and checked; a session counts if it arrived in the steady state (thesis 3.6.1),
+//! whatever its outcome; memory does not grow with the length of a run, except for a few numbers
+//! per five seconds.
 
 mod chunked;
 mod clock;

@@ -1,25 +1,25 @@
-//! What this process may have of the machine: file descriptors and ports.
+//! Limits of this process: file descriptors and ports.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are not viewers' connections: streams, epoll, files of results.
+/// Descriptors other than viewers' connections: standard streams, epoll, result files.
 pub(crate) const DESCRIPTORS_OTHER: u64 = 32;
-/// Ports of one source address that Linux gives to clients, unless it was told otherwise.
+/// Linux' default number of client ports per source address.
 const PORTS_DEFAULT: u64 = 28_232;
 
-/// Raises the limit of open files as far as it goes, and says where that is.
+/// Raises the limit of open files to its maximum, and returns it.
 pub(crate) fn raise_descriptors() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    // If that is not allowed, the old limit holds.
+    // If this fails, the old limit applies.
     let _ = setrlimit(Resource::Nofile, raised);
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// How many connections one source address can have to one server.
+/// Number of connections from one source address to one server.
 pub(crate) fn ports() -> u64 {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
     text.ok()
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_counted_from_the_first_to_the_last() {
+    fn port_range_is_inclusive() {
         assert_eq!(ports_of("32768\t60999\n"), Some(28_232));
         assert_eq!(ports_of("60999 32768"), None);
         assert_eq!(ports_of(""), None);

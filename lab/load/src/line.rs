@@ -1,47 +1,47 @@
-//! A viewer's access line: how fast bytes get through and how far away the server is.
+//! A viewer's access line: its bandwidth and its delay.
 //!
-//! The one idea: a line is one moment, until which it is busy. A slice of `n` bytes that is taken
-//! from the socket occupies it for `n` times 8 over its bit rate, and belongs to the viewer when it
-//! is through. So `N` bytes take exactly as long as `N` bytes take, with no bucket to be emptied
-//! first, however large the slices are; and while the line is busy nothing is read, so that the
-//! kernel's (small) receive buffer fills and the server feels it.
+//! A line's state is one time, until which it is busy. A slice of `n` bytes read from the socket
+//! occupies it for `8 n` divided by its bit rate, and is delivered to the viewer at the end. So the
+//! transfer time is exact for any slice size, without an initial burst as with a token bucket; and
+//! while the line is busy nothing is read, so that the kernel's (small) receive buffer fills and
+//! flow control reaches the server.
 //!
-//! Delay. A request reaches the server one delay after the viewer sends it, and a byte reaches the
-//! viewer one delay after it leaves the server. Both are put on the request's way: the viewer lives
-//! one delay ahead of the sockets ([`Line::viewer_time`]), and a request leaves two delays (one round
-//! trip) after it was decided on. To the viewer, and so in every record, it is the same, and nothing
-//! that was received must be kept. A new connection costs one round trip more. What a real network
-//! has beyond that (slow start, loss, jitter) is not imitated.
+//! Delay: a request reaches the server one delay after the viewer sends it, and a byte reaches the
+//! viewer one delay after it leaves the server. Both are applied to the request: the viewer's clock
+//! is one delay ahead of the sockets ([`Line::viewer_time`]), and a request is sent two delays (one
+//! round trip) after the decision. For the viewer, and so for every record, this is equivalent, and
+//! no received data needs buffering. A new connection costs one more round trip. Other effects of
+//! real networks (slow start, loss, jitter) are not modelled.
 
 use headlong_units::{BitRate, Duration, Instant};
 
-/// Least that is read at once: below this, reading costs more than it brings.
+/// Smallest read size: below it, system calls dominate.
 const SLICE_BYTES_MIN: u64 = 8 << 10;
-/// Most that is read at once.
+/// Largest read size.
 pub(crate) const SLICE_BYTES_MAX: u64 = 128 << 10;
-/// What a slice should last on the wall.
+/// Target duration of a slice, in wall time.
 const SLICE_WALL: std::time::Duration = std::time::Duration::from_millis(8);
-/// Least receive buffer: a few packets must fit, or the window closes after each.
+/// Smallest receive buffer: it must hold a few packets, or the window closes after each.
 const RECEIVE_BYTES_MIN: u64 = 16 << 10;
-/// What arrives first: one packet on Ethernet. Its first byte is the reply's first byte.
+/// First part to arrive: one Ethernet packet. Its first byte is the reply's first byte.
 pub(crate) const PACKET_BYTES: u64 = 1448;
 
-/// What lines of one network class have in common.
+/// Common properties of the lines of a network class.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LineKind {
     /// No limit if `None`.
     bandwidth: Option<BitRate>,
-    /// One way.
+    /// One-way delay.
     delay: Duration,
-    /// Longest delay of all classes: viewers live that much later than the run's clock, less their
-    /// own delay, so that nobody must act before the run begins.
+    /// Largest delay of all classes: viewers' clocks are later than the run's clock by this, minus
+    /// their own delay, so that no event happens before the run begins.
     lead: Duration,
     slice_bytes: u64,
 }
 
 impl LineKind {
-    /// For a class with this bandwidth and delay. `wall_share` is how long a second of the model
-    /// lasts on the wall.
+    /// For a class with this bandwidth and delay. `wall_share` is the wall time of a second of
+    /// model time.
     pub(crate) fn new(
         bandwidth: Option<BitRate>,
         delay: Duration,
@@ -61,28 +61,28 @@ impl LineKind {
         }
     }
 
-    /// How long a request is held back: one round trip.
+    /// Delay of a request: one round trip.
     pub(crate) fn round_trip(&self) -> Duration {
         self.delay.times(2)
     }
 
-    /// What the viewer's own clock shows when the run's shows `at`.
+    /// Time of the viewer's clock at the run's time `at`.
     pub(crate) fn viewer_time(&self, at: Instant) -> Instant {
         at - (self.lead - self.delay)
     }
 
-    /// What the run's clock shows when the viewer's own shows `at`.
+    /// Time of the run's clock at the viewer's time `at`.
     pub(crate) fn run_time(&self, at: Instant) -> Instant {
         at + (self.lead - self.delay)
     }
 
-    /// Most to read at once.
+    /// Largest read size.
     pub(crate) const fn slice_bytes(&self) -> usize {
         self.slice_bytes as usize
     }
 
-    /// The kernel's buffer for what arrives: what is under way on such a line, so that the server
-    /// cannot send more ahead than it could over the real one. `None`: the kernel's own.
+    /// Size of the kernel's receive buffer: the bandwidth-delay product of the line, so that the
+    /// server cannot send further ahead than over a real one. `None`: the kernel's default.
     pub(crate) fn receive_bytes(&self) -> Option<usize> {
         let rate = self.bandwidth?;
         let in_flight = rate.bytes_in(self.round_trip());
@@ -102,12 +102,12 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// When what was taken so far is through.
+    /// When the data taken so far is delivered.
     pub(crate) const fn busy_until(self) -> Instant {
         self.busy_until
     }
 
-    /// Puts `bytes` on the line, which lay there since `available`; says when they are through.
+    /// Puts `bytes`, available since `available`, on the line; returns the time of delivery.
     pub(crate) fn take(&mut self, kind: &LineKind, available: Instant, bytes: u64) -> Instant {
         self.busy_until = self.busy_until.max(available) + kind.time_for(bytes);
         self.busy_until
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_take_as_long_as_their_line_says_whatever_the_slices() {
+    fn transfer_time_does_not_depend_on_slice_size() {
         let kind = kind(1000, 50);
         for slice in [1000, 8192, 125_000] {
             let mut line = Line::default();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_line_saves_nothing_up() {
+    fn idle_line_accumulates_no_credit() {
         let kind = kind(1000, 50);
         let mut line = Line::default();
         line.take(&kind, Instant::ZERO, 125);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_holds_what_is_under_way_on_it_and_no_less_than_some_packets() {
+    fn receive_buffer_is_bandwidth_delay_product() {
         // 10 Mbit/s for 100 ms.
         assert_eq!(kind(10_000, 50).receive_bytes(), Some(125_000));
         assert_eq!(kind(1000, 50).receive_bytes(), Some(16 << 10));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_viewer_lives_one_delay_ahead_of_its_sockets() {
+    fn viewer_clock_is_one_delay_ahead_of_sockets() {
         let (near, far) = (kind(1000, 10), kind(1000, 50));
         let at = Instant(1_000_000_000);
         assert_eq!(near.viewer_time(at) + Duration::from_millis(40), at);

@@ -1,5 +1,5 @@
-//! How a run is going, for whoever waits for it: a block that is written over on a terminal, a line
-//! now and then elsewhere.
+//! Progress of a run on standard error: a block that is rewritten in place on a terminal, else a
+//! line at intervals.
 
 use std::io::{IsTerminal as _, Write};
 use std::time::Duration as WallDuration;
@@ -8,27 +8,27 @@ use headlong_units::Instant;
 
 use crate::play::{Glance, Watch};
 
-/// How often the block is written.
+/// Interval of the block.
 const BLOCK_INTERVAL: WallDuration = WallDuration::from_millis(500);
-/// How often a line is.
+/// Interval of the lines.
 const LINE_INTERVAL: WallDuration = WallDuration::from_secs(10);
 /// Lines of the block.
 const BLOCK_LINES: usize = 4;
 
-/// Says on standard error how a run is going.
+/// Writes the progress of a run.
 #[derive(Debug)]
 pub struct Live<W> {
     out: W,
     is_terminal: bool,
     next: WallDuration,
-    /// Whether a block is there to be written over.
+    /// Whether a block has been written that the next one overwrites.
     written: bool,
-    /// What was seen when it was written last: time, bytes.
+    /// Time and bytes at the last write.
     last: (Instant, u64),
 }
 
 impl Live<std::io::Stderr> {
-    /// For standard error, whatever that is.
+    /// For standard error, terminal or not.
     pub fn stderr() -> Self {
         let out = std::io::stderr();
         let is_terminal = out.is_terminal();
@@ -37,7 +37,7 @@ impl Live<std::io::Stderr> {
 }
 
 impl<W: Write> Live<W> {
-    /// For `out`, which understands the escapes of a terminal or does not.
+    /// For `out`, with terminal escapes if `is_terminal`.
     pub fn new(out: W, is_terminal: bool) -> Self {
         Self {
             out,
@@ -51,7 +51,7 @@ impl<W: Write> Live<W> {
     fn block(&self, seen: &Seen) -> String {
         let mut text = String::new();
         if self.written {
-            // Up to the block's first line, and nothing below it.
+            // Move to the block's first line and clear everything below.
             text.push_str(&format!("\x1b[{BLOCK_LINES}F\x1b[J"));
         }
         let Seen {
@@ -76,7 +76,7 @@ impl<W: Write> Live<W> {
     }
 }
 
-/// The figures that are shown.
+/// The displayed figures.
 struct Seen {
     now: f64,
     end: f64,
@@ -144,12 +144,12 @@ impl<W: Write> Watch for Live<W> {
         self.last = (glance.now, glance.bytes);
         let text = match self.is_terminal {
             true => self.block(&seen),
-            // The first look is at nothing.
+            // At the first call there are no figures yet.
             false if glance.wall < interval => return,
             false => seen.line(),
         };
         self.written = true;
-        // Nobody may be looking any more; the run does not depend on it.
+        // Errors are ignored: the run does not depend on the output.
         let _ = self.out.write_all(text.as_bytes());
     }
 }
@@ -180,18 +180,18 @@ mod tests {
     }
 
     #[test]
-    fn without_a_terminal_there_is_a_line_every_ten_seconds() {
+    fn writes_line_every_ten_seconds_without_terminal() {
         let seconds: Vec<u64> = (0..35).collect();
         let text = shown(false, &seconds);
         assert_eq!(text.lines().count(), 3, "{text}");
-        // 20 MB/s on the wall at ten times the speed.
+        // 20 MB/s of wall time at ten times the speed.
         let line = "100 s of 1000 s: 11 arrived, 7 now, 0 failed; delivered 2.00 MB/s;";
         assert!(text.starts_with(line), "{text}");
         assert!(!text.contains('\x1b'));
     }
 
     #[test]
-    fn on_a_terminal_one_block_is_written_over() {
+    fn rewrites_one_block_on_terminal() {
         let text = shown(true, &[1, 2, 3]);
         assert_eq!(text.matches("\x1b[4F\x1b[J").count(), 2, "{text}");
         assert_eq!(text.lines().count(), 3 * BLOCK_LINES);

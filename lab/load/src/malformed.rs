@@ -1,5 +1,5 @@
-//! What is wrong with bytes that are outside the protocol.
+//! Error for bytes that violate the protocol.
 
-/// Why this is no reply.
+/// The reply violates HTTP/1.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;

@@ -1,8 +1,7 @@
-//! The loop: one thread, one epoll, all viewers.
+//! The event loop: one thread, one epoll, all viewers.
 //!
-//! It waits for whatever is first, the next arrival, the next timer, or a socket; wakes the viewer
-//! whose it is; and looks at itself now and then: was it late, had it CPU time enough, is it told to
-//! stop.
+//! It waits for the next arrival, timer or socket event, and wakes the viewer concerned. At
+//! intervals it checks itself: lateness, CPU time, and requests to stop.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,36 +26,36 @@ use crate::viewer::Viewer;
 use crate::world::{Object, World};
 use crate::{limits, schedule};
 
-/// How often the loop looks at itself, on the wall.
+/// Interval of the self-checks, in wall time.
 const LOOK_INTERVAL: WallDuration = WallDuration::from_millis(100);
-/// Most events that are fetched at once.
+/// Largest number of events fetched at once.
 const EVENTS_MAX: usize = 256;
 
-/// What a run looks like while it goes on.
+/// State of a run in progress.
 #[derive(Debug, Clone, Copy)]
 pub struct Glance<'a> {
-    /// What was seen so far; its last interval is not in it.
+    /// The recording so far, without the current interval.
     pub recording: &'a Recording,
-    /// Model time since the beginning.
+    /// Model time since the start.
     pub now: Instant,
-    /// Time on the wall since the beginning.
+    /// Wall time since the start.
     pub wall: WallDuration,
-    /// When the last session arrives.
+    /// Arrival of the last session.
     pub last_arrival: Instant,
-    /// Sessions of the trace.
+    /// Number of sessions in the trace.
     pub sessions: u64,
-    /// Sessions that are going on.
+    /// Sessions in progress.
     pub active: u64,
-    /// Bytes of bodies that have arrived, of all sessions.
+    /// Bytes of bodies received by all sessions.
     pub bytes: u64,
 }
 
-/// Who looks at a run.
+/// Observer of a run.
 pub trait Watch {
-    /// Called some ten times a second; must not take long.
+    /// Called about ten times a second; must return quickly.
     fn look(&mut self, glance: &Glance<'_>);
 
-    /// Told of calls that ended, if the settings say so; must not take long either.
+    /// Receives finished calls, if enabled in the settings; must return quickly, too.
     fn calls(&mut self, _calls: Vec<CallSeen>) {}
 }
 
@@ -64,13 +63,13 @@ impl Watch for () {
     fn look(&mut self, _glance: &Glance<'_>) {}
 }
 
-/// Plays a trace against a server and says what was seen.
+/// Plays a trace against a server and returns the recording.
 ///
-/// Returns when all sessions that count are over, or as the settings say; or when `stop` is set,
-/// which makes the result invalid.
+/// Returns when all sessions that count have ended, or as configured; or when `stop` is set, which
+/// makes the result invalid.
 ///
 /// # Errors
-/// If it cannot be played at all; nothing was sent then.
+/// If it cannot be played at all; then nothing was sent.
 pub fn play(
     trace: Trace,
     target: &Target,
@@ -88,7 +87,7 @@ struct Run {
     arrivals: std::vec::IntoIter<Session>,
     sessions: u64,
     last_arrival: Instant,
-    /// When the run is given up.
+    /// When the run is aborted.
     latest_end: Instant,
     next_session: u64,
     viewers: Vec<Option<Box<Viewer>>>,
@@ -96,7 +95,7 @@ struct Run {
     cpu: CpuMeter,
     stop_at_failure: bool,
     end_with_arrivals: bool,
-    /// Sessions that count and have not arrived.
+    /// Sessions that count and have not arrived yet.
     steady_to_come: u64,
 }
 
@@ -166,9 +165,9 @@ impl Run {
     }
 
     fn go(&mut self, stop: &AtomicBool, watch: &mut dyn Watch) -> io::Result<()> {
-        // What the kernel adds to waits so that it may wake less often: as little as it lets us.
+        // Timer slack that the kernel adds to waits to batch wake-ups: set to the minimum.
         let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));
-        // Whatever was prepared took its time: the run begins now.
+        // Preparation took time: the run begins now.
         self.world.clock = Clock::start(self.world.clock.scale());
         self.cpu = CpuMeter::start();
         let mut events = Vec::with_capacity(EVENTS_MAX);
@@ -198,7 +197,7 @@ impl Run {
         }
     }
 
-    /// Lets everybody in whose time has come.
+    /// Starts the sessions whose arrival time has come.
     fn admit(&mut self, now: Instant) {
         while let Some(at) = self.next_arrival().filter(|at| *at <= now) {
             let Some(session) = self.arrivals.next() else {
@@ -210,7 +209,7 @@ impl Run {
             });
             let number = self.next_session;
             self.next_session += 1;
-            // Numbers of sessions tell those apart that have a slot one after another.
+            // Session numbers distinguish viewers that use the same slot consecutively.
             let mut viewer = Viewer::new(&self.world, number, slot, number as u32, session);
             self.world.session_began(viewer.is_steady());
             self.steady_to_come -= u64::from(viewer.is_steady());
@@ -220,7 +219,7 @@ impl Run {
         }
     }
 
-    /// When the next session is to be let in: viewers' clocks differ by what their delays do.
+    /// When to start the next session: viewers' clocks differ by their delays.
     fn next_arrival(&self) -> Option<Instant> {
         let session = self.arrivals.as_slice().first()?;
         let line = &self.world.lines[session.class as usize];
@@ -264,7 +263,7 @@ impl Run {
     fn look(&mut self, stop: &AtomicBool, watch: &mut dyn Watch) {
         self.cpu.sample(self.world.clock.wall());
         if stop.load(Ordering::Relaxed) {
-            self.world.fatal = Some("it was interrupted".into());
+            self.world.fatal = Some("the run was interrupted".into());
         }
         let now = self.world.clock.now();
         if now > self.latest_end {
@@ -299,7 +298,7 @@ impl Run {
         all_done || (steady_done && self.world.clock.now() >= window_to)
     }
 
-    /// How long to wait for sockets.
+    /// Timeout of the wait for sockets.
     fn wait(&self, next_look: WallDuration) -> Timespec {
         let timer = self.world.timers.next().into_iter();
         let next = timer.chain(self.next_arrival()).min();
@@ -328,7 +327,7 @@ impl Run {
         }
         let recording = &mut self.world.recording;
         recording.close(now);
-        // Viewers are told of their timeouts at their times, and we may have come to them later.
+        // Timeouts are processed in time order, but failures may be reported later than others.
         let told = &mut recording.failures_told;
         told.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         self.cpu.finish(self.world.clock.wall());
@@ -340,7 +339,7 @@ impl Run {
     }
 }
 
-/// Refuses what is sure not to fit.
+/// Refuses a trace that certainly exceeds the limits.
 fn check_limits(sessions: &[Session], target: &Target, sources: &Sources) -> Result<(), PlayError> {
     let needed = schedule::connections_min(sessions);
     let descriptors = limits::raise_descriptors().saturating_sub(limits::DESCRIPTORS_OTHER);
@@ -366,7 +365,8 @@ fn check_limits(sessions: &[Session], target: &Target, sources: &Sources) -> Res
     Ok(())
 }
 
-/// Whose bytes an object has, if they are to be checked and its path says it.
+/// The content of an object and its offset in the title, if it is verified and its path identifies
+/// it.
 fn locate(path: &str, settings: &Settings) -> Option<(Content, u64)> {
     if !settings.verify {
         return None;

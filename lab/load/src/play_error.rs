@@ -1,4 +1,4 @@
-//! Why a trace is not played at all.
+//! Reasons for not playing a trace.
 
 use std::io;
 
@@ -10,47 +10,47 @@ pub enum PlayError {
     /// It has no sessions.
     #[error("the trace has no sessions")]
     Empty,
-    /// It names what is not there.
+    /// It refers to a missing object or class.
     #[error("session {session} of the trace (from 0): {reason}")]
     Trace {
-        /// Which session.
+        /// Number of the session.
         session: u64,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// The ramps are too long.
     #[error(
-        "no session counts: the trace has {sessions} sessions within {length}; make the ramps \
-         shorter or the trace longer"
+        "no session counts: the trace has {sessions} sessions within {length}; shorten the \
+         ramps or use a longer trace"
     )]
     NothingCounts {
         /// From the first arrival to the last.
         length: Duration,
-        /// How many there are.
+        /// Number of sessions.
         sessions: u64,
     },
-    /// The machine does not allow so many connections.
+    /// The machine does not permit the number of connections.
     #[error(
-        "the trace needs {needed} connections at a time at least, and there are {what} for {limit}; \
-         {remedy}"
+        "the trace needs at least {needed} concurrent connections, but there are {what} for \
+         {limit}; {remedy}"
     )]
     TooMany {
-        /// So many.
+        /// Connections needed.
         needed: u64,
-        /// Of what there are too few.
+        /// The scarce resource.
         what: &'static str,
-        /// For so many they are enough.
+        /// Connections for which it suffices.
         limit: u64,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// The system does not do what every Linux does.
+    /// A system call that every Linux supports failed.
     #[error("cannot wait for sockets: {0}")]
     Wait(#[from] io::Error),
 }
 
 impl PlayError {
-    /// Whether the mistake is in what was asked for, and not in the machine.
+    /// Whether the input is at fault, not the machine.
     pub const fn is_usage(&self) -> bool {
         !matches!(self, Self::Wait(_) | Self::TooMany { .. })
     }

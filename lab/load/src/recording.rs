@@ -1,4 +1,4 @@
-//! What a run has seen, as counts that can be added: several generators' recordings make one.
+//! Counts and distributions of a run. They are additive: recordings of several generators sum up.
 
 use headlong_player::{CallEnd, CallRecord, SessionEnd};
 use headlong_units::{Duration, Instant};
@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::times::{Sparse, Times};
 
-/// Name and version of the form in which a recording is written down.
+/// Name and version of the serialized form of a recording.
 pub const RECORDING_SCHEMA: &str = "headlong-load-recording-1";
-/// How many failures are told one by one.
+/// Number of failures reported individually.
 const FAILURES_TOLD: usize = 10;
 
-/// How calls ended.
+/// Outcomes of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Calls {
-    /// All of them: each ended in one way.
+    /// All of them: each has one outcome.
     pub ended: u64,
     /// Every byte arrived.
     pub whole: u64,
-    /// Not whole in time.
+    /// Incomplete at the timeout.
     pub timed_out: u64,
-    /// Answered with a status that is no success.
+    /// Answered with an unsuccessful status.
     pub refused: u64,
-    /// The connection failed or ended early.
+    /// The connection failed or was closed early.
     pub broken: u64,
-    /// Bytes were wrong, missing or too many.
+    /// Bytes were wrong, missing or surplus.
     pub wrong: u64,
     /// The viewer left.
     pub abandoned: u64,
@@ -56,51 +56,51 @@ impl Calls {
     }
 }
 
-/// What was seen of one network class, of sessions in the steady state alone.
+/// Figures of one network class, for sessions in the steady state only.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ClassTally {
     /// Its name.
     pub name: String,
     /// Bits per second, if limited.
     pub bandwidth_bps: Option<u64>,
-    /// One way, in milliseconds.
+    /// One-way delay, in milliseconds.
     pub delay_ms: f64,
     /// Sessions that ended.
     pub sessions: u64,
     /// Those that failed.
     pub failed: u64,
-    /// How calls ended.
+    /// Outcomes of calls.
     pub calls: Calls,
-    /// Bytes of bodies that arrived.
+    /// Bytes of bodies received.
     pub bytes: u64,
-    /// From when it was to be sent until its first byte.
+    /// From the intended time of sending to the first byte.
     pub first_byte: Times,
-    /// From when it was sent until its first byte.
+    /// From the time of sending to the first byte.
     pub first_byte_from_sent: Times,
-    /// From when it was to be sent until its last byte; whole replies alone.
+    /// From the intended time of sending to the last byte; complete replies only.
     pub whole: Times,
-    /// From when it was sent until its last byte; whole replies alone.
+    /// From the time of sending to the last byte; complete replies only.
     pub whole_from_sent: Times,
-    /// From arrival until playback.
+    /// From arrival to playback.
     pub startup: Times,
-    /// Sessions in which playback stood still.
+    /// Sessions with stalls.
     pub stalled_sessions: u64,
-    /// How often it did.
+    /// Number of stalls.
     pub stalls: u64,
-    /// How long, per session in which it did.
+    /// Total stall time per session with stalls.
     pub stall_time: Times,
     /// Changes of bit rate.
     pub switches: u64,
-    /// Sessions whose viewers did not wait any longer for the picture.
+    /// Sessions whose viewers gave up waiting for playback.
     #[serde(default)]
     pub gave_up: u64,
-    /// Sessions of which a mean bit rate is known.
+    /// Sessions with a known mean bit rate.
     #[serde(default)]
     pub rated_sessions: u64,
     /// Sum of their mean bit rates, in bits per second.
     #[serde(default)]
     pub bit_rates_bps: u64,
-    /// Media time that was played, in nanoseconds.
+    /// Media time played, in nanoseconds.
     #[serde(default)]
     pub played_ns: u64,
 }
@@ -160,52 +160,52 @@ impl ClassTally {
     }
 }
 
-/// What was seen, of all sessions, in a few seconds of the run.
+/// Figures of all sessions in a few seconds of the run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Interval {
-    /// Bytes of bodies that arrived.
+    /// Bytes of bodies received.
     pub bytes: u64,
-    /// Most sessions at a time.
+    /// Largest number of concurrent sessions.
     pub active_max: u64,
     /// Sessions that failed.
     pub failures: u64,
-    /// From when they were to be sent until their first byte, of calls whose record came now.
+    /// From the intended time of sending to the first byte, of calls recorded in the interval.
     pub first_byte: Sparse,
 }
 
-/// A failure that is told.
+/// A failure reported individually.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FailureTold {
     /// When, in seconds of the run.
     pub at_s: f64,
-    /// Which session of the trace, from 0.
+    /// Number of the session in the trace, from 0.
     pub session: u64,
-    /// What was asked for.
+    /// The URL requested.
     pub url: String,
-    /// How it ended.
+    /// The outcome.
     pub end: String,
-    /// What was wrong about it.
+    /// Details of the failure.
     pub detail: String,
 }
 
-/// All that a run has seen.
+/// All results of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Recording {
     /// Always [`RECORDING_SCHEMA`].
     pub schema: String,
-    /// Where the server was.
+    /// URL of the server.
     pub url: String,
-    /// How many generators this is the sum of.
+    /// Number of generators of which this is the sum.
     pub generators: u64,
-    /// Why it counts for nothing; empty if it counts.
+    /// Why the result is invalid; empty if it is valid.
     pub invalid_because: Vec<String>,
-    /// Whether it ended at the first failure, as it was told to.
+    /// Whether it ended at the first failure, as configured.
     pub stopped_early: bool,
-    /// Model time over time on the wall.
+    /// Model time divided by wall time.
     pub time_scale: f64,
-    /// The steady state began then, in nanoseconds.
+    /// Start of the steady state, in nanoseconds.
     pub window_from: u64,
-    /// And ended then.
+    /// End of the steady state, in nanoseconds.
     pub window_to: u64,
     /// Length of an interval, in nanoseconds.
     pub interval: u64,
@@ -213,49 +213,49 @@ pub struct Recording {
     pub arrived: u64,
     /// Sessions that failed, in the steady state or not.
     pub failed: u64,
-    /// Most sessions at a time.
+    /// Largest number of concurrent sessions.
     pub active_max: u64,
-    /// Bytes a second that the viewers who come want in the long run ([`Trace::offered`]).
+    /// Long-run demand of the arriving viewers in bytes per second ([`Trace::offered`]).
     ///
     /// [`Trace::offered`]: headlong_workload::Trace::offered
     #[serde(default)]
     pub offered: Option<f64>,
-    /// Bytes that requests sent in the window asked for, of all sessions.
+    /// Bytes requested in the window, by all sessions.
     #[serde(default)]
     pub asked_bytes: u64,
-    /// The same per second of the window; the sum of all generators.
+    /// The same per second of the window; the sum over all generators.
     #[serde(default)]
     pub asked_for: f64,
-    /// Bytes of bodies per second of the window, of all sessions; the sum of all generators.
+    /// Bytes of bodies per second of the window, of all sessions; the sum over all generators.
     pub bytes_per_second: f64,
-    /// Bytes that arrived in the window, of all sessions.
+    /// Bytes received in the window, by all sessions.
     pub window_bytes: u64,
     /// Replies with a wrong byte, in the steady state or not.
     pub wrong_bytes: u64,
-    /// Bytes that were checked.
+    /// Bytes verified.
     pub checked_bytes: u64,
-    /// Requests that were sent again on a new connection, as the server had closed an idle one.
+    /// Requests sent again on a new connection, because the server had closed an idle one.
     pub resent: u64,
-    /// Replies that were no success, by status, in the steady state or not.
+    /// Unsuccessful replies by status, in the steady state or not.
     pub refusals: std::collections::BTreeMap<u16, u64>,
     /// By network class.
     pub classes: Vec<ClassTally>,
-    /// How much later than intended requests were sent.
+    /// Schedule error: how much later than intended requests were sent.
     pub schedule_error: Times,
-    /// How late one in a hundred may have been, in milliseconds.
+    /// Limit of its 99th percentile, in milliseconds.
     pub late_max_ms: f64,
-    /// Share of one core over the whole run.
+    /// CPU use as a share of one core, over the whole run.
     pub cpu_share: f64,
-    /// Largest share of one core over any five seconds on the wall.
+    /// Largest share of one core in any five seconds of wall time.
     pub cpu_share_max: f64,
-    /// One after another.
+    /// Consecutive intervals.
     pub series: Vec<Interval>,
-    /// The first few, with what was wrong.
+    /// The first few failures, with details.
     pub failures_told: Vec<FailureTold>,
 }
 
 impl Recording {
-    /// Nothing seen yet of a run between `from` and `to`.
+    /// An empty recording of a run with the steady state from `from` to `to`.
     pub fn new(classes: &[NetworkClass], from: Instant, to: Instant, interval: Duration) -> Self {
         let class = |class: &NetworkClass| ClassTally {
             name: class.name.clone(),
@@ -276,18 +276,18 @@ impl Recording {
         }
     }
 
-    /// Written down, to be read by [`Recording::from_json`].
+    /// Serializes it for [`Recording::from_json`].
     pub fn to_json(&self) -> String {
-        // There is no map with keys that are no text, and no number that JSON lacks.
+        // Serialization cannot fail: all map keys become text, and no number is outside JSON.
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 
-    /// Reads what [`Recording::to_json`] wrote.
+    /// Parses the output of [`Recording::to_json`].
     ///
     /// # Errors
-    /// Why it is no recording.
+    /// Why the text is not a recording.
     pub fn from_json(text: &str) -> Result<Self, String> {
-        let remedy = "it must be a file that `headlong load --histograms` wrote";
+        let remedy = "use a file written by `headlong load --histograms`";
         let read: Result<Self, _> = serde_json::from_str(text);
         let recording = read.map_err(|error| format!("{error}; {remedy}"))?;
         if recording.schema != RECORDING_SCHEMA || recording.interval == 0 {
@@ -299,27 +299,27 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Whether a session that arrives at `arrival` counts: after the ramp-up, before the ramp-down
-    /// (thesis 3.6.1).
+    /// Whether a session that arrives at `arrival` counts: after the ramp-up and before the
+    /// ramp-down (thesis 3.6.1).
     pub fn is_steady(&self, arrival: Instant) -> bool {
         (self.window_from..self.window_to).contains(&arrival.0)
     }
 
-    /// Counts bytes of bodies that reached a viewer at `at`.
+    /// Counts bytes of bodies received by a viewer at `at`.
     pub fn count_bytes(&mut self, at: Instant, bytes: u64) {
         if self.is_steady(at) {
             self.window_bytes += bytes;
         }
     }
 
-    /// Counts bytes that a request sent at `at` asks for.
+    /// Counts bytes requested by a request sent at `at`.
     pub fn count_asked(&mut self, at: Instant, bytes: u64) {
         if self.is_steady(at) {
             self.asked_bytes = self.asked_bytes.saturating_add(bytes);
         }
     }
 
-    /// The window is over, at `now` at the latest: sets what is told of a second of it.
+    /// Ends the window, at `now` at the latest, and computes the rates per second.
     pub fn close(&mut self, now: Instant) {
         self.window_to = self.window_to.min(now.0).max(self.window_from);
         let seconds = Duration(self.window_to - self.window_from).as_secs_f64();
@@ -331,7 +331,7 @@ impl Recording {
         self.bytes_per_second = of_a_second(self.window_bytes);
     }
 
-    /// Counts a call of a session of this class, which left `late` after it was sent. Out of the
+    /// Counts a call of a session of this class, sent `late` after its intended time. Outside the
     /// steady state only its lateness and refusals count.
     pub fn count_call(&mut self, class: usize, steady: bool, record: &CallRecord, late: Duration) {
         let sent = record.sent + late;
@@ -352,14 +352,14 @@ impl Recording {
         }
     }
 
-    /// Keeps a failure to be told, if it is one of the first.
+    /// Records a failure, if it is one of the first.
     pub fn tell(&mut self, failure: impl FnOnce() -> FailureTold) {
         if self.failures_told.len() < FAILURES_TOLD {
             self.failures_told.push(failure());
         }
     }
 
-    /// Sessions in the steady state that ended, and those of them that failed.
+    /// Sessions in the steady state that ended, and the failed ones among them.
     pub fn steady(&self) -> (u64, u64) {
         let sum = |count: fn(&ClassTally) -> u64| self.classes.iter().map(count).sum();
         (sum(|class| class.sessions), sum(|class| class.failed))
@@ -427,7 +427,7 @@ impl Recording {
             times.add(&other.first_byte.times());
             own.first_byte = times.sparse();
         }
-        // Of maxima at different moments: as much as can be said.
+        // The maxima may be at different moments, so their sum is an upper bound.
         let sums = self.series.iter().map(|interval| interval.active_max);
         self.active_max = sums.max().unwrap_or(0);
     }

@@ -1,8 +1,7 @@
-//! One reply of HTTP/1.1, as it arrives: its head, then its body in the parts that arrive.
+//! Incremental parser of an HTTP/1.1 reply: its head, then its body in the parts received.
 //!
-//! Bytes go in as they come from the socket and parts of the body come out of the same buffer,
-//! without a copy; only a head that arrives in pieces is put together elsewhere. What is outside the
-//! protocol is an error, never a guess.
+//! Parts of the body are slices of the input buffer, without a copy; only a head received in pieces
+//! is assembled elsewhere. Protocol violations are errors, never guesses.
 
 use headlong_units::ByteRange;
 
@@ -14,18 +13,18 @@ const HEAD_BYTES_MAX: usize = 32 << 10;
 /// Most fields of a head.
 const FIELDS_MAX: usize = 96;
 
-/// What a head says.
+/// A parsed head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     /// Its status code.
     pub(crate) status: u16,
     /// Length of the body, if it was announced.
     pub(crate) length: Option<u64>,
-    /// The bytes that a 206 says it has.
+    /// The range in `Content-Range` of a 206.
     pub(crate) range: Option<ByteRange>,
 }
 
-/// What comes out.
+/// Parser output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Part<'a> {
     /// The head is complete.
@@ -36,11 +35,11 @@ pub(crate) enum Part<'a> {
     End,
 }
 
-/// How the body ends.
+/// Parser state: how the body ends.
 #[derive(Debug)]
 enum State {
     Head,
-    /// After so many bytes.
+    /// After this many bytes.
     Length(u64),
     /// With its last chunk.
     Chunked(Chunked),
@@ -49,18 +48,18 @@ enum State {
     Complete,
 }
 
-/// A reply that is being read.
+/// A reply being parsed.
 #[derive(Debug)]
 pub(crate) struct Reply {
     state: State,
-    /// The part of a head that came without its end.
+    /// Beginning of an incomplete head.
     head: Vec<u8>,
     keep_alive: bool,
     started: bool,
 }
 
 impl Reply {
-    /// Nothing has arrived.
+    /// Before the first byte.
     pub(crate) fn new() -> Self {
         Self {
             state: State::Head,
@@ -70,23 +69,22 @@ impl Reply {
         }
     }
 
-    /// Whether the connection may be used again afterwards.
+    /// Whether the connection can be reused afterwards.
     pub(crate) fn keeps_alive(&self) -> bool {
         self.keep_alive && matches!(self.state, State::Complete)
     }
 
-    /// Whether anything has arrived.
+    /// Whether any bytes have arrived.
     pub(crate) fn has_started(&self) -> bool {
         self.started
     }
 
-    /// Whether the end of the connection is the end of this reply.
+    /// Whether the reply ends when the connection is closed.
     pub(crate) fn ends_with_connection(&self) -> bool {
         matches!(self.state, State::UntilClose)
     }
 
-    /// The next part of what is in `input`, which loses what it is made of; `None` when all of it
-    /// is used up.
+    /// Parses the next part of `input` and removes it from there; `None` when `input` is empty.
     pub(crate) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Part<'a>>, Malformed> {
         self.started |= !input.is_empty();
         match &mut self.state {
@@ -116,7 +114,7 @@ impl Reply {
                 let part = take(input, usize::MAX);
                 Ok((!part.is_empty()).then_some(Part::Body(part)))
             }
-            // Nothing was asked after this: what follows belongs to nobody.
+            // There was no further request: surplus bytes are an error.
             State::Complete => {
                 self.keep_alive &= input.is_empty();
                 *input = &[];
@@ -144,7 +142,7 @@ impl Reply {
             };
             *input = &input[end - before..];
             self.head = Vec::new();
-            // An interim reply: the real one follows.
+            // An interim reply: the final one follows.
             if (100..200).contains(&head.status) {
                 continue;
             }
@@ -175,7 +173,7 @@ struct ParsedHead {
     range: Option<ByteRange>,
 }
 
-/// The head at the start of `bytes` and where it ends; `None` if its end is not there yet.
+/// The head at the start of `bytes` and its length; `None` if it is incomplete.
 fn parse(bytes: &[u8]) -> Result<Option<(ParsedHead, usize)>, Malformed> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut response = httparse::Response::new(&mut fields);
@@ -191,7 +189,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(ParsedHead, usize)>, Malformed> {
         let value = || core::str::from_utf8(field.value).map_err(|_| Malformed);
         if field.name.eq_ignore_ascii_case("content-length") {
             let said = value()?.trim().parse().map_err(|_| Malformed)?;
-            // Two lengths that differ are an attack or a mistake.
+            // Two different lengths are an attack or a mistake.
             if length.is_some_and(|other: u64| other != said) {
                 return Err(Malformed);
             }
@@ -224,7 +222,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(ParsedHead, usize)>, Malformed> {
     Ok(Some((head, end)))
 }
 
-/// Reads `bytes 5-9/100`.
+/// Parses `bytes 5-9/100`.
 fn content_range(value: &str) -> Option<ByteRange> {
     let (range, _) = value.trim().strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
@@ -237,7 +235,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Everything that comes out when `bytes` arrive in pieces of `size`.
+    /// The parser's output for `bytes` that arrive in pieces of `size`.
     fn read(bytes: &[u8], size: usize) -> Result<(Head, Vec<u8>, bool), Malformed> {
         let mut reply = Reply::new();
         let (mut head, mut body, mut ended) = (None, Vec::new(), false);
@@ -258,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_with_a_length_arrives_in_any_pieces() {
+    fn parses_body_with_length_in_any_pieces() {
         let bytes = b"HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\n\
             Content-Range: bytes 10-14/100\r\n\r\nhello";
         for size in 1..bytes.len() + 1 {
@@ -271,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunked_body_arrives_in_any_pieces() {
+    fn parses_chunked_body_in_any_pieces() {
         let bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
             5;a=b\r\nhello\r\nA\r\n, world!!!\r\n0\r\nTrailer: x\r\n\r\n";
         for size in 1..bytes.len() + 1 {
@@ -283,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn interim_replies_are_not_the_reply() {
+    fn skips_interim_replies() {
         let bytes = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n\
             HTTP/1.1 204 No Content\r\n\r\n";
         for size in [1, 7, bytes.len()] {
@@ -293,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_used_again_only_if_both_may_go_on() {
+    fn connection_is_reused_only_if_both_sides_allow() {
         for (bytes, keeps) in [
             ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true),
             (
@@ -314,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_http_is_malformed() {
+    fn rejects_malformed_replies() {
         let endless = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(HEAD_BYTES_MAX));
         for bytes in [
             "SSH-2.0-OpenSSH_9.2\r\n\r\n",
@@ -329,7 +327,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes: Vec<u8>, size in 1..64usize) {
+        fn parser_never_panics(bytes: Vec<u8>, size in 1..64usize) {
             let _ = read(&bytes, size);
             let mut whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
             whole.extend_from_slice(&bytes);

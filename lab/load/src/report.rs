@@ -1,4 +1,4 @@
-//! The result, as it is told: JSON with a schema (docs/schemas/load-1.json), and a page of text.
+//! The result of a run: JSON with a schema (docs/schemas/load-1.json), and text for people.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 use crate::recording::{Calls, ClassTally, FailureTold, Recording};
 use crate::times::{Spread, Times};
 
-/// Name and version of the form of the result. Fields may be added under the same name; what is
-/// there keeps its name and meaning.
+/// Name and version of the result's format. New fields may be added under the same name; existing
+/// fields keep their names and meanings.
 pub const REPORT_SCHEMA: &str = "headlong-load-1";
 
 /// The steady state, in seconds of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WindowTold {
-    /// It began.
+    /// Its start.
     pub from: f64,
-    /// And ended.
+    /// Its end.
     pub to: f64,
 }
 
-/// Sessions, counted.
+/// Numbers of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionsTold {
     /// Arrived.
@@ -32,29 +32,29 @@ pub struct SessionsTold {
     pub steady_failed: u64,
     /// Failed, of all.
     pub failed: u64,
-    /// Most at a time.
+    /// Largest number of concurrent sessions.
     pub active_max: u64,
 }
 
-/// Standstills of playback.
+/// Stalls of playback.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StallsTold {
-    /// Sessions in which there were any.
+    /// Sessions with stalls.
     pub sessions: u64,
-    /// How many there were.
+    /// Number of stalls.
     pub count: u64,
-    /// How long they were, per session in which there were any.
+    /// Total stall time per session with stalls.
     pub ms: Spread,
 }
 
-/// One network class, of the steady state.
+/// Figures of one network class in the steady state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassTold {
     /// Its name.
     pub name: String,
     /// Bits per second, if limited.
     pub bandwidth_bps: Option<u64>,
-    /// One way.
+    /// One-way delay.
     pub delay_ms: f64,
     /// Sessions that ended.
     pub sessions: u64,
@@ -64,42 +64,42 @@ pub struct ClassTold {
     pub failure_share: f64,
     /// Bytes of bodies.
     pub bytes: u64,
-    /// How requests ended.
+    /// Outcomes of requests.
     pub requests: Calls,
-    /// From the intended moment to the first byte.
+    /// From the intended time to the first byte.
     pub first_byte_ms: Spread,
-    /// From the intended moment to the last byte.
+    /// From the intended time to the last byte.
     pub whole_ms: Spread,
-    /// From the sending to the first byte.
+    /// From the time of sending to the first byte.
     pub first_byte_from_sent_ms: Spread,
-    /// From the sending to the last byte.
+    /// From the time of sending to the last byte.
     pub whole_from_sent_ms: Spread,
     /// From arrival to playback.
     pub startup_ms: Spread,
-    /// Standstills.
+    /// Stalls.
     pub stalls: StallsTold,
     /// Changes of bit rate.
     pub switches: u64,
-    /// Sessions whose viewers did not wait any longer for the picture; they have not failed.
+    /// Sessions whose viewers gave up waiting for playback; they do not count as failed.
     pub gave_up: u64,
-    /// Mean over sessions of the mean bit rate of what came; nothing if it is known of none.
+    /// Mean over sessions of the mean bit rate received; nothing if unknown for all.
     pub bit_rate_bps: Option<f64>,
-    /// Media time that was played.
+    /// Media time played.
     pub played_s: f64,
 }
 
-/// A few seconds of the run, all sessions.
+/// A few seconds of the run, for all sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SeriesPoint {
-    /// Beginning, in seconds of the run.
+    /// Start, in seconds of the run.
     pub t_s: f64,
-    /// Bytes of bodies that arrived.
+    /// Bytes of bodies received.
     pub bytes: u64,
-    /// Most sessions at a time.
+    /// Largest number of concurrent sessions.
     pub active: u64,
     /// Sessions that failed.
     pub failures: u64,
-    /// Of calls that ended in it.
+    /// For calls that ended in it.
     pub first_byte_ms_p99: Option<f64>,
 }
 
@@ -108,74 +108,74 @@ pub struct SeriesPoint {
 pub struct Report {
     /// Always [`REPORT_SCHEMA`].
     pub schema: String,
-    /// Whether the generator stands by it.
+    /// Whether the generator considers the result valid.
     pub valid: bool,
-    /// If not, why.
+    /// The reasons if it does not.
     pub invalid_because: Vec<String>,
-    /// Whether it ended at the first failure, as it was told to.
+    /// Whether it ended at the first failure, as configured.
     pub stopped_early: bool,
-    /// Where the server was.
+    /// URL of the server.
     pub url: String,
-    /// How many generators it is the sum of.
+    /// Number of generators in the sum.
     pub generators: u64,
-    /// Model time over time on the wall.
+    /// Model time divided by wall time.
     pub time_scale: f64,
     /// The steady state.
     pub window_s: WindowTold,
     /// Sessions.
     pub sessions: SessionsTold,
-    /// Sessions that failed, of those in the steady state; 0 if there were none.
+    /// Share of failed sessions in the steady state; 0 if there were none.
     pub failure_share: f64,
-    /// Offered: what the viewers who come want in the long run, bytes a second; nothing if the trace
-    /// does not tell it.
+    /// Offered: long-run demand of the arriving viewers, bytes per second; nothing if unknown from
+    /// the trace.
     #[serde(default)]
     pub offered_bytes_per_second: Option<f64>,
-    /// Asked for: bytes that requests sent in the window asked for, of all sessions, per second.
+    /// Asked for: bytes requested in the window, by all sessions, per second.
     #[serde(default)]
     pub asked_for_bytes_per_second: f64,
-    /// Delivered: bytes of bodies that arrived in the window, of all sessions, per second.
+    /// Delivered: bytes of bodies received in the window, by all sessions, per second.
     pub bytes_per_second: f64,
-    /// How requests of sessions in the steady state ended.
+    /// Outcomes of requests of sessions in the steady state.
     pub requests: Calls,
     /// Refusals by status, of all sessions.
     pub refusals: BTreeMap<u16, u64>,
-    /// Requests that were sent again, as the server had closed an idle connection.
+    /// Requests sent again, because the server had closed an idle connection.
     pub resent: u64,
     /// Replies with a wrong byte, of all sessions.
     pub wrong_bytes: u64,
-    /// Bytes that were checked.
+    /// Bytes verified.
     pub checked_bytes: u64,
-    /// From the intended moment to the first byte.
+    /// From the intended time to the first byte.
     pub first_byte_ms: Spread,
-    /// From the intended moment to the last byte, of whole replies.
+    /// From the intended time to the last byte, of complete replies.
     pub whole_ms: Spread,
-    /// From the sending to the first byte.
+    /// From the time of sending to the first byte.
     pub first_byte_from_sent_ms: Spread,
-    /// From the sending to the last byte, of whole replies.
+    /// From the time of sending to the last byte, of complete replies.
     pub whole_from_sent_ms: Spread,
-    /// How much later than intended requests left.
+    /// How much later than intended requests were sent.
     pub schedule_error_ms: Spread,
-    /// How late one request in a hundred was allowed to leave.
+    /// Limit of its 99th percentile.
     pub schedule_error_allowed_ms: f64,
     /// From arrival to playback.
     pub startup_ms: Spread,
-    /// Standstills of playback.
+    /// Stalls of playback.
     pub stalls: StallsTold,
     /// Changes of bit rate.
     pub switches: u64,
-    /// Sessions whose viewers did not wait any longer for the picture; they have not failed.
+    /// Sessions whose viewers gave up waiting for playback; they do not count as failed.
     pub gave_up: u64,
-    /// Mean over sessions of the mean bit rate of what came; nothing if it is known of none.
+    /// Mean over sessions of the mean bit rate received; nothing if unknown for all.
     pub bit_rate_bps: Option<f64>,
-    /// Media time that was played.
+    /// Media time played.
     pub played_s: f64,
     /// By network class.
     pub classes: Vec<ClassTold>,
-    /// The run, interval by interval.
+    /// The run by interval.
     pub series: Vec<SeriesPoint>,
-    /// Share of a core that the generator used.
+    /// CPU use of the generator as a share of one core.
     pub cpu_share: f64,
-    /// The same over its busiest five seconds on the wall.
+    /// The same over its busiest five seconds of wall time.
     pub cpu_share_max: f64,
     /// The first failures, in and out of the steady state.
     pub first_failures: Vec<FailureTold>,
@@ -284,20 +284,20 @@ fn class_told(class: &ClassTally) -> ClassTold {
 impl Report {
     /// The result as JSON, for programs.
     pub fn to_json(&self) -> String {
-        // There is no map with keys that are no text, and no number that JSON lacks.
+        // Serialization cannot fail: all map keys become text, and no number is outside JSON.
         let text = serde_json::to_string_pretty(self);
         text.unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"))
     }
 }
 
 impl fmt::Display for Report {
-    /// The result as a page, for people.
+    /// The result as text, for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for reason in &self.invalid_because {
             writeln!(f, "INVALID: {reason}")?;
         }
         if self.stopped_early {
-            writeln!(f, "Stopped at the first failure, as it was told to.")?;
+            writeln!(f, "Stopped at the first failure, as configured.")?;
         }
         let (window, sessions) = (self.window_s, self.sessions);
         writeln!(
@@ -320,8 +320,8 @@ impl fmt::Display for Report {
         if self.is_warm_up_short() {
             writeln!(
                 f,
-                "            few viewers were there yet: a longer ramp, or sessions.resume_time, \
-                 would bring them (docs/lab/bench.md)"
+                "            too few viewers had arrived: use a longer ramp, or \
+                 sessions.resume_time (docs/lab/bench.md)"
             )?;
         }
         writeln!(
@@ -377,14 +377,14 @@ impl fmt::Display for Report {
 }
 
 impl Report {
-    /// Whether viewers asked for less than half of what they want in the long run, although next to
-    /// none failed: then those who would be in the midst of long visits had not come yet.
+    /// Whether viewers requested less than half of the offered bytes, although almost no session
+    /// failed: then the ramp was too short for long sessions to overlap.
     pub fn is_warm_up_short(&self) -> bool {
         let offered = self.offered_bytes_per_second.unwrap_or(0.0);
         self.asked_for_bytes_per_second < 0.5 * offered && self.failure_share < 0.01
     }
 
-    /// What viewers saw, class by class, if anybody looked.
+    /// Playback figures by class, if there are any.
     fn viewing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.bit_rate_bps.is_none() {
             return Ok(());
@@ -400,7 +400,7 @@ impl Report {
             "mean kbps",
             "switches",
         ];
-        write!(f, "{:<24}", "class: what was seen")?;
+        write!(f, "{:<24}", "class: playback")?;
         for name in names {
             write!(f, "{name:>13}")?;
         }

@@ -1,5 +1,5 @@
-//! What is known of a run before it begins: the window in which it counts, how long it must last,
-//! how much of the machine it needs at least.
+//! Properties of a run known before it begins: the measured window, its length, and the minimum of
+//! resources needed.
 
 use std::ops::Add;
 
@@ -11,15 +11,15 @@ use crate::play_error::PlayError;
 use crate::settings::Settings;
 use crate::viewer::CONNECTIONS_MAX;
 
-/// When sessions count.
+/// The window in which sessions count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) from: Instant,
-    /// [`Instant::NEVER`] if the run counts up to its end.
+    /// [`Instant::NEVER`] if there is no ramp-down.
     pub(crate) to: Instant,
 }
 
-/// The window of a run whose sessions arrive in order.
+/// The window of a run whose sessions are sorted by arrival.
 pub(crate) fn window(sessions: &[Session], settings: &Settings) -> Result<Window, PlayError> {
     let Some(last) = sessions.last() else {
         return Err(PlayError::Empty);
@@ -35,7 +35,7 @@ pub(crate) fn window(sessions: &[Session], settings: &Settings) -> Result<Window
     let from = from.max(Instant(up.time.0));
     let to = match down {
         Ramp { sessions: 0, time } if time == Duration::ZERO => Instant::NEVER,
-        // Without a ramp-down in sessions the last one is in, if the time allows.
+        // Without a ramp-down in sessions, the last session counts if its time is inside.
         Ramp { sessions: 0, time } => end - time,
         Ramp { sessions, time } => {
             let first_out = count.checked_sub(sessions).and_then(arrival);
@@ -54,8 +54,7 @@ pub(crate) fn window(sessions: &[Session], settings: &Settings) -> Result<Window
     Ok(Window { from, to })
 }
 
-/// The shortest that a session can last if the server takes no time at all. Nothing is promised of a
-/// viewer who decides as it goes.
+/// Lower bound of a session's length with an ideal server. Zero for an adaptive viewer.
 pub(crate) fn shortest(plan: &Plan) -> Duration {
     let Plan::Script(script) = plan else {
         return Duration::ZERO;
@@ -67,9 +66,9 @@ pub(crate) fn shortest(plan: &Plan) -> Duration {
     length
 }
 
-/// The longest that it should last: every call of a script takes as long as it may (those without a
-/// timeout as long as their bytes take on the viewer's line), and an adaptive viewer waits three
-/// times as long as it watches.
+/// Expected upper bound of a session's length: every call of a script takes until its timeout
+/// (calls without a timeout as long as their bytes need on the viewer's line), and an adaptive
+/// viewer waits three times as long as it watches.
 pub(crate) fn longest(plan: &Plan, class: &NetworkClass) -> Duration {
     let sum = |lengths: &mut dyn Iterator<Item = Duration>| lengths.fold(Duration::ZERO, Add::add);
     match plan {
@@ -92,19 +91,19 @@ pub(crate) fn longest(plan: &Plan, class: &NetworkClass) -> Duration {
     }
 }
 
-/// How long a call takes on its viewer's line alone: its bytes, as far as they are known, and the
-/// way there and back, twice for a new connection.
+/// Time of a call on its viewer's line alone: its bytes, as far as known, and the round trip, twice
+/// for a new connection.
 fn on_the_line(call: &Call, class: &NetworkClass) -> Duration {
     let range = call.range.filter(|range| range.end < u64::MAX);
     let bytes = call.expected_bytes.or(range.map(ByteRange::len));
-    // At a rate of 0 nothing gets through, and nobody is to wait for it.
+    // Nothing is transferred at a rate of 0, so no time is reserved for it.
     let rate = class.bandwidth.filter(|rate| rate.0 > 0);
     let transfer = rate.zip(bytes);
     let transfer = transfer.map_or(Duration::ZERO, |(rate, bytes)| rate.time_for(bytes));
     transfer + class.delay.times(4)
 }
 
-/// The most connections that a plan needs at once.
+/// Largest number of concurrent connections of a plan.
 pub(crate) fn width(plan: &Plan) -> u64 {
     match plan {
         Plan::Script(script) => {
@@ -115,7 +114,7 @@ pub(crate) fn width(plan: &Plan) -> u64 {
             }
             widest
         }
-        // One more where a segment is asked for twice.
+        // One more for a segment that is requested twice.
         Plan::Adaptive(plan) => {
             let probing = plan.make.probing;
             let duplicate = probing.is_some_and(|probing| probing.duplicate);
@@ -124,7 +123,7 @@ pub(crate) fn width(plan: &Plan) -> u64 {
     }
 }
 
-/// Checks what the types of a trace do not say.
+/// Checks what the types of a trace do not guarantee.
 pub(crate) fn check(trace: &Trace) -> Result<(), PlayError> {
     for (index, session) in trace.sessions.iter().enumerate() {
         let wrong = |reason: String| PlayError::Trace {
@@ -138,7 +137,7 @@ pub(crate) fn check(trace: &Trace) -> Result<(), PlayError> {
         let width = width(&session.plan);
         if width > CONNECTIONS_MAX as u64 {
             return Err(wrong(format!(
-                "{width} connections at once; {CONNECTIONS_MAX} are the most"
+                "{width} concurrent connections; the maximum is {CONNECTIONS_MAX}"
             )));
         }
         match &session.plan {
@@ -159,20 +158,20 @@ pub(crate) fn check(trace: &Trace) -> Result<(), PlayError> {
     Ok(())
 }
 
-/// The least number of connections that are open at once, however fast the server is.
+/// Lower bound of concurrent connections, for any speed of the server.
 pub(crate) fn connections_min(sessions: &[Session]) -> u64 {
     let mut changes: Vec<(Duration, bool, u64)> = Vec::new();
     let mut most = 0;
     for session in sessions {
         let (width, length) = (width(&session.plan), shortest(&session.plan));
         most = most.max(width);
-        // Who may be gone at once meets nobody for sure.
+        // A session of length zero may overlap with no other.
         if length > Duration::ZERO {
             changes.push((session.arrival, true, width));
             changes.push((session.arrival + length, false, width));
         }
     }
-    // At the same moment those who leave go first.
+    // At equal times, ends come before arrivals.
     changes.sort_unstable();
     let mut open = 0u64;
     for (_, comes, width) in changes {
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn ramps_are_cut_off_at_both_ends_by_time_and_by_sessions() {
+    fn ramps_apply_by_time_and_by_sessions() {
         let sessions = sessions(10, 5);
         let second = |s: u64| Instant(s * 1_000_000_000);
         for (up, down, from, to) in [
@@ -266,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn ramps_that_leave_nothing_are_refused() {
+    fn rejects_ramps_that_exclude_all_sessions() {
         let sessions = sessions(10, 5);
         for (up, down) in [
             (time(100), time(0)),
@@ -285,8 +284,8 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_counted_while_sessions_overlap() {
-        // Two at a time, each with a burst of two.
+    fn counts_connections_of_overlapping_sessions() {
+        // Two concurrent sessions, each with a burst of two.
         assert_eq!(connections_min(&sessions(10, 15)), 4);
         assert_eq!(connections_min(&sessions(10, 5)), 2);
         assert_eq!(connections_min(&sessions(10, 10)), 2);
@@ -296,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_lasts_at_least_its_paces_and_at_most_its_timeouts_too() {
+    fn session_length_is_bounded_by_paces_and_timeouts() {
         let session = &sessions(1, 15)[0];
         assert_eq!(shortest(&session.plan), Duration::from_secs(15));
         let class = NetworkClass::unlimited();
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_a_timeout_lasts_as_long_as_its_bytes_on_the_line() {
+    fn call_without_timeout_is_bounded_by_line() {
         let gigabyte = |expected_bytes, range| Call {
             object: ObjectId(0),
             range,

@@ -1,29 +1,30 @@
-//! What the generator thinks of itself: a result that it spoiled is no result.
+//! Self-check of the generator: invalidates results that its own lateness or CPU shortage
+//! distorted.
 
 use std::time::Duration;
 
 use crate::clock::thread_cpu;
 use crate::recording::Recording;
 
-/// More than this share of a core over [`CPU_STRETCH`] is too much: it has been waited for.
+/// A larger share of a core over [`CPU_STRETCH`] means that the generator was CPU-bound.
 pub const CPU_SHARE_MAX: f64 = 0.95;
-/// How long the generator may be that busy.
+/// Length of the periods in which CPU use is checked.
 const CPU_STRETCH: Duration = Duration::from_secs(5);
-/// A last stretch that is shorter says nothing.
+/// A shorter last period is ignored.
 const CPU_STRETCH_MIN: Duration = Duration::from_secs(1);
 
-/// The CPU time of the generator's thread, by stretches.
+/// CPU use of the generator's thread, by period.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CpuMeter {
     cpu_at_start: Duration,
-    /// Time on the wall and CPU time at the beginning of the stretch.
+    /// Wall time and CPU time at the start of the period.
     stretch: (Duration, Duration),
     share: f64,
     share_max: f64,
 }
 
 impl CpuMeter {
-    /// From now on.
+    /// Starts measuring.
     pub(crate) fn start() -> Self {
         let cpu = thread_cpu();
         Self {
@@ -33,12 +34,12 @@ impl CpuMeter {
         }
     }
 
-    /// Looks at the clocks; `wall` is the time on the wall since the start.
+    /// Samples the clocks; `wall` is the wall time since the start.
     pub(crate) fn sample(&mut self, wall: Duration) {
         self.account(wall, thread_cpu(), CPU_STRETCH);
     }
 
-    /// The end of the run.
+    /// Ends the last period.
     pub(crate) fn finish(&mut self, wall: Duration) {
         let cpu = thread_cpu();
         self.account(wall, cpu, CPU_STRETCH_MIN);
@@ -55,12 +56,12 @@ impl CpuMeter {
         }
     }
 
-    /// Of one core, over the whole run.
+    /// Share of one core, over the whole run.
     pub(crate) fn share(&self) -> f64 {
         self.share
     }
 
-    /// Of one core, over the busiest stretch.
+    /// Share of one core, over the busiest period.
     pub(crate) fn share_max(&self) -> f64 {
         self.share_max
     }
@@ -74,7 +75,7 @@ fn share(cpu: Duration, wall: Duration) -> f64 {
 }
 
 impl Recording {
-    /// Adds what the generator's own lateness says against the result.
+    /// Adds the reasons why the generator itself makes the result invalid.
     pub fn judge(&mut self) {
         let max = self.late_max_ms;
         if let Some(p99) = self
@@ -83,8 +84,8 @@ impl Recording {
             .filter(|p99| *p99 > max)
         {
             self.invalid_because.push(format!(
-                "the generator was late: one request in a hundred left more than {p99:.3} ms after \
-                 it should have (model time; {max} ms are allowed)"
+                "the generator was late: one request in a hundred was sent more than {p99:.3} ms \
+                 late (model time; {max} ms are allowed)"
             ));
         }
         if self.cpu_share_max > CPU_SHARE_MAX {
@@ -111,20 +112,20 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_that_was_late_refuses_its_result() {
+    fn late_generator_invalidates_result() {
         let mut late = vec![10; 980];
         late.extend([1500; 20]);
         let mut slow = recording(1.0, &late);
         slow.judge();
         assert!(slow.invalid_because[0].contains("late"), "{slow:?}");
-        // In a run twice as fast 1 ms on the wall is 2 ms.
+        // In a run twice as fast, 1 ms of wall time is 2 ms.
         let mut fast = recording(2.0, &late);
         fast.judge();
         assert!(fast.invalid_because.is_empty());
     }
 
     #[test]
-    fn a_generator_that_had_no_cpu_left_refuses_its_result() {
+    fn cpu_bound_generator_invalidates_result() {
         let mut meter = CpuMeter::default();
         let second = Duration::from_secs(1);
         meter.account(second * 5, second * 2, CPU_STRETCH);

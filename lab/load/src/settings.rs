@@ -1,4 +1,4 @@
-//! How a trace is to be played.
+//! Settings for playing a trace.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -7,38 +7,39 @@ use headlong_workload::Ramp;
 
 use crate::TimeScale;
 
-/// A generator that is more than a millisecond late measures itself (wrk2's own bound, too).
+/// A generator that is later than a millisecond distorts its measurements (the same bound as wrk2).
 const LATE_MAX: std::time::Duration = std::time::Duration::from_millis(1);
 
-/// How a trace is to be played.
+/// Settings for playing a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// How many times faster than the clock on the wall.
+    /// Speed-up over wall time.
     pub time_scale: TimeScale,
-    /// Sessions that arrive before this do not count.
+    /// Sessions that arrive before its end do not count.
     pub ramp_up: Ramp,
     /// Sessions that arrive in this last part of the trace do not count.
     pub ramp_down: Ramp,
-    /// Whether bytes are checked.
+    /// Whether received bytes are verified.
     pub verify: bool,
     /// Whether the first failure in the steady state ends the run.
     pub stop_at_failure: bool,
-    /// Whether the run ends when the last session arrives. Who is still there then is not counted as
-    /// a session, as the load would not be steady any more (thesis 3.6.1); its calls so far are.
+    /// Whether the run ends when the last session arrives. Sessions in progress then are not
+    /// counted, because the load would not be steady any more (thesis 3.6.1); their calls so far
+    /// are.
     pub end_with_arrivals: bool,
-    /// Play this many sessions of the trace and no more.
+    /// Plays at most this many sessions of the trace.
     pub sessions_max: Option<u64>,
-    /// Bytes of a title in each of its chunk files, to know which bytes a chunk file must have.
+    /// Bytes of a chunk file, needed to verify chunk files.
     pub chunk_bytes: Option<u64>,
-    /// Which addresses viewers have.
+    /// Source addresses of viewers.
     pub sources: Sources,
-    /// Whether who watches is told of each call.
+    /// Whether the observer receives each call.
     pub tells_calls: bool,
-    /// Length of an interval of the series.
+    /// Length of an interval of the time series.
     pub interval: Duration,
-    /// How late one request in a hundred may leave, on the wall, before the result is invalid.
+    /// Limit of the 99th percentile of the schedule error, in wall time, for a valid result.
     pub late_max: std::time::Duration,
-    /// Longest that sessions may go on after their own schedule, before the run is given up.
+    /// How long sessions may exceed their own schedule before the run is aborted.
     pub overtime: Duration,
 }
 
@@ -62,14 +63,14 @@ impl Default for Settings {
     }
 }
 
-/// Reads `300s` or `500sessions`.
+/// Parses `300s` or `500sessions`.
 ///
 /// # Errors
-/// What is wrong with it, and how to write it.
+/// The reason, and the expected form.
 pub fn parse_ramp(text: &str) -> Result<Ramp, String> {
     let nothing = Ramp::default();
     if let Some(count) = text.trim().strip_suffix("sessions") {
-        let reason = |_| format!("`{text}` is no number of sessions; write it like 500sessions");
+        let reason = |_| format!("`{text}` is not a number of sessions; write it like 500sessions");
         let sessions = count.trim().parse().map_err(reason)?;
         return Ok(Ramp {
             sessions,
@@ -85,21 +86,21 @@ pub fn parse_ramp(text: &str) -> Result<Ramp, String> {
     }
 }
 
-/// Which addresses viewers have.
+/// Source addresses of viewers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Sources {
-    /// Each its own within 127.0.0.0/8 if the server is there, else whatever the kernel chooses. So
-    /// a server that tells viewers by their addresses can, and ports never run out.
+    /// Each viewer has its own within 127.0.0.0/8 if the server is there, else the kernel chooses.
+    /// So a server that distinguishes viewers by address can do so, and ports are never exhausted.
     #[default]
     PerSession,
-    /// Whatever the kernel chooses.
+    /// The kernel chooses.
     Kernel,
     /// These in turn; they must be addresses of this machine.
     These(Vec<Ipv4Addr>),
 }
 
 impl Sources {
-    /// The same for players that are not to be told apart by it.
+    /// The same for players that must not be distinguishable by address.
     pub(crate) fn shared(&self) -> Self {
         match self {
             Self::PerSession => Self::Kernel,
@@ -107,11 +108,11 @@ impl Sources {
         }
     }
 
-    /// The address of a session.
+    /// The source address of a session.
     pub(crate) fn of(&self, session: u64, server_is_loopback: bool) -> Option<Ipv4Addr> {
         match self {
             Self::PerSession if server_is_loopback => {
-                // 127.64.0.1 and on: out of the way of what people use by hand.
+                // From 127.64.0.1: away from addresses that people use manually.
                 let offset = (session % PER_SESSION_MAX) as u32;
                 Some(Ipv4Addr::from_bits(0x7f40_0001 + offset))
             }
@@ -124,19 +125,19 @@ impl Sources {
         }
     }
 
-    /// What is wrong with them for a server at this address, if something is: no connection would
-    /// come about, and each would count as the server's failure.
+    /// Why they cannot be used with a server at this address, if so: every connection would fail,
+    /// and count as the server's failure.
     pub fn misfit(&self, server: SocketAddr) -> Option<String> {
         let are_named = matches!(self, Self::These(addresses) if !addresses.is_empty());
         (are_named && server.is_ipv6()).then(|| {
             format!(
-                "nothing gets from an address of IPv4 to {server}; write `kernel`, or a URL whose \
-                 host has an address of IPv4"
+                "an IPv4 source address cannot reach {server}; write `kernel`, or a URL whose host \
+                 has an IPv4 address"
             )
         })
     }
 
-    /// How many different ones there are.
+    /// Number of distinct addresses.
     pub(crate) fn count(&self, server_is_loopback: bool) -> u64 {
         match self {
             Self::PerSession if server_is_loopback => PER_SESSION_MAX,
@@ -146,7 +147,7 @@ impl Sources {
     }
 }
 
-/// From 127.64.0.1 to the end of 127.0.0.0/8, less the last, which is no host's.
+/// From 127.64.0.1 to the end of 127.0.0.0/8, without the broadcast address.
 const PER_SESSION_MAX: u64 = 0xbf_fffd;
 
 #[cfg(test)]
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ramps_are_times_or_numbers_of_sessions() {
+    fn parses_ramp_as_time_or_sessions() {
         let time = Duration::from_secs(300);
         assert_eq!(parse_ramp("300s"), Ok(Ramp { sessions: 0, time }));
         let sessions = Ramp {
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn named_addresses_are_no_good_for_a_server_with_one_of_ipv6() {
+    fn rejects_ipv4_sources_for_ipv6_server() {
         let named = Sources::These(vec![Ipv4Addr::LOCALHOST]);
         let misfit = |sources: &Sources, server: &str| {
             let server = server.parse().expect("an address");
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn every_viewer_has_an_address_of_its_own_on_the_loopback() {
+    fn viewers_have_distinct_loopback_addresses() {
         let sources = Sources::PerSession;
         assert_ne!(sources.of(1, true), sources.of(2, true));
         for session in [0, PER_SESSION_MAX - 1, PER_SESSION_MAX, u64::MAX] {

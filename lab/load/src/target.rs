@@ -1,4 +1,4 @@
-//! Where requests go: the server's address, and what is written to it.
+//! The target of requests: the server's address, and the request format.
 
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
@@ -6,20 +6,20 @@ use std::time::Duration;
 use headlong_units::{BitRate, ByteRange};
 use headlong_workload::Identity;
 
-/// How long the server may take to accept the one connection that is tried beforehand.
+/// Timeout of the test connection before the run.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How this generator names itself.
+/// User-Agent of this generator.
 const USER_AGENT: &str = concat!("headlong-load/", env!("CARGO_PKG_VERSION"));
 
-/// Why there is no such target.
+/// Why a target cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// The text is no URL that can be used.
+    /// The text is not a usable URL.
     #[error("`{url}`: {reason}; write it like http://127.0.0.1:8080/")]
     Url {
-        /// What was given.
+        /// The text.
         url: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// The host has no address.
@@ -27,35 +27,35 @@ pub enum TargetError {
     Unknown {
         /// Its name.
         host: String,
-        /// What the resolver says.
+        /// Error of the resolver.
         reason: String,
     },
-    /// Nobody answers there.
+    /// The connection failed.
     #[error("nothing answers at {url} ({address}): {reason}; is the server running?")]
     Unreachable {
-        /// What was given.
+        /// The URL.
         url: String,
-        /// What it means.
+        /// Its address.
         address: SocketAddr,
-        /// What the system says.
+        /// Error of the system.
         reason: String,
     },
 }
 
-/// What a player tells about itself.
+/// How a player identifies itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Told {
     pub(crate) identity: Identity,
     pub(crate) session: u64,
-    /// Of what it asks for.
+    /// Bit rate of the requested object.
     pub(crate) bit_rate: Option<BitRate>,
 }
 
-/// A server and the path below which objects lie.
+/// A server and the path prefix of the objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     url: String,
-    /// Host and port as the server is told them.
+    /// Host and port for the `Host` field.
     authority: String,
     /// Begins and ends with a slash.
     prefix: String,
@@ -63,18 +63,18 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads a URL such as `http://127.0.0.1:8080/videos` and finds the host's address (the first
-    /// of IPv4 if there is one).
+    /// Parses a URL such as `http://127.0.0.1:8080/videos` and resolves the host's address (the
+    /// first IPv4 address if there is one).
     pub fn new(url: &str) -> Result<Self, TargetError> {
         let wrong = |reason: &str| TargetError::Url {
             url: url.into(),
             reason: reason.into(),
         };
-        let uri: http::Uri = url.parse().map_err(|_| wrong("this is no URL"))?;
+        let uri: http::Uri = url.parse().map_err(|_| wrong("it is not a URL"))?;
         match uri.scheme_str() {
             Some("http") => {}
             Some("https") => {
-                let reason = "viewers here speak no TLS, whose cost would be the generator's too";
+                let reason = "TLS is not supported: it would cost the generator CPU time, too";
                 return Err(wrong(reason));
             }
             _ => return Err(wrong("it must begin with http://")),
@@ -82,7 +82,7 @@ impl Target {
         if uri.query().is_some() {
             return Err(wrong("a query belongs to the objects of the trace"));
         }
-        let authority = uri.authority().ok_or_else(|| wrong("it names no host"))?;
+        let authority = uri.authority().ok_or_else(|| wrong("it has no host"))?;
         if authority.as_str().contains('@') {
             return Err(wrong("names and passwords are not supported"));
         }
@@ -107,7 +107,7 @@ impl Target {
         self.address
     }
 
-    /// Opens a connection and closes it again: an error now is better than thousands later.
+    /// Opens and closes a test connection: one error now is better than thousands later.
     pub fn probe(&self) -> Result<(), TargetError> {
         let tried = TcpStream::connect_timeout(&self.address, PROBE_TIMEOUT);
         tried.map(drop).map_err(|error| TargetError::Unreachable {
@@ -117,16 +117,16 @@ impl Target {
         })
     }
 
-    /// Whether the server is on this machine, at an IPv4 address with all of 127.0.0.0/8 beside it.
+    /// Whether the server is on this machine, at an IPv4 loopback address.
     pub(crate) fn is_loopback_v4(&self) -> bool {
         matches!(self.address.ip(), IpAddr::V4(ip) if ip.is_loopback())
     }
 
-    /// What is asked for an object: its path below the prefix, escaped where it must be.
+    /// Request path of an object: its path below the prefix, escaped where necessary.
     pub(crate) fn path_of(&self, object: &str) -> String {
         let mut path = self.prefix.clone();
         for &byte in object.trim_start_matches('/').as_bytes() {
-            // A trace may hold escapes and queries of its own, so `%` and `?` are as they are.
+            // Objects of a trace may contain escapes and queries, so `%` and `?` are kept.
             if byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&byte) {
                 path.push(char::from(byte));
             } else {
@@ -136,7 +136,7 @@ impl Target {
         path
     }
 
-    /// Writes a request for `path` to the end of `out`, with what a player tells about itself.
+    /// Appends a request for `path` to `out`, with the player's identification.
     pub(crate) fn write_request(
         &self,
         path: &str,
@@ -153,7 +153,7 @@ impl Target {
         );
         if let Some(range) = range {
             let last = range.end.saturating_sub(1);
-            // An open end is written as the largest one.
+            // An open end is encoded as the largest value.
             let _ = match range.end {
                 u64::MAX => write!(out, "Range: bytes={}-\r\n", range.start),
                 _ => write!(out, "Range: bytes={}-{last}\r\n", range.start),
@@ -161,7 +161,7 @@ impl Target {
         }
         let _ = match told.identity {
             Identity::Sid | Identity::Cmcd => {
-                // Others may play the same trace.
+                // Other processes may play the same trace.
                 let (run, session) = (std::process::id(), told.session);
                 write!(out, "CMCD-Session: sid=\"{run}-{session}\"\r\n")
             }
@@ -169,7 +169,7 @@ impl Target {
             Identity::None => write!(out, "Connection: close\r\n"),
         };
         if let (Identity::Cmcd, Some(bit_rate)) = (told.identity, told.bit_rate) {
-            // In kilobits a second, as the standard has it.
+            // In kilobits per second, as the standard specifies.
             let _ = write!(out, "CMCD-Object: br={}\r\n", bit_rate.0.div_ceil(1000));
         }
         out.extend_from_slice(b"\r\n");
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_lie_below_the_path_of_the_url() {
+    fn objects_are_below_path_of_url() {
         for (url, path) in [
             ("http://127.0.0.1:8080", "/vid01/a%20b?x=%41"),
             ("http://127.0.0.1:8080/", "/vid01/a%20b?x=%41"),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_http() {
+    fn request_follows_http() {
         let target = target("http://127.0.0.1:8080/");
         let session = format!("CMCD-Session: sid=\"{}-7\"\r\n", std::process::id());
         let with_bit_rate = format!("{session}CMCD-Object: br=2500\r\n");
@@ -234,11 +234,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_usable_url_is_told_with_the_remedy() {
+    fn reports_unusable_urls_with_remedy() {
         for (url, part) in [
             ("https://127.0.0.1/", "TLS"),
             ("127.0.0.1:80", "must begin with http://"),
-            ("http://", "no URL"),
+            ("http://", "not a URL"),
             ("http://u:p@127.0.0.1/", "passwords"),
             ("ftp://127.0.0.1/", "must begin with http://"),
         ] {

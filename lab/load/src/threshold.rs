@@ -1,4 +1,4 @@
-//! What a result must be like: `failure_share<=0.003`, `classes.high.whole_ms.p99<9000`.
+//! Thresholds on the figures of a result: `failure_share<=0.003`, `classes.high.whole_ms.p99<9000`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,9 +32,9 @@ pub struct Threshold {
 /// A demand that was not met.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Missed {
-    /// What was demanded.
+    /// The threshold.
     pub threshold: Threshold,
-    /// What there was; `None` if nothing was measured.
+    /// The measured value; `None` if there is none.
     pub found: Option<f64>,
 }
 

@@ -1,8 +1,8 @@
-//! When which viewer is to be woken: one heap, one entry in force for each viewer.
+//! Wake-up times of viewers: a heap with one current entry per viewer.
 //!
-//! A viewer has one next moment, whatever it waits for (its player, a request on its way, its line),
-//! so the heap holds few entries, and a wake-up does everything that is due. An entry that was
-//! overtaken by an earlier one stays until its time and is then ignored by whoever owns it.
+//! A viewer has one next event, whatever it waits for (its player, a request in transit, its line),
+//! so the heap is small, and a wake-up handles everything that is due. An entry superseded by an
+//! earlier one stays until its time and is then ignored by its viewer.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -26,7 +26,7 @@ impl Timers {
         self.heap.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Takes the earliest entry if its time has come.
+    /// Removes and returns the earliest entry if it is due.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(Instant, u32)> {
         let Reverse((at, _)) = self.heap.peek()?;
         if *at > now {
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timers_come_in_order_and_not_before_their_time() {
+    fn timers_fire_in_order_and_not_early() {
         let mut timers = Timers::default();
         for (at, slot) in [(30, 1), (10, 2), (20, 3)] {
             timers.arm(Instant(at), slot);

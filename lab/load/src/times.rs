@@ -1,15 +1,15 @@
-//! Distributions of times, exact enough and of bounded size, that can be added up.
+//! Additive distributions of times with bounded error and size.
 //!
-//! An HdrHistogram of microseconds of model time with three significant digits, up to a day. Written
-//! down it is a list of values and counts; what is read back counts the same, so that percentiles
-//! of several generators together are those of one that had measured everything.
+//! An HdrHistogram of microseconds of model time with three significant digits, up to a day. Its
+//! serialized form is a list of values and counts; parsing restores the same counts, so that
+//! percentiles over several generators equal those of a single one.
 
 use hdrhistogram::Histogram;
 use headlong_units::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// One day; what is longer counts as that.
+/// One day; longer times count as that.
 const MICROS_MAX: u64 = 86_400_000_000;
 const DIGITS: u8 = 3;
 
@@ -25,7 +25,7 @@ impl Default for Times {
 }
 
 impl Times {
-    /// Counts one.
+    /// Records a time.
     pub fn record(&mut self, time: Duration) {
         self.record_micros(time.0.div_ceil(1000), 1);
     }
@@ -34,23 +34,23 @@ impl Times {
         self.0.saturating_record_n(micros.min(MICROS_MAX), count);
     }
 
-    /// Adds all that another one has counted.
+    /// Adds all counts of another distribution.
     pub fn add(&mut self, other: &Self) {
-        // Both have the same bounds, so nothing can be out of them.
+        // Both have the same bounds, so values are always within them.
         let _ = self.0.add(&other.0);
     }
 
-    /// How many were counted.
+    /// Number of recorded times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The time below which this share of all are, in milliseconds; `None` if nothing was counted.
+    /// The quantile in milliseconds; `None` if the distribution is empty.
     pub fn quantile_ms(&self, share: f64) -> Option<f64> {
         (self.count() > 0).then(|| self.0.value_at_quantile(share) as f64 / 1000.0)
     }
 
-    /// What is told of it.
+    /// Its summary.
     pub fn spread(&self) -> Spread {
         let quantile = |share| self.quantile_ms(share);
         let any = self.count() > 0;
@@ -65,12 +65,12 @@ impl Times {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all counts.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// The counts that are not zero.
+    /// The nonzero counts.
     pub fn sparse(&self) -> Sparse {
         let recorded = self.0.iter_recorded();
         let pairs = recorded.map(|step| (step.value_iterated_to(), step.count_at_value()));
@@ -78,12 +78,12 @@ impl Times {
     }
 }
 
-/// The counts of a distribution that are not zero: time in microseconds, how many.
+/// The nonzero counts of a distribution: time in microseconds, count.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Sparse(Vec<(u64, u64)>);
 
 impl Sparse {
-    /// The distribution it was made of.
+    /// Restores the distribution.
     pub fn times(&self) -> Times {
         let mut times = Times::default();
         for &(micros, count) in &self.0 {
@@ -92,7 +92,7 @@ impl Sparse {
         times
     }
 
-    /// As [`Times::quantile_ms`].
+    /// Like [`Times::quantile_ms`].
     pub fn quantile_ms(&self, share: f64) -> Option<f64> {
         self.times().quantile_ms(share)
     }
@@ -118,22 +118,22 @@ impl<'de> Deserialize<'de> for Times {
     }
 }
 
-/// A distribution in a few figures, in milliseconds of model time; empty ones have only a count.
+/// Summary of a distribution, in milliseconds of model time; an empty one has only a count.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Spread {
-    /// How many there were.
+    /// Number of values.
     pub count: u64,
-    /// Their mean.
+    /// Mean.
     pub mean: Option<f64>,
-    /// Half of them are no longer than this.
+    /// Median.
     pub p50: Option<f64>,
-    /// Nine in ten.
+    /// 90th percentile.
     pub p90: Option<f64>,
-    /// 99 in a hundred.
+    /// 99th percentile.
     pub p99: Option<f64>,
-    /// 999 in a thousand.
+    /// 99.9th percentile.
     pub p999: Option<f64>,
-    /// The longest.
+    /// Maximum.
     pub max: Option<f64>,
 }
 
@@ -151,20 +151,20 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_distribution_has_no_figures() {
+    fn empty_distribution_has_only_count() {
         let spread = Times::default().spread();
         assert_eq!(spread, Spread::default());
     }
 
     #[test]
-    fn what_is_longer_than_a_day_counts_as_a_day() {
+    fn longer_times_count_as_a_day() {
         let max = of(&[u64::MAX]).spread().max.expect("one was counted");
         assert!((max / 86_400_000.0 - 1.0).abs() < 0.001, "{max}");
     }
 
     proptest! {
         #[test]
-        fn parts_that_are_written_read_and_added_are_the_whole(
+        fn serialized_parts_add_up_to_whole(
             one in proptest::collection::vec(0..100_000_000_000u64, 0..200),
             other in proptest::collection::vec(0..100_000_000_000u64, 0..200),
         ) {

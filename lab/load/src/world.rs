@@ -1,5 +1,4 @@
-//! What all viewers of a run share: the clock, the server, the buffer, and the account of what was
-//! seen.
+//! State shared by all viewers of a run: the clock, the server, the read buffer, and the recording.
 
 use std::io;
 
@@ -18,19 +17,19 @@ use crate::target::{Target, Told};
 use crate::timers::Timers;
 use crate::times::Times;
 
-/// So many connections refused one after another, and the server is taken for dead.
+/// After this many consecutive refused connections the server counts as dead.
 const REFUSED_IN_ROW_MAX: u64 = 10;
 
-/// An object of the trace, as it is asked for.
+/// An object of the trace.
 #[derive(Debug, Clone)]
 pub(crate) struct Object {
-    /// Path of the URL.
+    /// Request path.
     pub(crate) path: String,
-    /// Whose bytes it has, and from where in the title on, if that is known.
+    /// Its content and its offset in the title, if known.
     pub(crate) content: Option<(Content, u64)>,
 }
 
-/// What viewers share.
+/// State shared by all viewers.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) clock: Clock,
@@ -38,29 +37,29 @@ pub(crate) struct World {
     pub(crate) timers: Timers,
     pub(crate) target: Target,
     pub(crate) sources: Sources,
-    /// What players tell about themselves.
+    /// How players identify themselves.
     pub(crate) identity: Identity,
     pub(crate) objects: Vec<Object>,
     /// By network class.
     pub(crate) lines: Vec<LineKind>,
     pub(crate) recording: Recording,
-    /// Calls that ended and that nobody was told of yet, if somebody wants to know each.
+    /// Finished calls not yet passed to the observer, if it receives calls.
     pub(crate) calls: Option<Vec<CallSeen>>,
-    /// All bytes of all viewers pass through here.
+    /// Read buffer of all viewers.
     pub(crate) buffer: Box<[u8]>,
-    /// Where requests are put together.
+    /// Buffer in which requests are formatted.
     pub(crate) request: Vec<u8>,
-    /// Sessions that are going on.
+    /// Sessions in progress.
     pub(crate) active: u64,
     /// Those of them that count.
     pub(crate) steady_active: u64,
-    /// Bytes of bodies that have arrived.
+    /// Bytes of bodies received.
     pub(crate) bytes: u64,
     interval_index: u64,
     interval: Interval,
     interval_first_byte: Times,
     refused_in_row: u64,
-    /// Why the run cannot go on.
+    /// Why the run cannot continue.
     pub(crate) fatal: Option<String>,
 }
 
@@ -96,7 +95,7 @@ impl World {
         }
     }
 
-    /// Puts the request for an object into `request`; `false` if there is no such object.
+    /// Formats the request for an object in `request`; `false` if there is no such object.
     pub(crate) fn write_request(
         &mut self,
         (session, bit_rate): (u64, Option<BitRate>),
@@ -117,13 +116,13 @@ impl World {
         true
     }
 
-    /// The first byte of `part` that is not what it should be: its offset in the object. `part`
-    /// follows what was received before.
+    /// Offset in the object of the first wrong byte of `part`, which follows the bytes received
+    /// before.
     pub(crate) fn first_wrong(&mut self, asked: &Asked, part: &[u8]) -> Option<u64> {
         let object = self.objects.get(asked.object.0 as usize)?;
         let (content, base) = object.content?;
         self.recording.checked_bytes += part.len() as u64;
-        // A server that ignores a range begins at the beginning.
+        // A server that ignores the range sends the object from its beginning.
         let start = match asked.status {
             206 => asked.range.map_or(0, |range| range.start),
             _ => 0,
@@ -133,21 +132,21 @@ impl World {
         Some(offset + wrong as u64)
     }
 
-    /// Counts bytes of a body that reached a viewer at `at` of its own time.
+    /// Counts bytes of a body received at `at` of the viewer's time.
     pub(crate) fn count_bytes(&mut self, at: Instant, bytes: u64) {
         self.recording.count_bytes(at, bytes);
         self.interval.bytes += bytes;
         self.bytes += bytes;
     }
 
-    /// Counts what became of a call that left `late`.
+    /// Counts a finished call that was sent `late` after its intended time.
     pub(crate) fn count_call(&mut self, call: CallSeen, late: Duration) {
         let CallSeen { class, record, .. } = call;
         self.recording
             .count_call(class as usize, call.counts, &record, late);
         if let Some(calls) = &mut self.calls {
             let mut call = call;
-            // Written down as it really left, as the figures count it.
+            // Recorded with its actual time of sending, as in the figures.
             call.record.sent = record.sent + late;
             calls.push(call);
         }
@@ -163,7 +162,7 @@ impl World {
         self.interval.failures += u64::from(end.end.is_failure());
     }
 
-    /// Keeps a failed call to be told.
+    /// Records a failed call for the report.
     pub(crate) fn tell(
         &mut self,
         session: u64,
@@ -187,7 +186,7 @@ impl World {
         });
     }
 
-    /// A session began.
+    /// Counts the start of a session.
     pub(crate) fn session_began(&mut self, steady: bool) {
         self.recording.arrived += 1;
         self.active += 1;
@@ -196,28 +195,28 @@ impl World {
         self.interval.active_max = self.interval.active_max.max(self.active);
     }
 
-    /// A session is over.
+    /// Counts the end of a session.
     pub(crate) fn session_over(&mut self, steady: bool) {
         self.active -= 1;
         self.steady_active -= u64::from(steady);
     }
 
-    /// The server accepted a connection.
+    /// Records that the server accepted a connection.
     pub(crate) fn connected(&mut self) {
         self.refused_in_row = 0;
     }
 
-    /// A connection could not be had. What is this machine's fault, or the end of the server, makes
-    /// the result worthless.
+    /// Handles a failed connect. Shortage of this machine's resources, or a dead server,
+    /// invalidates the result.
     pub(crate) fn connect_failed(&mut self, error: &io::Error) {
         use rustix::io::Errno;
         let reason = match Errno::from_io_error(error) {
             Some(Errno::MFILE | Errno::NFILE) => {
                 "the generator ran out of file descriptors: raise the limit (ulimit -n), or play \
-                 fewer sessions at a time"
+                 fewer concurrent sessions"
             }
             Some(Errno::ADDRNOTAVAIL | Errno::ADDRINUSE) => {
-                "the generator ran out of ports, or has no such source address: name more source \
+                "the generator ran out of ports, or lacks the source address: name more source \
                  addresses"
             }
             Some(Errno::NOBUFS | Errno::NOMEM) => "the machine ran out of memory for sockets",
@@ -225,32 +224,30 @@ impl World {
                 self.refused_in_row += 1;
                 if self.refused_in_row >= REFUSED_IN_ROW_MAX {
                     let address = self.target.address();
-                    self.fatal = Some(format!(
-                        "the server died: nothing listens at {address} any more"
-                    ));
+                    self.fatal = Some(format!("the server died: no process listens on {address}"));
                 }
-                "connections were refused: for some time nothing listened there"
+                "connections were refused: for some time no process listened there"
             }
             _ => return,
         };
         self.invalid(reason.into());
     }
 
-    /// The result counts for nothing, for this reason.
+    /// Marks the result as invalid, for this reason.
     pub(crate) fn invalid(&mut self, reason: String) {
         if !self.recording.invalid_because.contains(&reason) {
             self.recording.invalid_because.push(reason);
         }
     }
 
-    /// Closes the intervals that are over at `now`.
+    /// Closes the intervals that have ended by `now`.
     pub(crate) fn roll(&mut self, now: Instant) {
         while now.0 / self.recording.interval > self.interval_index {
             self.close_interval();
         }
     }
 
-    /// Closes the interval that is going on.
+    /// Closes the current interval.
     pub(crate) fn close_interval(&mut self) {
         let next = Interval {
             active_max: self.active,

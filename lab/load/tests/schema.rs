@@ -1,4 +1,4 @@
-//! Results are as their schema says, field by field, and the schema knows every field.
+//! Results conform to their schema, and the schema covers every field.
 
 use headlong_load::{FailureTold, Recording};
 use headlong_player::{CallEnd, CallId, CallRecord, SessionEnd};
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 const SCHEMA: &str = include_str!("../../../docs/schemas/load-1.json");
 
-/// What of `value` is not as `schema` says: the part of JSON Schema that ours uses, and beyond it
-/// that objects with known fields have no others.
+/// Deviations of `value` from `schema`. Supports the subset of JSON Schema in use; in addition,
+/// objects with known fields must not have others.
 fn differences(root: &Value, schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
     let mut wrong = |what: String| found.push(format!("{path}: {what}"));
     if let Some(reference) = schema["$ref"].as_str() {
         let name = reference.trim_start_matches("#/$defs/");
-        assert!(root["$defs"][name].is_object(), "{reference} is nowhere");
+        assert!(root["$defs"][name].is_object(), "{reference} is undefined");
         return differences(root, &root["$defs"][name], value, path, found);
     }
     if let Some(constant) = schema.get("const").filter(|constant| *constant != value) {
@@ -34,7 +34,7 @@ fn differences(root: &Value, schema: &Value, value: &Value, path: &str, found: &
         "null" => value.is_null(),
         "array" => value.is_array(),
         "object" => value.is_object(),
-        other => panic!("{path}: `{other}` is no type of JSON"),
+        other => panic!("{path}: `{other}` is not a JSON type"),
     };
     let fits = match &schema["type"] {
         Value::String(kind) => is(kind),
@@ -42,7 +42,7 @@ fn differences(root: &Value, schema: &Value, value: &Value, path: &str, found: &
         _ => schema.get("const").or(schema.get("enum")).is_some(),
     };
     if !fits {
-        wrong(format!("{value} is no {}", schema["type"]));
+        wrong(format!("{value} is not of type {}", schema["type"]));
     }
     for (bound, sign) in [("minimum", 1.0), ("maximum", -1.0)] {
         if let (Some(bound), Some(value)) = (schema[bound].as_f64(), value.as_f64())
@@ -84,7 +84,7 @@ fn empty() -> Recording {
     Recording::new(&[], Instant::ZERO, Instant(1), Duration::from_secs(5))
 }
 
-/// One of everything.
+/// A recording with all fields set.
 fn full() -> Recording {
     let classes = [
         NetworkClass::unlimited(),
@@ -136,20 +136,17 @@ fn full() -> Recording {
         session: 3,
         url: "http://127.0.0.1/".into(),
         end: "wrong".into(),
-        detail: "byte 5 is not the title's".into(),
+        detail: "byte 5 differs from the title's".into(),
     });
     recording
 }
 
 #[test]
-fn a_warm_up_is_short_if_far_less_was_asked_for_than_is_offered_and_nobody_failed() {
+fn warm_up_is_short_if_few_bytes_were_requested() {
     let (from, to) = (Instant::ZERO, Instant::ZERO + Duration::from_secs(10));
     let recording = Recording::new(&[], from, to, Duration::from_secs(5));
     let mut report = recording.report();
-    assert!(
-        !report.is_warm_up_short(),
-        "nothing is known of what is offered"
-    );
+    assert!(!report.is_warm_up_short(), "the offered rate is unknown");
     report.offered_bytes_per_second = Some(100.0);
     for (asked_for, failed, is_short) in [(49.0, 0.0, true), (51.0, 0.0, false), (49.0, 0.2, false)]
     {
@@ -161,7 +158,7 @@ fn a_warm_up_is_short_if_far_less_was_asked_for_than_is_offered_and_nobody_faile
 }
 
 #[test]
-fn results_are_as_their_schema_says() {
+fn results_conform_to_schema() {
     for recording in [empty(), full()] {
         let text = recording.report().to_json();
         let value: Value = serde_json::from_str(&text).expect("JSON");
@@ -170,7 +167,7 @@ fn results_are_as_their_schema_says() {
 }
 
 #[test]
-fn what_is_not_as_the_schema_says_is_noticed() {
+fn detects_schema_violations() {
     let value = serde_json::to_value(full().report()).expect("JSON");
     let changes: [(&str, Value); 6] = [
         ("/schema", json!("headlong-load-2")),

@@ -1,7 +1,7 @@
-//! Traces played over real sockets against a server whose behaviour is known.
+//! Plays traces over real sockets against a server with known behaviour.
 //!
-//! What is asserted is what arrived and how calls ended, and times only as records say them, against
-//! what must at least have passed; never how long anything took at most.
+//! Tests assert received bytes and outcomes of calls. Times are asserted only as recorded, against
+//! lower bounds; never against upper bounds of wall time.
 
 mod toy;
 
@@ -17,7 +17,7 @@ use headlong_units::{BitRate, ByteRange, Duration};
 use headlong_workload::{Identity, NetworkClass, Session, Trace};
 use toy::{Stalls, TITLE_BYTES, Toy, WRONG_AT};
 
-/// A server that is always in time.
+/// A server without stalls.
 fn toy() -> Toy {
     Toy::start(Stalls::default())
 }
@@ -42,7 +42,7 @@ fn range(object: u32, start: u64, end: u64) -> Call {
     }
 }
 
-/// Sessions of these calls, one every 10 ms.
+/// Sessions with these calls, one every 10 ms.
 fn trace(objects: &[&str], sessions: Vec<Vec<Call>>) -> Trace {
     let sessions = (0..).zip(sessions).map(|(index, calls)| Session {
         arrival: Duration::from_millis(10 * index),
@@ -64,7 +64,7 @@ fn played(toy: &Toy, trace: Trace, settings: &Settings) -> Report {
     recording.report()
 }
 
-/// A busy machine may make this process late; that is not what is tested here.
+/// Settings without a lateness limit: delays of a busy machine are not under test.
 fn settings() -> Settings {
     Settings {
         late_max: std::time::Duration::from_secs(600),
@@ -72,7 +72,7 @@ fn settings() -> Settings {
     }
 }
 
-/// How the one session with one call of this object ended, and what was told of it.
+/// Outcome and failure detail of a session with one call of this object.
 fn ended(object: &str, call: Call) -> (String, String) {
     let report = played(&toy(), trace(&[object], vec![vec![call]]), &settings());
     assert_eq!(report.requests.ended, 1);
@@ -84,7 +84,7 @@ fn ended(object: &str, call: Call) -> (String, String) {
 }
 
 #[test]
-fn whole_replies_arrive_and_every_byte_is_checked() {
+fn verifies_every_byte_of_complete_replies() {
     let objects = ["ok/000001.bin", "ok/000002.bin", "chunked/000003.bin"];
     let calls = vec![
         call(0),
@@ -107,14 +107,14 @@ fn whole_replies_arrive_and_every_byte_is_checked() {
 }
 
 #[test]
-fn a_wrong_byte_is_found_and_told_with_its_place() {
+fn reports_wrong_byte_with_offset() {
     let (end, detail) = ended("wrong/000001.bin", call(0));
     assert_eq!(end, "wrong");
-    assert_eq!(detail, format!("byte {WRONG_AT} is not the title's"));
+    assert_eq!(detail, format!("byte {WRONG_AT} differs from the title's"));
 }
 
 #[test]
-fn nothing_is_checked_if_that_is_not_wanted_or_the_title_not_known() {
+fn skips_verification_if_disabled_or_title_unknown() {
     for (object, verify) in [("wrong/000001.bin", false), ("wrong/film.mp4", true)] {
         let settings = Settings {
             verify,
@@ -126,7 +126,7 @@ fn nothing_is_checked_if_that_is_not_wanted_or_the_title_not_known() {
 }
 
 #[test]
-fn chunk_files_are_checked_as_parts_of_their_title() {
+fn verifies_chunk_files_as_parts_of_title() {
     let settings = Settings {
         chunk_bytes: Some(TITLE_BYTES),
         ..settings()
@@ -140,11 +140,11 @@ fn chunk_files_are_checked_as_parts_of_their_title() {
 }
 
 #[test]
-fn every_bad_reply_has_its_name() {
+fn classifies_bad_replies() {
     for (object, call, end, detail) in [
         ("short/000001.bin", call(0), "broken", "ended early"),
         ("refuse/000001.bin", call(0), "refused", "503"),
-        ("noise/000001.bin", call(0), "broken", "no HTTP"),
+        ("noise/000001.bin", call(0), "broken", "not HTTP"),
         (
             "other-range/000001.bin",
             range(0, 8, 800),
@@ -162,7 +162,7 @@ fn every_bad_reply_has_its_name() {
     };
     assert_eq!(ended("ok/000001.bin", larger).0, "wrong");
     assert_eq!(ended("until-close/000001.bin", call(0)).0, "whole");
-    // A reply without a length is over when the connection is, unless that was reset.
+    // A reply without a length ends with the connection, unless that was reset.
     let unknown = Call {
         expected_bytes: None,
         ..range(0, 0, 1000)
@@ -173,7 +173,7 @@ fn every_bad_reply_has_its_name() {
 }
 
 #[test]
-fn a_viewer_who_waits_too_long_leaves() {
+fn viewer_leaves_after_timeout() {
     let impatient = Call {
         timeout: Some(Duration::from_millis(300)),
         ..call(0)
@@ -185,18 +185,18 @@ fn a_viewer_who_waits_too_long_leaves() {
     assert_eq!((report.requests.timed_out, report.requests.ended), (1, 1));
     assert!(
         toy.requests() <= 1,
-        "it goes away and asks for nothing more"
+        "the viewer leaves and sends no further requests"
     );
     assert!(report.valid, "{report}");
 }
 
 #[test]
-fn what_is_asked_for_and_never_comes_is_not_delivered() {
+fn missing_reply_counts_as_asked_for_not_delivered() {
     let impatient = |object| Call {
         timeout: Some(Duration::from_millis(300)),
         ..call(object)
     };
-    // The second session comes after 10 ms: the window is from the first arrival to the last.
+    // The second session arrives after 10 ms: the window is from the first to the last arrival.
     let sessions = vec![vec![impatient(0)], vec![impatient(0)]];
     let report = played(&toy(), trace(&["hang/000001.bin"], sessions), &settings());
     let window = report.window_s.to - report.window_s.from;
@@ -212,7 +212,7 @@ fn what_is_asked_for_and_never_comes_is_not_delivered() {
 }
 
 #[test]
-fn an_idle_connection_that_the_server_closed_is_opened_again() {
+fn reopens_idle_connection_closed_by_server() {
     let pause = Call {
         think: Some(Duration::from_millis(200)),
         ..range(0, 0, 1000)
@@ -226,7 +226,7 @@ fn an_idle_connection_that_the_server_closed_is_opened_again() {
 }
 
 #[test]
-fn a_player_that_tells_nothing_about_itself_has_a_connection_for_each_request() {
+fn anonymous_player_uses_connection_per_request() {
     for (identity, expected) in [
         (Identity::Sid, 2),
         (Identity::Connection, 2),
@@ -237,7 +237,8 @@ fn a_player_that_tells_nothing_about_itself_has_a_connection_for_each_request() 
             ..range(0, 0, 1000)
         };
         let calls = vec![range(0, 0, 1000), pause.clone(), pause];
-        // It closes each connection after a reply, unseen: who uses one again has to ask again.
+        // The server closes each connection after a reply without notice: a reused one needs a
+        // resend.
         let mut trace = trace(&["stale/000001.bin"], vec![calls]);
         trace.about.identity = identity;
         let report = played(&toy(), trace, &settings());
@@ -247,7 +248,7 @@ fn a_player_that_tells_nothing_about_itself_has_a_connection_for_each_request() 
 }
 
 #[test]
-fn a_burst_has_a_connection_for_each_of_its_calls() {
+fn burst_uses_connection_per_call() {
     let member = |object| Call {
         with_previous: true,
         ..range(object, 0, 50_000)
@@ -259,9 +260,9 @@ fn a_burst_has_a_connection_for_each_of_its_calls() {
 }
 
 #[test]
-fn bytes_get_through_no_faster_than_the_line_allows_and_requests_no_sooner_than_they_arrive() {
-    // At ten times the speed: 200,000 bytes at 10 Mbit/s are 160 ms, and the way there and back is
-    // 100 ms, twice for a new connection.
+fn line_limits_bandwidth_and_adds_delay() {
+    // At ten times the speed: 200,000 bytes at 10 Mbit/s are 160 ms, and the round trip is 100 ms,
+    // twice for a new connection.
     let toy = toy();
     for factor in [1.0, 10.0] {
         let calls = vec![range(0, 0, 200_000), range(0, 0, 200_000)];
@@ -278,7 +279,7 @@ fn bytes_get_through_no_faster_than_the_line_allows_and_requests_no_sooner_than_
         let report = played(&toy, trace, &settings);
         assert_eq!(report.requests.whole, 2, "{report}");
         let (first, whole) = (report.first_byte_ms, report.whole_ms);
-        // The second call's; histograms round by a thousandth.
+        // Of the second call; histograms round to a thousandth.
         assert!(first.p50 >= Some(99.9), "{report}");
         assert!(first.max >= Some(199.9), "{report}");
         assert!(whole.p50 >= Some(259.8), "{report}");
@@ -287,7 +288,7 @@ fn bytes_get_through_no_faster_than_the_line_allows_and_requests_no_sooner_than_
 }
 
 #[test]
-fn a_player_that_adapts_watches_its_title() {
+fn adaptive_player_watches_title() {
     let rendition = |object, kbps| Rendition {
         bit_rate: BitRate::from_kbps(kbps),
         header: None,
@@ -327,8 +328,8 @@ fn a_player_that_adapts_watches_its_title() {
 }
 
 #[test]
-fn latencies_are_taken_from_the_intended_moment() {
-    // Two viewers want to come long before the clock of the run can have begun.
+fn latencies_count_from_intended_time() {
+    // Two viewers are due long before the clock of the run can have started.
     let report = played(
         &toy(),
         trace(&["ok/000001.bin"], vec![vec![range(0, 0, 10)]; 2]),
@@ -341,7 +342,7 @@ fn latencies_are_taken_from_the_intended_moment() {
 }
 
 #[test]
-fn the_first_failure_ends_the_run_if_it_is_told_so() {
+fn first_failure_ends_run_if_configured() {
     let settings = Settings {
         stop_at_failure: true,
         ..settings()
@@ -361,7 +362,7 @@ fn the_first_failure_ends_the_run_if_it_is_told_so() {
 }
 
 #[test]
-fn a_run_ends_with_its_arrivals_if_it_is_told_so() {
+fn run_ends_with_arrivals_if_configured() {
     let settings = Settings {
         end_with_arrivals: true,
         ..settings()
@@ -382,7 +383,7 @@ fn a_run_ends_with_its_arrivals_if_it_is_told_so() {
 }
 
 #[test]
-fn only_sessions_of_the_steady_state_count() {
+fn counts_only_steady_state_sessions() {
     let mut settings = settings();
     settings.ramp_up.sessions = 3;
     settings.ramp_down.sessions = 4;
@@ -398,8 +399,8 @@ fn only_sessions_of_the_steady_state_count() {
 }
 
 #[test]
-fn a_server_that_dies_makes_the_result_invalid_and_ends_the_run() {
-    // A port that was just free: nobody listens there.
+fn dead_server_invalidates_result_and_ends_run() {
+    // A port that was just released: no process listens on it.
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = free.local_addr().expect("an address");
     drop(free);
@@ -423,17 +424,17 @@ fn a_server_that_dies_makes_the_result_invalid_and_ends_the_run() {
 }
 
 #[test]
-fn a_run_that_is_interrupted_is_invalid() {
+fn interrupted_run_is_invalid() {
     let target = Target::new(&toy().url()).expect("a target");
     let mut trace = trace(&["ok/000001.bin"], vec![vec![call(0)]]);
     trace.sessions[0].arrival = Duration::from_secs(3600);
     let stop = AtomicBool::new(true);
     let recording = play(trace, &target, &settings(), &stop, &mut ()).expect("it plays");
-    assert_eq!(recording.invalid_because, ["it was interrupted"]);
+    assert_eq!(recording.invalid_because, ["the run was interrupted"]);
 }
 
 #[test]
-fn what_cannot_be_played_is_refused_before_anything_is_sent() {
+fn rejects_unplayable_trace_before_sending() {
     let toy = toy();
     let target = Target::new(&toy.url()).expect("a target");
     let refused = |trace: Trace, settings: &Settings| {
@@ -451,7 +452,7 @@ fn what_cannot_be_played_is_refused_before_anything_is_sent() {
     };
     let error = refused(trace(&["a"], vec![vec![call(0)]]), &long);
     assert!(matches!(error, PlayError::NothingCounts { .. }) && error.is_usage());
-    // More at a time than any machine has descriptors for.
+    // More concurrent connections than any machine has descriptors for.
     let wide = Call {
         with_previous: true,
         ..call(0)

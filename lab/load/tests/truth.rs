@@ -1,4 +1,4 @@
-//! The statistics against arithmetic, in virtual time: what [`examples/truth.rs`] shows with a
+//! Statistics compared with arithmetic, in virtual time: the same as [`examples/truth.rs`] with a
 //! server and a clock.
 
 use headlong_load::Recording;
@@ -19,7 +19,7 @@ fn recording(to: u64) -> Recording {
     )
 }
 
-/// What becomes of a call to a server that says nothing for the first second of every ten.
+/// Result of a call to a server that pauses for the first second of every ten.
 fn answered(intended: u64) -> CallRecord {
     let phase = intended % (10 * SECOND);
     let answer = intended + SECOND.saturating_sub(phase) + 300_000;
@@ -48,7 +48,7 @@ fn session(end: CallEnd) -> SessionEnd {
     }
 }
 
-/// A thousand requests a second, of which `share` is this generator's.
+/// Records a thousand requests per second, of which every `step`-th belongs to this generator.
 fn record(recording: &mut Recording, first: u64, step: u64) {
     for index in (first..60_000).step_by(step as usize) {
         let record = answered(index * SECOND / 1000);
@@ -64,11 +64,11 @@ fn record(recording: &mut Recording, first: u64, step: u64) {
 }
 
 #[test]
-fn the_99th_percentile_of_a_known_law_is_what_arithmetic_says() {
+fn percentile_99_of_known_distribution_is_exact() {
     let mut recording = recording(60);
     record(&mut recording, 0, 1);
     let report = recording.report();
-    // One in ten waits for up to a second, all waits alike: one in a hundred longer than 0.9 s.
+    // One in ten waits for up to a second, uniformly: one in a hundred longer than 0.9 s.
     let p99 = report.first_byte_ms.p99.expect("it was measured");
     assert!((p99 / 900.0 - 1.0).abs() < 0.01, "{p99}");
     let mean = report.first_byte_ms.mean.expect("it was measured");
@@ -81,14 +81,14 @@ fn the_99th_percentile_of_a_known_law_is_what_arithmetic_says() {
 }
 
 #[test]
-fn several_generators_together_say_what_one_would_have_said() {
+fn merged_recordings_equal_single_generator() {
     let mut one = recording(60);
     record(&mut one, 0, 1);
     let mut sum: Option<Recording> = None;
     for part in 0..8 {
         let mut recording = recording(60);
         record(&mut recording, part, 8);
-        // As a file would bring it.
+        // Through its serialized form.
         let recording = Recording::from_json(&recording.to_json()).expect("a recording");
         match &mut sum {
             Some(sum) => sum.merge(&recording).expect("the same experiment"),
@@ -103,7 +103,7 @@ fn several_generators_together_say_what_one_would_have_said() {
 }
 
 #[test]
-fn recordings_of_different_experiments_are_not_merged() {
+fn rejects_merge_of_different_experiments() {
     let mut one = recording(60);
     let mut other = recording(60);
     other.time_scale = 10.0;

@@ -1,15 +1,15 @@
-//! The catalogue: which titles there are, how long they are, and in which files they lie.
+//! The catalogue: all titles, their durations, and the files that hold them.
 //!
-//! The one idea: a title's number says everything about its bytes ([`crate::content`]), and its
-//! path says its number, and where in it a segment's file begins. So whoever has a URL and a range
-//! can check what came back, with no list of files beside it ([`locate`]).
+//! A title's number determines its bytes ([`crate::content`]); its path contains the number and,
+//! for the file of a segment, the offset in the title. So a client can verify a reply from its URL
+//! and range alone, without a list of files ([`locate`]).
 //!
-//! A work in several renditions is a title for each: numbers one after another, upwards by bit rate,
-//! same rank and duration.
+//! A work with several renditions is one title for each: consecutive numbers in ascending order of
+//! bit rate, with the same rank and duration.
 //!
-//! Invariants: title numbers count from 0 through all groups; within a group they are in order of
-//! popularity and then of bit rate; the order of creation is drawn apart from that, so popularity and place on the disk
-//! have nothing to do with one another (thesis 3.5.2).
+//! Invariants: title numbers count from 0 across all groups; within a group they are sorted by
+//! popularity and then by bit rate; the order of creation is drawn independently, so that
+//! popularity and position on the disk are not correlated (thesis 3.5.2).
 
 use alloc::format;
 use alloc::string::String;
@@ -21,29 +21,29 @@ use headlong_units::{ByteRange, Duration};
 use crate::Form;
 use crate::specification::{Specification, TitleGroup};
 
-/// Content is made of words of so many bytes.
+/// Content consists of words of this size.
 const WORD_BYTES: u64 = 8;
 
 /// One title, or one rendition of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Title {
-    /// Its number, from 0, unique in the catalogue: its content's, and its file's name.
+    /// Its number, from 0, unique in the catalogue: determines its content and its file's name.
     pub number: u32,
-    /// Its group: a place in [`Catalogue::groups`].
+    /// Its group: an index into [`Catalogue::groups`].
     pub group: u32,
-    /// Its popularity within the group; 0 is the most popular. All renditions of a work share it.
+    /// Popularity rank within the group; 0 is the most popular. All renditions of a work share it.
     pub rank: u32,
-    /// Which rendition of its work, from 0; those before it have the numbers before its.
+    /// Rendition of its work, from 0; earlier renditions have the preceding numbers.
     pub rendition: u32,
-    /// How long it plays.
+    /// Playing time.
     pub duration: Duration,
-    /// Length of a segment.
+    /// Playing time of a segment.
     pub segment_time: Duration,
-    /// Bytes of a segment: exactly if all are equal, else on average.
+    /// Bytes of a segment: exact if all are equal, else the mean.
     pub segment_bytes: u64,
-    /// Where each segment ends, from the start of the content; empty if all are equal.
+    /// End of each segment, from the start of the content; empty if all are equal.
     pub segment_ends: Vec<u64>,
-    /// Bytes before the content: the table of the segments' offsets (thesis 5.1.3).
+    /// Bytes before the content: the table of segment offsets (thesis 5.1.3).
     pub header_bytes: u64,
     /// Bytes of content.
     pub bytes: u64,
@@ -57,7 +57,7 @@ impl Title {
         self.segment_bytes as f64 * 8.0 / self.segment_time.as_secs_f64()
     }
 
-    /// How many segments it has, the last perhaps a shorter one.
+    /// Number of segments; the last may be shorter.
     pub fn segments(&self) -> u32 {
         let count = match self.segment_ends.len() {
             0 => self.bytes.div_ceil(self.segment_bytes.max(1)),
@@ -66,7 +66,7 @@ impl Title {
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// Which bytes of its files segment number `index` has. The last has the padding, too.
+    /// Bytes of segment `index` in the title. The last segment includes the padding.
     fn segment(&self, index: u64) -> ByteRange {
         let end = |count: u64| match count.checked_sub(1) {
             None => self.header_bytes,
@@ -80,18 +80,18 @@ impl Title {
     }
 }
 
-/// A file that a title, or a part of it, lies in.
+/// A file that holds a title or a part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogueFile {
-    /// Below the root, without a leading slash.
+    /// Path below the root, without a leading slash.
     pub path: String,
     /// The title's number.
     pub title: u32,
-    /// Which bytes of the title.
+    /// Its bytes of the title.
     pub range: ByteRange,
-    /// Where in the title's content its own begins: with its first byte, or for a segment's file
-    /// with the word in which that is, so that every file is made of whole words. (The last few
-    /// bytes of one such file and the first of the next are then the same.)
+    /// Offset in the title's content at which the file's content sequence starts: that of its first
+    /// byte, or for a segment's file that of the word containing it, so that every file consists of
+    /// whole words. (The last few bytes of one such file and the first of the next are then equal.)
     pub content_offset: u64,
 }
 
@@ -100,11 +100,11 @@ pub struct CatalogueFile {
 pub struct Catalogue {
     /// Names of groups.
     pub groups: Vec<String>,
-    /// By number.
+    /// Titles by number.
     pub titles: Vec<Title>,
-    /// Numbers of titles in the order in which their files are to be created.
+    /// Title numbers in the order in which their files are created.
     pub creation_order: Vec<u32>,
-    /// In how many files each title lies.
+    /// Division of titles into files.
     pub form: Form,
 }
 
@@ -142,7 +142,7 @@ impl Catalogue {
         self.titles.iter().map(|title| title.file_bytes).sum()
     }
 
-    /// The title and all other renditions of its work, upwards by bit rate.
+    /// The title and all other renditions of its work, in ascending order of bit rate.
     pub fn renditions(&self, title: &Title) -> &[Title] {
         let first = title.number.saturating_sub(title.rendition) as usize;
         let rest = self.titles.get(first..).unwrap_or_default();
@@ -155,7 +155,7 @@ impl Catalogue {
         self.files_of(title, ByteRange::new(0, title.file_bytes))
     }
 
-    /// The files that hold some of `range` of a title, in order.
+    /// The files that overlap `range` of a title, in order.
     pub fn files_of(&self, title: &Title, range: ByteRange) -> impl Iterator<Item = CatalogueFile> {
         let range = range.intersection(ByteRange::new(0, title.file_bytes));
         let places = match range.is_empty() {
@@ -165,12 +165,12 @@ impl Catalogue {
         places.map(move |place| self.file(title, place))
     }
 
-    /// Which bytes of a title each of its files has, in order.
+    /// The byte range of each file of a title, in order.
     pub fn ranges(&self, title: &Title) -> impl Iterator<Item = ByteRange> {
         (0..self.file_count(title)).map(|place| self.file_range(title, place))
     }
 
-    /// In how many files a title lies.
+    /// Number of files of a title.
     pub fn file_count(&self, title: &Title) -> u64 {
         match self.form {
             Form::Whole => 1,
@@ -179,7 +179,7 @@ impl Catalogue {
         }
     }
 
-    /// File number `place` of a title.
+    /// File `place` of a title.
     fn file(&self, title: &Title, place: u64) -> CatalogueFile {
         let (number, group) = (title.number, self.groups.get(title.group as usize));
         let group = group.map_or("", String::as_str);
@@ -215,7 +215,8 @@ impl Catalogue {
         }
     }
 
-    /// Which of a title's files, from 0, holds the byte at `offset`; the last if that is behind it.
+    /// Index, from 0, of the title's file that holds the byte at `offset`; the last file if it is
+    /// beyond.
     pub fn place_of(&self, title: &Title, offset: u64) -> u64 {
         let (mut below, mut above) = (0, self.file_count(title));
         while below + 1 < above {
@@ -228,10 +229,9 @@ impl Catalogue {
         below
     }
 
-    /// A number that two catalogues share only if their titles and the order of creation are the
-    /// same. The form of storage is no part of it.
+    /// A hash of the titles and the order of creation, independent of the form of storage.
     pub fn fingerprint(&self) -> u64 {
-        // FNV-1a over words: nobody forges catalogues, it tells one from another.
+        // FNV-1a over words: detects differences, without security against forgery.
         let mix = |hash: u64, word: u64| {
             let bytes = word.to_le_bytes();
             bytes.iter().fold(hash, |hash, byte| {
@@ -265,7 +265,7 @@ fn draw(group: &TitleGroup, generator: &Generator, place: (u32, u32, u32), pad: 
         unit
     };
     let seconds = group.durations.law.quantile(share);
-    // Whole milliseconds, and at least one: a title of no bytes cannot be asked for.
+    // Whole milliseconds, and at least one: a title without bytes cannot be requested.
     let duration = Duration::from_millis(libm::round(seconds * 1000.0).max(1.0) as u64);
     let title =
         |rendition: u32, duration: Duration, segment_bytes: u64, mut generator: Generator| {
@@ -299,17 +299,17 @@ fn draw(group: &TitleGroup, generator: &Generator, place: (u32, u32, u32), pad: 
         let segment_bytes = pick(&group.segment_bytes, generator.unit());
         return alloc::vec![title(0, duration, segment_bytes, generator)];
     }
-    // Whole segments: every rendition is cut at the same moments, and players play whole ones.
+    // Whole segments: all renditions have the same segment boundaries.
     let segments = libm::round(duration.as_secs_f64() / group.segment_time.as_secs_f64()).max(1.0);
     let duration = group.segment_time.times(segments as u64);
-    // Each from the same draws: what is hard to encode is large in every rendition.
+    // All renditions use the same draws: complex scenes are large in every rendition.
     let sizes = (0..).zip(group.segment_sizes());
     sizes
         .map(|(rendition, bytes)| title(rendition, duration, bytes, generator.clone()))
         .collect()
 }
 
-/// The item of a mix at `unit` of its shares.
+/// The item of a mix selected by `unit`, a number from 0 to 1.
 fn pick(mix: &[(u64, f64)], unit: f64) -> u64 {
     let mut sum = 0.0;
     let found = mix.iter().find(|(_, share)| {
@@ -319,7 +319,7 @@ fn pick(mix: &[(u64, f64)], unit: f64) -> u64 {
     found.or(mix.last()).map_or(1, |(bytes, _)| *bytes)
 }
 
-/// Ends of segments that have `segment_bytes` on average and `bytes` in all, more or less.
+/// Segment ends with a mean size of `segment_bytes` and a total of about `bytes`.
 fn vary(generator: &mut Generator, variation: f64, segment_bytes: u64, bytes: u64) -> Vec<u64> {
     let (mut ends, mut left, mut end) = (Vec::new(), bytes, 0);
     while left > 0 {
@@ -332,9 +332,9 @@ fn vary(generator: &mut Generator, variation: f64, segment_bytes: u64, bytes: u6
     ends
 }
 
-/// Which title a path names, and where in its content the file begins. Slashes before it, and folders
-/// above the group's, do not matter. `chunk_bytes` is what the trace says about its chunk files;
-/// without it, no chunk file has a place. Segments' files say theirs.
+/// The title named by a path, and the offset in its content at which the file begins. Leading
+/// slashes and folders above the group's are ignored. `chunk_bytes` is the chunk file size in the
+/// trace; without it, chunk files cannot be located. Names of segment files contain their offset.
 pub fn locate(path: &str, chunk_bytes: Option<u64>) -> Option<(u64, u64)> {
     let mut parts = path.rsplit('/');
     let stem = parts.next()?.strip_suffix(".bin")?;
@@ -350,7 +350,7 @@ pub fn locate(path: &str, chunk_bytes: Option<u64>) -> Option<(u64, u64)> {
     Some((title, number(stem, 5)?.checked_mul(chunk_bytes?)?))
 }
 
-/// A decimal number of at least so many digits, as files are named by.
+/// A decimal number of at least `digits` digits, as in file names.
 fn number(text: &str, digits: usize) -> Option<u64> {
     let is_number = text.len() >= digits && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok()).flatten()

@@ -1,21 +1,21 @@
-//! The bytes of a title: an arithmetic sequence of 64-bit words, so that any byte can be checked on
-//! its own, and a block of them can be kept as eight bytes.
+//! The bytes of a title: an arithmetic sequence of 64-bit words. Any byte can be verified on its
+//! own, and a block can be stored as eight bytes.
 //!
-//! Word `i` of a title (bytes `8 i .. 8 i + 8`, little endian) is `start + i * step` modulo 2^64,
-//! both of which follow from the title's number. The step is odd and differs from title to title, so
-//! a page of one title is never a page of another, nor of another place in the same one.
+//! Word `i` of a title (bytes `8 i .. 8 i + 8`, little endian) is `start + i * step` modulo 2^64;
+//! both follow from the title's number. The step is odd and differs between titles, so a page of
+//! one title never equals a page of another, nor another page of the same title.
 
 /// First word and step of a title's sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Content {
     /// Word 0.
     pub start: u64,
-    /// From one word to the next; odd.
+    /// Difference of consecutive words; odd.
     pub step: u64,
 }
 
 impl Content {
-    /// The content of title number `title`.
+    /// The content of title `title`.
     pub const fn of_title(title: u64) -> Self {
         let start = mix(title.wrapping_mul(2));
         Self {
@@ -24,12 +24,12 @@ impl Content {
         }
     }
 
-    /// Word number `index`.
+    /// Word `index`.
     pub const fn word(&self, index: u64) -> u64 {
         self.start.wrapping_add(index.wrapping_mul(self.step))
     }
 
-    /// Writes the bytes from `offset` on into `buffer`.
+    /// Writes the bytes from `offset` into `buffer`.
     pub fn fill(&self, offset: u64, buffer: &mut [u8]) {
         let (head, rest) = buffer.split_at_mut(bytes_to_word(offset).min(buffer.len()));
         self.fill_part(offset, head);
@@ -43,8 +43,8 @@ impl Content {
         self.fill_part((first + words.len() as u64) * 8, tail);
     }
 
-    /// The first place in `bytes`, which were found at `offset`, that is not this title's; `None`
-    /// if all are.
+    /// Index of the first wrong byte in `bytes`, which were read at `offset`; `None` if all are
+    /// correct.
     pub fn first_wrong(&self, offset: u64, bytes: &[u8]) -> Option<usize> {
         let (head, rest) = bytes.split_at(bytes_to_word(offset).min(bytes.len()));
         if let Some(at) = self.first_wrong_part(offset, head) {
@@ -53,7 +53,7 @@ impl Content {
         let first = offset.div_ceil(8);
         let (words, tail) = rest.as_chunks::<8>();
         let mut word = self.word(first);
-        // Differences are gathered and looked at once: the loop has no branch to get in its way.
+        // Differences are accumulated and checked once, so that the loop has no branch.
         let mut difference = 0;
         for found in words {
             difference |= u64::from_le_bytes(*found) ^ word;
@@ -83,12 +83,12 @@ impl Content {
     }
 }
 
-/// From `offset` to the next whole word.
+/// Bytes from `offset` to the next word boundary.
 const fn bytes_to_word(offset: u64) -> usize {
     (offset.wrapping_neg() % 8) as usize
 }
 
-/// SplitMix64's finaliser: neighbouring titles get unrelated sequences.
+/// SplitMix64's finaliser: consecutive titles get unrelated sequences.
 const fn mix(value: u64) -> u64 {
     let z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -102,7 +102,7 @@ mod tests {
     use alloc::vec;
 
     #[test]
-    fn any_part_of_a_title_can_be_checked_on_its_own() {
+    fn any_range_can_be_verified_alone() {
         let content = Content::of_title(17);
         let mut whole = vec![0; 4096];
         content.fill(0, &mut whole);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wrong_byte_is_found_wherever_it_is() {
+    fn finds_single_wrong_byte_at_any_position() {
         let content = Content::of_title(3);
         for wrong in 0..67 {
             let mut part = vec![0; 67];
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn another_title_or_another_place_is_noticed() {
+    fn detects_other_title_and_other_offset() {
         let content = Content::of_title(3);
         let mut part = vec![0; 64];
         Content::of_title(4).fill(0, &mut part);

@@ -1,24 +1,24 @@
-//! Curves that a specification can name instead of listing their points.
+//! Named distributions that a specification can use instead of listing points.
 //!
 //! The thesis shows its distributions of durations and of viewing fractions only as pictures
-//! (Figures 3.3 and 3.4). The points below were constructed: they have the features the text names,
-//! and give the means that Tables 3.3 and section 4.4 print. docs/lab/workload.md tells how.
+//! (Figures 3.3 and 3.4). The points below were constructed: they have the features named in the
+//! text, and the means of Table 3.3 and section 4.4. See docs/lab/workload.md.
 
 use alloc::string::{String, ToString};
 
 use headlong_random::Empirical;
 
-/// A distribution and where it comes from.
+/// A distribution with its name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// The name it was asked for by; `inline` if its points were listed.
+    /// Its name in the specification; `inline` if its points were listed.
     pub name: String,
     /// The distribution.
     pub law: Empirical,
 }
 
 impl Curve {
-    /// Always the same value.
+    /// A constant.
     pub fn constant(value: f64) -> Self {
         let value = if value.is_finite() { value } else { 0.0 };
         Self::of("constant", &[(value, 0.0), (value, 1.0)])
@@ -39,12 +39,12 @@ impl Curve {
         let law = Empirical::new(points.to_vec());
         Self {
             name: name.to_string(),
-            law: law.expect("a constant is a curve, and a test tries every named one"),
+            law: law.expect("a constant is a curve, and a test covers every named one"),
         }
     }
 }
 
-/// Name and points of every curve: seconds, or a fraction, with the share at or below it.
+/// Name and points of every curve: a value in seconds or a fraction, and its cumulative share.
 const CURVES: &[(&str, &[(f64, f64)])] = &[
     ("youtube-2011-duration", YOUTUBE_2011_DURATION),
     ("youtube-2011-fraction", YOUTUBE_2011_FRACTION),
@@ -53,8 +53,8 @@ const CURVES: &[(&str, &[(f64, f64)])] = &[
 ];
 
 /// Durations of titles in seconds (thesis 3.2.1, Figure 3.3): steepest at the 200 s of a music
-/// video, a step at the 600 s that YouTube allowed, a long thin tail behind it. Mean 259.3 s: the
-/// thesis' catalogues average 258.7 s (Table 3.3) and 267 s (4.4.2).
+/// video, a step at YouTube's limit of 600 s, then a long thin tail. Mean 259.3 s: the catalogues
+/// of the thesis have means of 258.7 s (Table 3.3) and 267 s (4.4.2).
 const YOUTUBE_2011_DURATION: &[(f64, f64)] = &[
     (10.0, 0.0),
     (20.0, 0.02),
@@ -83,7 +83,7 @@ const YOUTUBE_2011_DURATION: &[(f64, f64)] = &[
 ];
 
 /// Fraction of a title that a session downloads (thesis 3.2.2, Figure 3.4): many leave early, more
-/// than a quarter stay to the end. Mean 0.546, so that sessions of the durations above, rounded up
+/// than a quarter watch to the end. Mean 0.546, so that sessions of the durations above, rounded up
 /// to 10 s, last the 146.3 s of Table 3.3.
 const YOUTUBE_2011_FRACTION: &[(f64, f64)] = &[
     (0.0, 0.0),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_named_curve_is_a_distribution_function() {
+    fn named_curves_are_distribution_functions() {
         for (name, points) in CURVES {
             assert!(Empirical::new(points.to_vec()).is_ok(), "{name}");
         }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_youtube_curves_have_the_features_and_means_of_the_thesis() {
+    fn youtube_curves_match_thesis() {
         let duration = named("youtube-2011-duration");
         assert!((257.0..267.0).contains(&duration.mean()), "{duration:?}");
         let per_second =
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_is_always_itself() {
+    fn constant_curve_has_one_value() {
         let law = Curve::constant(120.0).law;
         assert_eq!(
             (law.quantile(0.0), law.mean(), law.quantile(1.0)),

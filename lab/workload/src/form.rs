@@ -1,4 +1,4 @@
-//! The form of storage: in how many files a title lies.
+//! The form of storage: how a title is divided into files.
 
 use alloc::format;
 use alloc::string::String;
@@ -7,21 +7,21 @@ use core::str::FromStr;
 
 use headlong_units::Bytes;
 
-/// In which files a title lies (thesis 3.5).
+/// Division of a title into files (thesis 3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Form {
-    /// One.
+    /// One file.
     #[default]
     Whole,
-    /// Files of so many bytes, the last perhaps smaller.
+    /// Files of this many bytes; the last may be smaller.
     Chunks(u64),
-    /// One for each segment, and one for the table before them if there is one: what DASH and HLS
-    /// packagers write.
+    /// One file for each segment, and one for the table of offsets if there is one: the layout of
+    /// DASH and HLS packagers.
     Segments,
 }
 
 impl Form {
-    /// Bytes of a chunk file, if all are equal.
+    /// Bytes of a chunk file, if the files have equal sizes.
     pub const fn chunk_bytes(self) -> Option<u64> {
         match self {
             Self::Chunks(bytes) => Some(bytes),
@@ -29,15 +29,15 @@ impl Form {
         }
     }
 
-    /// Whether a title may lie in several files.
+    /// Whether a title may have several files.
     pub const fn is_split(self) -> bool {
         !matches!(self, Self::Whole)
     }
 
-    /// How it is told: `one file a title`.
+    /// Description for people: `one file per title`.
     pub fn label(self) -> String {
         match self {
-            Self::Whole => "one file a title".into(),
+            Self::Whole => "one file per title".into(),
             Self::Chunks(bytes) => format!("chunk files of {}", Bytes(bytes)),
             Self::Segments => "a file for each segment".into(),
         }
@@ -45,7 +45,7 @@ impl Form {
 }
 
 impl fmt::Display for Form {
-    /// As [`FromStr`] reads it.
+    /// In the format that [`FromStr`] parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Whole => f.write_str("off"),
@@ -58,7 +58,7 @@ impl fmt::Display for Form {
 impl FromStr for Form {
     type Err = String;
 
-    /// Reads `off`, `segment`, and sizes of chunk files like `512KiB`.
+    /// Parses `off`, `segment`, and sizes of chunk files like `512KiB`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "off" => Ok(Self::Whole),
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn display_and_parse_round_trip() {
         for form in [Form::Whole, Form::Chunks(512 << 10), Form::Segments] {
             assert_eq!(form.to_string().parse(), Ok(form));
         }

@@ -1,10 +1,10 @@
-//! From a specification and a seed to a workload.
+//! Generates a workload from a specification and a seed.
 //!
-//! The one idea: every purpose has a generator of its own. What session number i watches depends on
-//! the seed and on i alone; its class, its whims and its arrival are drawn elsewhere. So another
-//! rate, other networks or another form of storage change nothing else, and two runs differ only in
-//! what was meant to differ (thesis 3.4: "the size and timing of requests is the same for all three
-//! storage methods").
+//! Each purpose has its own random generator. The title of session i depends only on the seed and
+//! i; its class, its viewer's behaviour and its arrival are drawn separately. So another rate,
+//! network or form of storage changes nothing else, and two runs differ only in the changed
+//! parameter (thesis 3.4: "the size and timing of requests is the same for all three storage
+//! methods").
 
 mod adaptive;
 mod objects;
@@ -30,15 +30,15 @@ use pieces::Pieces;
 use resumed::{Resumed, resumed};
 use warming::warming;
 
-/// So many sessions tell how much one asks for on average, which turns a rate in bytes into one in
-/// sessions: always the same ones, however many are played.
+/// Sessions sampled to estimate the mean bytes of a session, which converts a rate in bytes to one
+/// in sessions: always the same ones, however many sessions are played.
 const SAMPLE_SESSIONS: u64 = 16_384;
-/// The same where some have to be played to know: their mean is within some percent of that of all.
+/// The same if sessions must be simulated to know their bytes: accurate within some percent.
 const SAMPLE_SESSIONS_PLAYED: u64 = 2048;
-/// A simple player takes a rendition of at most this share of its bandwidth, in tenths.
+/// A simple player selects a rendition of at most this share of its bandwidth, in tenths.
 const BEARABLE_TENTHS: u64 = 9;
 
-/// What exists, and what is asked of it.
+/// A catalogue and the requests to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
     /// The titles.
@@ -47,32 +47,32 @@ pub struct Workload {
     pub trace: Trace,
 }
 
-/// The workload of a specification. Same specification and seed, same workload; the catalogue is
-/// the same for every seed. No more than [`SESSIONS_MAX`] sessions are made.
+/// Generates the workload of a specification. Same specification and seed, same workload; the
+/// catalogue is the same for every seed. At most [`SESSIONS_MAX`] sessions are generated.
 pub fn generate(specification: &Specification, seed: u64) -> Workload {
     let catalogue = Catalogue::of(specification);
     let trace = Director::new(specification, &catalogue, seed).trace(seed);
     Workload { catalogue, trace }
 }
 
-/// The sessions of a specification one by one, for those who play them as they come and keep none:
-/// the same that [`generate`] writes down, in the same order, with the same names of objects. What it
-/// remembers is bounded by the catalogue, however long it goes on.
+/// A specification's sessions one by one, for callers that play them without storing them: the same
+/// as those of [`generate`], in the same order, with the same object ids. Its memory is bounded by
+/// the catalogue, however long it runs.
 pub struct SessionStream<'a> {
     director: Director<'a>,
     objects: Objects,
     gap_s: f64,
     now_s: f64,
     index: u64,
-    /// The next who comes anew, and when.
+    /// Arrival of the next new viewer.
     next: Option<Duration>,
     resumed: Peekable<alloc::vec::IntoIter<Resumed>>,
-    /// From when on how many times the usual number of viewers come.
+    /// Load factors, each with the time from which it applies.
     steps: Vec<(Duration, f64)>,
 }
 
 impl<'a> SessionStream<'a> {
-    /// The sessions of a specification, its catalogue and a seed.
+    /// The sessions of a specification, for its catalogue and a seed.
     pub fn new(specification: &'a Specification, catalogue: &'a Catalogue, seed: u64) -> Self {
         Self::of(Director::new(specification, catalogue, seed))
     }
@@ -95,25 +95,24 @@ impl<'a> SessionStream<'a> {
         }
     }
 
-    /// With another load in the course of time: from each moment on, so many times the specified
-    /// rate, until the next. The moments are to be in order. Who comes stays the same, only when
-    /// changes.
+    /// Varies the load over time: each step multiplies the specified rate from its time until the
+    /// next step. The times must be sorted. Sessions stay the same, only their arrivals change.
     pub fn with_steps(mut self, steps: impl IntoIterator<Item = (Duration, f64)>) -> Self {
         self.steps = steps.into_iter().collect();
         self
     }
 
-    /// The number of the title that a named object holds some of, and where in it the object begins.
+    /// The number of the title to which an object belongs, and the object's offset in it.
     pub fn object(&self, object: ObjectId) -> Option<(u32, u64)> {
         self.objects.keys.get(object.0 as usize).copied()
     }
 
-    /// How many objects have been named: their ids count from zero.
+    /// Number of objects so far: their ids count from zero.
     pub fn object_count(&self) -> usize {
         self.objects.keys.len()
     }
 
-    /// When session number `index` comes, if it does.
+    /// When session `index` arrives, if it does.
     fn arrival(&mut self) -> Option<Duration> {
         if self.index >= SESSIONS_MAX {
             return None;
@@ -132,7 +131,7 @@ impl<'a> SessionStream<'a> {
         (!is_over).then_some(arrival)
     }
 
-    /// How much more than usual is asked for now.
+    /// The current load factor.
     fn load(&self) -> f64 {
         let begun = self.steps.iter();
         let begun = begun.take_while(|(from, _)| from.as_secs_f64() <= self.now_s);
@@ -173,18 +172,18 @@ impl Iterator for SessionStream<'_> {
     }
 }
 
-/// One request before it is cut into files.
+/// A request before it is divided by files.
 struct Request {
     range: ByteRange,
     pace: Option<Duration>,
     with_previous: bool,
 }
 
-/// What decides about sessions.
+/// Draws all decisions about sessions.
 struct Director<'a> {
     specification: &'a Specification,
     catalogue: &'a Catalogue,
-    /// Number of each group's first title, in how many titles its works are, and their popularity.
+    /// Of each group: number of its first title, titles per work, and popularity.
     groups: Vec<(u32, u32, Zipf)>,
     sessions: Generator,
     arrivals: Generator,
@@ -248,8 +247,7 @@ impl<'a> Director<'a> {
         }
     }
 
-    /// How many bytes session number `index` asks for; those of an adaptive player if the server
-    /// took no time.
+    /// Bytes requested by session `index`; for an adaptive player, from an ideal server.
     fn asked_bytes(&self, index: u64) -> u64 {
         if self.player(index).make.is_none() {
             let (_, requests) = self.session(index, Duration::ZERO);
@@ -261,7 +259,7 @@ impl<'a> Director<'a> {
         ideal::watch(&plan, class, &mut |_| {}).bytes
     }
 
-    /// Whether session number `index` is not over when `seen` of it has been watched.
+    /// Whether session `index` continues after `seen` of it has been watched.
     fn goes_on(&self, index: u64, seen: Duration) -> bool {
         match self.player(index).make {
             Some(_) => !self.acts(index, seen).1.is_empty(),
@@ -269,7 +267,7 @@ impl<'a> Director<'a> {
         }
     }
 
-    /// What session number `index` will do from where it is when `seen` of it has been watched.
+    /// The plan of session `index` from the point at which `seen` of it has been watched.
     fn plan(&self, index: u64, seen: Duration, objects: &mut Objects) -> Plan {
         if let Some(make) = &self.player(index).make {
             return Plan::Adaptive(self.adaptive((index, seen), make, objects));
@@ -281,7 +279,7 @@ impl<'a> Director<'a> {
         })
     }
 
-    /// What session number `index` plays with.
+    /// The player of session `index`.
     fn player(&self, index: u64) -> &'a PlayerKind {
         let kinds = &self.specification.players;
         let [_, _, ..] = kinds[..] else {
@@ -295,8 +293,8 @@ impl<'a> Director<'a> {
         &kinds[chosen.unwrap_or(kinds.len() - 1)]
     }
 
-    /// What a simple player of session number `index` watches, and what it asks for when `seen` of
-    /// it has been watched.
+    /// The title and the requests of session `index` with a simple player, from the point at which
+    /// `seen` of it has been watched.
     fn session(&self, index: u64, seen: Duration) -> (&'a Title, Vec<Request>) {
         let session = self.sessions.fork_at(index);
         let title = self.bearable(self.work(&mut session.fork("title")), index);
@@ -327,7 +325,7 @@ impl<'a> Director<'a> {
         (title, self.requests(&pieces, places, seen, whims))
     }
 
-    /// A work, as the titles of its renditions.
+    /// Draws a work, as the titles of its renditions.
     fn work(&self, generator: &mut Generator) -> &'a [Title] {
         let weights: f64 = self
             .specification
@@ -340,7 +338,7 @@ impl<'a> Director<'a> {
             left -= group.weight;
             left < 0.0
         });
-        // Rounding may leave a little: it goes to the last group that anybody watches.
+        // Rounding may leave a remainder: it goes to the last group with a weight.
         let last = || {
             self.specification
                 .groups
@@ -353,7 +351,7 @@ impl<'a> Director<'a> {
         &self.catalogue.titles[first..first + count]
     }
 
-    /// The highest rendition that the network of session number `index` bears, or else the lowest.
+    /// The highest rendition that the network of session `index` sustains, or else the lowest.
     fn bearable(&self, work: &'a [Title], index: u64) -> &'a Title {
         let [_, _, ..] = work else {
             return &work[0];
@@ -377,8 +375,8 @@ impl<'a> Director<'a> {
         chosen.unwrap_or(classes.len().saturating_sub(1)) as u32
     }
 
-    /// The requests of a session that watches the pieces `places`, its pauses, skips and early end;
-    /// without those of the first `seen`.
+    /// The requests of a session that watches the pieces `places`, with its pauses, skips and early
+    /// end; without those of the first `seen`.
     fn requests(
         &self,
         pieces: &Pieces<'_>,
@@ -390,9 +388,9 @@ impl<'a> Director<'a> {
         let pieces_count = pieces.count_to(pieces.title.bytes);
         let mut requests = Vec::new();
         let (mut place, mut since_start) = (places.start, 0u32);
-        // How long the last request, or burst of them, plays.
+        // Playing time of the last request, or burst of requests.
         let mut playing = Duration::ZERO;
-        // When the picture comes to the end of this place.
+        // When playback reaches the end of this piece.
         let mut ends = Duration::ZERO;
         for step in 0..places.end - places.start {
             let mut pause = None;
@@ -416,7 +414,7 @@ impl<'a> Director<'a> {
                 (place, since_start) = (place + 1, 0);
                 continue;
             }
-            // Whoever comes back has no pause behind it.
+            // A resumed session does not start with a pause.
             pause = pause.filter(|_| !requests.is_empty() || seen == Duration::ZERO);
             let is_first = since_start.is_multiple_of(rules.connections.max(1));
             let with_previous = !is_first && pause.is_none();
@@ -440,7 +438,7 @@ impl<'a> Director<'a> {
         requests
     }
 
-    /// How a title is shown: from its first request on, or segment.
+    /// Playback parameters of a title, counted from the first request or segment.
     fn playback(&self, title: &Title) -> Option<Playback> {
         if self.specification.viewing.start == Start::RandomSegment {
             return None;
@@ -452,7 +450,7 @@ impl<'a> Director<'a> {
         })
     }
 
-    /// The calls that ask for them, file by file.
+    /// The calls for these requests, file by file.
     fn calls(&self, title: &Title, requests: &[Request], objects: &mut Objects) -> Vec<Call> {
         let mut calls = Vec::with_capacity(requests.len());
         for request in requests {
@@ -460,8 +458,8 @@ impl<'a> Director<'a> {
             for (index, file) in files.enumerate() {
                 let wanted = request.range.intersection(file.range);
                 let start = file.range.start;
-                // A chunk file is asked for as it is; a title's file by ranges, even if one of them
-                // is all of it.
+                // A chunk file is requested without a range; the single file of a title with
+                // ranges, even if a range covers all of it.
                 let is_whole = self.catalogue.form.is_split() && wanted == file.range;
                 let end = match self.specification.requests.open_ended {
                     true => u64::MAX,

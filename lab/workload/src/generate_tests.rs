@@ -30,14 +30,15 @@ fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
-/// The largest distance of a sample from a distribution function, both times the root of its size:
-/// Kolmogorov and Smirnov. 1.95 is exceeded by chance in one of a thousand.
+/// Kolmogorov-Smirnov statistic: the largest distance of a sample's distribution from a
+/// distribution function, times the square root of its size. It exceeds 1.95 by chance in one of a
+/// thousand samples.
 fn distance(mut sample: Vec<f64>, share_below: impl Fn(f64) -> f64) -> f64 {
     sample.sort_by(f64::total_cmp);
     let count = sample.len() as f64;
     let mut largest = 0.0f64;
     for tie in sample.chunk_by(|one, other| one == other) {
-        // At a step of the law it is met from both sides.
+        // At a step of the distribution function both of its limits count.
         let below = sample.partition_point(|value| *value < tie[0]);
         let above = below + tie.len();
         let (law, before) = (share_below(tie[0]), share_below(tie[0] - 1e-6));
@@ -52,7 +53,7 @@ fn law(curve: &Empirical) -> impl Fn(f64) -> f64 + '_ {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_for_ever() {
+fn golden_trace_is_unchanged() {
     let overrides = [
         ("sessions.count", "500"),
         ("viewing.pause", "0.05"),
@@ -62,18 +63,18 @@ fn the_same_seed_gives_the_same_bytes_for_ever() {
         let trace = generate(&with("youtube-sd", &overrides), seed).trace;
         trace
             .to_text(Dialect::Headlong)
-            .expect("ours says everything")
+            .expect("this dialect can express all traces")
     };
     assert_eq!(text(1), text(1));
     assert_ne!(text(1), text(2));
     assert_eq!(hash(&text(1)), GOLDEN, "traces of old seeds changed");
 }
 
-/// Changes only with the format or the draws: whoever changes it breaks every recorded result.
+/// Depends on the format and the draws only: a change invalidates all recorded results.
 const GOLDEN: u64 = 3_514_186_817_001_733_573;
 
 #[test]
-fn another_rate_changes_when_and_nothing_else() {
+fn rate_changes_only_arrivals() {
     let slow = workload("youtube-sd", &[("sessions.count", "300")]);
     let fast = workload(
         "youtube-sd",
@@ -87,7 +88,7 @@ fn another_rate_changes_when_and_nothing_else() {
 }
 
 #[test]
-fn other_networks_and_another_seed_leave_what_exists_and_what_is_watched() {
+fn network_and_seed_change_only_their_own_draws() {
     let base = workload("youtube-sd", &[("sessions.count", "300")]);
     let free = workload(
         "youtube-sd",
@@ -129,7 +130,7 @@ fn sd_and_hd_viewers_share_one_disk() {
 }
 
 #[test]
-fn every_form_of_storage_is_asked_for_the_same_bytes_at_the_same_times() {
+fn storage_forms_get_same_bytes_at_same_times() {
     let forms = ["off", "512KiB", "2MiB"].map(|chunk| {
         workload(
             "youtube-2011",
@@ -163,13 +164,13 @@ fn every_form_of_storage_is_asked_for_the_same_bytes_at_the_same_times() {
         );
         assert_eq!(forms[0].catalogue.file_bytes(), form.catalogue.file_bytes());
     }
-    // 0.5 MB files are asked for whole, parts of larger ones by ranges.
+    // 0.5 MB files are requested whole, parts of larger ones by ranges.
     assert!(calls(&forms[1].trace).all(|call| call.range.is_none()));
     assert!(calls(&forms[2].trace).all(|call| call.range.is_some()));
 }
 
 #[test]
-fn a_request_larger_than_a_chunk_file_asks_for_several() {
+fn request_larger_than_chunk_file_becomes_several_calls() {
     let overrides = [("sessions.count", "50"), ("catalogue.chunk", "512KiB")];
     let small = workload("youtube-2011-2mb", &overrides);
     let large = workload("youtube-2011-2mb", &overrides[..1]);
@@ -179,7 +180,7 @@ fn a_request_larger_than_a_chunk_file_asks_for_several() {
 }
 
 #[test]
-fn no_range_leaves_its_file_and_every_path_leads_back_to_its_title() {
+fn ranges_stay_in_files_and_paths_locate_titles() {
     let mixes: [&[(&str, &str)]; 5] = [
         &[
             ("viewing.pause", "0.1"),
@@ -226,7 +227,7 @@ fn no_range_leaves_its_file_and_every_path_leads_back_to_its_title() {
 }
 
 #[test]
-fn the_first_requests_fill_the_buffer_and_the_others_are_paced_by_what_they_hold() {
+fn first_requests_are_unpaced_and_others_paced() {
     let trace = workload("youtube-2011-2mb", &[("sessions.count", "100")]).trace;
     for session in &trace.sessions {
         for (index, call) in session.calls().iter().enumerate() {
@@ -243,7 +244,7 @@ fn the_first_requests_fill_the_buffer_and_the_others_are_paced_by_what_they_hold
 }
 
 #[test]
-fn parallel_connections_ask_in_bursts_at_the_same_average_rate() {
+fn parallel_connections_request_in_bursts() {
     let overrides = [("sessions.count", "50"), ("requests.connections", "2")];
     let trace = workload("youtube-2011", &overrides).trace;
     for session in &trace.sessions {
@@ -256,7 +257,7 @@ fn parallel_connections_ask_in_bursts_at_the_same_average_rate() {
 }
 
 #[test]
-fn an_open_ended_session_asks_once_for_the_rest_of_the_file() {
+fn open_ended_session_sends_one_request() {
     let overrides = [
         ("sessions.count", "50"),
         ("requests.open_ended", "true"),
@@ -276,7 +277,7 @@ fn an_open_ended_session_asks_once_for_the_rest_of_the_file() {
 }
 
 #[test]
-fn a_pause_delays_and_a_skip_fills_the_buffer_anew() {
+fn pause_delays_and_skip_refills_buffer() {
     let overrides = [
         ("sessions.count", "400"),
         ("viewing.pause", "0.2"),
@@ -299,7 +300,7 @@ fn a_pause_delays_and_a_skip_fills_the_buffer_anew() {
 }
 
 #[test]
-fn durations_fractions_and_arrivals_follow_their_laws() {
+fn durations_fractions_and_arrivals_follow_distributions() {
     let specification = with("youtube-2011", &[("title.sd.median_durations", "0")]);
     let Workload { catalogue, trace } = generate(&specification, 7);
     let durations = catalogue
@@ -318,7 +319,7 @@ fn durations_fractions_and_arrivals_follow_their_laws() {
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     let exponential = |gap: f64| 1.0 - libm::exp(-gap.max(0.0) / mean);
     assert!(distance(gaps, exponential) < 1.95);
-    // A title of 1000 requests tells the fraction to a thousandth.
+    // A title of 1000 requests resolves the fraction to a thousandth.
     let overrides = [
         ("title.sd.durations", "10000s"),
         ("title.sd.count", "1"),
@@ -335,7 +336,7 @@ fn durations_fractions_and_arrivals_follow_their_laws() {
 }
 
 #[test]
-fn popularity_follows_zipf_s_law_and_classes_their_shares() {
+fn popularity_follows_zipf_and_classes_their_shares() {
     let trace = workload("youtube-2011", &[("title.sd.count", "500")]).trace;
     let zipf = Zipf::new(500, 0.8);
     let (mut ranks, mut classes) = (std::vec![0u32; 500], [0u32; 3]);
@@ -359,7 +360,7 @@ fn popularity_follows_zipf_s_law_and_classes_their_shares() {
 }
 
 #[test]
-fn the_two_most_popular_titles_have_the_median_duration() {
+fn two_most_popular_titles_have_median_duration() {
     let catalogue = Catalogue::of(&with("youtube-2011", &[]));
     let median = with("youtube-2011", &[]).groups[0]
         .durations
@@ -372,7 +373,7 @@ fn the_two_most_popular_titles_have_the_median_duration() {
 }
 
 #[test]
-fn flashstream_asks_for_single_segments_at_a_constant_rate() {
+fn flashstream_requests_single_segments_at_constant_rate() {
     let Workload { catalogue, trace } = workload("flashstream", &[("sessions.count", "5000")]);
     let gigabytes = catalogue.file_bytes() as f64 / 1e9;
     assert!(
@@ -404,7 +405,7 @@ fn flashstream_asks_for_single_segments_at_a_constant_rate() {
 }
 
 #[test]
-fn what_is_asked_for_most_warms_the_cache() {
+fn most_requested_ranges_warm_cache() {
     let trace = workload(
         "youtube-2011",
         &[("sessions.count", "2000"), ("sessions.warming", "10")],
@@ -424,7 +425,7 @@ fn what_is_asked_for_most_warms_the_cache() {
 }
 
 #[test]
-fn sessions_drawn_one_by_one_are_those_that_are_written_down() {
+fn session_stream_equals_generated_trace() {
     for name in ["youtube-sd", "youtube-2011", "flashstream"] {
         let overrides: &[_] = match name {
             "flashstream" => &[("sessions.length", "60s")],
@@ -450,7 +451,7 @@ fn sessions_drawn_one_by_one_are_those_that_are_written_down() {
 }
 
 #[test]
-fn steps_of_load_change_when_viewers_come_and_nothing_else() {
+fn load_steps_change_only_arrivals() {
     let specification = with("youtube-sd", &[("sessions.count", "4000")]);
     let catalogue = Catalogue::of(&specification);
     let stream = || SessionStream::new(&specification, &catalogue, 3);
@@ -479,7 +480,7 @@ fn steps_of_load_change_when_viewers_come_and_nothing_else() {
 }
 
 #[test]
-fn who_comes_back_makes_the_load_rise_to_the_steady_state_and_not_above_it() {
+fn resumed_viewers_raise_load_to_steady_state() {
     let sets = [("sessions.length", "1200s"), ("sessions.rate", "40MiB/s")];
     let specification = with("youtube-sd", &sets);
     let resuming = [&sets[..], &[("sessions.resume_time", "100s")]].concat();
@@ -488,12 +489,12 @@ fn who_comes_back_makes_the_load_rise_to_the_steady_state_and_not_above_it() {
     let of = |specification| SessionStream::new(specification, &catalogue, 3).collect();
     let (plain, with_resumed): (Vec<Session>, Vec<Session>) = (of(&specification), of(&resuming));
     assert!(with_resumed.is_sorted_by_key(|session| session.arrival));
-    // Who comes anew is the same.
+    // New viewers stay the same.
     let known = |session: &Session| (session.arrival, session.class, session.calls().len());
     let mut rest = with_resumed.iter().map(known);
     let comes = |session: &Session| rest.any(|other| other == known(session));
     assert!(plain.iter().all(comes));
-    // Bytes that are watched in each minute, at a call for each ten seconds.
+    // Bytes watched in each minute, at one call for each ten seconds.
     let watched = |sessions: &[Session], from: u64, to: u64| {
         let range = Duration::from_secs(from)..Duration::from_secs(to);
         let calls = sessions.iter().map(|session| {
@@ -513,7 +514,7 @@ fn who_comes_back_makes_the_load_rise_to_the_steady_state_and_not_above_it() {
 }
 
 #[test]
-fn who_comes_back_goes_on_where_it_was_and_fills_its_buffer_anew() {
+fn resumed_viewer_continues_with_empty_buffer() {
     let sets = [
         ("sessions.length", "1s"),
         ("sessions.rate", "40MiB/s"),

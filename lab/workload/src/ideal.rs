@@ -1,11 +1,11 @@
-//! What a session asks for if the server takes no time: the least that is known of players that
-//! decide as they go.
+//! Simulates a session against an ideal server: the lower bound of the bytes and time of players
+//! that decide as they go.
 //!
-//! The one idea: a player is a state machine, so it can be played here and now, over a line that has
-//! its class's bandwidth and delay and nothing else. Replies come one after another, in the order in
-//! which they were asked for; viewers of an unlimited class have 10 Gbit/s.
+//! A player is a state machine, so it can be run here, over a line with its class's bandwidth and
+//! delay. Replies arrive one after another, in request order; viewers of an unlimited class have 10
+//! Gbit/s.
 //!
-//! Invariant: it ends, whatever the plan.
+//! Invariant: it ends for every plan.
 
 use alloc::collections::VecDeque;
 
@@ -14,58 +14,58 @@ use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use crate::NetworkClass;
 
-/// What a line without a limit carries.
+/// Bandwidth of a line without a limit.
 const UNLIMITED: BitRate = BitRate(10_000_000_000);
-/// Bytes of an open-ended reply that arrive together: its player decides on the way.
+/// Granularity of an open-ended reply: its player may decide after each slice.
 const SLICE_BYTES: u64 = 64 * 1024;
-/// Most steps of one session; a session of a day has some hundred thousand.
+/// Largest number of steps of a session; a session of a day has some hundred thousand.
 const STEPS_MAX: u64 = 10_000_000;
 
-/// A call as it is sent.
+/// A call as sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent {
     pub(crate) object: ObjectId,
     pub(crate) range: Option<ByteRange>,
 }
 
-/// What came of a session.
+/// Result of a session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Watched {
-    /// Bytes that went over the line, those of replies that were given up too.
+    /// Bytes sent over the line, including those of abandoned replies.
     pub(crate) bytes: u64,
     /// From its arrival to its end.
     pub(crate) length: Duration,
-    /// Calls that failed: the network alone is too slow for what the player is made like.
+    /// Failed calls: the network is too slow for the player's settings.
     pub(crate) calls_failed: u64,
-    /// What the viewer saw, if it ended.
+    /// Playback result, if the session ended.
     pub(crate) end: Option<SessionEnd>,
 }
 
-/// A reply that is not yet here.
+/// A reply that has not arrived completely.
 #[derive(Debug, Clone, Copy)]
 struct Reply {
     call: CallId,
     status: u16,
-    /// Bytes still to come.
+    /// Bytes that have not arrived yet.
     left: u64,
-    /// Of all, until they are told with the first.
+    /// Total size, until it is reported with the first bytes.
     head: Option<u64>,
     is_open_ended: bool,
-    /// When its first byte may be on the line.
+    /// Earliest time of its first byte on the line.
     ready: Instant,
 }
 
-/// The way from the server.
+/// The line from the server.
 struct Line {
     rate: BitRate,
     round_trip: Duration,
     replies: VecDeque<Reply>,
-    /// Nothing is on it from then on.
+    /// Time from which the line is free.
     free: Instant,
     carried: u64,
 }
 
-/// Watches, and tells every call that is sent.
+/// Simulates a session, and reports every call.
 pub(crate) fn watch(plan: &Plan, class: &NetworkClass, sent: &mut dyn FnMut(Sent)) -> Watched {
     let start = Instant::ZERO;
     let mut player = Player::new(plan, start);
@@ -138,7 +138,7 @@ impl Line {
                 if let Some(reply) = self.replies.remove(at)
                     && at == 0
                 {
-                    // Of the part that was on its way some has come for nothing.
+                    // Part of the reply in transit was transferred and is wasted.
                     let begun = reply.ready.max(self.free);
                     let bytes = self.rate.bytes_in(now.since(begun));
                     self.carried += bytes.min(slice(&reply));
@@ -149,7 +149,7 @@ impl Line {
         }
     }
 
-    /// When the next bytes are through.
+    /// When the next bytes arrive.
     fn next(&self) -> Option<Instant> {
         let reply = self.replies.front()?;
         Some(reply.ready.max(self.free) + self.rate.time_for(slice(reply)))
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_that_is_watched_to_its_end_is_asked_for_once() {
+    fn title_watched_to_end_is_requested_once() {
         let acts = || vec![Act::Watch(Duration::from_secs(60))];
         let make = |rendition| Make {
             rule: Rule::Fixed(rendition),
@@ -239,7 +239,7 @@ mod tests {
             assert_eq!((watched.bytes, calls), (bytes, 15));
             let end = watched.end.expect("it ends");
             assert_eq!(end.played, Duration::from_secs(60));
-            // One segment at twice or four times the speed at which it plays, and then a minute.
+            // One segment at two or four times its playing speed, and then a minute.
             let start = Duration::from_secs(1 + u64::from(rendition));
             assert_eq!(end.startup_delay, Some(start));
             assert_eq!(watched.length, start + Duration::from_secs(60));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_early_has_asked_for_what_is_in_the_buffer() {
+    fn early_leaver_has_requested_its_buffer() {
         let plan = plan(
             Make {
                 rule: Rule::Fixed(0),
@@ -255,16 +255,16 @@ mod tests {
             },
             vec![Act::Watch(Duration::from_secs(4))],
         );
-        // Unlimited: 30 s and the segment that began below them are there at once.
+        // Unlimited: 30 s and the segment that began below them arrive at once.
         let watched = watch(&plan, &NetworkClass::unlimited(), &mut |_| {});
         assert_eq!(watched.bytes, 8 * 400_000);
-        // At twice the bit rate, two segments while one is watched, beside the first.
+        // At twice the bit rate, two segments per segment watched, plus the first.
         let watched = watch(&plan, &class(1600), &mut |_| {});
         assert_eq!(watched.bytes, 3 * 400_000);
     }
 
     #[test]
-    fn an_open_ended_reply_is_given_up_on_its_way() {
+    fn open_ended_reply_is_abandoned_in_transit() {
         let make = Make {
             rule: Rule::Fixed(0),
             shape: Shape::OpenEnded,

@@ -1,16 +1,16 @@
-//! What a player tells about itself.
+//! How a player identifies itself to the server.
 
-/// By what a server can tell one viewer from another, beside what each asks for.
+/// How a server can distinguish viewers, apart from their requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Identity {
     /// A session id (CMCD `sid`).
     #[default]
     Sid,
-    /// The same, and the bit rate of what is asked for (CMCD `br`).
+    /// The same, and the bit rate of the requested object (CMCD `br`).
     Cmcd,
-    /// A connection that is kept. All come from one address.
+    /// A persistent connection. All viewers share one address.
     Connection,
-    /// Nothing: a connection for each request, and all come from one address.
+    /// None: a connection for each request, and all viewers share one address.
     None,
 }
 

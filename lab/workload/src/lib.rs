@@ -1,12 +1,13 @@
-//! Workloads: what is asked of a video server, by whom and when, as a specification and as a trace.
+//! Workloads of a video server: all requests with their viewers and times, as a specification and
+//! as a trace.
 //!
-//! The one idea: a specification and a seed are a workload. Generating it draws every decision once
-//! (titles, who watches what, for how long, over which network) and writes it down as a [`Trace`];
-//! whoever plays the trace, over sockets or in a simulation, decides nothing more.
+//! A specification and a seed determine a workload. Generating it draws every decision once
+//! (the title, the length and the network of each session) and stores it as a [`Trace`];
+//! replaying the trace, over sockets or in a simulation, needs no further decisions.
 //!
-//! Invariants: same specification and seed, same bytes; a trace that is written reads back as it
-//! was; a title's bytes follow from its number and the offset alone ([`content`]), and a path says
-//! the number ([`locate`]); no text makes a reader panic.
+//! Invariants: same specification and seed, same bytes; a written trace parses to the same trace; a
+//! title's bytes follow from its number and the offset alone ([`content`]), and its path contains
+//! the number ([`locate`]); no input makes a parser panic.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! How an adaptive player is made, as it is written: one word for each of its parameters.
+//! The text form of an adaptive player's [`Make`]: one word for each parameter.
 //!
-//! The one idea: a [`Make`] has one spelling, which specifications (`player.rule = "bola"`) and traces
-//! (`rule=bola`) share. What is not written is as in [`Make::default`].
+//! Specifications (`player.rule = "bola"`) and traces (`rule=bola`) share the spelling. Omitted
+//! words have the values of [`Make::default`].
 //!
-//! Invariant: [`words`] says everything about a make, and [`read`] makes the same of it.
+//! Invariant: [`words`] describes a make completely, and [`read`] restores it.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use headlong_player::{Estimate, Make, PlanError, Probing, Rule, Shape};
 use headlong_units::{Duration, nearest};
 
-/// Every word, in the order in which they are written.
+/// All words, in the order in which they are written.
 pub(crate) const KEYS: [&str; 25] = [
     "rule",
     "rendition",
@@ -42,18 +42,19 @@ pub(crate) const KEYS: [&str; 25] = [
     "patience",
 ];
 
-/// Most calls at a time that a specification or a trace may give to a player.
+/// Largest number of concurrent calls of a player, in specifications and traces.
 const CONNECTIONS_MAX: u64 = 255;
-/// A pause at least so long is followed by another transient phase (thesis 5.4.5).
+/// A pause of at least this length is followed by another transient phase (thesis 5.4.5).
 const AFTER_PAUSE: Duration = Duration::from_secs(40);
 
-/// Where words come from, and where complaints about them go.
+/// Source of words, and receiver of errors.
 pub(crate) trait Source {
-    /// What was written for a word, if anything readable was.
+    /// The value of a word, if it is present and readable.
     fn take(&mut self, key: &'static str) -> Option<String>;
-    /// Something is wrong with it.
+    /// Reports an error.
     fn wrong(&mut self, key: &'static str, text: String);
-    /// Whether it was changed from outside, by somebody who cannot remove what goes with it no more.
+    /// Whether the word was overridden from outside, by a caller that cannot remove the words that
+    /// depend on the old value.
     fn is_changed(&self, _key: &'static str) -> bool {
         false
     }
@@ -79,12 +80,12 @@ const RULES: [(&str, RuleName); 5] = [
 const ESTIMATES: [(&str, bool); 2] = [("ewma", false), ("harmonic-mean", true)];
 const TRUTHS: [(&str, bool); 2] = [("true", true), ("false", false)];
 
-/// The make that the words of a source say. What is wrong is told to the source, all of it.
+/// Reads a make from a source. All errors are reported to the source.
 pub(crate) fn read(source: &mut dyn Source) -> Make {
     let base = Make::default();
     let mut words = Words(source);
     let buffer_high = words.time("buffer_high").unwrap_or(base.buffer_high);
-    // As far below it as in dash.js: one request for each segment.
+    // The same distance as in dash.js: one request for each segment.
     let buffer_low = buffer_high - (base.buffer_high - base.buffer_low);
     let make = Make {
         start_buffer: words.time("start_buffer").unwrap_or(base.start_buffer),
@@ -168,12 +169,12 @@ impl Words<'_> {
         })
     }
 
-    /// A word that says something only with another value of the word `of`. What was written
-    /// beside a value that was changed from outside is passed over.
+    /// A word that is valid only with one value of the word `of`. If `of` was overridden from
+    /// outside, the dependent word is ignored.
     fn only_with(&mut self, key: &'static str, of: &'static str, other: &str) {
         let is_passed = self.0.is_changed(of) && !self.0.is_changed(key);
         if self.0.take(key).is_some() && !is_passed {
-            let text = format!("says something only with {other}; remove it, or write that");
+            let text = format!("is valid only with {other}; remove it, or set that");
             self.0.wrong(key, text);
         }
     }
@@ -211,7 +212,7 @@ impl Words<'_> {
     fn safety(&mut self) -> Option<f64> {
         self.value("safety", |text| {
             let share = text.parse().ok().filter(|share: &f64| share.is_finite());
-            share.ok_or_else(|| format!("`{text}` is no number; write a share like 0.9"))
+            share.ok_or_else(|| format!("`{text}` is not a number; write a share like 0.9"))
         })
     }
 
@@ -233,7 +234,7 @@ impl Words<'_> {
                 Rule::Fixed(self.count("rendition", 0, u64::from(u32::MAX)).unwrap_or(0))
             }
             RuleName::Throughput => Rule::Throughput,
-            // Of a buffer of 240 s: 90 s, and 126 s above them (Huang et al. 2014, section 4).
+            // For a buffer of 240 s: 90 s, and 126 s above them (Huang et al. 2014, section 4).
             RuleName::Buffer => Rule::Buffer {
                 reservoir: self
                     .time("reservoir")
@@ -286,7 +287,7 @@ fn count(text: &str, from: u64, to: u64) -> Result<u32, String> {
     number.ok_or_else(|| format!("`{text}` is out of bounds; write {from} to {to}"))
 }
 
-/// Everything about a make, word by word.
+/// All parameters of a make, as words.
 pub(crate) fn words(make: &Make) -> Vec<(&'static str, String)> {
     let mut words = Vec::new();
     let mut say = |key: &'static str, value: String| words.push((key, value));

@@ -1,4 +1,4 @@
-//! Specifications that come with Headlong, as the text a person would write.
+//! Specifications shipped with Headlong, as TOML texts.
 
 /// Name and text of each preset.
 const PRESETS: &[(&str, &str)] = &[
@@ -18,16 +18,16 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     PRESETS.iter().map(|(name, _)| *name)
 }
 
-/// The TOML text of a preset: a specification to start one's own from.
+/// The TOML text of a preset, also a template for custom specifications.
 pub fn text(name: &str) -> Option<&'static str> {
     let (_, text) = PRESETS.iter().find(|(known, _)| *known == name)?;
     Some(text)
 }
 
-/// What a specification of phases says that it is: `model = "phases"`.
+/// Value of `model` in a specification of phases.
 pub(crate) const PHASED_MODEL: &str = "phases";
 
-/// The same of specifications of phases ([`crate::phased`]).
+/// Name and text of each preset of phases ([`crate::phased`]).
 const PHASED: &[(&str, &str)] = &[(
     "netflix-2014-catalog",
     include_str!("presets/netflix-2014-catalog.toml"),

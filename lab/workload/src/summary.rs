@@ -1,4 +1,4 @@
-//! What a workload is like: thesis Table 3.3 for any catalogue and any trace.
+//! Summary statistics of a workload: thesis Table 3.3 for any catalogue and any trace.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -17,7 +17,7 @@ use crate::trace::{Session, Trace, asked_bytes};
 pub struct CatalogueSummary {
     /// Its name; empty for all.
     pub group: String,
-    /// How many; each rendition of a work is one.
+    /// Number of titles; each rendition of a work is one.
     pub titles: u64,
     /// Mean duration.
     pub duration_seconds_mean: f64,
@@ -28,7 +28,7 @@ pub struct CatalogueSummary {
 }
 
 impl CatalogueSummary {
-    /// All groups of a catalogue.
+    /// Summaries of all groups of a catalogue.
     pub fn of(catalogue: &Catalogue) -> Vec<Self> {
         let group = |(index, name): (usize, &String)| {
             let titles = catalogue
@@ -54,54 +54,54 @@ impl CatalogueSummary {
     }
 }
 
-/// What adaptive players would see of a server that takes no time, over their lines.
+/// Results of adaptive players with an ideal server, over their networks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct AdaptiveSummary {
-    /// How many sessions.
+    /// Number of sessions.
     pub sessions: u64,
-    /// Mean over sessions of the mean bit rate of what came.
+    /// Mean over sessions of the mean bit rate received.
     pub kbps_mean: f64,
-    /// Changes of bit rate, of a session.
+    /// Mean number of bit rate changes per session.
     pub switches_mean: f64,
-    /// From arrival to playback.
+    /// Mean time from arrival to playback.
     pub startup_seconds_mean: f64,
-    /// Sessions in which the picture stood still.
+    /// Sessions with a stall.
     pub stalled: u64,
-    /// Calls that fail even so: timeouts too short for the network.
+    /// Calls that fail even so: the timeouts are too short for the network.
     pub calls_failed: u64,
 }
 
-/// Sessions of a trace.
+/// Summary of a trace's sessions.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TraceSummary {
-    /// How many.
+    /// Number of sessions.
     pub sessions: u64,
     /// From the start to the last arrival.
     pub length: Duration,
     /// Calls of all sessions.
     pub requests: u64,
-    /// Bytes they ask for, as far as they say so.
+    /// Bytes requested, as far as known.
     pub bytes: u64,
-    /// Titles that are asked for. In a foreign trace, whose paths do not tell titles: files.
+    /// Titles requested. In a foreign trace, whose paths do not identify titles: files.
     pub titles: u64,
-    /// Those that are asked for in one session only.
+    /// Titles requested in only one session.
     pub titles_once: u64,
-    /// Different ranges, or whole files, that are asked for.
+    /// Distinct ranges, or whole files, requested.
     pub ranges: u64,
-    /// Those that are asked for once only.
+    /// Those requested only once.
     pub ranges_once: u64,
-    /// Mean playing time of what a session asks for; nothing if it is not known.
+    /// Mean playing time of the content requested by a session; nothing if unknown.
     pub session_seconds_mean: Option<f64>,
-    /// Most sessions at a time, if every answer came at once: their waits and nothing else.
+    /// Largest number of concurrent sessions, if every reply were instantaneous: only waits count.
     pub concurrent_max: u64,
-    /// What adaptive players would see of a server that takes no time; all figures of what they ask
-    /// for are of one, too. Nothing if there are none.
+    /// Results of adaptive players with an ideal server; all figures of their requests assume one,
+    /// too. Nothing if there are none.
     pub adaptive: Option<AdaptiveSummary>,
-    /// Name of each class and how many sessions it has.
+    /// Name of each class and its number of sessions.
     pub classes: Vec<(String, u64)>,
-    /// For each number of sessions, how many titles were in so many.
+    /// Number of titles by the number of sessions that requested them.
     pub sessions_per_title: BTreeMap<u64, u64>,
-    /// For each number of requests, how many sessions made so many.
+    /// Number of sessions by their number of requests.
     pub requests_per_session: BTreeMap<u64, u64>,
 }
 
@@ -141,7 +141,7 @@ impl TraceSummary {
                 watched.extend(titles.get(object.0 as usize).copied());
             }
             if let Plan::Adaptive(plan) = &session.plan {
-                // Whatever renditions: it is one title.
+                // All renditions count as one title.
                 watched = first_object(plan)
                     .and_then(|object| titles.get(object.0 as usize).copied())
                     .into_iter()
@@ -184,7 +184,7 @@ impl TraceSummary {
         summary
     }
 
-    /// Bytes that are asked for in a second, on average.
+    /// Mean bytes requested per second.
     pub fn bytes_per_second(&self) -> f64 {
         match self.length {
             Duration::ZERO => 0.0,
@@ -193,7 +193,7 @@ impl TraceSummary {
     }
 }
 
-/// A number for each object: its title's if every path tells one, else its own.
+/// A number for each object: its title's if all paths identify titles, else its own.
 fn titles_of(trace: &Trace) -> Vec<u64> {
     let chunk_bytes = trace.about.chunk_bytes;
     let title = |path: &String| locate(path, chunk_bytes).map(|(title, _)| title);
@@ -201,14 +201,14 @@ fn titles_of(trace: &Trace) -> Vec<u64> {
     titles.unwrap_or_else(|| (0..trace.objects.len() as u64).collect())
 }
 
-/// What a session asks for.
+/// Requests of a session.
 struct Asked {
     calls: Vec<(ObjectId, Option<ByteRange>)>,
     bytes: u64,
-    /// How long all of it plays, or is played, if it is known.
+    /// Playing time of all of it, if known.
     seconds: Option<f64>,
-    /// From its arrival until the start of its last call, if nothing but pacing and thinking takes
-    /// time; of an adaptive player until its end.
+    /// Time from its arrival to the start of its last call, if only pacing and thinking take time;
+    /// for an adaptive player, to its end.
     waits: Duration,
 }
 
@@ -259,12 +259,12 @@ impl Asked {
     }
 }
 
-/// The object that a title begins with in its lowest rendition.
+/// The first object of a title's lowest rendition.
 fn first_object(plan: &AdaptivePlan) -> Option<ObjectId> {
     plan.title.place(0, 0).map(|place| place.object)
 }
 
-/// Most sessions at a time, of their arrivals and ends.
+/// Largest number of concurrent sessions, from their arrivals and ends.
 fn concurrent_max(mut ends: Vec<(Duration, i64)>) -> u64 {
     ends.sort_unstable_by_key(|(at, change)| (*at, -change));
     let mut now = 0;
@@ -275,18 +275,18 @@ fn concurrent_max(mut ends: Vec<(Duration, i64)>) -> u64 {
     most.max().unwrap_or(0).unsigned_abs()
 }
 
-/// What a paper says of a workload of that name.
+/// A figure that a paper publishes for a workload.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Published {
-    /// Name of the figure, as [`TraceSummary`] and [`CatalogueSummary`] call it.
+    /// Name of the figure, as in [`TraceSummary`] and [`CatalogueSummary`].
     pub figure: &'static str,
     /// Its value.
     pub value: f64,
-    /// Where it is printed.
+    /// Where it is published.
     pub source: &'static str,
 }
 
-/// What papers say of the preset of that name; nothing for other workloads.
+/// Published figures of the preset of that name; none for other workloads.
 pub fn published(name: &str) -> &'static [Published] {
     match name {
         "youtube-2011" => CHAPTER_3_HALF_MB,
@@ -298,13 +298,13 @@ pub fn published(name: &str) -> &'static [Published] {
     }
 }
 
-/// How many sessions the published figures of a preset are of, where papers say anything.
+/// Number of sessions of the published figures of a preset, if there are any.
 pub fn published_sessions(name: &str) -> Option<u64> {
     match name {
         "youtube-2011" | "youtube-2011-2mb" => Some(7200),
         "youtube-sd" => Some(12_000),
         "youtube-hd" => Some(4000),
-        // 26 a second for an hour.
+        // 26 per second for an hour.
         "flashstream" => Some(93_600),
         _ => None,
     }
@@ -361,8 +361,8 @@ const CHAPTER_4_HD: &[Published] = &[
 ];
 const FLASHSTREAM: &[Published] = &[figure("catalogue_gb", 545.0, "FlashStream 5.1")];
 
-/// Every figure of a workload by the names that [`Published`] uses; a catalogue's are those of the
-/// groups that are watched.
+/// All figures of a workload by the names in [`Published`]; a catalogue's figures are those of the
+/// groups with viewers.
 pub fn figures(
     catalogue: Option<&[CatalogueSummary]>,
     trace: &TraceSummary,

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Specification, generate};
 
-/// Figures of a preset as it ships, with the groups that it watches.
+/// Figures of a preset as shipped, with the groups that have viewers.
 fn figures_of(name: &str) -> Vec<(&'static str, f64)> {
     let read = Specification::preset(name, &[]);
     let specification = read.unwrap_or_else(|errors| panic!("{errors}"));
@@ -17,7 +17,7 @@ fn figures_of(name: &str) -> Vec<(&'static str, f64)> {
     figures(Some(&groups), &TraceSummary::of(&workload.trace))
 }
 
-/// Checks every published figure of a preset; `exempt` are those with a tolerance of their own.
+/// Checks all published figures of a preset; `exempt` lists those with their own tolerance.
 fn assert_published(name: &str, tolerance: f64, exempt: &[(&str, f64)]) {
     let ours = figures_of(name);
     for figure in published(name) {
@@ -37,12 +37,12 @@ fn assert_published(name: &str, tolerance: f64, exempt: &[(&str, f64)]) {
 }
 
 #[test]
-fn the_benchmark_of_chapter_3_is_within_five_percent_of_table_3_3() {
+fn youtube_2011_is_within_5_percent_of_table_3_3() {
     assert_published("youtube-2011", 0.05, &[]);
 }
 
 #[test]
-fn its_form_with_requests_of_2_mb_is_within_twelve_percent() {
+fn youtube_2011_2mb_is_within_12_percent() {
     // The thesis has two figures for requests per session, 3.766 in the table and 4.3 in 3.7.3;
     // rounding durations up to 40 s gives one between them.
     assert_published(
@@ -65,10 +65,10 @@ fn its_form_with_requests_of_2_mb_is_within_twelve_percent() {
 }
 
 #[test]
-fn the_workloads_of_chapter_4_ask_for_what_is_published() {
-    // How many are there at a time follows from the rate, which is the experiment's.
+fn youtube_sd_and_hd_match_published_figures() {
+    // Concurrency follows from the rate, which the experiment sets.
     let at_a_time = ("concurrent_max", f64::INFINITY);
-    // 92 GB in 12,000 sessions are 146 s each, as in Table 3.3, and not the 162 s that are printed.
+    // 92 GB in 12,000 sessions are 146 s each, as in Table 3.3, and not the 162 s printed.
     assert_published(
         "youtube-sd",
         0.05,
@@ -83,7 +83,7 @@ fn the_workloads_of_chapter_4_ask_for_what_is_published() {
 }
 
 #[test]
-fn a_small_trace_is_counted_by_hand() {
+fn small_trace_matches_manual_count() {
     let text = b"#headlong trace version=1\n\
         #headlong session arrival=1 rate=800bps start=1\n/sd/000001.bin range=0-99\n/sd/000001.bin range=100-199 pacing=5\n\n\
         #headlong session arrival=2 rate=800bps start=1\n/sd/000001.bin range=0-99\n\n\

@@ -1,4 +1,4 @@
-//! Logs that are generated: measured alike with files and without, and given back by a specification.
+//! Generated logs: measured with and without files, and reproduced by a fitted specification.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -19,13 +19,13 @@ fn preset(sessions: u64, changes: &[(&str, &str)]) -> Specification {
     preset.expect("well formed").scaled(sessions)
 }
 
-/// What `trace characterise` says of the log of a specification, without a file between.
+/// Characterises the log of a specification without an intermediate file.
 fn measured(specification: &Specification, seed: u64) -> Characterisation {
     let catalogue = Catalogue::of(&specification.catalogue);
     phased::characterise(specification, &catalogue, seed)
 }
 
-/// The same by way of files, as a person would do it.
+/// The same through files, as a user would do it.
 fn measured_from_files(
     specification: &Specification,
     seed: u64,
@@ -43,7 +43,7 @@ fn measured_from_files(
     characterised(&text, &table, folder)
 }
 
-/// What is told of a log and a table of files.
+/// Characterises a log and a files table.
 fn characterised(text: &[u8], table: &[u8], folder: &Path) -> Characterisation {
     let (log, files) = (folder.join("log.csv"), folder.join("files.csv"));
     for (path, bytes) in [(&log, text), (&files, table)] {
@@ -56,7 +56,7 @@ fn characterised(text: &[u8], table: &[u8], folder: &Path) -> Characterisation {
         threads: 2,
         ..Intake::default()
     };
-    let taken = take_in(&intake, &Silent).expect("it is taken in");
+    let taken = take_in(&intake, &Silent).expect("the intake succeeds");
     let settings = CharacteriseSettings {
         rules: headlong_chains::Rules::default(),
         threads: 2,
@@ -64,7 +64,7 @@ fn characterised(text: &[u8], table: &[u8], folder: &Path) -> Characterisation {
         title: String::new(),
         command: String::new(),
     };
-    headlong_trace::characterise(&taken, &settings, |_| ()).expect("it is characterised")
+    headlong_trace::characterise(&taken, &settings, |_| ()).expect("the characterisation succeeds")
 }
 
 /// Largest difference of two distributions at any value.
@@ -79,7 +79,7 @@ fn distance(one: &Points, other: &Points) -> f64 {
 fn median(points: &Points) -> f64 {
     let law = headlong_random::Empirical::new(points.clone()).expect("a curve");
     let at = law.points().iter().find(|point| point.1 >= 0.5);
-    at.expect("a middle").0
+    at.expect("a median").0
 }
 
 /// Mean of a distribution of straight lines between its points.
@@ -90,7 +90,7 @@ fn mean(points: &Points) -> f64 {
         .sum()
 }
 
-/// Named numbers that have to be near each other.
+/// Checks that named pairs of numbers are close.
 fn agree(pairs: &[(&str, f64, f64, f64)]) {
     let wrong: Vec<_> = pairs
         .iter()
@@ -148,7 +148,7 @@ fn are_equal(what: &str, one: &[f64], other: &[f64]) {
 }
 
 #[test]
-fn a_generated_log_is_measured_alike_with_files_between_and_without() {
+fn generated_log_measures_equal_with_and_without_files() {
     let specification = preset(150, &[]);
     let folder = tempfile::tempdir().expect("a folder");
     let (one, other) = (
@@ -158,8 +158,8 @@ fn a_generated_log_is_measured_alike_with_files_between_and_without() {
     assert_eq!(other.about.dropped, []);
     assert_eq!(one.about.requests, other.about.requests);
     let (one, other) = (one.observed, other.observed);
-    // The log that was read begins with its first request and ends with its last: a session at the
-    // edge of the last hour may be counted by one alone.
+    // The log that was read begins with its first request and ends with its last, so a session at
+    // the edge of the last hour may be counted in only one of them.
     let apart = one.sessions_kept.abs_diff(other.sessions_kept);
     assert!(apart <= 2, "{} {}", one.sessions_kept, other.sessions_kept);
     if apart == 0 {
@@ -168,7 +168,7 @@ fn a_generated_log_is_measured_alike_with_files_between_and_without() {
     }
 }
 
-/// From a log to a specification, and to a log of that: as far as the manual says that both agree
+/// From a log to a specification, and to a log of that: checks the agreement stated in the manual
 /// (docs/lab/trace-characterise.md, "There and back").
 fn there_and_back(meant: &Specification) {
     let first = measured(meant, 21);
@@ -198,10 +198,10 @@ fn there_and_back(meant: &Specification) {
     agree(&pairs);
 }
 
-/// Sessions of plain films, a file of one bit rate each, by another generator than ours: ranges of
-/// 1 MiB in sequence, the first three at once and the others at the pace of watching, now and then a
-/// jump or a pause, and an early end. `steps` deal out bit rates and lengths: 7 and 37 have slow and
-/// short films at the head, 3 and 1163 slow and long ones.
+/// Sessions of plain films, with one file of one bit rate each, from an independent generator:
+/// ranges of 1 MiB in sequence, the first three at once and the others paced by playback,
+/// occasional skips and pauses, and an early end. `steps` assign bit rates and lengths: 7 and 37
+/// put slow and short films at the head of popularity, 3 and 1163 slow and long ones.
 fn plain_films(seed: u64, steps: [u64; 2]) -> (Vec<u8>, Vec<u8>) {
     const RATES: [u64; 4] = [800, 1500, 3000, 6000];
     const STEP: u64 = 1 << 20;
@@ -256,14 +256,14 @@ fn plain_films(seed: u64, steps: [u64; 2]) -> (Vec<u8>, Vec<u8>) {
     (text, table)
 }
 
-/// Bit rates, popularity and chains of a library in which no player adapts.
+/// Bit rates, popularity and chains of a library without adaptive players.
 #[test]
-fn films_of_one_bit_rate_each_give_a_specification_that_gives_such_a_log() {
+fn fitted_specification_reproduces_single_rate_films() {
     films_there_and_back(5, [7, 37]);
 }
 
 #[test]
-fn so_do_films_of_which_the_popular_ones_are_long() {
+fn fitted_specification_reproduces_long_popular_films() {
     films_there_and_back(8, [3, 1163]);
 }
 
@@ -301,9 +301,9 @@ fn films_there_and_back(seed: u64, steps: [u64; 2]) {
     agree(&pairs);
 }
 
-/// Sessions that start in the last hour are measured by their number alone: it must not be lost.
+/// Sessions of the last hour are measured only by their number, which must be preserved.
 #[test]
-fn a_specification_has_as_many_sessions_as_its_log() {
+fn fitted_specification_keeps_session_count() {
     let (minutes, size) = (180, 3 << 20);
     let mut text = format!("{LOG_HEADER}\n");
     for session in 1..=minutes {
@@ -319,12 +319,12 @@ fn a_specification_has_as_many_sessions_as_its_log() {
 }
 
 #[test]
-fn the_netflix_like_log_gives_a_specification_that_gives_such_a_log() {
+fn fitted_specification_reproduces_netflix_log() {
     there_and_back(&preset(2000, &[]));
 }
 
 #[test]
-fn so_does_a_log_that_is_unlike_it() {
+fn fitted_specification_reproduces_other_log() {
     there_and_back(&preset(
         3000,
         &[

@@ -1,9 +1,9 @@
-//! How fast is a simulation point? Times every rule on a made-up table with the published shapes,
-//! the best of five: on the wall, and of the processors, which others on the machine change less.
+//! Speed of a simulation point: times every rule on a synthetic table with the published shapes,
+//! best of five, in wall time and in CPU time, which depends less on other load.
 //!
 //!     cargo run --release -p headlong-chain-sim --example points_speed [CHAINS] [THREADS]
 //!
-//! 2,200,000 chains by default, which is the thesis' log, and two threads.
+//! 2,200,000 chains by default, as in the thesis' log, and two threads.
 //!
 //!     cargo run --release -p headlong-chain-sim --example points_speed CHAINS write > chains.csv
 //!
@@ -57,7 +57,7 @@ fn time(table: &ChainTable, settings: &Settings) -> Result<(), Box<dyn std::erro
             processors = processors.min(processor_s() - used);
         }
         println!(
-            "{:<14} {} chains, {prefetches} prefetches: {:.1} ms, {:.1} ms of processors",
+            "{:<14} {} chains, {prefetches} prefetches: {:.1} ms, {:.1} ms of CPU time",
             policy.name(),
             table.len(),
             best * 1e3,
@@ -67,7 +67,7 @@ fn time(table: &ChainTable, settings: &Settings) -> Result<(), Box<dyn std::erro
     Ok(())
 }
 
-/// Time that this process has had of processors.
+/// CPU time of this process.
 fn processor_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

@@ -1,24 +1,24 @@
-//! Where a simulation books what it does: work by drive and minute, memory by second.
+//! Accounts of a simulation: work by drive and minute, memory by second.
 
 use crate::table::ChainTable;
 
-/// Work of one drive in one minute.
+/// Work of a drive in a minute.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Work {
     pub(crate) bytes: u64,
     pub(crate) seeks: u64,
 }
 
-/// The books of some chains. Those of all chains are the sum.
+/// Accounts of some chains; they are additive.
 ///
-/// Memory is kept as changes: of the byte-milliseconds of each second, and of what is held at any
-/// moment of each minute. Sums of changes wrap on the way and are right in the end, as
-/// [`crate::Point`] refuses sizes with which a second's true figure could reach 2^63.
+/// Memory is stored as differences: of the byte-milliseconds of each second, and of the bytes held
+/// at any time in each minute. Intermediate sums may wrap and the final ones are right, because
+/// [`crate::Point`] refuses sizes with which the true figure of a second could reach 2^63.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Accounts {
     first_minute: usize,
     drives: usize,
-    /// `[minute][drive]`: chains that are near in time book near each other.
+    /// `[minute][drive]`: chains close in time update neighbouring entries.
     pub(crate) work: Vec<Work>,
     seconds: Vec<i64>,
     touched: Vec<i64>,
@@ -26,20 +26,20 @@ pub(crate) struct Accounts {
     pub(crate) read_bytes: u64,
 }
 
-/// Highest figures of memory, bytes.
+/// Peaks of memory, bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct MemoryPeaks {
-    /// Highest mean over a minute, and when.
+    /// Highest mean over a minute, and its minute.
     pub(crate) mean: f64,
     pub(crate) mean_minute: u64,
-    /// Highest sum of what was held at any moment of a minute.
+    /// Highest sum over chains of the bytes held at any time in a minute.
     pub(crate) touched: u64,
     /// Highest mean over a second.
     pub(crate) second: f64,
 }
 
 impl Accounts {
-    /// Empty books for a table, of its drives below `drives`.
+    /// Empty accounts for a table, for its drives below `drives`.
     pub(crate) fn new(table: &ChainTable, drives: usize, hold_ms: u64) -> Self {
         let minutes = table.minutes();
         let freed_minute = (table.ended_ms() + hold_ms) / 60_000;
@@ -48,7 +48,7 @@ impl Accounts {
             first_minute: minutes.start,
             drives,
             work: vec![Work::default(); minutes.len() * drives],
-            // Changes are booked up to one bin beyond what they are about.
+            // Differences are stored up to one bin after the end.
             seconds: vec![0; memory_minutes * 60 + 1],
             touched: vec![0; memory_minutes + 1],
             prefetches: 0,
@@ -61,7 +61,7 @@ impl Accounts {
         self.first_minute as u64
     }
 
-    /// So many prefetches of a size in a minute. Drives beyond the last are SSDs, whose work does
+    /// Adds prefetches of a size in a minute. Drives beyond the last one are SSDs, whose work does
     /// not count (rule B11).
     #[inline]
     pub(crate) fn issue(&mut self, minute: u64, disk: u16, size: u64, count: u64) {
@@ -76,7 +76,7 @@ impl Accounts {
         }
     }
 
-    /// A buffer grows or shrinks by so much at a moment within the table's time.
+    /// A buffer grows or shrinks at a time within the table's range.
     #[inline]
     pub(crate) fn resize(&mut self, ms: u64, change: i64) {
         let second = (ms / 1000) as usize - self.first_minute * 60;
@@ -87,14 +87,14 @@ impl Accounts {
         self.seconds[second + 1] = self.seconds[second + 1].wrapping_add(next);
     }
 
-    /// From this minute on so much more is held at some moment of it.
+    /// Changes the bytes held at any time in a minute, from this minute on.
     #[inline]
     pub(crate) fn touch(&mut self, minute: u64, change: i64) {
         let touched = &mut self.touched[minute as usize - self.first_minute];
         *touched = touched.wrapping_add(change);
     }
 
-    /// Adds the books of other chains of the same table.
+    /// Adds the accounts of other chains of the same table.
     pub(crate) fn add(&mut self, other: &Self) {
         self.prefetches += other.prefetches;
         self.read_bytes += other.read_bytes;
@@ -110,14 +110,14 @@ impl Accounts {
         }
     }
 
-    /// Work of every drive, minute by minute: the minute, counted from zero, with its drives.
+    /// Work of all drives by minute, counted from zero.
     pub(crate) fn work_by_minute(&self) -> impl Iterator<Item = (u64, &[Work])> + '_ {
         let minutes = self.work.chunks_exact(self.drives.max(1));
         let first = self.first_minute as u64;
         (first..).zip(minutes)
     }
 
-    /// The highest figures. Of equal ones the first counts.
+    /// The peaks. The first of equal ones counts.
     pub(crate) fn memory(&self) -> MemoryPeaks {
         let mut byte_ms: i64 = 0;
         let mut second_max: i64 = 0;

@@ -1,12 +1,11 @@
-//! What the thesis says of the rules beside one another (5.6.3), and what is so here.
+//! Claims of the thesis on the comparison of rules (5.6.3), with our figures.
 //!
-//! The one idea: its percentages belong to one private log, so each is told beside ours and none is
-//! a goal; what has to come out again is an order or a sign, which the tolerance says. The
-//! utilisation that the thesis tells is that of the worst drive in its worst minute, a noisy maximum;
-//! every figure is therefore also told for the busiest minute's mean over drives and for the mean
-//! over all time.
+//! The thesis' percentages belong to one private log, so each is listed next to ours and none is a
+//! target; an order or a sign must be reproduced, as given by the tolerance. The thesis'
+//! utilisation is that of the worst drive in its worst minute, a noisy maximum; every figure is
+//! therefore also given for the busiest minute's mean over drives and for the mean over all time.
 //!
-//! The claims are the lines of `claims.csv`; a claim says which of the figures here it is about.
+//! The claims are the lines of `claims.csv`, which name the figure to compute.
 
 use std::borrow::Cow;
 
@@ -16,23 +15,23 @@ use serde::{Deserialize, Serialize};
 use crate::point::Point;
 use crate::sweep::Swept;
 
-/// One claim: three numbers, one for each way to take utilisation.
+/// One claim with three numbers, one for each definition of utilisation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Claim {
-    /// What is claimed.
+    /// The claim.
     pub claim: String,
     /// Unit of the numbers: `MB`, `%` or `yes/no`, where 1 is yes.
     pub unit: String,
-    /// The thesis' number, and what has to come out again.
+    /// The thesis' number, and the tolerance.
     #[serde(flatten)]
     pub published: Published,
-    /// By the worst drive in its worst minute, as the thesis has it.
+    /// By the worst drive in its worst minute, as in the thesis.
     pub worst: Option<f64>,
     /// By the busiest minute's mean over drives.
     pub busiest: Option<f64>,
     /// By the mean over all time.
     pub mean: Option<f64>,
-    /// The published order that it is a part of, if any.
+    /// The published order to which it belongs, if any.
     #[serde(skip)]
     pub order: Option<String>,
 }
@@ -48,41 +47,41 @@ struct Row {
     tolerance: Tolerance,
     figure: Figure,
     rule: String,
-    /// Names of rules, with spaces between them; the best of them counts.
+    /// Names of rules, separated by spaces; the best of them counts.
     against: String,
     /// A size, MB.
     at: Option<f64>,
     order: Option<String>,
 }
 
-/// What is looked at; all but sizes and shapes are in per cent more than what it is set against.
+/// Figure of a claim; all but sizes and shapes are per cent above the reference.
 #[derive(Debug, Clone, Copy, Deserialize)]
 enum Figure {
-    /// The size with the least utilisation, MB.
+    /// The size with the lowest utilisation, MB.
     #[serde(rename = "best size")]
     BestSize,
-    /// Whether the least utilisation lies between the smallest and the largest size: 1 for yes.
+    /// Whether the lowest utilisation lies between the smallest and the largest size: 1 for yes.
     #[serde(rename = "u-shaped")]
     UShaped,
-    /// The least utilisation.
+    /// The lowest utilisation.
     #[serde(rename = "best utilisation")]
     BestUtilisation,
-    /// Utilisation at the largest size, against the rule's own least.
+    /// Utilisation at the largest size, relative to the rule's own minimum.
     #[serde(rename = "largest size")]
     LargestSize,
     /// Memory at the same size.
     #[serde(rename = "memory at size")]
     MemoryAtSize,
-    /// Least memory with the other's least utilisation.
+    /// Smallest memory at the other rule's lowest utilisation.
     #[serde(rename = "memory at its utilisation")]
     MemoryAtUtilisation,
-    /// Least utilisation with the memory of the other's best.
+    /// Lowest utilisation with the memory of the other rule's best point.
     #[serde(rename = "utilisation at its memory")]
     UtilisationAtMemory,
-    /// Utilisation at a size, against the other's least.
+    /// Utilisation at a size, relative to the other rule's minimum.
     #[serde(rename = "utilisation against its best")]
     UtilisationAgainstBest,
-    /// Memory at a size, against that of the other's best.
+    /// Memory at a size, relative to that of the other rule's best point.
     #[serde(rename = "memory against its best")]
     MemoryAgainstBest,
     /// Utilisation, mean over sizes.
@@ -125,10 +124,10 @@ impl Row {
     }
 }
 
-/// The claims; one of which rules are missing has no numbers.
+/// The claims; one without numbers if rules are missing.
 pub fn claims(swept: &Swept) -> Vec<Claim> {
     let mut lines = csv::Reader::from_reader(include_str!("claims.csv").as_bytes());
-    // The file is part of the program, and a test reads it.
+    // The file is part of the program and covered by a test.
     let rows = lines
         .deserialize()
         .map(|row| row.expect("claims.csv is right"));
@@ -148,13 +147,13 @@ pub fn claims(swept: &Swept) -> Vec<Claim> {
     .collect()
 }
 
-/// Per cent by which `now` is more than `then`.
+/// Increase from `then` to `now` in per cent.
 fn change(then: f64, now: f64) -> Option<f64> {
     let percent = 100.0 * (now / then - 1.0);
     percent.is_finite().then_some(percent)
 }
 
-/// The mean over sizes of what the second rule has more than the first.
+/// Mean over sizes of the increase from the first rule to the second.
 fn mean_change(swept: &Swept, (then, now): (&str, &str), of: Util) -> Option<f64> {
     let changes: Vec<f64> = swept
         .of(then)
@@ -163,7 +162,7 @@ fn mean_change(swept: &Swept, (then, now): (&str, &str), of: Util) -> Option<f64
     (!changes.is_empty()).then(|| changes.iter().sum::<f64>() / changes.len() as f64)
 }
 
-/// A rule's sizes, utilisations and memories, straight between sizes.
+/// A rule's sizes, utilisations and memories, interpolated linearly between sizes.
 struct Curve(Vec<(f64, f64, f64)>);
 
 impl Curve {
@@ -176,7 +175,7 @@ impl Curve {
         )
     }
 
-    /// Size, utilisation and memory where utilisation is least.
+    /// The point with the lowest utilisation.
     fn best(&self) -> Option<(f64, f64, f64)> {
         let points = self.0.iter().copied();
         points.min_by(|one, other| one.1.total_cmp(&other.1))
@@ -191,17 +190,18 @@ impl Curve {
         )))
     }
 
-    /// Least memory with which utilisation is no more than this.
+    /// Smallest memory with at most this utilisation.
     fn least_mem_at(&self, util: f64) -> Option<f64> {
         self.least(|point| (point.1, point.2), util)
     }
 
-    /// Least utilisation with no more memory than this.
+    /// Lowest utilisation with at most this memory.
     fn least_util_within(&self, mem: f64) -> Option<f64> {
         self.least(|point| (point.2, point.1), mem)
     }
 
-    /// The least `wanted` among points, and between neighbours, whose `limited` is within a limit.
+    /// Smallest `wanted` value over points and interpolated segments whose `limited` value is
+    /// within the limit.
     fn least(&self, of: fn(&(f64, f64, f64)) -> (f64, f64), limit: f64) -> Option<f64> {
         let within = |point: &(f64, f64)| point.0 <= limit;
         let points: Vec<(f64, f64)> = self.0.iter().map(of).collect();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_figures_give_the_published_claims() {
+    fn published_figures_reproduce_published_claims() {
         let swept = Swept {
             points: vec![
                 point("fixed", 1.0, 0.9, 10.0),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_between_two_sizes_is_straight() {
+    fn interpolates_linearly_between_sizes() {
         let swept = Swept {
             points: vec![
                 point("fixed", 1.0, 0.8, 10.0),

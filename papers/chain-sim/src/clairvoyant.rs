@@ -1,30 +1,28 @@
-//! How good any rule could be: one that knows the end of every chain, and a bound that nothing can
-//! beat.
+//! The optimum: a rule that knows the end of every chain, and a lower bound for all rules.
 //!
 //! **The clairvoyant rule** knows each chain's length and times. It reads a chain in n prefetches
-//! of equal size, not a byte too many, and frees the buffer when the chain ends. One price of memory
-//! for all chains decides n: the least of `n` seeks and the price of `length * time / n`
-//! byte-seconds. Prices from cheap to dear give its frontier, booked by the same rules as others.
+//! of equal size, without surplus bytes, and frees the buffer when the chain ends. A common price
+//! of memory determines n for each chain: it minimises `n` seeks plus the price of `length * time /
+//! n` byte-seconds. Prices from low to high give the frontier, accounted like other rules.
 //!
-//! **The bound.** In a window of W seconds, on drives that work for no others, let any rule serve
-//! the same chains with the same even consumption, one buffer for each chain, in force from one
-//! prefetch to the next, and with a minute's mean memory of at most M bytes in every minute. Then
-//! - it reads at least what is consumed after the window's first minute, less M: at some moment of
-//!   that minute no more than M is in memory. In the window of all time there is nothing before,
-//!   and all that is consumed is read;
-//! - a chain that is served by k buffers within the window, consuming L bytes evenly in D seconds
-//!   of it, holds at least `L * D / k` byte-seconds (each buffer is as large as what is consumed
-//!   from it; the sum of squares is least if all are equal); and k is the number of its prefetches
-//!   within the window, and one more if it began earlier;
+//! **The bound.** In a window of W seconds, on drives that do no other work, let any rule serve the
+//! same chains with the same even consumption, with one buffer per chain that is replaced at each
+//! prefetch, and with a minute's mean memory of at most M bytes in every minute. Then
+//! - it reads at least the bytes consumed after the window's first minute, minus M: at some time in
+//!   that minute at most M is in memory. In the window of all time nothing comes before, and all
+//!   bytes consumed are read;
+//! - a chain served by k buffers within the window, consuming L bytes evenly in D seconds of it,
+//!   holds at least `L * D / k` byte-seconds (each buffer is as large as the bytes consumed from
+//!   it; the sum of squares is minimal if all are equal); and k is the number of its prefetches
+//!   within the window, plus one if it began earlier;
 //! - all chains together hold at most `M * W`.
 //!
-//! The least number of seeks under the last condition is no less than its Lagrangian dual at any
-//! price whatever (weak duality); the best of several prices is taken. Seconds of seeks and bytes,
-//! divided by W and the number of drives, are a bound of the mean over drives and of any drive that
-//! is the busiest; the best of several windows is taken. So no rule that keeps a chain's bytes to
-//! itself can do with less. What it does not bound: sharing between viewers (a cache), reads for
-//! several chains at once, or drives that move bytes faster than `t_max` and seek faster than
-//! `s_max` by ordering their work.
+//! Under the last condition, the minimum number of seeks is at least its Lagrangian dual at any
+//! price (weak duality); the best of several prices is used. Seconds of seeks and bytes, divided by
+//! W and the number of drives, bound the mean over drives and therefore the busiest drive; the best
+//! of several windows is used. So no rule that keeps a chain's bytes to itself can need less. The
+//! bound does not cover: sharing between viewers (a cache), reads for several chains at once, or
+//! drives that transfer faster than `t_max` or seek faster than `s_max` by ordering their work.
 
 use std::ops::Range;
 
@@ -35,42 +33,43 @@ use crate::point::{Point, Settings, SimulationError, account, in_parts};
 use crate::sizes::{Plan, Sizes};
 use crate::table::ChainTable;
 
-/// Prices that the dual is evaluated at.
+/// Number of prices at which the dual is evaluated.
 const PRICES: usize = 49;
-/// Every so many of them the clairvoyant rule is simulated at.
+/// The clairvoyant rule is simulated at each n-th of them.
 const PRICES_SIMULATED: usize = 3;
-/// Windows around the busiest minutes, minutes.
+/// Lengths of windows around the busiest minutes, in minutes.
 const WINDOWS: [usize; 3] = [10, 60, 360];
-/// Chains of which a sum is made at once: sums of fractions depend on their order, and so must not
-/// depend on the number of threads.
+/// Chains per partial sum: floating-point sums depend on their order, and must not depend on the
+/// number of threads.
 const RUN: usize = 1 << 14;
 
 /// One price of the clairvoyant rule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FrontierPoint {
-    /// Seconds of a drive that a GB of memory for a second is worth.
+    /// Seconds of drive time that are worth a GB-second of memory.
     pub price: f64,
-    /// What it costs; `size` is the mean of its prefetches.
+    /// Its cost; `size` is the mean of its prefetches.
     #[serde(flatten)]
     pub point: Point,
 }
 
-/// What no rule can do better.
+/// Lower bound for all rules.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bound {
-    /// With so much memory as a minute's mean, GB.
+    /// Memory as a minute's mean, GB.
     pub mem: f64,
-    /// Least utilisation, as mean over drives, of the busiest minute; and so of the worst drive.
+    /// Lower bound of the mean utilisation over drives in the busiest minute, and so of the worst
+    /// drive.
     pub util_busiest: f64,
-    /// First minute of the window that shows it.
+    /// First minute of the window that gives the bound.
     pub from_minute: u64,
-    /// Minutes of that window.
+    /// Length of that window in minutes.
     pub minutes: u64,
-    /// Least mean utilisation over all time.
+    /// Lower bound of the mean utilisation over all time.
     pub util_mean: f64,
 }
 
-/// The clairvoyant rule's points and the bound, both by growing memory.
+/// Points of the clairvoyant rule and the bound, both by increasing memory.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Frontier {
     /// The rule.
@@ -80,13 +79,13 @@ pub struct Frontier {
 }
 
 impl Frontier {
-    /// The bound at so many GB: that of the next larger memory that was looked at.
+    /// The bound for this memory in GB: that of the next larger memory evaluated.
     pub fn bound_at(&self, mem: f64) -> Option<&Bound> {
         self.bounds.iter().find(|bound| bound.mem >= mem)
     }
 }
 
-/// Computes both, the bound for the memories of the clairvoyant points and those in `mem_gb`.
+/// Computes both; the bound for the memories of the clairvoyant points and for `mem_gb`.
 ///
 /// # Errors
 /// As [`Point::simulate`].
@@ -151,8 +150,8 @@ fn bound(duals: &[Dual], mem: f64, bytes: f64) -> Bound {
     best
 }
 
-/// Prices, seconds of a drive per byte-millisecond, from one at which hardly a chain is read in
-/// parts to one at which most are read in a hundred.
+/// Prices in seconds of drive time per byte-millisecond, from one at which hardly any chain is
+/// divided to one at which most are read in a hundred parts.
 fn prices(table: &ChainTable, drive: &DriveRates) -> Vec<f64> {
     let areas = (0..table.len()).map(|chain| Part::whole(table, chain).area());
     let (mut most, mut sum, mut count) = (0.0_f64, 0.0, 0.0);
@@ -172,7 +171,7 @@ fn prices(table: &ChainTable, drive: &DriveRates) -> Vec<f64> {
         .collect()
 }
 
-/// All time first, then some minutes around the busiest.
+/// All time first, then windows around the busiest minutes.
 fn windows(table: &ChainTable) -> Vec<Range<usize>> {
     let all = table.minutes();
     let consumed = table.consumed_by_minute();
@@ -183,7 +182,7 @@ fn windows(table: &ChainTable) -> Vec<Range<usize>> {
         }
         let sums = consumed.windows(minutes).map(|bytes| bytes.iter().sum());
         let sums: Vec<u64> = sums.collect();
-        // The first of equals.
+        // The first of equal ones.
         let busiest = (0..sums.len()).rev().max_by_key(|start| sums[*start]);
         let start = all.start + busiest.unwrap_or(0);
         windows.push(start..start + minutes);
@@ -191,12 +190,12 @@ fn windows(table: &ChainTable) -> Vec<Range<usize>> {
     windows
 }
 
-/// What of a chain lies in a window.
+/// The part of a chain within a window.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     bytes: f64,
     ms: f64,
-    /// Whether it began before the window, so that a buffer from then may serve it.
+    /// Whether it began before the window, so that an earlier buffer may serve it.
     is_served: bool,
 }
 
@@ -217,7 +216,7 @@ impl Part {
         }
         let before = table.consumed_until(chain, from_ms);
         let after = table.consumed_until(chain, to_ms);
-        // Rounded down on both sides, as in what is read.
+        // Rounded down on both sides, like the bytes read.
         let bytes = after.saturating_sub(before + u64::from(before > 0));
         Some(Self {
             bytes: bytes as f64,
@@ -230,11 +229,11 @@ impl Part {
         self.bytes * self.ms
     }
 
-    /// The least of seconds of seeks and the price of memory, over the number of prefetches.
+    /// Minimum, over the number of prefetches, of the seconds of seeks plus the price of memory.
     fn least(&self, seek_s: f64, price: f64) -> f64 {
         let priced = self.area() * price;
         let served = f64::from(u8::from(self.is_served));
-        // Over all numbers of buffers the least is at the root; over whole ones beside it.
+        // Over real numbers the minimum is at the root; over integers next to it.
         let root = (priced / seek_s).sqrt();
         let cost = |buffers: f64| {
             let buffers = buffers.max(1.0);
@@ -249,11 +248,11 @@ struct Dual {
     window: Range<usize>,
     drives: f64,
     bytes_per_s: f64,
-    /// Bytes consumed, but for the first minute of a window that others lie before.
+    /// Bytes consumed; without the first minute if the window is not the first.
     bytes: f64,
-    /// Whether others do.
+    /// Whether other minutes come before the window.
     is_inner: bool,
-    /// For each price the least of seeks and memory, s.
+    /// For each price the minimum of seeks and memory, s.
     least: Vec<(f64, f64)>,
 }
 
@@ -267,7 +266,7 @@ impl Dual {
         let read_bytes = |chain: usize| {
             let before = table.consumed_until(chain, read_from_ms);
             let after = table.consumed_until(chain, to_ms);
-            // Rounded down on both sides; a byte less keeps it a bound.
+            // Rounded down on both sides; one byte less keeps it a lower bound.
             after.saturating_sub(before + u64::from(before > 0)) as f64
         };
         let parts_of = |chains: Range<usize>| {
@@ -305,7 +304,7 @@ impl Dual {
         }
     }
 
-    /// The bound with so many bytes of memory.
+    /// The bound with this memory in bytes.
     fn utilisation(&self, memory_bytes: f64) -> f64 {
         let ms = self.window.len() as f64 * 60_000.0;
         let ready_bytes = if self.is_inner { memory_bytes } else { 0.0 };
@@ -321,7 +320,7 @@ impl Dual {
 
 /// The clairvoyant rule at one price.
 struct Clairvoyant {
-    /// Seconds of a drive per byte-millisecond.
+    /// Seconds of drive time per byte-millisecond.
     price: f64,
     seek_s: f64,
     size_max: u64,
@@ -338,7 +337,7 @@ impl Sizes for Clairvoyant {
             false => root.ceil(),
         };
         let length = table.lengths[chain];
-        // In whole bytes; as many prefetches or one fewer.
+        // In whole bytes; the number of prefetches may be one less.
         let count = (count.max(1.0) as u64).min(length);
         Plan {
             growing: &[],
@@ -383,7 +382,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
         #[test]
-        fn no_rule_does_better_than_the_bound(
+        fn no_rule_beats_bound(
             rows in prop::collection::vec(chain(), 1..60),
             size_mb in 0.3_f64..20.0,
             policy in prop::sample::select(Policy::ALL),
@@ -395,7 +394,7 @@ mod tests {
             let frontier = frontier(&table, &settings, &[point.mem]).expect("a frontier");
             let clairvoyants = frontier.points.iter().map(|point| &point.point);
             for point in clairvoyants.chain([&point]) {
-                // Moments are rounded down to the millisecond, which the bound knows nothing of.
+                // Times are rounded down to the millisecond, which the bound does not model.
                 let mem = point.mem * 1.001 + 1e-6;
                 let bytes = mem * settings.megabyte.gigabyte() as f64;
                 let prices = prices(&table, &settings.drive);
@@ -412,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clairvoyant_rule_comes_near_the_bound_where_chains_are_many() {
+    fn clairvoyant_rule_is_near_bound_for_many_chains() {
         let rows = (0..4_000_i64).map(|index| ChainRow {
             file: 0,
             start: 1,
@@ -438,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn the_figures_do_not_depend_on_the_number_of_threads() {
+    fn figures_do_not_depend_on_thread_count() {
         let rows = (0..40_000_i64).map(|index| ChainRow {
             file: 0,
             start: 1,

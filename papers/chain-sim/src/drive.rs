@@ -1,10 +1,10 @@
-//! What a drive can do, as two rates, and what a megabyte is.
+//! The two rates of a drive, and the definition of a megabyte.
 
 use headlong_drive::{DriveSpec, random_rate, sequential_rate};
 use headlong_units::{GIB, KIB, MIB};
 use serde::Serialize;
 
-/// What "MB" means for sizes and rates, and with it what "GB" means for memory (rule B9).
+/// Definition of MB for sizes and rates, and of GB for memory (rule B9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Megabyte {
     /// 2^20 bytes, and 2^30 for a GB: thesis 5.6 (131,073 bytes are 128 KB and one).
@@ -32,18 +32,18 @@ impl Megabyte {
     }
 }
 
-/// The two rates that a drive's time is shared by: `t / t_max + s / s_max = 1` when it is busy all
-/// the time (thesis 5.6.2).
+/// The two rates that share a drive's time: `t / t_max + s / s_max = 1` when it is fully busy
+/// (thesis 5.6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct DriveRates {
-    /// Bytes per second without any seek, `t_max`.
+    /// Bytes per second without seeks, `t_max`.
     pub bytes_per_s: f64,
-    /// Seeks per second without any byte, `s_max`.
+    /// Seeks per second without transfers, `s_max`.
     pub seeks_per_s: f64,
 }
 
 impl DriveRates {
-    /// Hitachi Deskstar 5K3000 (thesis 5.6.2): 125.5 MB/s and 39.4 seeks/s, rounded as printed.
+    /// Hitachi Deskstar 5K3000 (thesis 5.6.2): 125.5 MB/s and 39.4 seeks/s, rounded as published.
     pub fn deskstar(megabyte: Megabyte) -> Self {
         Self {
             bytes_per_s: 125.5 * megabyte.bytes() as f64,
@@ -51,10 +51,10 @@ impl DriveRates {
         }
     }
 
-    /// From a modelled drive, in virtual time, as the thesis got its own (Eq. 5.4): the rate of
-    /// reading on in the middle of the drive, and of blocks from anywhere. Blocks are of 2 MiB one
-    /// at a time on what turns. Flash, which seeks in no time that one could find under 2 MiB, is
-    /// asked for 32 blocks of 4 KiB at once, and its `t_max` is that of 1 MiB, 8 at once.
+    /// Rates of a modelled drive, measured in virtual time with the thesis' method (Eq. 5.4): the
+    /// rate of sequential reads in the middle of the drive, and of random blocks. Hard disks read 2
+    /// MiB blocks one at a time. Flash, whose seek time cannot be measured with 2 MiB, reads 4 KiB
+    /// blocks at a queue depth of 32, and its `t_max` is that of 1 MiB at a queue depth of 8.
     pub fn of(spec: &DriveSpec) -> Self {
         let middle = spec.capacity_bytes() / 1024;
         let (bytes_per_s, block_bytes, blocks_rate) = match spec {
@@ -70,8 +70,8 @@ impl DriveRates {
             ),
         };
         let blocks_per_s = blocks_rate / block_bytes as f64;
-        // A drive whose blocks come as fast as they can be moved needs no time to seek; a
-        // thousandth of it is beyond what either rate is known to.
+        // A drive with random reads as fast as sequential ones has no seek time; a thousandth of
+        // the rate is below the accuracy of either.
         let seeking = (bytes_per_s - blocks_rate).max(bytes_per_s / 1000.0);
         Self {
             bytes_per_s,
@@ -79,12 +79,12 @@ impl DriveRates {
         }
     }
 
-    /// Share of so many seconds that this work takes.
+    /// Share of the given seconds that this work takes.
     pub fn utilisation(&self, bytes: u64, seeks: u64, seconds: f64) -> f64 {
         (bytes as f64 / self.bytes_per_s + seeks as f64 / self.seeks_per_s) / seconds
     }
 
-    /// Bytes that could be moved in the time of a seek.
+    /// Bytes transferred in the time of a seek.
     pub fn seek_bytes(&self) -> f64 {
         self.bytes_per_s / self.seeks_per_s
     }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_deskstars_time_adds_up_as_in_equation_5_4() {
+    fn deskstar_utilisation_follows_equation_5_4() {
         let drive = DriveRates::deskstar(Megabyte::Binary);
         let bytes = (48.4 * MIB as f64) as u64 * 60;
         let busy = drive.utilisation(bytes, (24.2 * 60.0) as u64, 60.0);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_modelled_drive_is_busy_all_the_time_at_its_own_random_rate() {
+    fn modelled_drive_is_fully_busy_at_its_random_rate() {
         for preset in headlong_drive::presets() {
             let drive = DriveRates::of(&preset.spec());
             assert!(

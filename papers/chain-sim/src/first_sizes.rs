@@ -1,8 +1,8 @@
-//! The first prefetch of a chain, recomputed from a table (thesis 5.6.1, Table 5.6).
+//! The first prefetch of a chain, optimised for a table (thesis 5.6.1, Table 5.6).
 //!
-//! The one idea: for a first size `s`, the benefit is what viewers take of it, the cost what they
-//! do not, and a seek for every chain that goes on beyond it; a seek counts as the bytes that could
-//! be moved in its time. The best size has the least cost for its benefit.
+//! For a first size `s`, the benefit is the bytes of it that viewers consume, the cost the bytes
+//! they do not, plus a seek for every longer chain; a seek counts as the bytes that could be
+//! transferred in its time. The best size has the lowest ratio of cost to benefit.
 
 use headlong_engine::ChainGrowth;
 use serde::Serialize;
@@ -12,33 +12,33 @@ use crate::table::{ChainTable, Class};
 /// The best first size of a class.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FirstSize {
-    /// Of which class.
+    /// The class.
     pub class: &'static str,
-    /// Chains of that class.
+    /// Number of chains of that class.
     pub chains: usize,
-    /// The size with the least ratio, bytes; of equals the smallest. `None` without chains.
+    /// The size with the lowest ratio, bytes; the smallest of equal ones. `None` without chains.
     pub best_bytes: Option<u64>,
     /// Its cost divided by its benefit.
     pub ratio: Option<f64>,
-    /// The thesis' size, bytes.
+    /// The published size, bytes.
     pub published_bytes: u64,
-    /// The ratio that the thesis' size has here.
+    /// The ratio of the published size on this table.
     pub published_ratio: Option<f64>,
-    /// Share of the chains that are no longer than the best size.
+    /// Share of the chains up to the best size.
     pub within: Option<f64>,
 }
 
-/// Table 5.6 of a table.
+/// Table 5.6 for a table of chains.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FirstSizes {
     /// One for each class.
     pub classes: Vec<FirstSize>,
-    /// Bytes that a seek was taken for.
+    /// Bytes that a seek counts for.
     pub seek_bytes: f64,
 }
 
 impl FirstSizes {
-    /// The best size of a class, or the thesis' where the table has no such chain.
+    /// The best size of a class, or the published one if the table has no such chain.
     pub fn of(&self, class: Class) -> u64 {
         let first = self
             .classes
@@ -59,12 +59,11 @@ const fn published(class: Class) -> u64 {
     }
 }
 
-/// Finds the best first size of each class up to `size_max` bytes, a seek costing as much as
-/// moving `seek_bytes`.
+/// Finds the best first size of each class up to `size_max` bytes; a seek costs as much as
+/// transferring `seek_bytes`.
 ///
-/// Between two lengths of chains the ratio is a quotient of two linear functions and so has its
-/// least value at an end; hence only lengths, and one byte less, need to be looked at, and the
-/// answer is exact.
+/// Between two consecutive chain lengths the ratio is a quotient of two linear functions and has
+/// its minimum at an end; so evaluating all lengths, and one byte less, gives the exact result.
 pub fn first_sizes(table: &ChainTable, seek_bytes: f64, size_max: u64) -> FirstSizes {
     let classes = Class::ALL.iter().map(|class| {
         let mut lengths: Vec<u64> = table.lengths_of(*class).collect();
@@ -93,7 +92,7 @@ pub fn first_sizes(table: &ChainTable, seek_bytes: f64, size_max: u64) -> FirstS
 struct Costs<'l> {
     /// Ascending.
     lengths: &'l [u64],
-    /// Sums of the first so many.
+    /// Prefix sums.
     sums: Vec<u128>,
     seek_bytes: f64,
 }
@@ -119,7 +118,7 @@ impl<'l> Costs<'l> {
         self.ratio_of(size, within)
     }
 
-    /// The ratio of a size that so many chains are no longer than.
+    /// The ratio of a size, with the number of chains up to that size.
     fn ratio_of(&self, size: u64, within: usize) -> f64 {
         let longer = (self.lengths.len() - within) as u128;
         let taken = self.sums[within];
@@ -170,7 +169,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_size_has_a_better_ratio_than_the_one_found(
+        fn found_size_has_best_ratio(
             mut lengths in prop::collection::vec(1_u64..300, 1..40),
             seek_bytes in 0.0_f64..500.0,
         ) {
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_of_one_length_are_read_whole_if_a_seek_is_dear() {
+    fn equal_chains_are_read_whole_if_seeks_are_expensive() {
         let lengths = vec![786_432; 100];
         assert_eq!(
             Costs::new(&lengths, 3e6).best(1 << 30),

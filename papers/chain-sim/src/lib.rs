@@ -1,20 +1,20 @@
-//! Prefetch simulation on chains (thesis 5.6): what a rule for sizes would cost in drives and
-//! memory on a workload that was logged.
+//! Prefetch simulation on chains (thesis 5.6): the cost of a sizing rule in drives and memory on a
+//! logged workload.
 //!
-//! The one idea: a chain says how many bytes were read, from when to when; consumption is taken as
-//! even, so the moment and size of every prefetch follow from the rule alone, and each chain can
-//! be accounted for by itself. There is no queue, no cache and no memory that runs short.
+//! A chain records how many bytes were read, from when to when. Consumption is assumed to be even,
+//! so the time and size of every prefetch follow from the rule alone, and chains are independent.
+//! The model has no queue, no cache and unlimited memory.
 //!
-//! Invariants: the sizes are the engine's own ([`headlong_engine::prefetch_bytes`]); times are
+//! Invariants: the sizes are those of the engine ([`headlong_engine::prefetch_bytes`]); times are
 //! whole milliseconds, sizes whole bytes and sums integers, so the figures depend neither on the
 //! number of threads nor on the order of the table.
 //!
-//! The rules, exactly. Prefetch k of a chain is issued when the consumed position reaches the sum
-//! of the earlier ones, the first at the chain's start, none at its length; consumption is linear
-//! from `t_start` to `t_end`, a moment rounded down to the millisecond. A prefetch is of its full
-//! size, even beyond the chain; it costs one seek, and seek and bytes are booked in the minute of
-//! issue. A chain's one buffer has the size of its latest prefetch, and is freed 40 s after
-//! `t_end`. What comes before time zero counts as time zero.
+//! The exact rules: prefetch k of a chain is issued when the consumed position reaches the sum of
+//! the earlier ones, the first at the chain's start, none at its length; consumption is linear from
+//! `t_start` to `t_end`, with times rounded down to the millisecond. A prefetch has its full size,
+//! even beyond the chain; it costs one seek, and seek and bytes are accounted in the minute of
+//! issue. A chain's single buffer has the size of its latest prefetch, and is freed 40 s after
+//! `t_end`. Times before zero count as zero.
 #![forbid(unsafe_code)]
 
 mod accounts;

@@ -1,4 +1,4 @@
-//! Chains straight from request logs.
+//! Reads chains from request logs.
 
 use headlong_chains::{Chain, Joiner, Request, Rules};
 use headlong_trace::TakenIn;
@@ -8,14 +8,14 @@ use crate::read::{Dropped, FileFacts, FilesTable, Read};
 use crate::source::ChainsError;
 use crate::table::{ChainRow, ChainTable};
 
-/// A log whose times are beyond this, ms, counts from 1970 and not from its own start: a year.
+/// Times above this, ms (a year), count from 1970, not from the start of the log.
 const YEAR_MS: i64 = 366 * 86_400_000;
 
-/// Joins the requests of a log to chains, on so many threads. Sessions that begin in the last
-/// `leave_out` are left out (rule A16), after joining.
+/// Joins the requests of a log to chains, with the given number of threads. Sessions that begin in
+/// the last `leave_out` are excluded (rule A16), after joining.
 ///
 /// # Errors
-/// If what was taken in cannot be read again, or there are no chains.
+/// If the intake cannot be read again, or there are no chains.
 pub fn chains_of(
     log: &TakenIn,
     leave_out: Duration,
@@ -23,7 +23,8 @@ pub fn chains_of(
 ) -> Result<(Read, FilesTable), ChainsError> {
     let leave_out_ms = i64::try_from(leave_out.0 / 1_000_000).unwrap_or(i64::MAX);
     let last_ms = log.span_ms.1.saturating_sub(leave_out_ms);
-    // A log's own start is time zero, on a full minute so that minutes stay what they are.
+    // Time zero is the start of the log, rounded to a full minute so that minutes keep their
+    // boundaries.
     let zero_ms = match log.span_ms.0 > YEAR_MS {
         true => log.span_ms.0.div_euclid(60_000) * 60_000,
         false => 0,
@@ -62,8 +63,8 @@ fn row(log: &TakenIn, chain: &Chain, zero_ms: i64) -> ChainRow {
     }
 }
 
-/// A file's bit rate. One that was only estimated counts as unknown: half a rule for sizes is made
-/// of it.
+/// A file's bit rate. An estimated one counts as unknown, because half of a sizing rule would
+/// depend on it.
 fn bit_rate(log: &TakenIn, file: usize) -> Option<BitRate> {
     let is_told = log.files_told.get(file)?.kbps;
     is_told.then(|| BitRate::from_kbps(u64::from(log.files[file].kbps)))
@@ -102,7 +103,7 @@ mod tests {
     use headlong_trace::{Intake, Silent, take_in};
 
     #[test]
-    fn what_a_files_table_says_counts_also_where_it_does_not_say_all() {
+    fn uses_incomplete_files_table() {
         let folder = std::env::temp_dir().join(format!("chains-of-a-log-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let [log, files] = ["log.csv", "files.csv"].map(|name| folder.join(name));
@@ -118,7 +119,7 @@ mod tests {
             memory_bytes_max: 128 << 20,
             ..Intake::default()
         };
-        let taken = take_in(&intake, &Silent).expect("taken in");
+        let taken = take_in(&intake, &Silent).expect("the intake succeeds");
         std::fs::remove_dir_all(&folder).expect("removed");
         let (read, listed) = chains_of(&taken, Duration(0), 1).expect("chains");
         let facts = |name: &str| {

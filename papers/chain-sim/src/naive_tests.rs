@@ -1,4 +1,4 @@
-//! The simulation against one that goes through it all, event by event and second by second.
+//! The simulation compared with a naive one that processes every event and every second.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -12,11 +12,11 @@ use crate::sizes::{Algorithm, Rule};
 use crate::table::{ChainRow, ChainTable};
 use crate::{DriveRates, Megabyte};
 
-/// The rules B1 to B12 as one would write them down, with nothing shared but the settings: sizes
-/// too are computed here.
+/// A direct implementation of rules B1 to B12. It shares only the settings with the simulation;
+/// sizes are computed here, too.
 struct Naive {
     work: BTreeMap<(u64, u16), (u64, u64)>,
-    /// Of each chain: from, to, bytes.
+    /// Buffers of each chain: from, to, bytes.
     buffers: Vec<Vec<(u64, u64, u64)>>,
     prefetches: u64,
     read: u64,
@@ -27,7 +27,7 @@ fn size(policy: Policy, mb: u64, size_mb: u64, row: &ChainRow, sum: u64) -> u64 
     let kbps = row.bit_rate.map_or(2_000, |rate| rate.0 / 1000).max(1);
     let proportional = (2 * bytes * kbps + 2_000) / 4_000;
     let mut root = (bytes as f64 * (kbps as f64 / 2_000.0).sqrt()) as u64;
-    // Half up: the least n with (2n + 1)^2 / 4 > bytes^2 kbps / 2000.
+    // Round half up: the smallest n with (2n + 1)^2 / 4 > bytes^2 kbps / 2000.
     let too_small = |n: u64| {
         u128::from(2 * n + 1).pow(2) * 2_000 <= 4 * u128::from(bytes).pow(2) * u128::from(kbps)
     };
@@ -90,7 +90,7 @@ fn naive(rows: &[ChainRow], policy: Policy, mb: u64, size_mb: u64, drives: u16) 
 }
 
 impl Naive {
-    /// Highest mean of memory over bins of so many ms.
+    /// Highest mean of memory over bins of this length in ms.
     fn mean(&self, bin_ms: u64) -> f64 {
         let last = self.buffers.iter().flatten().map(|buffer| buffer.1).max();
         let bins = last.map_or(0, |ms| ms / bin_ms + 1);
@@ -103,7 +103,7 @@ impl Naive {
         (0..bins).map(in_bin).max().unwrap_or(0) as f64 / bin_ms as f64
     }
 
-    /// Highest sum of what each chain held at any moment of a minute.
+    /// Highest sum over chains of the bytes held at any time in a minute.
     fn touched(&self) -> u64 {
         let last = self.buffers.iter().flatten().map(|buffer| buffer.1).max();
         let minutes = last.map_or(0, |ms| ms / 60_000 + 1);
@@ -166,7 +166,7 @@ fn agree(
     threads: usize,
 ) -> Result<(), TestCaseError> {
     let Ok(table) = ChainTable::new(rows.iter().copied()) else {
-        // Nothing but chains without a byte.
+        // Only empty chains.
         return Ok(());
     };
     let settings = Settings {
@@ -209,7 +209,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn the_fast_simulation_is_the_naive_one(
+    fn simulation_equals_naive_implementation(
         rows in prop::collection::vec(chain(), 1..12),
         policy in prop::sample::select(Policy::ALL),
         binary in any::<bool>(),
@@ -222,8 +222,8 @@ proptest! {
 }
 
 #[test]
-fn prefetches_that_are_many_in_a_minute_are_counted_as_if_one_by_one() {
-    // 64 bytes each in a chain of five minutes, and one that lasts no time at all.
+fn many_prefetches_per_minute_equal_single_accounting() {
+    // 64 bytes each in a chain of five minutes, and in one of zero length in time.
     let row = ChainRow {
         file: 0,
         start: 1,
@@ -260,8 +260,8 @@ fn prefetches_that_are_many_in_a_minute_are_counted_as_if_one_by_one() {
 }
 
 #[test]
-fn one_chain_by_hand() {
-    // 20 MB in two minutes, read 8 MB at a time: at 0 s, 48 s and 96 s; kept until 160 s.
+fn single_chain_matches_manual_result() {
+    // 20 MB in two minutes, read in 8 MB prefetches at 0 s, 48 s and 96 s; freed at 160 s.
     let row = ChainRow {
         file: 0,
         start: 5,
@@ -285,7 +285,7 @@ fn one_chain_by_hand() {
     assert_eq!((point.util_minute, point.util_drive), (0, 0));
     let two = 16.0 / 125.5 / 60.0 + 2.0 / 39.4 / 60.0;
     assert!((point.util - two).abs() < 1e-12, "{}", point.util);
-    // The chain ends as minute 2 begins, so three minutes count.
+    // The chain ends at the start of minute 2, so three minutes count.
     assert!((point.util_mean - two * 1.5 / 3.0).abs() < 1e-12);
     assert_eq!(
         (point.mem, point.mem_touch, point.mem_peak),

@@ -1,4 +1,4 @@
-//! The report as a page and as text.
+//! The report as an HTML page and as text.
 
 use headlong_report::{Axis, Cell, Chart, Page, Section, Series, Table};
 
@@ -9,10 +9,10 @@ use crate::survival::{Law, SurvivalFit};
 /// Rules of Figure 5.22.
 const BY_BIT_RATE: [&str; 3] = ["fixed", "proportional", "square-root"];
 
-/// What the thesis has in the figures of utilisation.
+/// Published figures of utilisation.
 const PUBLISHED_UTIL: &str = "Published: fixed 57 % at 7 MB, square-root 54 % at 8 MB, \
     first-grow-sr 50 % at 16 MB, of one private log.";
-/// What it has in those of memory.
+/// Published figures of memory.
 const PUBLISHED_MEM: &str = "Published: fixed 47 GB at 7 MB, proportional 29, square-root 31; \
     first-grow-sr 52 GB at 16 MB.";
 
@@ -22,7 +22,7 @@ pub fn page(report: &Report) -> Page {
     sections(report).into_iter().fold(page, Page::section)
 }
 
-/// Its sections, for a page that tells of more.
+/// Its sections, for a page with further content.
 pub fn sections(report: &Report) -> Vec<Section> {
     let mut sections = vec![method(report), rules(report)];
     sections.push(claims_section(report));
@@ -31,21 +31,21 @@ pub fn sections(report: &Report) -> Vec<Section> {
     sections.extend(frontier(report));
     sections.push(
         Section::new("All points")
-            .text("What the charts are drawn from.")
+            .text("The data of the charts.")
             .table(points_table(report)),
     );
     sections
 }
 
-/// The points, for a terminal.
+/// The points as text.
 pub fn text(report: &Report) -> String {
     let mut text = points_table(report).to_markdown();
     text.push('\n');
     text.push_str(&first_sizes_table(report).to_markdown());
     if let Some(multiplier) = report.survival.multiplier {
         text.push_str(&format!(
-            "\nWith a probability of {}, a chain of 1 to 200 MB goes on for {multiplier:.2} times its \
-             length (published {:.2}).{}\n",
+            "\nWith a probability of {}, a chain of 1 to 200 MB continues for \
+             {multiplier:.2} times its length (published {:.2}).{}\n",
             report.survival.survival,
             report.survival.published_multiplier,
             raised(&report.survival)
@@ -71,7 +71,7 @@ fn lead(report: &Report) -> String {
         .min_by(|one, other| one.util_busiest.total_cmp(&other.util_busiest));
     let best = best.map_or(String::new(), |best| {
         format!(
-            " The drives are least busy with {} at {} MB: {:.1} % of the busiest minute, with \
+            " The lowest utilisation is that of {} at {} MB: {:.1} % of the busiest minute, with \
              {:.1} GB of memory.",
             best.algorithm,
             best.size,
@@ -87,13 +87,13 @@ fn lead(report: &Report) -> String {
 
 fn method(report: &Report) -> Section {
     let (source, given) = (&report.source, &report.given);
-    let mut section = Section::new("How it was done").text(format!(
+    let mut section = Section::new("Method").text(format!(
         "Each chain is consumed evenly from its first arrival to its last completion, and read by \
-         prefetches of the sizes that the server's own rules give, each issued when the earlier \
-         ones are consumed. A prefetch costs a seek and its bytes, in the minute of its issue; a \
-         drive is busy for bytes / {:.1} MB/s + seeks / {:.1} per second. Memory is a chain's \
-         latest prefetch until 40 s after its end. Nothing queues and nothing is shared (thesis \
-         5.6.2). A MB is {} bytes.",
+         prefetches with the sizes of the server's own rules, each issued when the earlier ones \
+         are consumed. A prefetch costs a seek and its bytes, in the minute of its issue; a drive \
+         is busy for bytes / {:.1} MB/s + seeks / {:.1} per second. Memory is a chain's latest \
+         prefetch until 40 s after its end. There is no queue and no sharing (thesis 5.6.2). A MB \
+         is {} bytes.",
         given.drive.bytes_per_s / given.mb as f64,
         given.drive.seeks_per_s,
         given.mb
@@ -106,13 +106,13 @@ fn method(report: &Report) -> Section {
     }
     if source.unlisted > 0 {
         section = section.note(format!(
-            "{} chains are of files that the files table does not have.",
+            "{} chains are of files missing in the files table.",
             source.unlisted
         ));
     }
     if source.dropped.lines > 0 {
         section = section.note(format!(
-            "{} lines were left out; the first: {}.",
+            "{} lines were dropped; the first: {}.",
             source.dropped.lines,
             source.dropped.samples.join("; ")
         ));
@@ -120,7 +120,7 @@ fn method(report: &Report) -> Section {
     section
 }
 
-/// A chart of one figure of each rule over its size.
+/// A chart of one figure of each rule over the size.
 fn over_size(
     report: &Report,
     title: &str,
@@ -152,11 +152,11 @@ fn is_by_chain(name: &str) -> bool {
 fn rules(report: &Report) -> Section {
     let util = || Axis::new("Utilisation", "%");
     let mem = || Axis::new("Memory", "GB").from(0.0);
-    let mut section = Section::new("Rules beside one another").text(
+    let mut section = Section::new("Comparison of rules").text(
         "The size is the prefetch itself (fixed), that for 2,000 kbit/s (proportional, \
          square-root), the largest (first-grow) or the largest for 2,000 kbit/s (first-grow-sr). \
-         The thesis tells the worst drive in its worst minute, which is a noisy maximum; the mean \
-         over drives in the busiest minute is steadier.",
+         The thesis reports the worst drive in its worst minute, a noisy maximum; the mean over \
+         drives in the busiest minute is steadier.",
     );
     for (figure, wanted) in [
         ("Figure 5.22", is_by_bit_rate as fn(&str) -> bool),
@@ -180,10 +180,10 @@ fn rules(report: &Report) -> Section {
 }
 
 fn claims_section(report: &Report) -> Section {
-    Section::new("Beside the thesis' words")
+    Section::new("Claims of the thesis")
         .text(
-            "Relative claims of thesis 5.6.3, by three ways to take utilisation. Its percentages \
-             belong to one private log: orders and signs are what should come out again.",
+            "Relative claims of thesis 5.6.3, by three definitions of utilisation. Its percentages \
+             belong to one private log: orders and signs are expected to be reproduced.",
         )
         .table(claims_table(report))
 }
@@ -213,9 +213,9 @@ fn claims_table(report: &Report) -> Table {
 fn first_sizes(report: &Report) -> Section {
     Section::new("The first prefetch of a chain (Table 5.6)")
         .text(format!(
-            "The size with the least cost for its benefit. The benefit of a size is the bytes of \
-             it that viewers take; the cost is the bytes they do not, and {:.2} MB for each chain \
-             that goes on beyond it, which is what could be moved in the time of a seek. The \
+            "The size with the lowest ratio of cost to benefit. The benefit of a size is the bytes \
+             of it that viewers consume; the cost is the bytes they do not, and {:.2} MB for each \
+             longer chain, the bytes that could be transferred in the time of a seek. The \
              published 1,049,212 bytes cannot be the best by this rule for chains of which 84 % \
              are exactly 786,432 bytes long.",
             report.first_sizes.seek_bytes / report.given.mb as f64
@@ -242,8 +242,8 @@ fn first_sizes_table(report: &Report) -> Table {
     table
 }
 
-/// Where a law begins and ends among the lengths there are; it begins where it says at most that all
-/// chains are longer.
+/// Start and end of a power law among the observed lengths; it starts where it gives a share of at
+/// most 100 %.
 fn ends(law: &Law, survival: &SurvivalFit) -> [f64; 2] {
     let starts = survival.laws.iter().map(|law| law.from_bytes);
     let next = starts.filter(|start| *start > law.from_bytes).min();
@@ -270,7 +270,7 @@ fn survival(report: &Report) -> Section {
         .iter()
         .map(|(length, share)| (*length as f64, share * 100.0));
     let mut chart = Chart::lines(
-        "Chains that are longer (Figure 5.13)",
+        "Survival of chains (Figure 5.13)",
         Axis::new("Length", "bytes").log(),
         Axis::new("Longer chains", "%").log(),
     )
@@ -283,10 +283,10 @@ fn survival(report: &Report) -> Section {
     let told = |multiplier: Option<f64>| {
         multiplier.map_or("no fit".to_owned(), |multiplier| format!("{multiplier:.2}"))
     };
-    Section::new("How chains go on")
+    Section::new("Survival of chains")
         .text(format!(
-            "With a probability of {}, a chain between 1 MB and 200 MB goes on for {} times its length \
-             (Eq. 5.3; fitted to every different length; {} from 200 points equally spaced). \
+            "With a probability of {}, a chain between 1 MB and 200 MB continues for {} times its \
+             length (Eq. 5.3; fitted to all distinct lengths; {} from 200 equally spaced points). \
              Published: {}.{}",
             survival.survival,
             told(survival.multiplier),
@@ -297,10 +297,10 @@ fn survival(report: &Report) -> Section {
         .figure(chart)
 }
 
-/// What fitted rules take for a fit below 1.
+/// Growth used by fitted rules if the fit is below 1.
 fn raised(survival: &SurvivalFit) -> &'static str {
     match survival.is_raised() {
-        true => " Fitted rules grow by 1, as prefetches never shrink.",
+        true => " Fitted rules grow by 1, because prefetches never shrink.",
         false => "",
     }
 }
@@ -328,24 +328,24 @@ fn frontier(report: &Report) -> Option<Section> {
                 "clairvoyant",
                 clairvoyant.map(|point| (point.mem, of(point) * 100.0)),
             ))
-            .series(Series::new("no rule below this", bound).reference())
+            .series(Series::new("lower bound of all rules", bound).reference())
     };
     let bounds = |of: fn(&crate::Bound) -> f64| {
         let bounds = frontier.bounds.iter();
         bounds.map(|bound| (bound.mem, of(bound) * 100.0)).collect()
     };
     Some(
-        Section::new("What could be: the clairvoyant frontier and a bound")
+        Section::new("Optimum: the clairvoyant frontier and a lower bound")
             .text(
                 "The clairvoyant rule knows the end of every chain: it reads it in equal parts, \
-                 not a byte too many, as many as one price of memory for all chains makes best, \
+                 without surplus bytes, in the number that a common price of memory makes best, \
                  and frees its buffer at the end of the chain. The bound holds for every rule \
-                 that serves the same chains, consumed evenly, each from its own one buffer, \
-                 on drives of these two rates, with a minute's mean memory of no more than the \
-                 given in any minute: seconds of seeks and bytes by a Lagrangian over the number \
-                 of prefetches of each chain, in the window, of all time and of 10, 60 and 360 \
-                 minutes around the busiest, that shows most. It does not bound caches, reads \
-                 shared by chains, or drives that order their work.",
+                 that serves the same chains, consumed evenly, each from its own single buffer, \
+                 on drives with these two rates, with a minute's mean memory of at most the \
+                 given value in every minute: seconds of seeks and bytes by a Lagrangian over the \
+                 number of prefetches of each chain, in the best window among all time and 10, 60 \
+                 and 360 minutes around the busiest. It does not cover caches, reads shared by \
+                 chains, or drives that order their work.",
             )
             .figure(chart(
                 "Busiest minute, mean over drives",
@@ -361,13 +361,13 @@ fn frontier(report: &Report) -> Option<Section> {
     )
 }
 
-/// How far each rule's best is from the bound at its memory.
+/// Distance of each rule's best point from the bound at its memory.
 fn frontier_table(report: &Report) -> Table {
     let mut table = Table::headed(
         "Rule | Size (MB) | Memory (GB) | All time (%) | Bound (%) | Busiest minute (%) | Bound \
         (%)",
     )
-    .caption("Each rule at its best size for all time, beside the least that any could do");
+    .caption("Each rule at its best size for all time, and the lower bound");
     for name in report.points.algorithms() {
         let points = report.points.of(name);
         let best = points.min_by(|one, other| one.util_mean.total_cmp(&other.util_mean));
@@ -401,7 +401,7 @@ fn points_table(report: &Report) -> Table {
             Cell::number(point.read as f64 / report.given.gb as f64, 1),
             Cell::number(point.util * 100.0, 2),
             point.util_drive.into(),
-            // A log's own clock counts from 1970.
+            // A log's own times count from 1970.
             (point
                 .util_minute
                 .saturating_sub(report.source.first_minute as u64))
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_every_figure_table_and_rule() {
+    fn page_has_all_figures_tables_and_rules() {
         let html = page(&report()).to_html();
         for part in [
             "Figure 5.22",
@@ -457,7 +457,7 @@ mod tests {
             "Table 5.6",
             "Figure 5.13",
             "clairvoyant",
-            "no rule below this",
+            "lower bound of all rules",
             "first-grow-sr-fitted",
             "a &lt;log&gt;",
             "300 chains have no bit rate",
@@ -467,18 +467,18 @@ mod tests {
     }
 
     #[test]
-    fn the_text_has_a_line_for_each_point() {
+    fn text_has_line_per_point() {
         let report = report();
         let text = text(&report);
         let lines = text.lines().filter(|line| line.starts_with("| fixed "));
-        // Each of its points, and its best beside the bound.
+        // Its points, and its best point in the table of the bound.
         assert_eq!(lines.count(), 4);
         assert_eq!(report.points.points.len(), 7 * 3);
         assert!(text.contains("131073"));
     }
 
     #[test]
-    fn json_names_the_figures_as_promised() {
+    fn json_has_documented_field_names() {
         let json = serde_json::to_value(report()).expect("JSON");
         let point = &json["points"][0];
         for name in [

@@ -1,4 +1,4 @@
-//! One point: one rule, one size, all chains.
+//! A point: the cost of one rule at one size over all chains.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -10,26 +10,26 @@ use crate::drive::{DriveRates, Megabyte};
 use crate::sizes::{Plans, Rule, Sizes};
 use crate::table::ChainTable;
 
-/// Up to so many prefetches in a minute of a chain are booked one by one; it takes less than
-/// finding out how many fall into each minute.
+/// Up to this many prefetches in a chain's minute are accounted one by one, which is faster than
+/// counting how many fall into each minute.
 const ONE_BY_ONE: u64 = 4;
-/// Nearer than this to a full minute, a minute in floating point is not believed; errors are a
-/// hundred times smaller.
+/// Tolerance around full minutes for the floating-point computation; its errors are a hundred times
+/// smaller.
 const NEAR: f64 = 1e-7;
 /// Largest figure of memory that cannot overflow as byte-milliseconds: 2^63 / 1000.
 const HELD_MAX: u128 = (1 << 63) / 1000;
 
-/// Against what a table is simulated.
+/// Settings of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// What MB and GB are.
+    /// Definition of MB and GB.
     pub megabyte: Megabyte,
-    /// What one drive can do.
+    /// Rates of one drive.
     pub drive: DriveRates,
-    /// How many drives count for utilisation; those with a higher number do not (rule B11). All of
-    /// the table's if `None`.
+    /// Number of drives that count for utilisation; those with higher numbers do not (rule B11).
+    /// All drives of the table if `None`.
     pub disks: Option<u16>,
-    /// Threads to work on; the figures do not depend on it.
+    /// Number of threads; the figures do not depend on it.
     pub threads: NonZeroUsize,
 }
 
@@ -45,20 +45,19 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// How many drives count.
+    /// Number of drives that count.
     pub fn drives(&self, table: &ChainTable) -> usize {
         let all = table.disk_count() as usize;
         self.disks.map_or(all, usize::from)
     }
 }
 
-/// A simulation that would mean nothing.
+/// A simulation without a meaningful result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulationError {
-    /// Figures would not fit into numbers.
+    /// Overflow of the figures.
     #[error(
-        "{size_bytes} bytes for each of {chains} chains are more than any memory; take a smaller \
-         size"
+        "{size_bytes} bytes for each of {chains} chains exceed any memory; choose a smaller size"
     )]
     Size {
         /// Largest size of the rule.
@@ -71,7 +70,7 @@ pub enum SimulationError {
     NoDrive,
 }
 
-/// What a rule costs. Utilisations are shares (1 is all the time of a drive); memory is in GB.
+/// Cost of a rule. Utilisations are shares of a drive's time; memory is in GB.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Point {
     /// Name of the rule.
@@ -80,30 +79,30 @@ pub struct Point {
     pub size: f64,
     /// Its size, bytes.
     pub size_bytes: u64,
-    /// Prefetches, and so seeks.
+    /// Prefetches, each of which costs a seek.
     pub prefetches: u64,
     /// Bytes read.
     pub read: u64,
     /// Utilisation of the worst drive in its worst minute; a noisy maximum.
     pub util: f64,
-    /// Which drive.
+    /// The worst drive.
     pub util_drive: u64,
-    /// Which minute, from zero. Of equals the first minute counts, and in it the lowest drive.
+    /// The worst minute, from zero. Of equal ones the first minute counts, and in it the lowest
+    /// drive.
     pub util_minute: u64,
-    /// Mean over drives and minutes, from the first chain's start to the last one's end.
+    /// Mean over drives and minutes, from the first chain's start to the last chain's end.
     pub util_mean: f64,
     /// Mean over drives in the busiest minute.
     pub util_busiest: f64,
-    /// Which minute that is.
+    /// The busiest minute.
     pub util_busiest_minute: u64,
-    /// Highest mean over a minute of memory, GB.
+    /// Highest mean memory over a minute, GB.
     pub mem: f64,
-    /// Which minute.
+    /// That minute.
     pub mem_minute: u64,
-    /// Highest sum, over minutes, of the largest buffer that each chain held at any moment of it,
-    /// GB.
+    /// Highest sum in a minute, over chains, of the largest buffer held at any time in it, GB.
     pub mem_touch: f64,
-    /// Highest mean over a second, GB.
+    /// Highest mean memory over a second, GB.
     pub mem_peak: f64,
 }
 
@@ -111,7 +110,7 @@ impl Point {
     /// Simulates a rule on all chains.
     ///
     /// # Errors
-    /// If the size is absurd or no drive counts.
+    /// If the size is too large or no drive counts.
     pub fn simulate(
         table: &ChainTable,
         rule: &Rule,
@@ -123,7 +122,7 @@ impl Point {
         Ok(Self::of(&accounts, name, rule.size_bytes, settings))
     }
 
-    /// What the books say.
+    /// The point of the accounts.
     pub(crate) fn of(
         accounts: &Accounts,
         algorithm: String,
@@ -158,7 +157,7 @@ impl Point {
     }
 }
 
-/// Highest figures of work.
+/// Peaks of work.
 struct WorkPeaks {
     /// Utilisation, drive, minute.
     worst: (f64, u64, u64),
@@ -198,7 +197,7 @@ impl WorkPeaks {
     }
 }
 
-/// Books every chain, on all threads.
+/// Accounts for all chains, on all threads.
 pub(crate) fn account(
     table: &ChainTable,
     sizes: &impl Sizes,
@@ -229,7 +228,7 @@ pub(crate) fn account(
     Ok(whole)
 }
 
-/// Does something with all of `0..count`, a run of it on each thread; the answers in order.
+/// Processes `0..count` in consecutive parts, one per thread; returns the results in order.
 pub(crate) fn in_parts<T: Send>(
     count: usize,
     threads: NonZeroUsize,
@@ -253,7 +252,7 @@ pub(crate) fn in_parts<T: Send>(
     })
 }
 
-/// Books one chain: rules B1 to B5.
+/// Accounts for one chain: rules B1 to B5.
 #[inline]
 fn book(accounts: &mut Accounts, table: &ChainTable, chain: usize, sizes: &impl Sizes) {
     let plan = sizes.plan(table, chain);
@@ -280,13 +279,13 @@ fn book(accounts: &mut Accounts, table: &ChainTable, chain: usize, sizes: &impl 
     }
     let freed_ms = course.start_ms + course.lasts_ms + sizes.hold_ms();
     accounts.resize(freed_ms, -(held as i64));
-    // The last moment at which it was held lies before it was freed, unless that was at once.
+    // The last time at which the buffer was held is before it was freed, unless that was immediate.
     let last_ms = freed_ms.saturating_sub(1).max(course.start_ms);
     accounts.touch(last_ms / 60_000 + 1, -(held as i64));
 }
 
-/// The chain's buffer has another size from here on. Sizes never shrink, so the largest of a
-/// minute is its last.
+/// Changes the size of the chain's buffer. Sizes never shrink, so the largest of a minute is its
+/// last.
 #[inline]
 fn hold(accounts: &mut Accounts, ms: u64, held: &mut u64, size: u64) {
     if size != *held {
@@ -298,7 +297,7 @@ fn hold(accounts: &mut Accounts, ms: u64, held: &mut u64, size: u64) {
     }
 }
 
-/// How a chain is consumed: evenly.
+/// Even consumption of a chain.
 struct Course {
     disk: u16,
     length: u64,
@@ -321,7 +320,7 @@ impl Course {
         self.start_ms + into
     }
 
-    /// All prefetches from a position on, of one size.
+    /// Issues all prefetches from a position on, with one size.
     #[inline]
     fn issue_rest(&self, accounts: &mut Accounts, from: u64, size: u64) {
         let count = (self.length - from).div_ceil(size);
@@ -333,9 +332,9 @@ impl Course {
         }
     }
 
-    /// A division for each prefetch would take most of the time of a point. A minute is therefore
-    /// found by multiplying, and divided for only where it would be too near to call: minutes are
-    /// counted from the table's first, of a year at most, so fractions are right to 10^-9.
+    /// A division for each prefetch would dominate the run time of a point. So the minute is
+    /// computed by multiplication, and by division only near a boundary: minutes count from the
+    /// table's first, within a year, so fractions are accurate to 10^-9.
     #[inline]
     fn issue_one_by_one(&self, accounts: &mut Accounts, from: u64, size: u64, count: u64) {
         let base = accounts.first_minute();
@@ -355,7 +354,7 @@ impl Course {
         }
     }
 
-    /// The same where many fall into a minute: they are counted, not gone through.
+    /// The same if many fall into a minute: they are counted instead of iterated.
     fn issue_by_minute(&self, accounts: &mut Accounts, from: u64, size: u64, count: u64) {
         let mut issued = 0;
         let mut minute = self.at(from) / 60_000;
@@ -368,20 +367,20 @@ impl Course {
         }
     }
 
-    /// How many of `from`, `from + size` and so on are reached less than so many ms after the
-    /// start: those with `position * lasts_ms < until_ms * length`.
+    /// Number of positions among `from`, `from + size` and so on that are reached less than
+    /// `until_ms` after the start: those with `position * lasts_ms < until_ms * length`.
     fn positions_before(&self, until_ms: u64, from: u64, size: u64) -> u64 {
         if self.lasts_ms < until_ms {
             return u64::MAX;
         }
         let product = u128::from(until_ms) * u128::from(self.length);
-        // No more than the length, as `until_ms` is no more than `lasts_ms`.
+        // At most the length, because `until_ms` is at most `lasts_ms`.
         let first_late = product.div_ceil(u128::from(self.lasts_ms)) as u64;
         first_late.saturating_sub(from).div_ceil(size)
     }
 }
 
-/// Work by minute and the highest memory of a rule, for those who plan.
+/// Work by minute and peak memory of a rule, for planning.
 #[derive(Debug)]
 pub struct Load {
     accounts: Accounts,
@@ -407,8 +406,8 @@ impl Load {
         })
     }
 
-    /// How many drives of these rates the work of a drive's number would keep busy all the time in
-    /// the minute in which it is most.
+    /// Number of fully busy drives with these rates that the work on a drive number corresponds to,
+    /// in its busiest minute.
     pub fn busiest(&self, number: usize, drive: &DriveRates) -> f64 {
         let busy = self.accounts.work_by_minute().map(|(_, drives)| {
             let work = drives.get(number).copied().unwrap_or_default();

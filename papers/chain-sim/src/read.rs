@@ -1,4 +1,4 @@
-//! Chain tables and files tables as CSV; the names in the first line decide the columns.
+//! Parses chain tables and files tables as CSV; the header line names the columns.
 
 use std::collections::HashMap;
 use std::io::Read as Input;
@@ -8,17 +8,17 @@ use serde::Serialize;
 
 use crate::table::{ChainRow, ChainTable, LENGTH_MAX, TableError};
 
-/// Times farther from zero than this, ms, are of no clock.
+/// Times farther from zero than this, ms, are invalid.
 const MS_MAX: f64 = 9e15;
-/// Bad lines that are shown.
+/// Number of bad lines reported.
 const SAMPLES: usize = 5;
 
-/// Lines that were left out.
+/// Dropped lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Dropped {
-    /// How many.
+    /// Number of lines.
     pub lines: u64,
-    /// The first few: where and why.
+    /// The first few: position and reason.
     pub samples: Vec<String>,
 }
 
@@ -31,20 +31,20 @@ impl Dropped {
     }
 }
 
-/// A chain table as it was read.
+/// A parsed chain table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Read {
     /// The chains.
     pub table: ChainTable,
-    /// Names of files, by their number in the table.
+    /// Names of files, by number.
     pub files: Vec<String>,
-    /// Chains whose file the files table does not have.
+    /// Chains whose file is missing in the files table.
     pub unlisted: u64,
-    /// What was left out.
+    /// Dropped lines.
     pub dropped: Dropped,
 }
 
-/// What a files table says of a file, as far as it matters here.
+/// Data of a file in the files table, as far as needed here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileFacts {
     /// Its bit rate.
@@ -55,35 +55,35 @@ pub struct FileFacts {
     pub size_bytes: Option<u64>,
 }
 
-/// A files table: `file,title,kind,kbps,size,disk,duration_s`, of which `file` must be there.
+/// A files table: `file,title,kind,kbps,size,disk,duration_s`, of which only `file` is required.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FilesTable {
-    /// By the file's name.
+    /// Files by name.
     pub files: HashMap<String, FileFacts>,
-    /// What was left out.
+    /// Dropped lines.
     pub dropped: Dropped,
 }
 
 impl FilesTable {
-    /// Bytes of all files, asked for or not; `None` if the size of one is not known.
+    /// Total bytes of all files, requested or not; `None` if a size is unknown.
     pub fn bytes(&self) -> Option<u64> {
         let mut sizes = self.files.values().map(|facts| facts.size_bytes);
         sizes.try_fold(0_u64, |sum, size| sum.checked_add(size?))
     }
 }
 
-/// A table that cannot be read.
+/// A table that cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It is no CSV, or not readable.
+    /// It is not CSV, or not readable.
     #[error("{table}: {source}")]
     Csv {
-        /// Its name.
+        /// Name of the table.
         table: String,
-        /// Why.
+        /// The reason.
         source: csv::Error,
     },
-    /// A column is not there.
+    /// A column is missing.
     #[error(
         "{table}: there is no column `{column}`{hint}; the first line names the columns, which are \
          {all}"
@@ -93,24 +93,24 @@ pub enum ReadError {
         table: String,
         /// The column.
         column: &'static str,
-        /// What it may have been called instead.
+        /// A similar column name that was found instead.
         hint: String,
-        /// All columns that the table has.
+        /// All columns of the table.
         all: String,
     },
-    /// It holds nothing that can be simulated.
+    /// It cannot be simulated.
     #[error("{table}: {source}{dropped}")]
     Table {
         /// The table's name.
         table: String,
-        /// Why.
+        /// The reason.
         source: TableError,
-        /// What was left out, if anything.
+        /// Dropped lines, if any.
         dropped: String,
     },
 }
 
-/// Where the columns are.
+/// Positions of the columns.
 struct Columns {
     table: String,
     names: Vec<String>,
@@ -147,7 +147,7 @@ impl Columns {
     }
 }
 
-/// A number as programs write them: `12`, `12.0`, `1.2e3`.
+/// A number in common notations: `12`, `12.0`, `1.2e3`.
 fn number(field: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(field).ok()?.trim();
     text.parse::<f64>().ok().filter(|number| number.is_finite())
@@ -185,7 +185,7 @@ fn lines(input: impl Input) -> csv::Reader<impl Input> {
         .from_reader(input)
 }
 
-/// Reads a files table called `name`.
+/// Parses a files table called `name`.
 ///
 /// # Errors
 /// If it has no column `file` or cannot be read.
@@ -255,19 +255,19 @@ impl ChainColumns {
         let bytes = |column: usize| whole(field(column)).and_then(|n| u64::try_from(n).ok());
         let row = ChainRow {
             file: 0,
-            start: bytes(self.start).ok_or("`start` is no number of bytes")?,
-            length: bytes(self.length).ok_or("`length` is no number of bytes")?,
-            start_ms: whole(field(self.start_ms)).ok_or("`t_start` is no number of ms")?,
-            end_ms: whole(field(self.end_ms)).ok_or("`t_end` is no number of ms")?,
+            start: bytes(self.start).ok_or("`start` is not a number of bytes")?,
+            length: bytes(self.length).ok_or("`length` is not a number of bytes")?,
+            start_ms: whole(field(self.start_ms)).ok_or("`t_start` is not a number of ms")?,
+            end_ms: whole(field(self.end_ms)).ok_or("`t_end` is not a number of ms")?,
             is_open: yes(field(self.open)).ok_or("`open` is neither 0 nor 1")?,
             bit_rate: self.kbps.and_then(|column| bit_rate(field(column))),
             disk: match self.disk {
                 None => 0,
-                Some(column) => disk(field(column)).ok_or("`disk` is no number of a drive")?,
+                Some(column) => disk(field(column)).ok_or("`disk` is not a drive number")?,
             },
         };
         if row.length > LENGTH_MAX || row.start > LENGTH_MAX {
-            return Err("it reaches beyond 256 TiB");
+            return Err("it ends beyond 256 TiB");
         }
         if row.end_ms < row.start_ms {
             return Err("it ends before it starts");
@@ -276,12 +276,12 @@ impl ChainColumns {
     }
 }
 
-/// Reads a chain table called `name`: `start,length,t_start,t_end,open`, and `file,kbps,disk` if
-/// they are there; what `files` says of a file stands in for the last two where they are not. A bad
-/// line is counted and left out.
+/// Parses a chain table called `name`: `start,length,t_start,t_end,open`, and optionally
+/// `file,kbps,disk`; `files` provides the last two if they are missing. A bad line is counted and
+/// dropped.
 ///
 /// # Errors
-/// If a column is missing, it cannot be read, or it holds no chain.
+/// If a column is missing, the table cannot be read, or it has no chains.
 pub fn read_chains(
     name: &str,
     input: impl Input,
@@ -338,7 +338,7 @@ pub fn read_chains(
     })
 }
 
-/// Numbers for names, in the order in which they come.
+/// Numbers for names, in order of first use.
 #[derive(Default)]
 struct Names {
     numbers: HashMap<Vec<u8>, u32>,
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_in_the_first_line_decide_the_columns() {
+    fn header_determines_columns() {
         let one = read(&format!("{HEAD}a,s,0,10,5,900,1,1,235,3\n"));
         let other =
             read("T_END,disk,open,length,t_start,start,kbps,nreq\r\n900,3,true,10,5,0,235.0,7\r\n");
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lines_are_counted_sampled_and_left_out() {
+    fn bad_lines_are_counted_sampled_and_dropped() {
         let table = read(&format!(
             "{HEAD}a,s,0,10,5,900,1,1,235,3\n\
              a,s,0,-10,5,900,1,1,235,3\n\
@@ -401,7 +401,7 @@ mod tests {
         assert_eq!((table.table.len(), table.dropped.lines), (2, 6));
         assert_eq!(
             table.dropped.samples[0],
-            "chains.csv:3: `length` is no number of bytes"
+            "chains.csv:3: `length` is not a number of bytes"
         );
         assert_eq!(
             table.dropped.samples[1],
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_column_is_named_with_what_was_probably_meant() {
+    fn reports_missing_column_with_similar_name() {
         let text = "start,lenght,t_start,t_end,open\n0,1,0,0,1\n";
         let error = read_chains("c.csv", text.as_bytes(), None).expect_err("no length");
         let told = error.to_string();
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_files_table_stands_in_for_columns_that_are_not_there() {
+    fn files_table_replaces_missing_columns() {
         let files = "file,title,kind,kbps,size,disk,duration_s\na,1,1,560,1000,7,60\nb\n";
         let files = read_files("files.csv", files.as_bytes()).expect("files");
         let chains = "session,file,start,length,t_start,t_end,open,nreq\n\

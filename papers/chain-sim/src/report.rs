@@ -1,4 +1,4 @@
-//! All that is told of a table: the points, what they are beside the thesis', and what could be.
+//! The full report on a table: points, comparison with the thesis, and the optimum.
 
 use headlong_engine::Policy;
 use serde::Serialize;
@@ -14,33 +14,33 @@ use crate::survival::{SurvivalFit, survival};
 use crate::sweep::{Sweep, Swept, Wanted};
 use crate::table::ChainTable;
 
-/// Largest first prefetch that is looked for, bytes.
+/// Largest first prefetch evaluated, bytes.
 const FIRST_BYTES_MAX: u64 = 64 << 20;
 
-/// What the table is.
+/// Description of the table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Source {
-    /// Where it came from.
+    /// Origin.
     pub name: String,
-    /// Chains.
+    /// Number of chains.
     pub chains: usize,
-    /// Bytes of all of them.
+    /// Their total bytes.
     pub bytes: u64,
     /// Drives that count.
     pub drives: usize,
     /// First minute.
     pub first_minute: usize,
-    /// Minutes.
+    /// Number of minutes.
     pub minutes: usize,
     /// Chains without a bit rate, sized as if they had 2,000 kbit/s.
     pub without_bit_rate: usize,
-    /// Chains whose file the files table does not have.
+    /// Chains whose file is missing in the files table.
     pub unlisted: u64,
-    /// Lines that were left out.
+    /// Dropped lines.
     pub dropped: Dropped,
 }
 
-/// What the figures were computed with.
+/// Parameters of the simulation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Given {
     /// Bytes of a MB.
@@ -52,7 +52,7 @@ pub struct Given {
     pub drive: DriveRates,
 }
 
-/// The whole.
+/// The report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// The table.
@@ -63,23 +63,23 @@ pub struct Report {
     pub points: Swept,
     /// Table 5.6.
     pub first_sizes: FirstSizes,
-    /// Figure 5.13 and what follows.
+    /// Figure 5.13 and the growth derived from it.
     pub survival: SurvivalFit,
-    /// Beside the thesis' words.
+    /// Comparison with the claims of the thesis.
     pub claims: Vec<Claim>,
-    /// The best that could be.
+    /// The optimum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frontier: Option<Frontier>,
 }
 
 impl Source {
-    /// Of a table that was read, or made.
+    /// Description of a parsed or generated table.
     pub fn of(name: impl Into<String>, table: &ChainTable, settings: &Settings) -> Self {
         let minutes = table.minutes();
         Self {
             name: name.into(),
             chains: table.len(),
-            // No more than 2^60, as the table makes sure.
+            // At most 2^60, as checked by the table.
             bytes: table.total_bytes() as u64,
             drives: settings.drives(table),
             first_minute: minutes.start,
@@ -92,7 +92,7 @@ impl Source {
 }
 
 impl Report {
-    /// Does all of it. `seen` is told each point as it is there.
+    /// Simulates everything. `seen` receives each point when it is done.
     ///
     /// # Errors
     /// As [`Point::simulate`].

@@ -1,4 +1,4 @@
-//! Which sizes a rule reads for a chain, one after the other.
+//! The sequence of prefetch sizes of a rule for a chain.
 
 use headlong_engine::{ChainGrowth, ChainShape, Policy, SizingConfig, prefetch_bytes_with};
 use headlong_units::BitRate;
@@ -6,24 +6,24 @@ use headlong_units::BitRate;
 use crate::drive::Megabyte;
 use crate::table::{ChainTable, Class, Shape};
 
-/// How long a chain's buffer is kept after its end, ms: the gap that ends a chain (thesis 5.6.2).
+/// How long a chain's buffer is held after its end, ms: the gap that ends a chain (thesis 5.6.2).
 pub(crate) const HOLD_MS: u64 = 40_000;
-/// Bit rate that nominal sizes are for (thesis 5.6.3).
+/// Bit rate to which nominal sizes refer (thesis 5.6.3).
 const REFERENCE: BitRate = BitRate::from_kbps(2_000);
-/// Most sizes of a chain before they stay the same. A growth that needs more is none.
+/// Largest number of different sizes of a chain; a rule that needs more does not grow.
 const GROWING_MAX: usize = 4_096;
 
-/// A rule by its name, with what it knows of the workload.
+/// A rule with its parameters fitted to a workload, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Algorithm {
     /// The rule.
     pub policy: Policy,
-    /// First sizes and growth that were fitted to the table itself, in place of the thesis'.
+    /// First sizes and growth fitted to the table itself, replacing the published ones.
     pub fitted: Option<ChainGrowth>,
 }
 
 impl Algorithm {
-    /// The rule as the thesis has it, and as the server does it.
+    /// The rule with published parameters, as the server uses it.
     pub const fn plain(policy: Policy) -> Self {
         Self {
             policy,
@@ -39,7 +39,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether it knows where chains begin and how they go on.
+    /// Whether the rule depends on a chain's start and growth.
     pub const fn grows(policy: Policy) -> bool {
         matches!(policy, Policy::FirstGrow | Policy::FirstGrowSr)
     }
@@ -48,7 +48,7 @@ impl Algorithm {
 /// An algorithm with its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// Which.
+    /// The rule.
     pub algorithm: Algorithm,
     /// The size itself, the size or the largest size at 2,000 kbit/s, or the largest size (thesis
     /// 5.6.3), bytes.
@@ -56,12 +56,12 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The rule at so many MB, rounded to bytes.
+    /// The rule at a size in MB, rounded to bytes.
     pub fn new(algorithm: Algorithm, size_mb: f64, megabyte: Megabyte) -> Self {
         let bytes = (size_mb * megabyte.bytes() as f64 + 0.5).floor();
         Self {
             algorithm,
-            // A size that is no number or negative becomes the least there is.
+            // NaN and negative sizes become the minimum.
             size_bytes: (bytes as u64).max(1),
         }
     }
@@ -98,19 +98,19 @@ impl Rule {
     }
 }
 
-/// The sizes of a chain: some that differ, then one for ever.
+/// The sizes of a chain: some different ones, then a constant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan<'p> {
     pub(crate) growing: &'p [u64],
     pub(crate) last: u64,
 }
 
-/// What gives every chain of a table its sizes.
+/// Provides the sizes of every chain of a table.
 pub(crate) trait Sizes: Sync {
     fn plan(&self, table: &ChainTable, chain: usize) -> Plan<'_>;
-    /// The largest of all.
+    /// The largest size.
     fn size_max(&self) -> u64;
-    /// How long a buffer is kept after its chain's end, ms.
+    /// How long a buffer is held after its chain's end, ms.
     fn hold_ms(&self) -> u64;
 }
 
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_grow_after_table_5_6_up_to_the_largest() {
+    fn sizes_grow_by_table_5_6_up_to_largest() {
         let rule = Rule::new(Algorithm::plain(Policy::FirstGrow), 7.0, Megabyte::Binary);
         let shape = |class| Shape {
             class,

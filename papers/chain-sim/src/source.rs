@@ -1,9 +1,9 @@
-//! Where the chains of a simulation come from, if not straight from a log: a table of them, or what
-//! `headlong trace characterise` wrote of a log.
+//! Sources of chains other than a log: a table of chains, or the output of `headlong trace
+//! characterise`.
 //!
-//! The one idea: whoever characterised a log need not have it at hand any more. The folder of
-//! `--tables` has its chains; the JSON and the specification have what a log like it is generated
-//! from. What a path is, its first bytes tell.
+//! After the characterisation the log itself is not needed: the folder of `--tables` contains its
+//! chains; the JSON and the specification contain the parameters of a similar generated log. The
+//! kind of source is detected from its first bytes.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -19,12 +19,12 @@ use serde_json::Value;
 use crate::read::{Dropped, FileFacts, FilesTable, Read, ReadError, read_chains, read_files};
 use crate::table::{ChainRow, ChainTable};
 
-/// Seed of a log that is generated from a characterisation: one of many, and always the same.
+/// Seed of a log generated from a characterisation; fixed, for reproducible results.
 const SEED: u64 = 1;
-/// The table of chains in the folder of `trace characterise --tables`.
+/// Table of chains in the folder of `trace characterise --tables`.
 const CHAINS: &str = "chains.parquet";
 
-/// What a path is.
+/// Kind of a source.
 enum Form {
     Table,
     Characterisation,
@@ -34,10 +34,10 @@ enum Form {
 /// Why there are no chains.
 #[derive(Debug, thiserror::Error)]
 pub enum ChainsError {
-    /// What was named is not what it should be; each line says one mistake.
+    /// The source is invalid; one mistake per line.
     #[error("{0}")]
     Wrong(String),
-    /// A log that was taken in cannot be read again.
+    /// The intake of a log cannot be read again.
     #[error(transparent)]
     Log(#[from] PartsError),
 }
@@ -48,8 +48,8 @@ impl ChainsError {
     }
 }
 
-/// Reads chains from `path`, and what is known of their files: from the files table at `files`, or
-/// from `path` itself if that says it.
+/// Reads chains from `path`, and data on their files: from the files table at `files`, or from
+/// `path` itself if it contains them.
 ///
 /// # Errors
 /// If either cannot be read, or has no chains.
@@ -72,7 +72,7 @@ fn chains(
         return match inside.is_file() {
             true => chains(&inside, files),
             false => Err(ChainsError::Wrong(format!(
-                "{name}: there is no {CHAINS} in it; `headlong trace characterise LOG --tables DIR` \
+                "{name}: {CHAINS} is missing; `headlong trace characterise LOG --tables DIR` \
                  writes one"
             ))),
         };
@@ -102,7 +102,7 @@ fn chains(
     }
 }
 
-/// A table as text, CSV or Parquet.
+/// Opens a table as text, from CSV or Parquet.
 fn table(path: &Path) -> std::io::Result<Box<dyn std::io::Read>> {
     Ok(match TableLines::open(path)? {
         Some(lines) => Box::new(lines),
@@ -111,7 +111,7 @@ fn table(path: &Path) -> std::io::Result<Box<dyn std::io::Read>> {
 }
 
 fn form(path: &Path) -> std::io::Result<Form> {
-    // A pipe can be read once only.
+    // A pipe can be read only once.
     if !std::fs::metadata(path)?.is_file() {
         return Ok(Form::Table);
     }
@@ -129,10 +129,10 @@ fn form(path: &Path) -> std::io::Result<Form> {
     })
 }
 
-/// The specification that a characterisation holds.
+/// The specification in a characterisation.
 fn specification_in(json: &[u8]) -> Result<String, String> {
-    let told: Value = serde_json::from_slice(json)
-        .map_err(|error| format!("it begins like JSON, and is none: {error}"))?;
+    let told: Value =
+        serde_json::from_slice(json).map_err(|error| format!("it is not valid JSON: {error}"))?;
     let schema = told["schema"].as_str().unwrap_or_default();
     if schema != SCHEMA {
         return Err(format!(
@@ -142,12 +142,13 @@ fn specification_in(json: &[u8]) -> Result<String, String> {
     }
     let text = told["specification"].as_str();
     text.map(str::to_owned).ok_or_else(|| {
-        "it has no `specification`; write it by `headlong trace characterise LOG --json --spec FILE`"
+        "it has no `specification`; create it with `headlong trace characterise LOG --json \
+             --spec FILE`"
             .to_owned()
     })
 }
 
-/// The chains of a log that is generated from a specification.
+/// The chains of a log generated from a specification.
 fn generated(name: &str, text: &str) -> Result<(Read, Option<FilesTable>), ChainsError> {
     let specification = Specification::read(name, text, &[]);
     let specification = specification.map_err(|error| ChainsError::Wrong(error.to_string()))?;

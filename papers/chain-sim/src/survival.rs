@@ -1,4 +1,4 @@
-//! How long the table's chains live, and the growth that follows (thesis 5.3.3).
+//! Survival of the table's chains, and the growth derived from it (thesis 5.3.3).
 
 use headlong_chains::{FitPoints, Survival};
 use headlong_engine::ChainGrowth;
@@ -7,55 +7,56 @@ use serde::Serialize;
 use crate::first_sizes::FirstSizes;
 use crate::table::{ChainTable, Class};
 
-/// The chance that FirstGrow's growth is made for (thesis 5.6.1).
+/// The survival probability for which FirstGrow's growth is defined (thesis 5.6.1).
 pub const SURVIVAL: f64 = 0.45;
 /// The published multiplier (thesis 5.3.3).
 pub const MULTIPLIER: f64 = 3.35;
-/// Growth is written in parts of this.
+/// Resolution of the growth.
 const PARTS: u64 = 1_000;
-/// Multipliers outside this are of no use as a growth: prefetches that hardly grow, or chains of
-/// which the next one is the whole title.
+/// Multipliers outside this range are useless as a growth: prefetches would hardly grow, or the
+/// next one would be the whole title.
 const USEFUL: std::ops::RangeInclusive<f64> = 0.05..=1_000.0;
-/// With less, the second prefetch would be smaller than the first, and prefetches never shrink.
+/// With a smaller growth the second prefetch would be smaller than the first, but prefetches never
+/// shrink.
 const GROWTH_MIN: f64 = 1.0;
 
 /// One of the three power laws, `S(x) = a x^-c`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Law {
-    /// Where its segment begins, bytes.
+    /// Start of its segment, bytes.
     pub from_bytes: u64,
     /// A of Eq. 5.1.
     pub a: f64,
     /// c of Eq. 5.1.
     pub c: f64,
-    /// Lengths that it was fitted to.
+    /// Number of lengths in the fit.
     pub points: usize,
-    /// Share of the variance that it explains.
+    /// Share of the variance explained.
     pub r_squared: f64,
 }
 
 impl Law {
-    /// The share of chains that it says are longer than so many bytes.
+    /// The share of chains longer than this, by the law.
     pub fn at(&self, length: f64) -> f64 {
         self.a * length.powf(-self.c)
     }
 }
 
-/// The survival of chains and what follows from it.
+/// The survival of chains and the growth derived from it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SurvivalFit {
-    /// The chance that the multiplier is for.
+    /// Probability of the multiplier.
     pub survival: f64,
-    /// What a chain goes on for, in lengths, with that chance: least squares over all different
-    /// lengths from 1 MB to 200 MB.
+    /// How far a chain continues with that probability, in multiples of its length: least squares
+    /// over all distinct lengths from 1 MB to 200 MB.
     pub multiplier: Option<f64>,
     /// The same from 200 points equally spaced in ln x.
     pub multiplier_grid: Option<f64>,
     /// The published one.
     pub published_multiplier: f64,
-    /// The laws behind the first.
+    /// The laws of the segments after the first.
     pub laws: Vec<Law>,
-    /// Length in bytes, and share of chains that are longer: eight points a decade.
+    /// Length in bytes, and share of longer chains: eight points per decade.
     pub longer: Vec<(u64, f64)>,
 }
 
@@ -98,14 +99,12 @@ impl SurvivalFit {
         self.multiplier.filter(|times| USEFUL.contains(times))
     }
 
-    /// Whether the fit is of use, but says that chains go on for less than their length: a rule that
-    /// is fitted to them takes 1 then.
+    /// Whether the fit is valid but gives a growth below 1: then a fitted rule uses 1.
     pub fn is_raised(&self) -> bool {
         self.useful().is_some_and(|times| times < GROWTH_MIN)
     }
 
-    /// What FirstGrow would know of this workload; the published growth where the fit gives none
-    /// that is of use.
+    /// FirstGrow's parameters for this workload; the published growth if the fit is invalid.
     pub fn growth(&self, first: &FirstSizes) -> ChainGrowth {
         let useful = self.useful().map(|times| times.max(GROWTH_MIN));
         ChainGrowth {
@@ -124,7 +123,7 @@ mod tests {
     use super::*;
     use crate::{ChainRow, first_sizes};
 
-    /// S(x) = (x / 1 MB)^-c from 1 MB on, at quantiles.
+    /// S(x) = (x / 1 MB)^-c from 1 MB, at quantiles.
     fn of_law(c: f64) -> ChainTable {
         let rows = (1..4_000_u32).map(|index| {
             let share = f64::from(index) / 4_000.0;
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn prefetches_of_chains_that_end_soon_do_not_shrink() {
+    fn growth_below_one_is_raised() {
         let table = of_law(1.5);
         let fit = survival(&table);
         assert!(fit.multiplier.expect("a fit") < 0.9 && fit.is_raised());
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_of_a_power_law_give_its_multiplier() {
+    fn power_law_chains_give_its_multiplier() {
         let table = of_law(0.543);
         let fit = survival(&table);
         let multiplier = fit.multiplier.expect("a fit");
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn one_chain_has_no_law_and_the_published_growth_stands() {
+    fn single_chain_uses_published_growth() {
         let row = ChainRow {
             file: 0,
             start: 0,

@@ -1,4 +1,4 @@
-//! Several rules at several sizes.
+//! Sweep over rules and sizes.
 
 use serde::Serialize;
 
@@ -6,25 +6,25 @@ use crate::point::{Point, Settings, SimulationError};
 use crate::sizes::{Algorithm, Rule};
 use crate::table::ChainTable;
 
-/// What to try.
+/// The rules and sizes to simulate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
-    /// Rules, in the order in which they are told.
+    /// Rules, in output order.
     pub algorithms: Vec<Algorithm>,
     /// Sizes, MB, ascending.
     pub sizes_mb: Vec<f64>,
 }
 
-/// What more than the points is wanted.
+/// Optional parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wanted {
-    /// First-Grow and First-Grow-SR with first sizes and growth of this table, too.
+    /// First-Grow and First-Grow-SR with first sizes and growth fitted to this table.
     pub fitted: bool,
     /// The clairvoyant frontier.
     pub frontier: bool,
 }
 
-/// What came out: every rule at every size, rules in their order and sizes ascending.
+/// The results: every rule at every size, rules in their order and sizes ascending.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Swept {
@@ -33,7 +33,7 @@ pub struct Swept {
 }
 
 impl Sweep {
-    /// How many points a report of it has.
+    /// Number of points of a report.
     pub fn points(&self, wanted: Wanted) -> usize {
         let fitted = self
             .algorithms
@@ -43,10 +43,10 @@ impl Sweep {
         (self.algorithms.len() + fitted) * self.sizes_mb.len()
     }
 
-    /// Simulates every rule at every size. `seen` is told each point as it is there.
+    /// Simulates every rule at every size. `seen` receives each point when it is done.
     ///
     /// # Errors
-    /// The first of [`Point::simulate`].
+    /// The first error of [`Point::simulate`].
     pub fn run(
         &self,
         table: &ChainTable,
@@ -67,7 +67,7 @@ impl Sweep {
 }
 
 impl Swept {
-    /// The points of a rule, by its name, sizes ascending.
+    /// The points of a rule, sizes ascending.
     pub fn of<'s>(&'s self, algorithm: &'s str) -> impl Iterator<Item = &'s Point> + Clone + 's {
         let points = self.points.iter();
         points.filter(move |point| point.algorithm == algorithm)

@@ -1,4 +1,4 @@
-//! Chains as columns, in order of time.
+//! Chains in columns, sorted by time.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -6,31 +6,31 @@ use std::ops::Range;
 use headlong_chains::Chain;
 use headlong_units::BitRate;
 
-/// Longest chain that is believed, bytes: 256 TiB.
+/// Longest chain accepted, bytes: 256 TiB.
 pub(crate) const LENGTH_MAX: u64 = 1 << 48;
-/// Longest span of a table, ms: a year. Memory is kept by the second.
+/// Longest time span of a table, ms: a year. Memory is accounted by the second.
 const SPAN_MS_MAX: u64 = 366 * 86_400_000;
-/// Most minutes of drives: work is kept for each, by each thread.
+/// Largest number of drive minutes: each thread accounts for all of them.
 const DRIVE_MINUTES_MAX: u64 = 1 << 25;
 
 /// One line of a chain table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainRow {
-    /// Of which file; any number that tells files apart.
+    /// Its file; any number that identifies files.
     pub file: u32,
     /// Its lowest offset, bytes.
     pub start: u64,
     /// Its length, bytes.
     pub length: u64,
-    /// First arrival, ms; before zero counts as zero (rule B12).
+    /// First arrival, ms; negative times count as zero (rule B12).
     pub start_ms: i64,
-    /// Last completion, ms; before the first arrival counts as then.
+    /// Last completion, ms; at least the first arrival.
     pub end_ms: i64,
     /// Whether the request at its lowest offset is open-ended.
     pub is_open: bool,
-    /// The file's bit rate; `None` if nobody knows, and it is sized as if it had the reference.
+    /// The file's bit rate; if unknown, sizes are those of the reference rate.
     pub bit_rate: Option<BitRate>,
-    /// The drive that it was read from.
+    /// The drive.
     pub disk: u16,
 }
 
@@ -51,7 +51,7 @@ impl ChainRow {
 }
 
 headlong_units::names! {
-    /// What Table 5.6 tells chains apart by.
+    /// Classes of chains in Table 5.6.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum Class {
         /// Starts at offset zero with an open-ended request.
@@ -63,10 +63,10 @@ headlong_units::names! {
     }
 }
 
-/// All that a rule for sizes may know of a chain before it has read anything for it.
+/// Everything that a sizing rule may know about a chain before its first read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// Where and how it began.
+    /// Start and form.
     pub class: Class,
     /// The file's bit rate.
     pub bit_rate: Option<BitRate>,
@@ -75,10 +75,10 @@ pub struct Shape {
 /// A table that cannot be simulated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
-    /// There is nothing in it.
+    /// It is empty.
     #[error("there are no chains in the table; at least one line with a length is needed")]
     Empty,
-    /// Its clocks cannot be right.
+    /// Its time span is implausible.
     #[error(
         "the chains span {days} days; times are milliseconds from the start of the log, and no \
          more than 366 days of them"
@@ -87,19 +87,19 @@ pub enum TableError {
         /// From the first start to the last end.
         days: u64,
     },
-    /// More than numbers can hold.
+    /// Overflow of bytes.
     #[error("the chains have more than 2^60 bytes in all; the column `length` is in bytes")]
     Bytes,
-    /// More than numbers can hold.
+    /// Overflow of indices.
     #[error(
         "there are more than 2^32 chains or bit rates, or 2^25 minutes of drives; number drives \
-         from 0 on, or cut the table in parts"
+         from 0, or split the table"
     )]
     Count,
 }
 
-/// Chains as columns, in order of their start: a simulation goes through them once for each point,
-/// and those that are near in time share what it counts in.
+/// Chains in columns, sorted by start: a simulation scans them once per point, and chains close in
+/// time update neighbouring accounts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ChainTable {
     pub(crate) files: Vec<u32>,
@@ -110,15 +110,15 @@ pub struct ChainTable {
     /// Index into `shapes`.
     pub(crate) shape_of: Vec<u32>,
     pub(crate) shapes: Vec<Shape>,
-    /// For each file the end of what was read of it: the least that it can be long.
+    /// For each file the end of its reads: a lower bound of its size.
     reached: HashMap<u32, u64>,
 }
 
 impl ChainTable {
-    /// The table of these chains. Those without a byte are left out: nothing is read for them.
+    /// The table of these chains. Empty chains are dropped: nothing is read for them.
     ///
     /// # Errors
-    /// If there is none, or their sum makes no sense.
+    /// If there are none, or their sum overflows.
     pub fn new(rows: impl IntoIterator<Item = ChainRow>) -> Result<Self, TableError> {
         let mut rows: Vec<ChainRow> = rows
             .into_iter()
@@ -152,7 +152,7 @@ impl ChainTable {
         }
         self.files.push(row.file);
         self.lengths.push(row.length);
-        // Clamped to zero and above.
+        // Clamped to zero.
         self.starts_ms.push(row.start_ms.unsigned_abs());
         self.ends_ms.push(row.end_ms.unsigned_abs());
         self.disks.push(row.disk);
@@ -185,17 +185,17 @@ impl ChainTable {
         self.lengths.len()
     }
 
-    /// Whether it holds none, which [`Self::new`] refuses.
+    /// Whether it is empty, which [`Self::new`] refuses.
     pub fn is_empty(&self) -> bool {
         self.lengths.is_empty()
     }
 
-    /// Bytes of all chains: what viewers took.
+    /// Total bytes of all chains, which viewers consumed.
     pub fn total_bytes(&self) -> u128 {
         self.lengths.iter().map(|length| u128::from(*length)).sum()
     }
 
-    /// One more than the highest number of a drive.
+    /// Highest drive number plus one.
     pub fn disk_count(&self) -> u32 {
         self.disks
             .iter()
@@ -203,7 +203,7 @@ impl ChainTable {
             .map_or(0, |disk| u32::from(*disk) + 1)
     }
 
-    /// Minutes from zero in which chains are in progress, from the first start to the last end.
+    /// Minutes from zero with active chains, from the first start to the last end.
     pub fn minutes(&self) -> Range<usize> {
         let first = self.starts_ms.first().map_or(0, |ms| ms / 60_000);
         first as usize..(self.ended_ms() / 60_000) as usize + 1
@@ -215,7 +215,7 @@ impl ChainTable {
         self.shape_of.iter().filter(|shape| unknown(shape)).count()
     }
 
-    /// Lengths of the chains of a class, in order of time.
+    /// Lengths of the chains of a class, in time order.
     pub fn lengths_of(&self, class: Class) -> impl Iterator<Item = u64> + '_ {
         let all = self.lengths.iter().zip(&self.shape_of);
         all.filter(move |(_, shape)| self.shapes[**shape as usize].class == class)
@@ -227,7 +227,7 @@ impl ChainTable {
         &self.lengths
     }
 
-    /// Bytes that viewers took in each of [`Self::minutes`], consumption being even.
+    /// Bytes consumed in each of [`Self::minutes`], with even consumption.
     pub fn consumed_by_minute(&self) -> Vec<u64> {
         let minutes = self.minutes();
         let mut bytes = vec![0; minutes.len()];
@@ -244,7 +244,7 @@ impl ChainTable {
         bytes
     }
 
-    /// Bytes of a chain that were consumed before a moment, rounded down.
+    /// Bytes of a chain consumed before a time, rounded down.
     pub(crate) fn consumed_until(&self, chain: usize, ms: u64) -> u64 {
         let (start, end) = (self.starts_ms[chain], self.ends_ms[chain]);
         let length = self.lengths[chain];
@@ -255,11 +255,11 @@ impl ChainTable {
             return length;
         }
         let consumed = u128::from(length) * u128::from(ms - start) / u128::from(end - start);
-        // No more than the length.
+        // At most the length.
         consumed as u64
     }
 
-    /// The numbers of all files with bytes taken of each and the end of what was read of it.
+    /// All files, with the bytes consumed of each and the end of its reads.
     pub fn files(&self) -> Vec<FileUse> {
         let mut taken: HashMap<u32, u64> = HashMap::new();
         for (file, length) in self.files.iter().zip(&self.lengths) {
@@ -277,7 +277,7 @@ impl ChainTable {
         files
     }
 
-    /// The same chains with files on other drives.
+    /// The same chains with files assigned to other drives.
     pub fn placed(&self, disk_of: impl Fn(u32) -> u16) -> Self {
         let disks = self.files.iter().map(|file| disk_of(*file)).collect();
         Self {
@@ -286,20 +286,20 @@ impl ChainTable {
         }
     }
 
-    /// When the last chain ends, ms.
+    /// End of the last chain, ms.
     pub(crate) fn ended_ms(&self) -> u64 {
         self.ends_ms.iter().copied().max().unwrap_or(0)
     }
 }
 
-/// What was taken of a file.
+/// Use of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileUse {
     /// Its number.
     pub file: u32,
     /// Bytes of all its chains.
     pub taken_bytes: u64,
-    /// The end of what was read of it: the least that it can be long.
+    /// The end of its reads: a lower bound of its size.
     pub reached_bytes: u64,
 }
 
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_are_in_order_of_time_and_empty_ones_are_left_out() {
+    fn sorts_chains_by_time_and_drops_empty_ones() {
         let table = ChainTable::new([row(9_000, 10_000, 5), row(-3, 1_000, 4), row(5, 6, 0)]);
         let table = table.expect("chains");
         assert_eq!(table.starts_ms, [0, 9_000]);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn rejects_invalid_tables() {
         assert_eq!(ChainTable::new([]), Err(TableError::Empty));
         let years = row(0, i64::MAX, 1);
         assert!(matches!(
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_consumed_by_minute_is_all_that_was_taken() {
+    fn consumption_by_minute_adds_up_to_total() {
         let rows = [row(30_000, 150_000, 1_201), row(70_000, 70_000, 10)];
         let table = ChainTable::new(rows).expect("chains");
         assert_eq!(table.consumed_by_minute(), [300, 610, 301]);

@@ -1,6 +1,5 @@
-//! The rules beside one another on a made-up table with the published shapes: the orders of thesis
-//! 5.6.3, taken where they are steady (the busiest minute's mean over drives, and all time), not at
-//! the noisy maximum.
+//! Compares the rules on a synthetic table with the published shapes: the orders of thesis 5.6.3,
+//! by steady figures (the busiest minute's mean over drives, and all time), not the noisy maximum.
 
 mod synthetic;
 
@@ -25,7 +24,7 @@ fn best<'s>(swept: &'s Swept, algorithm: &'s str) -> &'s Point {
 }
 
 #[test]
-fn the_orders_of_the_thesis_come_out_again() {
+fn reproduces_orders_of_thesis() {
     let swept = swept();
     let at = |algorithm, size| swept.at(algorithm, size).expect("a point");
     let fixed = best(&swept, "fixed");

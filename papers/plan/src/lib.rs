@@ -1,10 +1,10 @@
-//! How many drives and how much memory a demand takes, and what they cost (thesis 6.2.3).
+//! Capacity planning: drives and memory for a demand, and their cost (thesis 6.2.3).
 //!
-//! The one idea: the chain simulation tells the work of drives and the memory of a table's own
-//! demand; a greater demand of the same kind is the same chains more often, so both grow with it.
-//! What drives are then needed follows from their two rates and their bytes.
+//! The chain simulation gives the work of drives and the memory for a table's own demand; a greater
+//! demand of the same kind scales both. The number of drives follows from their two rates and their
+//! capacity.
 //!
-//! What is assumed is in [`ASSUMPTIONS`], and is told with every plan.
+//! [`ASSUMPTIONS`] lists the assumptions, which are printed with every plan.
 
 mod prices;
 mod table;
@@ -21,52 +21,51 @@ use prices::GB;
 pub use prices::{DriveKind, DrivePrice, Priced, Prices, RamPrice};
 pub use table::text;
 
-/// What a plan takes for granted.
+/// Assumptions of a plan.
 pub const ASSUMPTIONS: &[&str] = &[
-    "The demand is of the table's kind: the same chains, only more or fewer of them; work and \
-     memory grow in proportion to the bytes that viewers take in the table's busiest minute.",
-    "Drives of a kind share their work evenly. The utilisation limit is the room for those that do \
-     not, and for what comes together by chance.",
-    "A drive is busy for bytes / t_max + seeks / s_max, both from its model at the middle of its \
+    "The demand has the table's composition: the same chains, scaled; work and memory grow in \
+     proportion to the bytes that viewers consume in the table's busiest minute.",
+    "Drives of a kind share their work evenly. The utilisation limit leaves room for imbalance and \
+     for bursts.",
+    "A drive is busy for bytes / t_max + seeks / s_max, both from its model in the middle of its \
      addresses (thesis Eq. 5.4); ordering of work and caches would do better.",
-    "Memory is that of prefetch buffers, its highest mean over a minute; the system's own and \
-     sockets' come on top.",
-    "Files on flash are those with the most bytes taken for each of their own over the whole \
-     table, known beforehand; their chains use the same rule and the same buffers.",
-    "Cost is that of drives and memory alone, energy that of the active state: no machines, \
-     cooling or room.",
+    "Memory is that of prefetch buffers, its highest mean over a minute; the operating system and \
+     sockets need additional memory.",
+    "Files on flash are those with the most bytes consumed per byte of size over the whole table, \
+     known in advance; their chains use the same rule and the same buffers.",
+    "Cost covers drives and memory only, energy their active state: no machines, cooling or space.",
 ];
 
-/// Most numbers of flash drives that are tried.
+/// Largest number of flash drive counts that are evaluated.
 const FLASH_STEPS: usize = 12;
-/// The drives of a table that was parted: what lies on hard drives, and what on flash.
+/// Drive numbers of a divided table: files on hard drives, and files on flash.
 const COLD: usize = 0;
 const HOT: usize = 1;
 
-/// What is to be planned for.
+/// The demand to plan for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Demand {
-    /// What viewers take in all at the peak, bytes per second.
+    /// Total consumption at the peak, bytes per second.
     pub bytes_per_s: f64,
-    /// All titles, bytes; what chains reached of their files if not given.
+    /// Bytes of all titles; by default the parts of their files that chains reached.
     pub catalogue_bytes: Option<u64>,
-    /// Most that a drive may be busy, from 0 to 1.
+    /// Utilisation limit of a drive, from 0 to 1.
     pub utilisation_max: f64,
 }
 
-/// A kind of drive that may be bought.
+/// A kind of drive that can be bought.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offer {
     /// The drive.
     pub spec: DriveSpec,
-    /// What it can do.
+    /// Its rates.
     pub rates: DriveRates,
-    /// What it costs.
+    /// Its price.
     pub priced: Priced,
 }
 
 impl Offer {
-    /// A drive at its price.
+    /// A drive with its price.
     ///
     /// # Errors
     /// If the table has no price for it.
@@ -83,33 +82,33 @@ impl Offer {
     }
 }
 
-/// So many drives of a kind, and why.
+/// Number of drives of a kind, with reasons.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Drives {
-    /// Which.
+    /// The kind of drive.
     pub drive: String,
-    /// How many there must be.
+    /// Number of drives needed.
     pub count: u64,
-    /// How many would do the work.
+    /// Number needed for the work.
     pub for_rate: u64,
-    /// How many would hold the files.
+    /// Number needed for the capacity.
     pub for_capacity: u64,
-    /// How busy they are at the peak, from 0 to 1.
+    /// Utilisation at the peak, from 0 to 1.
     pub utilisation: f64,
 }
 
-/// What a rule needs at its cheapest with certain kinds of drives.
+/// Needs of a rule at its cheapest size with certain kinds of drives.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Need {
     /// The rule.
     pub policy: &'static str,
     /// Its size, MB.
     pub size: f64,
-    /// Drives that hold what is not on flash, or all if there is no other kind.
+    /// Drives for all files, or for those that are not on flash.
     pub drives: Drives,
-    /// Flash for the files that are asked for most, if any.
+    /// Flash drives for the most popular files, if any.
     pub flash: Option<Drives>,
-    /// Share of the bytes taken that come from it.
+    /// Share of the bytes consumed that come from flash.
     pub flash_share: f64,
     /// Memory for prefetches, GB of 10^9 bytes.
     pub ram_gb: f64,
@@ -117,7 +116,7 @@ pub struct Need {
     pub cost: f64,
     /// Watts.
     pub watts: f64,
-    /// MB (10^6 bytes) delivered at the peak for each joule; none if the prices know no watts.
+    /// MB (10^6 bytes) delivered per joule at the peak; nothing if the prices have no watts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mb_per_joule: Option<f64>,
 }
@@ -127,29 +126,29 @@ pub struct Need {
 pub struct Plan {
     /// Peak demand, bytes per second.
     pub demand_bytes_per_s: f64,
-    /// What was taken in the table's busiest minute, bytes per second.
+    /// Bytes consumed in the table's busiest minute, per second.
     pub table_bytes_per_s: f64,
     /// Bytes of all titles.
     pub catalogue_bytes: u64,
-    /// Whether that is only what chains reached.
+    /// Whether that is a lower bound from the bytes reached by chains.
     pub catalogue_is_least: bool,
-    /// Most that a drive may be busy.
+    /// Utilisation limit.
     pub utilisation_max: f64,
-    /// In what costs are.
+    /// Currency of costs.
     pub currency: String,
-    /// Where prices are from.
+    /// Source of the prices.
     pub price_sources: String,
-    /// What was taken for granted.
+    /// Assumptions.
     pub assumptions: &'static [&'static str],
-    /// The cheapest of each rule with each choice of drives, cheapest first.
+    /// The cheapest point of each rule with each choice of drives, cheapest first.
     pub needs: Vec<Need>,
 }
 
 /// Plans for a demand with every rule at its cheapest size, on each kind of drive alone and on each
-/// hard drive with each kind of flash before it. `size_of` tells a file's bytes, where known.
+/// hard drive with each kind of flash as a tier. `size_of` returns a file's bytes, if known.
 ///
 /// # Errors
-/// As in [`headlong_chain_sim::Point::simulate`].
+/// Like [`headlong_chain_sim::Point::simulate`].
 pub fn plan(
     table: &ChainTable,
     size_of: impl Fn(u32) -> Option<u64>,
@@ -192,23 +191,23 @@ pub fn plan(
     })
 }
 
-/// Rules and sizes to try.
+/// Rules and sizes to evaluate.
 #[derive(Debug, Clone, Copy)]
 pub struct TryOut<'t> {
     /// Rules.
     pub policies: &'t [Policy],
     /// Sizes, MB.
     pub sizes_mb: &'t [f64],
-    /// What a MB is, and how many threads.
+    /// Definition of MB, and number of threads.
     pub settings: &'t Settings,
 }
 
-/// Files, those with the most bytes taken for each of their own first.
+/// Files, sorted by bytes consumed per byte of size, highest first.
 struct Files {
     ranked: Vec<(FileUse, u64)>,
     bytes: u64,
     taken_bytes: u64,
-    /// Whether the size of each is known.
+    /// Whether all sizes are known.
     are_sized: bool,
 }
 
@@ -221,7 +220,7 @@ impl Files {
             .map(|file| {
                 let known = size_of(file.file);
                 are_sized &= known.is_some();
-                // A file that was read beyond its size has another size.
+                // A file that was read beyond its listed size has another size.
                 let size = known.unwrap_or(0).max(file.reached_bytes);
                 (file, size.max(1))
             })
@@ -236,8 +235,8 @@ impl Files {
         }
     }
 
-    /// The table with the files that fit into so many bytes on drive [`HOT`]; their bytes, and the
-    /// share of what is taken that is of them.
+    /// Assigns files to drive [`HOT`] up to the given bytes; returns the table, their bytes, and
+    /// their share of the consumption.
     fn parted(&self, table: &ChainTable, flash_bytes: u64) -> (ChainTable, u64, f64) {
         let (mut bytes, mut taken) = (0_u64, 0);
         let mut hot = std::collections::HashSet::new();
@@ -260,14 +259,14 @@ struct Planner<'p> {
     demand: &'p Demand,
     prices: &'p Prices,
     try_out: &'p TryOut<'p>,
-    /// How many times the table's own demand.
+    /// Ratio of the demand to that of the table.
     growth: f64,
     catalogue_bytes: u64,
     files: Files,
 }
 
 impl Planner<'_> {
-    /// The cheapest of each rule, with so much flash as makes it so.
+    /// The cheapest point of each rule, with the best amount of flash.
     fn cheapest(&self, main: &Offer, flash: Option<&Offer>) -> Result<Vec<Need>, SimulationError> {
         let mut cheapest: Vec<Option<Need>> = vec![None; self.try_out.policies.len()];
         for flash_count in self.flash_counts(flash) {
@@ -282,7 +281,8 @@ impl Planner<'_> {
                         let busy = load.busiest(HOT, &flash.rates);
                         (flash, self.drives(flash, busy, hot_bytes))
                     });
-                    // Where either has nothing to hold, it is the choice of the other alone.
+                    // If either kind has nothing to store, the plan equals that of the other kind
+                    // alone.
                     let has_both = |of: &(&Offer, Drives)| of.1.count > 0 && drives.count > 0;
                     if !flash.as_ref().is_none_or(has_both) {
                         continue;
@@ -304,7 +304,7 @@ impl Planner<'_> {
         Ok(cheapest.into_iter().flatten().collect())
     }
 
-    /// How many flash drives to try: none if there are none, else one, two, four and so on until
+    /// Numbers of flash drives to evaluate: none without flash, else one, two, four and so on until
     /// they hold everything.
     fn flash_counts(&self, flash: Option<&Offer>) -> Vec<u64> {
         let Some(flash) = flash else {
@@ -335,7 +335,7 @@ impl Planner<'_> {
         Load::of(parted, &rule, &settings)
     }
 
-    /// How many drives do work that would keep so many busy, and hold so many bytes.
+    /// Number of drives for work that would keep `busy` drives busy, and for this many bytes.
     fn drives(&self, offer: &Offer, busy: f64, bytes: u64) -> Drives {
         let busy = busy * self.growth;
         let for_rate = (busy / self.demand.utilisation_max).ceil() as u64;
@@ -391,7 +391,7 @@ mod tests {
     use super::*;
     use headlong_chain_sim::ChainRow;
 
-    /// A hundred files of 100 MB; the first is taken as often as all others together.
+    /// A hundred files of 100 MB; the first is requested as often as all others together.
     fn table() -> ChainTable {
         let rows = (0..2_000_i64).map(|index| ChainRow {
             file: if index % 2 == 0 {
@@ -419,7 +419,7 @@ mod tests {
         planned_of(100_000_000, gigabits, limit, names)
     }
 
-    /// For files of this size.
+    /// A plan for files of this size.
     fn planned_of(file_bytes: u64, gigabits: f64, limit: f64, names: &[&str]) -> Plan {
         let prices = Prices::flashstream().expect("prices");
         planned_for(file_bytes, gigabits, limit, names, &prices)
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn twice_the_demand_takes_twice_the_drives_and_memory() {
+    fn doubled_demand_doubles_drives_and_memory() {
         let one = planned(10.0, 0.8, &["wd-red-wd10efrx"]);
         let two = planned(20.0, 0.8, &["wd-red-wd10efrx"]);
         assert_eq!(one.needs.len(), 2);
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_limit_takes_more_drives_and_costs_more() {
+    fn lower_limit_needs_more_drives_and_cost() {
         let loose = planned(10.0, 0.9, &["wd-red-wd10efrx"]);
         let tight = planned(10.0, 0.45, &["wd-red-wd10efrx"]);
         assert!(tight.needs[0].drives.count > loose.needs[0].drives.count);
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn prices_without_watts_tell_of_no_bytes_for_a_joule() {
+    fn prices_without_watts_give_no_energy_figure() {
         let prices = "sources = \"none\"\ncurrency = \"EUR\"\n[ram]\ncost_per_gb = 1\n\
             module_gb = 1\nmodule_watts = 0\n[[drive]]\nkind = \"hard-drive\"\ncost = 60\nwatts = 0\n";
         let prices = Prices::read("prices.toml", prices).expect("prices");
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn flash_takes_the_files_that_are_asked_for_most() {
+    fn flash_holds_most_popular_files() {
         let files = Files::new(&table(), |_| Some(100_000_000));
         let (parted, bytes, share) = files.parted(&table(), 150_000_000);
         assert_eq!(bytes, 100_000_000);
@@ -496,14 +496,14 @@ mod tests {
         for (file_bytes, rows, both) in [(100_000_000_000, 6, 2), (100_000_000, 4, 0)] {
             let plan = planned_of(file_bytes, 10.0, 0.8, &drives);
             let with_flash = plan.needs.iter().filter(|need| need.flash.is_some());
-            // Each rule on the disk, on the flash, and on both, unless the flash takes everything.
+            // Each rule on the disk, on the flash, and on both, unless the flash holds everything.
             assert_eq!((plan.needs.len(), with_flash.count()), (rows, both));
             assert!(plan.needs.is_sorted_by(|one, other| one.cost <= other.cost));
         }
     }
 
     #[test]
-    fn the_text_says_what_was_assumed() {
+    fn text_lists_assumptions() {
         let plan = planned(10.0, 0.8, &["wd-red-wd10efrx"]);
         let text = text(&plan);
         for part in [

@@ -1,20 +1,20 @@
-//! What drives and memory cost, as TOML in the form of FlashStream's Table 6.
+//! Prices of drives and memory, as TOML in the form of FlashStream's Table 6.
 
 use headlong_drive::DriveSpec;
 use serde::{Deserialize, Serialize};
 
-/// FlashStream's own figures.
+/// FlashStream's figures.
 const FLASHSTREAM: &str = include_str!("prices-2013.toml");
-/// A GB on a price list.
+/// A GB in a price table.
 pub(super) const GB: f64 = 1e9;
 
 /// A price table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
-    /// Where the figures are from.
+    /// Source of the figures.
     pub sources: String,
-    /// In what costs are.
+    /// Currency of costs.
     pub currency: String,
     /// Memory.
     pub ram: RamPrice,
@@ -23,45 +23,45 @@ pub struct Prices {
     pub drives: Vec<DrivePrice>,
 }
 
-/// What memory costs.
+/// Price of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RamPrice {
     /// Cost of a GB (10^9 bytes).
     pub cost_per_gb: f64,
-    /// GB of a module.
+    /// Size of a module in GB.
     pub module_gb: f64,
-    /// Watts of a module.
+    /// Power of a module in watts.
     pub module_watts: f64,
 }
 
-/// What drives are meant by an entry.
+/// Kind of drive of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriveKind {
-    /// What turns, with one arm or two.
+    /// Hard disks, with one arm or two.
     HardDrive,
     /// Flash.
     SolidState,
 }
 
-/// What a drive costs.
+/// Price of a drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DrivePrice {
-    /// Of which kind.
+    /// Its kind.
     pub kind: DriveKind,
-    /// For this preset alone; for all others of the kind if not given.
+    /// Applies to this preset only; to all others of the kind if absent.
     pub preset: Option<String>,
     /// Cost of a drive; either this or `cost_per_gb`.
     pub cost: Option<f64>,
     /// Cost of a GB (10^9 bytes) of a drive.
     pub cost_per_gb: Option<f64>,
-    /// Watts of a drive at work.
+    /// Power of an active drive in watts.
     pub watts: f64,
 }
 
-/// A drive's cost and power.
+/// Cost and power of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Priced {
     /// Cost.
@@ -71,7 +71,7 @@ pub struct Priced {
 }
 
 impl DriveKind {
-    /// Of a drive.
+    /// The kind of a drive.
     pub const fn of(spec: &DriveSpec) -> Self {
         match spec {
             DriveSpec::HardDrive(_) | DriveSpec::DualActuator(_) => Self::HardDrive,
@@ -79,7 +79,7 @@ impl DriveKind {
         }
     }
 
-    /// As a price table writes it.
+    /// Its name in a price table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::HardDrive => "hard-drive",
@@ -92,15 +92,15 @@ impl Prices {
     /// The figures of FlashStream's Table 6.
     ///
     /// # Errors
-    /// None but mistakes of ours: the file is part of the program.
+    /// None in practice: the file is part of the program.
     pub fn flashstream() -> Result<Self, Vec<String>> {
         Self::read("prices-2013.toml", FLASHSTREAM)
     }
 
-    /// Reads a table called `name`.
+    /// Parses a table called `name`.
     ///
     /// # Errors
-    /// All that is wrong with it.
+    /// All mistakes.
     pub fn read(name: &str, text: &str) -> Result<Self, Vec<String>> {
         let prices: Self =
             toml::from_str(text).map_err(|error| vec![format!("{name}: {error}")])?;
@@ -146,7 +146,7 @@ impl Prices {
         wrong
     }
 
-    /// What a drive costs.
+    /// Cost and power of a drive.
     ///
     /// # Errors
     /// If there is no entry for it.
@@ -168,7 +168,7 @@ impl Prices {
         let gb = spec.capacity_bytes() as f64 / GB;
         let cost = entry.cost.or(entry.cost_per_gb.map(|cost| cost * gb));
         Ok(Priced {
-            // One of them is there, as reading made sure.
+            // One of them is present, as checked while parsing.
             cost: cost.unwrap_or(0.0),
             watts: entry.watts,
         })
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shipped_prices_are_those_of_table_6() {
+    fn shipped_prices_match_table_6() {
         let prices = Prices::flashstream().expect("prices");
         let red = headlong_drive::preset("wd-red-wd10efrx").expect("a preset");
         let priced = prices.of(&red).expect("a price");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_for_a_preset_goes_before_one_for_its_kind() {
+    fn preset_entry_overrides_kind_entry() {
         let text = FLASHSTREAM.to_owned()
             + "[[drive]]\nkind = \"hard-drive\"\npreset = \"wd-red-wd10efrx\"\n\
                cost = 60\nwatts = 4\n";
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_at_once() {
+    fn reports_all_mistakes() {
         let text = "sources = \"\"\ncurrency = \"EUR\"\n\
                     [ram]\ncost_per_gb = -1\nmodule_gb = 0\nmodule_watts = 1\n\
                     [[drive]]\nkind = \"solid-state\"\npreset = \"wd-rad\"\nwatts = 1\n";

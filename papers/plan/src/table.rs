@@ -6,7 +6,7 @@ use headlong_report::{Cell, Table};
 
 use crate::{Drives, Need, Plan};
 
-/// The plan for a terminal: what it is for, what it takes, and what was taken for granted.
+/// The plan as text: the demand, the drives and memory, and the assumptions.
 pub fn text(plan: &Plan) -> String {
     let mut text = format!(
         "{:.2} Gbit/s at the peak, {:.2} times that of the table; {:.1} GB of titles{}; drives at \
@@ -15,14 +15,14 @@ pub fn text(plan: &Plan) -> String {
         plan.demand_bytes_per_s / plan.table_bytes_per_s,
         plan.catalogue_bytes as f64 / 1e9,
         match plan.catalogue_is_least {
-            true => " at least (only what was read of them is known; --catalogue tells it)",
+            true => " at least (only the parts read are known; set --catalogue)",
             false => "",
         },
         plan.utilisation_max * 100.0,
         plan.price_sources
     );
     text.push_str(&table(plan).to_markdown());
-    text.push_str("\nTaken for granted:\n");
+    text.push_str("\nAssumptions:\n");
     for assumption in plan.assumptions {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "- {assumption}");

@@ -1,4 +1,4 @@
-//! One and two diffs at a time (libception section 8): Figure 18 and Table 4 again.
+//! One and two concurrent diffs (libception section 8): reproduces Figure 18 and Table 4.
 
 use headlong_bench::{BenchError, DiffRun, Diffing, Ending, How, MB, Options, diffs as measured};
 use headlong_report::{Cell, Page, Section, Table};
@@ -8,17 +8,17 @@ const FILES: u32 = 15_000;
 const FILES_QUICK: u32 = 2_000;
 const SCHEDULERS: [&str; 3] = ["none", "mq-deadline", "bfq"];
 const SCHEDULERS_QUICK: [&str; 1] = ["mq-deadline"];
-/// The drive works as fast as life: on a faster one, processors and the emulator's own way of a
-/// request would count as many times as much, and here every file is a request.
+/// Real time: with an accelerated drive, CPU time and the emulator's overhead per request would be
+/// magnified, and here every file is a request.
 const TIME_SCALE: u32 = 1;
 
-/// Two diffs at a time take at most so much of the time that they take without.
+/// Two concurrent diffs may take at most this share of their time without a reader.
 const TWO_MAX: f64 = 0.5;
-/// One takes no longer, but for what two runs of the same differ by.
+/// One diff may not take longer, up to the variation between runs.
 const ONE_MAX: f64 = 1.05;
-/// Below this share of busy time, two diffs without help wait for the machine and not for the drive.
+/// Below this share of busy time, two plain diffs are limited by the machine, not by the drive.
 const BUSY_MIN: f64 = 0.75;
-/// Answers that are late by more than this part of all waiting are no longer that drive's.
+/// Answers that are later than this share of the response time do not represent the modelled drive.
 const LATE_MAX: f64 = 0.05;
 
 /// A row of the paper's Table 4.
@@ -48,16 +48,16 @@ fn theirs(run: &DiffRun) -> Option<Theirs> {
     })
 }
 
-/// What is to be made, and how.
+/// Parameters of the reproduction.
 #[derive(Debug, Clone)]
 pub struct DiffAgain {
     /// Smaller trees and one scheduler.
     pub is_quick: bool,
-    /// Of the trees.
+    /// Seed of the trees.
     pub seed: u64,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Clone, Serialize)]
 struct Diffed {
     schema: &'static str,
@@ -115,7 +115,7 @@ fn name(how: How) -> &'static str {
 }
 
 impl Diffed {
-    /// The run without help that a run is beside.
+    /// The corresponding run without a reader.
     fn plain(&self, run: &DiffRun) -> Option<&DiffRun> {
         let is_same = |other: &&DiffRun| {
             (other.how, other.diffs) == (How::Plain, run.diffs) && other.scheduler == run.scheduler
@@ -123,13 +123,13 @@ impl Diffed {
         self.runs.iter().find(is_same)
     }
 
-    /// Its time as a part of that without help.
+    /// Its time relative to the run without a reader.
     fn ratio(&self, run: &DiffRun) -> Option<f64> {
         let plain = self.plain(run).filter(|_| run.how != How::Plain)?;
         Some(run.seconds / plain.seconds.max(1e-9))
     }
 
-    /// Why this machine says nothing about the drive.
+    /// Why this machine cannot measure the drive, if so.
     fn complaint(&self) -> Option<String> {
         let is_plain_two = |run: &&DiffRun| (run.how, run.diffs) == (How::Plain, 2);
         let busy = self.runs.iter().filter(is_plain_two);
@@ -142,13 +142,13 @@ impl Diffed {
         if idle < BUSY_MIN {
             let busy = idle * 100.0;
             return Some(format!(
-                "the drive was busy only {busy:.0} % of the time of two diffs: the processors were \
-                 the limit"
+                "the drive was busy for only {busy:.0} % of the time of two diffs: the processors \
+                 were the limit"
             ));
         }
         (late > LATE_MAX).then(|| {
             let late = late * 100.0;
-            format!("the emulated drive was late by {late:.1} % of all waiting for it")
+            format!("the lateness of the emulated drive was {late:.1} % of its response time")
         })
     }
 
@@ -166,8 +166,8 @@ impl Diffed {
 
     /// Libception Figure 18.
     fn times(&self) -> Table {
-        let heads = "Scheduler | Diffs at a time | Read for by | Time (s) | Drive busy (s) | \
-            Time, of without | At most";
+        let heads = "Scheduler | Concurrent diffs | Reader | Time (s) | Drive busy (s) | \
+            Relative time | At most";
         let mut table = Table::headed(heads).caption("Run times (libception Figure 18)");
         for run in &self.runs {
             let most = match (run.how, run.diffs) {
@@ -188,7 +188,7 @@ impl Diffed {
         table
     }
 
-    /// Libception Table 4, theirs in parentheses.
+    /// Libception Table 4, with the paper's figures in parentheses.
     fn drive(&self) -> Table {
         let heads = "Scheduler | Run | Busy (%) | Service (ms) | MB/s | Reads/s | Wait (ms) | \
             Seeks";
@@ -220,7 +220,7 @@ impl Diffed {
 
     fn text(&self) -> String {
         let complaint = self.complaint().map_or_else(String::new, |complaint| {
-            format!("This does not count: {complaint}.\n\n")
+            format!("Invalid: {complaint}.\n\n")
         });
         let tables = [self.times(), self.drive()].map(|table| table.to_markdown());
         format!(
@@ -232,17 +232,17 @@ impl Diffed {
     }
 
     fn page(&self, options: &Options) -> Page {
-        let words = "diff -r of two versions of a source tree, one and two at a time (of two copies \
-                     of each), nothing in memory at the start, on an emulated drive.";
+        let words = "diff -r of two versions of a source tree, one and two concurrently (of two \
+                     copies of each), with a cold cache, on an emulated drive.";
         let mut section = Section::new("Diffs").text(words);
         if let Some(complaint) = self.complaint() {
-            section = section.note(format!("This does not count: {complaint}."));
+            section = section.note(format!("Invalid: {complaint}."));
         }
         let section = section
             .table(self.times())
             .table(self.drive())
             .command(options.command_line.as_str());
-        Page::new("One and two diffs at a time")
+        Page::new("One and two concurrent diffs")
             .lead(format!(
                 "Trees of {} files, seed {}.",
                 self.files, self.seed
@@ -288,22 +288,22 @@ mod tests {
     }
 
     #[test]
-    fn two_must_take_half_and_one_no_longer() {
+    fn two_diffs_must_take_half_and_one_no_longer() {
         assert_eq!(diffed([40.0, 120.0, 41.0, 60.0]).ending(), Ending::Done);
         assert_eq!(diffed([40.0, 120.0, 43.0, 60.0]).ending(), Ending::Missed);
         assert_eq!(diffed([40.0, 120.0, 30.0, 61.0]).ending(), Ending::Missed);
     }
 
     #[test]
-    fn a_drive_that_had_nothing_to_do_says_nothing() {
+    fn idle_drive_invalidates_result() {
         let mut diffed = diffed([40.0, 120.0, 40.0, 60.0]);
         diffed.runs[2].busy_seconds = 30.0;
         assert_eq!(diffed.ending(), Ending::Refused);
-        assert!(diffed.text().starts_with("This does not count"));
+        assert!(diffed.text().starts_with("Invalid"));
     }
 
     #[test]
-    fn theirs_stand_beside_ours() {
+    fn table_shows_published_figures() {
         let text = diffed([40.0, 120.0, 40.0, 60.0]).text();
         assert!(text.contains("90.0 (96.6)"), "{text}");
         assert!(text.contains("mount, 2"), "{text}");

@@ -1,5 +1,5 @@
-//! An experiment of a paper, on an emulated drive or in virtual time, with what was published beside
-//! it.
+//! A paper's experiment on an emulated drive or in virtual time, compared with the published
+//! results.
 
 use std::path::Path;
 
@@ -15,17 +15,17 @@ use crate::published::{Of, Paper};
 use crate::reading::{self, Reading};
 use crate::shapes::shapes_table;
 
-/// Time of one measurement of plain reading, whose drive is as fast as life.
+/// Duration of one measurement of plain reads, with the drive in real time.
 const READING_TIME: Duration = Duration::from_secs(30);
 const READING_TIME_QUICK: Duration = Duration::from_secs(8);
-/// How often it is repeated (thesis 3.5.4: 15 times).
+/// Number of repetitions (thesis 3.5.4: 15).
 const READINGS: u32 = 15;
 const READINGS_QUICK: u32 = 3;
 
 /// The experiment of a paper.
 ///
 /// # Errors
-/// None but mistakes of ours: the file is part of the program.
+/// None in practice: the file is part of the program.
 pub fn experiment(paper: Paper, is_quick: bool) -> Result<Experiment, Mistakes> {
     let (name, text) = paper.experiment();
     let name = Path::new("experiments").join(name).with_extension("toml");
@@ -34,7 +34,7 @@ pub fn experiment(paper: Paper, is_quick: bool) -> Result<Experiment, Mistakes> 
     Ok(experiment)
 }
 
-/// Makes the experiment and puts what was published beside it.
+/// Runs the experiment and compares the results with the published ones.
 ///
 /// # Errors
 /// If the machine failed, or a result cannot be written.
@@ -68,7 +68,7 @@ pub fn reproduce(
     result.write(options)
 }
 
-/// The same in virtual time: no drive is made, so plain reading (thesis Table 3.4) is left out.
+/// The same in virtual time: without a drive, plain reads (thesis Table 3.4) are left out.
 ///
 /// # Errors
 /// If a result cannot be written.
@@ -107,7 +107,7 @@ impl Reproduced<'_> {
         Some(self.compared.rates(workload, server)?.mean)
     }
 
-    /// Ours beside theirs, in MB/s as the papers write.
+    /// Our results and the published ones, in MB/s like the papers.
     fn table(&self) -> Table {
         let heads = ["Configuration", "Here (MB/s)", "Published (MB/s)", "Where"];
         let mut table = Table::new(heads);
@@ -122,7 +122,7 @@ impl Reproduced<'_> {
         table
     }
 
-    /// Libception Table 2: what the drive did at the limit. `None` if the paper says nothing of it.
+    /// Libception Table 2: drive figures at the limit. `None` if the paper gives none.
     fn disk_table(&self) -> Option<Table> {
         let heads = "Configuration | Drive (MB/s) | published | ms for 128 KiB | published | \
             Bytes in sequences up to 128 KiB (%) | published | above 1920 KiB (%) | published";
@@ -166,7 +166,7 @@ impl Reproduced<'_> {
                 [ours, figure.rate.value].map(|rate| rate.map(Bar::new)),
             );
         }
-        let mut section = Section::new("Beside what was published")
+        let mut section = Section::new("Comparison with published results")
             .text(self.paper.said().mapping.as_str())
             .figure(bars)
             .table(self.table())
@@ -191,7 +191,7 @@ impl Reproduced<'_> {
             .chain([self.shapes_table()]);
         let tables: Vec<String> = tables.map(|table| table.to_markdown()).collect();
         format!(
-            "{}\nThe page: {}\n",
+            "{}\nReport: {}\n",
             tables.join("\n"),
             options.report().display()
         )
@@ -212,7 +212,7 @@ impl Reproduced<'_> {
     }
 }
 
-/// How long the drive was busy for each 128 KiB (libception section 5: FreeBSD's transaction), in
+/// Busy time of the drive per 128 KiB (libception section 5: FreeBSD's transaction), in
 /// milliseconds.
 fn ms_per_transaction(record: &RunRecord) -> f64 {
     let counter = |path| {
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reproduction_is_a_right_experiment_and_names_what_is_in_it() {
+    fn reproductions_are_valid_and_name_existing_cells() {
         for paper in Paper::ALL {
             for is_quick in [false, true] {
                 let experiment = experiment(paper, is_quick).expect("right");

@@ -1,4 +1,4 @@
-//! How long calls take that read files (libception 6.6): Figure 17 again.
+//! Durations of calls that read files (libception 6.6): reproduces Figure 17.
 
 use headlong_bench::{BenchError, Ending, Experiment, Options, OutcomeName, RunRecord, runs_table};
 use headlong_report::{Axis, Cell, Chart, Page, Section, Series, Table};
@@ -8,13 +8,13 @@ use serde_json::Value;
 use crate::published::{Of, Paper};
 use crate::shapes::shapes_table;
 
-/// Calls below it are short: the paper's millisecond, up to the end of a bucket.
+/// Limit of short calls: the paper's millisecond, rounded up to the end of a bucket.
 const SHORT_US: u64 = 1024;
-/// What is in memory is there in less.
+/// Calls for data in memory take less than this.
 const IN_MEMORY_US: u64 = 100;
 
-/// Makes one run of each server at the rate that the experiment gives it, and puts its calls beside
-/// what was published.
+/// Makes one run of each server at its rate in the experiment, and compares the calls with the
+/// published results.
 ///
 /// # Errors
 /// If the machine failed, or a result cannot be written.
@@ -40,21 +40,21 @@ struct Timed {
     calls: Vec<Calls>,
 }
 
-/// The calls of one run, by how long they took.
+/// The calls of one run, by duration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Calls {
     workload: String,
     server: String,
-    /// Those that were looked at: for a part of a file that is read in order, or for much of it.
+    /// All calls that were considered: sequential reads of part of a file, or of much of it.
     all: u64,
-    /// Those of them that were for bytes in memory, and are not timed.
+    /// Those for bytes in memory, which are not timed.
     in_memory: u64,
-    /// The others: less than so many microseconds of model time (none for the longest), how many.
+    /// The others: upper bound in microseconds of model time (`None` for the longest), count.
     timed: Vec<(Option<u64>, u64)>,
 }
 
 impl Calls {
-    /// From what the reception told in the end.
+    /// From the reception's final status.
     fn of(run: &RunRecord) -> Self {
         let told = &run.server_facts.status["calls"];
         let scale = u64::from(run.time_scale);
@@ -66,7 +66,7 @@ impl Calls {
         });
         let timed: Vec<_> = timed.collect();
         let number = |name: &str| told.get(name).and_then(Value::as_u64).unwrap_or(0);
-        // Some are not timed although they wait: mappings.
+        // Some calls that block are not timed: mappings.
         let in_memory = number("resident");
         let counted: u64 = timed.iter().map(|(_, count)| count).sum();
         Self {
@@ -78,30 +78,30 @@ impl Calls {
         }
     }
 
-    /// How many took less than so many microseconds, as far as buckets tell.
+    /// Number of calls shorter than this, within the resolution of the buckets.
     fn below(&self, us: u64) -> u64 {
         let is_below = |(below, _): &&(Option<u64>, u64)| below.is_some_and(|below| below <= us);
         let timed = self.timed.iter().filter(is_below);
         self.in_memory + timed.map(|(_, count)| count).sum::<u64>()
     }
 
-    /// A number of calls as a part of all.
+    /// A number of calls as a share of all.
     fn share(&self, calls: u64) -> Option<f64> {
         (self.all > 0).then(|| calls as f64 / self.all as f64)
     }
 
-    /// Share of those that are short.
+    /// Share of short calls.
     fn short(&self) -> Option<f64> {
         self.share(self.below(SHORT_US))
     }
 
-    /// Times that calls are told to be below, in microseconds.
+    /// Upper bounds of the buckets, in microseconds.
     fn ends(&self) -> impl Iterator<Item = u64> {
         let timed = self.timed.iter().filter_map(|(below, _)| *below);
         std::iter::once(IN_MEMORY_US).chain(timed.filter(|us| *us > IN_MEMORY_US))
     }
 
-    /// So large a part of all took less than so many milliseconds.
+    /// Upper bound in milliseconds of this share of the calls.
     fn quantile_ms(&self, part: f64) -> Option<f64> {
         let reached = |us: &u64| {
             self.share(self.below(*us))
@@ -110,7 +110,7 @@ impl Calls {
         self.ends().find(reached).map(|us| us as f64 / 1e3)
     }
 
-    /// Milliseconds and per cent: the distribution.
+    /// The distribution, in milliseconds and per cent.
     fn points(&self) -> Vec<(f64, f64)> {
         let points = self.ends().filter_map(|us| {
             let share = self.share(self.below(us))?;
@@ -173,7 +173,7 @@ impl Timed {
 
     fn chart(&self) -> Chart {
         let x = Axis::new("Time of a call", "ms").log();
-        let mut chart = Chart::steps("How long calls take", x, "calls").line_at_x(1.0, "1 ms");
+        let mut chart = Chart::steps("Duration of calls", x, "calls").line_at_x(1.0, "1 ms");
         for figure in &Paper::Latencies.said().figures {
             let points = self.calls(&figure.of).map(Calls::points);
             let points = points.unwrap_or_default();
@@ -188,7 +188,7 @@ impl Timed {
     }
 
     fn write(&self, experiment: &Experiment, options: &Options) -> Result<Ending, BenchError> {
-        let section = Section::new("Beside what was published")
+        let section = Section::new("Comparison with published results")
             .text(Paper::Latencies.said().mapping.as_str())
             .figure(self.chart())
             .table(self.table())
@@ -196,7 +196,7 @@ impl Timed {
         let runs = Section::new("Runs")
             .command(options.command_line.as_str())
             .table(runs_table(&self.runs));
-        let page = Page::new("How long calls take that read files")
+        let page = Page::new("Duration of calls that read files")
             .lead(experiment.about.as_str())
             .section(section)
             .section(runs)
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_in_memory_are_the_shortest_and_the_longest_have_no_end() {
+    fn calls_in_memory_are_shortest_and_last_bucket_open() {
         let calls = calls();
         assert_eq!(calls.short(), Some(0.8));
         assert_eq!(calls.quantile_ms(0.5), Some(0.1));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn theirs_stand_beside_ours_and_what_was_not_measured_is_refused() {
+    fn compares_with_published_and_refuses_missing() {
         let timed = Timed {
             runs: Vec::new(),
             calls: vec![

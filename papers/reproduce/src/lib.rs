@@ -1,10 +1,10 @@
-//! The papers' experiments again: our numbers beside theirs.
+//! Reproduction of the papers' experiments.
 //!
-//! The one idea: a reproduction is an experiment of this repository, a list of what was published
-//! with where, and what in the published figures is a shape that must come out again even where the
-//! numbers cannot, because drives, kernels and servers have changed.
+//! A reproduction consists of an experiment of this repository, the published figures with their
+//! sources, and shapes: relations that must be reproduced even where numbers cannot, because
+//! drives, kernels and servers have changed.
 
-// Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
+// Standard error may be closed or full, and then `eprintln!` panics: use `headlong_report::say`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 #![forbid(unsafe_code)]
 

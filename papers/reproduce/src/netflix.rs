@@ -1,10 +1,10 @@
-//! Thesis chapter 5 again, on a generated log: what the log is like, and what each rule for
-//! prefetch sizes costs on it.
+//! Reproduction of thesis chapter 5 on a generated log: the log's statistics, and the cost of each
+//! rule for prefetch sizes.
 //!
-//! The one idea: the thesis' log is private, but what it is like was published, and a specification
-//! was made of that. Its sessions are generated one by one and measured as `headlong trace characterise`
-//! measures a log; the chains it finds are then simulated. No log is written, and nothing is kept but
-//! chains.
+//! The thesis' log is private, but its statistics were published, and a specification was derived
+//! from them. Its sessions are generated one by one and measured as `headlong trace characterise`
+//! measures a log; the resulting chains are then simulated. No log is written, and only chains are
+//! kept in memory.
 
 use headlong_chain_sim::{
     Algorithm, ChainRow, ChainTable, Claim, Point, Report, Settings, SimulationError, Source,
@@ -25,33 +25,33 @@ pub const SPECIFICATION: &str = "netflix-2014-catalog";
 /// Sessions of the published log (thesis Table 5.1).
 pub const SESSIONS: u64 = headlong_workload::phased::SESSIONS_FULL;
 
-/// What to generate and try.
+/// Parameters of the reproduction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reproducing {
-    /// How many sessions.
+    /// Number of sessions.
     pub sessions: u64,
     /// Seed of the log.
     pub seed: u64,
     /// Sizes, MB.
     pub sizes_mb: Vec<f64>,
-    /// Against what.
+    /// Settings of the simulation.
     pub settings: Settings,
 }
 
-/// What came out.
+/// The result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Netflix {
     /// The specification.
     pub specification: &'static str,
-    /// Sessions that were generated.
+    /// Number of generated sessions.
     pub sessions: u64,
-    /// Sessions for which counts and bytes of `statistics` are given: as many as were published.
+    /// Number of sessions to which counts and bytes in `statistics` are scaled: the published one.
     pub statistics_sessions: u64,
     /// Seed.
     pub seed: u64,
-    /// What the log is like, beside what was published.
+    /// Statistics of the log, compared with the published ones.
     pub statistics: Vec<Beside>,
-    /// The orders that were published, and whether they came out again.
+    /// The published orders, and whether they were reproduced.
     pub orders: Vec<Order>,
     /// The simulation.
     pub simulation: Report,
@@ -60,43 +60,43 @@ pub struct Netflix {
 /// A published order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Order {
-    /// What was published.
+    /// The published statement.
     pub published: String,
-    /// What is here.
+    /// Our result.
     pub here: String,
-    /// Whether it is so by the busiest minute's mean over drives.
+    /// Whether it holds by the busiest minute's mean over drives.
     pub holds_busiest: bool,
-    /// Whether it is so by the mean over all time.
+    /// Whether it holds by the mean over all time.
     pub holds_mean: bool,
 }
 
-/// Why it could not be done.
+/// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum NetflixError {
-    /// The specification is not what it should be.
+    /// The specification is invalid.
     #[error("{0}")]
     Specification(#[from] Mistakes),
     /// There are no chains.
     #[error("{0}")]
     Table(#[from] TableError),
-    /// The simulation makes no sense.
+    /// The simulation is meaningless.
     #[error("{0}")]
     Simulation(#[from] SimulationError),
 }
 
-/// How far it is.
+/// Progress.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step<'p> {
-    /// So many sessions are generated.
+    /// Number of sessions to generate.
     Sessions(u64),
-    /// A point is simulated.
+    /// A simulated point.
     Point(&'p Point),
 }
 
 /// Generates, measures and simulates.
 ///
 /// # Errors
-/// If the specification has mistakes, or a setting makes no sense.
+/// If the specification or a setting is invalid.
 pub fn netflix(
     reproducing: &Reproducing,
     mut seen: impl FnMut(Step<'_>),
@@ -157,12 +157,12 @@ fn beside(figure: Comparison) -> Beside {
     Beside::new(figure.name, Some(figure.ours), published)
 }
 
-/// The published orders (thesis 5.6.3), taken at the steady figures: an order holds if all claims
-/// that it is made of do.
+/// The published orders (thesis 5.6.3), by the steady figures: an order holds if all of its claims
+/// do.
 fn orders(claims: &[Claim]) -> Vec<Order> {
     let mut names: Vec<&str> = claims.iter().filter_map(|c| c.order.as_deref()).collect();
     names.dedup();
-    // A claim of one order may stand apart from the others.
+    // The claims of an order need not be adjacent.
     let mut seen = std::collections::HashSet::new();
     names.retain(|name| seen.insert(*name));
     let order = |name: &str| {
@@ -199,12 +199,12 @@ fn orders(claims: &[Claim]) -> Vec<Order> {
 }
 
 impl Netflix {
-    /// All of it as one page.
+    /// The result as one page.
     pub fn page(&self, command: &str) -> Page {
         let holding = |of: fn(&Order) -> bool| self.orders.iter().filter(|one| of(one)).count();
-        let page = Page::new("Thesis chapter 5 again, on a generated log")
+        let page = Page::new("Thesis chapter 5 on a generated log")
             .lead(format!(
-                "{} sessions of {} (seed {}), {} chains. Of {} published orders {} come out again \
+                "{} sessions of {} (seed {}), {} chains. Of {} published orders {} are reproduced \
                  by the busiest minute's mean over drives, {} by the mean over all time.",
                 self.sessions,
                 self.specification,
@@ -214,23 +214,23 @@ impl Netflix {
                 holding(|order| order.holds_busiest),
                 holding(|order| order.holds_mean),
             ))
-            .section(Section::new("How to get it again").command(command))
+            .section(Section::new("Command").command(command))
             .section(
                 Section::new("Published orders")
                     .text(
                         "The published percentages belong to one private log, and the worst drive \
-                         in its worst minute is a noisy maximum; so orders are taken at the \
+                         in its worst minute is a noisy maximum; so orders are evaluated at the \
                          busiest minute's mean over drives, and at the mean over all time.",
                     )
                     .table(self.orders_table()),
             )
             .section(
-                Section::new("What the log is like")
+                Section::new("Statistics of the log")
                     .text(
-                        "Figures of chapter 5 beside those of the generated log, as headlong trace \
-                         characterise tells it: without the sessions that begin in its last hour. \
-                         Counts that grow with the number of sessions are given for as many as \
-                         the thesis' log has.",
+                        "Figures of chapter 5 compared with those of the generated log, measured \
+                         like headlong trace characterise: without the sessions that begin in its \
+                         last hour. Counts that grow with the number of sessions are scaled to \
+                         that of the thesis' log.",
                     )
                     .table(self.statistics_table()),
             );
@@ -239,7 +239,7 @@ impl Netflix {
             .fold(page, Page::section)
     }
 
-    /// The orders and what the log is like, for a terminal.
+    /// The orders and the statistics as text.
     pub fn text(&self) -> String {
         format!(
             "{} sessions of {} (seed {}), {} chains\n\n{}\n{}{}\n{}",
@@ -254,14 +254,14 @@ impl Netflix {
         )
     }
 
-    /// Above the statistics of a log of another size, whose counts are not what was counted.
+    /// Note above the statistics of a log of another size, whose counts are scaled.
     fn scaling(&self) -> String {
         if self.sessions == self.statistics_sessions {
             return String::new();
         }
         format!(
             "Counts and bytes that grow with the number of sessions are not those of these {}: they \
-             are given in proportion, for the {} that were published.\n\n",
+             are scaled to the {} published sessions.\n\n",
             self.sessions, self.statistics_sessions
         )
     }
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_log_is_measured_simulated_and_told() {
+    fn small_log_is_measured_simulated_and_reported() {
         let made = made(300);
         assert!(made.simulation.source.chains > 3_000);
         assert_eq!(made.simulation.points.points.len(), 7 * 3);
@@ -324,14 +324,14 @@ mod tests {
         assert!(text.contains("Fixed is U-shaped"), "{text}");
         for part in [
             "300 sessions of netflix-2014-catalog (seed 1)",
-            "not those of these 300: they are given in proportion, for the 126064 that",
+            "not those of these 300: they are scaled to the 126064 published sessions",
         ] {
             assert!(text.contains(part), "{part} is missing in: {text}");
         }
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_result() {
+    fn same_seed_gives_same_result() {
         assert_eq!(made(60), made(60));
     }
 }

@@ -1,4 +1,4 @@
-//! What was published of experiments, with where: `published.toml`, read once.
+//! Published results of experiments with their sources, parsed from `published.toml`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use headlong_published::{Published, Tolerance};
 use serde::Deserialize;
 
-/// A paper, or the part of one, that is an experiment of its own.
+/// A paper, or a part of one with its own experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paper {
     /// "To chunk or not to chunk", NOSSDAV 2012; thesis 3.5 to 3.7.
@@ -18,57 +18,57 @@ pub enum Paper {
     ReadAhead,
     /// The same, 6.7: Table 3, its rows for Linux.
     Servers,
-    /// The same, 6.6: how long calls take.
+    /// The same, 6.6: durations of calls.
     Latencies,
     /// The same, section 7: two drives.
     Disks,
-    /// Automated prefetching, SYSTOR 2014, Figure 1; all of it is made again in virtual time.
+    /// Automated prefetching, SYSTOR 2014, Figure 1; the whole paper is reproduced in virtual time.
     Sizes,
 }
 
-/// Our workload and our server for a configuration of a paper.
+/// Our workload and server for a configuration of a paper.
 pub type Of = (String, String);
 
-/// What a paper says.
+/// Published results of a paper.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Said {
-    /// How the paper's configurations became ours.
+    /// How the paper's configurations are mapped to ours.
     pub mapping: String,
-    /// Its configurations.
+    /// Configurations.
     pub figures: Vec<Figure>,
-    /// What must come out again.
+    /// Shapes that must be reproduced.
     pub shapes: Vec<Shape>,
 }
 
-/// A configuration and what it reached.
+/// A configuration and its results.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "FigureRow")]
 pub struct Figure {
-    /// What the paper calls it.
+    /// Name in the paper.
     pub name: String,
-    /// Ours.
+    /// Our workload and server.
     pub of: Of,
     /// Its failure-free rate, MB/s.
     pub rate: Published,
-    /// Per cent of its calls that took less than a millisecond (libception Figure 17).
+    /// Percentage of its calls shorter than a millisecond (libception Figure 17).
     pub short_calls: Option<f64>,
-    /// What its drive did: MB/s, milliseconds for 128 KiB, and per cent of bytes in sequences of at
-    /// most 128 KiB and of more than 1920 KiB (libception Table 2 and 5.5).
+    /// Its drive: MB/s, milliseconds per 128 KiB, and per cent of bytes in sequences of at most 128
+    /// KiB and of more than 1920 KiB (libception Table 2 and 5.5).
     pub drive: Option<[Option<f64>; 4]>,
 }
 
-/// Something that a figure shows and that must come out again: a ratio of rates within bounds.
+/// A shape of a figure that must be reproduced: a ratio of rates within bounds.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "ShapeRow")]
 pub struct Shape {
-    /// In words.
+    /// Description.
     pub name: String,
     /// Numerator.
     pub this: Of,
     /// Denominator.
     pub that: Of,
-    /// Where it stands, and its bounds.
+    /// Source and bounds.
     pub ratio: Published,
 }
 
@@ -127,7 +127,7 @@ impl From<ShapeRow> for Shape {
 }
 
 static SAID: LazyLock<BTreeMap<String, Said>> = LazyLock::new(|| {
-    // The file is part of the program, and a test reads it.
+    // The file is part of the program and covered by a test.
     toml::from_str(include_str!("published.toml")).expect("published.toml is right")
 });
 
@@ -177,7 +177,7 @@ impl Paper {
         }
     }
 
-    /// What it says.
+    /// Its published results.
     pub fn said(self) -> &'static Said {
         &SAID[self.experiment().0]
     }
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_paper_says_something_of_configurations_and_of_shapes() {
+    fn papers_have_figures_and_shapes() {
         for paper in Paper::ALL {
             let said = paper.said();
             assert!(!said.mapping.is_empty());
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_drive_did_is_there_as_far_as_the_paper_says_it() {
+    fn drive_figures_are_present_where_published() {
         let drives: Vec<_> = Paper::Asap.said().figures.iter().map(|f| f.drive).collect();
         assert_eq!(drives[0], Some([21.6, 2.81, 11.0, 0.0].map(Some)));
         assert_eq!(drives[1], Some([Some(18.8), Some(3.67), None, None]));

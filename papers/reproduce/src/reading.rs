@@ -1,4 +1,5 @@
-//! What a drive gives to one program that reads whole titles, one after another (thesis Table 3.4).
+//! Throughput of a drive for one program that reads whole titles one after another (thesis Table
+//! 3.4).
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,17 +12,17 @@ use headlong_stats::{ConfidenceInterval, Summary, USUAL_CONFIDENCE};
 use headlong_units::Duration;
 use headlong_workload::Catalogue;
 
-/// As `wc` reads.
+/// Read size of `wc`.
 const BUFFER_BYTES: usize = 64 << 10;
-/// The first and the last so many parts of the titles, in the order of their creation, are those at
-/// low and at high addresses.
+/// Titles are divided into this many parts in order of creation; the first part is at low and the
+/// last at high addresses.
 const PARTS: usize = 4;
 
 pub(super) const WORDS: &str = "One program reads whole titles in random order, as wc did (thesis \
-    3.5.4). Low and high are the first and the last quarter of the titles in the order in which they \
-    were stored, at the outer and the inner tracks; the papers stored the same titles twice. The drive \
-    is as fast as life for this: faster, one program with the kernel's usual read-ahead would wait for \
-    the kernel and not for the drive.";
+    3.5.4). Low and high are the first and the last quarter of the titles in the order in which \
+    they were stored, at the outer and the inner tracks; the papers stored the same titles twice. \
+    The drive runs in real time for this: if it were accelerated, one program with the kernel's \
+    default readahead would be limited by the kernel, not by the drive.";
 
 /// Thesis Table 3.4, in MB/s: workload of the file set, whether at high addresses, mean.
 const PUBLISHED: [(&str, &str, bool, f64); 6] = [
@@ -41,7 +42,7 @@ pub(super) struct Reading {
     rates: Vec<f64>,
 }
 
-/// Reads each file set, at low and high addresses, so long and so often.
+/// Measures each file set at low and high addresses, for the given time and number of repetitions.
 pub(super) fn measure(
     bench: &mut Bench,
     experiment: &Experiment,
@@ -83,7 +84,7 @@ fn mean(rates: &[f64]) -> f64 {
     summary.mean().unwrap_or(f64::NAN)
 }
 
-/// Places in the catalogue of the titles of one part of the drive, in random order.
+/// Catalogue indices of the titles in one part of the drive, in random order.
 fn order(catalogue: &Catalogue, is_high: bool, seed: u64) -> Vec<u32> {
     let all = &catalogue.creation_order;
     let part = (all.len() / PARTS).max(1);
@@ -96,7 +97,7 @@ fn order(catalogue: &Catalogue, is_high: bool, seed: u64) -> Vec<u32> {
     order
 }
 
-/// Bytes of a second. It ends with the file during which the time is over.
+/// Reads titles; returns bytes per second. Ends after the file during which the time expires.
 fn read_titles(
     root: &Path,
     catalogue: &Catalogue,
@@ -153,7 +154,7 @@ mod tests {
     use headlong_workload::Specification;
 
     #[test]
-    fn low_and_high_titles_are_the_first_and_the_last_that_were_stored() {
+    fn low_and_high_titles_are_first_and_last_stored() {
         let few = [("title.sd.count".to_owned(), "40".to_owned())];
         let specification = Specification::preset("youtube-2011", &few).expect("right");
         let catalogue = Catalogue::of(&specification);
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_counted_to_the_end_of_the_titles() {
+    fn counts_bytes_to_end_of_titles() {
         let few = [
             ("title.sd.count".to_owned(), "2".to_owned()),
             ("catalogue.chunk".to_owned(), "512KiB".to_owned()),

@@ -1,13 +1,13 @@
-//! What must come out again whatever the numbers.
+//! Shapes: relations that must be reproduced, independent of numbers.
 
 use headlong_published::Beside;
 use headlong_report::Table;
 
 use crate::published::{Of, Paper};
 
-/// Each shape of a paper with ours: a ratio of two values, of which nobody may know one.
+/// The shapes of a paper with our results: a ratio of two values, either of which may be unknown.
 pub(crate) fn shapes_table(paper: Paper, value: impl Fn(&Of) -> Option<f64>) -> Table {
-    let mut table = Table::new(["Published", "Here", "Comes out again"]);
+    let mut table = Table::new(["Published", "Here", "Reproduced"]);
     for shape in &paper.said().shapes {
         let values = value(&shape.this).zip(value(&shape.that));
         let ratio = values.map(|(this, that)| this / that);

@@ -1,4 +1,4 @@
-//! A paper's experiment again, as options say, in one of both worlds.
+//! Runs a paper's experiment with options, on an emulated drive or in virtual time.
 
 use anyhow::anyhow;
 use headlong_bench::{Ending, Virtual};
@@ -7,17 +7,17 @@ use headlong_units::Duration;
 
 use crate::bench::{Output, show_plan, threads};
 
-/// In which world it is to be done again.
+/// Options of an experiment that can run on an emulated drive or in virtual time.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EitherWay {
-    /// In virtual time: minutes, without root. What cannot be imitated is left out
+    /// In virtual time: minutes, without root. Configurations that cannot be simulated are left out
     #[arg(long = "virtual", conflicts_with = "plan")]
     pub(crate) is_virtual: bool,
     #[command(flatten)]
     pub(crate) again: Again,
 }
 
-/// How it is to be done again.
+/// Common options of a reproduction.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Again {
     /// In minutes: fewer configurations, one run at each rate, coarser steps
@@ -27,7 +27,7 @@ pub(crate) struct Again {
     pub(crate) output: Output,
 }
 
-/// The experiment of a paper, in one of both worlds.
+/// Runs the experiment of a paper, on an emulated drive or in virtual time.
 pub(crate) fn of_paper(paper: Paper, again: &Again, is_virtual: bool) -> anyhow::Result<Ending> {
     let experiment = experiment(paper, again.quick).map_err(|mistakes| anyhow!("{mistakes}"))?;
     let name = match is_virtual {

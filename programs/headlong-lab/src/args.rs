@@ -27,7 +27,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Emulate, measure and look at disks
+    /// Emulate, measure and inspect disks
     #[command(subcommand)]
     Disk(DiskCommand),
     #[command(subcommand)]
@@ -50,7 +50,7 @@ mod tests {
     use super::Args;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         Args::command().debug_assert();
     }
 }

@@ -23,7 +23,7 @@ pub(crate) enum Bench {
     ///   headlong bench run experiments/server-must-win.toml --server nginx --workload sd --rate 25MiB/s
     #[command(verbatim_doc_comment)]
     Run(Run),
-    /// Find the highest rate that one server serves without failures
+    /// Find the highest failure-free rate of one server
     ///
     ///   headlong bench search experiments/server-must-win.toml --server headlong --workload hd
     #[command(verbatim_doc_comment)]
@@ -35,10 +35,10 @@ pub(crate) enum Bench {
     /// Exit code 4 if a ratio is below the `at_least` of its baseline.
     #[command(verbatim_doc_comment)]
     Compare(Compare),
-    /// Run the same experiment on the emulated drive and in virtual time, side by side
+    /// Run the same experiment on the emulated drive and in virtual time, and compare the results
     ///
-    /// Looks for the highest rate without failures of every server in both worlds, and puts beside
-    /// each other what happened at the rate that was found on the drive.
+    /// Searches the highest failure-free rate of every server on both, and compares their figures
+    /// at the rate found on the drive.
     ///
     ///   headlong bench agree experiments/agree.toml
     ///   headlong bench agree experiments/agree.toml --server nginx --workload sd --rate 18MiB/s
@@ -48,20 +48,20 @@ pub(crate) enum Bench {
     Agree(Agree),
 }
 
-/// What all of them take.
+/// Arguments of all bench verbs.
 #[derive(Debug, clap::Args)]
 struct Common {
     /// The experiment, in TOML
     #[arg(value_name = "EXPERIMENT")]
     file: PathBuf,
-    /// Take what its table [quick] says
+    /// Use the values of its table [quick]
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
     output: Output,
 }
 
-/// Where results go.
+/// Options for results.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Output {
     /// Print all commands and files; do nothing
@@ -73,13 +73,13 @@ pub(crate) struct Output {
     /// Folder for the records of runs [default: bench-results/NAME]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
-    /// Skip runs that have a record already
+    /// Skip runs that already have a record
     #[arg(long)]
     resume: bool,
     /// The page with charts [default: report.html among the results]
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Put the tables into this Markdown page, between its marks `<!-- bench:NAME -->`
+    /// Write the tables into this Markdown page, between its marks `<!-- bench:NAME -->`
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
     /// Print JSON instead of tables
@@ -87,25 +87,25 @@ pub(crate) struct Output {
     json: bool,
 }
 
-/// Part of an experiment.
+/// Selection of a part of an experiment.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Names {
-    /// Only this server; one run or search takes it, if the experiment has several
+    /// Only this server; required for one run or search if the experiment has several
     #[arg(long, value_name = "NAME")]
     server: Option<String>,
-    /// Only this workload; one run or search takes it, if the experiment has several
+    /// Only this workload; required for one run or search if the experiment has several
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
 }
 
-/// What `bench run` takes.
+/// Arguments of `bench run`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     names: Names,
-    /// What viewers ask for together, such as 25MiB/s [default: the experiment's]
+    /// Rate offered by all viewers together, such as 25MiB/s [default: the experiment's]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
     /// Seed of the sessions [default: the experiment's]
@@ -113,59 +113,59 @@ pub(crate) struct Run {
     seed: Option<u64>,
 }
 
-/// What `bench search` takes.
+/// Arguments of `bench search`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Search {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     names: Names,
-    /// The first guess [default: the experiment's]
+    /// Starting rate of the search [default: the experiment's]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate_start: Option<f64>,
     /// Share of sessions that may fail: 0% is the strict rule, libception's is 0.3%
     #[arg(long, value_name = "SHARE", value_parser = share)]
     failures: Option<f64>,
-    /// How exactly to find the limit, such as 4%
+    /// Resolution of the limit, such as 4%
     #[arg(long, value_name = "SHARE", value_parser = share)]
     resolution: Option<f64>,
-    /// How often the found rate has to pass, each time with another seed
+    /// Number of runs that the found rate has to pass, each with another seed
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     confirm: Option<u32>,
 }
 
-/// What `bench compare` takes.
+/// Arguments of `bench compare`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Compare {
     #[command(flatten)]
     common: Common,
-    /// How often each limit is looked for [default: the experiment's]
+    /// Number of searches of each limit [default: the experiment's]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
 }
 
-/// What `bench agree` takes.
+/// Arguments of `bench agree`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Agree {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     names: Names,
-    /// One run of each at this rate, in both worlds, instead of looking for limits
+    /// Make one run of each at this rate, real and virtual, instead of searching limits
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
-    /// Time on the wall that this machine adds to each request of the drive, such as 200us [default:
+    /// Wall time that this machine adds to each request of the drive, such as 200us [default:
     /// measured, where a server has one read outstanding at a time; else 200us]
     #[arg(long, value_name = "TIME")]
     turnaround: Option<headlong_units::Duration>,
 }
 
-/// `25MiB/s` as bytes per second.
+/// Parses `25MiB/s` as bytes per second.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     headlong_settings::rate().read(&Value::of_word(text))
 }
 
-/// The same as MiB per second.
+/// The same in MiB per second.
 pub(crate) fn mib_rate(text: &str) -> Result<f64, String> {
     Ok(rate(text)? / MIB as f64)
 }
@@ -180,7 +180,7 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Does it.
+/// Runs the verb.
 pub(crate) fn bench(arguments: &Bench) -> anyhow::Result<()> {
     judge(match arguments {
         Bench::Run(arguments) => run(arguments),
@@ -190,22 +190,22 @@ pub(crate) fn bench(arguments: &Bench) -> anyhow::Result<()> {
     }?)
 }
 
-/// An ending that has an exit code of its own is told as one.
+/// Turns an ending into an error with its exit code, if it has one.
 pub(crate) fn judge(ending: Ending) -> anyhow::Result<()> {
     let (code, reason) = match ending {
         Ending::Done => return Ok(()),
         Ending::Refused => (
             EXIT_INVALID,
-            "what was measured does not count; the lines above and the record say why",
+            "the measurement is invalid; see the lines above and the record for the reasons",
         ),
         Ending::Unsettled => (
             EXIT_MISSED,
-            "a search is not settled: it ran out of runs between a rate that passes and one that \
-             fails; give it more (search.probes_max) or a better first rate (--rate, or the workload's)",
+            "a search is not settled: it used up its runs between a passing and a failing rate; \
+             raise search.probes_max, or set a better first rate (--rate, or the workload's)",
         ),
         Ending::Missed => (
             EXIT_MISSED,
-            "something is below what it must reach; the tables say what",
+            "a required value was not reached; see the tables",
         ),
     };
     let reasons = vec![reason.to_owned()];
@@ -282,13 +282,13 @@ fn agree(arguments: &Agree) -> anyhow::Result<Ending> {
 }
 
 impl Names {
-    /// The one pair of these names.
+    /// The only cell with these names.
     pub(crate) fn one(&self, experiment: &Experiment) -> anyhow::Result<Cell> {
         let cell = experiment.cell(self.server.as_deref(), self.workload.as_deref());
         cell.map_err(|mistake| Mistakes(vec![mistake]).into())
     }
 
-    /// The pairs of these names, all if there is none.
+    /// All cells with these names; all of the experiment if none is given.
     pub(crate) fn all(&self, experiment: &Experiment) -> anyhow::Result<Vec<Cell>> {
         let is_wanted =
             |name: &str, wanted: &Option<String>| wanted.as_ref().is_none_or(|w| w == name);
@@ -298,14 +298,14 @@ impl Names {
                 && is_wanted(&cell.workload_name, &self.workload)
         });
         if cells.is_empty() {
-            // One of the names is not there: say which, with those that are.
+            // An unknown name: report it with the existing ones.
             cells.push(self.one(experiment)?);
         }
         Ok(cells)
     }
 }
 
-/// Prints what would be done.
+/// Prints the commands without running them.
 pub(crate) fn show_plan(
     experiment: &Experiment,
     cells: &[Cell],
@@ -323,13 +323,13 @@ pub(crate) fn show_plan(
     Ok(Ending::Done)
 }
 
-/// How many searches run at a time if nobody says.
+/// Number of concurrent searches.
 pub(crate) fn threads(said: Option<NonZeroUsize>) -> NonZeroUsize {
     let all = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     said.unwrap_or_else(all)
 }
 
-/// Reads and checks an experiment's file.
+/// Reads and checks an experiment file.
 pub(crate) fn load(file: &Path, is_quick: bool) -> anyhow::Result<Experiment> {
     let lines = |text: String| Mistakes(text.lines().map(String::from).collect());
     let experiment = Experiment::load(file, is_quick);
@@ -348,7 +348,7 @@ impl Common {
 }
 
 impl Output {
-    /// An option that names the one file or folder of one result.
+    /// An option that names a single file or folder for one result, if given.
     pub(crate) fn one_page(&self) -> Option<&'static str> {
         let given = [
             ("--results", self.results.is_some()),
@@ -360,10 +360,10 @@ impl Output {
         given.map(|(option, _)| option)
     }
 
-    /// How the bench is to be used for an experiment of this name.
+    /// Bench options for an experiment of this name.
     pub(crate) fn options(&self, name: &str, is_quick: bool) -> anyhow::Result<Options> {
         let own = std::env::current_exe()
-            .map_err(|error| anyhow!("this program cannot find itself: {error}"))?;
+            .map_err(|error| anyhow!("the path of this program is unknown: {error}"))?;
         let headlong = own.with_file_name("headlong");
         if !headlong.is_file() {
             let path = headlong.display();
@@ -395,7 +395,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_needs_its_unit() {
+    fn rate_needs_unit() {
         assert_eq!(rate("70MiB/s"), Ok(70.0 * 1_048_576.0));
         assert_eq!(rate("40Mbit/s"), Ok(5e6));
         let error = rate("70").expect_err("no unit");

@@ -1,4 +1,4 @@
-//! `headlong trace characterise`: what viewers did, from the server's logs.
+//! `headlong trace characterise`: viewers' behaviour, from the server's logs.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -17,27 +17,26 @@ use crate::output::{have_folders, print_line};
 use crate::request_logs::{Joining, Logs, mistake};
 use headlong_report::{command_line, say};
 
-/// Tell what viewers did: tables and figures of a log
+/// Characterise viewers' behaviour: tables and figures of a log
 ///
-/// Reads access logs of any common server (its format is recognised by its first lines), cuts them
-/// into sessions, chains and phases, and tells what operators and planners ask: how popular titles
-/// are, which bit rates viewers choose, how much of a title they fetch, how sequential they read,
-/// how long they stay, where they pause. First comes what was understood of the log, what was
-/// dropped and why, and what it does not tell, with the lines for a server's configuration that
-/// would. For example:
+/// Reads access logs of any common server (the format is detected from its first lines), divides
+/// them into sessions, chains and phases, and reports for operators and planners: popularity of
+/// titles, bit rates selected, share of a title fetched, how sequential reads are, session lengths,
+/// pauses. The report starts with the properties of the log that were recognised, dropped lines
+/// with reasons, and missing data, with server configuration lines that would log it. For example:
 ///
 ///   headlong trace characterise access.log --check
 ///   headlong trace characterise access.log.*.gz --html report.html
 ///   headlong trace characterise requests.csv --files files.csv --json > told.json
 ///   zcat old.gz | headlong trace characterise - --tables parquet/ --spec mine.toml
 ///
-/// A line that cannot be read is counted and shown in the report, never fatal.
+/// A line that cannot be read is counted and shown in the report; it is never fatal.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Characterise {
     #[command(flatten)]
     logs: Logs,
-    /// One page with all tables and figures, to be opened in a browser
+    /// One page with all tables and figures, for a browser
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Everything as JSON on standard output (docs/schemas/characterisation-2.json), with the
@@ -51,7 +50,7 @@ pub(crate) struct Characterise {
     /// simulate plan`
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
-    /// The published figures of J. Summers' thesis beside those of the log
+    /// Compare the figures with those published in J. Summers' thesis
     #[arg(long)]
     thesis: bool,
     /// The same
@@ -59,13 +58,13 @@ pub(crate) struct Characterise {
     beside: Option<String>,
     #[command(flatten)]
     joining: Joining,
-    /// What the report is called
+    /// Title of the report
     #[arg(long, value_name = "TEXT", default_value = "")]
     title: String,
 }
 
 impl Characterise {
-    /// All files that it writes.
+    /// All output files.
     fn outputs(&self) -> Vec<PathBuf> {
         let tables = self
             .tables
@@ -80,7 +79,7 @@ impl Characterise {
     }
 }
 
-/// Does it.
+/// Runs the verb.
 pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
     arguments.logs.are_kept(&arguments.outputs())?;
     have_folders(&[
@@ -97,7 +96,7 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
         return Ok(());
     };
     if arguments.spec.is_some() && !taken.has_offsets() {
-        let mistake = "--spec: a log that does not say which bytes were asked for gives none";
+        let mistake = "--spec: a log without byte ranges gives no specification";
         return Err(Mistakes(vec![mistake.to_owned()]).into());
     }
     let more = characterise_bytes_max(&taken, intake.threads);
@@ -110,7 +109,7 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
     if let Some(folder) = &arguments.tables {
         std::fs::create_dir_all(folder).with_context(|| {
             format!(
-                "{}: no such folder, and it cannot be made",
+                "{}: no such folder, and it cannot be created",
                 folder.display()
             )
         })?;
@@ -133,7 +132,7 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
         say!("headlong: the report is {}", path.display());
     }
     if let Some(path) = &arguments.spec {
-        // This takes some seconds: logs of it are tried.
+        // The fit takes some seconds: it generates trial logs.
         let specification = fit(&result.observed).to_toml();
         std::fs::write(path, &specification).with_context(|| {
             format!("{}: the specification could not be written", path.display())
@@ -158,7 +157,7 @@ fn print(result: &Characterisation, as_json: bool) -> anyhow::Result<()> {
     crate::output::print(&text)
 }
 
-/// How far it is, if somebody is looking.
+/// Progress on a terminal.
 fn counting(requests: u64) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

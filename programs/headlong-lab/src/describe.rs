@@ -1,4 +1,5 @@
-//! `headlong workload describe`: thesis Tables 3.2 and 3.3 for any workload, ours beside the paper's.
+//! `headlong workload describe`: thesis Tables 3.2 and 3.3 for any workload, with published
+//! figures.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +22,7 @@ use crate::plot::plot;
 use crate::spec_args::Changes;
 use crate::trace_file::read_trace;
 
-/// What `workload describe` takes.
+/// Arguments of `workload describe`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Describe {
     /// A preset, a specification (a file whose name ends in .toml), or a trace (any other file)
@@ -29,7 +30,7 @@ pub(crate) struct Describe {
     name: String,
     #[command(flatten)]
     changes: Changes,
-    /// Seed of the sessions that are counted; a trace has its own
+    /// Seed of the sessions generated for the statistics; a trace has its own
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// One JSON object instead of tables and plots
@@ -38,22 +39,22 @@ pub(crate) struct Describe {
     /// Number of viewers; for workloads with `model = "phases"` only
     #[arg(long, value_name = "COUNT")]
     sessions: Option<u64>,
-    /// Print the text of a preset, to start a specification of one's own from
+    /// Print the text of a preset, as a template for a custom specification
     #[arg(long, conflicts_with = "json")]
     text: bool,
 }
 
-/// What is described.
+/// The workload to describe.
 struct Subject {
     name: String,
     specification: Option<Specification>,
     groups: Vec<CatalogueSummary>,
-    /// Durations of all titles, in seconds.
+    /// Playing times of all titles, in seconds.
     durations: Vec<f64>,
     trace: TraceSummary,
 }
 
-/// Does it.
+/// Runs the verb.
 pub(crate) fn describe(arguments: &Describe) -> anyhow::Result<()> {
     if arguments.text {
         let text = preset::text(&arguments.name);
@@ -61,7 +62,7 @@ pub(crate) fn describe(arguments: &Describe) -> anyhow::Result<()> {
         let text = text.ok_or_else(|| {
             let names: Vec<&str> = preset::names().chain(preset::phased_names()).collect();
             Mistakes(vec![format!(
-                "--text: {} is no preset; they are {}",
+                "--text: {} is not a preset; the presets are {}",
                 arguments.name,
                 names.join(", ")
             )])
@@ -79,7 +80,7 @@ pub(crate) fn describe(arguments: &Describe) -> anyhow::Result<()> {
     }
     if arguments.sessions.is_some() {
         let text = format!(
-            "--sessions: {} is no workload of phases; write --set sessions.count=100",
+            "--sessions: {} is not a workload of phases; write --set sessions.count=100",
             arguments.name
         );
         return Err(Mistakes(vec![text]).into());
@@ -123,7 +124,7 @@ impl Subject {
         })
     }
 
-    /// The groups that somebody watches: it is those that papers speak of.
+    /// The groups with viewers, to which published figures refer.
     fn watched(&self) -> Option<Vec<CatalogueSummary>> {
         let specification = self.specification.as_ref()?;
         let is_watched = |summary: &&CatalogueSummary| {
@@ -203,7 +204,7 @@ impl Subject {
             );
         }
         if self.trace.adaptive.is_some() {
-            page += "\n  Requests, bytes and what adaptive players see are of a server that takes no time.\n";
+            page += "\n  Requests and playback of adaptive players assume an ideal server.\n";
         }
         self.plots(&mut page);
         page
@@ -265,7 +266,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Values with the share of them that is no larger.
+/// The cumulative distribution of values.
 fn cumulative(values: &[f64]) -> Vec<(f64, f64)> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -278,7 +279,7 @@ fn curve(curve: &Curve, unit: &str) -> String {
     format!("{}, mean {:.4}{unit}", curve.name, curve.law.mean())
 }
 
-/// Thesis Tables 3.1 and 3.2.
+/// Parameters of thesis Tables 3.1 and 3.2.
 fn parameters(specification: &Specification) -> Vec<(String, String)> {
     let mut rows: Vec<(String, String)> = Vec::new();
     let mut row = |name: &str, value: String| rows.push((name.to_string(), value));
@@ -399,7 +400,7 @@ fn parameters(specification: &Specification) -> Vec<(String, String)> {
     rows
 }
 
-/// How simple players ask.
+/// Parameters of the requests of simple players.
 fn request_rows(requests: &Requests, row: &mut impl FnMut(&str, String)) {
     row(
         "request size",

@@ -1,4 +1,4 @@
-//! `headlong disk`: drives that are not there, and what is known about those that are.
+//! `headlong disk`: emulated drives, and measurements of real ones.
 
 mod answer;
 mod control;
@@ -11,18 +11,18 @@ use headlong_survey::{LayingOut, Probing};
 
 use answer::{mistake, told};
 
-/// What to do with a disk.
+/// Verbs of `headlong disk`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DiskCommand {
-    /// Make a block device that takes as long as a modelled drive
+    /// Create a block device with the timing of a modelled drive
     Emulate(Box<emulate::Emulating>),
-    /// Tell a running emulated disk what to do, or ask it
+    /// Send a command or query to a running emulated disk
     Control(control::Controlling),
-    /// Show where files and titles lie on their disk
+    /// Show where files and titles are on their disk
     ///
-    /// Shows where each title below a folder lies on its disk, how far files are torn apart, and
-    /// which titles lie out of the order in which they were made. Positions are sectors of 512 bytes
-    /// (LBA) from the start of the whole disk. Nothing is read but where files lie.
+    /// Shows the position of each title below a folder on its disk, the fragmentation of files, and
+    /// titles that are stored out of their order of creation. Positions are sectors of 512 bytes
+    /// (LBA) from the start of the whole disk. Only file positions are read, no content.
     Layout(LayingOut),
     /// Measure a drive or a model of one, and fit a model to it
     ///
@@ -34,20 +34,20 @@ pub(crate) enum DiskCommand {
     /// A block device, or a file on one, is read with direct I/O; it takes about a minute. A preset
     /// or a file that describes a drive is measured in virtual time, at once.
     ///
-    /// With --write, and always for the model of an SSD, it also finds the block size that an SSD
-    /// wants to be written in: the least from which on latencies of random writes are distributed
-    /// like those of sequential ones (flashstream 3.1: Kullback-Leibler divergence below 0.1, 640
-    /// writes each of 0.5 to 128 MiB). That destroys what is on a real device, and writes more than
-    /// 300 GiB; --region and --writes make it less.
+    /// With --write, and always for the model of an SSD, it also finds the optimal block size for
+    /// writes to an SSD: the smallest from which on latencies of random writes are distributed like
+    /// those of sequential ones (flashstream 3.1: Kullback-Leibler divergence below 0.1, 640 writes
+    /// each of 0.5 to 128 MiB). That destroys the content of a real device, and writes more than
+    /// 300 GiB; --region and --writes reduce it.
     Probe(Probing),
-    /// Fit a model to what `disk probe` measured
+    /// Fit a model to the measurements of `disk probe`
     ///
     /// Reads the measurements, an object of JSON, from standard input, and prints the model.
     /// `headlong disk probe` calls it for the model of a device.
     Fit(fit::Fitting),
 }
 
-/// Does it.
+/// Runs the verb.
 pub(crate) fn disk(command: &DiskCommand) -> anyhow::Result<()> {
     match command {
         DiskCommand::Emulate(emulating) => emulate::emulate(emulating),

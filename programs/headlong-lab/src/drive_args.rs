@@ -1,11 +1,11 @@
-//! A drive as an argument: the name of a preset, or a file that describes one.
+//! A drive as an argument: the name of a preset, or a drive description file.
 
 use std::fs;
 
 use headlong_drive::{DriveSpec, preset};
 
-/// The drive that `name` means: a file if it ends in `.toml`, such as `headlong disk probe -o`
-/// writes, else a preset.
+/// The drive named by `name`: a file if it ends in `.toml`, such as those written by `headlong disk
+/// probe -o`, else a preset.
 pub(crate) fn drive_spec(name: &str) -> Result<DriveSpec, String> {
     if !name.ends_with(".toml") {
         return preset(name).map_err(|error| error.to_string());

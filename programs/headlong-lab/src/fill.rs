@@ -1,4 +1,4 @@
-//! `headlong workload fill`: the files of a catalogue, with a bar that says how far they are.
+//! `headlong workload fill`: creates the files of a catalogue, with a progress bar.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ use crate::phased;
 use crate::spec_args::Changes;
 use crate::stop::stop_on_signals;
 
-/// Files of a sample.
+/// Number of files in a sample.
 const SAMPLE_FILES: u64 = 200;
-/// Without a terminal, a line this often.
+/// Interval of progress lines without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// What `workload fill` takes.
+/// Arguments of `workload fill`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Fill {
     /// Folder for the files; a server serves it as a root
@@ -30,19 +30,19 @@ pub(crate) struct Fill {
     spec: String,
     #[command(flatten)]
     changes: Changes,
-    /// Number of viewers, as for generate; for workloads with `model = "phases"`: titles are in
-    /// proportion
+    /// Number of viewers, as for generate; for workloads with `model = "phases"`: the number of
+    /// titles is scaled
     #[arg(long, value_name = "COUNT")]
     sessions: Option<u64>,
     /// Cut titles into chunk files of this size, such as 512KiB
     #[arg(long, value_name = "BYTES")]
     chunked: Option<String>,
-    /// Write nothing; read a sample of the files, or all, and check every byte
+    /// Write nothing; read a sample of the files, or all of them, and check every byte
     #[arg(long, value_name = "HOW MUCH", value_parser = ["sample", "all"])]
     verify: Option<String>,
 }
 
-/// Does it.
+/// Runs the verb.
 pub(crate) fn fill(arguments: &Fill) -> anyhow::Result<()> {
     let (name, catalogue) = arguments.catalogue()?;
     let stop = stop_on_signals()?;
@@ -84,7 +84,7 @@ pub(crate) fn fill(arguments: &Fill) -> anyhow::Result<()> {
 }
 
 impl Fill {
-    /// Name of the specification, and what it says there is.
+    /// Name and catalogue of the specification.
     fn catalogue(&self) -> anyhow::Result<(String, Catalogue)> {
         let refused = |text: String| Err(Mistakes(vec![text]).into());
         if let Some(specification) = phased::read(&self.spec, &self.changes.overrides()?)? {
@@ -100,7 +100,7 @@ impl Fill {
         }
         if self.sessions.is_some() {
             return refused(format!(
-                "--sessions: {} is no workload of phases, its catalogue has its own size; remove it",
+                "--sessions: {} is not a workload of phases, its catalogue is fixed; remove it",
                 self.spec
             ));
         }
@@ -112,7 +112,7 @@ impl Fill {
     }
 }
 
-/// Says how far it is: a bar on a terminal, lines elsewhere.
+/// Reports progress: a bar on a terminal, lines elsewhere.
 struct Teller {
     bar: Option<ProgressBar>,
     verb: &'static str,
@@ -128,7 +128,7 @@ impl Teller {
             let style = ProgressStyle::with_template(
                 "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left; {msg}",
             );
-            // The text is a constant: a wrong one would be a plain bar.
+            // The template is a constant; the fallback is a plain bar.
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar
         });
@@ -161,7 +161,7 @@ impl Teller {
         let rate = bytes as f64 / seconds;
         let left = (bytes_total - bytes.min(bytes_total)) as f64 / rate.max(1.0);
         let (gib, total) = (gibibytes(bytes), gibibytes(bytes_total));
-        // Nobody is left to tell if this cannot be printed.
+        // Write errors are ignored.
         let _ = writeln!(
             std::io::stderr(),
             "{gib:.1} of {total:.1} GiB {}, {:.0} MiB/s, {left:.0} s left; file {files} of \

@@ -1,4 +1,4 @@
-//! `headlong reproduce libception`: its parts, one or all of them after another.
+//! `headlong reproduce libception`: one of its parts, or all of them in turn.
 
 use anyhow::anyhow;
 use clap::ValueEnum;
@@ -22,9 +22,9 @@ enum Part {
     Servers,
     /// Section 7: two drives
     Disks,
-    /// Section 8: Figure 18 and Table 4, on a drive as fast as life, with nothing else to do here
+    /// Section 8: Figure 18 and Table 4, with the drive in real time, on an otherwise idle machine
     Diff,
-    /// All of these, each with a page of its own
+    /// All of these, each with its own page
     All,
 }
 
@@ -58,7 +58,7 @@ impl Part {
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// What is an experiment of its own.
+    /// The paper part, if it is an experiment of the bench.
     fn paper(self) -> Option<Paper> {
         match self {
             Self::Asap => Some(Paper::Asap),
@@ -70,14 +70,14 @@ impl Part {
         }
     }
 
-    /// Why it cannot be made in this way.
+    /// Why it cannot be run with these options, if so.
     fn lack(self, way: &EitherWay) -> Option<&'static str> {
         match self {
             Self::Latencies | Self::Servers if way.is_virtual => {
-                Some("it runs servers under preload, which is not imitated: leave out --virtual")
+                Some("it needs preload, which cannot be simulated: leave out --virtual")
             }
             Self::Disks if way.is_virtual => {
-                Some("several drives are not imitated: leave out --virtual")
+                Some("several drives cannot be simulated: leave out --virtual")
             }
             Self::Diff if way.is_virtual || way.again.output.plan => {
                 Some("it runs real programs: it takes neither --virtual nor --plan")
@@ -114,7 +114,7 @@ impl LibceptionAgain {
         self.all()
     }
 
-    /// A part that misses or cannot be measured does not keep the next ones from being made.
+    /// Runs all parts; a part that misses a value or cannot be measured does not stop the others.
     fn all(&self) -> anyhow::Result<()> {
         let mut worst = Ending::Done;
         for part in PARTS {
@@ -138,7 +138,7 @@ impl LibceptionAgain {
     }
 }
 
-/// Something that one part needs is not on this machine; others may not need it.
+/// Whether this machine lacks a requirement of one part, which others may not need.
 fn is_refusal(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(BenchError::Missing(_)))
 }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_parts_are_among_all_and_each_is_an_experiment_but_diffs() {
+    fn parts_except_diffs_are_experiments() {
         let known = Part::value_variants().iter();
         let known: Vec<_> = known.filter(|part| **part != Part::All).collect();
         assert_eq!(known.len(), PARTS.len());

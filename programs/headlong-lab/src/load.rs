@@ -1,4 +1,4 @@
-//! `headlong load`: a trace, played against a server; and the results of several put together.
+//! `headlong load`: plays a trace against a server; merges the results of several generators.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -24,9 +24,10 @@ use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
 
 /// Play a trace of viewers against any HTTP server
 ///
-/// Viewers come when the trace says, whatever the server does; each has the bandwidth and the delay
-/// of its network class; every byte that comes back is checked. The result is invalid (exit code 3)
-/// if this generator was late or short of anything. docs/lab/load.md says what is measured.
+/// Viewers arrive at the times in the trace, independent of the server; each has the bandwidth and
+/// the delay of its network class; every byte received is checked. The result is invalid (exit code
+/// 3) if this generator was late or short of resources. docs/lab/load.md describes the
+/// measurements.
 ///
 ///   headlong load sd.trace http://127.0.0.1:8080/
 ///   headlong load sd.trace http://127.0.0.1:8080/ --time-scale 10 --json result.json
@@ -46,12 +47,11 @@ pub(crate) struct Load {
     /// input
     #[arg(value_name = "TRACE", required = true)]
     trace: Option<PathBuf>,
-    /// Where the objects of the trace lie, such as http://127.0.0.1:8080/
+    /// Base URL of the objects in the trace, such as http://127.0.0.1:8080/
     #[arg(value_name = "URL", required = true)]
     url: Option<String>,
-    /// Write each request as a row: its session, when it should have been sent and was, its first
-    /// byte, its end, bytes, and how it ended; comma-separated values, or Parquet if the name ends
-    /// with .parquet
+    /// Write each request as a row: its session, intended and actual time of sending, first byte,
+    /// end, bytes, and outcome; comma-separated values, or Parquet if the name ends with .parquet
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
     #[command(flatten)]
@@ -60,10 +60,10 @@ pub(crate) struct Load {
     output: Output,
 }
 
-/// What can be done with results.
+/// Verbs for results.
 #[derive(Debug, clap::Subcommand)]
 enum Together {
-    /// Put recordings of several generators together, as if one had measured everything
+    /// Merge recordings of several generators
     Merge(Merge),
 }
 
@@ -78,54 +78,53 @@ struct Merge {
 
 #[derive(Debug, clap::Args)]
 struct Playing {
-    /// Go K times faster: arrivals, paces, timeouts and delays are divided by K, bandwidths are
-    /// multiplied; results are in model time. The server's own times must be, too
+    /// Run K times faster: arrivals, paces, timeouts and delays are divided by K, bandwidths are
+    /// multiplied; results are in model time. The server's own times must be scaled, too
     #[arg(long, value_name = "K", default_value = "1")]
     time_scale: String,
-    /// How often viewers come, if the trace does not say or is to be overruled: sessions like
-    /// 2.5/s, or bytes that they ask for like 60MiB/s
+    /// Arrival rate, if the trace has none or to override it: sessions like 2.5/s, or bytes
+    /// requested like 60MiB/s
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
-    /// Seed of the arrivals that --rate draws
+    /// Seed of the arrivals for --rate
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Leave viewers who come at the start out of the statistics: 300s, or 500sessions [default: what the
-    /// trace says, else nothing]
+    /// Exclude viewers who arrive at the start from the statistics: 300s, or 500sessions [default:
+    /// as in the trace, else none]
     #[arg(long, value_name = "RAMP")]
     ramp_up: Option<String>,
-    /// Leave out viewers who come at the end: 60s, or 200sessions [default: as above]
+    /// Exclude viewers who arrive at the end: 60s, or 200sessions [default: likewise]
     #[arg(long, value_name = "RAMP")]
     ramp_down: Option<String>,
-    /// All viewers have this bandwidth, instead of that of their class, such as 3.5Mbps
+    /// Bandwidth of all viewers instead of that of their class, such as 3.5Mbps
     #[arg(long, value_name = "RATE")]
     bandwidth: Option<String>,
-    /// All viewers have this delay (one way), instead of that of their class, such as 50ms
+    /// Delay (one way) of all viewers instead of that of their class, such as 50ms
     #[arg(long, value_name = "TIME")]
     delay: Option<String>,
-    /// Bytes of a title in each of its chunk files, such as 512KiB [default: what the trace says]
+    /// Bytes of a chunk file, such as 512KiB [default: as in the trace]
     #[arg(long, value_name = "SIZE")]
     chunk: Option<String>,
-    /// Whether bytes are checked against the titles that `headlong workload fill` writes; objects
-    /// with other names are not
+    /// Whether bytes are compared with the titles written by `headlong workload fill`; objects with
+    /// other names are not checked
     #[arg(long, value_name = "WHETHER", default_value = "on", value_parser = ["on", "off"])]
     verify: String,
-    /// Play this many sessions of the trace and no more
+    /// Play at most this many sessions of the trace
     #[arg(long, value_name = "COUNT")]
     sessions_max: Option<u64>,
-    /// End when the last session arrives. Who is still watching then is not counted as a session;
-    /// without this, the run goes on until all that count are gone, under less and less load
+    /// End when the last session arrives. Sessions in progress then are not counted; without this,
+    /// the run continues with decreasing load until all sessions that count have ended
     #[arg(long)]
     end_with_arrivals: bool,
     /// End at the first failure in the steady state; the result is valid
     #[arg(long)]
     stop_at_failure: bool,
-    /// Addresses of viewers: `session` gives each its own within 127.0.0.0/8 if the server is on
-    /// the loopback, `kernel` leaves it to the kernel; or addresses of this machine, to be used in
-    /// turn
+    /// Source addresses of viewers: `session` gives each its own within 127.0.0.0/8 if the server
+    /// is on loopback, `kernel` leaves it to the kernel; or addresses of this machine, used in turn
     #[arg(long, value_name = "ADDR,...", default_value = "session")]
     source: String,
-    /// Accept the result if no more than one request in a hundred left later than this after it
-    /// should have, in wall time
+    /// Accept the result if at most one request in a hundred was sent later than this after its
+    /// intended time, in wall time
     #[arg(long, value_name = "TIME", default_value = "1ms")]
     late_max: String,
     /// Do not show progress
@@ -135,25 +134,25 @@ struct Playing {
 
 #[derive(Debug, clap::Args)]
 struct Output {
-    /// Write the result as JSON; - is standard output, instead of the page for people
+    /// Write the result as JSON; - is standard output, instead of the text
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write all that was counted, for `headlong load merge`
+    /// Write all counters and histograms, for `headlong load merge`
     #[arg(long, value_name = "FILE")]
     histograms: Option<PathBuf>,
-    /// What the result must be like, such as failure_share<=0.003 or first_byte_ms.p99<500; exit
-    /// code 4 if it is not. May be given several times
+    /// Required property of the result, such as failure_share<=0.003 or first_byte_ms.p99<500; exit
+    /// code 4 if it does not hold. May be given several times
     #[arg(long, value_name = "DEMAND")]
     threshold: Vec<String>,
 }
 
-/// Does it.
+/// Runs the verb.
 pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
     if let Some(Together::Merge(merge)) = &command.merge {
         return merge_recordings(merge);
     }
     let (Some(file), Some(url)) = (&command.trace, &command.url) else {
-        // The command line demands both.
+        // Both are required arguments.
         return Err(Mistakes(vec!["name a trace and a URL".into()]).into());
     };
     inputs_are_kept(command.output.files().chain(&command.records), [file])?;
@@ -200,7 +199,7 @@ pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
         true => Mistakes(vec![format!("{}: {error}", file.display())]).into(),
         false => anyhow::Error::from(error),
     })?;
-    // First of all: what it took hours to measure is not to be lost with a file of records.
+    // Before the records file is finished: an error there must not lose the result.
     let mut lost = files.write(&recording);
     if let (Some(path), Some(records)) = (&command.records, watching.records) {
         let error = records.finish().err();
@@ -210,7 +209,7 @@ pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
     judge(&recording, &thresholds)
 }
 
-/// Shows how it goes, and hands over what became of each call.
+/// Shows progress, and passes on the record of each call.
 struct Watching {
     live: Option<Live<std::io::Stderr>>,
     records: Option<RecordsThread>,
@@ -265,7 +264,7 @@ fn merge_recordings(merge: &Merge) -> anyhow::Result<()> {
     judge(&sum, &thresholds)
 }
 
-/// What a flag says, or nothing and a mistake.
+/// The value of an option, or `None` and a mistake.
 fn flag<T, E: std::fmt::Display>(
     name: &str,
     text: Option<&String>,
@@ -305,7 +304,7 @@ impl Playing {
     fn overrides(&self, mistakes: &mut Vec<String>) -> Overrides {
         let bandwidth = flag("bandwidth", self.bandwidth.as_ref(), str::parse, mistakes);
         if bandwidth == Some(BitRate(0)) {
-            let remedy = "--bandwidth: nothing gets through at 0; leave it out for no limit";
+            let remedy = "--bandwidth: 0 is not possible; leave it out for no limit";
             mistakes.push(remedy.into());
         }
         Overrides {
@@ -320,20 +319,20 @@ impl Playing {
     }
 }
 
-/// What flags say about things that traces say, too.
+/// Options that override values of the trace.
 struct Overrides {
     ramp_up: Option<Ramp>,
     ramp_down: Option<Ramp>,
     bandwidth: Option<BitRate>,
     delay: Option<Duration>,
     rate: Option<Rate>,
-    /// Whether there was a rate, good or bad.
+    /// Whether a rate was given, valid or not.
     has_rate: bool,
     seed: u64,
 }
 
 impl Overrides {
-    /// The trace and the settings as flags and trace together make them.
+    /// Applies the options to the trace and the settings.
     fn apply(&self, mut trace: Trace, settings: &mut Settings) -> Result<Trace, String> {
         settings.ramp_up = self.ramp_up.unwrap_or(trace.about.ramp_up);
         settings.ramp_down = self.ramp_down.unwrap_or(trace.about.ramp_down);
@@ -347,7 +346,7 @@ impl Overrides {
                 with_arrivals(trace, rate, self.seed).map_err(|error| format!("--rate: {error}"))
             }
             None if !trace.about.has_arrivals && !self.has_rate => {
-                Err("the trace does not say when viewers come; give --rate, like 2.5/s".into())
+                Err("the trace has no arrivals; give --rate, like 2.5/s".into())
             }
             None => Ok(trace),
         }
@@ -357,7 +356,7 @@ impl Overrides {
 fn read_scale(text: &str) -> Result<TimeScale, String> {
     let scale = text.parse().ok().and_then(TimeScale::new);
     let max = TimeScale::MAX;
-    scale.ok_or_else(|| format!("`{text}` is no time scale; it is a number from 0.01 to {max}"))
+    scale.ok_or_else(|| format!("`{text}` is not a time scale; it is a number from 0.01 to {max}"))
 }
 
 fn read_sources(text: &str) -> Result<Sources, String> {
@@ -377,12 +376,12 @@ fn read_sources(text: &str) -> Result<Sources, String> {
 /// An open file and its name.
 type Named = (PathBuf, File);
 
-/// Where results go, opened before anything is sent: an hour's run must not end in a folder that is
-/// not there.
+/// Output files, opened before anything is sent: a missing folder must not lose the result of a
+/// long run.
 struct Files {
     json: Option<Named>,
     histograms: Option<Named>,
-    /// Whether standard output gets JSON.
+    /// Whether JSON is written to standard output.
     json_out: bool,
 }
 
@@ -414,8 +413,8 @@ impl Output {
 }
 
 impl Files {
-    /// Writes the result to each file and prints it, whatever becomes of the others; what could not
-    /// be kept, and why.
+    /// Writes the result to each file and prints it; errors are independent. Returns the outputs
+    /// that failed, with reasons.
     fn write(&mut self, recording: &Recording) -> Vec<String> {
         let report = recording.report();
         let mut lost = Vec::new();
@@ -440,7 +439,7 @@ impl Files {
     }
 }
 
-/// An error, if something of a result could not be kept.
+/// An error if an output of a result failed.
 fn all_kept(lost: &[String]) -> anyhow::Result<()> {
     match lost.is_empty() {
         true => Ok(()),

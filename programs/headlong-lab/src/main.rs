@@ -1,14 +1,14 @@
-//! The program that measures: it reads the command line, calls the library that does it, and turns
-//! the answer into an exit code.
+//! The laboratory program: parses the command line, calls the library function, and converts the
+//! result to an exit code.
 //!
-//! Exit codes: 0 for done, 64 for a mistake in the command line or the configuration (nothing
-//! was started), 2 for a failure while running, 3 for a result that counts for nothing, 4 for one
-//! that misses a threshold, 5 for a log of which more than a tenth cannot be read, or without
-//! any request. Results go to standard output, everything else to standard error.
+//! Exit codes: 0 for success, 64 for a usage error in the command line or the configuration
+//! (nothing was started), 2 for a run-time failure, 3 for an invalid result, 4 for a result that
+//! misses a threshold, 5 for a log without requests or with more than a tenth of its lines
+//! unreadable. Results go to standard output, everything else to standard error.
 
-// A reader that has had enough closes the pipe, and `println!` panics: `output::print`.
+// A reader may close the pipe, and then `println!` panics: use `output::print`.
 #![deny(clippy::print_stdout)]
-// Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
+// Standard error may be closed or full, and then `eprintln!` panics: use `headlong_report::say`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 mod again;
@@ -53,16 +53,16 @@ use clap::Parser as _;
 use mistake::Mistakes;
 use verdict::Verdict;
 
-/// A mistake of the operator's: EX_USAGE of sysexits.h.
+/// A usage error: EX_USAGE of sysexits.h.
 const EXIT_USAGE: u8 = 64;
-/// A failure while running.
+/// A run-time failure.
 const EXIT_FAILURE: u8 = 2;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
-            // Nobody is left to tell if this cannot be printed either.
+            // An error while printing an error is ignored.
             let _ = error.print();
             let is_mistake = error.use_stderr();
             return ExitCode::from(if is_mistake { EXIT_USAGE } else { 0 });
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
     let (code, lines) = told(&error);
     let mut stderr = std::io::stderr().lock();
     for line in lines {
-        // As above: an error that cannot be printed changes the exit code all the same.
+        // Likewise: the exit code reports the error in any case.
         let _ = writeln!(stderr, "headlong: {line}");
     }
     ExitCode::from(code)

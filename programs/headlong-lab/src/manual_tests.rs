@@ -1,5 +1,5 @@
-//! The manual and the command line agree: every option that a page names is an option of a command
-//! that the page is about.
+//! Consistency of the manual and the command line: every option named on a page exists in a command
+//! that the page describes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +8,7 @@ use clap::{Command, CommandFactory as _};
 
 use crate::args::Args;
 
-/// Programs of others: what follows them on a line are their options.
+/// Other programs: options after them on a line are theirs.
 const OTHERS: [&str; 12] = [
     "systemctl ",
     "cargo ",
@@ -24,7 +24,7 @@ const OTHERS: [&str; 12] = [
     "systemd-analyze ",
 ];
 
-/// The long options of a command and of all below it.
+/// The long options of a command and of all its subcommands.
 fn options(command: &Command, into: &mut BTreeSet<String>) {
     into.extend(["help".to_owned(), "version".to_owned()]);
     for argument in command.get_arguments() {
@@ -36,7 +36,7 @@ fn options(command: &Command, into: &mut BTreeSet<String>) {
     }
 }
 
-/// The command that words lead to, as far as they are commands.
+/// The command named by the longest prefix of the words.
 fn follow<'c, 'w>(top: &'c Command, words: impl Iterator<Item = &'w str>) -> &'c Command {
     let mut at = top;
     for word in words {
@@ -48,7 +48,7 @@ fn follow<'c, 'w>(top: &'c Command, words: impl Iterator<Item = &'w str>) -> &'c
     at
 }
 
-/// `--name` in a line, but for those of other programs.
+/// Options `--name` in a line, except those of other programs.
 fn named(line: &str) -> impl Iterator<Item = &str> {
     let others = OTHERS.iter().filter_map(|program| line.find(program));
     let ours = &line[..others.min().unwrap_or(line.len())];
@@ -64,7 +64,7 @@ fn named(line: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn every_option_that_a_page_of_the_manual_names_is_there() {
+fn options_named_in_manual_exist() {
     let top = Args::command().subcommands(
         headlong::command()
             .get_subcommands()

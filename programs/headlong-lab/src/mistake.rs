@@ -1,15 +1,15 @@
-//! Mistakes of the operator's: they end the program with the code for that.
+//! Usage errors, which have their own exit code.
 
 use std::path::PathBuf;
 
 use headlong_report::outputs_are_no_inputs;
 
-/// What is wrong with the command line, or with a file it names; each is one line.
+/// Mistakes in the command line, or in a file named there; one line each.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub(crate) struct Mistakes(pub(crate) Vec<String>);
 
-/// A mistake if a result would be written over what is read.
+/// An error if a result would overwrite an input.
 pub(crate) fn inputs_are_kept<'a>(
     outputs: impl IntoIterator<Item = &'a PathBuf>,
     inputs: impl IntoIterator<Item = &'a PathBuf>,

@@ -1,11 +1,11 @@
-//! Standard output, which may be closed before all is said.
+//! Standard output that may be closed early.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use crate::mistake::Mistakes;
 
-/// Prints; a reader that had enough is no failure of ours.
+/// Prints; a closed pipe is not an error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -18,8 +18,8 @@ pub(crate) fn print_line(line: &str) -> anyhow::Result<()> {
     print(&format!("{line}\n"))
 }
 
-/// That files can be put where options say, so that nobody learns after hours of work that a folder
-/// is not there.
+/// Checks that output files can be created, so that a missing folder is reported before hours of
+/// work.
 pub(crate) fn have_folders(files: &[(&str, Option<&Path>)]) -> Result<(), Mistakes> {
     let mut mistakes = Vec::new();
     for (option, file) in files {
@@ -34,7 +34,7 @@ pub(crate) fn have_folders(files: &[(&str, Option<&Path>)]) -> Result<(), Mistak
         } else if !folder.is_dir() {
             let folder = folder.display();
             mistakes.push(format!(
-                "{option} {shown}: there is no folder {folder}; make it, or name another file"
+                "{option} {shown}: there is no folder {folder}; create it, or name another file"
             ));
         }
     }
@@ -49,13 +49,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_in_no_folder_is_told_before_the_work() {
+    fn reports_missing_output_folder_first() {
         let told = |file: &str| have_folders(&[("--html", Some(Path::new(file)))]);
         let Err(Mistakes(wrong)) = told("/no/such/folder/a.html") else {
             panic!("there is no such folder");
         };
-        let text = "--html /no/such/folder/a.html: there is no folder /no/such/folder; make it, or \
-                    name another file";
+        let text = "--html /no/such/folder/a.html: there is no folder /no/such/folder; create it, \
+                    or name another file";
         assert_eq!(wrong, [text]);
         assert!(told("/").is_err(), "a folder");
         assert!(told("a.html").is_ok());

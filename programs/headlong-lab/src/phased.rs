@@ -16,16 +16,16 @@ use serde_json::json;
 
 use crate::mistake::Mistakes;
 
-/// Sessions that are generated and measured to describe a specification, if nobody says how many.
+/// Default number of sessions generated and measured to describe a specification.
 const DESCRIBED_SESSIONS: u64 = 10_000;
-/// Most sessions of a trace: it is in memory as a whole.
+/// Largest number of sessions of a trace, which is held in memory.
 const PLAYED_SESSIONS_MAX: u64 = 20_000;
 
-/// The specification of phases that `name` means: a preset, or a file that says so. `None` if it
-/// means another kind, or nothing.
+/// The specification of phases named by `name`: a preset, or a file that declares itself one.
+/// `None` if it is of another kind or unreadable.
 ///
 /// # Errors
-/// If it is one and has mistakes.
+/// If it is one and invalid.
 pub(crate) fn read(
     name: &str,
     overrides: &[(String, String)],
@@ -37,7 +37,7 @@ pub(crate) fn read(
             Ok(text) if Specification::is_meant(&text) => {
                 Specification::read(name, &text, overrides)
             }
-            // Whoever reads specifications of the other kind says what is wrong.
+            // Errors are reported by the reader of the other kind.
             _ => return Ok(None),
         },
     };
@@ -45,38 +45,40 @@ pub(crate) fn read(
         .map_err(|errors| Mistakes(errors.to_string().lines().map(String::from).collect()).into())
 }
 
-/// With so many sessions, and a catalogue to match.
+/// Scales the specification to this number of sessions.
 pub(crate) fn scaled(
     specification: Specification,
     sessions: Option<u64>,
 ) -> anyhow::Result<Specification> {
     match sessions {
-        Some(0) => Err(Mistakes(vec!["--sessions 0: nobody comes; write 1 or more".into()]).into()),
+        Some(0) => Err(Mistakes(vec![
+            "--sessions 0: there would be no viewers; write 1 or more".into(),
+        ])
+        .into()),
         Some(sessions) => Ok(specification.scaled(sessions)),
         None => Ok(specification),
     }
 }
 
-/// Where a log and its table of files go.
+/// Output files of a log and its files table.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogFiles {
-    /// Write a request log instead of a trace: what a server would have logged, as CSV, or as
-    /// Parquet if the name ends with .parquet. - is standard output. Only of specifications of
-    /// phases
+    /// Write a request log instead of a trace, as a server would, as CSV, or as Parquet if the name
+    /// ends with .parquet. - is standard output. For specifications of phases only
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dialect", "output"])]
     pub(crate) log: Option<PathBuf>,
-    /// Write the table of files that goes with the log, as CSV
+    /// Write the files table of the log, as CSV
     #[arg(long, value_name = "FILE")]
     pub(crate) files: Option<PathBuf>,
 }
 
 impl LogFiles {
-    /// Whether any was asked for.
+    /// Whether any of them was given.
     pub(crate) fn is_asked(&self) -> bool {
         self.log.is_some() || self.files.is_some()
     }
 
-    /// Writes what was asked for.
+    /// Writes the given files.
     pub(crate) fn write(&self, specification: &Specification, seed: u64) -> anyhow::Result<()> {
         let catalogue = Catalogue::of(&specification.catalogue);
         if let Some(path) = &self.files {
@@ -111,7 +113,7 @@ impl LogFiles {
     }
 }
 
-/// A request as a row of a Parquet table: what a line of CSV says.
+/// A request as a row of a Parquet table, equivalent to a line of CSV.
 struct LogRow {
     ts_s: i64,
     service_ms: i64,
@@ -182,7 +184,7 @@ fn write_log(
     Ok(())
 }
 
-/// Opens `path` (`-` is standard output) and has it written; a reader that had enough is no failure.
+/// Opens `path` (`-` is standard output) and passes it to `write`; a closed pipe is not an error.
 pub(crate) fn written(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
@@ -201,7 +203,7 @@ pub(crate) fn written(
     }
 }
 
-/// The trace that `headlong load` plays.
+/// The trace for `headlong load`.
 pub(crate) fn trace(specification: &Specification, seed: u64) -> anyhow::Result<Trace> {
     let count = specification.sessions.count;
     if count > PLAYED_SESSIONS_MAX {
@@ -216,8 +218,8 @@ pub(crate) fn trace(specification: &Specification, seed: u64) -> anyhow::Result<
     Ok(phased::trace(specification, &catalogue, seed))
 }
 
-/// `workload describe` of a specification of phases: its parameters, and what a log of it shows
-/// beside what the thesis prints.
+/// `workload describe` for a specification of phases: its parameters, and the statistics of a log
+/// of it compared with the thesis.
 pub(crate) fn describe(
     specification: Specification,
     sessions: Option<u64>,

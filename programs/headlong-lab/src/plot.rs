@@ -1,11 +1,11 @@
-//! Plots made of letters, for a terminal.
+//! Plots in text mode.
 
 use std::fmt::Write as _;
 
 const COLUMNS: usize = 64;
 const ROWS: usize = 12;
 
-/// A plot of points in order of their first coordinate, with its title; nothing without points.
+/// A plot with a title of points sorted by x; empty without points.
 pub(crate) fn plot(title: &str, points: &[(f64, f64)]) -> String {
     let span = |of: fn(&(f64, f64)) -> f64| {
         let values = points.iter().map(of).filter(|value| value.is_finite());
@@ -14,7 +14,7 @@ pub(crate) fn plot(title: &str, points: &[(f64, f64)]) -> String {
         })
     };
     let ((left, right), (bottom, top)) = (span(|point| point.0), span(|point| point.1));
-    // The other way round there are no points, or none that can be drawn.
+    // Otherwise there are no points, or none with finite coordinates.
     if !(left <= right && bottom <= top) {
         return String::new();
     }
@@ -53,7 +53,7 @@ mod tests {
     use super::plot;
 
     #[test]
-    fn points_lie_where_they_belong() {
+    fn points_are_plotted_at_their_coordinates() {
         let text = plot("a line", &[(0.0, 0.0), (1.0, 1.0), (2.0, 2.0)]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], "  a line");
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_plot_of_nothing() {
+    fn empty_data_gives_no_plot() {
         assert_eq!(plot("nothing", &[]), "");
         assert_eq!(plot("nothing", &[(f64::NAN, 1.0)]), "");
         assert!(plot("one", &[(1.0, 1.0)]).contains('*'));

@@ -1,5 +1,5 @@
-//! Calls of viewers one by one in a file: comma-separated values, or Parquet if its name ends with
-//! `.parquet`. Whatever a result says of calls can be computed again from it.
+//! Writes individual calls to a file: comma-separated values, or Parquet if its name ends with
+//! `.parquet`. All call figures of a result can be recomputed from it.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -52,7 +52,7 @@ fn seconds(at: headlong_units::Instant) -> f64 {
     at.0 as f64 / 1e9
 }
 
-/// A file that is being written.
+/// An open output file.
 pub(crate) struct Records {
     path: PathBuf,
     file: Form,
@@ -64,7 +64,7 @@ enum Form {
 }
 
 impl Records {
-    /// Begins one; a file that cannot be made is a mistake.
+    /// Creates the file; an error here is a usage error.
     pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
         let wrong = |error: String| Mistakes(vec![format!("{}: {error}", path.display())]);
         let file = match TableForm::of(path) {
@@ -86,7 +86,7 @@ impl Records {
         })
     }
 
-    /// Adds calls.
+    /// Appends calls.
     pub(crate) fn add(&mut self, calls: &[CallSeen]) -> anyhow::Result<()> {
         for call in calls {
             match &mut self.file {
@@ -115,7 +115,7 @@ impl Records {
         Ok(())
     }
 
-    /// Ends it.
+    /// Finishes the file.
     pub(crate) fn finish(self) -> anyhow::Result<()> {
         match self.file {
             Form::Columns(table) => table.finish()?,
@@ -126,7 +126,7 @@ impl Records {
     }
 }
 
-/// Writes records on a thread of its own, so that no viewer waits for a disk.
+/// Writes records on a separate thread, so that viewers never wait for the disk.
 pub(crate) struct RecordsThread {
     calls: Sender<Vec<CallSeen>>,
     thread: JoinHandle<anyhow::Result<()>>,
@@ -143,7 +143,7 @@ impl RecordsThread {
     }
 
     pub(crate) fn add(&self, calls: Vec<CallSeen>) {
-        // A thread that failed tells why when it is waited for.
+        // Errors of the thread are reported when it is joined.
         let _ = self.calls.send(calls);
     }
 

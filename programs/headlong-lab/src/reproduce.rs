@@ -1,4 +1,4 @@
-//! `headlong reproduce`: the papers' experiments again.
+//! `headlong reproduce`: reproductions of the papers' experiments.
 
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::bench::judge;
 use crate::libception::LibceptionAgain;
 use crate::output::print_line;
 
-/// Make published experiments again, with our figures beside the published ones.
+/// Reproduce published experiments, and compare the figures.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Reproduce {
     /// Titles in chunk files or whole (NOSSDAV 2012; thesis 3.5 to 3.7)
@@ -29,27 +29,27 @@ pub(crate) enum Reproduce {
     Netflix(NetflixAgain),
     Hold(HoldAgain),
     Flashstream(FlashstreamAgain),
-    /// Which prefetch size, and that nobody need choose it (SYSTOR 2014; thesis chapter 4)
+    /// Fixed and automatic prefetch sizes (SYSTOR 2014; thesis chapter 4)
     ///
-    /// In virtual time; needs no root. Exit code 4 if something published does not come out again.
+    /// In virtual time; needs no root. Exit code 4 if a published result is not reproduced.
     ///
     ///   headlong reproduce automated-prefetching --quick
     ///   headlong reproduce automated-prefetching --scenario "HD, 8 GB, Red"
     ///   headlong reproduce automated-prefetching --real --quick
     #[command(verbatim_doc_comment)]
     AutomatedPrefetching {
-        /// Chosen points of its first figure in real time, on an emulated drive. Needs root
+        /// Selected points of its first figure in real time, on an emulated drive. Needs root
         #[arg(long)]
         real: bool,
         /// Only this scenario; repeatable
         #[arg(long, value_name = "NAME", conflicts_with = "real",
             value_parser = PossibleValuesParser::new(scenario_names()))]
         scenario: Vec<String>,
-        /// Simulations run at once; as many as there are processors if not given
+        /// Concurrent simulations [default: the number of processors]
         #[arg(long, value_name = "N", conflicts_with = "real")]
         threads: Option<NonZeroUsize>,
-        /// Look for each rate so often, with other viewers each time, and tell the mean: less is left
-        /// to chance, and it takes so many times longer
+        /// Search each rate this many times, with other viewers each time, and report the mean: it
+        /// reduces the variance, and multiplies the run time
         #[arg(long, value_name = "N", conflicts_with = "real")]
         seeds: Option<NonZeroU64>,
         #[command(flatten)]
@@ -57,11 +57,11 @@ pub(crate) enum Reproduce {
     },
 }
 
-/// Whether a disk goes on delivering when more viewers come than it can serve
+/// Overload: does a disk keep delivering when more viewers arrive than it can serve?
 ///
-/// Goodput (bytes of calls answered whole in time) at 1 to 3 times the limit, SD and HD, with both
-/// rules of admission, in virtual time; needs no root. Exit code 4 if less than 97 % of the best of
-/// a row is delivered anywhere. The limit of each workload is looked for first.
+/// Goodput (bytes of calls answered completely in time) at 1 to 3 times the limit, SD and HD, with
+/// both admission rules, in virtual time; needs no root. Exit code 4 if less than 97 % of the best
+/// of a row is delivered anywhere. The limit of each workload is searched first.
 ///
 ///   headlong reproduce hold --quick
 ///   headlong reproduce hold --resume
@@ -71,18 +71,18 @@ pub(crate) struct HoldAgain {
     /// Seed of the first set of viewers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Sets of viewers: ten if not given, two with --quick
+    /// Number of sets of viewers [default: ten, two with --quick]
     #[arg(long, value_name = "N")]
     seeds: Option<NonZeroU32>,
-    /// Simulations run at once; as many as there are processors if not given
+    /// Concurrent simulations [default: the number of processors]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     #[command(flatten)]
     again: Again,
 }
 
-/// Does what tells how much of how much is done, under a bar; draws nothing where standard error is no
-/// terminal.
+/// Runs work that reports its progress as finished and total numbers, with a progress bar; draws
+/// nothing if standard error is not a terminal.
 fn with_bar<T>(work: impl FnOnce(&dyn Fn(usize, usize)) -> T) -> T {
     let bar = indicatif::ProgressBar::new(0);
     let done = work(&|done, all| {
@@ -108,10 +108,10 @@ impl HoldAgain {
 
 /// A flash tier between memory and disk (ACM Multimedia 2013)
 ///
-/// In virtual time; needs no root. Its SSDs and block sizes (Table 2, Figures 1 to 3), its systems at
-/// their highest rate without a missed segment (Figure 7), blocks of 4 KB (Figure 8), its machines
-/// (Table 5), and this server in their place. ZFS and flashcache are models. Exit code 4 if something
-/// published does not come out again.
+/// In virtual time; needs no root. Its SSDs and block sizes (Table 2, Figures 1 to 3), its systems
+/// at their highest rate without a missed segment (Figure 7), blocks of 4 KB (Figure 8), its
+/// machines (Table 5), and this server in their place. ZFS and flashcache are models. Exit code 4
+/// if a published result is not reproduced.
 ///
 ///   headlong reproduce flashstream --quick
 ///   headlong reproduce flashstream --part systems --part machines
@@ -121,19 +121,19 @@ pub(crate) struct FlashstreamAgain {
     /// Only this part; repeatable
     #[arg(long, value_name = "NAME", value_parser = flash_part)]
     part: Vec<FlashPart>,
-    /// So many times fewer titles, less memory and less flash: 16 if not given, 40 with --quick
+    /// Divide titles, memory and flash by this factor [default: 16, 40 with --quick]
     #[arg(long, value_name = "N")]
     scale: Option<NonZeroU64>,
-    /// Exponent of Zipf's law: 0.8 if not given, see the page
+    /// Exponent of Zipf's law [default: 0.8, explained on the page]
     #[arg(long, value_name = "NUMBER")]
     alpha: Option<f64>,
     /// First seed of the requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How many seeds a rate must pass: two if not given, one with --quick
+    /// Number of seeds that a rate must pass [default: two, one with --quick]
     #[arg(long, value_name = "N")]
     seeds: Option<NonZeroU32>,
-    /// Measurements made at once; as many as there are processors if not given
+    /// Concurrent measurements [default: the number of processors]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     #[command(flatten)]
@@ -171,26 +171,26 @@ impl FlashstreamAgain {
     }
 }
 
-/// What Netflix' logs are like, and prefetching on their chains (thesis chapter 5)
+/// Statistics of Netflix' logs, and prefetching on their chains (thesis chapter 5)
 ///
-/// Generates the shipped specification netflix-2014-catalog, session by session, measures it beside
-/// what was published, joins its requests to chains, and simulates every rule for prefetch sizes on
-/// them. Needs no privileges and writes nothing but the page and the results. The whole log of
-/// 126,064 sessions takes minutes, a thousand sessions seconds.
+/// Generates the shipped specification netflix-2014-catalog, session by session, compares its
+/// statistics with the published ones, joins its requests to chains, and simulates every rule for
+/// prefetch sizes on them. Needs no privileges and writes only the page and the results. The whole
+/// log of 126,064 sessions takes minutes, a thousand sessions seconds.
 ///
 ///   headlong reproduce netflix --sessions 5000
 ///   headlong reproduce netflix --report netflix.html --json > netflix.json
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct NetflixAgain {
-    /// Sessions of the log; titles in proportion
+    /// Number of sessions; the number of titles is scaled
     #[arg(long, value_name = "N", default_value_t = netflix::SESSIONS)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     sessions: u64,
     /// Seed of the log
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write all of it as one HTML page
+    /// Write the report as one HTML page
     #[arg(long, value_name = "REPORT.html")]
     report: Option<PathBuf>,
     /// Print JSON instead of tables
@@ -206,7 +206,7 @@ impl NetflixAgain {
             sizes_mb: (1..=16).map(f64::from).collect(),
             settings: Settings::default(),
         };
-        // Draws nothing where standard error is no terminal.
+        // Draws nothing if standard error is not a terminal.
         let bar = indicatif::ProgressBar::new(self.sessions);
         let made = netflix::netflix(&reproducing, |step| match step {
             netflix::Step::Sessions(count) => bar.set_position(count),
@@ -229,7 +229,7 @@ impl NetflixAgain {
     }
 }
 
-/// Does it.
+/// Runs the verb.
 pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<()> {
     let (paper, again, is_virtual) = match arguments {
         Reproduce::Netflix(again) => return again.run(),

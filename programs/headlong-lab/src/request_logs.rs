@@ -1,4 +1,4 @@
-//! Request logs as arguments, and taking them in while somebody looks on.
+//! Request logs as arguments, and their intake with progress output.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -16,71 +16,70 @@ use crate::output::print_line;
 use crate::verdict::{EXIT_DROPPED, Verdict};
 use headlong_report::say;
 
-/// Lines of each log that a check looks at.
+/// Lines of each log read by a check.
 const CHECKED_LINES: u64 = 10_000;
 
-/// Which logs, and how they are read.
+/// Arguments that select the logs and their format.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Logs {
-    /// Logs, plain or packed (gz, zst): access logs, CSV, JSON lines or Parquet; - is standard
+    /// Logs, plain or compressed (gz, zst): access logs, CSV, JSON lines or Parquet; - is standard
     /// input
     #[arg(value_name = "LOG", required = true)]
     logs: Vec<PathBuf>,
-    /// What files are: file,title,kind,kbps,size,disk,duration_s (kind 0 audio, 1 video, 2
+    /// Table of files: file,title,kind,kbps,size,disk,duration_s (kind 0 audio, 1 video, 2
     /// combined)
     #[arg(long, value_name = "FILES")]
     files: Option<PathBuf>,
-    /// Format of the logs if it is not recognised, by its name
+    /// Name of the format, if it is not detected
     #[arg(long, value_name = "FORMAT", conflicts_with = "log_format")]
     format: Option<String>,
-    /// Format of the logs as the server is configured: nginx's log_format or Apache's LogFormat,
-    /// word for word
+    /// Format of the logs as configured in the server: nginx's log_format or Apache's LogFormat,
+    /// verbatim
     #[arg(long, value_name = "TEXT")]
     log_format: Option<String>,
-    /// What names the session: a column, variable or key, a header, a cookie, or a key of the query
+    /// Name of the session id: a column, variable or key, a header, a cookie, or a key of the query
     #[arg(long, value_name = "NAME")]
     session_field: Option<String>,
-    /// What a title is called: a regular expression on names of files, whose one group it is, such
-    /// as '^/([^/]+)/'
+    /// Regular expression on file names whose single group is the title, such as '^/([^/]+)/'
     #[arg(long, value_name = "REGEX")]
     title_rule: Option<String>,
-    /// Look at the first 10,000 lines of each log, say what is understood of them, and end
+    /// Read the first 10,000 lines of each log, report how they were understood, and exit
     #[arg(long)]
     check: bool,
-    /// Go on although more than a tenth of the lines were dropped
+    /// Continue even if more than a tenth of the lines were dropped
     #[arg(long)]
     allow_dropped: bool,
-    /// A viewer without a session's name begins a new one after so many seconds without a request
+    /// Seconds without a request after which a viewer without a session id starts a new session
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     session_idle: u64,
-    /// Memory for reading and for requests that wait; what does not fit waits in a file
+    /// Memory for reading and for pending requests; the rest is spilled to a file
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     memory: Bytes,
-    /// Threads [default: one for each core, as far as half of the memory is enough for them]
+    /// Threads [default: one for each core, as far as half of the memory suffices]
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
-    /// Folder for requests that do not fit in memory [default: that for temporary files]
+    /// Folder for spilled requests [default: that for temporary files]
     #[arg(long, value_name = "DIR")]
     spill: Option<PathBuf>,
 }
 
-/// Which requests are one chain.
+/// Arguments for joining requests to chains.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Joining {
-    /// Between which moments the 40 s are counted: arrivals, in either order, as the thesis says;
-    /// or from the completion of the one to the arrival of the other
+    /// How the 40 s are measured: between arrivals, in either order, as in the thesis; or from the
+    /// completion of one request to the arrival of the other
     #[arg(long, visible_alias = "gap-from", value_name = "HOW", default_value = "received",
           value_parser = ["received", "idle"])]
     gap: String,
-    /// One successor and one predecessor each, so that reading again is another chain; or all that
-    /// touch are one
+    /// One successor and one predecessor each, so that a repeated read is another chain; or all
+    /// adjacent requests are one chain
     #[arg(long, value_name = "HOW", default_value = "one-to-one",
           value_parser = ["one-to-one", "component"])]
     link: String,
 }
 
 impl Joining {
-    /// The rules that are meant.
+    /// The selected rules.
     pub(crate) fn rules(&self) -> Rules {
         Rules {
             gap: match self.gap.as_str() {
@@ -97,7 +96,7 @@ impl Joining {
 }
 
 impl Logs {
-    /// What is to be taken in.
+    /// The parameters of the intake.
     pub(crate) fn intake(&self) -> anyhow::Result<Intake> {
         let configured = self.log_format.as_deref().map(Format::from_configuration);
         let format = configured.or(self.format.as_ref().map(|text| text.parse()));
@@ -122,7 +121,7 @@ impl Logs {
 }
 
 impl Logs {
-    /// A mistake if a result would be written over what is read.
+    /// An error if a result would overwrite an input.
     pub(crate) fn are_kept<'a>(
         &'a self,
         outputs: impl IntoIterator<Item = &'a PathBuf>,
@@ -130,8 +129,8 @@ impl Logs {
         inputs_are_kept(outputs, self.logs.iter().chain(&self.files))
     }
 
-    /// Takes logs in, and tells what was understood of them: on standard output, or on standard
-    /// error if that is for something else. `None` if that was all that was asked for.
+    /// Reads the logs, and reports how they were understood: on standard output, or on standard
+    /// error if standard output is in use. `None` for a check only.
     pub(crate) fn take_in(
         &self,
         intake: &Intake,
@@ -142,7 +141,7 @@ impl Logs {
     }
 }
 
-/// Takes logs in, and tells what was understood of them.
+/// Reads the logs, and reports how they were understood.
 pub(crate) fn taken_in(
     intake: &Intake,
     allow_dropped: bool,
@@ -163,13 +162,13 @@ pub(crate) fn taken_in(
         }
     }
     if is_too_little {
-        let reason = "more than a tenth of the lines were dropped, so nothing is told of the rest; \
-                      --allow-dropped tells it all the same";
+        let reason = "more than a tenth of the lines were dropped, so no figures are reported; \
+                      use --allow-dropped to report them anyway";
         return Err(nothing(reason));
     }
     if log.requests == 0 {
         return Err(nothing(
-            "there is no request in the log, so nothing can be told",
+            "there is no request in the log, so nothing can be reported",
         ));
     }
     Ok(log)
@@ -183,18 +182,18 @@ fn nothing(reason: &str) -> anyhow::Error {
     verdict.into()
 }
 
-/// What was dropped, but for headers and the like, which are rightly no requests.
+/// Dropped lines, without headers and other lines that are not requests.
 pub(crate) fn dropped(log: &TakenIn) -> impl Iterator<Item = &DroppedLines> {
     let lines = log.dropped.by_reason().iter();
     lines.filter(|lines| lines.reason != Reason::NotARequest)
 }
 
-/// An error that is a mistake, each of its lines one.
+/// A usage error, with one mistake per line.
 pub(crate) fn mistake(error: &dyn std::error::Error) -> anyhow::Error {
     Mistakes(error.to_string().lines().map(str::to_owned).collect()).into()
 }
 
-/// What one can do something about before it begins is a mistake, the rest a failure.
+/// Errors that the user can fix before the start are usage errors, the rest failures.
 fn taking_in(error: IntakeError) -> anyhow::Error {
     match error {
         IntakeError::Names { .. } | IntakeError::Spill { .. } | IntakeError::Parts(_) => {
@@ -204,7 +203,7 @@ fn taking_in(error: IntakeError) -> anyhow::Error {
     }
 }
 
-/// How far reading is, if somebody is looking.
+/// Progress of reading, on a terminal.
 struct Bar(ProgressBar);
 
 impl Bar {

@@ -20,11 +20,11 @@ use crate::simulated::{Simulated, simulate_experiment};
 use crate::sweep::{BOUND_EXAMPLES, Bounding, SWEEP_EXAMPLES, Sweeping};
 use crate::world_args::WorldArgs;
 
-/// Runs the server's own engine, or its rules alone, in virtual time or on what was logged
+/// Runs the server's own engine, or its rules alone, in virtual time or on logged requests
 ///
-/// With an experiment's file, everything in it: its servers (headlong as it is, nginx and Apache with
-/// an imitation of their kernel), its workloads and its drive; the highest rate of each without a
-/// failure, with the same records, tables and page as `headlong bench compare` makes.
+/// With an experiment file, everything in it: its servers (the real headlong engine, models of
+/// nginx and Apache with their kernel), its workloads and its drive; the highest failure-free rate
+/// of each, with the same records, tables and page as `headlong bench compare`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = EXAMPLES)]
@@ -42,22 +42,22 @@ const EXAMPLES: &str = "Examples:
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum What {
-    /// Run a workload at one rate, or at several, and print what was seen
+    /// Run a workload at one rate or at several, and print its figures
     ///
-    /// One line for each rate and seed: MiB/s offered, asked for and delivered, failed calls, viewers,
-    /// what was read from the drive, how busy it was, reads and what they cost (milliseconds: all,
-    /// moving the arm, waiting for the sector, moving bytes), hits, waste and evictions, late jobs,
-    /// jobs in the queue, calls that waited and for how long, times of responses, shares of memory.
-    /// Of players that adapt, below it, what they saw: a line for each network.
+    /// One line for each rate and seed: MiB/s offered, asked for and delivered, failed calls,
+    /// viewers, bytes read from the drive, its busy time, reads and their cost (milliseconds:
+    /// total, seek, rotation, transfer), hits, waste and evictions, late jobs, queued jobs, calls
+    /// that waited and their waiting times, response times, shares of memory. For adaptive players,
+    /// below it, their playback: a line for each network.
     #[command(after_help = RUN_EXAMPLES)]
     Run(Running),
     /// Find the highest rate at which no call fails in steady state
     #[command(after_help = SEARCH_EXAMPLES)]
     Search(Searching),
-    /// Go through every combination of some values, at given rates or at the highest without failure
+    /// Evaluate every combination of some values, at given rates or at the highest without failure
     #[command(after_help = SWEEP_EXAMPLES)]
     Sweep(Sweeping),
-    /// Say what no server could beat, whatever it knew of the future
+    /// Compute a bound that no server can exceed, with full knowledge of the future
     #[command(after_help = BOUND_EXAMPLES)]
     Bound(Bounding),
     Chains(SimulatingChains),
@@ -69,13 +69,13 @@ enum What {
 struct Running {
     #[command(flatten)]
     world: WorldArgs,
-    /// Rate that viewers ask for in all, such as 70MiB/s; may be given several times
+    /// Rate offered by all viewers, such as 70MiB/s; may be given several times
     #[arg(long, value_name = "RATE", value_parser = rate, required = true)]
     rate: Vec<f64>,
-    /// How many seeds, from --seed on
+    /// Number of seeds, from --seed on
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
-    /// Write a page with charts of how each run went
+    /// Write a page with charts of the course of each run
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write each request of the run as a row (one rate and seed only): comma-separated values, or
@@ -88,16 +88,16 @@ struct Running {
 struct Searching {
     #[command(flatten)]
     world: WorldArgs,
-    /// Rate to begin with
+    /// Starting rate
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "60MiB/s")]
     rate: f64,
-    /// How many seeds must pass, from --seed on
+    /// Number of seeds that must pass, from --seed on
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     seeds: u32,
-    /// How exactly to find the rate
+    /// Resolution of the rate
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
     resolution: f64,
-    /// Simulations run at once
+    /// Concurrent simulations
     #[arg(long, value_name = "N", default_value = "2")]
     threads: NonZeroUsize,
     /// Print only the result, one line
@@ -116,7 +116,7 @@ const SEARCH_EXAMPLES: &str = "Examples:
 
 #[cfg(test)]
 impl Simulating {
-    /// What a sweep is told, if it is one.
+    /// The arguments of a sweep, if it is one.
     pub(crate) fn sweeping(&self) -> Option<&Sweeping> {
         match &self.what {
             Some(What::Sweep(sweeping)) => Some(sweeping),
@@ -125,7 +125,7 @@ impl Simulating {
     }
 }
 
-/// Runs what was asked for.
+/// Runs the verb.
 pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
     match &simulating.what {
         None => simulate_experiment(&simulating.experiment),
@@ -185,7 +185,7 @@ fn run(running: &Running) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The line of a run, and of players that adapt what they saw.
+/// Prints the line of a run, and the playback of adaptive players.
 fn print_figures(record: &RunRecord, world: &WorldArgs) -> anyhow::Result<()> {
     let Some(figures) = record.figures() else {
         return Ok(());
@@ -229,7 +229,7 @@ fn search(searching: &Searching) -> anyhow::Result<()> {
             again = record.setup.commands.first().cloned();
         }
         if shows_probes {
-            // Whoever reads had enough; the end of the search says so.
+            // If the pipe is closed, the end of the search reports it.
             let _ = print_line(&figures.line());
             if let Some(devices) = figures.devices() {
                 let _ = print_line(&devices);
@@ -251,7 +251,7 @@ fn search(searching: &Searching) -> anyhow::Result<()> {
         }
     }
     if let Some(again) = again {
-        say!("the last failure again: {again}");
+        say!("repeat the last failure: {again}");
     }
     Ok(())
 }
@@ -276,14 +276,14 @@ mod tests {
     }
 
     #[test]
-    fn settings_reach_the_engine_and_the_last_word_wins() {
+    fn settings_reach_engine_and_last_one_wins() {
         let world = world("youtube-sd --rate 1MiB/s --prefetch 2MiB --engine prefetch=3MiB");
         let experiment = world.experiment().expect("an experiment");
         assert_eq!(experiment.setup.engine.sizing.reference_bytes, 3 << 20);
     }
 
     #[test]
-    fn all_mistakes_are_told_at_once() {
+    fn reports_all_mistakes() {
         let world = world("youtube-s --rate 1MiB/s --order random --prefetch 1B");
         let mistakes = world.experiment().expect_err("mistakes").0;
         let told = mistakes.join("\n");
@@ -293,9 +293,9 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_effect_is_a_mistake() {
+    fn options_without_effect_are_mistakes() {
         for (arguments, words) in [
-            ("--measure 0s", "--measure 0s: nothing would count"),
+            ("--measure 0s", "--measure 0s: nothing would be measured"),
             (
                 "--ramp 1s --measure 2s --restart 3s",
                 "the run is over at 3s",
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_too_small_are_refused_by_name() {
+    fn rejects_too_small_numbers_by_name() {
         for wrong in [
             "run youtube-sd --rate 1MiB/s --seeds 0",
             "search youtube-sd --seeds 0",
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_may_be_a_file() {
+    fn drive_may_be_a_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("mine.toml");
         let mine = headlong_drive::preset("hp-146-10k-sas").expect("a preset");

@@ -1,4 +1,4 @@
-//! `headlong simulate chains`: what a rule for prefetch sizes costs on chains that were logged.
+//! `headlong simulate chains`: the cost of prefetch size rules on logged chains.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -20,12 +20,13 @@ use headlong_report::say;
 /// Simulate prefetching on the chains of a log: drives' utilisation and memory of each rule
 ///
 /// Each chain of the table is read with the server's own rules for prefetch sizes, as in thesis
-/// 5.6: one seek for each prefetch, a drive busy for bytes / t_max + seeks / s_max, a buffer as
-/// large as the latest prefetch, freed 40 s after the chain's end. There is no queue and no cache.
+/// 5.6: one seek for each prefetch, a drive busy for bytes / t_max + seeks / s_max, a buffer with
+/// the size of the latest prefetch, freed 40 s after the chain's end. There is no queue and no
+/// cache.
 ///
 /// One line for each rule and size: prefetches, bytes read, utilisation of the worst drive in its
-/// worst minute (a noisy maximum), of the drives together in the busiest minute, and over all time;
-/// highest memory as a minute's mean, as all that a minute touches, and as a second's mean.
+/// worst minute (a noisy maximum), of all drives together in the busiest minute, and over all time;
+/// peak memory as a minute's mean, as the sum of buffers held in a minute, and as a second's mean.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SimulatingChains {
@@ -36,8 +37,8 @@ pub(crate) struct SimulatingChains {
     /// Also try first-grow and first-grow-sr with first sizes and growth fitted to this table
     #[arg(long)]
     fit: bool,
-    /// Also tell what a rule that knows the end of every chain would cost, and the least that any
-    /// could; --html always does
+    /// Also compute the cost of a rule that knows the end of every chain, and a lower bound for all
+    /// rules; --html always does
     #[arg(long)]
     frontier: bool,
     /// Write the report as one HTML page
@@ -54,39 +55,39 @@ const EXAMPLES: &str = "Examples:
   headlong simulate chains --log access.log.gz --files files.csv --leave-out-last 1h --fit
   headlong simulate chains chains.csv --files files.csv --drive wd-red-wd10efrx --html report.html";
 
-/// Which chains.
+/// Arguments that select the chains.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct TableArgs {
     /// Chains as CSV or Parquet, with the columns start,length,t_start,t_end,open and, if known,
-    /// file,kbps,disk (bytes, ms from the start of the log, 0 or 1, kbit/s); others are passed over.
-    /// Or what `headlong trace characterise` wrote: the folder of --tables, the JSON, or --spec;
-    /// of the last two a log is generated
+    /// file,kbps,disk (bytes, ms from the start of the log, 0 or 1, kbit/s); other columns are
+    /// ignored. Or the output of `headlong trace characterise`: the folder of --tables, the JSON,
+    /// or --spec; from the last two a log is generated
     #[arg(
         value_name = "CHAINS",
         required_unless_present = "log",
         conflicts_with = "log"
     )]
     chains: Option<PathBuf>,
-    /// Take the chains straight from a request log, as `headlong trace chains` would join them; may
-    /// be given several times, and any format of its will do
+    /// Read the chains from a request log, joined as by `headlong trace chains`; may be given
+    /// several times, in any format it supports
     #[arg(long, value_name = "LOG")]
     log: Vec<PathBuf>,
-    /// Leave out sessions that begin in the last TIME of the log, whose chains are cut (the thesis:
-    /// 1h)
+    /// Exclude sessions that begin in the last TIME of the log, whose chains are truncated (the
+    /// thesis: 1h)
     #[arg(long, value_name = "TIME", default_value = "0s", requires = "log")]
     leave_out_last: Duration,
-    /// Memory for reading a log; what does not fit waits in a file
+    /// Memory for reading a log; the rest is spilled to a file
     #[arg(long, value_name = "SIZE", default_value = "1GiB", requires = "log")]
     memory: Bytes,
-    /// Files as CSV or Parquet: file and, if known, kbps,disk,size; for what the chains do not say themselves
+    /// Files as CSV or Parquet: file and, if known, kbps,disk,size; supplements the chains
     #[arg(long, value_name = "FILES")]
     files: Option<PathBuf>,
 }
 
-/// What to try on them.
+/// Arguments that select rules and sizes.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SweepArgs {
-    /// Rule for the size of a prefetch; may be given several times, all if not at all
+    /// Rule for the size of a prefetch; may be given several times [default: all]
     #[arg(long, value_name = "NAME", value_parser = algorithm)]
     algorithm: Vec<Policy>,
     /// Sizes in MB: 7, or 4,6,8, or 1..16, or 0.5..4:0.5; may be given several times
@@ -95,17 +96,17 @@ pub(crate) struct SweepArgs {
     /// Bytes of a MB, for sizes, --tmax and memory in GB: 1048576 or 1000000
     #[arg(long, value_name = "BYTES", value_parser = megabyte, default_value = "1048576")]
     mb: Megabyte,
-    /// Rate of a drive that does not seek; the default is of thesis 5.6.2, a Deskstar 5K3000
+    /// Transfer rate of a drive without seeks; the default is of thesis 5.6.2, a Deskstar 5K3000
     #[arg(long, value_name = "RATE", value_parser = transfer_rate, default_value = "125.5MB/s")]
     tmax: TransferRate,
-    /// Seeks per second of a drive that moves no bytes; the default as before
+    /// Seeks per second of a drive without transfers; the default is of the same drive
     #[arg(long, value_name = "SEEKS", value_parser = seek_rate, default_value = "39.4/s")]
     smax: f64,
-    /// Take both from a modelled drive instead, a preset or a file that describes one (Eq. 5.4)
+    /// Take both from a modelled drive instead, a preset or a drive description file (Eq. 5.4)
     #[arg(long, value_name = "PRESET|FILE.toml", value_parser = drive, conflicts_with_all = ["tmax", "smax"])]
     drive: Option<DriveRates>,
-    /// How many drives count for utilisation; those numbered higher are SSDs, which do not. All of
-    /// the table's by default
+    /// Number of drives that count for utilisation; those with higher numbers are SSDs, which do
+    /// not [default: all drives of the table]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     disks: Option<u16>,
     /// Threads; the figures do not depend on it
@@ -132,7 +133,7 @@ pub(crate) fn sizes(text: &str) -> Result<Sizes, String> {
         let number = text.trim().parse::<f64>().ok();
         number
             .filter(|mb| (0.001..=100_000.0).contains(mb))
-            .ok_or_else(|| format!("`{text}` is no size between 0.001 and 100000; {FORM}"))
+            .ok_or_else(|| format!("`{text}` is not a size between 0.001 and 100000; {FORM}"))
     };
     let Some((from, to)) = text.split_once("..") else {
         return text
@@ -146,11 +147,11 @@ pub(crate) fn sizes(text: &str) -> Result<Sizes, String> {
         None => (number(to)?, 1.0),
     };
     let from = number(from)?;
-    // Half a step more, so that 0.1 + 0.1 + 0.1 still ends where 0.3 is.
+    // Half a step more, so that 0.1 + 0.1 + 0.1 still includes 0.3.
     let count = ((to - from) / step + 1.0 + 1e-9).floor();
     if count < 1.0 || count > SIZES_MAX as f64 {
         return Err(format!(
-            "`{text}` is none or more than {SIZES_MAX} sizes; {FORM}"
+            "`{text}` has no sizes or more than {SIZES_MAX}; {FORM}"
         ));
     }
     let sizes = (0..count as usize).map(|index| from + index as f64 * step);
@@ -165,7 +166,7 @@ fn megabyte(text: &str) -> Result<Megabyte, String> {
     }
 }
 
-/// A rate of bytes: in MB, of which --mb says how large they are, or in a unit that says it itself.
+/// A transfer rate: in MB, whose size --mb defines, or in an explicit unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum TransferRate {
     Megabytes(f64),
@@ -179,7 +180,7 @@ fn transfer_rate(text: &str) -> Result<TransferRate, String> {
         (Some(megabytes), _) => Ok(TransferRate::Megabytes(megabytes)),
         (None, Ok(rate)) if rate.0 > 0 => Ok(TransferRate::Exact(rate)),
         _ => Err(format!(
-            "`{text}` is no rate; write it like 125.5MB/s or 120MiB/s"
+            "`{text}` is not a rate; write it like 125.5MB/s or 120MiB/s"
         )),
     }
 }
@@ -187,7 +188,7 @@ fn transfer_rate(text: &str) -> Result<TransferRate, String> {
 /// `39.4/s` or the bare number.
 fn seek_rate(text: &str) -> Result<f64, String> {
     positive(text.strip_suffix("/s").unwrap_or(text))
-        .ok_or_else(|| format!("`{text}` is no number of seeks a second; write it like 39.4/s"))
+        .ok_or_else(|| format!("`{text}` is not a seek rate; write it like 39.4/s"))
 }
 
 fn positive(text: &str) -> Option<f64> {
@@ -199,7 +200,7 @@ fn drive(name: &str) -> Result<DriveRates, String> {
     Ok(DriveRates::of(&drive_spec(name)?))
 }
 
-/// Simulates what was asked for.
+/// Runs the verb.
 pub(crate) fn simulate(simulating: &SimulatingChains) -> anyhow::Result<()> {
     let table = &simulating.table;
     let inputs = table.chains.iter().chain(&table.log).chain(&table.files);
@@ -228,14 +229,14 @@ pub(crate) fn simulate(simulating: &SimulatingChains) -> anyhow::Result<()> {
     if report.source.dropped.lines > 0 && !simulating.json {
         let (lines, samples) = (report.source.dropped.lines, &report.source.dropped.samples);
         say!(
-            "headlong: {lines} lines were left out: {}",
+            "headlong: {lines} lines were dropped: {}",
             samples.join("; ")
         );
     }
     Ok(())
 }
 
-/// What a table that was read is.
+/// Description of the table.
 pub(crate) fn source(name: &str, read: &Read, settings: &Settings) -> Source {
     Source {
         unlisted: read.unlisted,
@@ -244,12 +245,12 @@ pub(crate) fn source(name: &str, read: &Read, settings: &Settings) -> Source {
     }
 }
 
-/// A line on a terminal that says how far it is.
+/// A progress bar.
 struct Progress(indicatif::ProgressBar);
 
 impl Progress {
     fn new(points: usize) -> Self {
-        // Draws nothing where standard error is no terminal.
+        // Draws nothing if standard error is not a terminal.
         Self(indicatif::ProgressBar::new(points as u64))
     }
 
@@ -266,20 +267,20 @@ impl Drop for Progress {
 }
 
 impl TableArgs {
-    /// What they are called in a report.
+    /// Their name in a report.
     fn name(&self) -> String {
         let all = self.chains.iter().chain(&self.log);
         let names: Vec<String> = all.map(|path| path.display().to_string()).collect();
         names.join(", ")
     }
 
-    /// Reads them, a log with so many threads.
+    /// Reads the chains, a log with this number of threads.
     pub(crate) fn read(
         &self,
         threads: Option<NonZeroUsize>,
     ) -> anyhow::Result<(Read, Option<FilesTable>)> {
         let read = if self.log.is_empty() {
-            // It is there, as the command line makes sure.
+            // A required argument.
             let path = self.chains.clone().unwrap_or_default();
             open(&path, self.files.as_deref())
         } else {
@@ -303,7 +304,7 @@ impl TableArgs {
 }
 
 impl SweepArgs {
-    /// Against what.
+    /// Settings of the simulation.
     pub(crate) fn settings(&self) -> Settings {
         let plain = DriveRates {
             bytes_per_s: match self.tmax {
@@ -321,7 +322,7 @@ impl SweepArgs {
         }
     }
 
-    /// What.
+    /// Rules and sizes of the sweep.
     pub(crate) fn sweep(&self) -> Sweep {
         let mut sizes_mb: Vec<f64> = self.size.iter().flat_map(|sizes| sizes.0.clone()).collect();
         sizes_mb.sort_by(f64::total_cmp);
@@ -350,7 +351,7 @@ mod tests {
     use super::{TransferRate, megabyte, seek_rate, sizes, transfer_rate};
 
     #[test]
-    fn sizes_are_one_or_several_or_from_one_to_another() {
+    fn parses_single_sizes_lists_and_ranges() {
         let of = |text| sizes(text).map(|sizes| sizes.0);
         assert_eq!(of("7"), Ok(vec![7.0]));
         assert_eq!(of("4, 6.5"), Ok(vec![4.0, 6.5]));
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_of_bytes_have_any_unit_and_seeks_have_none() {
+    fn byte_rates_have_units_and_seek_rates_none() {
         assert_eq!(
             transfer_rate("125.5MB/s"),
             Ok(TransferRate::Megabytes(125.5))
@@ -378,7 +379,7 @@ mod tests {
             transfer_rate(wrong).expect_err(wrong);
             seek_rate(wrong).expect_err(wrong);
         }
-        seek_rate("39.4MB/s").expect_err("bytes are no seeks");
-        megabyte("1000").expect_err("no megabyte");
+        seek_rate("39.4MB/s").expect_err("a byte rate is not a seek rate");
+        megabyte("1000").expect_err("not a megabyte");
     }
 }

@@ -1,4 +1,5 @@
-//! `headlong simulate faults`: the server's decisions under random faults, every step judged.
+//! `headlong simulate faults`: the server's decisions under random faults, with a check after every
+//! step.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::Ordering;
@@ -13,36 +14,37 @@ use crate::output::print_line;
 use crate::stop::stop_on_signals;
 use crate::verdict::{EXIT_MISSED, Verdict};
 
-/// Run the server's decisions under random faults in virtual time, and judge every step
+/// Run the server's decisions under random faults in virtual time, and check every step
 ///
 /// Each seed is a machine with settings, viewers and faults of disks, SSDs, files, clocks and
-/// processes. Every byte that a viewer gets is compared. A seed that fails is printed with the command
-/// that runs it again, and fails again then.
+/// processes. Every byte delivered to a viewer is compared. For a failed seed the command that
+/// repeats it is printed; the failure is reproducible.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Faults {
-    /// How many seeds to run
+    /// Number of seeds to run
     #[arg(long, value_name = "N", default_value_t = 1000)]
     seeds: u64,
-    /// The first of them
+    /// The first seed
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     first_seed: u64,
-    /// Run this one seed, and tell how it went
+    /// Run this one seed, and report its course
     #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "first_seed", "seconds"])]
     seed: Option<u64>,
-    /// Leave out what a failing seed does not need to fail; with --seed
+    /// Remove steps that a failing seed does not need to fail; with --seed
     #[arg(long, requires = "seed")]
     shrink: bool,
-    /// Print all that happens; with --seed
+    /// Print all events; with --seed
     #[arg(long, requires = "seed", conflicts_with = "json")]
     trace: bool,
     /// Threads; the result does not depend on it
     #[arg(long, value_name = "N", default_value = "2")]
     threads: NonZeroUsize,
-    /// End after this many seconds, however many seeds have been run
+    /// End after this many seconds, whatever the number of seeds
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<u64>,
-    /// Mutate the code under test, to see that it is found; only in a build with the feature `mutants`
+    /// Mutate the code under test, to verify that tests detect it; only in a build with the feature
+    /// `mutants`
     #[arg(long, value_name = "NAME", value_parser = mutant)]
     mutant: Option<Mutant>,
     /// Print JSON
@@ -69,7 +71,7 @@ fn mutant(name: &str) -> Result<Mutant, String> {
     })
 }
 
-/// Runs what was asked for.
+/// Runs the verb.
 pub(crate) fn simulate(faults: &Faults) -> anyhow::Result<()> {
     match faults.seed {
         Some(seed) => one(faults, seed),
@@ -133,7 +135,7 @@ fn print_report(faults: &Faults, report: &Report) -> anyhow::Result<()> {
     ))
 }
 
-/// The command that runs a seed again.
+/// The command that repeats a seed.
 fn replay(faults: &Faults, seed: u64) -> String {
     let mutant = faults
         .mutant

@@ -1,4 +1,4 @@
-//! `headlong simulate plan`: how many drives and how much memory a demand takes.
+//! `headlong simulate plan`: drives and memory needed for a demand.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -13,37 +13,36 @@ use crate::mistake::Mistakes;
 use crate::output::print_line;
 use crate::simulate_chains::{Sizes, TableArgs, algorithm, sizes};
 
-/// Plan how many drives, how much memory and flash a peak demand takes, and what they cost
+/// Plan drives, memory and flash for a peak demand, with their cost
 ///
-/// From the chains of a log, or of one that is generated from what it was characterised as, simulated
-/// with each rule for prefetch sizes: the work of drives and the memory of the busiest minute, in
-/// proportion to the demand. Each kind of drive is tried
-/// alone, and each hard drive with each kind of flash for the files that are asked for most. One
-/// line for each rule and choice of drives, at its cheapest size, cheapest first; what was taken
-/// for granted stands below.
+/// Simulates the chains of a log, or of one generated from a characterisation, with each rule for
+/// prefetch sizes: the work of drives and the memory of the busiest minute, scaled to the demand.
+/// Each kind of drive is evaluated alone, and each hard drive with each kind of flash for the most
+/// popular files. One line for each rule and choice of drives, at its cheapest size, cheapest
+/// first; the assumptions follow.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Planning {
     #[command(flatten)]
     table: TableArgs,
-    /// What all viewers together take at the peak, such as 40Gbit/s or 500MB/s
+    /// Total consumption of all viewers at the peak, such as 40Gbit/s or 500MB/s
     #[arg(long, value_name = "RATE", value_parser = peak)]
     peak: ByteRate,
-    /// Drives to choose from, such as wd-red-wd10efrx,ssd-qlc-consumer: presets, which
-    /// docs/lab/drives.md lists, or files that describe one (FILE.toml)
+    /// Drives to choose from, such as wd-red-wd10efrx,ssd-qlc-consumer: presets, listed in
+    /// docs/lab/drives.md, or drive description files (FILE.toml)
     #[arg(long, value_name = "DRIVE,...", value_delimiter = ',', required = true)]
     drives: Vec<String>,
-    /// What drives and memory cost, as TOML; FlashStream's Table 6 by default, which is of 2013
+    /// Prices of drives and memory, as TOML [default: FlashStream's Table 6, of 2013]
     #[arg(long, value_name = "PRICES.toml")]
     prices: Option<PathBuf>,
-    /// Bytes of all titles, such as 80TiB; without it the sizes in --files, or what was read
+    /// Bytes of all titles, such as 80TiB [default: the sizes in --files, or the parts read]
     #[arg(long, value_name = "SIZE")]
     catalogue: Option<Bytes>,
-    /// Most that drives may be busy at the peak, in per cent: what is left is room for chance
+    /// Utilisation limit of drives at the peak, in per cent: the rest is headroom for bursts
     #[arg(long, value_name = "PERCENT", default_value_t = 80)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=100))]
     utilisation_max: u8,
-    /// Rule for the size of a prefetch; may be given several times, all if not at all
+    /// Rule for the size of a prefetch; may be given several times [default: all]
     #[arg(long, value_name = "NAME", value_parser = algorithm)]
     algorithm: Vec<Policy>,
     /// Sizes to try, MB of 2^20 bytes
@@ -65,7 +64,7 @@ const EXAMPLES: &str = "Examples:
 
 fn peak(text: &str) -> Result<ByteRate, String> {
     match text.parse::<ByteRate>() {
-        Ok(ByteRate(0)) => Err("nothing at the peak is no demand".to_owned()),
+        Ok(ByteRate(0)) => Err("the peak demand must be above 0".to_owned()),
         Ok(rate) => Ok(rate),
         Err(error) => Err(format!("{error}, such as 40Gbit/s or 500MB/s")),
     }
@@ -82,7 +81,7 @@ impl Planning {
         Prices::read(&name, &text)
     }
 
-    /// What may be bought and for how much, or all that is wrong with it.
+    /// The drives with their prices, or all mistakes.
     fn offers(&self) -> Result<(Prices, Vec<Offer>), Mistakes> {
         let mut mistakes = Vec::new();
         let prices = self.prices().map_err(|wrong| mistakes.extend(wrong)).ok();
@@ -95,7 +94,7 @@ impl Planning {
                     match offer {
                         Some(Ok(offer)) => offers.push(offer),
                         Some(Err(mistake)) => mistakes.push(mistake),
-                        // The price table's own mistakes are told already.
+                        // Mistakes of the price table have been reported.
                         None => {}
                     }
                 }
@@ -108,7 +107,7 @@ impl Planning {
     }
 }
 
-/// Plans.
+/// Runs the verb.
 pub(crate) fn simulate(planning: &Planning) -> anyhow::Result<()> {
     let (prices, offers) = planning.offers()?;
     let (read, files) = planning.table.read(planning.threads)?;
@@ -121,7 +120,7 @@ pub(crate) fn simulate(planning: &Planning) -> anyhow::Result<()> {
         [] => Policy::ALL,
         some => some,
     };
-    // A title that nobody asked for takes its place too.
+    // Titles without requests need capacity, too.
     let listed = || match read.unlisted {
         0 => files.as_ref()?.bytes(),
         _ => None,

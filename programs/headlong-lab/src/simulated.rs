@@ -9,35 +9,36 @@ use headlong_units::Duration;
 
 use crate::bench::{Names, judge, load, rate, threads};
 
-/// What `headlong simulate EXPERIMENT` takes.
+/// Arguments of `headlong simulate EXPERIMENT`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Simulated {
-    /// An experiment of `headlong bench`, in TOML: all its servers and workloads in virtual time, as
-    /// far as they can be imitated
+    /// An experiment of `headlong bench`, in TOML: all its servers and workloads in virtual time,
+    /// as far as they can be simulated
     #[arg(value_name = "EXPERIMENT", required = true)]
     file: Option<PathBuf>,
-    /// Take what its table [quick] says
+    /// Use the values of its table [quick]
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
     names: Names,
-    /// One run at this rate, such as 25MiB/s, instead of looking for the highest without failures
+    /// Make one run at this rate, such as 25MiB/s, instead of searching the highest without
+    /// failures
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
     /// Seed of the sessions [default: the experiment's]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Time on the wall that the machine adds to each request of the drive, such as 200us: none of a
-    /// real drive, some of an emulated one (`headlong bench agree` measures it)
+    /// Wall time that the machine adds to each request of the drive, such as 200us: zero for a real
+    /// drive, some for an emulated one (`headlong bench agree` measures it)
     #[arg(long, value_name = "TIME", default_value = "0s")]
     turnaround: Duration,
-    /// Searches at a time [default: as many as there are processors]
+    /// Concurrent searches [default: the number of processors]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     /// Folder for the records of runs [default: bench-results/NAME-virtual]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
-    /// Skip runs that have a record already
+    /// Skip runs that already have a record
     #[arg(long)]
     resume: bool,
     /// The page with charts [default: report.html among the results]
@@ -48,7 +49,7 @@ pub(crate) struct Simulated {
     json: bool,
 }
 
-/// Does it.
+/// Runs the verb.
 pub(crate) fn simulate_experiment(arguments: &Simulated) -> anyhow::Result<()> {
     let file = arguments.file.clone().unwrap_or_default();
     let mut experiment = load(&file, arguments.quick)?;

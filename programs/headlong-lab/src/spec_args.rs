@@ -1,4 +1,4 @@
-//! A workload specification as arguments: its name, and what is changed of it.
+//! A workload specification as arguments: its name and its overrides.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use headlong_workload::{Specification, preset};
 
 use crate::mistake::Mistakes;
 
-/// A specification and what is changed of it.
+/// A specification and its overrides.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Spec {
     /// A preset or a TOML file
@@ -16,22 +16,22 @@ pub(crate) struct Spec {
     pub(crate) changes: Changes,
 }
 
-/// What is changed of a specification.
+/// Overrides of a specification.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Changes {
-    /// Another value for a key of SPEC, such as requests.size=512KiB; may be given several times
+    /// Override a key of SPEC, such as requests.size=512KiB; may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
 }
 
 impl Spec {
-    /// The specification, with `changes` besides those of the command line.
+    /// Reads the specification, with `changes` in addition to the command line's overrides.
     pub(crate) fn read(&self, changes: &[(&str, String)]) -> anyhow::Result<Specification> {
         self.changes.read(&self.name, changes)
     }
 }
 
-/// Keys that flags set, and how a mistake in them begins.
+/// Keys with their own options, and the prefix of errors about them.
 const FLAGS: [(&str, &str); 3] = [
     ("sessions.rate", "--rate:"),
     ("sessions.length", "--length:"),
@@ -39,7 +39,7 @@ const FLAGS: [(&str, &str); 3] = [
 ];
 
 impl Changes {
-    /// What `--set` says, as keys and values.
+    /// The overrides of `--set`, as keys and values.
     pub(crate) fn overrides(&self) -> anyhow::Result<Vec<(String, String)>> {
         let mut overrides = Vec::new();
         for set in &self.sets {
@@ -80,7 +80,7 @@ impl Changes {
         };
         read.map_err(|errors| {
             let mut text = errors.to_string();
-            // What a flag says is called by its name.
+            // Report values of options by the option's name.
             for (key, flag) in FLAGS {
                 if changes.iter().any(|(changed, _)| *changed == key) {
                     text = text.replace(&format!("--set {key}:"), flag);

@@ -1,4 +1,4 @@
-//! Stopping when a signal asks for it.
+//! Stops on signals.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_default};
 
-/// A flag that the first signal to stop sets; the second one ends the program.
+/// A flag set by the first signal; the second signal ends the program.
 pub(crate) fn stop_on_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

@@ -1,4 +1,4 @@
-//! `headlong simulate sweep` and `simulate bound`: grids, and what nobody could beat.
+//! `headlong simulate sweep` and `simulate bound`: grids, and bounds for all servers.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -16,35 +16,35 @@ use crate::mistake::Mistakes;
 use crate::output::{have_folders, print_line};
 use crate::world_args::{WorldArgs, pair};
 
-/// What `simulate sweep` takes.
+/// Arguments of `simulate sweep`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Sweeping {
     #[command(flatten)]
     pub(crate) world: WorldArgs,
-    /// What is varied, and its values: workload, an option such as prefetch, memory, drive, policy,
-    /// order, server or read-ahead, any setting of the engine, or a key of the workload with a dot in it, such
-    /// as title.sd.zipf_alpha; may be given several times, for every combination
+    /// A parameter and its values: workload, an option such as prefetch, memory, drive, policy,
+    /// order, server or read-ahead, any setting of the engine, or a key of the workload with a dot
+    /// in it, such as title.sd.zipf_alpha; may be given several times, for every combination
     #[arg(long, value_name = "NAME=VALUE,...", value_parser = axis, required = true)]
     grid: Vec<Axis>,
-    /// Rate to run every combination at, such as 60MiB/s; may be given several times. Without any,
-    /// the highest rate without a failure is looked for
+    /// Rate for every combination, such as 60MiB/s; may be given several times [default: search the
+    /// highest failure-free rate]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Vec<f64>,
-    /// Where a search for the highest rate begins
+    /// Starting rate of a search
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "60MiB/s")]
     #[arg(conflicts_with = "rate")]
     guess: f64,
-    /// How exactly the highest rate is to be known
+    /// Resolution of the highest rate
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
     #[arg(conflicts_with = "rate")]
     resolution: f64,
-    /// How many seeds, from --seed on
+    /// Number of seeds, from --seed on
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     seeds: u32,
-    /// Combinations worked on at once [default: as many as there are processors]
+    /// Combinations evaluated concurrently [default: the number of processors]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// Remember in this file what is done, and do not do it again
+    /// Record finished combinations in this file, and skip them in later runs
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
     /// Write the rows as comma-separated values
@@ -61,19 +61,19 @@ pub(crate) const SWEEP_EXAMPLES: &str = "Examples:
     --grid prefetch=2MiB,4MiB,8MiB,auto --html sweep.html --journal sweep.jsonl
   headlong simulate sweep youtube-sd --grid title.sd.zipf_alpha=0.6,0.8,1.0 --rate 60MiB/s --csv a.csv";
 
-/// What `simulate bound` takes.
+/// Arguments of `simulate bound`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Bounding {
     #[command(flatten)]
     pub(crate) world: WorldArgs,
-    /// Rate to say the least use of the drive for; may be given several times. Without any, the
-    /// highest possible rate is looked for
+    /// Compute the least drive use for this rate; may be given several times [default: search the
+    /// highest possible rate]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Vec<f64>,
-    /// How many seeds, from --seed on
+    /// Number of seeds, from --seed on
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
-    /// How exactly the highest rate is to be known
+    /// Resolution of the highest rate
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
     #[arg(conflicts_with = "rate")]
     resolution: f64,
@@ -96,7 +96,7 @@ fn axis(text: &str) -> Result<Axis, String> {
     Ok(Axis { name, values })
 }
 
-/// The same world with another value of something.
+/// Sets a parameter of the world.
 fn vary(world: &mut WorldArgs, name: &str, value: &str) -> Result<(), String> {
     let of = |error: String| format!("--grid {name}={value}: {error}");
     let bytes = || {
@@ -118,14 +118,14 @@ fn vary(world: &mut WorldArgs, name: &str, value: &str) -> Result<(), String> {
             let setting = setting.replace('-', "_");
             let mut tried = headlong_sim::Setup::default().engine;
             settings::set(&mut tried, &setting, value).map_err(of)?;
-            // Options of their own come first: the last word wins.
+            // An explicit option comes first: the last value takes precedence.
             world.engine.push((setting, value.to_owned()));
         }
     }
     Ok(())
 }
 
-/// What is varied more than once: the last would win, and the others' columns would lie.
+/// Parameters given more than once: only the last one would apply, and the columns would be wrong.
 fn twice(grid: &[Axis]) -> Vec<String> {
     let name = |axis: &Axis| axis.name.replace('-', "_");
     let mut told: Vec<String> = Vec::new();
@@ -133,7 +133,7 @@ fn twice(grid: &[Axis]) -> Vec<String> {
         if grid[..place].iter().any(|other| name(other) == name(axis)) {
             let name = &axis.name;
             told.push(format!(
-                "--grid {name}: is given twice; write all its values once, such as {name}=A,B"
+                "--grid {name}: is given twice; give all its values once, such as {name}=A,B"
             ));
         }
     }
@@ -142,12 +142,12 @@ fn twice(grid: &[Axis]) -> Vec<String> {
 }
 
 impl Sweeping {
-    /// Every combination as an experiment, or all that is wrong with them.
+    /// Every combination as an experiment, or all mistakes.
     fn points(&self) -> Result<Vec<Point>, Mistakes> {
         let mut mistakes = twice(&self.grid);
         let mut points = Vec::new();
         let compares_servers = self.grid.iter().any(|axis| axis.name == "server");
-        // The values of a point are not words of one command; what was typed makes it again.
+        // A point has no command of its own; the whole command line repeats it.
         let command = command_line(std::env::args_os().skip(1));
         for values in combinations(&self.grid) {
             let mut world = self.world.clone();
@@ -178,7 +178,7 @@ impl Sweeping {
     }
 }
 
-/// Goes through a grid.
+/// Runs a sweep.
 pub(crate) fn sweep(arguments: &Sweeping) -> anyhow::Result<()> {
     have_folders(&[
         ("--csv", arguments.csv.as_deref()),
@@ -229,7 +229,7 @@ pub(crate) fn sweep(arguments: &Sweeping) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says what nobody could beat.
+/// Computes bounds.
 pub(crate) fn bound(arguments: &Bounding) -> anyhow::Result<()> {
     let experiment = arguments.world.experiment()?;
     let seeds = arguments.world.seed..arguments.world.seed.saturating_add(arguments.seeds);
@@ -243,7 +243,7 @@ pub(crate) fn bound(arguments: &Bounding) -> anyhow::Result<()> {
         let (rate, found) = experiment.bound_rate(arguments.resolution, seeds)?;
         bounds = found;
         if !arguments.world.json {
-            let words = "above it the drive's heads would need more time than there is";
+            let words = "above it the drive's heads would be more than fully busy";
             print_line(&format!("possible up to {rate:.1} MiB/s; {words}"))?;
         }
     }
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_search_needs_is_refused_where_nothing_is_searched_for() {
+    fn rejects_search_options_with_given_rates() {
         let is_right = |arguments: &str| {
             let words = ["headlong", "simulate"].into_iter();
             Args::try_parse_from(words.chain(arguments.split(' '))).is_ok()
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn options_settings_and_keys_may_be_varied() {
+    fn varies_options_settings_and_keys() {
         let sweep = sweeping(
             "--grid prefetch=1MiB,2MiB --grid memory=1GiB,2GiB,4GiB \
              --grid title.sd.zipf_alpha=0.6,1 --grid outstanding-reads=1,4"
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_varied_is_told_all_at_once() {
+    fn reports_all_invalid_parameters() {
         let sweep = sweeping("--grid prefech=1MiB,2MiB --grid drive=wd-rad --grid a.b=1");
         let told = sweep.points().expect_err("mistakes").0.join("\n");
         for part in ["did you mean `prefetch`", "wd-red-wd10efrx"] {
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_varied_twice_and_servers_may_be_compared_with_options_of_one() {
+    fn rejects_repeated_parameters_and_allows_server_axis() {
         let told = |arguments: &str| sweeping(arguments).points().map_err(|wrong| wrong.0);
         let twice = told("--grid outstanding-reads=1 --grid outstanding_reads=2");
         let words = "--grid outstanding_reads: is given twice";

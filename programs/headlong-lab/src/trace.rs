@@ -1,4 +1,4 @@
-//! `headlong trace`: what request logs tell.
+//! `headlong trace`: analysis of request logs.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use crate::output::print;
 use crate::request_logs::{Joining, Logs, dropped, mistake};
 use headlong_report::say;
 
-/// Read request logs of any server and report what viewers did
+/// Read request logs of any server and report viewers' behaviour
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Trace {
     Chains(Box<Chains>),
     Characterise(Box<Characterise>),
 }
 
-/// Join the requests of logs to chains: readings in sequence (thesis 5.3)
+/// Join the requests of logs to chains: sequential reads (thesis 5.3)
 ///
-/// A chain is requests of one session for one file that touch byte to byte, each received within
-/// 40 s of the next, in whatever order and on whatever connections. The table has the columns
+/// A chain consists of requests of one session for adjacent ranges of one file, each received
+/// within 40 s of the next, in any order and on any connections. The table has the columns
 /// session,file,start,length,t_start,t_end,open,nreq (times in ms, sizes in bytes), sorted by
 /// session, t_start, file, start, and the longest first. docs/lab/trace-chains.md has the rules.
 ///
@@ -28,24 +28,24 @@ pub(crate) enum Trace {
 ///   headlong trace chains access.log.*.gz --out chains.parquet --gap idle
 ///   zcat old.gz | headlong trace chains - --out - --link component | head
 ///
-/// A line that cannot be read is counted and told, never fatal.
+/// A line that cannot be read is counted and reported; it is never fatal.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Chains {
     #[command(flatten)]
     logs: Logs,
-    /// Where the table goes: comma-separated values, or Parquet if the name ends with .parquet;
-    /// - is standard output
+    /// Output table: comma-separated values, or Parquet if the name ends with .parquet; - is
+    /// standard output
     #[arg(long, value_name = "CHAINS")]
     out: PathBuf,
     #[command(flatten)]
     joining: Joining,
-    /// What was done, as JSON on standard output
+    /// Print a summary as JSON on standard output
     #[arg(long)]
     json: bool,
 }
 
-/// Does what was asked for.
+/// Runs the verb.
 pub(crate) fn trace(command: &Trace) -> anyhow::Result<()> {
     match command {
         Trace::Chains(arguments) => chains(arguments),
@@ -56,7 +56,7 @@ pub(crate) fn trace(command: &Trace) -> anyhow::Result<()> {
 fn chains(arguments: &Chains) -> anyhow::Result<()> {
     arguments.logs.are_kept([&arguments.out])?;
     let intake = Intake {
-        // Chains are the same whatever is in a file, wherever it lies and whoever looks at it.
+        // Chains do not depend on estimated properties of files.
         estimates: false,
         devices_and_drives: false,
         ..arguments.logs.intake()?
@@ -75,7 +75,8 @@ fn chains(arguments: &Chains) -> anyhow::Result<()> {
     let settings = ChainSettings {
         rules: arguments.joining.rules(),
         threads: intake.threads,
-        // What requests waited in is not given back yet; rows are fewer, and smaller.
+        // Memory of the intake has not been released yet; chains are fewer and smaller than
+        // requests.
         keep_bytes_max: intake.memory_bytes_max / 4,
     };
     let sums = match table {
@@ -84,7 +85,7 @@ fn chains(arguments: &Chains) -> anyhow::Result<()> {
             let folder = intake.spill.clone().unwrap_or_else(std::env::temp_dir);
             let table = ChainTable::join(&log, &settings, TableForm::Text, &folder)?;
             match table.write(std::io::stdout().lock()) {
-                // Whoever reads it has read enough.
+                // The reader has closed the pipe.
                 Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
                 written => written?,
             }

@@ -1,4 +1,4 @@
-//! Traces in files.
+//! Reads trace files.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use headlong_workload::Trace;
 /// Reads a trace, from standard input if the file is `-`.
 ///
 /// # Errors
-/// All mistakes, each with its place.
+/// All mistakes, with their positions.
 pub(crate) fn read_trace(file: &Path) -> Result<Trace, Vec<String>> {
     let mut text = Vec::new();
     let (name, read) = match file.to_str() {
@@ -24,8 +24,8 @@ pub(crate) fn read_trace(file: &Path) -> Result<Trace, Vec<String>> {
     read.map_err(|error| vec![format!("{name}: cannot be read: {error}")])?;
     if is_toml(&text) {
         return Err(vec![format!(
-            "{name}: this is a specification and not a trace; `headlong workload generate` makes \
-             one of it"
+            "{name}: this is a specification, not a trace; use `headlong workload generate` to \
+             make a trace of it"
         )]);
     }
     Trace::read(&text).map_err(|errors| {
@@ -37,7 +37,7 @@ pub(crate) fn read_trace(file: &Path) -> Result<Trace, Vec<String>> {
     })
 }
 
-/// Whether a text has keys and values, as no trace does.
+/// Whether a text looks like TOML, which no trace does.
 fn is_toml(text: &[u8]) -> bool {
     let text = std::str::from_utf8(text).unwrap_or_default();
     toml::from_str::<toml::Table>(text).is_ok_and(|table| !table.is_empty())
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_specification_in_place_of_a_trace_is_called_one() {
+    fn reports_specification_instead_of_trace() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("spec.toml");
         let text = "[sessions]\ncount = 100\n";

@@ -3,14 +3,14 @@
 use headlong_sim::{Access, CacheKind, Scheduler, ServerKind, VanillaSetup};
 use headlong_units::{Bytes, KIB, nearest_three};
 
-/// What answers, if it is not the engine.
+/// Arguments that select and configure a vanilla server.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct VanillaArgs {
-    /// What answers: headlong, or vanilla, a web server such as nginx that sends files from the
-    /// kernel's page cache
+    /// Server: headlong, or vanilla, a web server such as nginx that sends files from the kernel's
+    /// page cache
     #[arg(long, value_name = "NAME", default_value = "headlong")]
     pub(crate) server: String,
-    /// Vanilla: how far the kernel reads ahead (read_ahead_kb) [default: 128KiB]
+    /// Vanilla: readahead of the kernel (read_ahead_kb) [default: 128KiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) read_ahead: Option<Bytes>,
     /// Vanilla: the largest request to the device (max_sectors_kb) [default: 1280KiB]
@@ -19,30 +19,30 @@ pub(crate) struct VanillaArgs {
     /// Vanilla: I/O scheduler: mq-deadline or none [default: mq-deadline]
     #[arg(long, value_name = "NAME")]
     scheduler: Option<String>,
-    /// Vanilla: requests that the device takes at once: 32 of a disk, 128 of a loop device [default:
+    /// Vanilla: concurrent requests of the device: 32 for a disk, 128 for a loop device [default:
     /// 32]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     tags: Option<u32>,
     /// Vanilla: processes [default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     workers: Option<u32>,
-    /// Vanilla: threads of each process that read files; 1 for processes that block [default: 64]
+    /// Vanilla: threads per process that read files; 1 for blocking processes [default: 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     server_threads: Option<u32>,
-    /// Vanilla: how files are got at: sendfile, mapped, or the size of the buffers they are read
-    /// into, such as 32KiB [default: sendfile]
+    /// Vanilla: how files are read: sendfile, mapped, or the size of read buffers, such as 32KiB
+    /// [default: sendfile]
     #[arg(long, value_name = "HOW")]
     access: Option<String>,
-    /// Vanilla: how the page cache works: large-folios (two lists, Linux since 6.16 with ext4), pages
-    /// (two lists, earlier), lru (one list by last use) [default: large-folios]
+    /// Vanilla: model of the page cache: large-folios (two lists, Linux since 6.16 with ext4),
+    /// pages (two lists, earlier), lru (one LRU list) [default: large-folios]
     #[arg(long, value_name = "NAME")]
     page_cache: Option<String>,
 }
 
-/// Least of a request to the drive: a page.
+/// Smallest request to the drive: a page.
 const REQUEST_MIN: Bytes = Bytes(4 * KIB);
 
-/// The largest request that something makes.
+/// Parses the size of the largest request.
 pub(crate) fn request_size(text: &str) -> Result<Bytes, String> {
     match text.parse::<Bytes>().map_err(|error| error.to_string())? {
         size if size < REQUEST_MIN => Err(format!("must be at least {REQUEST_MIN}")),
@@ -51,7 +51,7 @@ pub(crate) fn request_size(text: &str) -> Result<Bytes, String> {
 }
 
 impl VanillaArgs {
-    /// Who answers; what is wrong with the arguments is added to `mistakes`.
+    /// The server; mistakes in the arguments are added to `mistakes`.
     pub(crate) fn server(&self, memory_bytes: u64, mistakes: &mut Vec<String>) -> ServerKind {
         let servers = [("headlong", false), ("vanilla", true)];
         let is_vanilla = one_of("--server", &self.server, &servers, mistakes);
@@ -92,12 +92,12 @@ impl VanillaArgs {
         }
     }
 
-    /// Whether a web server is imitated, and not the engine run.
+    /// Whether a web server is modelled instead of the engine.
     pub(crate) fn is_vanilla(&self) -> bool {
         self.server == "vanilla"
     }
 
-    /// The options that were given and that only a vanilla server has.
+    /// The given options that apply only to a vanilla server.
     pub(crate) fn given(&self) -> Vec<&'static str> {
         let all = [
             ("--read-ahead", self.read_ahead.is_some()),

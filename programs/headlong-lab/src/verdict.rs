@@ -1,13 +1,13 @@
-//! Runs that ended, and whose result is not what was wanted: they have exit codes of their own.
+//! Results with their own exit codes: invalid, missed threshold, dropped log.
 
-/// The generator, or the machine, spoiled the result: it counts for nothing.
+/// The result is invalid because of the generator or the machine.
 pub(crate) const EXIT_INVALID: u8 = 3;
-/// The result is valid, and misses a threshold.
+/// The result is valid, but misses a threshold.
 pub(crate) const EXIT_MISSED: u8 = 4;
-/// More than a tenth of a log could not be read, or there is no request in it.
+/// More than a tenth of a log could not be read, or it has no request.
 pub(crate) const EXIT_DROPPED: u8 = 5;
 
-/// Why a result is not what was wanted; each reason is one line.
+/// Why a result is not a success; one line per reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .reasons.join("\n"))]
 pub(crate) struct Verdict {

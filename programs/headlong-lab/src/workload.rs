@@ -1,4 +1,4 @@
-//! `headlong workload`: traces, what they are like, and the files they ask for.
+//! `headlong workload`: traces, their statistics, and the files that they request.
 
 use std::path::PathBuf;
 
@@ -10,13 +10,13 @@ use crate::mistake::Mistakes;
 use crate::phased::{self, LogFiles};
 use crate::spec_args::Spec;
 
-/// Generate viewers (traces) and the files that they ask for.
+/// Generate viewers (traces) and the files that they request.
 ///
 /// SPEC is a preset (youtube-sd, youtube-hd, youtube-2011, youtube-2011-2mb, flashstream,
 /// dash-vod, netflix-2014-catalog) or a TOML file; docs/lab/workload.md lists its keys.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Workload {
-    /// Write a trace: when viewers come and what they ask for
+    /// Write a trace: arrivals of viewers and their requests
     ///
     /// The same SPEC, seed and options give the same bytes. For example:
     ///
@@ -26,10 +26,10 @@ pub(crate) enum Workload {
     ///   headlong workload generate netflix-2014-catalog --log log.csv --files files.csv
     #[command(verbatim_doc_comment)]
     Generate(Generate),
-    /// Describe a specification or a trace, with published figures beside it
+    /// Describe a specification or a trace, and compare it with published figures
     ///
-    /// Prints the parameters (thesis Tables 3.1 and 3.2), what came of them (Table 3.3), and plots.
-    /// For example:
+    /// Prints the parameters (thesis Tables 3.1 and 3.2), their results (Table 3.3), and plots. For
+    /// example:
     ///
     ///   headlong workload describe youtube-2011
     ///   headlong workload describe youtube-sd --text > mine.toml
@@ -37,10 +37,10 @@ pub(crate) enum Workload {
     ///   headlong workload describe netflix-2014-catalog --sessions 126064
     #[command(verbatim_doc_comment)]
     Describe(Describe),
-    /// Create the files that a trace asks for
+    /// Create the files requested by a trace
     ///
     /// Titles are created in a random order, the same in every form of storage, each in one piece.
-    /// Files that are there are kept, so a run that was stopped goes on. For example:
+    /// Existing files are kept, so an interrupted run can be continued. For example:
     ///
     ///   headlong workload fill /mnt/videos --spec youtube-sd
     ///   headlong workload fill /mnt/videos --spec youtube-sd --verify sample
@@ -49,16 +49,15 @@ pub(crate) enum Workload {
     Fill(Fill),
 }
 
-/// What `workload generate` takes.
+/// Arguments of `workload generate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Generate {
     #[command(flatten)]
     spec: Spec,
-    /// How often viewers come: sessions like 2.5/s, or bytes that all ask for together, like
-    /// 60MiB/s
+    /// Arrival rate: sessions like 2.5/s, or bytes requested by all viewers together, like 60MiB/s
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
-    /// How long viewers keep coming, such as 15min
+    /// Time during which viewers arrive, such as 15min
     #[arg(
         long,
         visible_alias = "duration",
@@ -69,7 +68,7 @@ pub(crate) struct Generate {
     /// Number of viewers
     #[arg(long, value_name = "COUNT")]
     sessions: Option<u64>,
-    /// Another seed is another day with the same titles: other viewers, other choices
+    /// Another seed gives other viewers and choices with the same titles
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Viewers download as fast as they can
@@ -78,8 +77,7 @@ pub(crate) struct Generate {
     /// Viewers have no limit of bandwidth and no delay
     #[arg(long)]
     unthrottled: bool,
-    /// Format of the trace: headlong has everything; httperf, videoperf and thesis are for other
-    /// tools
+    /// Format of the trace: headlong is complete; httperf, videoperf and thesis are for other tools
     #[arg(long, value_name = "NAME", default_value = "headlong")]
     #[arg(value_parser = dialects())]
     dialect: String,
@@ -94,7 +92,7 @@ fn dialects() -> clap::builder::PossibleValuesParser {
     Dialect::ALL.map(|(name, _)| name).into()
 }
 
-/// Does it.
+/// Runs the verb.
 pub(crate) fn workload(command: &Workload) -> anyhow::Result<()> {
     match command {
         Workload::Generate(arguments) => write_trace(arguments),
@@ -104,7 +102,7 @@ pub(crate) fn workload(command: &Workload) -> anyhow::Result<()> {
 }
 
 impl Generate {
-    /// The specification of phases that is meant, if one is.
+    /// The specification of phases, if it is one.
     fn phased(&self) -> anyhow::Result<Option<headlong_workload::phased::Specification>> {
         let overrides = self.spec.changes.overrides()?;
         let Some(specification) = phased::read(&self.spec.name, &overrides)? else {
@@ -175,7 +173,8 @@ fn write_trace(arguments: &Generate) -> anyhow::Result<()> {
     if arguments.log.is_asked() {
         let Some(specification) = arguments.phased()? else {
             let text = format!(
-                "--log, --files: {} is no workload of phases and makes no log; try netflix-2014-catalog",
+                "--log, --files: {} is not a workload of phases and has no log; \
+                 try netflix-2014-catalog",
                 arguments.spec.name
             );
             return Err(Mistakes(vec![text]).into());

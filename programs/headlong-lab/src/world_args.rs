@@ -1,4 +1,4 @@
-//! The options that describe a world of `headlong simulate run`, `search`, `sweep` and `bound`.
+//! Options that describe the world of `headlong simulate run`, `search`, `sweep` and `bound`.
 
 use headlong_bench::VirtualCell;
 use headlong_drive::DriveSpec;
@@ -15,31 +15,30 @@ use crate::mistake::Mistakes;
 use crate::vanilla::{VanillaArgs, request_size};
 use headlong_report::command_line;
 
-/// What the world is made of.
+/// Arguments that describe a world.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct WorldArgs {
-    /// What is asked for: a preset such as youtube-sd or youtube-hd, or a specification in TOML
-    /// (FILE.toml)
+    /// Workload: a preset such as youtube-sd or youtube-hd, or a specification in TOML (FILE.toml)
     #[arg(value_name = "WORKLOAD")]
     pub(crate) workload: String,
-    /// A value of the workload's specification by its key, such as requests.size=20s; may be given
+    /// Override a key of the workload's specification, such as requests.size=20s; may be given
     /// several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     pub(crate) set: Vec<(String, String)>,
-    /// The drive: a preset, or a file that describes one, such as `headlong disk probe -o` writes
+    /// The drive: a preset, or a description such as written by `headlong disk probe -o`
     #[arg(long, value_name = "PRESET|FILE.toml", default_value = "wd-red-wd10efrx", value_parser = drive_spec)]
     pub(crate) drive: DriveSpec,
-    /// How many such drives; titles are dealt out to them by a hash of their numbers. Rate and memory are
-    /// of the whole box
+    /// Number of such drives; titles are distributed by a hash of their numbers. Rate and memory
+    /// are those of the whole server
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     disks: u32,
-    /// The engine's memory for pieces of files, of all disks together; of a vanilla server the page cache
+    /// The engine's memory for pieces, of all disks together; for a vanilla server the page cache
     #[arg(long, value_name = "SIZE", default_value = "3.5GiB")]
     pub(crate) memory: Bytes,
     /// Rule for the size of a prefetch; the same as --engine policy=NAME
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
-    /// The rule's reference size, or who finds it (auto, auto-paper); the same as --engine
+    /// The rule's reference size, or a controller (auto, auto-paper); the same as --engine
     /// prefetch=SIZE. Without it 8MiB, fixed; the server's default is auto
     #[arg(long, value_name = "SIZE|auto")]
     prefetch: Option<String>,
@@ -56,66 +55,67 @@ pub(crate) struct WorldArgs {
     /// First seed of the generated viewers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Length of the ramp, in which nothing counts
+    /// Length of the ramp, which does not count
     #[arg(long, value_name = "TIME", default_value = "300s")]
     ramp: Duration,
     /// Length of the steady state, which counts
     #[arg(long, value_name = "TIME", default_value = "600s")]
     measure: Duration,
-    /// Bytes that a viewer's socket takes beyond those that have left
+    /// Size of a viewer's socket buffer
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
     pub(crate) socket: Bytes,
-    /// Per cent of a title's bit rate that replies go at after a burst; zero for as fast as it can
+    /// Pacing of replies after a burst, in per cent of a title's bit rate; zero for no pacing
     #[arg(long, value_name = "PERCENT", default_value_t = 0)]
     pub(crate) pace: u32,
-    /// What of a title goes as fast as it can at first, with --pace
+    /// Playing time sent without pacing at first, with --pace
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub(crate) pace_burst: Duration,
     /// Largest request that reaches the drive
     #[arg(long, value_name = "SIZE", default_value = "1280KiB", value_parser = request_size)]
     request_max: Bytes,
-    /// Spread the titles over all of the drive, as ext4 does, instead of packing them at its start
+    /// Spread the titles over the whole drive, as ext4 does, instead of packing them at its start
     #[arg(long)]
     spread: bool,
-    /// Let the first open of a file read so many bytes near the start of its block group of 128 MiB;
-    /// without this, what leads to files is in the kernel's cache
+    /// Bytes read near the start of a file's block group of 128 MiB when the file is first opened;
+    /// without this, metadata is in the kernel's cache
     #[arg(long, value_name = "SIZE")]
     cold_open: Option<Bytes>,
-    /// Let the server know no playlists: files of titles in several are titles of their own
+    /// Without playlists: each file of a multi-file title is a separate title for the server
     #[arg(long)]
     no_playlists: bool,
-    /// Let players name with each request what they will ask for next (`nor` of CMCD)
+    /// Players announce their next request with each request (`nor` of CMCD)
     #[arg(long)]
     names_next: bool,
-    /// Tell the engine the bit rates of titles, which it otherwise has to find out
+    /// Give the engine the bit rates of titles, which it otherwise has to estimate
     #[arg(long)]
     bit_rates: bool,
-    /// End the server at this time of the run, with what its memory holds and the replies in
-    /// progress (the records' `cut`), and begin it again
+    /// Stop the server at this time of the run, with loss of its memory and of the replies in
+    /// progress (the records' `cut`), and start it again
     #[arg(long, value_name = "TIME")]
     restart: Option<Duration>,
-    /// How long nobody is there then
+    /// Downtime of the restart
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "restart")]
     restart_down: Duration,
-    /// Bytes of an SSD between memory and the drive (of each, if there are several): the engine's flash tier. What it is like is
-    /// --engine flash_policy=NAME, flash_write_per_day=SIZE and flash_horizon=TIME
+    /// Bytes of an SSD between memory and the drive (of each, if there are several): the engine's
+    /// flash tier. Configure it with --engine flash_policy=NAME, flash_write_per_day=SIZE and
+    /// flash_horizon=TIME
     #[arg(long, value_name = "SIZE")]
     flash: Option<Bytes>,
-    /// How many such SSDs, each of which serves all disks
+    /// Number of such SSDs, each of which serves all disks
     #[arg(long, value_name = "N", default_value_t = 1, requires = "flash", value_parser = clap::value_parser!(u16).range(1..=100))]
     ssds: u16,
-    /// That SSD: a preset, or a file that describes one
+    /// That SSD: a preset, or a drive description file
     #[arg(long, value_name = "PRESET|FILE.toml", default_value = "ssd-sata-low-end", value_parser = drive_spec, requires = "flash")]
     ssd: DriveSpec,
-    /// Bytes of a block of it
+    /// Bytes of a block of the SSD
     #[arg(long, value_name = "SIZE", default_value = "16MiB", requires = "flash")]
     flash_block: Bytes,
-    /// Begin with what viewers before the first one would have read most, as after long running;
-    /// they are drawn with another seed. Otherwise the tier begins empty
+    /// Start the tier with the content that earlier viewers would have read most, as after long
+    /// running; they are drawn with another seed. Otherwise the tier starts empty
     #[arg(long, requires = "flash")]
     flash_warm: bool,
-    /// Let the next server know what the last one had learned, written down so long before its end:
-    /// 0s if it is told to stop, up to 20s if it is killed. Without this it knows nothing
+    /// Restore the state of the stopped server, saved this long before its end: 0s if it is
+    /// stopped, up to 20s if it is killed. Without this it starts without state
     #[arg(long, value_name = "TIME", requires = "restart")]
     restart_state: Option<Duration>,
     #[command(flatten)]
@@ -132,7 +132,7 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// `name=value` of an engine's setting, tried on an engine that is thrown away.
+/// Parses `name=value` of an engine setting, and validates it on a temporary engine.
 fn setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = pair(text)?;
     settings::set(&mut Setup::default().engine, &name, &value)?;
@@ -152,13 +152,13 @@ impl WorldArgs {
         read.map_err(|errors| errors.iter().map(ToString::to_string).collect())
     }
 
-    /// Whether what the viewers see is of interest besides their calls.
+    /// Whether playback figures are relevant.
     pub(crate) fn has_adaptive_players(&self) -> anyhow::Result<bool> {
         let workload = self.workload().map_err(Mistakes)?;
         Ok(workload.has_adaptive_players())
     }
 
-    /// What the arguments mean, ready to run in virtual time.
+    /// The world described by the arguments, ready to run in virtual time.
     pub(crate) fn cell(&self) -> anyhow::Result<VirtualCell> {
         let replay = replay(std::env::args());
         Ok(VirtualCell::of_options(
@@ -168,8 +168,8 @@ impl WorldArgs {
         ))
     }
 
-    /// What the arguments mean, or all that is wrong with them, options that the server does not
-    /// have among it.
+    /// The world described by the arguments, or all mistakes, including options that do not apply
+    /// to the server.
     pub(crate) fn experiment(&self) -> Result<Experiment, Mistakes> {
         let idle = self.idle();
         match self.experiment_of_any() {
@@ -179,7 +179,7 @@ impl WorldArgs {
         }
     }
 
-    /// Options that were given and that the server does not have, each as a mistake.
+    /// Options that do not apply to the server, each as a mistake.
     fn idle(&self) -> Vec<String> {
         if !self.vanilla.is_vanilla() {
             let given = self.vanilla.given().into_iter();
@@ -206,14 +206,14 @@ impl WorldArgs {
         given.map(told).collect()
     }
 
-    /// What of numbers makes no sense, or has no effect.
+    /// Reports numbers that are invalid or have no effect.
     fn wrong_numbers(&self, mistakes: &mut Vec<String>) {
         if self.measure == Duration::ZERO {
             mistakes
-                .push("--measure 0s: nothing would count; write some time, such as 600s".into());
+                .push("--measure 0s: nothing would be measured; write a time such as 600s".into());
         }
         if self.socket == Bytes(0) {
-            mistakes.push("--socket 0B: takes nothing; write a size such as 256KiB".into());
+            mistakes.push("--socket 0B: is too small; write a size such as 256KiB".into());
         }
         let length = self.ramp + self.measure;
         if let Some(at) = self.restart.filter(|at| *at >= length) {
@@ -227,7 +227,7 @@ impl WorldArgs {
         if !matches!(self.ssd, DriveSpec::SolidState(_)) {
             let name = self.ssd.name();
             mistakes.push(format!(
-                "--ssd {name}: is a hard disk; name an SSD such as ssd-sata-low-end"
+                "--ssd {name}: is a hard disk; use an SSD such as ssd-sata-low-end"
             ));
         }
         let capacity = Bytes(self.ssd.capacity_bytes());
@@ -245,8 +245,7 @@ impl WorldArgs {
         }
     }
 
-    /// The same for a server that may be another one in each world of a grid: options that one of
-    /// them does not have are the other's.
+    /// The same for a grid with several servers: options need to apply to only one of them.
     pub(crate) fn experiment_of_any(&self) -> Result<Experiment, Mistakes> {
         let mut mistakes = Vec::new();
         self.wrong_numbers(&mut mistakes);
@@ -350,7 +349,7 @@ impl WorldArgs {
     }
 }
 
-/// The command that makes a run again, up to its rate: the words that say what the world is.
+/// The command that repeats a run, without its rate: the arguments that describe the world.
 fn replay(words: impl Iterator<Item = String>) -> String {
     const OF_SEARCH: [&str; 7] = [
         "--records",
@@ -377,7 +376,7 @@ fn replay(words: impl Iterator<Item = String>) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_world_of_a_search_can_be_run_again() {
+    fn replay_repeats_world_of_search() {
         let typed = "headlong simulate search youtube-sd --rate 5MiB/s --seeds=3 --memory 1GiB --brief \
                      --threads 2 --engine order=fcfs";
         let words = typed.split_whitespace().map(str::to_owned);

@@ -1,9 +1,9 @@
-//! `headlong bench` as a person runs it, where it does nothing to the machine.
+//! `headlong bench` from the command line, where it needs no privileges.
 
 use std::process::Command;
 
 #[test]
-fn a_plan_says_the_rate_and_the_seed_that_were_asked_for() {
+fn plan_shows_given_rate_and_seed() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/tiny.toml");
     let words = "--plan --server headlong --rate 3MiB/s --seed 9";
     let output = Command::new(env!("CARGO_BIN_EXE_headlong-lab"))

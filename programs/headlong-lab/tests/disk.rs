@@ -1,4 +1,4 @@
-//! `headlong disk emulate` and `control` as an operator meets them.
+//! `headlong disk emulate` and `control` from the command line.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
@@ -39,7 +39,7 @@ fn eventually(what: &str, is_it: impl Fn() -> bool) {
     }
 }
 
-/// An emulator and everything it may leave behind.
+/// An emulator and all resources that it must clean up.
 struct Emulator {
     child: Child,
     ready: Value,
@@ -90,19 +90,19 @@ impl Emulator {
         headlong(&[&["disk", "control", socket], words].concat())
     }
 
-    /// What it has said on standard error, if that is a file.
+    /// Its standard error, if that is a file.
     fn said(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("said")).expect("it is kept")
     }
 
-    /// Waits for its end; its exit code.
+    /// Waits for its end and returns the exit code.
     fn wait(&mut self) -> Option<i32> {
         let end = Instant::now() + Duration::from_secs(60);
         loop {
             if let Some(status) = self.child.try_wait().expect("our child") {
                 return status.code();
             }
-            assert!(Instant::now() < end, "it does not end");
+            assert!(Instant::now() < end, "it did not end in time");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -112,16 +112,16 @@ impl Emulator {
         let device = self.path("device");
         let name = device.file_name().expect("a name").to_string_lossy();
         let backing = format!("/sys/block/{name}/loop/backing_file");
-        eventually("its mounts are gone", || {
+        eventually("its mounts are removed", || {
             leftovers::mounts_below(&below).is_empty()
         });
-        eventually("its loop device is free", || {
-            // The file's path means nothing once what it lies on is unmounted.
+        eventually("its loop device is released", || {
+            // The backing file's path is invalid after the unmount.
             std::fs::read_to_string(&backing).map_or(true, |text| {
                 text.trim() != "/disk" && !Path::new(text.trim()).starts_with(&below)
             })
         });
-        eventually("its directory is gone", || {
+        eventually("its directory is removed", || {
             let mut left = std::fs::read_dir(below.join("tmp")).expect("a folder");
             left.next().is_none()
         });
@@ -130,14 +130,14 @@ impl Emulator {
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        // In a test that failed; its guardian does the rest.
+        // After a failed test; the guardian cleans up the rest.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 #[test]
-fn mistakes_are_named_all_at_once_with_what_is_possible() {
+fn reports_all_mistakes_with_alternatives() {
     let output = headlong(&[
         "disk",
         "emulate",
@@ -176,7 +176,7 @@ fn mistakes_are_named_all_at_once_with_what_is_possible() {
 }
 
 #[test]
-fn a_drive_in_a_file_is_checked() {
+fn checks_drive_description_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("drive.toml");
     let said = |content: Option<&str>| {
@@ -193,7 +193,7 @@ fn a_drive_in_a_file_is_checked() {
 }
 
 #[test]
-fn reads_beyond_the_disk_cannot_be_told_to_fail() {
+fn rejects_fault_beyond_disk() {
     let output = headlong(&[
         "disk",
         "emulate",
@@ -213,15 +213,15 @@ fn reads_beyond_the_disk_cannot_be_told_to_fail() {
 }
 
 #[test]
-fn nobody_listening_is_said() {
+fn reports_socket_without_listener() {
     let output = headlong(&["disk", "control", "/no/such/socket", "counters"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("/no/such/socket"));
 }
 
 #[test]
-fn a_disk_is_ready_is_told_and_stops() {
-    if !can_run("a_disk_is_ready_is_told_and_stops") {
+fn disk_reports_ready_and_stops_on_command() {
+    if !can_run("disk_reports_ready_and_stops_on_command") {
         return;
     }
     let mut emulator = Emulator::start(&["--time-scale", "5", "--timing", "off"]);
@@ -243,7 +243,7 @@ fn a_disk_is_ready_is_told_and_stops() {
     let output = emulator.control(&["fault", "error", "60MiB", "65MiB"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("the disk has 64MiB"));
-    // A number and a unit, as everywhere; a bare number is not taken for either.
+    // Numbers need a unit, as everywhere.
     assert_eq!(
         emulator.control(&["fault", "hang", "2"]).status.code(),
         Some(64)
@@ -256,17 +256,18 @@ fn a_disk_is_ready_is_told_and_stops() {
 }
 
 #[test]
-fn signals_end_it_in_order_and_a_kill_leaves_nothing_either() {
+fn signals_and_kill_leave_no_resources() {
     if !can_run("signals_end_it_in_order") {
         return;
     }
     let mut emulator = Emulator::start(&[]);
-    // As the keyboard does it: to the whole group.
+    // As Ctrl-C on a terminal: to the whole process group.
     kill_process_group(emulator.pid(), Signal::INT).expect("kill");
     assert_eq!(emulator.wait(), Some(0));
     emulator.check_gone();
 
-    // Whoever uses it hears its name, and not of what is behind it; and it does not wait for them.
+    // The message names the mount point, not internal paths, and the end does not wait for its
+    // users.
     let mut emulator = Emulator::start(&["--time-scale", "100"]);
     let file = std::fs::File::create(emulator.path("mount").join("file")).expect("a file");
     kill_process(emulator.pid(), Signal::INT).expect("kill");

@@ -1,4 +1,4 @@
-//! `headlong disk probe` and `headlong disk layout`, where neither root nor a device is needed.
+//! `headlong disk probe` and `headlong disk layout`, where they need neither root nor a device.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -22,7 +22,7 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// What somebody who is wrong is told, with exit code 64 and nothing on standard output.
+/// The error text of a usage error: exit code 64 and empty standard output.
 fn told(args: &[&str]) -> String {
     let output = headlong(args);
     assert_eq!(output.status.code(), Some(64), "{}", text(&output.stderr));
@@ -35,7 +35,7 @@ fn name(path: &Path) -> &str {
 }
 
 #[test]
-fn a_preset_measures_as_it_was_published() {
+fn preset_measures_published_values() {
     // Libception Table 1.
     let probe = json(&["disk", "probe", "wd-red-wd10efrx", "--json"]);
     let measured = &probe["measured"];
@@ -57,7 +57,7 @@ fn a_preset_measures_as_it_was_published() {
 }
 
 #[test]
-fn what_is_printed_is_a_drive_that_measures_the_same() {
+fn printed_model_measures_the_same() {
     let folder = tempfile::tempdir().expect("a folder");
     let (printed, written) = (folder.path().join("a.toml"), folder.path().join("b.toml"));
     let output = headlong(&["disk", "probe", "hp-146-10k-sas"]);
@@ -77,7 +77,7 @@ fn what_is_printed_is_a_drive_that_measures_the_same() {
 }
 
 #[test]
-fn the_ssd_of_flashstream_wants_to_be_written_in_16_mib() {
+fn flashstream_ssd_has_optimal_block_of_16_mib() {
     // Flashstream 3.1 and Figure 3.
     let folder = tempfile::tempdir().expect("a folder");
     let page = folder.path().join("page.html");
@@ -97,7 +97,7 @@ fn the_ssd_of_flashstream_wants_to_be_written_in_16_mib() {
 }
 
 #[test]
-fn probing_what_cannot_be_probed_says_what_can() {
+fn reports_unprobeable_targets_with_alternatives() {
     let folder = tempfile::tempdir().expect("a folder");
     let small = folder.path().join("small");
     std::fs::write(&small, [0; 8192]).expect("written");
@@ -142,7 +142,7 @@ fn probing_what_cannot_be_probed_says_what_can() {
 }
 
 #[test]
-fn a_result_is_not_lost_with_words_that_cannot_be_said() {
+fn full_stderr_does_not_lose_result() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
     let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
     command.args(["disk", "probe", "hp-146-10k-sas"]);
@@ -152,7 +152,7 @@ fn a_result_is_not_lost_with_words_that_cannot_be_said() {
     assert!(text(&output.stdout).contains("kind = \"hard-drive\""));
 }
 
-/// Whole titles and the same in chunks.
+/// Titles in single files and the same titles in chunks.
 fn titles(folder: &Path) {
     for title in ["000001", "000002", "000003"] {
         let chunked = folder.join("chunked/sd").join(title);
@@ -168,7 +168,7 @@ fn titles(folder: &Path) {
 }
 
 #[test]
-fn titles_are_laid_side_by_side_by_name() {
+fn layout_compares_titles_by_name() {
     let folder = tempfile::tempdir().expect("a folder");
     titles(folder.path());
     let (whole, chunked) = (folder.path().join("whole"), folder.path().join("chunked"));
@@ -178,7 +178,7 @@ fn titles_are_laid_side_by_side_by_name() {
     let output = headlong(&args);
     let stderr = text(&output.stderr);
     if stderr.contains("does not say where its files lie") {
-        headlong_testkit::skip("titles_are_laid_side_by_side_by_name", &stderr);
+        headlong_testkit::skip("layout_compares_titles_by_name", &stderr);
         return;
     }
     let layout: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -209,14 +209,14 @@ fn titles_are_laid_side_by_side_by_name() {
 }
 
 #[test]
-fn a_layout_of_nothing_says_so() {
+fn layout_reports_empty_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(told(&["disk", "layout", name(folder.path())]).contains("no files below it"));
     assert!(told(&["disk", "layout", "/no/such/videos"]).contains("/no/such/videos"));
 }
 
 #[test]
-fn traces_of_emulated_disks_are_what_reports_read() {
+fn reports_read_traces_of_emulated_disks() {
     let line = "1,2,33,34,2048,8,R,3,0,30,0,1,0,0,0";
     let trace = format!("{}\n{line}\n", headlong_vdisk::TRACE_HEADER);
     let accesses = read_disk_trace(trace.as_bytes()).expect("a trace");

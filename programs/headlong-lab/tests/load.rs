@@ -1,4 +1,4 @@
-//! `headlong load` as an operator meets it: what it prints where, and its exit codes.
+//! `headlong load` from the command line: its outputs and exit codes.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -13,7 +13,7 @@ use headlong_workload::content::Content;
 /// Bytes of every reply.
 const REPLY_BYTES: u64 = 5000;
 
-/// A server of title 7. What it is asked for below `hang` it never answers.
+/// A server of title 7. Requests below `hang` are never answered.
 struct Server {
     address: SocketAddr,
     requests: Arc<AtomicU64>,
@@ -82,7 +82,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A trace of so many sessions of one call, ten milliseconds apart.
+/// A trace with this number of sessions of one call, ten milliseconds apart.
 fn trace(folder: &Path, object: &str, sessions: usize) -> String {
     let mut lines = String::from("#headlong trace version=1 name=test seed=1\n");
     for index in 0..sessions {
@@ -96,7 +96,7 @@ fn trace(folder: &Path, object: &str, sessions: usize) -> String {
     file.display().to_string()
 }
 
-/// A busy machine may make the generator late; that is not what is tested here.
+/// A busy machine may delay the generator, which is not under test here.
 const PATIENT: [&str; 2] = ["--late-max", "600s"];
 
 fn json(text: &str) -> serde_json::Value {
@@ -104,7 +104,7 @@ fn json(text: &str) -> serde_json::Value {
 }
 
 #[test]
-fn a_result_is_json_on_standard_output_and_can_be_put_together_with_others() {
+fn result_is_json_and_can_be_merged() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start();
     let recording = folder.path().join("one.recording").display().to_string();
@@ -137,7 +137,7 @@ fn a_result_is_json_on_standard_output_and_can_be_put_together_with_others() {
 }
 
 #[test]
-fn a_threshold_that_is_missed_ends_with_4() {
+fn missed_threshold_exits_with_4() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = Server::start().url();
     let file = trace(folder.path(), "/sd/000007.bin", 3);
@@ -151,16 +151,16 @@ fn a_threshold_that_is_missed_ends_with_4() {
             stderr.contains("failure_share>0 not met: it is 0"),
             code == 4
         );
-        // There is a result all the same.
+        // The result is printed in any case.
         assert!(text(&output.stdout).contains("3 whole"));
     }
 }
 
 #[test]
-fn a_wrong_byte_is_told_with_its_url() {
+fn reports_wrong_byte_with_url() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = Server::start().url();
-    // It serves title 7 under any name.
+    // The server sends title 7 under any name.
     let file = trace(folder.path(), "/sd/000008.bin", 1);
     let mut args = vec![file.as_str(), &url];
     args.extend(PATIENT);
@@ -168,13 +168,13 @@ fn a_wrong_byte_is_told_with_its_url() {
     assert_eq!(output.status.code(), Some(0));
     let page = text(&output.stdout);
     assert!(
-        page.contains("/sd/000008.bin  wrong: byte 0 is not the title's"),
+        page.contains("/sd/000008.bin  wrong: byte 0 differs from the title's"),
         "{page}"
     );
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_and_nothing_is_sent() {
+fn reports_all_mistakes_and_sends_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start();
     let file = folder.path().join("bad.trace").display().to_string();
@@ -214,22 +214,22 @@ fn all_mistakes_are_told_at_once_and_nothing_is_sent() {
 }
 
 #[test]
-fn viewers_have_no_addresses_of_ipv4_for_a_server_with_one_of_ipv6() {
+fn rejects_ipv4_sources_for_ipv6_server() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = trace(folder.path(), "/a", 1);
     let output = load(&[&file, "http://[::1]:9/", "--source", "127.0.0.2"]);
     assert_eq!(output.status.code(), Some(64));
     let stderr = text(&output.stderr);
-    assert!(stderr.contains("--source: nothing gets"), "{stderr}");
+    assert!(stderr.contains("--source: an IPv4 source"), "{stderr}");
 }
 
 #[test]
-fn a_file_that_cannot_be_written_costs_nothing_but_itself() {
+fn unwritable_file_does_not_affect_other_outputs() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = Server::start().url();
     let file = trace(folder.path(), "/sd/000007.bin", 3);
     let kept = folder.path().join("kept.json").display().to_string();
-    // As on a disk without any room left.
+    // As on a full disk.
     for lost in ["--records", "--histograms"] {
         let mut args = vec![file.as_str(), &url, "--json", &kept, lost, "/dev/full"];
         args.extend(PATIENT);
@@ -240,12 +240,12 @@ fn a_file_that_cannot_be_written_costs_nothing_but_itself() {
         assert!(text(&output.stdout).contains("3 whole"), "{lost}");
         let result = json(&fs::read_to_string(&kept).expect("it was written"));
         assert_eq!(result["requests"]["whole"], 3, "{lost}");
-        fs::remove_file(&kept).expect("it is there");
+        fs::remove_file(&kept).expect("the file exists");
     }
 }
 
 #[test]
-fn a_server_that_is_not_there_ends_with_2() {
+fn unreachable_server_exits_with_2() {
     let folder = tempfile::tempdir().expect("a folder");
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", free.local_addr().expect("an address"));
@@ -260,7 +260,7 @@ fn a_server_that_is_not_there_ends_with_2() {
     assert_eq!(stderr.lines().count(), 1);
 }
 
-/// Runs it with no more than 64 descriptors.
+/// Runs it with at most 64 descriptors.
 fn load_with_few_descriptors(args: &[&str]) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 64 && exec \"$0\" load \"$@\""]);
@@ -269,21 +269,23 @@ fn load_with_few_descriptors(args: &[&str]) -> Output {
 }
 
 #[test]
-fn too_few_descriptors_are_told_before_the_run_or_make_its_result_invalid() {
+fn too_few_descriptors_are_reported_or_invalidate_result() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start();
     let url = server.url();
-    // All there at once for an hour: certain beforehand.
+    // All sessions overlap for an hour: certain to exceed the limit.
     let long = trace(folder.path(), "/a timeout=1000\n/a pacing=3600", 100);
     let output = load_with_few_descriptors(&[&long, &url]);
     assert_eq!(output.status.code(), Some(2));
     let stderr = text(&output.stderr);
     assert!(
-        stderr.contains("needs 100 connections") && stderr.contains("ulimit -Hn"),
+        stderr.contains("needs at least 100 concurrent connections")
+            && stderr.contains("ulimit -Hn"),
         "{stderr}"
     );
     assert_eq!(server.requests(), 0);
-    // Known only when the server does not answer; those who got through give up after a second.
+    // The excess is only detected while the server does not answer; other viewers time out after a
+    // second.
     let file = trace(folder.path(), "/hang timeout=1\n/hang", 100);
     let mut args = vec![file.as_str(), &url, "--json", "-"];
     args.extend(PATIENT);
@@ -296,7 +298,7 @@ fn too_few_descriptors_are_told_before_the_run_or_make_its_result_invalid() {
 }
 
 #[test]
-fn a_run_that_is_interrupted_says_what_it_saw_and_ends_with_3() {
+fn interrupted_run_prints_result_and_exits_with_3() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start();
     let url = server.url();
@@ -315,12 +317,12 @@ fn a_run_that_is_interrupted_says_what_it_saw_and_ends_with_3() {
     let result = json(&text(&output.stdout));
     let reasons = result["invalid_because"].as_array().expect("reasons");
     assert!(
-        reasons.contains(&"it was interrupted".into()),
+        reasons.contains(&"the run was interrupted".into()),
         "{reasons:?}"
     );
 }
 
-/// Debian's own; another one in the path may lack numpy.
+/// Debian's interpreter; another one in the path may lack numpy.
 const PYTHON: &str = "/usr/bin/python3";
 
 fn has_numpy(test: &str) -> bool {
@@ -335,8 +337,8 @@ fn has_numpy(test: &str) -> bool {
     has
 }
 
-/// Holds what a run tells of times against what an independent program computes from its records;
-/// `error` is what the run's histogram may be off by, as a share.
+/// Compares times reported by a run with those that an independent program computes from its
+/// records; `error` is the relative error of the run's histogram.
 #[track_caller]
 fn assert_percentiles(figures: &serde_json::Value, records: &Path, columns: [&str; 2], error: f64) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/percentiles.py");
@@ -349,14 +351,14 @@ fn assert_percentiles(figures: &serde_json::Value, records: &Path, columns: [&st
     for name in ["p50", "p90", "p99"] {
         let of = |figures: &serde_json::Value| figures[name].as_f64().expect("a number");
         let (told, own) = (of(figures), of(&computed));
-        // Records and histograms have whole microseconds.
+        // Records and histograms have a resolution of a microsecond.
         let near = error * own + 0.002;
         assert!((told - own).abs() <= near, "{name}: {told} and {own}");
     }
 }
 
 #[test]
-fn percentiles_that_another_program_computes_from_the_records_of_a_run_are_those_it_tells() {
+fn percentiles_match_independent_computation() {
     if !has_numpy("percentiles of a run") {
         return;
     }
@@ -382,7 +384,7 @@ fn percentiles_that_another_program_computes_from_the_records_of_a_run_are_those
 }
 
 #[test]
-fn so_are_those_of_a_run_in_virtual_time() {
+fn virtual_run_percentiles_match_independent_computation() {
     if !has_numpy("percentiles of a run in virtual time") {
         return;
     }

@@ -1,4 +1,4 @@
-//! `headlong simulate chains` and `simulate plan` as a person runs them.
+//! `headlong simulate chains` and `simulate plan` from the command line.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// 20 MB in two minutes from byte 5 on, and 1,000 bytes at once.
+/// 20 MB in two minutes from byte 5, and 1,000 bytes at one moment.
 const CHAINS: &str = "file,session,start,length,t_start,t_end,open,kind,kbps,disk\n\
     a,1,5,20000000,0,120000,0,1,2000,1\n\
     b,1,0,1000,60500,60500,1,1,2000,0\n\
@@ -18,7 +18,7 @@ fn headlong(folder: &Path, arguments: &str) -> Output {
     command
         .current_dir(folder)
         .output()
-        .expect("the binary is there")
+        .expect("the binary exists")
 }
 
 fn told(output: &[u8]) -> String {
@@ -27,12 +27,12 @@ fn told(output: &[u8]) -> String {
 
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("chains.csv"), CHAINS).expect("the folder is there");
+    fs::write(folder.path().join("chains.csv"), CHAINS).expect("the folder exists");
     folder
 }
 
 #[test]
-fn json_gives_each_figure_of_each_rule_and_size() {
+fn json_has_all_figures_of_each_rule_and_size() {
     let folder = folder();
     let output = headlong(
         folder.path(),
@@ -44,7 +44,7 @@ fn json_gives_each_figure_of_each_rule_and_size() {
     assert_eq!(points.len(), 2);
     let point = &points[0];
     assert_eq!(point["algorithm"], "fixed");
-    // Of the long chain at 0, 48 and 96 s, of the short one at 60.5 s.
+    // Prefetches of the long chain at 0, 48 and 96 s, of the short one at 60.5 s.
     assert_eq!(
         (&point["prefetches"], &point["read"]),
         (&4.into(), &32_000_000.into())
@@ -62,7 +62,7 @@ fn json_gives_each_figure_of_each_rule_and_size() {
         );
     };
     near("util", busy);
-    // Two drives and three minutes, as the long chain ends when minute 2 begins.
+    // Two drives and three minutes, because the long chain ends when minute 2 begins.
     near("util_mean", busy * 2.0 / 6.0);
     // The short chain's buffer is held for 40 of the 60 s of minute 1.
     near("mem", 0.008 + 0.008 * 40.0 / 60.0);
@@ -72,21 +72,21 @@ fn json_gives_each_figure_of_each_rule_and_size() {
 }
 
 #[test]
-fn a_log_and_its_chain_table_give_the_same_figures() {
+fn log_and_its_chain_table_give_same_figures() {
     let folder = folder();
     let log = "ts,service_ms,session,device,file,offset,size,bytes,disk\n\
         10,2000,1,tv,a,0,500000,500000,3\n12,2000,1,tv,a,500000,500000,500000,3\n\
         100,5000,1,tv,b,7,,9000000,2\n";
     let files = "file,title,kind,kbps,size,disk,duration_s\n\
         a,1,1,560,5000000,3,60\nb,1,1,3000,50000000,2,130\n";
-    fs::write(folder.path().join("log.csv"), log).expect("the folder is there");
-    fs::write(folder.path().join("files.csv"), files).expect("the folder is there");
+    fs::write(folder.path().join("log.csv"), log).expect("the folder exists");
+    fs::write(folder.path().join("files.csv"), files).expect("the folder exists");
     let output = Command::new(env!("CARGO_BIN_EXE_headlong-lab"))
         .args(["trace", "chains", "log.csv", "--files", "files.csv"])
         .args(["--out", "made.csv"])
         .current_dir(folder.path())
         .output()
-        .expect("the binary is there");
+        .expect("the binary exists");
     assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
     let points = |arguments: &str| {
         let output = headlong(folder.path(), arguments);
@@ -101,9 +101,9 @@ fn a_log_and_its_chain_table_give_the_same_figures() {
 }
 
 #[test]
-fn mistakes_name_the_column_and_the_nearest_rule() {
+fn reports_missing_column_and_nearest_rule() {
     let folder = folder();
-    fs::write(folder.path().join("bad.csv"), "start,length\n0,1\n").expect("the folder is there");
+    fs::write(folder.path().join("bad.csv"), "start,length\n0,1\n").expect("the folder exists");
     for (arguments, expected) in [
         ("chains bad.csv", "no column `t_start`"),
         ("chains none.csv", "none.csv"),
@@ -131,7 +131,7 @@ fn mistakes_name_the_column_and_the_nearest_rule() {
 }
 
 #[test]
-fn the_page_is_written_and_a_plan_says_what_it_assumes() {
+fn writes_page_and_plan_lists_assumptions() {
     let folder = folder();
     let output = headlong(
         folder.path(),
@@ -145,7 +145,7 @@ fn the_page_is_written_and_a_plan_says_what_it_assumes() {
     let stdout = told(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
     assert!(
-        stdout.contains("Taken for granted") && stdout.contains("square-root"),
+        stdout.contains("Assumptions") && stdout.contains("square-root"),
         "{stdout}"
     );
 }
@@ -162,7 +162,7 @@ fn log() -> String {
 }
 
 #[test]
-fn a_plan_is_made_from_whatever_a_characterisation_wrote() {
+fn plan_accepts_all_outputs_of_characterisation() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
     fs::write(path("log.csv"), log()).expect("written");
@@ -173,7 +173,7 @@ fn a_plan_is_made_from_whatever_a_characterisation_wrote() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
         let command = command.args(arguments.split(' '));
         let output = command.current_dir(folder.path()).output();
-        output.expect("the binary is there")
+        output.expect("the binary exists")
     };
     let characterise =
         run("trace characterise log.csv --files files.csv --json --tables tables --spec s.toml");

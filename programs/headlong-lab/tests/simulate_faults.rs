@@ -1,4 +1,4 @@
-//! `headlong simulate faults` as a person runs it.
+//! `headlong simulate faults` from the command line.
 
 use std::process::{Command, Output};
 
@@ -17,7 +17,7 @@ fn json(output: &Output) -> Value {
 }
 
 #[test]
-fn seeds_that_hold_are_counted_and_the_same_again_has_the_same_trace() {
+fn same_seeds_give_same_trace() {
     let output = run("--seeds 30 --json");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let report = json(&output);
@@ -38,7 +38,7 @@ fn seeds_that_hold_are_counted_and_the_same_again_has_the_same_trace() {
 
 #[cfg(feature = "mutants")]
 #[test]
-fn a_mutation_is_told_with_the_command_that_runs_it_again() {
+fn reports_mutation_with_replay_command() {
     let output = run("--seeds 30 --mutant slot-kept --json");
     assert_eq!(output.status.code(), Some(4), "{output:?}");
     let failed = json(&output)["failed"][0].clone();
@@ -61,7 +61,7 @@ fn a_mutation_is_told_with_the_command_that_runs_it_again() {
 
 #[cfg(feature = "mutants")]
 #[test]
-fn a_wrong_name_of_a_mutation_lists_the_nearest() {
+fn unknown_mutation_suggests_nearest() {
     let output = run("--mutant slot-keeps");
     assert_eq!(output.status.code(), Some(64));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -70,7 +70,7 @@ fn a_wrong_name_of_a_mutation_lists_the_nearest() {
 
 #[cfg(not(feature = "mutants"))]
 #[test]
-fn mutations_are_refused_in_a_build_without_them() {
+fn rejects_mutations_in_build_without_feature() {
     let output = run("--mutant slot-kept");
     assert_eq!(output.status.code(), Some(64));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();

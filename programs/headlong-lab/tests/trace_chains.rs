@@ -1,4 +1,4 @@
-//! `headlong trace chains` as a person runs it.
+//! `headlong trace chains` from the command line.
 
 use std::fs;
 use std::io::Write as _;
@@ -19,7 +19,7 @@ fn headlong(folder: &Path, arguments: &[&str]) -> Output {
     command
         .current_dir(folder)
         .output()
-        .expect("the binary is there")
+        .expect("the binary exists")
 }
 
 fn told(output: &[u8]) -> String {
@@ -27,11 +27,11 @@ fn told(output: &[u8]) -> String {
 }
 
 #[test]
-fn a_log_becomes_a_table_of_chains() {
+fn log_becomes_table_of_chains() {
     let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("log.csv"), LOG).expect("the folder is there");
+    fs::write(folder.path().join("log.csv"), LOG).expect("the folder exists");
     let files = "file,title,kind,kbps,size,disk,duration_s\n9,1,1,560,3000,3,40\n";
-    fs::write(folder.path().join("files.csv"), files).expect("the folder is there");
+    fs::write(folder.path().join("files.csv"), files).expect("the folder exists");
     let output = headlong(
         folder.path(),
         &["log.csv", "--files", "files.csv", "--out", "chains.csv"],
@@ -61,10 +61,10 @@ fn a_log_becomes_a_table_of_chains() {
 }
 
 #[test]
-fn the_variants_join_otherwise() {
+fn variants_join_differently() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = LOG.replace("45,100,7", "43,100,7");
-    fs::write(folder.path().join("log.csv"), log).expect("the folder is there");
+    fs::write(folder.path().join("log.csv"), log).expect("the folder exists");
     let chains = |arguments: &[&str]| {
         let output = headlong(
             folder.path(),
@@ -77,13 +77,13 @@ fn the_variants_join_otherwise() {
     assert_eq!(
         chains(&["--gap", "idle"]),
         1,
-        "received 40 s after the one before was done"
+        "received 40 s after the previous one completed"
     );
     assert_eq!(chains(&["--link", "component"]), 2);
 }
 
 #[test]
-fn a_log_can_come_through_a_pipe_and_the_outcome_as_json() {
+fn reads_log_from_pipe_and_prints_json() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut child = Command::new(env!("CARGO_BIN_EXE_headlong-lab"))
         .args([
@@ -100,7 +100,7 @@ fn a_log_can_come_through_a_pipe_and_the_outcome_as_json() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("the binary is there");
+        .expect("the binary exists");
     let mut stdin = child.stdin.take().expect("it has one");
     stdin.write_all(LOG.as_bytes()).expect("it reads");
     drop(stdin);
@@ -117,9 +117,9 @@ fn a_log_can_come_through_a_pipe_and_the_outcome_as_json() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told_before_anything_is_read_or_written() {
+fn reports_usage_errors_before_any_io() {
     let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("log.csv"), LOG).expect("the folder is there");
+    fs::write(folder.path().join("log.csv"), LOG).expect("the folder exists");
     for (arguments, word) in [
         (
             ["log.csv", "--out", "missing/chains.csv"],
@@ -132,17 +132,17 @@ fn what_cannot_be_done_is_told_before_anything_is_read_or_written() {
         let stderr = told(&output.stderr);
         assert!(stderr.contains(word), "{stderr}");
     }
-    let left = fs::read_dir(folder.path()).expect("the folder is there");
+    let left = fs::read_dir(folder.path()).expect("the folder exists");
     assert_eq!(left.count(), 1, "only the log");
 }
 
 #[test]
-fn logs_and_chains_say_the_same_in_parquet_as_in_text() {
+fn parquet_and_text_are_equivalent() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = |words: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
         let command = command.args(words.split(' ')).current_dir(folder.path());
-        let output = command.output().expect("the binary is there");
+        let output = command.output().expect("the binary exists");
         assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
         output.stdout
     };

@@ -1,10 +1,10 @@
-//! `headlong trace characterise` on logs as strangers have them.
+//! `headlong trace characterise` on common server logs.
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Lines of nginx's `combined`: 30 viewers, each reading a film of ten in parts of 512 KiB.
+/// Lines in nginx's `combined`: 30 viewers, each reading one of ten films in parts of 512 KiB.
 fn combined() -> String {
     let mut log = String::new();
     for viewer in 0..30 {
@@ -23,7 +23,7 @@ fn combined() -> String {
     log
 }
 
-/// The same as the lines that are offered for copying write it.
+/// The same in the suggested log format.
 fn with_ranges() -> String {
     let lines = combined();
     let lines = lines.lines().enumerate().map(|(line, text)| {
@@ -57,7 +57,7 @@ fn run(folder: &Path, log: &str, arguments: &[&str]) -> (Option<i32>, String, St
 }
 
 #[test]
-fn a_log_without_ranges_says_so_first_and_what_to_write_and_tells_what_needs_none() {
+fn log_without_ranges_reports_remedy_and_other_figures() {
     let (code, out, _) = told(&combined(), &[]);
     assert_eq!(code, Some(0), "{out}");
     let lines: Vec<&str> = out.lines().collect();
@@ -88,15 +88,12 @@ fn a_log_without_ranges_says_so_first_and_what_to_write_and_tells_what_needs_non
     ] {
         assert!(out.contains(row), "{out}");
     }
-    assert!(!out.contains("chain (s)"), "chains cannot be told: {out}");
-    assert!(
-        out.contains("157 MB"),
-        "in the unit that people read: {out}"
-    );
+    assert!(!out.contains("chain (s)"), "chains must be missing: {out}");
+    assert!(out.contains("157 MB"), "in a readable unit: {out}");
 }
 
 #[test]
-fn a_log_written_by_the_offered_line_tells_all_and_speaks_of_itself_alone() {
+fn suggested_log_format_gives_all_figures() {
     let folder = tempfile::tempdir().expect("a folder");
     let (code, out, _) = run(folder.path(), &with_ranges(), &["--html", "page.html"]);
     assert_eq!(code, Some(0), "{out}");
@@ -122,7 +119,7 @@ fn a_log_written_by_the_offered_line_tells_all_and_speaks_of_itself_alone() {
 }
 
 #[test]
-fn every_session_that_starts_at_the_start_is_told_to() {
+fn counts_sessions_that_start_at_beginning() {
     let (_, json, _) = told(&with_ranges(), &["--json"]);
     let told: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let sections = told["sections"].as_array().expect("a list");
@@ -155,7 +152,7 @@ fn every_session_that_starts_at_the_start_is_told_to() {
 }
 
 #[test]
-fn nothing_is_told_of_a_log_that_is_mostly_dropped_unless_it_is_asked_for() {
+fn mostly_dropped_log_needs_allow_dropped() {
     let log = combined()
         .lines()
         .enumerate()
@@ -180,7 +177,7 @@ fn nothing_is_told_of_a_log_that_is_mostly_dropped_unless_it_is_asked_for() {
 }
 
 #[test]
-fn a_check_looks_at_the_first_lines_and_ends() {
+fn check_reads_only_first_lines() {
     let log = combined().repeat(60);
     let (code, out, _) = told(&log, &["--check"]);
     assert_eq!(code, Some(0));
@@ -189,7 +186,7 @@ fn a_check_looks_at_the_first_lines_and_ends() {
 }
 
 #[test]
-fn what_cannot_be_is_a_mistake_that_says_what_can() {
+fn reports_impossible_options_with_alternatives() {
     let custom =
         "192.0.2.1 [2026-11-24T10:00:00+00:00] \"GET /a.mp4 HTTP/1.1\" 206 5 0.1\n".repeat(9);
     let (code, _, err) = told(&custom, &[]);
@@ -207,7 +204,7 @@ fn what_cannot_be_is_a_mistake_that_says_what_can() {
 }
 
 #[test]
-fn nothing_is_said_twice_and_columns_that_were_not_used_are_named() {
+fn lists_unused_columns_once() {
     let lines = (0..300).map(|line| {
         let start = line * 1000;
         format!(
@@ -234,7 +231,7 @@ fn nothing_is_said_twice_and_columns_that_were_not_used_are_named() {
 }
 
 #[test]
-fn times_are_hours_since_the_log_began() {
+fn times_are_hours_since_start_of_log() {
     let (_, json, _) = told(&with_ranges(), &["--json"]);
     let told: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let sections = told["sections"].as_array().expect("a list").iter();
@@ -255,7 +252,7 @@ fn times_are_hours_since_the_log_began() {
 }
 
 #[test]
-fn a_file_that_is_no_text_is_said_to_be_none_once() {
+fn reports_binary_file_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = std::fs::read(env!("CARGO_BIN_EXE_headlong-lab")).expect("read");
     std::fs::write(folder.path().join("film.bin"), &program[..100_000]).expect("written");
@@ -265,7 +262,7 @@ fn a_file_that_is_no_text_is_said_to_be_none_once() {
 }
 
 #[test]
-fn of_a_log_without_requests_one_line_is_told_and_no_table_of_zeros() {
+fn log_without_requests_gives_one_line() {
     let (code, out, err) = told("", &[]);
     assert_eq!((code, &out[..]), (Some(5), ""));
     assert!(err.ends_with("headlong: the log is empty\n"), "{err}");
@@ -277,7 +274,7 @@ fn of_a_log_without_requests_one_line_is_told_and_no_table_of_zeros() {
 }
 
 #[test]
-fn pictures_and_scripts_of_a_page_are_no_titles_and_are_counted() {
+fn counts_page_resources_as_left_out() {
     let mut log = with_ranges();
     for name in ["poster.jpg", "player.js", "site.css", "favicon.ico"] {
         let like = with_ranges();

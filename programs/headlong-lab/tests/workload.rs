@@ -1,4 +1,4 @@
-//! `headlong workload` as an operator meets it.
+//! `headlong workload` from the command line.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -18,7 +18,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn the_same_command_writes_the_same_trace() {
+fn same_command_writes_same_trace() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("a.trace").display().to_string();
     let args = [
@@ -42,7 +42,7 @@ fn the_same_command_writes_the_same_trace() {
 }
 
 #[test]
-fn mistakes_end_with_64_and_are_told_all_at_once() {
+fn reports_all_mistakes_and_exits_with_64() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("a.trace").display().to_string();
     fs::write(&trace, "/a timeout=ten\n/b range=9-3\n").expect("written");
@@ -79,7 +79,7 @@ fn mistakes_end_with_64_and_are_told_all_at_once() {
     assert_eq!(output.status.code(), Some(64));
     let stderr = text(&output.stderr);
     assert!(
-        stderr.contains(&format!("headlong: {trace}:1:12: `ten` is no time")),
+        stderr.contains(&format!("headlong: {trace}:1:12: `ten` is not a time")),
         "{stderr}"
     );
     assert!(
@@ -89,7 +89,7 @@ fn mistakes_end_with_64_and_are_told_all_at_once() {
 }
 
 #[test]
-fn a_folder_is_filled_checked_and_kept() {
+fn fill_creates_verifies_and_keeps_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let spec = folder.path().join("tiny.toml").display().to_string();
     let videos = folder.path().join("videos").display().to_string();
@@ -114,7 +114,7 @@ fn a_folder_is_filled_checked_and_kept() {
 }
 
 #[test]
-fn the_text_of_a_preset_is_a_specification() {
+fn text_of_preset_is_a_specification() {
     let folder = tempfile::tempdir().expect("a folder");
     let spec = folder.path().join("mine.toml");
     fs::write(
@@ -129,7 +129,7 @@ fn the_text_of_a_preset_is_a_specification() {
 }
 
 #[test]
-fn a_workload_of_phases_becomes_a_log_with_its_table_of_files() {
+fn phased_workload_writes_log_and_files_table() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = folder.path().join("files.csv");
     let preset = "netflix-2014-catalog";
@@ -168,7 +168,7 @@ fn a_workload_of_phases_becomes_a_log_with_its_table_of_files() {
 }
 
 #[test]
-fn what_a_workload_of_phases_cannot_do_is_told_with_a_remedy() {
+fn reports_limits_of_phased_workload_with_remedy() {
     for (arguments, part) in [
         (
             &[
@@ -186,7 +186,7 @@ fn what_a_workload_of_phases_cannot_do_is_told_with_a_remedy() {
         ),
         (
             &["generate", "youtube-sd", "--log", "-"],
-            "youtube-sd is no workload of phases and makes no log",
+            "youtube-sd is not a workload of phases and has no log",
         ),
         (
             &[
@@ -210,7 +210,7 @@ fn what_a_workload_of_phases_cannot_do_is_told_with_a_remedy() {
 }
 
 #[test]
-fn a_workload_of_phases_is_described_beside_what_was_published() {
+fn describes_phased_workload_with_published_figures() {
     let output = workload(&[
         "describe",
         "netflix-2014-catalog",

@@ -1,39 +1,39 @@
-//! What a run was like, from the record of either world.
+//! Figures of one run, taken from the record of a real or a virtual run.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::record::RunRecord;
 
-/// What one world did at a rate. Rates in bytes a second of model time.
+/// Results of one run at a given rate. Rates in bytes per second of model time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Figures {
-    /// By requests sent in steady state.
+    /// Requested by calls sent in steady state.
     pub asked_for: Option<f64>,
-    /// What reached viewers in steady state.
+    /// Received by viewers in steady state.
     pub delivered: f64,
-    /// What the drive read in steady state.
+    /// Read by the drive in steady state.
     pub disk: f64,
-    /// Bytes of a sequence of adjacent requests.
+    /// Mean bytes of a sequence of adjacent requests.
     pub bytes_per_seek: f64,
-    /// Block requests a second.
+    /// Block requests per second.
     pub requests_per_second: f64,
-    /// Share of the whole run in which the drive had something to do.
+    /// Share of the whole run in which the drive was busy.
     pub disk_busy: Option<f64>,
-    /// Reads of the server a second, over the whole run.
+    /// Read commands of the server per second, over the whole run.
     pub reads_per_second: Option<f64>,
     /// Mean bytes of a prefetch.
     pub prefetch_bytes: Option<f64>,
-    /// Bytes sent that had been read before, of bytes sent.
+    /// Bytes sent that were served from an earlier read, as a share of bytes sent.
     pub hit_ratio: Option<f64>,
-    /// Bytes prefetched and evicted unread, of bytes read.
+    /// Bytes prefetched and evicted unread, as a share of bytes read.
     pub evicted_ratio: Option<f64>,
     /// Share of sessions in steady state that failed.
     pub failure_share: f64,
 }
 
 impl Figures {
-    /// From a record of either world.
+    /// Takes the figures from a record, real or virtual.
     pub fn of(record: &RunRecord) -> Self {
         let pattern = &record.disk.pattern;
         let drive = |path: &str| record.disk.counters.pointer(path).and_then(Value::as_f64);
@@ -49,7 +49,8 @@ impl Figures {
         };
         let seconds = pattern.seconds.max(1e-9);
         let is_counted = served("jobs").is_some_and(|jobs| jobs > 0.0);
-        // Of a server that counts nothing: what the drive did not read for it.
+        // A server without counters: the hit ratio is the share that the drive did not read for
+        // it.
         let delivered = record.verdict.delivered;
         let kept = || (delivered > 0.0).then(|| (1.0 - pattern.rate() / delivered).max(0.0));
         let of_engine = |value: Option<f64>| value.filter(|_| is_counted);

@@ -1,19 +1,18 @@
-//! Whether virtual time tells the truth: the same experiment in both worlds, side by side.
+//! Cross-validation of virtual time: the same experiment on the emulated drive and in virtual time.
 //!
-//! The one idea: the failure-free rate of each server is looked for on the emulated drive and in
-//! virtual time, with the same sessions; and at the rate that was found on the drive, what the two
-//! worlds did for it is put beside each other.
+//! The failure-free rate of each server is searched on both, with the same sessions. At the rate
+//! found on the drive, the figures of both runs are compared.
 //!
-//! What the machine adds on the way from the drive to the server is told to the virtual runs: at a
-//! time scale of ten, a tenth of a millisecond is a millisecond. Where a real run of
-//! `headlong serve` has one read outstanding at a time, it is measured: how long its reads took
-//! beyond what the drive was busy. Several reads at a time hide most of it.
+//! The virtual runs include the time that the machine adds between the drive and the server: at a
+//! time scale of ten, a tenth of a millisecond becomes a millisecond. Where a real run of
+//! `headlong serve` has one read outstanding at a time, that time is measured: how long its reads
+//! took beyond the busy time of the drive. Several concurrent reads hide most of it.
 //!
-//! A virtual run takes seconds and a real one minutes, so the virtual limits are found first, and the
-//! real searches begin there. Both then step through the same rates.
+//! A virtual run takes seconds and a real one minutes, so the virtual limits are searched first and
+//! the real searches start from them. Both step through the same rates.
 //!
-//! Invariants: a figure that one side does not have is missing, not zero; a pair counts only if both
-//! sides found a rate.
+//! Invariants: a figure that one side lacks is missing, not zero; a pair counts only if both sides
+//! found a rate.
 
 mod figures;
 mod tables;
@@ -35,17 +34,18 @@ use crate::search_driver::{Limit, Runner, SearchDriver};
 use crate::virtual_command::{Virtual, limits};
 use crate::virtual_run::VirtualBench;
 
-/// Name and version of the result's form.
+/// Name and version of the result's schema.
 const SCHEMA: &str = "headlong-agree-1";
-/// What the machine adds to a request of the drive, if nobody says and no run can tell.
+/// Time that the machine adds to a request of the drive, if neither an option nor a run gives
+/// it.
 const TURNAROUND_USUAL: Duration = Duration::from_micros(200);
 
-/// How far rates may lie apart, as a share of the real one.
+/// Largest accepted difference of the rates, as a share of the real one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Tolerance {
-    /// Of the engine.
+    /// For the engine.
     pub headlong: f64,
-    /// Of the servers that are imitated with their kernel.
+    /// For servers simulated together with the kernel's page cache.
     pub vanilla: f64,
 }
 
@@ -58,7 +58,7 @@ impl Default for Tolerance {
     }
 }
 
-/// One server under one workload in both worlds.
+/// One server under one workload, real and virtual.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pair {
     /// Name of the workload.
@@ -69,33 +69,33 @@ pub struct Pair {
     pub real_rate: Option<f64>,
     /// The same in virtual time.
     pub virtual_rate: Option<f64>,
-    /// Virtual by real.
+    /// Virtual rate divided by the real one.
     pub ratio: Option<f64>,
-    /// How far it may be from 1.
+    /// Largest accepted difference of the ratio from 1.
     pub tolerance: f64,
-    /// Whether the machine ended a real search, not the drive: then a higher virtual rate says
-    /// nothing against it.
+    /// Whether the machine, not the drive, ended a real search: then a higher virtual rate does not
+    /// contradict it.
     pub is_machine_limited: bool,
     /// Whether the two agree.
     pub agrees: bool,
-    /// The rate at which figures are put beside each other.
+    /// The rate at which the figures are compared.
     pub rate: Option<f64>,
-    /// What happened on the emulated drive at that rate.
+    /// Figures on the emulated drive at that rate.
     pub real: Option<Figures>,
-    /// What happened in virtual time at that rate, with the same sessions.
+    /// Figures in virtual time at that rate, with the same sessions.
     pub imagined: Option<Figures>,
     /// The command that repeats the virtual run.
     pub replay: Option<String>,
 }
 
-/// All of them.
+/// The whole result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Agreement {
     /// Always `headlong-agree-1`.
     pub schema: String,
     /// Name of the experiment.
     pub experiment: String,
-    /// What the machine adds to a request of the drive, in microseconds on the wall.
+    /// Time that the machine adds to a request of the drive, in microseconds of wall time.
     pub turnaround_us: f64,
     /// One for each server and workload.
     pub pairs: Vec<Pair>,
@@ -108,8 +108,9 @@ impl Agreement {
     }
 }
 
-/// Looks for every limit in both worlds. With a rate, makes one run of each server there instead; with
-/// a turnaround (see [`VirtualBench::new`]), takes it instead of measuring it.
+/// Searches every limit on the emulated drive and in virtual time. With a rate, makes one run of
+/// each server at that rate instead; with a turnaround (see [`VirtualBench::new`]), uses it instead
+/// of measuring it.
 ///
 /// # Errors
 /// If the machine failed, or a result cannot be written.
@@ -127,7 +128,7 @@ pub fn agree(
         replay: format!("{} --turnaround {turnaround}", how.replay),
         ..how.clone()
     };
-    // Records of one turnaround are not those of another.
+    // A record is valid only for the turnaround it was made with.
     let imagine = |how: &Virtual| {
         let folder = format!("virtual-{}", how.turnaround);
         let options = Options {
@@ -139,7 +140,7 @@ pub fn agree(
             None => limits(experiment, cells, how, &options).map(|compared| compared.limits),
         }
     };
-    // What the machine lacks is told before anything is looked for.
+    // Missing programs and rights are reported before the first search.
     let mut driver =
         options.driver(experiment, cells, cells.len() * experiment.repeats as usize)?;
     let expected = with_turnaround(said.unwrap_or(TURNAROUND_USUAL));
@@ -177,7 +178,7 @@ pub fn agree(
     })
 }
 
-/// Looks for the limits, from where the same servers' were in virtual time.
+/// Searches the limits, starting from the virtual limits of the same servers.
 fn searches<R: Runner>(
     experiment: &Experiment,
     cells: &[Cell],
@@ -198,14 +199,14 @@ fn is_of(cell: &Cell) -> impl Fn(&&Limit) -> bool + Copy {
     |limit| limit.workload == cell.workload_name && limit.server == cell.server_name
 }
 
-/// Of the limits of this server under this workload, those that were found.
+/// The mean rate of this server under this workload over the limits that were found.
 fn mean_rate(cell: &Cell, limits: &[Limit]) -> Option<f64> {
     let of_cell = limits.iter().filter(is_of(cell));
     let rates: Vec<f64> = of_cell.filter_map(|limit| limit.found.rate).collect();
     (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
 }
 
-/// One run of each, as limits that nobody looked for.
+/// One run of each server at the given rate, in the form of limits.
 fn runs<R: Runner>(
     experiment: &Experiment,
     cells: &[Cell],
@@ -276,7 +277,7 @@ fn pair(
     })
 }
 
-/// Of single runs: both come to the same end, and deliver and read about the same.
+/// For single runs: both have the same outcome, and deliver and read about the same.
 fn both_pass(real: Option<&RunRecord>, imagined: Option<&RunRecord>, tolerance: f64) -> bool {
     let (Some(real), Some(imagined)) = (real, imagined) else {
         return false;
@@ -288,15 +289,15 @@ fn both_pass(real: Option<&RunRecord>, imagined: Option<&RunRecord>, tolerance: 
         && is_near(r.disk, i.disk)
 }
 
-/// Those with one read outstanding at a time.
+/// The cells whose server has one read outstanding at a time.
 fn serial(experiment: &Experiment, cells: &[Cell], how: &Virtual) -> Vec<Cell> {
     let bench = how.bench(experiment);
     let is_serial = |cell: &&Cell| bench.reads_at_a_time(cell) == Some(1);
     cells.iter().filter(is_serial).cloned().collect()
 }
 
-/// What the machine adds to a read of these, on the wall: how long their reads were under way beyond
-/// what the drive was busy.
+/// Time that the machine adds to a read of these servers, in wall time: how long their reads were
+/// outstanding beyond the busy time of the drive.
 fn turnaround(real: &[Limit], serial: &[Cell], time_scale: u32) -> Option<Duration> {
     let mut sums: BTreeMap<&'static str, f64> = BTreeMap::new();
     for limit in real {
@@ -332,15 +333,15 @@ fn tell(
     options: &Options,
 ) -> Result<(), BenchError> {
     let lead = format!(
-        "The emulated drive beside virtual time. What the machine adds to a request: {:.0} us on \
-         the wall.",
+        "The emulated drive compared with virtual time. Added by the machine per request: \
+         {:.0} us of wall time.",
         agreement.turnaround_us
     );
-    let section = Section::new("Rates without a failure")
+    let section = Section::new("Failure-free rates")
         .command(&options.command_line)
         .table(agreement.rates_table());
     let figures = Section::new("At the same rate, real / virtual").table(agreement.figures_table());
-    let page = Page::new(format!("{}: both worlds", experiment.name)).lead(lead.as_str());
+    let page = Page::new(format!("{}: real and virtual", experiment.name)).lead(lead.as_str());
     page.section(section)
         .section(figures)
         .write(&options.report())?;
@@ -356,7 +357,7 @@ fn tell(
                 text += &format!("\n{}, {}: again: {replay}", pair.server, pair.workload);
             }
         }
-        text + &format!("\nThe page: {}\n", options.report().display())
+        text + &format!("\nReport: {}\n", options.report().display())
     });
     Ok(())
 }

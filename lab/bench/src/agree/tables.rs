@@ -1,4 +1,4 @@
-//! Both worlds beside each other, for people.
+//! Tables that compare real and virtual runs.
 
 use headlong_report::{Cell, Table};
 
@@ -7,7 +7,7 @@ use super::{Agreement, Figures, Pair};
 const MIB: f64 = 1_048_576.0;
 
 impl Agreement {
-    /// Rates of both worlds.
+    /// Failure-free rates, real and virtual.
     pub fn rates_table(&self) -> Table {
         let heads = "Workload | Server | Real (MiB/s) | Virtual (MiB/s) | Ratio | Within | Agrees";
         let mut table = Table::headed(heads);
@@ -31,7 +31,7 @@ impl Agreement {
         table
     }
 
-    /// What both worlds did at the same rate: each figure twice, the real one first.
+    /// Figures at the same rate: each one twice, the real one first.
     pub fn figures_table(&self) -> Table {
         let mut heads = vec!["Figure".to_owned()];
         let both: Vec<(&Pair, Figures, Figures)> = self
@@ -61,27 +61,22 @@ impl Agreement {
 
 type Figure = fn(&Figures) -> Option<f64>;
 
-/// Name, value, scale and decimals of each row.
+/// Name, accessor, scale and decimals of each row.
 const FIGURES: &[(&str, Figure, f64, usize)] = &[
     ("Asked for (MiB/s)", |f| f.asked_for, 1.0 / MIB, 1),
     ("Delivered (MiB/s)", |f| Some(f.delivered), 1.0 / MIB, 1),
     ("Drive (MiB/s)", |f| Some(f.disk), 1.0 / MIB, 1),
     ("KiB a seek", |f| Some(f.bytes_per_seek), 1.0 / 1024.0, 0),
     (
-        "Block requests a second",
+        "Block requests per second",
         |f| Some(f.requests_per_second),
         1.0,
         1,
     ),
     ("Drive busy (%)", |f| f.disk_busy, 100.0, 1),
-    ("Reads a second", |f| f.reads_per_second, 1.0, 1),
+    ("Reads per second", |f| f.reads_per_second, 1.0, 1),
     ("Mean prefetch (KiB)", |f| f.prefetch_bytes, 1.0 / 1024.0, 0),
-    (
-        "Sent from what was read before (%)",
-        |f| f.hit_ratio,
-        100.0,
-        1,
-    ),
+    ("Served from earlier reads (%)", |f| f.hit_ratio, 100.0, 1),
     ("Evicted unread (%)", |f| f.evicted_ratio, 100.0, 2),
     ("Sessions failed (%)", |f| Some(f.failure_share), 100.0, 2),
 ];

@@ -1,4 +1,4 @@
-//! Pairs whose agreement is known.
+//! Agreement of pairs with known results.
 
 use std::path::Path;
 
@@ -33,7 +33,9 @@ kind = "nginx"
 
 fn cell(server: &str) -> (Experiment, Cell) {
     let experiment = Experiment::from_text(Path::new("x.toml"), TEXT, false).expect("right");
-    let cell = experiment.cell(Some(server), None).expect("there is one");
+    let cell = experiment
+        .cell(Some(server), None)
+        .expect("one server, one workload");
     (experiment, cell)
 }
 
@@ -60,7 +62,7 @@ fn paired(server: &str, real: (f64, Option<f64>), imagined: f64) -> Pair {
 }
 
 #[test]
-fn rates_agree_within_a_tenth_for_the_engine_and_a_fifth_for_others() {
+fn rates_agree_within_tolerance_of_server_kind() {
     assert!(paired("headlong", (6.0, None), 6.5).agrees);
     assert!(!paired("headlong", (6.0, None), 6.7).agrees);
     assert!(!paired("headlong", (6.0, None), 5.3).agrees);
@@ -69,13 +71,13 @@ fn rates_agree_within_a_tenth_for_the_engine_and_a_fifth_for_others() {
 }
 
 #[test]
-fn a_rate_that_the_machine_ended_is_a_lower_bound() {
+fn machine_limited_real_rate_is_lower_bound() {
     assert!(paired("headlong", (6.0, Some(6.5)), 9.0).agrees);
     assert!(!paired("headlong", (6.0, Some(6.5)), 5.0).agrees);
 }
 
 #[test]
-fn figures_of_both_worlds_are_read_from_the_same_places() {
+fn figures_come_from_same_record_fields() {
     let (_, cell) = cell("headlong");
     let mut record = crate::record::tests::record(&cell, 8.0 * MIB, 1, OutcomeName::Passed);
     record.server_facts.status = json!({ "devices": [{ "counters": {
@@ -99,10 +101,10 @@ fn figures_of_both_worlds_are_read_from_the_same_places() {
 }
 
 #[test]
-fn what_the_machine_adds_is_what_reads_take_beyond_the_drive() {
+fn turnaround_is_read_time_beyond_drive_busy_time() {
     let (_, cell) = cell("headlong");
     let mut limit = limit(&cell, 6.0, None);
-    let best = limit.best.as_mut().expect("a run");
+    let best = limit.best.as_mut().expect("a passing run");
     best.server_facts.status =
         json!({ "devices": [{ "counters": { "busy_seconds": 12.0, "reads_done": 1000 } }] });
     best.disk.counters = json!({ "counters": { "busy_ns": 10_000_000_000_u64 } });

@@ -1,8 +1,7 @@
-//! One and two `diff -r` at a time, as they are and read for (libception section 8).
+//! One and two concurrent `diff -r`, without and with a reader (libception section 8).
 //!
-//! The one idea: the drive is emulated, its file system and scheduler are the kernel's, and the
-//! programs are started as a person would start them. Every run begins with nothing of the file
-//! system in memory. Whatever reads for a diff, it must print what it prints without.
+//! The drive is emulated; file system, scheduler and programs are the real ones. Every run starts
+//! with an empty page cache. Each diff must print the same output with and without a reader.
 
 mod trees;
 
@@ -22,74 +21,74 @@ use crate::words::Words;
 use headlong_report::say;
 
 const DRIVE: &str = "wd-red-wd10efrx";
-/// Inodes for four trees of so many files, and their folders.
+/// Inodes per file for four trees and their folders.
 const INODES_PER_FILE: u32 = 6;
-/// A daemon has begun within this time.
+/// Start-up timeout of a daemon.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is measured.
+/// Parameters of the measurement.
 #[derive(Debug, Clone)]
 pub struct Diffing {
-    /// Files of each tree.
+    /// Number of files in each tree.
     pub files: u32,
-    /// Of the trees.
+    /// Seed of the trees.
     pub seed: u64,
-    /// The kernel's schedulers that are tried.
+    /// I/O schedulers of the kernel to test.
     pub schedulers: Vec<String>,
-    /// How many times faster than real time the drive works.
+    /// Speed-up of the drive over real time.
     pub time_scale: u32,
     /// The program `headlong`.
     pub headlong: PathBuf,
 }
 
-/// What reads for the diffs.
+/// The reader that serves the diffs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum How {
-    /// Nothing.
+    /// None: the diffs read by themselves.
     Plain,
-    /// A reception, which the preloaded library asks.
+    /// A reception daemon, used through the preloaded library.
     Preload,
     /// A mount.
     Mount,
 }
 
 impl How {
-    /// All of them.
+    /// All readers.
     pub const ALL: [Self; 3] = [Self::Plain, Self::Preload, Self::Mount];
 }
 
-/// What came of one run. Times are model time.
+/// Result of one run. Times are model time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DiffRun {
-    /// What read for the diffs.
+    /// The reader.
     pub how: How,
-    /// Diffs at a time.
+    /// Concurrent diffs.
     pub diffs: u32,
-    /// The kernel's scheduler.
+    /// I/O scheduler.
     pub scheduler: String,
-    /// From the first start to the last end.
+    /// From the first start to the last exit.
     pub seconds: f64,
-    /// In which the drive had something to do.
+    /// Time in which the drive was busy.
     pub busy_seconds: f64,
-    /// Requests that it read.
+    /// Read requests of the drive.
     pub reads: u64,
-    /// Their bytes.
+    /// Bytes read.
     pub bytes: u64,
-    /// Requests that did not follow the one before without repositioning.
+    /// Requests that needed repositioning.
     pub seeks: u64,
-    /// Mean time of a request in the drive, and with its waiting.
+    /// Mean service time of a request, without its waiting time.
     pub service_ms: f64,
-    /// See above.
+    /// Mean response time of a request, waiting time included.
     pub wait_ms: f64,
-    /// Lateness of the emulated drive as a part of all waiting for it.
+    /// Lateness of the emulated drive as a share of the total response time.
     pub late_share: f64,
 }
 
-/// Makes the drive and the trees, and all runs.
+/// Creates the drive and the trees, and makes all runs.
 ///
 /// # Errors
-/// If something is missing, or the machine failed.
+/// If a requirement is missing, or the machine failed.
 pub fn diffs(
     diffing: &Diffing,
     mut tell: impl FnMut(&DiffRun),
@@ -104,13 +103,13 @@ pub fn diffs(
     let mut runs = Vec::new();
     for scheduler in &diffing.schedulers {
         for diffs in [1, 2] {
-            // What must be the same whoever reads.
+            // The output must not depend on the reader.
             let mut printed = None;
             for how in How::ALL {
                 let (run, now) = rig.run(how, diffs, scheduler)?;
                 if *printed.get_or_insert_with(|| now.clone()) != now {
-                    let what = format!("{diffs} diffs, read for by {how:?},");
-                    let answer = "something else than without".to_owned();
+                    let what = format!("{diffs} diffs with the reader {how:?}");
+                    let answer = "output differs from that without a reader".to_owned();
                     return Err(RigError::Answer { what, answer }.into());
                 }
                 tell(&run);
@@ -171,7 +170,7 @@ impl<'d> Rig<'d> {
         })
     }
 
-    /// One run, and what was printed in it.
+    /// Makes one run and returns the output of the diffs.
     fn run(
         &mut self,
         how: How,
@@ -196,7 +195,7 @@ impl<'d> Rig<'d> {
             for thread in waiting {
                 let ended = thread.join().map_err(|_| RigError::Stopping)?;
                 let output = ended.map_err(|error| RigError::io("diff", error))?;
-                // 0 is no difference, 1 some.
+                // Exit status 0 means no difference, 1 differences.
                 if output.status.code().is_none_or(|code| code > 1) {
                     let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
                     let what = "diff -r".to_owned();
@@ -236,7 +235,7 @@ impl<'d> Rig<'d> {
         })
     }
 
-    /// What reads for the diffs; it ends when dropped.
+    /// Starts the reader; it ends when dropped.
     fn reader(&self, how: How) -> Result<Option<Reader>, RigError> {
         let (socket, mounted) = (self.socket(), self.mounted());
         let words = Words(on_time()).word(self.diffing.headlong.display());
@@ -300,7 +299,7 @@ impl DiffRun {
         }
     }
 
-    /// Share of its time in which the drive had something to do.
+    /// Share of time in which the drive was busy.
     pub fn busy_share(&self) -> f64 {
         self.busy_seconds / self.seconds.max(1e-9)
     }
@@ -311,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_told_by_the_drives_counters() {
+    fn run_takes_figures_from_drive_counters() {
         let counters = json!({"counters": {
             "busy_ns": 8e9,
             "reads": {"requests": 4, "bytes": 64, "seeks": 2, "service_ns": 8e6, "response_ns": 16e6},

@@ -1,9 +1,9 @@
-//! Two versions of a source tree, made from a seed.
+//! Two versions of a source tree, generated from a seed.
 //!
-//! The one idea: only sizes, folders and the order on the disk matter to who reads them, so the text
-//! is drawn. Sizes are those of Linux 3.7.1 (libception Figure 19): nine of ten files are below 16
-//! KiB and hold about half of the bytes. Files are written as `cp -r` writes them, folder by folder in
-//! the order of the listing, which for ext4 is that of hashes.
+//! Readers depend only on sizes, folders and the order on the disk, so the text is random. Sizes
+//! are those of Linux 3.7.1 (libception Figure 19): nine of ten files are below 16 KiB and hold
+//! about half of the bytes. Files are written in the order of `cp -r`: folder by folder, in listing
+//! order, which on ext4 is hash order.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,8 +13,8 @@ use std::path::Path;
 use headlong_random::{Empirical, Generator};
 use rustix::fs::{FallocateFlags, fallocate, syncfs};
 
-/// Bytes of a file, and the share of files that are no larger. That 10 % are above 16 KiB and hold
-/// about half is the paper's; the points between are drawn so that 40,000 files are 500 MB.
+/// Bytes of a file, and the share of files up to this size. The paper states that 10 % are above 16
+/// KiB and hold about half; the other points are chosen so that 40,000 files are 500 MB.
 const SIZES: [(f64, f64); 10] = [
     (60.0, 0.0),
     (400.0, 0.05),
@@ -27,19 +27,19 @@ const SIZES: [(f64, f64); 10] = [
     (500_000.0, 0.9994),
     (2_000_000.0, 1.0),
 ];
-/// Files in a folder, on average (3.7.1: 41,000 in 2,600).
+/// Mean number of files in a folder (3.7.1: 41,000 in 2,600).
 const FILES_PER_FOLDER: f64 = 16.0;
-/// Of so many files one differs in the other version.
+/// One in this many files differs between the versions.
 const FILES_PER_CHANGE: u64 = 40;
-/// Text that all files are cut from.
+/// Size of the text that all files are cut from.
 const TEXT_BYTES: usize = 4 << 20;
-/// The disk is in use: before each tree lies something else.
+/// Gap before each tree, for other data on a disk in use.
 const BETWEEN_BYTES: u64 = 60 << 30;
 
 /// The four trees: two versions, and a copy of each.
 pub(super) const TREES: [&str; 4] = ["a1", "b1", "a2", "b2"];
 
-/// A file as it is to be written.
+/// A file to be written.
 #[derive(Debug, Clone, PartialEq)]
 struct Planned {
     bytes: usize,
@@ -47,7 +47,7 @@ struct Planned {
     is_changed: bool,
 }
 
-/// What lies in a folder.
+/// Entries of a folder.
 #[derive(Debug, Default)]
 struct Folder {
     folders: BTreeMap<String, Folder>,
@@ -74,7 +74,7 @@ pub(super) fn write(root: &Path, files: u32, seed: u64) -> io::Result<()> {
 fn plan(files: u32, generator: &Generator) -> io::Result<Folder> {
     let sizes = Empirical::new(SIZES.to_vec()).map_err(io::Error::other)?;
     let (mut draw, mut names) = (generator.fork("sizes"), generator.fork("names"));
-    // One of each part of the distribution, so that few files have it, too.
+    // Stratified sampling, so that a small number of files follows the distribution, too.
     let share = |index: u32, draw: &mut Generator| {
         (f64::from(index) + draw.unit()) / f64::from(files.max(1))
     };
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_those_of_a_kernel_tree() {
+    fn sizes_match_kernel_tree() {
         for files in [3_000, 40_000] {
             let plan = plan(files, &Generator::new(1)).expect("right");
             let mut planned = Vec::new();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_is_a_tree() {
+    fn same_seed_makes_same_tree() {
         let folder = |seed| format!("{:?}", plan(500, &Generator::new(seed)).expect("right"));
         assert_eq!(folder(3), folder(3));
         assert_ne!(folder(3), folder(4));

@@ -1,21 +1,21 @@
-//! A cache of others on the experiment's SSD, in front of a server: what headlong's own tier is
-//! compared with.
+//! A third-party cache on the experiment's SSD, in front of a server: the comparison for headlong's
+//! own flash tier.
 
 use headlong_settings::{Document, choice, size};
 use headlong_units::KIB;
 use serde::Serialize;
 
-/// Which cache, and how it is set up.
+/// The cache program and its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Cache {
     /// The program.
     pub kind: CacheKind,
-    /// nginx's `slice`: titles are asked for and kept in parts of this size; whole if `None`.
+    /// nginx's `slice`: titles are requested and cached in parts of this size; whole if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slice_bytes: Option<u64>,
 }
 
-/// The caches that can be set up.
+/// Supported caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheKind {
@@ -48,7 +48,7 @@ const KINDS: [(&str, CacheKind); 4] = [
     (CacheKind::Zfs.name(), CacheKind::Zfs),
 ];
 
-/// `cache = { kind = ... }` of a server, if it is there and says what it is.
+/// `cache = { kind = ... }` of a server, if present and valid.
 pub(super) fn cache(document: &mut Document, table: &str) -> Option<Cache> {
     if !document.is_written(table) {
         return None;

@@ -1,30 +1,30 @@
-//! Rates that rise within one run: caches are filled once, and each server is then asked for more and
-//! more until a call fails (FlashStream 5.2 looks for its limits so).
+//! Step load: caches are filled once, then the offered rate rises until a call fails (FlashStream
+//! 5.2 searches limits this way).
 
 use headlong_settings::{Document, Kind, Rows, rate, share, time, whole};
 use headlong_units::Duration;
 use serde::{Serialize, Serializer};
 
-/// How a run rises.
+/// Parameters of the step load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Climb {
-    /// How long caches are filled before anything counts.
+    /// Duration of the cache fill; its calls do not count.
     #[serde(rename = "fill_s", serialize_with = "as_seconds")]
     pub fill: Duration,
-    /// What viewers ask for meanwhile, in bytes of a second; less where the first step is lower.
+    /// Offered rate during the fill, in bytes per second; lower if the first step is lower.
     pub fill_rate: f64,
-    /// The first step, unless the server's `rate_start` says another.
+    /// Rate of the first step, unless the server's `rate_start` replaces it.
     pub from: f64,
-    /// How much higher each next step is, as a share.
+    /// Increase from step to step, as a share.
     pub step: f64,
-    /// How long one takes.
+    /// Duration of a step.
     #[serde(rename = "step_time_s", serialize_with = "as_seconds")]
     pub step_time: Duration,
-    /// How many there are at most.
+    /// Largest number of steps.
     pub steps: u32,
 }
 
-/// As other times stand in records.
+/// Serializes a time in seconds, as records do.
 fn as_seconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(time.as_secs_f64())
 }
@@ -45,13 +45,13 @@ impl Default for Climb {
 }
 
 impl Climb {
-    /// What is offered in a step, from 0, in bytes of a second.
+    /// Offered rate of a step, counted from 0, in bytes per second.
     pub fn rate(&self, step: u32) -> f64 {
         self.from * (1.0 + self.step).powi(step as i32)
     }
 
-    /// The same with another first step; one that is lower comes with a lower rate of filling, so that
-    /// a slow server is not behind before anything counts.
+    /// The same with another first step. A lower first step also lowers the fill rate, so that a
+    /// slow server starts without a backlog.
     pub fn starting_at(self, from: f64) -> Self {
         Self {
             fill_rate: self.fill_rate * (from / self.from).min(1.0),
@@ -60,7 +60,7 @@ impl Climb {
         }
     }
 
-    /// The filling and then all steps: what is offered, for how long.
+    /// Rate and duration of the fill and of all steps.
     pub(crate) fn stretches(&self) -> Vec<(f64, Duration)> {
         let steps = (0..self.steps).map(|step| (self.rate(step), self.step_time));
         std::iter::once((self.fill_rate, self.fill))
@@ -81,7 +81,7 @@ fn rows() -> Rows<Climb> {
     rows
 }
 
-/// `[climb]`, if it is there.
+/// `[climb]`, if present.
 pub(super) fn climb(document: &mut Document) -> Option<Climb> {
     if !document.is_written("climb") {
         return None;
@@ -94,13 +94,13 @@ pub(super) fn climb(document: &mut Document) -> Option<Climb> {
         }
     }
     if document.is_written("phases") {
-        let text = "says how long a run is, and [climb] does too; leave one of them out";
+        let text = "sets the length of a run, and so does [climb]; leave one of them out";
         document.wrong("phases", text);
     }
     Some(climb)
 }
 
-/// What `[quick.climb]` says instead.
+/// Values replaced by `[quick.climb]`.
 pub(super) fn quick(document: &mut Document, climb: &mut Option<Climb>) {
     match climb {
         Some(climb) => rows().read(document, "quick.climb", climb),

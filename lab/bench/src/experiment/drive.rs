@@ -1,4 +1,4 @@
-//! The drive of an experiment: a preset, and what differs from it.
+//! The drive of an experiment: a preset and its overrides.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use headlong_settings::{Rows, choice, size, text, whole};
 use headlong_units::KIB;
 use serde::Serialize;
 
-/// More, and the processors of one machine are the limit.
+/// With more drives, the processors of one machine become the limit.
 const COUNT_MAX: u32 = 8;
 
 const ORDERS: [(&str, QueueOrder); 3] = [
@@ -16,31 +16,32 @@ const ORDERS: [(&str, QueueOrder); 3] = [
     ("sweep", QueueOrder::Sweep),
 ];
 
-/// The drive that is emulated; of what is `None`, the preset's own.
+/// The emulated drive; a field that is `None` keeps the preset's value.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct DriveSpec {
     /// Name of a preset of `headlong disk`.
     pub preset: String,
     /// Capacity.
     pub size_bytes: Option<u64>,
-    /// How many of them; one if `None`. Each has all titles, and each title is read from one of them.
+    /// Number of drives; one if `None`. Each holds all titles; each title is read from one of
+    /// them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// Requests in its own queue, the one being worked on included.
+    /// Depth of its own queue, including the request in service.
     pub queue_depth: Option<u32>,
-    /// Which of them is next.
+    /// Scheduling order of that queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueOrder>,
-    /// A request that has waited so many milliseconds goes first; 0 for no such bound.
+    /// A request that has waited this many milliseconds goes first; 0 for no bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_wait_ms: Option<u32>,
-    /// Runs of sectors in its memory; 0 for no reading ahead.
+    /// Number of cache segments; 0 disables readahead in the drive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_segments: Option<u32>,
-    /// How long each may be, bytes.
+    /// Largest size of a segment, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_segment_bytes: Option<u64>,
-    /// The largest request it takes, bytes; that of the kernel's block device if `None`.
+    /// Largest request accepted, bytes; that of the kernel's block device if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_bytes_max: Option<u64>,
 }
@@ -76,12 +77,12 @@ impl DriveSpec {
         }
     }
 
-    /// How many there are.
+    /// Number of drives.
     pub(crate) fn drives(&self) -> u32 {
         self.count.unwrap_or(1)
     }
 
-    /// The drive as it is modelled.
+    /// The model of the drive.
     pub(crate) fn model(&self) -> Result<Model, String> {
         let drive = preset(&self.preset).map_err(|error| error.to_string())?;
         let drive = match self.size_bytes {
@@ -93,19 +94,19 @@ impl DriveSpec {
         Ok(drive)
     }
 
-    /// A description of it, if its firmware is not the preset's.
+    /// A drive description, if its firmware settings differ from the preset's.
     pub(crate) fn description(&self) -> Option<Result<String, String>> {
         let text = || toml::to_string(&self.model()?).map_err(|error| error.to_string());
         (self.firmware() != Firmware::default()).then(text)
     }
 
-    /// KiB of the largest request that it takes.
+    /// Largest request accepted, in KiB.
     pub(crate) fn request_kb_max(&self) -> Option<u32> {
         let kb = self.request_bytes_max? / KIB;
         Some(u32::try_from(kb).unwrap_or(u32::MAX))
     }
 
-    /// The preset, or the file that [`Self::description`] was written to.
+    /// The preset's name, or the path of the file with [`Self::description`].
     pub(crate) fn word<'a>(&'a self, described: &'a str) -> Cow<'a, str> {
         match self.description() {
             None => Cow::Borrowed(&self.preset),
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_preset_is_named_and_other_firmware_is_described() {
+    fn changed_firmware_is_written_as_description() {
         let red = DriveSpec {
             preset: "wd-red-wd10efrx".to_owned(),
             ..DriveSpec::default()

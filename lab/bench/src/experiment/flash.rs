@@ -1,4 +1,4 @@
-//! The flash tier of an experiment's headlong servers: an SSD, and what of it is used.
+//! The flash tier of an experiment's headlong servers: an SSD and the part of it in use.
 
 use headlong_drive::{DriveSpec as Model, preset};
 use headlong_settings::{Document, Rows, choice, flag, size, suggestion, text};
@@ -7,21 +7,21 @@ use serde::Serialize;
 
 const POLICIES: [&str; 4] = ["lru", "lfu-mean", "lfu-median", "adaptive"];
 
-/// An SSD between memory and the drive. It begins as after long running, or empty.
+/// An SSD between memory and the drive, in the state of a long running tier or empty.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FlashTier {
     /// Name of a preset of `headlong disk`.
     pub preset: String,
-    /// Bytes of it that are used; all of it if `None`.
+    /// Bytes in use; all of it if `None`.
     pub size_bytes: Option<u64>,
-    /// Bytes of a block: as the SSD writes well.
+    /// Bytes of a block: the write size at which the SSD is fast.
     pub block_bytes: u64,
-    /// Whether it begins with what viewers before would have read most.
+    /// Whether it starts with the content that earlier viewers would have read most.
     pub is_warm: bool,
-    /// `flash_policy` of servers that do not say theirs.
+    /// `flash_policy` of servers that do not set their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<&'static str>,
-    /// `flash_write_per_day` of servers that do not say theirs, bytes.
+    /// `flash_write_per_day` of servers that do not set their own, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_per_day_bytes: Option<u64>,
 }
@@ -54,7 +54,7 @@ fn rows() -> Rows<FlashTier> {
     rows
 }
 
-/// `[flash]`, if it is there.
+/// `[flash]`, if present.
 pub(super) fn flash(document: &mut Document) -> Option<FlashTier> {
     if !document.is_written("flash") {
         return None;
@@ -69,7 +69,7 @@ pub(super) fn flash(document: &mut Document) -> Option<FlashTier> {
         document.wrong_too(key, format!("is missing; write one of {}", ssds.join(", ")));
     } else if !ssds.contains(&tier.preset.as_str()) {
         let hint = suggestion(&tier.preset, ssds.iter().copied());
-        document.wrong(key, format!("`{}` is no SSD; {hint}", tier.preset));
+        document.wrong(key, format!("`{}` is not an SSD; {hint}", tier.preset));
     } else if let (Ok(model), Some(bytes)) = (tier.model(), tier.size_bytes)
         && bytes > model.capacity_bytes()
     {
@@ -81,7 +81,7 @@ pub(super) fn flash(document: &mut Document) -> Option<FlashTier> {
 }
 
 impl FlashTier {
-    /// Adds the tier's keys of the server's configuration that are not there.
+    /// Adds the tier's keys to the server's configuration, except those already set.
     pub(crate) fn add_keys(&self, table: &mut toml::Table) {
         let policy = self.policy.map(toml::Value::from);
         let budget = self.write_per_day_bytes.map(Bytes);
@@ -93,7 +93,7 @@ impl FlashTier {
         }
     }
 
-    /// The SSD as it is modelled.
+    /// The model of the SSD.
     pub(crate) fn model(&self) -> Result<Model, String> {
         preset(&self.preset).map_err(|error| error.to_string())
     }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_policies_are_those_of_the_server() {
+    fn policies_match_server() {
         for policy in POLICIES {
             let mut engine = headlong_sim::Setup::default().engine;
             let set = headlong_sim::settings::set(&mut engine, "flash_policy", policy);

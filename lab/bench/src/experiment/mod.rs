@@ -1,10 +1,9 @@
-//! What an experiment is: one file that says everything, checked as a whole.
+//! Experiments: named servers times named workloads on one drive, described by one TOML file.
 //!
-//! The one idea: named servers times named workloads, on one drive. `bench run` and `bench search`
-//! take one pair, `bench compare` takes them all, so that one file serves for all three.
+//! `bench run` and `bench search` take one pair, `bench compare` takes all of them.
 //!
-//! Invariants: every mistake is reported, not the first; nothing but the file is opened; a default
-//! exists once; what is read here decides a run, together with the seed, and nothing else does.
+//! Invariants: all mistakes are reported together; no other file is opened while parsing; each
+//! default is defined once; the file and the seed alone determine a run.
 
 mod cache;
 mod climb;
@@ -33,61 +32,61 @@ use serde::{Serialize, Serializer};
 
 use crate::quality::Quality;
 
-/// A whole experiment. Times are of the model: a run takes `time_scale` times less.
+/// An experiment. Times are model time: a run takes `time_scale` times less.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Experiment {
-    /// What it is called in results.
+    /// Name in results.
     pub name: String,
-    /// What it is about, in a sentence or two.
+    /// Subject of the experiment, in a sentence or two.
     pub about: String,
-    /// How many times faster everything runs: drive, viewers, servers' clocks.
+    /// Speed-up over real time of drive, viewers and servers' clocks.
     pub time_scale: u32,
-    /// The first of the seeds; repeats and confirmations take the following ones.
+    /// First seed; repeats and confirmations use the following ones.
     pub seed: u64,
-    /// How often `compare` looks for each limit.
+    /// How often `compare` searches each limit.
     pub repeats: u32,
     /// Memory of the server, page cache included; unlimited if `None`.
     pub memory: Option<u64>,
-    /// The emulated drive, where a workload has none of its own.
+    /// The emulated drive, unless a workload overrides it.
     pub drive: DriveSpec,
-    /// The SSD between memory and the drive: of headlong's servers, and of caches of others.
+    /// The SSD between memory and the drive: for headlong's servers and for third-party caches.
     pub flash: Option<FlashTier>,
-    /// What is on it.
+    /// The files on the drive.
     pub files: FileSet,
     /// Settings of the drive's block device.
     pub kernel: Kernel,
     /// The network between viewers and server.
     pub network: Network,
-    /// How long the parts of a run take.
+    /// Durations of the phases of a run.
     pub phases: Phases,
-    /// How the limit is looked for.
+    /// Rules of the search for a limit.
     pub search: SearchRules,
-    /// Rates that rise within one run, in place of a search over many.
+    /// Step load within one run, instead of a search over many runs.
     pub climb: Option<Climb>,
     /// Reads names, inodes and extents of all files, with the drive's timing off, before each run:
-    /// a server that has been up for a day knows them.
+    /// a server that has run for a day has them in memory.
     pub warm_metadata: bool,
-    /// By name.
+    /// Workloads by name.
     pub workloads: BTreeMap<String, Workload>,
-    /// By name.
+    /// Servers by name.
     pub servers: BTreeMap<String, Server>,
-    /// Which servers are compared under which workload; all if a workload is not named.
+    /// Servers to compare under each workload; all servers for a workload without an entry.
     pub pairs: BTreeMap<String, Vec<String>>,
-    /// What ratios are told of.
+    /// Baselines of the reported ratios.
     pub baselines: Vec<Baseline>,
 }
 
 /// The files on the drive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileSet {
-    /// Workload whose catalogue it is: a preset or a file.
+    /// Workload that defines the catalogue: a preset or a file.
     pub catalogue: String,
-    /// Keys of it that have other values; they go for all workloads of the experiment.
+    /// Overrides of the catalogue's keys; they apply to all workloads of the experiment.
     pub set: Vec<(String, String)>,
-    /// In how many files each title lies.
+    /// Division of each title into files.
     #[serde(rename = "chunk", serialize_with = "form_as_text")]
     pub form: Form,
-    /// File system: `ext4` or `xfs`; [`POOL`] for servers whose titles lie on one.
+    /// File system: `ext4` or `xfs`; [`POOL`] for servers whose titles are on a ZFS pool.
     pub file_system: String,
 }
 
@@ -95,7 +94,7 @@ pub struct FileSet {
 pub(crate) const POOL: &str = "zfs";
 
 impl FileSet {
-    /// Whether they lie on a pool, which is not mounted but taken in and given up.
+    /// Whether the files are on a pool, which is imported and exported instead of mounted.
     pub(crate) fn is_pool(&self) -> bool {
         self.file_system == POOL
     }
@@ -108,30 +107,30 @@ impl FileSet {
     }
 }
 
-/// What `/sys/block/DEVICE/queue` is told.
+/// Settings in `/sys/block/DEVICE/queue`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Kernel {
     /// I/O scheduler.
     pub scheduler: String,
-    /// `read_ahead_kb`: how far the page cache reads ahead.
+    /// `read_ahead_kb`: readahead of the page cache.
     pub read_ahead_kb: u32,
-    /// `max_sectors_kb`: the largest request; what the device takes if `None`.
+    /// `max_sectors_kb`: the largest request; the device's own limit if `None`.
     pub max_sectors_kb: Option<u32>,
 }
 
-/// The network that servers and viewers share, and nobody else.
+/// The network namespace that servers and viewers share.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Network {
-    /// TCP congestion control. Not BBR unless that is the question: under it nginx with
-    /// `tcp_nopush` takes three times the CPU.
+    /// TCP congestion control. BBR only on purpose: with BBR, nginx with `tcp_nopush` takes three
+    /// times the CPU.
     pub congestion_control: String,
-    /// The link that all of the server's replies share, in bits per second of the model; as fast as
-    /// the machine if `None`. It is a token bucket of `tc`, which viewers' own lines come on top of.
+    /// The link shared by all replies of the server, in bits per second of model time; unlimited if
+    /// `None`. A token bucket of `tc`, in addition to the viewers' own links.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
     pub link: Option<BitRate>,
 }
 
-/// As people write it.
+/// Serializes a bit rate with its unit.
 pub(crate) fn as_text<S: Serializer>(link: &Option<BitRate>, to: S) -> Result<S::Ok, S::Error> {
     match link {
         Some(rate) => to.collect_str(rate),
@@ -139,59 +138,60 @@ pub(crate) fn as_text<S: Serializer>(link: &Option<BitRate>, to: S) -> Result<S:
     }
 }
 
-/// As experiments write it.
+/// Serializes a form as experiments write it.
 fn form_as_text<S: Serializer>(form: &Form, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(form)
 }
 
-/// Parts of a run.
+/// Phases of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phases {
     /// Sessions that start in it do not count.
     pub ramp_up: Duration,
-    /// Between the ramps.
+    /// Steady state between the ramps.
     pub measured: Duration,
     /// Sessions that have not ended before it do not count.
     pub ramp_down: Duration,
 }
 
 impl Phases {
-    /// All of it.
+    /// Duration of all phases.
     pub fn whole(&self) -> Duration {
         Duration(self.ramp_up.0 + self.measured.0 + self.ramp_down.0)
     }
 }
 
-/// How the limit is looked for.
+/// Rules of the search for a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SearchRules {
-    /// Share of the sessions in steady state that may fail: 0 (thesis 4.4.3), 0.003 (libception 4).
+    /// Share of the sessions in steady state that may fail: 0 (thesis 4.4.3), 0.003 (libception
+    /// 4).
     pub failures_max: f64,
-    /// What viewers must see besides.
+    /// Further requirements on playback quality.
     pub quality: Quality,
-    /// First step away from the starting guess, as a share of it.
+    /// First step from the starting rate, as a share of it.
     pub step: f64,
-    /// The search ends when the lowest failing rate is at most this much above the highest passing
-    /// one, as a share of it.
+    /// The search ends when the lowest failing rate exceeds the highest passing rate by at most
+    /// this share.
     pub resolution: f64,
-    /// How many runs, each with a seed of its own, the found rate has to pass.
+    /// How many runs, each with its own seed, the found rate has to pass.
     pub confirm: u32,
-    /// Most runs of one search.
+    /// Largest number of runs of one search.
     pub probes_max: u32,
 }
 
-/// What viewers do.
+/// The viewers of a pair.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Workload {
     /// Name of a preset of `headlong workload`, or a file.
     pub preset: String,
-    /// Keys of it that have other values.
+    /// Overrides of its keys.
     pub set: Vec<(String, String)>,
-    /// What `bench run` offers, in bytes of a second of model time.
+    /// Rate offered by `bench run`, in bytes per second of model time.
     pub rate: Option<f64>,
-    /// In how many files each title lies, for this workload alone.
+    /// Division of titles into files, for this workload alone.
     pub form: Option<Form>,
-    /// The drive that its titles are read from.
+    /// The drive that holds its titles.
     pub drive: DriveSpec,
 }
 
@@ -217,30 +217,31 @@ impl Front {
 /// A server to measure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
-    /// What it is and how it is set up.
+    /// Kind and settings.
     pub kind: ServerKind,
-    /// What viewers ask in its place.
+    /// The proxy that viewers connect to instead.
     pub front: Option<Front>,
-    /// A cache on the experiment's SSD that viewers ask in its place, within the same memory.
+    /// A cache on the experiment's SSD that viewers connect to instead; it shares the memory
+    /// limit.
     pub cache: Option<Cache>,
-    /// Whether it is started with the preloaded library, and `headlong reception` beside it.
+    /// Whether it runs with the preloaded library, and `headlong reception` beside it.
     pub preload: bool,
-    /// Whether it has the experiment's flash tier, if it can and there is one.
+    /// Whether it uses the experiment's flash tier, if it is headlong and the experiment has
+    /// one.
     pub has_flash: bool,
-    /// Whether it reads the titles on a mount, by `headlong mount`.
+    /// Whether it reads the titles through `headlong mount`.
     pub mount: bool,
-    /// Keys of the reception or of the mount that reads for it, in TOML; `memory` is added if it is
-    /// not there.
+    /// Keys of its reception or mount, in TOML; `memory` is added if missing.
     pub reader: String,
-    /// Kernel settings of its own.
+    /// Overrides of kernel settings.
     pub kernel: KernelChange,
-    /// First guess at its limit, in bytes of a second, by workload.
+    /// First guess of its limit, in bytes per second, by workload.
     pub rate_start: BTreeMap<String, f64>,
-    /// Colour-blind readers and tables need words: what is special about it.
+    /// Description of its special settings, for tables and charts.
     pub about: String,
 }
 
-/// Kernel settings that differ from the experiment's.
+/// Overrides of the experiment's kernel settings.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct KernelChange {
     /// See [`Kernel::scheduler`].
@@ -251,28 +252,27 @@ pub struct KernelChange {
     pub max_sectors_kb: Option<u32>,
 }
 
-/// The servers that can be set up.
+/// Supported servers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerKind {
     /// `headlong serve`.
     Headlong {
-        /// Its keys, in TOML; `roots`, `listen` and `admin` are added, `memory` too if it is not
-        /// there.
+        /// Its keys, in TOML; `roots`, `listen` and `admin` are added, `memory` too if missing.
         config: String,
     },
     /// nginx.
     Nginx(Nginx),
     /// Apache with its event MPM.
     Apache(Apache),
-    /// Any program that serves a folder.
+    /// Any other program that serves a folder.
     Command {
-        /// Words; `{root}`, `{port}`, `{memory}` and `{time_scale}` are replaced.
+        /// Arguments; `{root}`, `{port}`, `{memory}` and `{time_scale}` are replaced.
         words: Vec<String>,
     },
 }
 
 impl Server {
-    /// Whether something of it lies on the experiment's SSD.
+    /// Whether any part of it is stored on the experiment's SSD.
     fn uses_ssd(&self) -> bool {
         let has_tier = self.has_flash && matches!(self.kind, ServerKind::Headlong { .. });
         has_tier || self.cache.is_some()
@@ -280,7 +280,7 @@ impl Server {
 }
 
 impl ServerKind {
-    /// The size of a piece that its configuration says, if it does.
+    /// The piece size in its configuration, if set.
     pub(crate) fn piece(&self) -> Option<String> {
         let Self::Headlong { config } = self else {
             return None;
@@ -290,63 +290,63 @@ impl ServerKind {
     }
 }
 
-/// How nginx is set up.
+/// Settings of nginx.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nginx {
-    /// `aio threads`; otherwise workers block.
+    /// `aio threads`; otherwise workers block on reads.
     pub aio_threads: bool,
-    /// Threads of each worker's pool.
+    /// Size of each worker's thread pool.
     pub threads: u32,
-    /// Processes.
+    /// Worker processes.
     pub workers: u32,
     /// `sendfile`.
     pub sendfile: bool,
-    /// `output_buffers`: how many and how large; what is read when `sendfile` is off.
+    /// `output_buffers`: number and size; the read size when `sendfile` is off.
     pub output_buffers: Option<(u32, u64)>,
-    /// `directio`: files from this size on are read past the page cache.
+    /// `directio`: files of at least this size bypass the page cache.
     pub directio_bytes: Option<u64>,
-    /// Further directives for the server, as they are.
+    /// Further directives for the server, copied verbatim.
     pub directives: String,
 }
 
-/// How Apache is set up.
+/// Settings of Apache.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Apache {
     /// `EnableMMAP`; Apache's default is on.
     pub mmap: bool,
     /// `EnableSendfile`; Apache's default is off.
     pub sendfile: bool,
-    /// Most connections that are being answered at a time.
+    /// Largest number of requests served concurrently.
     pub workers: u32,
-    /// Further directives, as they are.
+    /// Further directives, copied verbatim.
     pub directives: String,
 }
 
-/// Something to tell ratios of: the best of some servers.
+/// Denominator of reported ratios: the best of some servers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Baseline {
-    /// What it is called.
+    /// Name in results.
     pub name: String,
-    /// Whose best counts; more than one is "at its best setting".
+    /// The servers; of several, the fastest counts ("at its best setting").
     pub servers: Vec<String>,
-    /// Whose ratio to it is told.
+    /// The server whose ratio to the baseline is reported.
     pub subject: String,
-    /// Ratio that must be reached, by workload.
+    /// Required ratio, by workload.
     pub at_least: BTreeMap<String, f64>,
-    /// Ratio that is aimed at, by workload.
+    /// Target ratio, by workload.
     pub aim: BTreeMap<String, f64>,
 }
 
-/// One server under one workload: everything that decides its runs but the rate and the seed.
+/// One server under one workload: everything that determines its runs except rate and seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
     /// Name of the workload.
     pub workload_name: String,
     /// Name of the server.
     pub server_name: String,
-    /// What viewers do.
+    /// The viewers.
     pub workload: Workload,
-    /// Who serves.
+    /// The server.
     pub server: Server,
     /// The kernel's settings for this server.
     pub kernel: Kernel,
@@ -402,7 +402,7 @@ impl Default for Experiment {
 }
 
 impl Default for Kernel {
-    /// What kernels do by default with hard disks.
+    /// The kernel's defaults for hard disks.
     fn default() -> Self {
         Self {
             scheduler: "mq-deadline".to_owned(),
@@ -413,7 +413,7 @@ impl Default for Kernel {
 }
 
 impl Kernel {
-    /// With what differs.
+    /// With the overrides applied.
     fn with(&self, change: &KernelChange) -> Self {
         let scheduler = change.scheduler.clone();
         Self {
@@ -423,7 +423,7 @@ impl Kernel {
         }
     }
 
-    /// With requests that the drive takes.
+    /// With requests limited to the largest that the drive accepts.
     fn limited_by(self, drive: &DriveSpec) -> Self {
         let limits = [self.max_sectors_kb, drive.request_kb_max()];
         Self {
@@ -459,7 +459,7 @@ impl Default for Apache {
 }
 
 impl Experiment {
-    /// What the first run of a pair offers, in bytes of a second; with a climb, its first step.
+    /// Rate of a pair's first run, in bytes per second; with a step load, its first step.
     pub fn first_rate(&self, cell: &Cell) -> f64 {
         let said = cell.server.rate_start.get(&cell.workload_name).copied();
         let climb = self.climb.map(|climb| said.unwrap_or(climb.from));
@@ -469,15 +469,14 @@ impl Experiment {
     /// The named server under the named workload.
     ///
     /// # Errors
-    /// If there is none, or if a name is needed because there are several.
+    /// If there is none of that name, or several and no name was given.
     pub fn cell(&self, server: Option<&str>, workload: Option<&str>) -> Result<Cell, String> {
         let server = pick("server", "--server", &self.servers, server)?;
         let workload = pick("workload", "--workload", &self.workloads, workload)?;
         Ok(self.pair(server, workload))
     }
 
-    /// All pairs that are to be compared: those of one file set together, and within it those of
-    /// one workload.
+    /// All pairs to compare: grouped by file set, and within it by workload.
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for workload in self.workloads.keys() {
@@ -486,7 +485,7 @@ impl Experiment {
                 cells.push(self.pair(&server, workload));
             }
         }
-        // Stable: within a file set the order stays.
+        // Stable sort: keeps the order within a file set.
         cells.sort_by_key(|cell| {
             let form = match cell.files.form {
                 Form::Segments => 0,
@@ -498,7 +497,7 @@ impl Experiment {
         cells
     }
 
-    /// Both names are known.
+    /// Builds the cell of two known names.
     fn pair(&self, server_name: &str, workload_name: &str) -> Cell {
         let server = self.servers[server_name].clone();
         let workload = self.workloads[workload_name].clone();
@@ -522,34 +521,34 @@ impl Experiment {
 }
 
 impl Cell {
-    /// Where a search begins, in bytes of a second.
+    /// Starting rate of a search, in bytes per second.
     pub fn rate_start(&self) -> f64 {
         let said = self.server.rate_start.get(&self.workload_name).copied();
         said.or(self.workload.rate)
             .unwrap_or(RATE_START_MIB * 1_048_576.0)
     }
 
-    /// The same pair, with a search that begins at this rate, in bytes of a second.
+    /// The same pair with another starting rate, in bytes per second.
     pub fn starting_at(mut self, rate: f64) -> Self {
         let starts = &mut self.server.rate_start;
         starts.insert(self.workload_name.clone(), rate);
         self
     }
 
-    /// Changes of the workload's specification.
+    /// Overrides of the workload's specification.
     pub fn changes(&self) -> Vec<(String, String)> {
         let mut changes = self.files.changes();
         changes.extend(self.workload.set.iter().cloned());
         changes
     }
 
-    /// `server under workload`, for people.
+    /// `server under workload`, for messages and tables.
     pub fn name(&self) -> String {
         format!("{}, {}", self.server_name, self.workload_name)
     }
 }
 
-/// A guess when none is given: about what any server gets out of one hard disk.
+/// Default starting rate: roughly what any server gets out of one hard disk.
 const RATE_START_MIB: f64 = 25.0;
 
 fn pick<'a, T>(

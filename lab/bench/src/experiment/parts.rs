@@ -1,4 +1,4 @@
-//! What the readers of an experiment's parts have in common.
+//! Helpers shared by the readers of an experiment's tables.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,12 @@ pub(super) fn kernel_rows() -> Rows<KernelChange> {
     rows
 }
 
-/// At least one.
+/// A whole number, at least 1.
 pub(super) fn some() -> Kind<u32> {
     whole().at_least(1)
 }
 
-/// One of these names, as a text.
+/// One of these names, as text.
 pub(super) fn one_of(names: &'static [&'static str]) -> Kind<String> {
     let names: Vec<_> = names.iter().map(|name| (*name, *name)).collect();
     let known = choice(&names);
@@ -31,7 +31,7 @@ pub(super) fn one_of(names: &'static [&'static str]) -> Kind<String> {
     Kind::new(form, read, |name: &String| quote(name))
 }
 
-/// Complains of names that are none of `all`.
+/// Reports names that are not in `all`.
 pub(super) fn known<'n, T>(
     document: &mut Document,
     key: &str,
@@ -44,7 +44,7 @@ pub(super) fn known<'n, T>(
     }
 }
 
-/// Values by names of the writer's choice.
+/// Values keyed by user-chosen names.
 pub(super) fn by_name<V: 'static>(
     document: &mut Document,
     table: &str,

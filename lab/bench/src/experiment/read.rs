@@ -1,4 +1,4 @@
-//! From a file to an [`Experiment`]: one row for each setting, then what does not go together.
+//! Parses a file into an [`Experiment`]: one row per setting, then checks across settings.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,20 +21,20 @@ use super::{
     ServerKind, Workload,
 };
 
-/// The page that lists all settings.
+/// The manual page that lists all settings.
 const MANUAL: &str = "docs/lab/bench.md";
 
-/// Beyond it, a millisecond of lateness is a tenth of a second of the model's time.
+/// Above this scale, a millisecond of lateness is a tenth of a second of model time.
 const TIME_SCALE_MAX: u32 = 100;
 const FILE_SYSTEMS: &[&str] = &["ext4", "xfs"];
-/// Less than this, and a step of the search is lost in the scatter of single runs.
+/// Below this, a step of the search is lost in the scatter of single runs.
 const RESOLUTION_MIN: f64 = 0.005;
 
 impl Experiment {
-    /// Reads a file; `is_quick` takes what its table `[quick]` says instead of the rest.
+    /// Reads a file; with `is_quick`, values of its table `[quick]` replace the others.
     ///
     /// # Errors
-    /// Everything that is wrong with it, at once.
+    /// All mistakes in the file.
     pub fn load(file: &Path, is_quick: bool) -> Result<Self, Mistakes> {
         match std::fs::read_to_string(file) {
             Ok(text) => Self::from_text(file, &text, is_quick),
@@ -45,15 +45,15 @@ impl Experiment {
         }
     }
 
-    /// As [`Experiment::load`] with a file of that name that holds `text`.
+    /// Like [`Experiment::load`], with `text` as the content of `file`.
     ///
     /// # Errors
-    /// Everything that is wrong with it, at once.
+    /// All mistakes in the text.
     pub fn from_text(file: &Path, text: &str, is_quick: bool) -> Result<Self, Mistakes> {
         let mut document = Document::new(&file.display().to_string(), MANUAL, text);
         let experiment = experiment(&mut document, is_quick);
         document.finish(experiment.clone()).map_err(|mut mistakes| {
-            // Of one that is right otherwise, `check_workloads` tells them.
+            // For a valid experiment, `check_workloads` reports them.
             let others = experiment.wrong_specifications(&mistakes);
             let whole = Place::File(file.display().to_string());
             mistakes.extend(Mistakes::at(&whole, others));
@@ -62,7 +62,7 @@ impl Experiment {
     }
 }
 
-/// All but what has names of the writer's choice.
+/// All settings except tables with user-chosen names.
 #[rustfmt::skip]
 fn rows() -> Rows<Experiment> {
     let mut rows = Rows::<Experiment>::default();
@@ -92,7 +92,7 @@ fn rows() -> Rows<Experiment> {
     rows
 }
 
-/// What `[quick]` may say.
+/// Settings allowed in `[quick]`.
 fn quick_rows() -> Rows<Experiment> {
     let mut rows = Rows::<Experiment>::default();
     rows.add("time_scale", time_scale(), |e| &mut e.time_scale, "");
@@ -115,7 +115,7 @@ fn workload_rows() -> Rows<Workload> {
     rows
 }
 
-/// A whole number, as `headlong serve` takes it.
+/// A whole number, as in `headlong serve`.
 fn time_scale() -> Kind<u32> {
     whole().between(1, TIME_SCALE_MAX)
 }
@@ -124,7 +124,7 @@ fn measured() -> Kind<Duration> {
     time().at_least(Duration::from_millis(1))
 }
 
-/// Finer, and a step of the search is lost in the scatter of single runs.
+/// With a finer resolution, a step of the search is lost in the scatter of single runs.
 fn resolution() -> Kind<f64> {
     share().between(RESOLUTION_MIN, 1.0)
 }
@@ -133,11 +133,11 @@ fn some_rate() -> Kind<BitRate> {
     bit_rate().at_least(BitRate::from_kbps(1))
 }
 
-/// In how many files a title lies.
+/// Division of a title into files.
 fn form() -> Kind<Form> {
     let kind = parsed("a size such as \"512KiB\", or \"segment\", or \"off\"");
     kind.check(|form, _| match form {
-        Form::Chunks(0) => Err("is 0; leave it out for one file a title".to_owned()),
+        Form::Chunks(0) => Err("is 0; leave it out for one file per title".to_owned()),
         _ => Ok(()),
     })
 }
@@ -185,7 +185,7 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
     climb::quick(document, &mut quick.climb);
     for experiment in [&mut experiment, &mut quick] {
         if let Some(climb) = experiment.climb {
-            // A run with a ramp, which the filling is.
+            // The fill phase replaces the ramp.
             experiment.phases = Phases {
                 ramp_up: climb.fill,
                 measured: climb.step_time.times(u64::from(climb.steps)),
@@ -212,7 +212,7 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
     }
 }
 
-/// A pool's clocks cannot be made to run faster.
+/// A pool's clocks cannot be accelerated.
 fn check_pools(document: &mut Document, key: &str, time_scale: u32, experiment: &Experiment) {
     let is_pool = |server: &&Server| {
         server
@@ -225,7 +225,7 @@ fn check_pools(document: &mut Document, key: &str, time_scale: u32, experiment: 
     }
 }
 
-/// A server that follows no links reads from one drive.
+/// A server that does not follow symbolic links reads from one drive.
 fn check_drives(document: &mut Document, experiment: &Experiment) {
     let reads_one = |server: &Server| {
         let is_headlong = matches!(server.kind, ServerKind::Headlong { .. });
@@ -251,7 +251,7 @@ fn check_drives(document: &mut Document, experiment: &Experiment) {
     }
 }
 
-/// What a table of somebody else's settings says, as words of a command line.
+/// The settings of a table that another program defines, as command line arguments.
 fn words(document: &mut Document, table: &str) -> Vec<(String, String)> {
     let all = document.below(table).into_iter();
     all.map(|(key, value)| (key, value.to_word())).collect()
@@ -259,7 +259,7 @@ fn words(document: &mut Document, table: &str) -> Vec<(String, String)> {
 
 fn check_named(document: &mut Document, experiment: &Experiment) {
     if experiment.name.is_empty() {
-        document.wrong_too("name", "is missing; write what the experiment is called");
+        document.wrong_too("name", "is missing; write a name for the experiment");
     }
     check_drive(document, "drive.preset", &experiment.drive.preset);
     check_workload(document, "files.catalogue", &experiment.files.catalogue);
@@ -272,18 +272,18 @@ fn check_drive(document: &mut Document, key: &str, preset: &str) {
         document.wrong_too(key, format!("is missing; write one of {}", all.join(", ")));
     } else if !presets().any(|known| known == preset) {
         let hint = suggestion(preset, presets());
-        document.wrong(key, format!("`{preset}` is no drive; {hint}"));
+        document.wrong(key, format!("`{preset}` is not a drive; {hint}"));
     }
 }
 
-/// A workload is named by a preset or by a file; a file is read when everything is.
+/// A workload is a preset or a file; files are read later, by `check_workloads`.
 fn check_workload(document: &mut Document, key: &str, name: &str) {
     if name.is_empty() {
         let text = "is missing; write the name of a workload, or the path of a .toml file";
         document.wrong_too(key, text);
     } else if !is_file(name) && !preset::names().any(|known| known == name) {
         let hint = suggestion(name, preset::names());
-        let text = format!("`{name}` is no workload; {hint}, or write the path of a .toml file");
+        let text = format!("`{name}` is not a workload; {hint}, or write the path of a .toml file");
         document.wrong(key, text);
     }
 }
@@ -325,7 +325,7 @@ fn baselines(document: &mut Document, experiment: &Experiment) -> Vec<Baseline> 
         );
         let subject = document.get(&key("subject"), &text());
         if subject.is_none() {
-            let text = "is missing; name the server whose ratio is told";
+            let text = "is missing; name the server whose ratio is reported";
             document.wrong_too(&key("subject"), text);
         }
         known(

@@ -53,7 +53,7 @@ fn apache_rows() -> Rows<Apache> {
     rows
 }
 
-/// All servers; those of no kind are left out, after complaining.
+/// All servers; a server of unknown kind is reported and left out.
 pub(super) fn servers(
     document: &mut Document,
     workloads: &BTreeMap<String, Workload>,
@@ -74,13 +74,13 @@ pub(super) fn servers(
         let mount = document.get(&format!("{table}.mount"), &flag());
         let reader = keys_below(document, &format!("{table}.reader"));
         let Some(kind) = server_kind(document, &table) else {
-            // What goes with which kind is unknown.
+            // Without a kind, the other keys cannot be checked.
             document.below(&table);
             continue;
         };
         let (preload, mount) = (preload.unwrap_or(false), mount.unwrap_or(false));
         if preload && matches!(kind, ServerKind::Headlong { .. }) {
-            let text = "is for servers of others: headlong serve reads past the page cache";
+            let text = "is for other servers: headlong serve bypasses the page cache";
             document.wrong(&format!("{table}.preload"), text);
         }
         let can_have_flash = matches!(kind, ServerKind::Headlong { .. });
@@ -88,19 +88,19 @@ pub(super) fn servers(
             let text = "is for headlong: the tier is its own";
             document.wrong(&format!("{table}.flash"), text);
         } else if has_flash == Some(true) && !document.is_written("flash") {
-            let text = "needs a table [flash] that says what it is";
+            let text = "needs a table [flash]";
             document.wrong_too(&format!("{table}.flash"), text);
         }
         let wrong_cache = match cache {
-            Some(_) if can_have_flash => {
-                Some("is for servers of others: headlong has its own tier")
+            Some(_) if can_have_flash => Some("is for other servers: headlong has its own tier"),
+            Some(_) if front.is_some() => {
+                Some("cannot be combined with front; viewers connect to one of them")
             }
-            Some(_) if front.is_some() => Some("has front beside it; viewers ask one of them"),
             Some(_) if !document.is_written("flash") => {
                 Some("needs a table [flash] that says which SSD it is on")
             }
             Some(cache) if cache.kind == CacheKind::Zfs && (preload || mount) => {
-                Some("of this kind is a file system; nothing else can read for the server")
+                Some("of this kind is a file system; no other reader can be used")
             }
             _ => None,
         };
@@ -108,10 +108,10 @@ pub(super) fn servers(
             document.wrong_too(&format!("{table}.cache"), text);
         }
         if mount && matches!(kind, ServerKind::Headlong { .. }) {
-            let text = "is for servers of others: headlong serve needs no mount";
+            let text = "is for other servers: headlong serve needs no mount";
             document.wrong(&format!("{table}.mount"), text);
         } else if mount && preload {
-            let text = "has preload beside it; one of them reads for the server";
+            let text = "cannot be combined with preload; use one reader";
             document.wrong(&format!("{table}.mount"), text);
         }
         check_reader(
@@ -164,7 +164,7 @@ fn server_kind(document: &mut Document, table: &str) -> Option<ServerKind> {
     })
 }
 
-/// The text of a table.
+/// The keys of a table, as TOML text.
 fn keys_below(document: &mut Document, table: &str) -> String {
     let line = |(key, value): (String, Value)| {
         let parts: Vec<String> = key.split('.').map(key_part).collect();
@@ -173,7 +173,7 @@ fn keys_below(document: &mut Document, table: &str) -> String {
     document.below(table).into_iter().map(line).collect()
 }
 
-/// The check of what reads for a server, before anything is started.
+/// Checks the keys of a server's reader before any process starts.
 fn check_reader(document: &mut Document, table: &str, keys: &str, who: (bool, bool)) {
     let checked = match who {
         _ if keys.is_empty() => return,
@@ -182,7 +182,7 @@ fn check_reader(document: &mut Document, table: &str, keys: &str, who: (bool, bo
         }
         (_, true) => headlong_mount::Settings::from_text("reader", keys).map(|_| ()),
         _ => {
-            let text = "is for servers with preload or mount: what reads for them";
+            let text = "is for servers with preload or mount: it sets their reader";
             return document.wrong_too(table, text);
         }
     };
@@ -191,7 +191,7 @@ fn check_reader(document: &mut Document, table: &str, keys: &str, who: (bool, bo
     }
 }
 
-/// The server's own check, before anything is started.
+/// Checks the configuration with headlong's own rules before any process starts.
 fn headlong(document: &mut Document, table: &str) -> ServerKind {
     let config = keys_below(document, table);
     let flags = Flags {
@@ -210,7 +210,7 @@ fn nginx(document: &mut Document, table: &str) -> Nginx {
     let mut nginx = Nginx::default();
     nginx_rows().read(document, table, &mut nginx);
     if !nginx.aio_threads && !document.is_written(&format!("{table}.workers")) {
-        // Workers that block have to be many.
+        // Blocking workers: one per concurrent request.
         nginx.workers = 64;
     }
     let buffers = format!("{table}.output_buffers");

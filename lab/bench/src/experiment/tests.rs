@@ -1,4 +1,4 @@
-//! What an experiment may say, and what one that is wrong is told.
+//! Valid settings of an experiment, and the messages for invalid ones.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ fn read(text: &str) -> Result<Experiment, Mistakes> {
 }
 
 #[test]
-fn a_small_file_has_defaults_for_the_rest() {
+fn omitted_settings_have_defaults() {
     let experiment = read(SMALL).expect("right");
     assert_eq!(experiment.kernel.read_ahead_kb, 128);
     assert_eq!(experiment.phases.ramp_up, Duration::from_secs(300));
@@ -35,7 +35,7 @@ fn a_small_file_has_defaults_for_the_rest() {
 }
 
 #[test]
-fn a_server_may_have_a_proxy_in_front() {
+fn accepts_proxy_in_front_of_server() {
     let with = |front: &str| read(&format!("{SMALL}front = \"{front}\"\n"));
     let front = |experiment: Experiment| experiment.cell(None, None).expect("one").server.front;
     assert_eq!(front(read(SMALL).expect("right")), None);
@@ -49,7 +49,7 @@ fn a_server_may_have_a_proxy_in_front() {
 }
 
 #[test]
-fn servers_of_others_may_have_a_cache_on_the_ssd() {
+fn accepts_ssd_cache_for_other_servers_only() {
     let tier = "[flash]\npreset = \"ssd-sata-low-end\"\nsize = \"1GB\"\n";
     let with = |cache: &str, tier: &str| read(&format!("{SMALL}cache = {cache}\n{tier}"));
     let slices = "{ kind = \"nginx\", slice = \"1MiB\" }";
@@ -94,7 +94,7 @@ fn servers_of_others_may_have_a_cache_on_the_ssd() {
 }
 
 #[test]
-fn a_rate_that_rises_says_how_long_a_run_is() {
+fn climb_determines_length_of_run() {
     let climb = "[climb]\nfill = \"100s\"\nfill_rate = \"5MiB/s\"\nfrom = \"10MiB/s\"\n\
                  step = \"50%\"\nstep_time = \"20s\"\nsteps = 3\n";
     let quick = "[quick.climb]\nsteps = 2\n";
@@ -104,23 +104,19 @@ fn a_rate_that_rises_says_how_long_a_run_is() {
     assert_eq!(phases(false).ramp_up, Duration::from_secs(100));
     assert_eq!(phases(false).measured, Duration::from_secs(60));
     assert_eq!(phases(true).measured, Duration::from_secs(40));
-    let climb = load(false).expect("right").climb.expect("it is there");
+    let climb = load(false).expect("right").climb.expect("climb is set");
     assert_eq!(climb.rate(2), 22.5 * 1_048_576.0);
     let own = "[server.slow]\nkind = \"nginx\"\nrate_start = { sd = \"4MiB/s\" }\n";
     let with_own = read(&format!("{text}{own}")).expect("right");
     let first = |server| {
         let cell = with_own
             .cell(Some(server), Some("sd"))
-            .expect("it is there");
+            .expect("climb is set");
         with_own.first_rate(&cell) / 1_048_576.0
     };
     assert_eq!((first("nginx"), first("slow")), (10.0, 4.0));
     let filled = climb.starting_at(first("slow") * 1_048_576.0).stretches()[0].0;
-    assert_eq!(
-        filled,
-        2.0 * 1_048_576.0,
-        "two fifths, as the first step is"
-    );
+    assert_eq!(filled, 2.0 * 1_048_576.0, "two fifths, like the first step");
     let both = format!("{text}[phases]\nramp_up = \"5s\"\n");
     let mistakes = read(&both).expect_err("wrong").to_string();
     assert!(mistakes.contains("phases"), "{mistakes}");
@@ -131,7 +127,7 @@ fn a_rate_that_rises_says_how_long_a_run_is() {
 }
 
 #[test]
-fn players_that_adapt_do_not_climb() {
+fn rejects_adaptive_players_with_climb() {
     let climb = "[climb]\nfill_rate = \"5MiB/s\"\nfrom = \"10MiB/s\"\n";
     let adapting = SMALL.replace("youtube-sd", "dash-vod");
     let told =
@@ -146,14 +142,14 @@ fn players_that_adapt_do_not_climb() {
     let refused = mistakes(&format!("{adapting}{climb}")).expect("a mistake");
     assert!(refused.contains(told), "{refused}");
     assert_eq!(refused.lines().count(), 1, "{refused}");
-    // Together with a mistake of another kind.
+    // Combined with a mistake of another kind.
     let both = read(&format!("nmae = \"x\"\n{adapting}{climb}")).expect_err("two slips");
     let both = both.to_string();
     assert!(both.contains("nmae") && both.contains(told), "{both}");
 }
 
 #[test]
-fn headlong_has_the_flash_tier_unless_it_says_otherwise_and_others_never() {
+fn flash_tier_is_default_for_headlong_only() {
     let tier = "[flash]\npreset = \"ssd-sata-low-end\"\nsize = \"100GB\"\nwarm = true\n\
                 policy = \"lru\"\nwrite_per_day = \"30GB\"\n";
     let servers = "[server.with]\nkind = \"headlong\"\n\
@@ -170,7 +166,7 @@ fn headlong_has_the_flash_tier_unless_it_says_otherwise_and_others_never() {
 }
 
 #[test]
-fn a_flash_tier_that_cannot_be_is_refused_with_all_that_is_wrong() {
+fn reports_all_mistakes_of_flash_tier() {
     let wrong = "flash = true\n[flash]\npreset = \"wd-red-wd10efrx\"\npolicy = \"fifo\"\n";
     let mistakes = read(&format!("{SMALL}{wrong}"))
         .expect_err("wrong")
@@ -178,7 +174,7 @@ fn a_flash_tier_that_cannot_be_is_refused_with_all_that_is_wrong() {
     for part in [
         "server.nginx.flash",
         "flash.preset",
-        "is no SSD",
+        "is not an SSD",
         "flash.policy",
     ] {
         assert!(mistakes.contains(part), "{part} is missing in {mistakes}");
@@ -194,7 +190,7 @@ fn a_flash_tier_that_cannot_be_is_refused_with_all_that_is_wrong() {
 }
 
 #[test]
-fn a_server_of_others_may_be_preloaded_or_read_on_a_mount_and_headlong_may_not() {
+fn accepts_preload_and_mount_for_other_servers_only() {
     let cell = |text: &str| read(text).map(|e| e.cell(None, None).expect("one"));
     assert!(!cell(SMALL).expect("right").server.preload);
     let preloaded = cell(&format!("{SMALL}preload = true\n")).expect("right");
@@ -230,7 +226,7 @@ fn a_server_of_others_may_be_preloaded_or_read_on_a_mount_and_headlong_may_not()
 }
 
 #[test]
-fn a_link_is_a_rate_and_is_only_in_the_record_if_there_is_one() {
+fn link_is_a_rate_recorded_only_if_set() {
     let shared = read(&format!("{SMALL}[network]\nlink = \"1Gbps\"\n")).expect("right");
     assert_eq!(shared.network.link.map(|rate| rate.0), Some(1_000_000_000));
     let told = |experiment: &Experiment| serde_json::json!(experiment.network);
@@ -248,7 +244,7 @@ fn a_link_is_a_rate_and_is_only_in_the_record_if_there_is_one() {
 }
 
 #[test]
-fn what_viewers_must_see_is_judged_only_if_it_is_asked_for() {
+fn quality_is_judged_only_if_configured() {
     let plain = read(SMALL).expect("right");
     assert_eq!(plain.search.quality, Quality::default());
     let text = format!("{SMALL}[search]\nstalled = \"1%\"\nbit_rate = \"2500kbps\"\n");
@@ -265,7 +261,7 @@ fn what_viewers_must_see_is_judged_only_if_it_is_asked_for() {
 }
 
 #[test]
-fn servers_and_workloads_change_what_is_theirs() {
+fn server_and_workload_override_experiment() {
     let text = format!(
         "{SMALL}rate_start = {{ sd = \"30MiB/s\" }}\nkernel.read_ahead_kb = 512\n\
          [workload.hd]\npreset = \"youtube-hd\"\nchunk = \"512KiB\"\nset.requests.timeout = \"5s\"\n"
@@ -286,13 +282,13 @@ fn servers_and_workloads_change_what_is_theirs() {
         .cell(Some("ngnix"), None)
         .expect_err("none of that name");
     assert!(error.contains("did you mean `nginx`?"), "{error}");
-    // The chunked file set first, the other after it: drives are not changed back and forth.
+    // The chunked file set first, then the other: drives are not swapped back and forth.
     let names: Vec<_> = experiment.cells().iter().map(Cell::name).collect();
     assert_eq!(names, ["nginx, hd", "nginx, sd"]);
 }
 
 #[test]
-fn the_quick_form_replaces_what_it_names_and_is_checked_even_if_it_is_not_wanted() {
+fn quick_table_is_checked_even_if_unused() {
     let text =
         format!("{SMALL}[quick]\ntime_scale = 10\nmeasured = \"100s\"\nresolution = \"8%\"\n");
     let quick = Experiment::from_text(Path::new("x.toml"), &text, true).expect("right");
@@ -309,7 +305,7 @@ fn the_quick_form_replaces_what_it_names_and_is_checked_even_if_it_is_not_wanted
 }
 
 #[test]
-fn workloads_must_ask_for_titles_that_are_there() {
+fn rejects_workload_with_other_titles() {
     let file = Path::new("x.toml");
     let good = read(SMALL).expect("right");
     good.check_workloads(file).expect("the same titles");
@@ -337,7 +333,7 @@ fn workloads_must_ask_for_titles_that_are_there() {
 }
 
 #[test]
-fn a_mistake_of_a_specification_does_not_wait_until_others_are_mended() {
+fn reports_specification_mistakes_with_others() {
     let text = SMALL.replace(
         "preset = \"youtube-sd\"",
         "preset = \"youtube-sd\"\nset.sessions.nonsense = 4",
@@ -350,7 +346,7 @@ fn a_mistake_of_a_specification_does_not_wait_until_others_are_mended() {
 }
 
 #[test]
-fn titles_on_several_drives_are_for_servers_that_follow_links() {
+fn rejects_several_drives_if_server_ignores_links() {
     let with = |drive: &str, server: &str| {
         read(&format!(
             "{SMALL}{server}[workload.two]\npreset = \"youtube-sd\"\n{drive}"
@@ -378,9 +374,9 @@ fn titles_on_several_drives_are_for_servers_that_follow_links() {
     }
 }
 
-/// `UPDATE=1 cargo test -p headlong-bench` renews the file.
+/// `UPDATE=1 cargo test -p headlong-bench` rewrites the golden file.
 #[test]
-fn all_mistakes_are_told_at_once_with_line_and_remedy() {
+fn reports_all_mistakes_with_line_and_remedy() {
     let cases = [
         ("nothing", ""),
         ("not TOML", "name = \"x\"\n[drive\n"),
@@ -419,7 +415,7 @@ fn all_mistakes_are_told_at_once_with_line_and_remedy() {
 }
 
 #[test]
-fn requests_are_no_larger_than_kernel_and_drive_allow() {
+fn request_size_is_limited_by_kernel_and_drive() {
     let limit = |request_bytes_max, max_sectors_kb| {
         let drive = DriveSpec {
             request_bytes_max,

@@ -1,4 +1,4 @@
-//! Whether the workloads of an experiment can be played on its files.
+//! Checks that an experiment's workloads can be played on its files.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use headlong_workload::{Catalogue, Specification};
 use super::{Experiment, FileSet, Workload};
 
 impl Experiment {
-    /// Reads the specifications that are named, and checks that every workload asks for titles that
-    /// are on the drive.
+    /// Reads the named specifications, and checks that every workload requests only titles on the
+    /// drive.
     ///
     /// # Errors
-    /// Everything that is wrong with them, at once; `file` is the experiment's.
+    /// All mistakes in the specifications; `file` is the experiment's.
     pub fn check_workloads(&self, file: &Path) -> Result<(), Mistakes> {
         let mut wrong = Vec::new();
         let mut seen: Vec<(FileSet, Option<u64>)> = Vec::new();
@@ -60,8 +60,7 @@ impl Experiment {
 }
 
 impl Experiment {
-    /// What is wrong with the specifications that are named, where the experiment says well enough
-    /// which they are.
+    /// Mistakes in the named specifications, if the experiment is valid enough to name them.
     pub(super) fn wrong_specifications(&self, known: &Mistakes) -> Vec<String> {
         let mut wrong = Vec::new();
         if !known.is_about("files.catalogue") {
@@ -75,14 +74,14 @@ impl Experiment {
             }
         }
         wrong.extend(self.wrong_under_climb());
-        // Both are often of one specification.
+        // Catalogue and workload often share one specification.
         wrong.sort_unstable();
         wrong.dedup();
         wrong
     }
 
-    /// Workloads that cannot be joined to one trace of rates that rise: each part says anew which
-    /// players and titles its sessions have, with the same numbers for others.
+    /// Workloads that cannot be joined to one trace of rising rates: each part numbers its players
+    /// and titles anew.
     fn wrong_under_climb(&self) -> Vec<String> {
         let adapts = |workload: &Workload| {
             let files = FileSet {
@@ -90,7 +89,7 @@ impl Experiment {
                 ..self.files.clone()
             };
             let changes = [files.changes(), workload.set.clone()].concat();
-            // What is wrong with a specification itself is told elsewhere.
+            // Mistakes in the specification itself are reported by the caller.
             let read = specification(&workload.preset, &changes);
             read.is_ok_and(|specification| specification.has_adaptive_players())
         };
@@ -108,15 +107,15 @@ impl Experiment {
 }
 
 impl FileSet {
-    /// The titles; the error says everything that is wrong with the specification.
+    /// The titles.
     ///
     /// # Errors
-    /// All that is wrong with its specification.
+    /// All mistakes in its specification.
     pub fn catalogue(&self) -> Result<Catalogue, Vec<String>> {
         catalogue(&self.catalogue, &self.changes())
     }
 
-    /// How many files it is; 0 if its specification cannot be read, which is told elsewhere.
+    /// Number of its files; 0 if its specification is invalid, which is reported elsewhere.
     pub(crate) fn count(&self) -> u64 {
         let Ok(catalogue) = self.catalogue() else {
             return 0;
@@ -135,7 +134,7 @@ pub(crate) fn is_file(name: &str) -> bool {
     name.contains(['/', '.'])
 }
 
-/// A preset, or a file, with these changes; the error says everything that is wrong with it.
+/// A preset or a file, with overrides; the error lists all its mistakes.
 pub(crate) fn specification(
     name: &str,
     changes: &[(String, String)],

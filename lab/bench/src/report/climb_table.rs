@@ -1,4 +1,4 @@
-//! How far each server came where rates rise within a run, and what its drives did for it.
+//! Table of step-load runs: the limit of each server and the work of its drives.
 
 use headlong_report::{Cell, Table};
 
@@ -8,7 +8,7 @@ use crate::climb::{Climbed, Stretch, Work};
 use crate::compare::Compared;
 use crate::search_driver::Limit;
 
-/// One row for each server under one workload: of searches, or of runs whose rate rises.
+/// One row for each server under one workload: for searches, or for step-load runs.
 pub(crate) fn workload_table(compared: &Compared, workload: &str) -> Table {
     let mut best = compared
         .limits

@@ -1,4 +1,4 @@
-//! Results in a page of the documentation: between two marks, so that the words around them stay.
+//! Writes results into a documentation page, between two marks; the rest of the page is preserved.
 
 use std::io;
 use std::path::Path;
@@ -7,14 +7,14 @@ use super::{ratios_table, workload_table};
 use crate::compare::Compared;
 use crate::experiment::Experiment;
 
-/// Why a page could not be renewed.
+/// Why a page could not be updated.
 #[derive(Debug, thiserror::Error)]
 pub enum MarkdownError {
-    /// It could not be read or written.
+    /// The page could not be read or written.
     #[error("{0}: {1}")]
     Io(String, io::Error),
-    /// It begins a result that it does not end.
-    #[error("{0} has `{1}` and no `{2}` behind it; write it where the result is to end")]
+    /// The end mark of a result is missing.
+    #[error("{0} has `{1}` without a later `{2}`; add it where the result ends")]
     NoEnd(String, String, String),
 }
 
@@ -33,10 +33,10 @@ pub fn write_markdown(
     write_section(file, &experiment.name, &text)
 }
 
-/// Puts a text between the marks of that name, or behind everything if there are none.
+/// Inserts a text between the marks of that name, or at the end of the page if there are none.
 ///
 /// # Errors
-/// As [`write_markdown`].
+/// Like [`write_markdown`].
 pub fn write_section(file: &Path, name: &str, text: &str) -> Result<(), MarkdownError> {
     let failed = |error| MarkdownError::Io(file.display().to_string(), error);
     let page = match std::fs::read_to_string(file) {
@@ -81,7 +81,7 @@ mod tests {
     use super::renewed;
 
     #[test]
-    fn words_around_the_marks_stay_and_a_page_without_marks_gets_them() {
+    fn preserves_text_around_marks_and_adds_missing_marks() {
         let page = "# Benchmarks\n\nWhy.\n";
         let once = renewed(page, "a", "one\n").expect("no marks yet");
         let marked = "# Benchmarks\n\nWhy.\n\n<!-- bench:a -->\n\none\n\n<!-- /bench:a -->\n";
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_mark_changes_nothing() {
+    fn missing_end_mark_changes_nothing() {
         assert!(renewed("<!-- bench:a -->\nwords", "a", "x").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What was found, for people: tables, charts, one page, and Markdown for the documentation.
+//! Reports: tables, charts, HTML pages, and Markdown for the documentation.
 
 mod climb_table;
 mod markdown;
@@ -13,7 +13,7 @@ pub use page::{comparison_page, run_page};
 pub use tables::{limits_table, ratios_table, runs_table};
 pub use virtual_time::{grid_table, search_line, series_charts, sweep_page};
 
-/// Bytes in the unit that rates are told in.
+/// Bytes in the unit of displayed rates.
 pub(crate) const MIB: f64 = 1_048_576.0;
-/// Bytes in the unit that the papers tell rates in.
+/// Bytes in the unit of the papers' rates.
 pub const MB: f64 = 1_000_000.0;

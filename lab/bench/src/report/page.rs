@@ -1,4 +1,4 @@
-//! One page for a comparison, and one for a single run.
+//! HTML pages of a comparison and of a single run.
 
 use headlong_report::{Axis, Bar, Bars, Chart, Page, Section, Series, lba_over_transactions};
 
@@ -9,16 +9,16 @@ use crate::experiment::Experiment;
 use crate::quality::Quality;
 use crate::record::{OutcomeName, RunRecord};
 
-/// Everything that a comparison found; `command` is what was typed.
+/// All results of a comparison; `command` is the command line.
 pub fn comparison_page(experiment: &Experiment, compared: &Compared, command: &str) -> Page {
     let ratios = compared.ratios(experiment);
     let missed = ratios.iter().filter(|ratio| !ratio.holds()).count();
     let goals = ratios.iter().filter(|ratio| ratio.at_least.is_some());
     let lead = match (goals.count(), missed) {
         (0, 0) => experiment.about.clone(),
-        (_, 0) => format!("{} Every ratio that must be reached is.", experiment.about),
+        (_, 0) => format!("{} All required ratios are reached.", experiment.about),
         (_, missed) => format!(
-            "{} Ratios below what must be reached, or not settled: {missed} of {}.",
+            "{} Required ratios missed or not settled: {missed} of {}.",
             experiment.about,
             ratios.len()
         ),
@@ -57,7 +57,7 @@ fn workload_section(compared: &Compared, workload: &str) -> Section {
     let best = best_runs(compared, workload);
     section = section.figure(sequentiality(&best));
     for record in best {
-        let title = format!("Where {} made the drive read", record.server);
+        let title = format!("Access pattern of the drive under {}", record.server);
         let accesses = record.disk.pattern.accesses();
         section = section.figure(lba_over_transactions(title, &accesses));
     }
@@ -81,7 +81,7 @@ fn best_runs<'c>(compared: &'c Compared, workload: &str) -> Vec<&'c RunRecord> {
 
 fn rates_chart(compared: &Compared, workload: &str) -> Bars {
     let axis = Axis::new("Throughput", "MiB/s");
-    let title = format!("Highest rate offered by {workload} viewers without a failure");
+    let title = format!("Highest failure-free rate offered by {workload} viewers");
     let mut bars = Bars::new(title, axis)
         .series("offered")
         .series("asked for")
@@ -107,7 +107,7 @@ fn rates_chart(compared: &Compared, workload: &str) -> Bars {
 pub(crate) fn sequentiality(records: &[&RunRecord]) -> Chart {
     let x = Axis::new("Length of sequence", "KiB").log2();
     let mut chart = Chart::steps("Bytes in sequences no longer than this", x, "Bytes")
-        .caption("Adjacent requests are one sequence; going to the next costs a seek.");
+        .caption("Adjacent requests are one sequence; each sequence costs a seek.");
     for record in records {
         if let Some(cdf) = record.disk.pattern.cdf() {
             chart = chart.series(Series::of_cdf(record.server.as_str(), &cdf, 1.0 / 1024.0));
@@ -127,10 +127,10 @@ fn how(experiment: &Experiment) -> Section {
         ),
         None => "no limit on memory".to_owned(),
     };
-    Section::new("How it was measured").text(format!(
-        "Everything {} times faster than the model's time; all figures are of the model's time. \
+    Section::new("Method").text(format!(
+        "Everything {} times faster than the model's time; all figures are in model time. \
          Ramps {} and {}, {} measured between them; only sessions that lie wholly between them \
-         count, and at most {} % of those may fail{}. {memory}. Each limit was looked for {} times; \
+         count, and at most {} % of those may fail{}. {memory}. Each limit was searched {} times; \
          a failing rate is at most {:.0} % above the passing one.",
         experiment.time_scale,
         seconds(phases.ramp_up),
@@ -143,15 +143,15 @@ fn how(experiment: &Experiment) -> Section {
     ))
 }
 
-/// What besides decides, as the rest of a sentence.
+/// Further requirements, as the rest of the sentence.
 fn and_quality(quality: &Quality) -> String {
     let stalled = quality.stalled_max.map(|most| {
         let most = most * 100.0;
-        format!("; at most {most} % may see the picture stand still, or give up waiting for it")
+        format!("; at most {most} % may stall, or give up waiting for playback")
     });
     let rate = quality
         .bit_rate_min
-        .map(|least| format!("; on average they see {least} or more"));
+        .map(|least| format!("; their mean bit rate must be at least {least}"));
     [stalled, rate].into_iter().flatten().collect()
 }
 
@@ -187,7 +187,7 @@ fn setup_section(record: &RunRecord) -> Section {
     section
 }
 
-/// Runs of one server under one workload; `command` is what was typed.
+/// Runs of one server under one workload; `command` is the command line.
 pub fn run_page(records: &[RunRecord], command: &str) -> Page {
     let mut section = Section::new("Result")
         .command(command)
@@ -228,8 +228,8 @@ fn lead(records: &[RunRecord]) -> &'static str {
     let is_any = |outcome| records.iter().any(|r| r.verdict.outcome == outcome);
     match (is_any(OutcomeName::Refused), is_any(OutcomeName::Failed)) {
         (true, _) => "A run does not count.",
-        (false, true) => "More failed than may.",
-        (false, false) => "No more failed than may.",
+        (false, true) => "More sessions failed than allowed.",
+        (false, false) => "No more sessions failed than allowed.",
     }
 }
 
@@ -237,8 +237,8 @@ fn processors(record: &RunRecord) -> String {
     let cpu = &record.cpu;
     let memory = &record.server_facts.memory;
     format!(
-        "Processors: server {:.2}, viewers {:.2}, drive {:.2} of one; memory {} at most, of it page \
-         cache {} in the end.",
+        "Processors: server {:.2}, viewers {:.2}, drive {:.2} of one; memory {} at most, {} of \
+         page cache at the end.",
         cpu.server_cores,
         cpu.load_cores,
         cpu.drive_cores,

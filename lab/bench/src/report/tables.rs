@@ -39,7 +39,7 @@ pub fn limits_table(compared: &Compared, workload: &str) -> Table {
     table
 }
 
-/// Names in the order in which they were measured first.
+/// Server names in measuring order.
 pub(crate) fn servers<'c>(compared: &'c Compared, workload: &str) -> Vec<&'c str> {
     let mut names: Vec<&str> = Vec::new();
     let of_workload = compared
@@ -68,7 +68,7 @@ pub(crate) fn in_mib(bytes: Option<f64>) -> Option<f64> {
     bytes.map(|bytes| bytes / MIB)
 }
 
-/// An interval of bytes as one of MiB.
+/// Converts an interval from bytes to MiB.
 pub(crate) fn scaled(
     interval: headlong_stats::ConfidenceInterval,
 ) -> headlong_stats::ConfidenceInterval {
@@ -110,7 +110,9 @@ fn note(limits: &[&Limit]) -> String {
 
 /// One row for each ratio.
 pub fn ratios_table(ratios: &[Ratio]) -> Table {
-    let heads = ["Workload", "Ratio", "", "95 %", "Must be", "Aim", "Holds"];
+    let heads = [
+        "Workload", "Ratio", "", "95 %", "Required", "Target", "Holds",
+    ];
     let mut table = Table::new(heads);
     for ratio in ratios {
         let of = match ratio.best == ratio.baseline {
@@ -175,7 +177,7 @@ mod tests {
     use crate::record::tests::some;
 
     #[test]
-    fn what_is_offered_asked_for_and_delivered_are_three_columns() {
+    fn offered_asked_for_and_delivered_are_separate_columns() {
         let mut run = some();
         run.rate = 8.0 * MIB;
         run.verdict.asked_for = Some(4.0 * MIB);
@@ -195,7 +197,7 @@ mod tests {
         run.verdict.asked_for = None;
         assert!(
             !runs_table([&run]).to_markdown().contains("4.0"),
-            "not known of old records"
+            "missing in old records"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What was simulated, as pages: how a run went, and how a grid compares.
+//! Pages of virtual runs: the course of a run, and the comparison of a grid.
 
 use headlong_report::{
     Axis as ChartAxis, Bar, Bars, Cell, Chart, Figure, Page, Section, Series, Table,
@@ -11,7 +11,7 @@ use crate::grid::{Aim, Axis, FIGURES, Row, mean_of};
 use crate::record::RunRecord;
 use crate::search::Searched;
 
-/// The figures of runs in virtual time, and how each went.
+/// The figures of virtual runs, and the course of each.
 pub(super) fn sections(records: &[RunRecord]) -> Vec<Section> {
     let fixed = [
         "Offered (MiB/s)",
@@ -46,14 +46,14 @@ pub(super) fn sections(records: &[RunRecord]) -> Vec<Section> {
         );
     }
     if !sections.is_empty() {
-        let figures = Section::new("Figures").text("Within the measured time.");
+        let figures = Section::new("Figures").text("In the measured period.");
         sections.insert(0, figures.table(table));
     }
     sections
 }
 
-/// What a search in virtual time found, in one line for a person; means over the seeds, and the
-/// largest of waits.
+/// The result of a virtual search in one line; means over the seeds, and the maximum of waiting
+/// times.
 pub fn search_line(searched: &Searched<RunRecord>) -> String {
     let rate = |rate: Option<f64>| {
         rate.map_or("none".to_owned(), |rate| {
@@ -89,7 +89,7 @@ pub fn search_line(searched: &Searched<RunRecord>) -> String {
     )
 }
 
-/// What viewers saw, class by class, if their bit rates are known.
+/// Playback quality by class, if bit rates are known.
 fn viewing_table(record: &Record) -> Option<Table> {
     let is_known = record.viewing.iter().any(|seen| seen.kbps_mean.is_some());
     let mut table = Table::new(
@@ -124,10 +124,10 @@ fn viewing_table(record: &Record) -> Option<Table> {
     is_known.then_some(table)
 }
 
-/// A line of a chart: its name and what it shows of a sample.
+/// A line of a chart: its name and its value in a sample.
 type Line = (&'static str, fn(&Sample) -> f64);
 
-/// How a run went, chart by chart.
+/// The course of a run, chart by chart.
 pub fn series_charts(record: &Record) -> Vec<Chart> {
     let time = || ChartAxis::new("Time", "s").from(0.0);
     let lines = |title: &str, y: ChartAxis, lines: &[Line]| {
@@ -159,11 +159,11 @@ pub fn series_charts(record: &Record) -> Vec<Chart> {
             ChartAxis::new("Size", "MiB"),
             &[
                 ("in use", |s| s.prefetch_mib),
-                ("going to", |s| s.prefetch_target_mib),
+                ("target", |s| s.prefetch_target_mib),
             ],
         ),
         lines(
-            "Score: disk time for 128 KiB asked for",
+            "Score: disk time per 128 KiB requested",
             ChartAxis::new("Time", "ms"),
             &[("score", |s| s.score_ms)],
         ),
@@ -183,7 +183,7 @@ pub fn series_charts(record: &Record) -> Vec<Chart> {
             ChartAxis::new("Jobs", ""),
             &[
                 ("waiting", |s| s.queue as f64),
-                ("somebody waits for", |s| s.queue_demanded as f64),
+                ("demanded", |s| s.queue_demanded as f64),
                 ("overdue", |s| s.queue_overdue as f64),
             ],
         ),
@@ -209,12 +209,8 @@ pub fn series_charts(record: &Record) -> Vec<Chart> {
         let points = evicted.map(|sample| (sample.second, sample.eviction_s));
         let y = ChartAxis::new("In memory", "s").from(0.0);
         charts.push(
-            Chart::scatter(
-                "How long what was evicted unread had been in memory",
-                time(),
-                y,
-            )
-            .series(Series::new("mean of each moment", points)),
+            Chart::scatter("Age in memory of bytes evicted unread", time(), y)
+                .series(Series::new("mean at each moment", points)),
         );
     }
     let heads = record
@@ -223,19 +219,19 @@ pub fn series_charts(record: &Record) -> Vec<Chart> {
         .map(|sample| (sample.second, sample.head_gib));
     let y = ChartAxis::new("Place", "GiB").from(0.0);
     charts.push(
-        Chart::scatter("Where the device last read", time(), y).series(Series::new("head", heads)),
+        Chart::scatter("Head position of the device", time(), y).series(Series::new("head", heads)),
     );
     charts
 }
 
 /// A grid as a page: lines over the axis with the most numbers, one for each combination of the
-/// others; bars where there are no numbers.
+/// others; bars if no axis is numeric.
 pub fn sweep_page(title: &str, axes: &[Axis], aim: &Aim, rows: &[Row], command: &str) -> Page {
     let (axes, rows) = with_rate_axis(axes, aim, rows);
     let mut section = Section::new("The grid").command(command);
     if matches!(aim, Aim::Maximum { .. }) {
         let maximum = |row: &Row| row.rate_mib_s;
-        let y = || ChartAxis::new("Highest rate offered without a failure", "MiB/s");
+        let y = || ChartAxis::new("Highest failure-free rate", "MiB/s");
         section = section.figure(figure("Maximum rate", y, &axes, &rows, maximum));
     }
     type Shown = (&'static str, &'static str, &'static str, fn(&Record) -> f64);
@@ -245,10 +241,10 @@ pub fn sweep_page(title: &str, axes: &[Axis], aim: &Aim, rows: &[Row], command: 
         ("Read from the device", "Throughput", "MiB/s", |r| {
             r.disk_mib_s
         }),
-        ("Evicted unread", "Of what was read", "%", |r| {
+        ("Evicted unread", "Share of bytes read", "%", |r| {
             r.evicted_ratio * 100.0
         }),
-        ("Hits", "Of what was sent", "%", |r| r.hit_ratio * 100.0),
+        ("Hits", "Share of bytes sent", "%", |r| r.hit_ratio * 100.0),
         ("Device", "Busy", "%", |r| r.busy * 100.0),
     ];
     for (title, quantity, unit, value) in shown {
@@ -257,7 +253,7 @@ pub fn sweep_page(title: &str, axes: &[Axis], aim: &Aim, rows: &[Row], command: 
     }
     Page::new(title)
         .section(section)
-        .section(Section::new("The numbers").table(grid_table(&axes, &rows)))
+        .section(Section::new("Numbers").table(grid_table(&axes, &rows)))
 }
 
 /// The rows as a table.
@@ -281,7 +277,7 @@ pub fn grid_table(axes: &[Axis], rows: &[Row]) -> Table {
     table
 }
 
-/// Given rates are one axis more.
+/// Adds the given rates as a further axis.
 fn with_rate_axis(axes: &[Axis], aim: &Aim, rows: &[Row]) -> (Vec<Axis>, Vec<Row>) {
     let (mut axes, mut rows) = (axes.to_vec(), rows.to_vec());
     if let Aim::Rates(rates) = aim
@@ -299,7 +295,7 @@ fn with_rate_axis(axes: &[Axis], aim: &Aim, rows: &[Row]) -> (Vec<Axis>, Vec<Row
     (axes, rows)
 }
 
-/// What a value of an axis is as a number, and in what unit: `4MiB`, `0.8`, `10s`.
+/// The value of an axis as a number with its unit: `4MiB`, `0.8`, `10s`.
 fn number(value: &str) -> Option<(f64, &'static str)> {
     if let Ok(number) = value.parse::<f64>() {
         return Some((number, ""));
@@ -387,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_drawn_as_lines_and_names_as_bars() {
+    fn numeric_axis_draws_lines_and_names_draw_bars() {
         let axes = [
             axis("drive", &["a", "b"]),
             axis("prefetch", &["1MiB", "2MiB", "4MiB"]),
@@ -406,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_an_axis_are_numbers_in_the_unit_of_people() {
+    fn axis_values_parse_into_display_units() {
         assert_eq!(number("4MiB"), Some((4.0, "MiB")));
         assert_eq!(number("0.8"), Some((0.8, "")));
         assert_eq!(number("10s"), Some((10.0, "s")));

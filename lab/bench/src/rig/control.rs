@@ -1,4 +1,4 @@
-//! Talking to an emulated drive: a line of JSON there, a line of JSON back.
+//! Control connection to an emulated drive: one line of JSON per request and per response.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -27,7 +27,7 @@ impl Control {
         Ok(Self(BufReader::new(stream)))
     }
 
-    /// Asks for one thing; an answer that is not `ok` is an error.
+    /// Sends a request; a response that is not `ok` is an error.
     pub(crate) fn ask(&mut self, question: &Value) -> Result<Value, RigError> {
         let fail = |error| RigError::io("the emulated drive's control socket", error);
         let line = format!("{question}\n");
@@ -44,12 +44,12 @@ impl Control {
         }
     }
 
-    /// Turns the drive's times on or off.
+    /// Turns the drive's timing on or off.
     pub(crate) fn timing(&mut self, on: bool) -> Result<(), RigError> {
         self.ask(&json!({ "do": "timing", "on": on })).map(drop)
     }
 
-    /// How late it answers is counted from here on.
+    /// Resets the counters of lateness.
     pub(crate) fn forget_lateness(&mut self) -> Result<(), RigError> {
         self.ask(&json!({ "do": "lateness_reset" })).map(drop)
     }

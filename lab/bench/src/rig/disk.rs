@@ -1,4 +1,4 @@
-//! The emulated drive, with its files on it, ready to be read cold.
+//! An emulated drive with its files, prepared for reads from a cold cache.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,25 +16,25 @@ use crate::servers::Pool;
 use crate::words::Words;
 use headlong_report::say;
 
-/// Folders, and the file system's own files.
+/// Inodes for folders and the file system's own files.
 const INODES_SPARE: u64 = 20_000;
-/// Making a file system on a large drive, with its times off.
+/// Timeout for creating a file system on a large drive, with timing off.
 const FILL_PATIENCE: Duration = Duration::from_secs(3600);
 
-/// A running drive; it is asked to end when dropped.
+/// A running drive; it is terminated when dropped.
 #[derive(Debug)]
 pub(crate) struct Disk {
     drive: Emulated,
-    /// `None` with a pool on it, which each run takes in and gives up.
+    /// `None` with a ZFS pool, which each run imports and exports.
     mount: Option<Mount>,
     point: PathBuf,
-    /// As it was started.
+    /// The command that started it.
     pub(crate) command: Vec<String>,
-    /// Locked until the drive is gone.
+    /// Locked until the drive has ended.
     store: Store,
 }
 
-/// What a drive needs.
+/// Parameters of a drive.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DiskSetup<'a> {
     pub(crate) headlong: &'a Path,
@@ -42,12 +42,12 @@ pub(crate) struct DiskSetup<'a> {
     pub(crate) files: &'a FileSet,
     pub(crate) store_root: &'a Path,
     pub(crate) time_scale: u32,
-    /// Which of several alike, from 0.
+    /// Index among identical drives, from 0.
     pub(crate) number: u32,
 }
 
 impl DiskSetup<'_> {
-    /// A name of its own for what a drive has, beside those of others.
+    /// A file name unique to this drive.
     pub(crate) fn named(&self, name: &str, ending: &str) -> String {
         match self.number {
             0 => format!("{name}{ending}"),
@@ -55,7 +55,7 @@ impl DiskSetup<'_> {
         }
     }
 
-    /// Where its file system is, and its control.
+    /// Paths of its mount point and its control socket.
     pub(crate) fn places(&self, folder: &Path) -> (PathBuf, PathBuf) {
         (
             folder.join(self.named("titles", "")),
@@ -75,7 +75,7 @@ impl DiskSetup<'_> {
         if self.files.is_pool() {
             return words.plain("--file-system none").0;
         }
-        // Chunk files are many more than a file system of this size usually has room for.
+        // Chunk files need many more inodes than a file system of this size usually has.
         let inodes = self.files.count() / 8 * 9 + INODES_SPARE;
         words
             .option("--mount", point.display())
@@ -85,7 +85,7 @@ impl DiskSetup<'_> {
     }
 }
 
-/// The file of a drive that is no preset, beside its socket.
+/// Path of a custom drive description, next to the socket.
 fn described(socket: &Path) -> String {
     socket.with_file_name("drive.toml").display().to_string()
 }
@@ -118,7 +118,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Where the titles are.
+    /// Folder of the titles.
     pub(crate) fn root(&self) -> &Path {
         &self.point
     }
@@ -127,7 +127,7 @@ impl Disk {
         Path::new("/dev").join(&self.drive.device)
     }
 
-    /// The pool on it, if there is one, with this cache.
+    /// The pool on it, if there is one, with this cache device.
     pub(crate) fn pool_of(&self, ssd: Option<&Path>) -> Option<Pool> {
         self.mount.is_none().then(|| Pool {
             device: self.path(),
@@ -139,7 +139,7 @@ impl Disk {
         self.drive.process()
     }
 
-    /// The commands' words on filling, for a plan.
+    /// The command that fills it, for a plan.
     pub(crate) fn fill_command(headlong: &Path, files: &FileSet, root: &Path) -> Vec<String> {
         Words::of(headlong, "workload fill")
             .word(root.display())
@@ -157,7 +157,7 @@ impl Disk {
         match &self.mount {
             Some(mount) => {
                 fill_folder(guard, setup, &self.point)?;
-                // Unmounting writes everything down; the drive then makes its own store safe.
+                // Unmounting flushes the file system; the drive then syncs its own store.
                 mount.make_cold()?;
             }
             None => pool::with_new(guard, &self.path(), |folder| {
@@ -168,8 +168,8 @@ impl Disk {
         self.store.set_filled()
     }
 
-    /// Nothing of it in memory but, if wanted, what a server would know that has been up for a day;
-    /// the queue as wanted. The drive's times are off afterwards.
+    /// Drops everything of the drive from memory, reads the metadata again if configured, and sets
+    /// the queue. The drive's timing is off afterwards.
     pub(crate) fn prepare(
         &mut self,
         kernel: &Kernel,
@@ -185,7 +185,7 @@ impl Disk {
         queue::set(&self.drive.device, kernel)
     }
 
-    /// From now on the drive takes its time, and what it does is counted and written to `trace`.
+    /// Turns timing on, resets the counters, and starts a trace at `trace`.
     pub(crate) fn begin(&mut self, trace: &Path) -> Result<(), RigError> {
         self.drive.reset_counters()?;
         self.drive
@@ -194,17 +194,17 @@ impl Disk {
         self.drive.control.timing(true)
     }
 
-    /// Its counters so far.
+    /// Its current counters.
     pub(crate) fn counters(&mut self) -> Result<Value, RigError> {
         self.drive.counters()
     }
 
-    /// How late it answers is counted from here on.
+    /// Resets the counters of lateness.
     pub(crate) fn forget_lateness(&mut self) -> Result<(), RigError> {
         self.drive.control.forget_lateness()
     }
 
-    /// Ends what [`Disk::begin`] began; the drive's counters.
+    /// Ends the measurement that [`Disk::begin`] started, and returns the drive's counters.
     pub(crate) fn end(&mut self) -> Result<Value, RigError> {
         let counters = self.drive.counters()?;
         self.drive.control.ask(&json!({ "do": "trace_stop" }))?;
@@ -212,7 +212,7 @@ impl Disk {
         Ok(counters)
     }
 
-    /// The queue's settings as they are now; a run in which they changed is worth nothing.
+    /// Current settings of the queue; a run in which they changed is invalid.
     pub(crate) fn queue(&self) -> Result<QueueSettings, RigError> {
         queue::look(&self.drive.device)
     }
@@ -221,7 +221,7 @@ impl Disk {
 fn fill_folder(guard: &Guard, setup: &DiskSetup<'_>, folder: &Path) -> Result<(), RigError> {
     let words = Disk::fill_command(setup.headlong, setup.files, folder);
     Process::complete(guard, &words, Output::Shown, FILL_PATIENCE)?;
-    // Why it cannot be read would have been told before.
+    // A catalogue that cannot be read has been reported earlier.
     match setup.files.catalogue() {
         Ok(catalogue) => playlist::write_all(folder, &catalogue),
         Err(_) => Ok(()),

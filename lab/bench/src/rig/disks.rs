@@ -1,8 +1,8 @@
-//! The drives of an experiment, all alike, and the folder that a server gives out.
+//! Identical drives of an experiment, and the folder that a server serves.
 //!
-//! The one idea: of several drives each has all titles, and the folder that is given out has a link for
-//! each file, which leads to one of them: no title is read from two drives, nor in memory twice
-//! (libception section 7).
+//! Each of several drives holds all titles. The served folder contains a link for each file that
+//! points to one of them, so that no title is read from two drives or cached twice (libception
+//! section 7).
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -17,20 +17,20 @@ use super::queue::QueueSettings;
 use crate::experiment::Kernel;
 use crate::servers::Pool;
 
-/// The folder of links, below the bench's own.
+/// Folder of the links, below the bench's own.
 pub(crate) const LINKED: &str = "linked";
 
-/// Running drives; never none.
+/// Running drives; at least one.
 #[derive(Debug)]
 pub(crate) struct Disks {
     first: Disk,
     others: Vec<Disk>,
-    /// What a server gives out.
+    /// The served folder.
     root: PathBuf,
 }
 
 impl Disks {
-    /// Starts as many as the setup's drive says, and fills those whose stores are empty.
+    /// Starts the configured number of drives, and fills those with empty stores.
     pub(crate) fn start(guard: &Guard, setup: &DiskSetup<'_>) -> Result<Self, RigError> {
         let start = |number| Disk::start(guard, &DiskSetup { number, ..*setup });
         let first = start(0)?;
@@ -56,7 +56,7 @@ impl Disks {
         })
     }
 
-    /// Where a server finds the titles.
+    /// Folder of the titles.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
@@ -83,7 +83,7 @@ impl Disks {
         self.first.pool_of(ssd)
     }
 
-    /// Those that emulate them.
+    /// Process ids of the emulators.
     pub(crate) fn processes(&self) -> Vec<u32> {
         self.all().map(Disk::process).collect()
     }
@@ -97,7 +97,7 @@ impl Disks {
         self.each(|disk| disk.prepare(kernel, warm_metadata))
     }
 
-    /// See [`Disk::begin`]; each has a trace of its own, the first the one that is named.
+    /// See [`Disk::begin`]; each has its own trace, the first at the given path.
     pub(crate) fn begin(&mut self, trace: &Path) -> Result<(), RigError> {
         let mut number = 0;
         let begin = |disk: &mut Disk| {
@@ -110,17 +110,17 @@ impl Disks {
         self.each(begin).map(drop)
     }
 
-    /// Their counters so far.
+    /// Their current counters.
     pub(crate) fn counters(&mut self) -> Result<Vec<Value>, RigError> {
         self.each(Disk::counters)
     }
 
-    /// How late they answer is counted from here on.
+    /// Resets the counters of lateness.
     pub(crate) fn forget_lateness(&mut self) -> Result<(), RigError> {
         self.each(Disk::forget_lateness).map(drop)
     }
 
-    /// Ends what [`Disks::begin`] began; their counters.
+    /// Ends the measurement that [`Disks::begin`] started, and returns the counters.
     pub(crate) fn end(&mut self) -> Result<Vec<Value>, RigError> {
         self.each(Disk::end)
     }
@@ -131,8 +131,8 @@ impl Disks {
     }
 }
 
-/// A link for each file of the titles, which go to the drives in turn: popular ones and long ones are
-/// on each as many.
+/// Creates a link for each file of the titles, assigned to the drives in turn: popular and long
+/// titles are spread evenly.
 fn link(root: &Path, drives: &[&Path], catalogue: &Catalogue) -> std::io::Result<()> {
     if root.exists() {
         std::fs::remove_dir_all(root)?;
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn titles_go_to_drives_in_turn_and_no_file_is_left_out() {
+    fn distributes_titles_round_robin_and_links_every_file() {
         let few = [
             ("title.sd.count".to_owned(), "5".to_owned()),
             ("catalogue.chunk".to_owned(), "4MiB".to_owned()),
@@ -165,7 +165,7 @@ mod tests {
         let catalogue = Catalogue::of(&specification);
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().join(LINKED);
-        std::fs::create_dir(&root).expect("left by somebody");
+        std::fs::create_dir(&root).expect("the folder is new");
         std::fs::write(root.join("old"), "x").expect("written");
         let drives = [Path::new("/a"), Path::new("/b")];
         link(&root, &drives, &catalogue).expect("linked");

@@ -1,4 +1,4 @@
-//! An emulated drive that runs, whatever it is used for.
+//! A running emulated drive, for any use.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -13,19 +13,19 @@ use super::process::{Output, Process};
 
 const PROGRAM: &str = "headlong disk emulate";
 
-/// The drive; it is asked to end when dropped.
+/// The drive; it is terminated when dropped.
 #[derive(Debug)]
 pub(crate) struct Emulated {
     process: Process,
     pub(crate) control: Control,
-    /// Such as `loop0`.
+    /// Device name, such as `loop0`.
     pub(crate) device: String,
-    /// Held, so that it may go on to print.
+    /// Kept open, so that the process can continue to print.
     _stdout: BufReader<ChildStdout>,
 }
 
 impl Emulated {
-    /// Starts it with its control at `socket`, as the command says, and waits until it can be used.
+    /// Starts it with its control socket at `socket`, and waits until it is ready.
     pub(crate) fn start(
         guard: &Guard,
         command: &[String],
@@ -55,12 +55,12 @@ impl Emulated {
         self.process.id()
     }
 
-    /// Its counters so far.
+    /// Its current counters.
     pub(crate) fn counters(&mut self) -> Result<Value, RigError> {
         self.control.ask(&json!({ "do": "counters" }))
     }
 
-    /// From now on what it does is counted.
+    /// Resets its counters.
     pub(crate) fn reset_counters(&mut self) -> Result<(), RigError> {
         self.control
             .ask(&json!({ "do": "counters_reset" }))
@@ -74,7 +74,7 @@ impl Drop for Emulated {
     }
 }
 
-/// The drive says in one line of JSON when it can be used.
+/// Reads the line of JSON by which the drive reports that it is ready.
 fn ready_line(process: &mut Process) -> Result<(Value, BufReader<ChildStdout>), RigError> {
     let mut line = String::new();
     if let Some(stdout) = process.stdout() {

@@ -1,58 +1,58 @@
-//! What can go wrong on the machine.
+//! Errors of the machine.
 
 use std::fmt;
 use std::io;
 
-/// Why a rig could not be set up, or stopped being one.
+/// Why a rig could not be set up or failed later.
 #[derive(Debug, thiserror::Error)]
 pub enum RigError {
-    /// Something of the system said no.
+    /// An error of the operating system.
     #[error("{what}: {error}")]
     Io {
-        /// What it was about.
+        /// The operation.
         what: String,
-        /// What it said.
+        /// The system's error.
         error: io::Error,
     },
-    /// The bench was told to end.
+    /// The bench received a signal to end.
     #[error("the bench is being ended")]
     Stopping,
-    /// A program ended that should not have, or could not do its part.
+    /// A program ended unexpectedly or failed.
     #[error("{what} failed: {words}")]
     Failed {
-        /// The program, and what it was to do.
+        /// The program and its task.
         what: String,
-        /// The end of what it said.
+        /// End of its standard error.
         words: String,
     },
-    /// A program did not come to an end.
-    #[error("{what} did not end within {seconds} s; it was killed; it said: {words}")]
+    /// A program did not end in time.
+    #[error("{what} did not end within {seconds} s; it was killed; standard error: {words}")]
     Stuck {
         /// The program.
         what: String,
-        /// How long was waited.
+        /// The timeout.
         seconds: u64,
-        /// The end of what it said.
+        /// End of its standard error.
         words: String,
     },
-    /// The machine lacks something, or does not do what it was told, with what to do about it.
+    /// The machine lacks a requirement or did not apply a setting; includes the remedy.
     #[error("{0}")]
     Machine(String),
-    /// Another bench has the store.
-    #[error("{0} is in use by another bench; wait for it, or name another folder with --store")]
+    /// Another bench has locked the store.
+    #[error("{0} is in use by another bench; wait for its end, or use another --store")]
     StoreInUse(String),
-    /// What a program printed makes no sense.
+    /// A program printed an unexpected answer.
     #[error("{what} answered {answer}")]
     Answer {
         /// The program.
         what: String,
-        /// What it printed.
+        /// Its output.
         answer: String,
     },
 }
 
 impl RigError {
-    /// An error of the system about `what`.
+    /// An operating system error of the operation `what`.
     pub(crate) fn io(what: impl fmt::Display, error: io::Error) -> Self {
         let what = what.to_string();
         Self::Io { what, error }

@@ -1,4 +1,4 @@
-//! A control group with a limit on memory, page cache included.
+//! A control group with a memory limit, page cache included.
 
 use std::fs;
 use std::io;
@@ -10,21 +10,21 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::RigError;
 use super::guard::Guard;
 
-/// Version 2: one tree.
+/// Version 2: a single hierarchy.
 const ROOT_V2: &str = "/sys/fs/cgroup";
-/// Version 1: a tree for each controller.
+/// Version 1: one hierarchy per controller.
 const ROOT_V1: &str = "/sys/fs/cgroup/memory";
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
 
-/// Which interface the kernel offers.
+/// The cgroup interface of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
     One,
     Two,
 }
 
-/// The version in force, if memory can be limited at all.
+/// The available version, if memory can be limited.
 pub(crate) fn version() -> Option<Version> {
     if Path::new(ROOT_V1).join("memory.limit_in_bytes").exists() {
         return Some(Version::One);
@@ -34,20 +34,20 @@ pub(crate) fn version() -> Option<Version> {
     has_memory.then_some(Version::Two)
 }
 
-/// What memory a group used.
+/// Memory use of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct MemoryUse {
-    /// Most at any time, of everything, in bytes.
+    /// Peak of total memory, in bytes.
     pub peak_bytes: u64,
-    /// Page cache when looked at.
+    /// Page cache at sampling time.
     pub page_cache_bytes: u64,
-    /// Of it, on the kernel's active list: what it would rather keep.
+    /// Part of it on the kernel's active list, which is reclaimed last.
     pub active_file_bytes: u64,
-    /// Memory of processes when looked at.
+    /// Anonymous memory at sampling time.
     pub anonymous_bytes: u64,
 }
 
-/// A group; everything in it is ended, and it is removed, when dropped.
+/// A group; when dropped, its processes are killed and it is removed.
 #[derive(Debug)]
 pub(crate) struct Group {
     folder: PathBuf,
@@ -55,7 +55,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Makes one. The name must be unique on the machine.
+    /// Creates a group. The name must be unique on the machine.
     pub(crate) fn make(guard: &Guard, name: &str, limit: Option<u64>) -> Result<Self, RigError> {
         let lack = "memory cannot be limited: no memory controller below /sys/fs/cgroup; mount one";
         let version = version().ok_or_else(|| RigError::Machine(lack.to_owned()))?;
@@ -66,7 +66,7 @@ impl Group {
         let folder = Path::new(root).join(name);
         guard.note_group(&folder)?;
         if version == Version::Two {
-            // Already there, or not ours to change: then the limit below says so.
+            // Already enabled, or not permitted: then writing the limit below fails.
             let _ = fs::write(Path::new(root).join("cgroup.subtree_control"), "+memory");
         }
         fs::create_dir(&folder).map_err(|error| RigError::io(folder.display(), error))?;
@@ -86,7 +86,7 @@ impl Group {
         &self.folder
     }
 
-    /// Processes in it.
+    /// Its processes.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let text = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
@@ -114,7 +114,7 @@ impl Group {
         }
     }
 
-    /// Ends what is left in it and removes it.
+    /// Kills its remaining processes and removes it.
     pub(crate) fn remove(&self) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -124,7 +124,7 @@ impl Group {
                 }
             }
             if self.version == Version::One && self.processes().is_empty() {
-                // Or its page cache would stay, charged to nobody.
+                // Otherwise its page cache would stay in memory without an owner.
                 let _ = fs::write(self.folder.join("memory.force_empty"), "0");
             }
             match fs::remove_dir(&self.folder) {
@@ -138,7 +138,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The guardian tries again.
+        // The guardian retries.
         let _ = self.remove();
     }
 }

@@ -1,8 +1,9 @@
-//! A small process beside each bench that outlives it and cleans up after it, however it ends.
+//! The guardian: a small process beside each bench that outlives it and cleans up after it.
 //!
-//! It holds one end of a pipe whose other end only the bench has. Every process is started through
-//! a script that records it before it becomes the program, so there is no moment at which a kill of
-//! the bench leaves something behind. Scripts, because a library cannot be started as a program.
+//! It detects the end of the bench by a pipe whose other end only the bench holds. Every process is
+//! started through a script that records itself before it executes the program, so killing the
+//! bench at any moment leaves nothing behind. Guardian and launcher are scripts, because a library
+//! has no executable of its own.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -22,27 +23,27 @@ use headlong_report::say;
 const GUARD: &str = include_str!("guardian.sh");
 const LAUNCH: &str = include_str!("launch.sh");
 
-/// What a process is, for the order in which things are ended.
+/// Kind of a process, which determines the shutdown order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// An emulated drive: asked to end, last of all, because others wait for it.
+    /// An emulated drive: terminated last, because others wait for its I/O.
     Disk,
-    /// Everything else: killed.
+    /// Any other process: killed.
     Other,
 }
 
-/// Where and how a program is started.
+/// Where a program is started.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Start<'a> {
     pub(crate) kind: Kind,
     /// Folder of a control group to join.
     pub(crate) group: Option<&'a Path>,
-    /// Process whose network to use.
+    /// Process whose network namespace to join.
     pub(crate) network: Option<u32>,
 }
 
 impl Start<'_> {
-    /// Without a group, in the machine's own network.
+    /// No group, the machine's own network.
     pub(crate) const PLAIN: Self = Self {
         kind: Kind::Other,
         group: None,
@@ -50,30 +51,30 @@ impl Start<'_> {
     };
 }
 
-/// The folder of one bench, and the process beside it.
+/// The working folder of one bench and its guardian.
 #[derive(Debug, Clone)]
 pub(crate) struct Guard(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     folder: PathBuf,
-    /// `None` once everything was ended; nothing is started any more.
+    /// `None` after the shutdown; no process can be started any more.
     guardian: Mutex<Option<Child>>,
-    /// Whether a signal asked for the end, and another thread is about to bring it.
+    /// Whether a signal was received and another thread is about to shut down.
     is_stopping: AtomicBool,
 }
 
-/// Longest that a thread waits for another to end the program: all waits of the guardian together.
+/// Longest wait for the thread that shuts down: the sum of the guardian's timeouts.
 const STOP_PATIENCE: Duration = Duration::from_secs(120);
 
 impl Guard {
-    /// Makes the folder and starts the guardian.
+    /// Creates the folder and starts the guardian.
     pub(crate) fn start() -> Result<Self, RigError> {
         let made = tempfile::Builder::new().prefix("headlong-bench-").tempdir();
         let folder = made
             .map_err(|error| RigError::io("a temporary folder", error))?
             .keep();
-        // Servers that give up their rights must reach what is in it.
+        // Servers that drop privileges must be able to read it.
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&folder, mode)
             .map_err(|error| RigError::io(folder.display(), error))?;
@@ -96,12 +97,12 @@ impl Guard {
         })))
     }
 
-    /// A folder that is deleted in the end.
+    /// Working folder, deleted at shutdown.
     pub(crate) fn folder(&self) -> &Path {
         &self.0.folder
     }
 
-    /// Starts a program that is ended with the bench; `adjust` says what becomes of its streams.
+    /// Starts a program that ends with the bench; `adjust` sets up its standard streams.
     pub(crate) fn spawn(
         &self,
         start: Start<'_>,
@@ -131,15 +132,15 @@ impl Guard {
             .stdin(Stdio::null());
         adjust(&mut command);
         let child = command.spawn().map_err(|error| RigError::io(name, error))?;
-        // Noted twice: by itself for when this process is killed, and here for when it is asked to
-        // end and the script has not come that far.
+        // Recorded twice: by the script, in case this process is killed, and here, in case of a
+        // shutdown before the script has done so.
         let noted = self.note("processes", &record_line(&child, start.kind));
         noted.map_err(|error| RigError::io(record.display(), error))?;
         drop(guardian);
         Ok(child)
     }
 
-    /// Notes a control group, before it is made.
+    /// Records a control group before it is created.
     pub(crate) fn note_group(&self, group: &Path) -> Result<(), RigError> {
         let noted = self.note("groups", &group.display().to_string());
         noted.map_err(|error| RigError::io(self.0.folder.display(), error))
@@ -154,20 +155,20 @@ impl Guard {
         file.write_all(format!("{line}\n").as_bytes())
     }
 
-    /// Ends everything now, and waits for it. What is started afterwards is refused.
+    /// Shuts everything down and waits for the end. Later starts are refused.
     pub(crate) fn finish(&self) {
         self.0.finish();
     }
 
-    /// Does not come back if a signal has asked for the end: what was started is being ended, and
-    /// whatever looks like a result or a failure by now is none.
+    /// Blocks indefinitely after a signal: processes are being killed, so any later result or
+    /// failure is meaningless.
     pub(crate) fn hold_if_stopping(&self) {
         if self.0.is_stopping.load(Ordering::SeqCst) {
             std::thread::sleep(STOP_PATIENCE);
         }
     }
 
-    /// Cleans up when this process is asked to end, then ends it with the usual code.
+    /// On a signal, cleans up and exits with the usual code.
     pub(crate) fn watch_signals(&self) -> Result<(), RigError> {
         let fail = |error| RigError::io("signals", error);
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(fail)?;
@@ -194,7 +195,7 @@ impl Inner {
     fn finish(&self) {
         if let Some(mut child) = self.lock().take() {
             drop(child.stdin.take());
-            // It ends by itself: every wait in it has a bound.
+            // The guardian ends by itself: all its waits are bounded.
             let _ = child.wait();
         }
     }
@@ -207,7 +208,7 @@ impl Drop for Inner {
 }
 
 impl Kind {
-    /// As the scripts call it.
+    /// Name used by the scripts.
     fn name(self) -> &'static str {
         match self {
             Self::Disk => "disk",
@@ -216,7 +217,7 @@ impl Kind {
     }
 }
 
-/// Process id, start time and kind, as the guardian reads them.
+/// Process id, start time and kind, in the format that the guardian parses.
 fn record_line(child: &Child, kind: Kind) -> String {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
     let fields = stat

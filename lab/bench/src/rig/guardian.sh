@@ -1,7 +1,7 @@
-# Waits for the end of whoever holds the other end of standard input, then ends what was started for
-# a bench, the inner before the outer: recorded processes with what they started, everything in its
-# control groups, the groups, emulated drives (which clean up after themselves), the folder. Touches nothing that is not
-# named in that folder.
+# Waits until standard input is closed, which happens when the bench ends, then ends everything that
+# was started for it, inner parts first: recorded processes with their children, the processes in
+# its control groups, the groups, emulated drives (which clean up after themselves), the folder.
+# Touches nothing that is not recorded in that folder.
 #
 # Argument: the folder.
 
@@ -9,7 +9,8 @@ trap '' HUP INT QUIT TERM PIPE
 export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin"
 folder=$1
 
-# Recorded processes of this kind that still run: a number may have been given to another one since.
+# # Finds running processes of a kind. The start time is compared, because a process id may be
+# reused.
 living() {
     found=
     [ -r "$folder/processes" ] || return 0
@@ -24,18 +25,19 @@ living() {
     done < "$folder/processes"
 }
 
-# Sends a signal to all of a kind until none is left, or so many twentieths of a second have passed.
+# # Signals all processes of a kind until none is left, or for the given number of 50 ms rounds.
 end_all() {
     round=0
     while [ "$round" -lt "$3" ]; do
         living "$1"
         [ -n "$found" ] || return 0
         for pid in $found; do
-            # Once is enough for a request, and no harm for an order.
+            # # SIGTERM is sent once, SIGKILL in every round.
             if [ "$2" = KILL ] || [ "$round" -eq 0 ]; then
                 kill "-$2" "$pid" 2> /dev/null
             fi
-            # Each leads a group of its own; a drive's has the process in it that cleans up.
+            # # Each process leads its own group, except that a drive's group contains its own
+            # guardian.
             if [ "$1" = other ]; then
                 kill "-$2" -- "-$pid" 2> /dev/null
             fi
@@ -64,15 +66,15 @@ end_groups() {
     done
 }
 
-# Takes off what servers read the titles on: the process that does so for a mount whose daemon is
-# killed was in the group.
+# Unmounts the mounts that servers read from: their own cleanup process was in the control group and
+# was killed with it.
 take_off_mounts() {
     while read -r _ _ _ _ point _; do
         case $point in "$folder"/*/mounted) umount -l "$point" 2> /dev/null ;; esac
     done < /proc/self/mountinfo
 }
 
-# Whether something is still mounted below the folder.
+# # Whether anything is still mounted below the folder.
 is_mounted() {
     while read -r _ _ _ _ point _; do
         case $point in "$folder"/*) return 0 ;; esac
@@ -80,18 +82,18 @@ is_mounted() {
     return 1
 }
 
-# Nothing is ever written to it: it ends with its owner.
+# # Blocks until the bench ends: nothing is ever written to the pipe.
 cat > /dev/null
 [ -d "$folder" ] || exit 0
 end_all other KILL 200
 end_groups
 take_off_mounts
-# Their own guardians clean up if they have to be killed.
+# # A killed drive is cleaned up by its own guardian.
 end_all disk TERM 600 || end_all disk KILL 200
 round=0
 while is_mounted && [ "$round" -lt 600 ]; do
     sleep 0.05
     round=$((round + 1))
 done
-# Never delete through a mount.
+# # Never delete through a mount.
 is_mounted || rm -rf --one-file-system "$folder"

@@ -1,12 +1,14 @@
-# Becomes another program, after noting its process in a file, so that whoever ends the processes in
-# that file ends this one too; joins a control group and a network before, if they are named.
+# Records its process in a file, from which the guardian ends it, optionally joins a control group
+# and a network namespace, then executes a program.
 #
-# Arguments: the file; the owner's process id; what the process is, `disk` or `other`; a folder of a
-# control group, or nothing; a process whose network to use, or nothing; the program and its arguments.
+# Arguments: the file; the owner's process id; the kind of process, `disk` or `other`; the folder of
+# a control group or an empty string; a process whose network to join or an empty string; the
+# program and its arguments.
 file=$1 owner=$2 kind=$3 group=$4 network=$5
 shift 5
 
-# Fields of /proc/PID/stat behind the name: the second is the parent, the 20th the start.
+# # Reads /proc/PID/stat. After the name, the second field is the parent and the 20th the start
+# time.
 look() {
     read -r line < "/proc/$$/stat"
     # shellcheck disable=SC2086 # the fields are words
@@ -16,12 +18,12 @@ look() {
 
 look
 echo "$$ $start $kind" >> "$file" || exit 125
-# If the owner died before that, nobody may ever look into the file again. If it dies from here on,
-# they look after this note was made.
+# If the owner died before the record was written, the guardian may already have read the file. If
+# it dies later, the guardian reads the record.
 look
 [ "$parent" = "$owner" ] || exit 125
 [ -z "$group" ] || echo $$ > "$group/cgroup.procs" || exit 125
-# Thousands of viewers; as many as are allowed.
+# # Thousands of viewers need descriptors; use the hard limit if that many are not allowed.
 ulimit -n 65536 2> /dev/null || ulimit -n "$(ulimit -H -n)"
 if [ -n "$network" ]; then
     exec nsenter "--net=/proc/$network/ns/net" -- "$@"

@@ -1,10 +1,10 @@
-//! Everything that a run needs on this machine: drive, files, network, control group, processes.
+//! Resources of a run on this machine: drive, files, network, control group, processes.
 //!
-//! The one idea: all of it is started as a person would, as programs, and all of it belongs to one
-//! folder with a guardian beside it, so that it is gone however the bench ends.
+//! All parts run as separate programs, and all are recorded in one folder with a guardian, so that
+//! they are removed however the bench ends.
 //!
-//! Invariants: only processes that were recorded are signalled; nothing outside the folder, the store
-//! and the control groups of this bench is changed; every wait has a bound.
+//! Invariants: only recorded processes are signalled; nothing outside the folder, the store and the
+//! control groups of this bench is changed; every wait has a timeout.
 
 mod control;
 mod disk;
@@ -44,7 +44,7 @@ use std::sync::OnceLock;
 use crate::experiment::{Cell, Experiment};
 use crate::servers;
 
-/// Programs of the system that the rig itself needs, with Debian's packages.
+/// System programs needed by the rig, with their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[
     ("unshare", "util-linux"),
     ("nsenter", "util-linux"),
@@ -53,19 +53,19 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ip", "iproute2"),
 ];
 
-/// What is missing on this machine to run some of an experiment's cells; empty if nothing is. A server
-/// that the experiment describes and nobody wants now need not be installed.
+/// Requirements that this machine lacks for some of an experiment's cells. Servers that are not
+/// selected need not be installed.
 pub fn missing(experiment: &Experiment, cells: &[Cell]) -> Vec<String> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
         missing.push(
-            "root: drives are mounted and memory is limited; run it as root (`--plan` and \
+            "root: mounting drives and limiting memory need it; run as root (`--plan` and \
              `headlong simulate` work without)"
                 .to_owned(),
         );
     }
     if !Path::new("/dev/fuse").exists() {
-        missing.push("/dev/fuse: drives are emulated with FUSE; load the module `fuse`".to_owned());
+        missing.push("/dev/fuse: drive emulation needs FUSE; load the module `fuse`".to_owned());
     }
     if group::version().is_none() {
         missing.push(
@@ -75,8 +75,8 @@ pub fn missing(experiment: &Experiment, cells: &[Cell]) -> Vec<String> {
     let is_warm = |cell: &&Cell| cell.flash.as_ref().is_some_and(|tier| tier.is_warm);
     if let Some(cell) = cells.iter().find(is_warm) {
         missing.push(format!(
-            "a tier for {} that begins warm: only `headlong simulate` has one; write `warm = false` \
-             in [flash], and let `ramp_up` fill it",
+            "a warm tier for {}: only `headlong simulate` supports it; write `warm = false` \
+             in [flash], so that `ramp_up` fills it",
             cell.server_name
         ));
     }
@@ -111,12 +111,12 @@ pub fn missing(experiment: &Experiment, cells: &[Cell]) -> Vec<String> {
     missing
 }
 
-/// Makes a folder and those around it.
+/// Creates a folder and its parents.
 pub(crate) fn make_folder(folder: &Path) -> Result<(), RigError> {
     std::fs::create_dir_all(folder).map_err(|error| RigError::io(folder.display(), error))
 }
 
-/// Whether a folder is on another file system than the one around it.
+/// Whether a folder is on another file system than its parent.
 pub(crate) fn is_mounted(point: &Path) -> bool {
     let look = |path: Option<&Path>| path.and_then(|path| path.metadata().ok());
     let (own, around) = (look(Some(point)), look(point.parent()));
@@ -124,7 +124,7 @@ pub(crate) fn is_mounted(point: &Path) -> bool {
         .is_some_and(|(own, around)| own.dev() != around.dev())
 }
 
-/// Where a program is.
+/// Path of a program.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return Path::new(name).exists().then(|| name.into());
@@ -137,7 +137,7 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// The words of a command with its program's whole path: not every user's path has all folders.
+/// Replaces the program of a command by its full path: a user's PATH may lack some folders.
 pub(crate) fn with_path(mut words: Vec<String>) -> Vec<String> {
     if let Some(first) = words.first_mut()
         && let Some(program) = find_program(first)
@@ -147,9 +147,9 @@ pub(crate) fn with_path(mut words: Vec<String>) -> Vec<String> {
     words
 }
 
-/// What to write before a command so that it runs when its time has come, whatever else this machine
-/// does: the viewers are an instrument, as the emulated drive is, which does the same by itself.
-/// Nothing if that is not allowed here; then a busy machine makes runs that do not count.
+/// A command prefix that runs a program with real-time priority: like the emulated drive, which
+/// sets its own priority, the load generator is an instrument. Empty if not permitted; then a busy
+/// machine produces refused runs.
 pub(crate) fn on_time() -> Vec<String> {
     static WORDS: OnceLock<Vec<String>> = OnceLock::new();
     let find = || {

@@ -1,4 +1,4 @@
-//! A file system on a device, and making sure that nothing of it is in memory.
+//! Mounts a file system read-only, and guarantees a cold page cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use super::guard::{Guard, Start};
 use super::{RigError, with_path};
 
-/// An unmount waits for what is still being given back.
+/// An unmount waits for the release of buffers.
 const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 
-/// A file system that is mounted read only, in a place of this bench.
+/// A read-only mount inside the bench's folder.
 #[derive(Debug)]
 pub(crate) struct Mount {
     guard: Guard,
-    /// Such as `loop0`.
+    /// Device name, such as `loop0`.
     device: String,
     point: PathBuf,
     file_system: String,
@@ -36,10 +36,10 @@ impl Mount {
     pub(crate) fn make_cold(&self) -> Result<(), RigError> {
         self.unmount()?;
         self.check_gone()?;
-        // What is left belongs to the device itself: blocks read past the file system.
+        // Pages of the block device itself: blocks read outside the file system.
         fs::write("/proc/sys/vm/drop_caches", "3")
             .map_err(|error| RigError::io("/proc/sys/vm/drop_caches", error))?;
-        // Nothing is written, not even times of access: the next run finds the same drive.
+        // Nothing is written, not even access times: the next run finds the same drive.
         let options = match self.file_system.as_str() {
             "xfs" => "ro,noatime,norecovery",
             _ => "ro,noatime",
@@ -69,7 +69,7 @@ impl Mount {
         }
     }
 
-    /// The kernel shows a file system for as long as anybody has it mounted.
+    /// Checks that no other mount keeps the file system, and with it the page cache, alive.
     fn check_gone(&self) -> Result<(), RigError> {
         let shown = format!("/sys/fs/{}/{}", self.file_system, self.device);
         let deadline = Instant::now() + PATIENCE;
@@ -77,8 +77,8 @@ impl Mount {
             if Instant::now() > deadline {
                 let device = &self.device;
                 return Err(RigError::Machine(format!(
-                    "{device} is still mounted somewhere else, so its page cache stays warm: find who \
-                     holds it with `grep {device} /proc/*/mountinfo`"
+                    "{device} is still mounted elsewhere, so its page cache stays warm: find the \
+                     process with `grep {device} /proc/*/mountinfo`"
                 )));
             }
             std::thread::sleep(POLL);
@@ -91,7 +91,7 @@ impl Mount {
     }
 }
 
-/// Runs a short program of the system.
+/// Runs a short system program.
 pub(crate) fn run(guard: &Guard, words: &[&str]) -> Result<(), RigError> {
     let words = with_path(words.iter().map(|word| (*word).to_owned()).collect());
     let child = guard.spawn(Start::PLAIN, &words, |command| {
@@ -108,9 +108,9 @@ pub(crate) fn run(guard: &Guard, words: &[&str]) -> Result<(), RigError> {
     }
 }
 
-/// Looks at every name, inode and list of extents below `root`, so that they are in memory.
+/// Stats every file and reads every extent list below `root`, so that they are in memory.
 ///
-/// Extents of a file that lies in few pieces are in its inode.
+/// Extents of a file with little fragmentation are in its inode.
 pub(crate) fn read_metadata(root: &Path) -> Result<u64, RigError> {
     let mut files = 0;
     let mut folders = vec![root.to_path_buf()];

@@ -1,8 +1,8 @@
-//! A network that only servers and viewers of one bench are in: loopback, nothing else.
+//! A private network namespace for the servers and viewers of one bench, with only loopback.
 //!
-//! It is held by a process that waits for its standard input to end. Programs are put into it with
-//! `nsenter --net`, and with nothing else: `ip netns exec` would give them a copy of the mounts too,
-//! which keeps the page cache of an unmounted file system alive.
+//! A process that waits for the end of its standard input holds it. Programs join with `nsenter
+//! --net` only: `ip netns exec` would also copy the mounts, which keeps the page cache of an
+//! unmounted file system alive.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
@@ -13,15 +13,14 @@ use super::RigError;
 use super::guard::{Guard, Start};
 use crate::experiment::Network;
 
-/// The packets of this time on the wall, at least, may leave a link at once: a timer of the kernel is
-/// no finer.
+/// Smallest burst of a link, in wall time: the kernel's timer is not finer.
 const BURST_MS: u64 = 4;
-/// No less than a few of loopback's packets, which are of 64 KiB.
+/// At least a few packets of loopback, which have up to 64 KiB.
 const BURST_BYTES_MIN: u64 = 256 << 10;
-/// What waits for a link for longer is lost: a queue such as that of a switch.
+/// Packets queued for longer are dropped, as in a switch.
 const QUEUE_MS: u64 = 100;
 
-/// `tcp_congestion_control` must be on the list of allowed ones: the kernel lets a network of its own
+/// `tcp_congestion_control` must be in the list of allowed algorithms: a private namespace can
 /// choose only among those.
 const HOLD: &str = "ip link set lo up || exit 1
     echo \"$1\" > /proc/sys/net/ipv4/tcp_congestion_control || exit 1
@@ -39,7 +38,7 @@ pub(crate) struct PrivateNetwork {
 }
 
 impl PrivateNetwork {
-    /// The network of an experiment in which clocks go `time_scale` times faster.
+    /// The network of an experiment whose clocks run `time_scale` times faster.
     pub(crate) fn start(
         guard: &Guard,
         wanted: &Network,
@@ -71,14 +70,14 @@ impl PrivateNetwork {
             let status = holder.wait();
             if let Some(link) = status.ok().and_then(|status| link_refused(status, wanted)) {
                 return Err(RigError::Machine(format!(
-                    "a link of {link} cannot be made: it takes `tc` (package iproute2) and a kernel \
-                     with the token bucket (sch_tbf); leave [network] link out to do without"
+                    "a link of {link} cannot be created: it needs `tc` (package iproute2) and a \
+                     kernel with the token bucket (sch_tbf); or remove link from [network]"
                 )));
             }
             let allowed = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
             return Err(RigError::Machine(format!(
-                "a network with TCP congestion control {} cannot be made: it takes root, and one of \
-                 the allowed ones, which are here: {}",
+                "a network with TCP congestion control {} cannot be created: it needs root and an \
+                 allowed algorithm; allowed here: {}",
                 wanted.congestion_control,
                 std::fs::read_to_string(allowed).unwrap_or_default().trim()
             )));
@@ -87,12 +86,12 @@ impl PrivateNetwork {
         Ok(Self { holder, _stdin })
     }
 
-    /// A process in it.
+    /// A process inside it.
     pub(crate) fn process(&self) -> u32 {
         self.holder.id()
     }
 
-    /// Whether somebody in it listens at this port.
+    /// Whether a socket inside it listens on this port.
     pub(crate) fn is_listening(&self, port: u16) -> bool {
         ["tcp", "tcp6"].iter().any(|table| {
             let path = format!("/proc/{}/net/{table}", self.process());
@@ -108,8 +107,8 @@ impl Drop for PrivateNetwork {
     }
 }
 
-/// What `tc` is told of a link, on the wall: bits per second, bytes at once, and the time that is
-/// waited for it, in microseconds.
+/// Arguments of `tc` for a link, in wall time: bits per second, burst in bytes, and queue length in
+/// microseconds.
 fn bucket(rate: BitRate, time_scale: u32) -> [String; 3] {
     let bits = rate.0.saturating_mul(u64::from(time_scale));
     let burst = (bits / 8 / 1000).saturating_mul(BURST_MS);
@@ -117,12 +116,12 @@ fn bucket(rate: BitRate, time_scale: u32) -> [String; 3] {
     [bits, burst.max(BURST_BYTES_MIN), wait_us].map(|number| number.to_string())
 }
 
-/// The link that was asked for, if it is why the network ended.
+/// The configured link, if it is the reason why the network failed to start.
 fn link_refused(status: ExitStatus, wanted: &Network) -> Option<BitRate> {
     wanted.link.filter(|_| status.code() == Some(2))
 }
 
-/// Whether `/proc/net/tcp` shows a socket in state 0A, which is LISTEN, at this port.
+/// Whether `/proc/net/tcp` shows a socket in state 0A, which is LISTEN, on this port.
 fn has_listener(table: &str, port: u16) -> bool {
     table.lines().skip(1).any(|line| {
         let mut fields = line.split_whitespace().skip(1);
@@ -139,16 +138,16 @@ mod tests {
     use super::{bucket, has_listener};
 
     #[test]
-    fn a_link_is_as_many_times_faster_as_clocks_are() {
+    fn link_rate_is_multiplied_by_time_scale() {
         let gigabit = BitRate::from_kbps(1_000_000);
         assert_eq!(bucket(gigabit, 1), ["1000000000", "500000", "100000"]);
         assert_eq!(bucket(gigabit, 10), ["10000000000", "5000000", "10000"]);
-        // A burst holds some packets of loopback, however slow the link is.
+        // A burst holds some packets of loopback, even on a slow link.
         assert_eq!(bucket(BitRate::from_kbps(1000), 1)[1], "262144");
     }
 
     #[test]
-    fn a_listener_is_told_from_a_connection() {
+    fn distinguishes_listener_from_connection() {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue\n\
              0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000\n\
              1: 0100007F:1F91 0100007F:9C40 01 00000000:00000000 00:00000000\n";

@@ -1,5 +1,4 @@
-//! A playlist for each title that lies in several files: what tells a server in which order they are
-//! played, and how long each lasts.
+//! A playlist for each title with several files: it tells a server their order and durations.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,10 +8,10 @@ use headlong_workload::{Catalogue, Form, Title};
 
 use super::RigError;
 
-/// Its name, in the title's folder.
+/// Its file name, in the title's folder.
 const NAME: &str = "index.m3u8";
 
-/// Writes them all, below the folder that is filled with `catalogue`.
+/// Writes the playlists of `catalogue` below `root`.
 pub(super) fn write_all(root: &Path, catalogue: &Catalogue) -> Result<(), RigError> {
     if !catalogue.form.is_split() {
         return Ok(());
@@ -28,7 +27,7 @@ pub(super) fn write_all(root: &Path, catalogue: &Catalogue) -> Result<(), RigErr
     Ok(())
 }
 
-/// The table before the segments, if there is one, and then every file with its length.
+/// The header file before the segments, if there is one, then every file with its duration.
 fn playlist(catalogue: &Catalogue, title: &Title) -> String {
     let (mut lines, mut longest_s) = (String::new(), 0.0_f64);
     for file in catalogue.files(title) {
@@ -66,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn chunk_files_last_as_long_as_their_bytes_play() {
+    fn chunk_duration_follows_bytes() {
         let text = first_title(
             "youtube-sd",
             &[("catalogue.chunk", "1MiB"), ("title.sd.count", "1")],
@@ -77,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_last_as_long_as_they_do_and_their_table_is_a_map() {
+    fn segments_have_durations_and_header_is_map() {
         let changes = [("catalogue.chunk", "segment"), ("title.dash.count", "1")];
         let text = first_title("dash-vod", &changes);
         let start = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXT-X-MAP:URI=\"00000-0.bin\"\n\

@@ -1,4 +1,4 @@
-//! A ZFS pool on a drive while titles are written to it.
+//! A ZFS pool on a drive while it is filled with titles.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::servers::{Listens, Pool, pool_launch};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Makes a pool on a device, and gives it up after `work` with its folder.
+/// Creates a pool on a device, and exports it after `work`, which receives its folder.
 pub(super) fn with_new(
     guard: &Guard,
     device: &Path,
@@ -30,7 +30,7 @@ pub(super) fn with_new(
     for (path, text) in &launch.files {
         fs::write(path, text).map_err(|error| RigError::io(path.display(), error))?;
     }
-    // What the script starts is ended with the group, should the script be killed.
+    // The script's children end with the group, even if the script is killed.
     let group = Group::make(
         guard,
         &format!("headlong-pool-{}", std::process::id()),

@@ -1,4 +1,4 @@
-//! A program that runs beside the bench, and its last words.
+//! A child process of the bench, and the end of its standard error.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read};
@@ -15,11 +15,11 @@ use headlong_report::say;
 
 /// Lines of standard error that are kept.
 const LAST_WORDS_LINES: usize = 40;
-/// How long a program may take to end once it was asked to.
+/// Timeout after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
 
-/// A running program; killed when dropped.
+/// A running process; killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
     name: String,
@@ -28,12 +28,12 @@ pub(crate) struct Process {
     listener: Option<JoinHandle<()>>,
 }
 
-/// What becomes of what a program prints.
+/// Handling of a process's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// Only the end of standard error is kept.
+    /// The last lines of standard error are kept.
     Kept,
-    /// Standard error is shown as well, line by line.
+    /// Standard error is also printed, line by line.
     Shown,
 }
 
@@ -64,25 +64,25 @@ impl Process {
         self.child.id()
     }
 
-    /// Standard output, once. Who does not take it must not let the program print much.
+    /// Standard output, once. If it is not taken, the program must print little.
     pub(crate) fn stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// Reads and forgets its standard output, so that it may print what it likes.
+    /// Reads and discards its standard output, so that the pipe never fills.
     pub(crate) fn drain(&mut self) {
         if let Some(mut stdout) = self.child.stdout.take() {
             std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
         }
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
-        // An error means that it is no child of ours any more: it has ended.
+        // An error means that it is no longer a child: it has ended.
         self.child.try_wait().unwrap_or_default()
     }
 
-    /// The end of what it said on standard error; whole once it has ended.
+    /// The end of its standard error; complete once it has ended.
     pub(crate) fn last_words(&self) -> String {
         let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         words
@@ -92,7 +92,7 @@ impl Process {
             .join("\n")
     }
 
-    /// Waits for its end, at most so long.
+    /// Waits for its end, up to a timeout.
     pub(crate) fn wait(&mut self, patience: Duration) -> Result<ExitStatus, RigError> {
         let deadline = Instant::now() + patience;
         loop {
@@ -111,7 +111,7 @@ impl Process {
         }
     }
 
-    /// Runs a program to its end, which must be a good one and come in time.
+    /// Runs a program to its end; fails if it times out or reports an error.
     pub(crate) fn complete(
         guard: &Guard,
         words: &[String],
@@ -127,7 +127,7 @@ impl Process {
         Err(RigError::Failed { what, words })
     }
 
-    /// Waits until it serves, at most so long; `line` is what was typed.
+    /// Waits until it serves, up to a timeout; `line` is its command line.
     pub(crate) fn wait_until(
         &mut self,
         line: &str,
@@ -150,7 +150,7 @@ impl Process {
         Ok(())
     }
 
-    /// Asks it to end, then makes it.
+    /// Terminates it, and kills it after a timeout.
     pub(crate) fn stop(&mut self) {
         if self.ended().is_none() {
             if let Some(pid) = self.pid() {
@@ -167,7 +167,7 @@ impl Process {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// With the processes that it started: it leads a group of its own, and who is killed ends nobody.
+    /// Kills it with its process group: killing only the leader would leave its children running.
     fn kill(&mut self) {
         if let Some(pid) = self.pid() {
             let _ = kill_process_group(pid, Signal::KILL);
@@ -177,7 +177,7 @@ impl Process {
     }
 
     fn join(&mut self) {
-        // A child of its own may still hold the pipe; then its words are not worth waiting for.
+        // A child of its own may still hold the pipe; then the remaining output is abandoned.
         if let Some(listener) = self.listener.take_if(|listener| listener.is_finished()) {
             let _ = listener.join();
         }
@@ -195,7 +195,7 @@ impl Drop for Process {
 fn listen(stream: impl Read, kept: &Mutex<VecDeque<String>>, output: Output) {
     let mut reader = BufReader::new(stream);
     let mut line = Vec::new();
-    // A line that never ends must not fill the memory.
+    // Bounded: a line without end must not fill the memory.
     while matches!(
         reader.by_ref().take(1 << 16).read_until(b'\n', &mut line),
         Ok(1..)
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_killed_takes_with_it_what_it_started() {
+    fn kill_also_ends_child_processes() {
         let guard = Guard::start().expect("a guardian");
         let script = "sleep 60 & echo $!; wait".to_owned();
         let words = ["sh", "-c", &script].map(str::to_owned);
@@ -228,12 +228,12 @@ mod tests {
         let stdout = shell.stdout().expect("it is piped");
         BufReader::new(stdout).read_line(&mut line).expect("a line");
         let sleeper = line.trim().parse().ok().and_then(Pid::from_raw);
-        let sleeper = sleeper.expect("a number of a process");
+        let sleeper = sleeper.expect("a process id");
         drop(shell);
         let deadline = Instant::now() + PATIENCE;
-        // Whoever is given orphans here may take its time to see that it has ended.
+        // The process that inherits orphans may reap it later.
         while is_running(sleeper) {
-            assert!(Instant::now() < deadline, "it was left behind");
+            assert!(Instant::now() < deadline, "the child is still running");
             std::thread::sleep(POLL);
         }
     }

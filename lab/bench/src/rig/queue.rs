@@ -1,4 +1,4 @@
-//! The settings of a block device's queue.
+//! Settings of a block device's queue.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::RigError;
 use crate::experiment::Kernel;
 
-/// What is in force, as it was read back.
+/// Settings in effect, as read back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueSettings {
     /// I/O scheduler.
@@ -17,16 +17,16 @@ pub struct QueueSettings {
     pub read_ahead_kb: u32,
     /// See [`Kernel::max_sectors_kb`].
     pub max_sectors_kb: u32,
-    /// Largest that the device takes.
+    /// Largest request of the device.
     pub max_hw_sectors_kb: u32,
-    /// Whether the kernel thinks it has moving parts.
+    /// Whether the kernel considers it rotational.
     pub is_rotational: bool,
 }
 
-/// Sets the queue of `device` (such as `loop0`), and reads it back. What `kernel` does not say is
-/// put back: another server may have had the drive before, with settings of its own.
+/// Sets the queue of `device` (such as `loop0`), and reads it back. Settings missing in `kernel`
+/// are reset to their defaults: an earlier server may have changed them.
 ///
-/// `read_ahead_kb` comes last: the kernel sets it anew whenever another limit of the queue is written.
+/// `read_ahead_kb` comes last: the kernel resets it when another limit of the queue is written.
 pub(crate) fn set(device: &str, kernel: &Kernel) -> Result<QueueSettings, RigError> {
     write(device, "scheduler", &kernel.scheduler)?;
     let most = look(device)?.max_hw_sectors_kb;
@@ -35,24 +35,24 @@ pub(crate) fn set(device: &str, kernel: &Kernel) -> Result<QueueSettings, RigErr
     write(device, "read_ahead_kb", &kernel.read_ahead_kb.to_string())?;
     let in_force = look(device)?;
     if in_force.read_ahead_kb != kernel.read_ahead_kb || in_force.scheduler != kernel.scheduler {
-        let text = format!("{device}: wanted {kernel:?}, but the kernel has {in_force:?}");
+        let text = format!("{device}: requested {kernel:?}, but in effect is {in_force:?}");
         return Err(RigError::Machine(text));
     }
     Ok(in_force)
 }
 
-/// The largest request of a loop device that takes `most`: that much, unless it is told less. The
-/// papers' 16 MB are more than it takes; the record shows what is in force.
+/// The largest request of a loop device that supports `most`: that much, unless a setting is lower.
+/// The papers' 16 MB exceed it; the record shows the value in effect.
 fn largest_kb(kernel: &Kernel, most: u32) -> u32 {
     kernel.max_sectors_kb.map_or(most, |kb| kb.min(most))
 }
 
-/// Sets the scheduler alone.
+/// Sets only the scheduler.
 pub(crate) fn set_scheduler(device: &str, scheduler: &str) -> Result<(), RigError> {
     write(device, "scheduler", scheduler)
 }
 
-/// What is in force.
+/// Settings in effect.
 pub(crate) fn look(device: &str) -> Result<QueueSettings, RigError> {
     let number = |file| Ok::<u32, RigError>(read(device, file)?.parse().unwrap_or(0));
     Ok(QueueSettings {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_without_a_largest_request_does_not_have_that_of_the_one_before() {
+    fn request_limit_is_reset_for_next_server() {
         let kernel = |max_sectors_kb| Kernel {
             max_sectors_kb,
             ..Kernel::default()
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheduler_in_force_is_the_one_in_brackets() {
+    fn active_scheduler_is_in_brackets() {
         assert_eq!(chosen("none [mq-deadline] kyber"), "mq-deadline");
         assert_eq!(chosen("none\n"), "none");
     }

@@ -1,5 +1,5 @@
-//! The emulated SSD of a run: made and formatted for it, as a tier or with a file system for a cache
-//! of others, and gone after it.
+//! The emulated SSD of a run: created for it, formatted as a flash tier or with a file system for a
+//! third-party cache, and removed after it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,35 +15,34 @@ use crate::experiment::{Cache, CacheKind, FlashTier};
 use crate::servers::CacheSpace;
 use crate::words::Words;
 
-/// Of the memory that a server may use, so much of what was written to its cache may wait in the page
-/// cache. Without a bound the kernel lets much more wait than the server has, and its reads then stand
-/// behind all of it.
+/// Fraction of a server's memory that may hold dirty pages of its cache. Without this bound the
+/// kernel accumulates much more than the server's memory, and its reads queue behind all of it.
 const UNWRITTEN_PART: u64 = 8;
 
 /// Formatting writes two pages.
 const FORMAT_PATIENCE: Duration = Duration::from_secs(60);
 
-/// A cache's file system is so many times larger than what the cache may keep: nginx looks only every
-/// ten seconds of the wall for what it has too much.
+/// A cache's file system is this many times larger than the cache's limit: nginx removes the excess
+/// only every ten seconds of wall time.
 const ROOM: u64 = 2;
 
-/// Files and folders that a cache may have on it; nginx has one for each thing it keeps.
+/// Inodes for a cache; nginx has a file for each cached object.
 const INODES: u32 = 100_000;
 
-/// A running SSD with nothing in it yet; it is asked to end when dropped.
+/// A running SSD without content; it is terminated when dropped.
 #[derive(Debug)]
 pub(crate) struct Ssd {
     drive: Emulated,
     device: PathBuf,
-    /// As it was started and formatted.
+    /// The commands that started and formatted it.
     pub(crate) commands: Vec<String>,
-    /// The file system's folder, if it has one.
+    /// Mount point, if it has a file system.
     point: Option<PathBuf>,
-    /// What the experiment says of its size.
+    /// Size in the experiment.
     tier_bytes: Option<u64>,
 }
 
-/// What an SSD needs.
+/// Parameters of an SSD.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SsdSetup<'a> {
     pub(crate) headlong: &'a Path,
@@ -52,24 +51,24 @@ pub(crate) struct SsdSetup<'a> {
     pub(crate) time_scale: u32,
 }
 
-/// What it is made for.
+/// Use of the SSD.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Holds<'a> {
-    /// A tier of headlong; with the server's `piece`, if it says one.
+    /// A flash tier of headlong; with the server's `piece`, if configured.
     Tier(Option<&'a str>),
-    /// Nothing: a pool puts on it what it wants.
+    /// No content: a pool formats it.
     Device,
     /// A file system for a cache.
     Files {
         /// Where it is mounted.
         point: &'a Path,
-        /// Memory of those who use it.
+        /// Memory limit of the cache's user.
         memory: Option<u64>,
     },
 }
 
 impl<'a> Holds<'a> {
-    /// What a server needs it for, whose configuration says this `piece`; a cache's files would be
+    /// The use by a server whose configuration has this `piece`; a cache's file system is mounted
     /// at `point`.
     pub(crate) fn of(
         cache: Option<Cache>,
@@ -100,7 +99,7 @@ impl SsdSetup<'_> {
             .maybe("--size", size);
         let words = match self.holds {
             Holds::Tier(_) | Holds::Device => words.plain("--file-system none"),
-            // Making the file system takes no time of the model.
+            // Creating the file system takes no model time.
             Holds::Files { point, .. } => words
                 .plain("--file-system ext4")
                 .option("--inodes", INODES)
@@ -110,7 +109,7 @@ impl SsdSetup<'_> {
         words.0
     }
 
-    /// The command that makes it a tier, if it is to be one.
+    /// The command that formats it as a tier, if it is used as one.
     pub(crate) fn format_words(&self, device: &Path) -> Option<Vec<String>> {
         let Holds::Tier(piece) = self.holds else {
             return None;
@@ -123,7 +122,7 @@ impl SsdSetup<'_> {
 }
 
 impl Ssd {
-    /// Starts it and makes it what it is to be; its times are off.
+    /// Starts and formats it; its timing is off.
     pub(crate) fn start(
         guard: &Guard,
         folder: &Path,
@@ -165,7 +164,7 @@ impl Ssd {
         &self.device
     }
 
-    /// The file system for a cache, if it has one: its folder, and the bytes that the cache may keep.
+    /// The cache's file system, if there is one: its folder, and the cache's size limit.
     pub(crate) fn space(&self) -> Result<Option<CacheSpace>, RigError> {
         let Some(folder) = self.point.clone() else {
             return Ok(None);
@@ -177,23 +176,23 @@ impl Ssd {
         Ok(Some(CacheSpace { folder, bytes }))
     }
 
-    /// Its counters so far.
+    /// Its current counters.
     pub(crate) fn counters(&mut self) -> Result<Value, RigError> {
         self.drive.counters()
     }
 
-    /// From now on it takes its time, and what it does is counted.
+    /// Turns its timing on and resets its counters.
     pub(crate) fn begin(&mut self) -> Result<(), RigError> {
         self.drive.reset_counters()?;
         self.drive.control.timing(true)
     }
 
-    /// How late it answers is counted from here on.
+    /// Resets the counters of lateness.
     pub(crate) fn forget_lateness(&mut self) -> Result<(), RigError> {
         self.drive.control.forget_lateness()
     }
 
-    /// Its counters; its times are off afterwards.
+    /// Its counters; turns its timing off.
     pub(crate) fn end(&mut self) -> Result<Value, RigError> {
         let counters = self.drive.counters()?;
         self.drive.control.timing(false)?;
@@ -201,7 +200,7 @@ impl Ssd {
     }
 }
 
-/// Lets at most so many bytes wait in memory to be written to a device, whatever the machine has.
+/// Limits the dirty pages of a device, whatever the machine's defaults are.
 fn bound_unwritten(device: &str, bytes: u64) -> Result<(), RigError> {
     let bound = [("strict_limit", 1), ("max_bytes", bytes)];
     for (file, value) in bound {

@@ -1,7 +1,7 @@
-//! Filled drives are kept: a catalogue takes minutes to write and stays the same.
+//! Store of filled drives: a catalogue takes minutes to write and does not change.
 //!
-//! A drive's folder has a label, written last, which says what it is filled with. Without it what is
-//! there was left by a fill that did not come to its end, and is begun anew.
+//! A drive's folder has a label, written last, that describes its content. A folder without a label
+//! was left by an interrupted fill, and is filled again.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,23 +16,23 @@ use crate::experiment::{DriveSpec, FileSet};
 
 const LABEL: &str = "label.json";
 
-/// What a drive is filled with.
+/// Description of a drive's content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Label {
     drive: String,
     size_bytes: Option<u64>,
     catalogue: String,
-    /// Of the specification's text, if it is a file: it may be edited.
+    /// Hash of the specification, if it is a file: it may be edited.
     catalogue_hash: u64,
     set: Vec<(String, String)>,
     chunk_bytes: Option<u64>,
-    /// Not told where it is false, as in labels of drives that were filled before there was a choice.
+    /// Omitted if false, for compatibility with labels written before this option existed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     segment_files: bool,
     file_system: String,
 }
 
-/// A drive's folder, locked while this lives.
+/// A drive's folder; locked while this value lives.
 #[derive(Debug)]
 pub(crate) struct Store {
     folder: PathBuf,
@@ -41,8 +41,8 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// The folder below `root` for this drive with these files: that of the first of several alike, or
-    /// of another.
+    /// Opens the folder below `root` for this drive and these files; `number` selects one of
+    /// several identical drives.
     pub(crate) fn open(
         root: &Path,
         drive: &DriveSpec,
@@ -90,18 +90,18 @@ impl Store {
         Ok(store)
     }
 
-    /// Where the drive keeps what is on it.
+    /// Folder with the drive's content.
     pub(crate) fn disk(&self) -> PathBuf {
         self.folder.join("disk")
     }
 
-    /// Whether the label says that it is filled with what is wanted.
+    /// Whether the label matches the requested content.
     pub(crate) fn is_filled(&self) -> bool {
         let text = fs::read_to_string(self.folder.join(LABEL)).unwrap_or_default();
         serde_json::from_str::<Label>(&text).is_ok_and(|label| label == self.label)
     }
 
-    /// Notes that it is filled; what was written must be safe by then.
+    /// Writes the label; the content must be durable by then.
     pub(crate) fn set_filled(&self) -> Result<(), RigError> {
         let text = serde_json::to_string_pretty(&self.label).unwrap_or_default();
         let new = self.folder.join("label.new");
@@ -120,7 +120,7 @@ impl Store {
     }
 }
 
-/// FNV-1a: a name, not a secret.
+/// FNV-1a: identifies content, without security.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fill_that_was_cut_short_is_begun_anew() {
+    fn interrupted_fill_starts_again() {
         let root = tempfile::tempdir().expect("a folder");
         let store = Store::open(root.path(), &drive(), &files(1), 0).expect("a store");
         fs::create_dir(store.disk()).expect("a folder");
@@ -166,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn other_files_have_another_folder_and_one_bench_has_it_at_a_time() {
+    fn separates_folders_and_locks_each() {
         let root = tempfile::tempdir().expect("a folder");
         let store = Store::open(root.path(), &drive(), &files(1), 0).expect("a store");
         let other = Store::open(root.path(), &drive(), &files(2), 0).expect("a store");
         assert_ne!(store.disk(), other.disk());
         let again = Store::open(root.path(), &drive(), &files(1), 0);
         assert!(matches!(again, Err(RigError::StoreInUse(_))));
-        let second = Store::open(root.path(), &drive(), &files(1), 1).expect("a second alike");
+        let second = Store::open(root.path(), &drive(), &files(1), 1).expect("a second drive");
         assert_ne!(store.disk(), second.disk());
     }
 }

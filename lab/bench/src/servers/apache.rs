@@ -1,10 +1,10 @@
-//! Apache with its event MPM: Debian's defaults for what is not named.
+//! Apache with its event MPM, with Debian's defaults unless set here.
 
 use super::launch::{Launch, Place, scaled_ms};
 use crate::experiment::Apache;
 use crate::words::Words;
 
-/// Where Debian keeps them.
+/// Debian's folder of modules.
 const MODULES: &str = "/usr/lib/apache2/modules";
 const THREADS_PER_CHILD: u32 = 64;
 
@@ -57,7 +57,7 @@ DocumentRoot \"{root}\"
         folder = place.folder.display(),
         port = place.port,
         workers = children * THREADS_PER_CHILD,
-        // Whole seconds.
+        // `Timeout` takes whole seconds.
         timeout_s = scaled_ms(300.0, place).div_ceil(1000),
         keep_alive_ms = scaled_ms(5.0, place),
         mmap = on(settings.mmap),

@@ -1,10 +1,10 @@
-//! Caches on an SSD in front of a server of titles, each set up as its manual says for large files
-//! that do not change: connections to the server are kept, one of several viewers who miss the same
-//! file asks for it, what is kept stays valid, and nothing is logged.
+//! Third-party caches on an SSD in front of a server of titles. Each is set up as its manual
+//! recommends for large immutable files: connections to the server are kept alive, concurrent
+//! misses of a file are collapsed, cached objects stay valid, and access logs are off.
 //!
-//! The server of titles says neither how long its files stay valid nor how they may be kept, so each
-//! cache is told. Each gets as many bytes as headlong's tier would, on a file system with twice the
-//! room: nginx deletes every ten seconds what is too much by then.
+//! The server of titles sends no cache headers, so lifetimes are configured. Each cache gets as
+//! many bytes as headlong's tier would, on a file system of twice the size: nginx removes the
+//! excess only every ten seconds.
 
 use headlong_units::MIB;
 
@@ -13,16 +13,16 @@ use super::nginx::command;
 use crate::experiment::{Cache, CacheKind};
 use crate::words::Words;
 
-/// A year: nothing becomes stale in a run.
+/// A year: nothing becomes stale during a run.
 const VALID_DAYS: u32 = 365;
-/// Traffic Server keeps in its own memory what it read: a part of the limit. Two in three are left to
-/// the process, to the server behind it and to the page cache.
+/// Share of the memory limit for Traffic Server's RAM cache. The rest is for the process, the
+/// server behind it and the page cache.
 const OWN_MEMORY_PART: u64 = 6;
-/// What Traffic Server has of memory if there is no limit.
+/// RAM cache of Traffic Server without a memory limit.
 const OWN_MEMORY: u64 = 256 * MIB;
 
-/// Takes viewers at the place's port, and asks the server at `behind`; `None` for a pool, which is in
-/// front of nobody.
+/// Listens on the place's port and forwards to the server at `behind`; `None` for a pool, which is
+/// not a proxy.
 pub(super) fn launch(
     cache: Cache,
     space: &CacheSpace,
@@ -108,7 +108,7 @@ inactive={VALID_DAYS}d use_temp_path=off;
     (command(&file, place), vec![(file, config)])
 }
 
-/// It wants its files in folders of its own, and a file that says where they are.
+/// It needs separate folders, and a file with their paths.
 fn traffic_server(space: &CacheSpace, place: &Place, behind: u16) -> Parts {
     let own = place.folder.join("trafficserver");
     let etc = own.join("etc");
@@ -167,7 +167,7 @@ cachedir: {cache}
             format!("map / http://127.0.0.1:{behind}/\n"),
         ),
         (etc.join("ip_allow.yaml"), allowed.to_owned()),
-        // It does not make these folders.
+        // Traffic Server does not create these folders.
         (own.join("run/.made"), String::new()),
         (own.join("log/.made"), String::new()),
     ];
@@ -199,7 +199,7 @@ sub vcl_backend_response {{
         space.folder.display(),
         space.bytes / MIB
     );
-    // One file too many to make room for is a failed request, unless so many may go for it.
+    // Making room for a large object may evict many files; with a lower limit the request fails.
     let command = Words::default()
         .plain("varnishd -F -j none")
         .option("-a", format_args!("127.0.0.1:{}", place.port))

@@ -1,11 +1,12 @@
-//! A proxy in front of a server, as its manual says for large files: connections to the server are
-//! kept, nothing is buffered on disk, and `X-Forwarded-For` says who asks.
+//! A proxy in front of a server, set up as its manual recommends for large files: connections to
+//! the server are kept alive, nothing is buffered on disk, and `X-Forwarded-For` has the client's
+//! address.
 
 use super::launch::{Launch, Place, scaled_ms, text};
 use super::nginx::command;
 use crate::experiment::Front;
 
-/// Takes viewers at the place's port, and asks the server at `behind`.
+/// Listens on the place's port and forwards to the server at `behind`.
 pub(super) fn launch(front: Front, place: &Place, behind: u16) -> Launch {
     let (file, config, command) = match front {
         Front::Nginx => {
@@ -70,7 +71,7 @@ fn haproxy(place: &Place, behind: u16) -> String {
     let (connect, patience, idle) = (ms(5.0), ms(60.0), ms(75.0));
     format!(
         "global
-    # Where the machine allows fewer descriptors than that needs, it says so and goes on.
+    # Continue with a warning if the machine allows fewer descriptors than maxconn needs.
     no strict-limits
     maxconn 16384
 defaults

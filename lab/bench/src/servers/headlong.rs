@@ -5,13 +5,13 @@ use headlong_units::{Bytes, MIB};
 use super::launch::{Launch, Listens, Place, Status, text};
 use crate::words::Words;
 
-/// Of a limit on memory, one part in so many is for the process itself: connections, sockets,
-/// tables, and what the allocator keeps.
+/// Fraction of a memory limit reserved for the process itself: connections, sockets, tables, and
+/// the allocator's overhead.
 const OWN_PART: u64 = 8;
-/// But at least this, or half of a small limit.
+/// Reserve at least this, or half of a small limit.
 const OWN_MIN: u64 = 64 * MIB;
 
-/// What the server has for pieces of files, of a limit on all of its memory.
+/// Memory for pieces, out of a limit on the whole server's memory.
 pub(crate) fn pool_memory(limit: u64) -> Bytes {
     let own = (limit / OWN_PART).max(OWN_MIN).min(limit / 2);
     Bytes((limit - own) / MIB * MIB)
@@ -31,7 +31,7 @@ pub(super) fn launch(config: &str, place: &Place) -> Launch {
     }
 }
 
-/// The experiment's keys and those that are the bench's to say. Keys come before tables in TOML.
+/// The experiment's keys and those set by the bench. Keys come before tables in TOML.
 fn whole(config: &str, place: &Place) -> String {
     let mut table: toml::Table = config.parse().unwrap_or_default();
     let mut set = |key: &str, value: toml::Value| {
@@ -53,9 +53,9 @@ fn whole(config: &str, place: &Place) -> String {
     if let Some(limit) = place.memory {
         let memory = toml::Value::from(pool_memory(limit).to_string());
         table.entry("memory").or_insert(memory);
-        // What is measured is how it serves, not how the system clears pages.
+        // The benchmark measures serving, not page clearing by the kernel.
         table.entry("memory_prefault").or_insert(true.into());
     }
-    // What was parsed can be printed.
+    // A parsed table can always be printed.
     toml::to_string(&table).unwrap_or_default()
 }

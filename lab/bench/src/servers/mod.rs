@@ -1,8 +1,8 @@
-//! From what an experiment says about a server to its configuration and command line.
+//! Builds configurations and command lines of servers from an experiment's settings.
 //!
-//! The one idea: each server is started as its manual says, in the foreground, from one generated
-//! file that is kept in the record of the run. Its times (keep-alive, send timeouts) are divided by
-//! the time scale, as everything else is.
+//! Each server runs in the foreground, as its manual recommends, with one generated file that is
+//! stored in the record of the run. Its timeouts (keep-alive, send) are divided by the time scale,
+//! like all times.
 //!
 //! Invariants: nothing is started or written here; same settings and place, same text.
 
@@ -23,25 +23,25 @@ pub(crate) use self::pool::launch as pool_launch;
 
 use crate::experiment::{CacheKind, Front, ServerKind};
 
-/// The port of a server with a proxy or a cache in front.
+/// Port of a server with a proxy or a cache in front.
 const BEHIND_PORT: u16 = 8082;
 
-/// A server and what is beside it.
+/// A server and its companion processes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Launches {
-    /// What reads for it, a reception, a mount or a pool, started first; it shares the server's
-    /// memory.
+    /// Its reader (a reception, a mount or a pool), started first; it shares the server's memory
+    /// limit.
     pub(crate) reader: Option<Launch>,
     /// The server.
     pub(crate) server: Launch,
-    /// The cache in front of it, which shares its memory.
+    /// The cache in front of it, which shares its memory limit.
     pub(crate) cache: Option<Launch>,
     /// The proxy in front of it, started last.
     pub(crate) front: Option<Launch>,
 }
 
 impl Launches {
-    /// All of them in the order in which they are started.
+    /// All of them in starting order.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Launch> {
         let server = std::iter::once(&self.server);
         let before = self.reader.iter().chain(server);
@@ -49,7 +49,7 @@ impl Launches {
     }
 }
 
-/// How to start a server of this kind there, and what is beside it.
+/// How to start a server of this kind and its companions.
 pub(crate) fn launches(kind: &ServerKind, place: &Place) -> Launches {
     let mut own = place.clone();
     if place.front.is_some() || place.cache.is_some() {
@@ -91,7 +91,7 @@ fn launch(kind: &ServerKind, place: &Place) -> Launch {
     }
 }
 
-/// The same of a proxy.
+/// Like [`program`], for a proxy.
 pub(crate) fn front_program(front: Front) -> (&'static str, &'static str) {
     match front {
         Front::Nginx => ("nginx", "nginx-light"),
@@ -99,7 +99,7 @@ pub(crate) fn front_program(front: Front) -> (&'static str, &'static str) {
     }
 }
 
-/// The same of a cache.
+/// Like [`program`], for a cache.
 pub(crate) fn cache_program(kind: CacheKind) -> (&'static str, &'static str) {
     match kind {
         CacheKind::Nginx => ("nginx", "nginx-light"),
@@ -109,7 +109,7 @@ pub(crate) fn cache_program(kind: CacheKind) -> (&'static str, &'static str) {
     }
 }
 
-/// The program that must be installed for a server of this kind, and Debian's package of it.
+/// The program required by a server of this kind, and its Debian package.
 pub(crate) fn program(kind: &ServerKind) -> Option<(&str, &str)> {
     match kind {
         ServerKind::Headlong { .. } => None,
@@ -154,9 +154,9 @@ mod tests {
         }
     }
 
-    /// `UPDATE=1 cargo test -p headlong-bench` renews the file.
+    /// `UPDATE=1 cargo test -p headlong-bench` rewrites the golden file.
     #[test]
-    fn configurations_are_as_they_were_read_and_approved() {
+    fn configurations_match_golden_file() {
         let nginx = Nginx {
             aio_threads: true,
             threads: 64,
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_limit_leaves_room_for_the_process_itself() {
+    fn memory_limit_reserves_space_for_process() {
         let config = |config: &str, memory| {
             let kind = ServerKind::Headlong {
                 config: config.into(),

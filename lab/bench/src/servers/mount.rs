@@ -1,16 +1,16 @@
-//! `headlong mount` below a server of others, which reads the titles there.
+//! `headlong mount` for a third-party server, which reads the titles through it.
 
 use std::path::PathBuf;
 
 use super::launch::{Launch, Listens, Place, Status};
 use crate::words::Words;
 
-/// Where the server finds the titles.
+/// The mount point, which the server uses as its root.
 pub(super) fn point(place: &Place) -> PathBuf {
     place.folder.join("mounted")
 }
 
-/// The daemon, within the server's limit on memory.
+/// The daemon, within the server's memory limit.
 pub(super) fn launch(place: &Place) -> Launch {
     let point = point(place);
     let (file, keys) = place.reader_file();

@@ -1,4 +1,4 @@
-//! nginx, set up as an operator would who has read its manual on large files.
+//! nginx, set up as its manual recommends for large files.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub(super) fn launch(settings: &Nginx, place: &Place) -> Launch {
     Launch::of_others(place, command, vec![(file, config(settings, place))])
 }
 
-/// nginx with this configuration, and nothing of its own anywhere else.
+/// nginx with this configuration, and no files outside the place's folder.
 pub(super) fn command(file: &Path, place: &Place) -> Vec<String> {
     let words = Words::default().plain("nginx").option("-c", file.display());
     let words = words.option("-p", place.folder.display());

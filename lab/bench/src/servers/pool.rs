@@ -1,8 +1,8 @@
-//! Titles on a ZFS pool (`zfs-fuse`), which has the experiment's SSD as its cache: what FlashStream
-//! was compared with (MM 2013, 5.2).
+//! Titles on a ZFS pool (`zfs-fuse`) with the experiment's SSD as its cache: the baseline that
+//! FlashStream was compared with (MM 2013, 5.2).
 //!
-//! Its clocks run as the machine's: once a second it writes to the SSD what is about to leave memory,
-//! so experiments with it are as fast as life.
+//! Its clocks cannot be scaled: once a second it writes to the SSD the data that is about to leave
+//! memory, so experiments with it run in real time.
 
 use std::path::{Path, PathBuf};
 
@@ -11,18 +11,18 @@ use headlong_units::MIB;
 use super::launch::{Launch, Listens, Pool, Status, text};
 
 const SCRIPT: &str = include_str!("pool.sh");
-/// Of the limit on memory, one part in so many is zfs-fuse's own cache: what it needs besides, the
-/// server and the page cache have the rest.
+/// Fraction of the memory limit for zfs-fuse's own cache (ARC); the rest is for its other needs,
+/// the server and the page cache.
 const OWN_MEMORY_PART: u64 = 2;
-/// Its own cache if there is no limit.
+/// Its own cache without a limit.
 const OWN_MEMORY: u64 = 256 * MIB;
 
-/// Where the titles are.
+/// Mount point of the pool.
 pub(super) fn point(folder: &Path) -> PathBuf {
     folder.join("mounted")
 }
 
-/// The pool in a folder of its own; made anew if `is_new`.
+/// Starts the pool in its own folder; creates it if `is_new`.
 pub(crate) fn launch(pool: &Pool, folder: &Path, memory: Option<u64>, is_new: bool) -> Launch {
     let script = folder.join("pool.sh");
     let own = memory.map_or(OWN_MEMORY, |limit| limit / OWN_MEMORY_PART);

@@ -1,12 +1,12 @@
-# A ZFS pool on a block device for as long as this runs, by zfs-fuse; asked to end, it gives the pool
-# up, so that the next run finds it as it was and nothing of it in memory.
+# Provides a ZFS pool on a block device while it runs, by zfs-fuse. On SIGTERM it exports the pool,
+# so that the next run imports it unchanged and with nothing of it in memory.
 #
-# Arguments: `create` or `import`; the device; an SSD for its cache, or nothing; the folder in which
-# `mounted` appears; most MiB of zfs-fuse's own cache.
+# Arguments: `create` or `import`; the device; an SSD for its cache, or an empty string; the folder
+# in which `mounted` appears; size limit of zfs-fuse's own cache in MiB.
 mode=$1 device=$2 ssd=$3 folder=$4 arc=$5
 pool=headlong-bench
 
-# Gives the pool up, and ends with this code. A daemon that still has one does not end when asked.
+# # Exports the pool and exits with this code. The daemon ignores SIGTERM while it has a pool.
 end() {
     trap '' TERM INT
     [ -z "$ssd" ] || zpool remove "$pool" "$ssd"
@@ -23,8 +23,8 @@ fail() {
 
 mkdir -p "$folder/devices"
 ln -sf "$device" "$folder/devices/"
-# Attributes are kept as a kernel's own file system keeps them; the drives are read past the page
-# cache, so that nothing is in this memory twice.
+# Attributes are cached as a kernel file system would; the block devices bypass the page cache, so
+# that nothing is cached twice.
 zfs-fuse --no-daemon --no-kstat-mount --disable-block-cache --max-arc-size "$arc" \
     --fuse-attr-timeout 3600 --fuse-entry-timeout 3600 --pidfile "$folder/zfs-fuse.pid" &
 daemon=$!
@@ -37,12 +37,12 @@ until zpool list > /dev/null 2>&1; do
 done
 trap "end 0" TERM INT
 if [ "$mode" = create ]; then
-    # A cache of others has no times of access to write either.
+    # # No access times: third-party caches write none either.
     zpool create -f -O atime=off -R "$folder" -m /mounted "$pool" "$device" || fail "no pool"
 else
     zpool import -f -d "$folder/devices" -R "$folder" "$pool" || fail "the pool is not there"
 fi
-# What a run that was cut short left.
+# # Cache devices left by an interrupted run.
 for left in $(zpool status "$pool" | awk '$1 == "cache" { found = 1; next } found && NF > 1 { print $1 }'); do
     case $left in errors:) ;; *) zpool remove "$pool" "/dev/$left" ;; esac
 done

@@ -1,18 +1,18 @@
-//! The preloaded library in a server of others, and the reception that reads for it.
+//! The preloaded library in a third-party server, and its reception daemon.
 
 use std::path::PathBuf;
 
 use super::launch::{Launch, Listens, Place, Status, scaled_ms};
 use crate::words::Words;
 
-/// As `headlong run` has it: how long a call waits for the reception, seconds of the model.
+/// Default of `headlong run`: how long a call waits for the reception, seconds of model time.
 const WAIT_SECONDS: f64 = 10.0;
 
 fn socket(place: &Place) -> PathBuf {
     place.folder.join("reception.sock")
 }
 
-/// What stands before the server's own command.
+/// Prefix of the server's command.
 pub(super) fn words(place: &Place) -> Vec<String> {
     let wait = scaled_ms(WAIT_SECONDS, place);
     let words = Words::of(&place.headlong, "run")
@@ -21,7 +21,7 @@ pub(super) fn words(place: &Place) -> Vec<String> {
     words.plain("--only-if-helped --").0
 }
 
-/// The daemon, within the server's limit on memory.
+/// The daemon, within the server's memory limit.
 pub(super) fn reception(place: &Place) -> Launch {
     let socket = socket(place);
     let (file, keys) = place.reader_file();

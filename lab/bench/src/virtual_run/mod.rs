@@ -1,14 +1,14 @@
-//! Runs in virtual time: the same experiments, with the engine, the viewers and the drive as cores.
+//! Runs of an experiment in virtual time, with the engine, the viewers and the drive as pure cores.
 //!
-//! The one idea: what decides a real run decides a virtual one. The server's configuration is read
-//! by the server's own reader, the sessions are those that `headlong workload generate` would write,
-//! the drive is the one that `headlong disk emulate` would play; and the record has the same form, so
-//! that tables, pages and searches take either. What the kernel adds to an emulated drive goes by
-//! the wall clock (the scheduler's half a second, the way from the drive to the server), so it is
-//! longer in the model's time, by the time scale, here as there.
+//! Inputs and outputs are those of a real run. The server's configuration is parsed by the server's
+//! own reader, the sessions are those of `headlong workload generate`, the drive is the model of
+//! `headlong disk emulate`; and the record has the same form, so that tables, pages and searches
+//! accept either. Times that the kernel adds to an emulated drive (mq-deadline's half a second, the
+//! path from the drive to the server) are wall time, so in model time they are multiplied by the
+//! time scale, here as in a real run.
 //!
-//! Invariants: same experiment, rate and seed, same record, byte for byte: no clock is read here; what
-//! cannot be imitated is told before anything is run.
+//! Invariants: same experiment, rate and seed, same record, byte for byte: no clock is read here;
+//! settings that cannot be simulated are reported before any run.
 
 #[cfg(test)]
 mod tests;
@@ -35,7 +35,7 @@ use crate::same_run::{of_run, own_build, settings};
 use crate::search::{Probe, Search, Searched};
 use crate::search_driver::Runner;
 
-/// What the machine of a virtual run is called in its record.
+/// Name of the machine in the record of a virtual run.
 pub(crate) const VIRTUAL: &str = "virtual time";
 
 /// Largest request of a loop device, in KiB.
@@ -48,41 +48,41 @@ pub struct VirtualBench {
     turnaround: Duration,
     /// See [`Runner::build`].
     build: String,
-    /// How the experiment is named in replay lines.
+    /// Name of the experiment in replay lines.
     replay: String,
 }
 
-/// Why a pair of server and workload has no virtual form.
+/// Why a server under a workload cannot be simulated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{cell} has no form in virtual time: {why}")]
+#[error("{cell} cannot be simulated: {why}")]
 pub struct NotVirtual {
-    /// Which.
+    /// Name of the cell.
     pub cell: String,
-    /// What about it.
+    /// The reason.
     pub why: String,
 }
 
 impl VirtualBench {
-    /// Runs of this experiment. `turnaround` is the time on the wall from the end of a request in the
-    /// emulated drive until the server knows of it; `replay` is the command that repeats a run, up to
-    /// the server's name.
+    /// Runs of this experiment. `turnaround` is the wall time from the end of a request in the
+    /// emulated drive until its completion reaches the server; `replay` is the command that repeats
+    /// a run, up to the server's name.
     pub fn new(experiment: &Experiment, turnaround: Duration, replay: &str) -> Self {
         Self {
             experiment: experiment.clone(),
             turnaround,
-            // No experiment says it, and it decides all runs.
+            // Not part of the experiment, but it affects all runs.
             build: format!("{}, {VIRTUAL}, turnaround {turnaround}", own_build()),
             replay: replay.to_owned(),
         }
     }
 
-    /// What cannot be imitated, of all these.
+    /// The cells that cannot be simulated, with reasons.
     pub fn lacks<'c>(&self, cells: impl IntoIterator<Item = &'c Cell>) -> Vec<NotVirtual> {
         let cells = cells.into_iter();
         cells.filter_map(|cell| self.world(cell).err()).collect()
     }
 
-    /// Reads that the server has outstanding at the drive at most, if it is headlong.
+    /// Largest number of outstanding reads of the server, if it is headlong.
     pub(crate) fn reads_at_a_time(&self, cell: &Cell) -> Option<u32> {
         let setup = self.world(cell).ok()?.setup;
         match setup.server {
@@ -99,7 +99,7 @@ impl VirtualBench {
     /// A server under a workload, ready to run.
     ///
     /// # Errors
-    /// What cannot be imitated.
+    /// If the cell cannot be simulated.
     pub fn cell(&self, cell: &Cell) -> Result<VirtualCell, NotVirtual> {
         Ok(VirtualCell {
             experiment: self.experiment.name.clone(),
@@ -120,20 +120,19 @@ impl VirtualBench {
     }
 }
 
-/// The words that every run has, with its rate and seed.
+/// The command line of a run: the common part, its rate and seed.
 fn replay_line(words: &str, rate: f64, seed: u64) -> String {
     format!("{words} --rate {}B/s --seed {seed}", rate.round())
 }
 
-/// A server under a workload in virtual time, from an experiment's file or from options.
+/// A server under a workload in virtual time, from an experiment or from options.
 #[derive(Debug, Clone)]
 pub struct VirtualCell {
     experiment: String,
     server: String,
     workload: String,
     world: World,
-    /// What decides whether a run passed; without any, each call that fails in the measured part
-    /// fails it.
+    /// Pass criteria; without any, a failed call in the measured period fails the run.
     rules: Option<SearchRules>,
     time_scale: u32,
     settings: Value,
@@ -142,7 +141,7 @@ pub struct VirtualCell {
 }
 
 impl VirtualCell {
-    /// A world that options describe. Its runs fail if a call fails in the measured part (thesis
+    /// A cell described by options. A run fails if a call fails in the measured period (thesis
     /// 4.4.3). `replay` is the command that repeats a run, up to its rate.
     pub fn of_options(world: World, workload: &str, replay: &str) -> Self {
         let settings = json!({
@@ -177,18 +176,18 @@ impl VirtualCell {
         }
     }
 
-    /// What is run, but for the rate and the seed.
+    /// The world to simulate, except for rate and seed.
     pub fn world(&self) -> &World {
         &self.world
     }
 
-    /// What decides the answer of a run, besides its rate and seed.
+    /// Settings that determine a run besides its rate and seed.
     pub(crate) fn settings(&self) -> &Value {
         &self.settings
     }
 
-    /// Makes one run at so many bytes of a second; with `ends_at_failure` it ends as soon as it is
-    /// lost.
+    /// Makes one run at the given rate in bytes per second; with `ends_at_failure` it ends as soon
+    /// as it has failed.
     ///
     /// # Errors
     /// If the world cannot be made.
@@ -197,7 +196,7 @@ impl VirtualCell {
             .map(|(record, _)| record)
     }
 
-    /// Makes one run to its end, and tells each of its calls.
+    /// Makes one run to its end, and reports each of its calls.
     ///
     /// # Errors
     /// If the world cannot be made.
@@ -238,9 +237,9 @@ impl VirtualCell {
         ))
     }
 
-    /// Looks for the highest rate at which no seed fails, in whole steps of `resolution` bytes of a
-    /// second: up or down by an eighth, further each time, then halving. `tell` gets each run that
-    /// counts.
+    /// Searches the highest rate at which no seed fails, in whole steps of `resolution` bytes per
+    /// second: up or down by an eighth, then in growing steps, then by bisection. `tell` receives
+    /// each run that counts.
     ///
     /// # Errors
     /// If the world cannot be made.
@@ -360,21 +359,21 @@ impl VirtualCell {
 }
 
 const MIB: f64 = 1_048_576.0;
-/// Most runs of a search from options.
+/// Largest number of runs of a search from options.
 const PROBES_MAX: u32 = 64;
 
-/// Which rate is looked for, and how. Rates in bytes of a second.
+/// Parameters of a rate search. Rates in bytes per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WantedRate {
-    /// Where the search begins.
+    /// Starting rate.
     pub start: f64,
-    /// The answer is known to this.
+    /// Resolution of the result.
     pub resolution: f64,
     /// The first seed.
     pub seed: u64,
-    /// How many seeds have to pass, from the first on.
+    /// How many consecutive seeds have to pass.
     pub seeds: u32,
-    /// Runs made at once; the answer does not depend on it.
+    /// Concurrent runs; the result does not depend on it.
     pub threads: NonZeroUsize,
 }
 
@@ -398,7 +397,7 @@ impl Runner for VirtualBench {
     }
 }
 
-/// What viewers saw, of those who came within the window and left.
+/// Playback quality of viewers that arrived within the window and have left.
 fn viewed(seen: &Measure) -> Viewed {
     let mut all = Viewed::default();
     let (mut rated, mut bits) = (0_u64, 0_u128);
@@ -429,7 +428,7 @@ fn server_facts(setup: &Made, seen: &Measure) -> ServerFacts {
         },
         died: None,
         last_words: String::new(),
-        // Named as in the server's own status.
+        // Field names of the server's own status.
         status: json!({ "devices": [{ "counters": {
             "busy_seconds": stats.busy_time.as_secs_f64(),
             "bytes_read": stats.bytes_read,
@@ -450,7 +449,7 @@ fn server_facts(setup: &Made, seen: &Measure) -> ServerFacts {
     }
 }
 
-/// Named as the emulated drive names them.
+/// Counters with the field names of the emulated drive.
 fn counters(seen: &Measure) -> Value {
     let drive = &seen.drive_whole;
     let parts = &drive.parts;
@@ -475,7 +474,7 @@ fn counters(seen: &Measure) -> Value {
 fn pattern(seen: &Measure) -> DiskPattern {
     let excerpt = seen.pattern.excerpt.iter().copied().collect();
     let sequences = &seen.pattern.sequences;
-    // Of several disks the first is looked at.
+    // Of several disks, the first is evaluated.
     let busy = seen
         .disks
         .first()

@@ -52,11 +52,13 @@ fn bench() -> VirtualBench {
 }
 
 fn cell(server: &str) -> Cell {
-    experiment().cell(Some(server), None).expect("there is one")
+    experiment()
+        .cell(Some(server), None)
+        .expect("the server exists")
 }
 
 #[test]
-fn a_workload_may_have_a_drive_of_its_own() {
+fn workload_may_override_drive() {
     let other = "[workload.other]\npreset = \"youtube-sd\"\n\
                  drive = { queue = \"fcfs\", queue_depth = 4, request_max = \"4MiB\" }\n";
     let text = format!("{TEXT}{other}");
@@ -64,7 +66,9 @@ fn a_workload_may_have_a_drive_of_its_own() {
     let bench = VirtualBench::new(&experiment, Duration::ZERO, "again");
     let world = |workload| {
         let cell = experiment.cell(Some("headlong"), Some(workload));
-        bench.world(&cell.expect("there is one")).expect("imitable")
+        bench
+            .world(&cell.expect("the cell exists"))
+            .expect("can be simulated")
     };
     let (usual, other) = (world("sd"), world("other"));
     assert_eq!(usual.setup.request_bytes_max, 1280 * KIB);
@@ -81,7 +85,7 @@ fn a_workload_may_have_a_drive_of_its_own() {
 }
 
 #[test]
-fn what_decides_a_real_run_decides_a_virtual_one() {
+fn virtual_run_uses_settings_of_real_run() {
     let world = bench().world(&cell("headlong")).expect("imitable");
     assert_eq!(world.setup.engine.sizing.reference_bytes, 3 << 20);
     assert_eq!(world.setup.engine.memory_bytes, 192 << 20);
@@ -89,20 +93,20 @@ fn what_decides_a_real_run_decides_a_virtual_one() {
     assert_eq!(world.drive.capacity_bytes(), 4_000_000_000);
     let world = bench().world(&cell("nginx")).expect("imitable");
     let Origin::Vanilla(vanilla) = world.setup.server else {
-        panic!("nginx is vanilla");
+        panic!("nginx is simulated as a vanilla server");
     };
     assert_eq!(vanilla.read_ahead_bytes, 512 * KIB);
     assert_eq!((vanilla.workers, vanilla.threads), (2, 64));
     assert_eq!(vanilla.expires, Duration::from_secs(5));
     let world = bench().world(&cell("blocking")).expect("imitable");
     let Origin::Vanilla(vanilla) = world.setup.server else {
-        panic!("nginx is vanilla");
+        panic!("nginx is simulated as a vanilla server");
     };
     assert_eq!((vanilla.workers, vanilla.threads), (64, 1));
 }
 
 #[test]
-fn runs_with_another_turnaround_are_other_runs() {
+fn turnaround_is_part_of_run_identity() {
     let build = |micros| {
         let turnaround = Duration::from_micros(micros);
         let bench = VirtualBench::new(&experiment(), turnaround, "again");
@@ -113,7 +117,7 @@ fn runs_with_another_turnaround_are_other_runs() {
 }
 
 #[test]
-fn what_cannot_be_imitated_is_named_with_the_reason() {
+fn reports_cells_that_cannot_be_simulated() {
     let lacks = bench().lacks(&experiment().cells());
     let told: Vec<String> = lacks.iter().map(ToString::to_string).collect();
     assert_eq!(told.len(), 2, "{told:?}");
@@ -122,7 +126,7 @@ fn what_cannot_be_imitated_is_named_with_the_reason() {
 }
 
 #[test]
-fn a_virtual_run_has_the_record_of_a_real_one_and_is_the_same_twice() {
+fn virtual_record_matches_schema_and_repeats() {
     let schema = include_str!("../../../../docs/schemas/bench-1.json");
     let schema: Value = serde_json::from_str(schema).expect("JSON");
     for server in ["headlong", "nginx", "blocking", "apache"] {
@@ -144,7 +148,7 @@ fn a_virtual_run_has_the_record_of_a_real_one_and_is_the_same_twice() {
     }
 }
 
-/// Players that adapt, who should see so much.
+/// A run of adaptive players with the given required bit rate.
 fn adaptive(bit_rate: &str) -> Verdict {
     let text = format!(
         "name = \"adaptive\"\nmemory = \"256MiB\"\n[drive]\npreset = \"wd-red-wd10efrx\"\n\
@@ -161,21 +165,21 @@ fn adaptive(bit_rate: &str) -> Verdict {
 }
 
 #[test]
-fn players_that_adapt_fail_a_run_by_what_they_see() {
+fn adaptive_players_fail_run_by_quality() {
     let fair = adaptive("300kbps");
     assert_eq!(fair.outcome, OutcomeName::Passed, "{fair:?}");
-    // More than the networks of some of them bear.
+    // Above the bandwidth of some viewers' networks.
     let greedy = adaptive("4200kbps");
     assert_eq!(greedy.outcome, OutcomeName::Failed);
     assert_eq!(greedy.failure_share, 0.0);
     assert!(
-        greedy.missed[0].ends_with("should see 4200kbps"),
+        greedy.missed[0].ends_with("at least 4200kbps is required"),
         "{greedy:?}"
     );
 }
 
 #[test]
-fn a_run_with_a_flash_tier_says_what_it_wrote_and_read() {
+fn flash_run_reports_reads_and_writes() {
     let tier = "[flash]\npreset = \"ssd-sata-low-end\"\nsize = \"500MB\"\nwarm = true\n\
                 write_per_day = \"7GB\"\npolicy = \"lru\"\n";
     let text = format!("{TEXT}{tier}");

@@ -1,4 +1,4 @@
-//! From a pair of server and workload to a world: what is imitated, and how.
+//! Builds a simulated world from a server and a workload.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use super::{LOOP_REQUEST_KB, NotVirtual, VirtualBench};
 use crate::experiment::{Apache, Cell, FlashTier, Nginx, ServerKind, specification};
 use crate::servers::pool_memory;
 
-/// Requests that a loop device takes at once.
+/// Concurrent requests of a loop device.
 const LOOP_TAGS: u32 = 128;
-/// How long mq-deadline lets a read wait, on the wall.
+/// Read expiry of mq-deadline, in wall time.
 const EXPIRES: Duration = Duration::from_millis(500);
-/// Most threads of Apache that wait for the disk at once.
+/// Largest number of Apache threads that wait for the disk concurrently.
 const APACHE_THREADS: u32 = 2048;
 
 impl VirtualBench {
@@ -35,36 +35,39 @@ impl VirtualBench {
         })
     }
 
-    /// A time on the wall, in the model's time.
+    /// A wall time, in model time.
     fn on_the_wall(&self, time: Duration) -> Duration {
         time.times(u64::from(self.experiment.time_scale))
     }
 
     fn setup(&self, cell: &Cell) -> Result<Made, String> {
         if let Some(link) = self.experiment.network.link {
-            return Err(format!("a link of {link} that all share is not imitated"));
+            return Err(format!("a shared link of {link} is not supported"));
         }
         if cell.workload.drive.drives() > 1 {
-            return Err("several drives are not imitated".to_owned());
+            return Err("several drives are not supported".to_owned());
         }
         if cell.server.preload {
-            return Err("preloading is not imitated".to_owned());
+            return Err("preloading is not supported".to_owned());
         }
         if cell.server.mount {
-            return Err("a mount is not imitated".to_owned());
+            return Err("a mount is not supported".to_owned());
         }
         if self.experiment.climb.is_some() {
-            return Err("rates that rise within a run ([climb]) are not imitated".to_owned());
+            return Err("rising rates within a run ([climb]) are not supported".to_owned());
         }
         if let Some(cache) = cell.server.cache {
-            return Err(format!("a cache of {} is not imitated", cache.kind.name()));
+            return Err(format!("a cache of {} is not supported", cache.kind.name()));
         }
         if let Some(front) = cell.server.front {
-            return Err(format!("{} in front is not imitated", front.name()));
+            return Err(format!(
+                "a proxy in front ({}) is not supported",
+                front.name()
+            ));
         }
         let phases = &self.experiment.phases;
         let from = Instant::ZERO + phases.ramp_up;
-        // A drive that says what it takes is not limited by a loop device.
+        // A drive with its own request limit is not limited by a loop device.
         let most = cell
             .workload
             .drive
@@ -96,13 +99,13 @@ impl VirtualBench {
                 made.server = Origin::Vanilla(of_apache(apache, vanilla));
             }
             ServerKind::Command { .. } => {
-                return Err("nobody knows what the command does".to_owned());
+                return Err("the behaviour of a command is unknown".to_owned());
             }
         }
         Ok(made)
     }
 
-    /// The settings that the server itself would read from its file.
+    /// The settings that the server would read from its file.
     fn headlong(
         &self,
         config: &str,
@@ -116,7 +119,7 @@ impl VirtualBench {
         }
         if let Some(flash) = flash {
             flash.add_keys(&mut table);
-            // Nothing is looked at, but some settings have other values where there is an SSD.
+            // The device is not opened, but some defaults depend on the presence of an SSD.
             table.insert("flash".to_owned(), vec!["/ssd"].into());
             let drive = flash.model()?;
             made.flash = Some(FlashSetup {
@@ -144,7 +147,7 @@ impl VirtualBench {
         let scheduler = match cell.kernel.scheduler.as_str() {
             "mq-deadline" => Scheduler::Deadline,
             "none" => Scheduler::None,
-            other => return Err(format!("the scheduler {other} is not imitated")),
+            other => return Err(format!("the scheduler {other} is not supported")),
         };
         let usual = VanillaSetup::default();
         Ok(VanillaSetup {
@@ -161,7 +164,7 @@ impl VirtualBench {
 
 fn of_nginx(nginx: &Nginx, kernel: VanillaSetup) -> Result<VanillaSetup, String> {
     if nginx.directio_bytes.is_some() {
-        return Err("reading past the page cache (directio) is not imitated".to_owned());
+        return Err("bypassing the page cache (directio) is not supported".to_owned());
     }
     let buffer = nginx.output_buffers.map_or(32 * KIB, |(_, size)| size);
     Ok(VanillaSetup {

@@ -1,4 +1,4 @@
-//! Asking and being answered: the way between the player's commands and the sockets.
+//! Executes the player's commands on sockets, and reports the results to the player.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use crate::line::PACKET_BYTES;
 use crate::reply::{Head, Part};
 use crate::world::World;
 
-/// What a slice that was read has in it.
+/// Contents of a slice that was read.
 #[derive(Debug, Default)]
 struct Found {
     bytes: u64,
@@ -20,7 +20,7 @@ struct Found {
 }
 
 impl Viewer {
-    /// Does what the player says after something happened at `at`.
+    /// Executes the player's commands after an event at `at`.
     pub(super) fn settle(&mut self, world: &mut World, at: Instant) {
         while let Some(record) = self.player.poll_record() {
             self.count(world, at, &record);
@@ -83,7 +83,7 @@ impl Viewer {
     }
 
     fn ask(&mut self, world: &World, at: Instant, index: usize, asked: Asked) {
-        // The trace was checked; only a player that miscounts could ask for more.
+        // The trace was checked, so only a faulty player could exceed the limit.
         let index = index.min(CONNECTIONS_MAX - 1);
         while self.connections.len() <= index {
             self.connections.push(Connection::new());
@@ -105,7 +105,7 @@ impl Viewer {
         }
     }
 
-    /// A request, or the beginning of a connection, gets to the socket. It should have at `at`.
+    /// A request, or the start of a connection, reaches the socket. It was intended for `at`.
     pub(super) fn depart(&mut self, world: &mut World, index: usize, at: Instant, now: Instant) {
         let kind = self.kind(world);
         let opening = Opening {
@@ -130,7 +130,7 @@ impl Viewer {
         }
     }
 
-    /// The server has accepted; the viewer will know, and its request be here, one round trip later.
+    /// The server has accepted; for the viewer, and for its request, one round trip later.
     pub(super) fn connected(&mut self, world: &mut World, index: usize, now: Instant) {
         world.connected();
         let round_trip = self.kind(world).round_trip();
@@ -181,8 +181,8 @@ impl Viewer {
         }
     }
 
-    /// Reads a slice of the next connection that may have one, which lay there since `available`.
-    /// `false` if none had.
+    /// Reads a slice of the next readable connection; its data was available since `available`.
+    /// Returns `false` if there was none.
     pub(super) fn read(&mut self, world: &mut World, available: Instant, now: Instant) -> bool {
         let slice = self.kind(world).slice_bytes();
         let count = self.connections.len();
@@ -192,7 +192,8 @@ impl Viewer {
             if !self.connections[index].is_hungry() {
                 continue;
             }
-            // Lent out and put back, as the parts of a reply lie in it while they are dealt with.
+            // Taken out and put back, because parts of a reply borrow from it while they are
+            // processed.
             let mut buffer = core::mem::take(&mut world.buffer);
             let read = self.connections[index].read(&mut buffer[..slice]);
             let went_on = match read {
@@ -204,14 +205,15 @@ impl Viewer {
                     self.closed(world, index, available);
                     true
                 }
-                // A connection that was reset ends no reply, not even one without a length.
+                // A reset ends no reply, not even one without a length.
                 Err(_) => {
                     self.broken(world, index, available);
                     true
                 }
                 Ok(Some(bytes)) => {
                     self.receive(world, index, available, &buffer[..bytes]);
-                    // All that was there, and an open line: nothing to look for until told.
+                    // All available data was read and the line is free: wait for the next
+                    // notification.
                     if bytes < slice && self.held.is_none() && self.connections[index].is_hungry() {
                         self.arm(world, index, now);
                     }
@@ -226,7 +228,7 @@ impl Viewer {
         false
     }
 
-    /// Bytes came from a socket: puts them on the line.
+    /// Puts bytes received from a socket on the line.
     fn receive(&mut self, world: &mut World, index: usize, available: Instant, input: &[u8]) {
         let mut line = self.line;
         let through = line.take(self.kind(world), available, input.len() as u64);
@@ -238,7 +240,7 @@ impl Viewer {
         let Some(found) = self.take_apart(world, index, available, input) else {
             return;
         };
-        // The first packet is there before the rest of the slice.
+        // The first packet arrives before the rest of the slice.
         let at_once = match is_first && through > available {
             true => found.bytes.min(PACKET_BYTES),
             false => 0,
@@ -259,7 +261,7 @@ impl Viewer {
         }
     }
 
-    /// Reads what is in a slice. `None` if the call is over because of it.
+    /// Parses a slice. Returns `None` if this ended the call.
     fn take_apart(
         &mut self,
         world: &mut World,
@@ -285,7 +287,7 @@ impl Viewer {
                 Ok(Some(Part::Body(part))) => {
                     if let Some(offset) = world.first_wrong(asked, part) {
                         world.recording.wrong_bytes += 1;
-                        self.wrong = Some(format!("byte {offset} is not the title's"));
+                        self.wrong = Some(format!("byte {offset} differs from the title's"));
                         found.end = Some(TransportEnd::Wrong);
                         return Some(found);
                     }
@@ -293,7 +295,7 @@ impl Viewer {
                     found.bytes += part.len() as u64;
                 }
                 Err(_) => {
-                    self.wrong = Some("the reply is no HTTP".into());
+                    self.wrong = Some("the reply is not HTTP".into());
                     found.end = Some(TransportEnd::Broken);
                     return Some(found);
                 }
@@ -307,7 +309,7 @@ impl Viewer {
         };
         let starts = |range: Option<ByteRange>| range.map(|range| range.start);
         if head.status == 206 && head.range.is_some() && starts(head.range) != starts(asked.range) {
-            self.wrong = Some("the reply is another range than was asked for".into());
+            self.wrong = Some("the reply has another range than requested".into());
             self.end_call(world, index, at, TransportEnd::Wrong);
             return;
         }
@@ -320,7 +322,7 @@ impl Viewer {
         self.settle(world, at);
     }
 
-    /// What was on the line is through.
+    /// Delivers the data on the line.
     pub(super) fn deliver(&mut self, world: &mut World, at: Instant) {
         let Some(held) = self.held.take() else {
             return;
@@ -345,13 +347,13 @@ impl Viewer {
         }
     }
 
-    /// Whether this call is still what the connection is about.
+    /// Whether this call is still the current one of the connection.
     fn is_under_way(&self, index: usize, call: CallId) -> bool {
         let connection = &self.connections[index];
         connection.stage == Stage::Reading && connection.asked.is_some_and(|a| a.call == call)
     }
 
-    /// The server closed the connection.
+    /// Handles the end of a connection by the server.
     fn closed(&mut self, world: &mut World, index: usize, at: Instant) {
         let connection = &self.connections[index];
         if connection.reply.ends_with_connection() {
@@ -361,9 +363,9 @@ impl Viewer {
         }
     }
 
-    /// The connection is of no more use. If it had been idle, the server may have closed it before
-    /// it saw the request: that is then sent once more on a new one, as any client would (RFC 9112,
-    /// section 9.3.1).
+    /// Handles a broken connection. If it had been idle, the server may have closed it before it
+    /// received the request, which is then sent once more on a new connection, as any client would
+    /// (RFC 9112, section 9.3.1).
     pub(super) fn broken(&mut self, world: &mut World, index: usize, at: Instant) {
         let connection = &mut self.connections[index];
         if connection.used && !connection.reply.has_started() {
@@ -377,7 +379,7 @@ impl Viewer {
         self.end_call(world, index, at, TransportEnd::Broken);
     }
 
-    /// Tells the player, and leaves the connection as it may be used again.
+    /// Reports the end of a call to the player, and keeps the connection if it can be reused.
     fn end_call(&mut self, world: &mut World, index: usize, at: Instant, end: TransportEnd) {
         let connection = &mut self.connections[index];
         let keeps = connection.reply.keeps_alive() && world.identity != Identity::None;
@@ -393,13 +395,13 @@ impl Viewer {
         let time = self.kind(world).viewer_time(at);
         self.player.handle_end(time, asked.call, end);
         self.settle(world, at);
-        // Only a failure has something to be told.
+        // Only failures have details.
         if end == TransportEnd::Whole {
             self.wrong = None;
         }
     }
 
-    /// The run is over: whatever is going on ends without being counted.
+    /// Ends the viewer at the end of the run: calls in progress are not counted.
     pub(crate) fn leave(&mut self) {
         self.connections.iter_mut().for_each(Connection::close);
     }

@@ -1,9 +1,9 @@
-//! One viewer: a player that decides, a line that takes its time, and connections.
+//! One viewer: a player that decides, a line with bandwidth and delay, and connections.
 //!
-//! Whatever happens is told to the player at the moment at which it happens to the viewer, even if
-//! this thread gets to it a little later; so the generator's own lateness shows in one place, the
-//! schedule error, and nowhere else. Moments here are the run's; the viewer's own clock differs by a
-//! constant (see [`crate::line`]).
+//! Events are reported to the player with the time at which they happen to the viewer, even if this
+//! thread processes them slightly later; so the generator's own lateness appears only in the
+//! schedule error. Times here are the run's; the viewer's own clock differs by a constant (see
+//! [`crate::line`]).
 
 mod exchange;
 
@@ -15,12 +15,12 @@ use crate::connection::{Connection, Stage};
 use crate::line::{Line, LineKind};
 use crate::world::World;
 
-/// Most reads in one go; then others get their turn.
+/// Largest number of reads per turn; then other viewers are served.
 const READS_MAX: u32 = 8;
-/// Most connections of one viewer; a burst that is larger is a mistake in the trace.
+/// Largest number of connections of a viewer; a larger burst is an error in the trace.
 pub(crate) const CONNECTIONS_MAX: usize = 255;
 
-/// Bytes that are on the line.
+/// Bytes on the line.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     connection: usize,
@@ -33,7 +33,7 @@ struct Held {
 pub(crate) struct Viewer {
     session: u64,
     slot: u32,
-    /// Tells this viewer from those who had the slot before.
+    /// Distinguishes this viewer from earlier users of the slot.
     generation: u32,
     class: u32,
     steady: bool,
@@ -41,18 +41,18 @@ pub(crate) struct Viewer {
     line: Line,
     held: Option<Held>,
     connections: Vec<Connection>,
-    /// The connection whose turn it is to be read.
+    /// The connection to read next.
     turn: usize,
-    /// When its timers ring, the next one last; there is no other between it and the next.
+    /// Pending timers, the earliest last.
     armed: Vec<Instant>,
-    /// What was found wrong, to be told with the record.
+    /// Details of a failure, reported with the record.
     wrong: Option<String>,
     /// Whether its end was counted.
     counted: bool,
 }
 
 impl Viewer {
-    /// The viewer of session number `session` of the trace.
+    /// The viewer of session `session` of the trace.
     pub(crate) fn new(
         world: &World,
         session: u64,
@@ -78,31 +78,31 @@ impl Viewer {
         }
     }
 
-    /// Whether it counts.
+    /// Whether the session counts.
     pub(crate) fn is_steady(&self) -> bool {
         self.steady
     }
 
-    /// How it ended, once it has.
+    /// Whether the session failed, once it has ended.
     pub(crate) fn has_failed(&self) -> Option<bool> {
         self.player.end().map(|end| end.end.is_failure())
     }
 
-    /// Begins, at its arrival.
+    /// Starts the session, at its arrival.
     pub(crate) fn start(&mut self, world: &mut World, at: Instant, now: Instant) {
         self.player.handle_start(self.kind(world).viewer_time(at));
         self.settle(world, at);
         self.go_on(world, now);
     }
 
-    /// A timer rang; it may be one of somebody who had the slot before.
+    /// Handles a timer, which may belong to an earlier user of the slot.
     pub(crate) fn ring(&mut self, world: &mut World, at: Instant, now: Instant) {
         if self.armed.pop_if(|armed| *armed == at).is_some() {
             self.go_on(world, now);
         }
     }
 
-    /// The kernel told about a connection.
+    /// Handles a readiness event of a connection.
     pub(crate) fn ready(
         &mut self,
         world: &mut World,
@@ -138,7 +138,7 @@ impl Viewer {
         &world.lines[self.class as usize]
     }
 
-    /// Does all that is due, in order, and sets the timer for what is next.
+    /// Handles everything that is due, in order, and sets the timer for the next event.
     fn go_on(&mut self, world: &mut World, now: Instant) {
         let mut reads = 0;
         while self.player.end().is_none() {
@@ -152,7 +152,8 @@ impl Viewer {
             match due {
                 Due::Held => {
                     self.deliver(world, at);
-                    // What came in the meantime goes on the line at once, however late we are.
+                    // Data received meanwhile goes on the line at once, however late this thread
+                    // is.
                     if self.held.is_none() && self.player.end().is_none() {
                         self.read(world, at, now);
                     }
@@ -168,7 +169,7 @@ impl Viewer {
         self.set_timer(world, now, reads);
     }
 
-    /// What is to be done next, and when.
+    /// The next event and its time.
     fn next_due(&self, world: &World) -> Option<(Instant, Due)> {
         let held = self.held.map(|_| (self.line.busy_until(), Due::Held));
         let kind = self.kind(world);
@@ -190,7 +191,7 @@ impl Viewer {
         if reads >= READS_MAX && self.connections.iter().any(Connection::is_hungry) {
             next = now;
         }
-        // One that rings too early does nothing but set the next.
+        // A timer that fires early only sets the next one.
         if self.armed.last().is_none_or(|armed| next < *armed) {
             self.armed.push(next);
             world.timers.arm(next, self.slot);
@@ -198,13 +199,13 @@ impl Viewer {
     }
 }
 
-/// What may be due.
+/// Kinds of events.
 #[derive(Debug, Clone, Copy)]
 enum Due {
-    /// What is on the line is through.
+    /// The data on the line is delivered.
     Held,
-    /// The player asked for the time.
+    /// A timer of the player.
     Player,
-    /// A connection's request reaches the socket.
+    /// A request of a connection reaches the socket.
     Departure(usize),
 }

@@ -1,7 +1,7 @@
-//! A server with a known response law: one thread, any number of connections.
+//! A server with a known response time distribution: one thread, any number of connections.
 //!
-//! The folder of a title says how it behaves: `ok/000007.bin` is title 7 served well, `wrong/...`
-//! with a byte that is not its own, and so on ([`Behaviour`]). Every title has [`TITLE_BYTES`].
+//! The folder of a title selects its behaviour: `ok/000007.bin` is title 7 served correctly,
+//! `wrong/...` has a wrong byte, and so on ([`Behaviour`]). Every title has [`TITLE_BYTES`].
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -20,11 +20,11 @@ use rustix::fd::OwnedFd;
 
 /// Bytes of every title.
 pub(crate) const TITLE_BYTES: u64 = 1 << 20;
-/// Where the one wrong byte of a title in `wrong` lies.
+/// Offset of the wrong byte of a title in `wrong`.
 pub(crate) const WRONG_AT: u64 = 12_345;
 
-/// It answers nothing during the first `length` of every `period`: what comes then waits for its
-/// end.
+/// Pauses: during the first `length` of every `period` the server sends nothing; requests wait for
+/// the end of the pause.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Stalls {
     pub period: Duration,
@@ -32,7 +32,7 @@ pub(crate) struct Stalls {
 }
 
 impl Stalls {
-    /// How much longer it says nothing, this long after its start.
+    /// Rest of the current pause, at this time after its start.
     fn left(self, now: Duration) -> Duration {
         if self.period.is_zero() {
             return Duration::ZERO;
@@ -47,23 +47,23 @@ enum Behaviour {
     Ok,
     /// One byte is wrong.
     Wrong,
-    /// The connection ends in the middle.
+    /// The connection is closed in the middle.
     Short,
     /// In chunks.
     Chunked,
-    /// 503.
+    /// Status 503.
     Refuse,
-    /// No answer.
+    /// Never replies.
     Hang,
-    /// With no length; the end of the connection is the end.
+    /// Without a length; closing the connection ends the reply.
     UntilClose,
-    /// The same, but the connection is reset in place of ended.
+    /// The same, but the connection is reset instead of closed.
     Reset,
-    /// Closes after each reply without having said so.
+    /// Closes after each reply without announcing it.
     Stale,
-    /// Answers with another range.
+    /// Replies with another range.
     OtherRange,
-    /// No HTTP.
+    /// Sends bytes that are not HTTP.
     Noise,
 }
 
@@ -85,7 +85,7 @@ impl Behaviour {
     }
 }
 
-/// What is still to be sent.
+/// The rest of a reply.
 struct Reply {
     behaviour: Behaviour,
     head: Vec<u8>,
@@ -98,9 +98,9 @@ struct Connection {
     stream: TcpStream,
     request: Vec<u8>,
     reply: Option<Reply>,
-    /// Bytes that the socket did not take.
+    /// Bytes that the socket did not accept.
     unsent: Vec<u8>,
-    /// It is answered then.
+    /// When to reply.
     due: Option<Instant>,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct Toy {
 }
 
 impl Toy {
-    /// Starts one.
+    /// Starts the server.
     pub(crate) fn start(stalls: Stalls) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -135,7 +135,7 @@ impl Toy {
         format!("http://{}/", self.address)
     }
 
-    /// How many requests have come.
+    /// Number of requests received.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
@@ -159,7 +159,7 @@ struct Serving {
     start: Instant,
     connections: HashMap<u64, Connection>,
     next_token: u64,
-    /// Connections that wait for the end of a stall, in the order in which they asked.
+    /// Connections that wait for the end of a pause, in request order.
     due: BinaryHeap<Reverse<(Instant, u64)>>,
     requests: Arc<AtomicU64>,
     buffer: Vec<u8>,
@@ -246,7 +246,7 @@ impl Serving {
         }
     }
 
-    /// Does what can be done on a connection; closes it when that is its end.
+    /// Makes progress on a connection; closes it at its end.
     fn serve(&mut self, token: u64) {
         let Some(mut connection) = self.connections.remove(&token) else {
             return;
@@ -285,7 +285,7 @@ impl Serving {
     }
 }
 
-/// Whether a whole request has come.
+/// Whether a complete request has arrived.
 fn receive(connection: &mut Connection, buffer: &mut [u8]) -> io::Result<bool> {
     loop {
         if connection.request.ends_with(b"\r\n\r\n") {
@@ -300,7 +300,7 @@ fn receive(connection: &mut Connection, buffer: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-/// Turns the request into a reply.
+/// Prepares the reply to the request.
 fn answer(connection: &mut Connection) -> io::Result<()> {
     let request = core::mem::take(&mut connection.request);
     let text = String::from_utf8_lossy(&request);
@@ -350,7 +350,8 @@ fn answer(connection: &mut Connection) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends what the socket takes; whether the reply is over. An error closes the connection.
+/// Sends as much as the socket accepts; returns whether the reply is complete. An error closes the
+/// connection.
 fn send(connection: &mut Connection, buffer: &mut [u8]) -> io::Result<bool> {
     loop {
         while !connection.unsent.is_empty() {
@@ -381,7 +382,7 @@ fn send(connection: &mut Connection, buffer: &mut [u8]) -> io::Result<bool> {
         if chunked {
             connection.unsent.extend_from_slice(b"\r\n");
         }
-        // A chunk of no bytes is the last one.
+        // An empty chunk is the last one.
         let is_last = reply.next == reply.end && (!chunked || count == 0);
         let half = reply.behaviour == Behaviour::Short;
         if !is_last && !half {
@@ -398,11 +399,11 @@ fn send(connection: &mut Connection, buffer: &mut [u8]) -> io::Result<bool> {
         let resets = reply.behaviour == Behaviour::Reset;
         connection.reply = None;
         if closes {
-            // What is left goes out as it can; these replies are short.
+            // The rest is sent blocking; these replies are short.
             connection.stream.set_nonblocking(false)?;
             connection.stream.write_all(&connection.unsent)?;
             if resets {
-                // Closed so, a socket resets its connection.
+                // With a linger time of zero, closing resets the connection.
                 rustix::net::sockopt::set_socket_linger(&connection.stream, Some(Duration::ZERO))?;
             }
             return Err(ErrorKind::ConnectionAborted.into());

@@ -1,4 +1,4 @@
-//! Sessions of players that adapt their bit rate: a work in all its renditions, and a viewer's acts.
+//! Sessions of adaptive players: a work with all its renditions, and the viewer's acts.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -14,8 +14,8 @@ use crate::catalogue::{Catalogue, Title};
 use crate::specification::{Start, bit_rate};
 
 impl Director<'_> {
-    /// What session number `index` does from where it is when `seen` of it has been watched, if its
-    /// player is made like this.
+    /// The plan of session `index` with this adaptive player, from the point at which `seen` of it
+    /// has been watched.
     pub(super) fn adaptive(
         &self,
         (index, seen): (u64, Duration),
@@ -30,8 +30,8 @@ impl Director<'_> {
         }
     }
 
-    /// What is watched, and what the viewer does: the same chances before each segment as a simple
-    /// player has before each request, and the picture may stop at any moment.
+    /// The work watched, and the viewer's acts: before each segment the same probabilities as a
+    /// simple player has before each request; playback may stop at any moment.
     pub(super) fn acts(&self, index: u64, seen: Duration) -> (&[Title], Vec<Act>) {
         let session = self.sessions.fork_at(index);
         let work = self.work(&mut session.fork("title"));
@@ -88,14 +88,14 @@ impl Director<'_> {
     }
 }
 
-/// What is left of acts when the first `seen` of them is over. Whoever comes back has no pause behind
-/// it, and begins with the segment that its picture is in.
+/// The acts that remain after the first `seen` of them. A resumed session does not start with a
+/// pause, and begins with the segment that contains its playback position.
 fn after(acts: Vec<Act>, seen: Duration, segment: Duration) -> Vec<Act> {
     if seen == Duration::ZERO {
         return acts;
     }
     let mut left = Acts::default();
-    // Where the picture is, from the beginning of the title.
+    // Playback position, from the beginning of the title.
     let (mut place, mut to_go) = (Duration::ZERO, seen);
     for act in acts {
         let is_left = !left.0.is_empty();
@@ -116,7 +116,7 @@ fn after(acts: Vec<Act>, seen: Duration, segment: Duration) -> Vec<Act> {
     left.0
 }
 
-/// Acts, one after another.
+/// A list of consecutive acts.
 #[derive(Default)]
 struct Acts(Vec<Act>);
 
@@ -135,7 +135,7 @@ impl Acts {
 }
 
 impl Objects {
-    /// A work as players know it; all sessions that watch it at a time share it.
+    /// A work in the player's form; concurrent sessions of the same work share it.
     fn watched(&mut self, catalogue: &Catalogue, work: &[Title]) -> Arc<headlong_player::Title> {
         let number = work[0].number;
         if let Some(title) = self.watched.get(&number).and_then(|known| known.upgrade()) {
@@ -151,7 +151,7 @@ impl Objects {
         title
     }
 
-    /// One rendition as players know it.
+    /// One rendition in the player's form.
     fn rendition(&mut self, catalogue: &Catalogue, title: &Title) -> Rendition {
         let mut files = catalogue.files(title).map(|file| {
             let object = self.id((title.number, file.range.start), file.path);
@@ -169,7 +169,7 @@ impl Objects {
     }
 }
 
-/// A rendition that is one file.
+/// A rendition in a single file.
 fn in_one_file(title: &Title, object: ObjectId) -> Rendition {
     let start = title.header_bytes;
     let header = ByteRange::new(0, start);

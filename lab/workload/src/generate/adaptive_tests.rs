@@ -46,15 +46,15 @@ fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
-/// Changes only with the format or the draws: whoever changes it breaks every recorded result.
+/// Depends on the format and the draws only: a change invalidates all recorded results.
 const GOLDEN: u64 = 9_526_453_846_728_075_361;
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_for_ever() {
+fn adaptive_golden_trace_is_unchanged() {
     let text = |seed| {
         let trace = generate(&with(&[("sessions.count", "200")]), seed).trace;
         let text = trace.to_text(Dialect::Headlong);
-        text.expect("ours says everything")
+        text.expect("this dialect can express all traces")
     };
     assert_eq!(text(1), text(1));
     assert_ne!(text(1), text(2));
@@ -62,7 +62,7 @@ fn the_same_seed_gives_the_same_bytes_for_ever() {
 }
 
 #[test]
-fn a_trace_reads_back_as_it_was_generated() {
+fn generated_trace_round_trips() {
     for overrides in [
         &[][..],
         &[("title.dash.segment_variation", "0.4")],
@@ -74,14 +74,16 @@ fn a_trace_reads_back_as_it_was_generated() {
         ],
     ] {
         let trace = workload(overrides).trace;
-        let text = trace.to_text(Dialect::Headlong).expect("it can be said");
+        let text = trace
+            .to_text(Dialect::Headlong)
+            .expect("the dialect can express it");
         let back = Trace::read(text.as_bytes()).unwrap_or_else(|errors| panic!("{errors}"));
         assert_eq!(back, trace);
     }
 }
 
 #[test]
-fn each_rendition_is_a_title_of_its_own_and_leads_back_to_its_work() {
+fn rendition_is_a_title_that_leads_to_its_work() {
     let catalogue = workload(&[]).catalogue;
     assert_eq!(catalogue.titles.len(), 500);
     for title in &catalogue.titles {
@@ -108,7 +110,7 @@ fn each_rendition_is_a_title_of_its_own_and_leads_back_to_its_work() {
 }
 
 #[test]
-fn segments_of_variable_size_are_large_in_every_rendition_alike() {
+fn variable_segment_sizes_agree_across_renditions() {
     let catalogue = workload(&[("title.dash.segment_variation", "0.4")]).catalogue;
     for work in catalogue.titles.chunks(5) {
         let lowest = &work[0];
@@ -124,7 +126,7 @@ fn segments_of_variable_size_are_large_in_every_rendition_alike() {
 }
 
 #[test]
-fn every_plan_is_sound_and_stays_within_its_files() {
+fn plans_are_valid_and_within_their_files() {
     for overrides in [
         &[][..],
         &[("title.dash.segment_variation", "0.4")],
@@ -159,7 +161,7 @@ fn every_plan_is_sound_and_stays_within_its_files() {
 }
 
 #[test]
-fn viewers_pause_skip_and_leave_as_often_as_the_specification_says() {
+fn viewers_act_with_specified_probabilities() {
     let count = |overrides: &[(&str, &str)]| {
         let mut overrides = overrides.to_vec();
         overrides.push(("viewing.fraction", "whole"));
@@ -211,7 +213,7 @@ fn viewers_pause_skip_and_leave_as_often_as_the_specification_says() {
 }
 
 #[test]
-fn sessions_drawn_one_by_one_are_those_that_are_written_down() {
+fn session_stream_equals_generated_adaptive_trace() {
     let specification = with(&[("sessions.count", "300"), ("title.dash.count", "100")]);
     let whole = generate(&specification, 7);
     let mut stream = SessionStream::new(&specification, &whole.catalogue, 7);
@@ -226,7 +228,7 @@ fn sessions_drawn_one_by_one_are_those_that_are_written_down() {
         whole.trace.objects.len(),
         "titles are shared"
     );
-    // A viewer who comes when others have left finds the same title.
+    // A viewer who arrives after others have left gets the same title.
     let mut stream = SessionStream::new(&specification, &whole.catalogue, 7);
     for session in &whole.trace.sessions {
         assert_eq!(stream.next().as_ref(), Some(session));
@@ -234,7 +236,7 @@ fn sessions_drawn_one_by_one_are_those_that_are_written_down() {
 }
 
 #[test]
-fn another_rate_network_or_player_leaves_who_watches_what() {
+fn rate_network_and_player_do_not_change_titles() {
     let base = workload(&[]);
     let acts = |workload: &Workload| -> Vec<Vec<Act>> {
         plans(&workload.trace)
@@ -256,7 +258,7 @@ fn another_rate_network_or_player_leaves_who_watches_what() {
 }
 
 #[test]
-fn a_rate_in_bytes_is_what_players_would_take_of_a_server_without_delay() {
+fn byte_rate_is_met_with_ideal_server() {
     let trace = generate(&with(&[("sessions.count", "3000")]), 1).trace;
     let summary = TraceSummary::of(&trace);
     let mib = summary.bytes_per_second() / 1_048_576.0;
@@ -271,7 +273,7 @@ fn a_rate_in_bytes_is_what_players_would_take_of_a_server_without_delay() {
 }
 
 #[test]
-fn faster_networks_bring_higher_bit_rates() {
+fn faster_network_gets_higher_bit_rate() {
     let trace = workload(&[]).trace;
     let mut means = std::vec![(0.0, 0.0); trace.classes.len()];
     for session in &trace.sessions {
@@ -290,7 +292,7 @@ fn faster_networks_bring_higher_bit_rates() {
 }
 
 #[test]
-fn simple_players_take_the_rendition_that_their_network_bears() {
+fn simple_player_selects_sustainable_rendition() {
     let text = "name = \"mixed\"\n[title.a]\ncount = 20\nsegment_time = \"10s\"\n\
                 renditions = [\"500kbps\", \"1Mbps\", \"3Mbps\"]\ntable_entry_bytes = 8\n\
                 [player.tv]\nkind = \"simple\"\nshare = 3\n[player.phone]\nrule = \"bola\"\n\
@@ -330,12 +332,14 @@ fn simple_players_take_the_rendition_that_their_network_bears() {
         }
     }
     assert_eq!(seen.len(), 3);
-    let text = trace.to_text(Dialect::Headlong).expect("it can be said");
+    let text = trace
+        .to_text(Dialect::Headlong)
+        .expect("the dialect can express it");
     assert_eq!(Trace::read(text.as_bytes()).as_ref(), Ok(&trace));
 }
 
 #[test]
-fn segments_in_files_of_their_own_are_asked_for_whole() {
+fn segment_files_are_requested_without_ranges() {
     for variation in ["0", "0.4"] {
         let workload = |chunk| {
             workload(&[
@@ -367,21 +371,23 @@ fn segments_in_files_of_their_own_are_asked_for_whole() {
                 }
             }
         }
-        assert!(odd > 0, "segments are no whole words");
-        // Viewers do the same whatever their titles lie in. They come at the same rate in bytes; those
-        // of the padding are asked for with the last file, and of single files only with equal segments.
+        assert!(odd > 0, "segments are not whole words");
+        // Viewers act independently of the form of storage. They arrive at the same rate in bytes;
+        // the padding is requested with the last file, and of single files only with equal segments.
         let single = workload("off").trace;
         let acts = |trace| plans(trace).map(|(_, plan)| plan.acts.clone());
         assert!(acts(&trace).eq(acts(&single)));
         let arrivals = |trace| plans(trace).map(|(session, _)| session.arrival);
         assert_eq!(arrivals(&trace).eq(arrivals(&single)), variation == "0");
-        let text = trace.to_text(Dialect::Headlong).expect("it can be said");
+        let text = trace
+            .to_text(Dialect::Headlong)
+            .expect("the dialect can express it");
         assert_eq!(Trace::read(text.as_bytes()).as_ref(), Ok(&trace));
     }
 }
 
 #[test]
-fn the_files_of_a_title_are_all_of_it_one_after_another() {
+fn files_of_a_title_cover_it_consecutively() {
     for chunk in ["off", "segment"] {
         let changes = [("catalogue.chunk", chunk), ("title.dash.count", "20")];
         let catalogue = Catalogue::of(&with(&changes));
@@ -405,7 +411,7 @@ fn the_files_of_a_title_are_all_of_it_one_after_another() {
 }
 
 #[test]
-fn what_adaptive_players_ask_for_most_often_of_an_idle_server_warms() {
+fn warming_uses_requests_to_an_ideal_server() {
     for chunk in ["off", "segment"] {
         let trace = workload(&[("catalogue.chunk", chunk), ("sessions.warming", "40")]).trace;
         let mut asked = BTreeMap::new();
@@ -425,7 +431,7 @@ fn what_adaptive_players_ask_for_most_often_of_an_idle_server_warms() {
 }
 
 #[test]
-fn what_adaptive_players_cannot_go_with_is_told_all_at_once() {
+fn reports_all_conflicts_with_adaptive_players() {
     let errors = read(&[
         ("catalogue.chunk", "512KiB"),
         ("sessions.warming", "10"),
@@ -443,22 +449,22 @@ fn what_adaptive_players_cannot_go_with_is_told_all_at_once() {
     .expect_err("all of it is wrong")
     .to_string();
     let expected = "\
---set catalogue.chunk: adaptive players ask for whole segments; write \"segment\" or \"off\"
+--set catalogue.chunk: adaptive players request whole segments; write \"segment\" or \"off\"
 --set player.bufer_high: unknown key; did you mean `player.buffer_high`?
---set player.cushion: says something only with rule buffer; remove it, or write that
---set player.probing_every: says something only with probing, the segments read of each rendition; remove it, or write that
+--set player.cushion: is valid only with rule buffer; remove it, or set that
+--set player.probing_every: is valid only with probing, the segments read of each rendition; remove it, or set that
 --set player.rule: `dynamc` is unknown; write fixed or throughput or buffer or bola or dynamic; did you mean dynamic?
---set player.safety: `high` is no number; write a share like 0.9
+--set player.safety: `high` is not a number; write a share like 0.9
 --set player.start_buffer: start_buffer is more than buffer_high
---set requests.pacing: is of simple players, and all are adaptive; remove it, or see the keys of [player]
---set sessions.warming: where adaptive players give up an open-ended request is not known before; write 0, or request_segments = 1
+--set requests.pacing: is for simple players, but all are adaptive; remove it, or see the keys of [player]
+--set sessions.warming: adaptive players may abandon an open-ended request at any byte, so its range is unknown; write 0, or request_segments = 1
 --set title.dash.renditions: 1000kbps is not above 2000kbps; write them upwards
 --set title.dash.segment_variation: open-ended requests of adaptive players need segments of one size; write 0, or request_segments = 1";
     assert_eq!(errors, expected);
 }
 
 #[test]
-fn a_rule_or_a_kind_that_is_changed_leaves_behind_what_went_with_it() {
+fn overridden_rule_ignores_keys_of_old_rule() {
     let rule = |overrides: &[(&str, &str)]| {
         let specification = with(overrides);
         specification.players[0].make.as_ref().map(|make| make.rule)
@@ -484,7 +490,7 @@ fn a_rule_or_a_kind_that_is_changed_leaves_behind_what_went_with_it() {
 }
 
 #[test]
-fn renditions_and_sizes_exclude_each_other_and_the_command_line_counts() {
+fn renditions_and_sizes_exclude_each_other() {
     let with_sizes = [("title.dash.segment_bytes", "256KiB")];
     let specification = with(&with_sizes);
     assert_eq!(specification.groups[0].renditions, []);
@@ -501,13 +507,13 @@ fn renditions_and_sizes_exclude_each_other_and_the_command_line_counts() {
 a.toml:4: title.a.renditions: contradicts title.a.segment_bytes; write one of the two
 a.toml:7: title.b.renditions: is empty; write bit rates, upwards, or remove it
 a.toml:10: title.c.renditions: `5` has no unit; write a bit rate such as \"2000kbps\"
-a.toml:13: player.low: is of adaptive players; remove it, or write kind = \"adaptive\"";
+a.toml:13: player.low: is for adaptive players; remove it, or write kind = \"adaptive\"";
     assert_eq!(errors.to_string(), expected);
 }
 
 #[test]
-fn a_catalogue_without_renditions_is_as_it_was() {
-    // The fingerprint that traces and folders of the preset have had from the first.
+fn catalogue_without_renditions_keeps_fingerprint() {
+    // The fingerprint in all traces and folders of the preset.
     let specification = Specification::preset("youtube-sd", &[]).expect("a preset");
     assert_eq!(
         Catalogue::of(&specification).fingerprint(),
@@ -516,7 +522,7 @@ fn a_catalogue_without_renditions_is_as_it_was() {
 }
 
 #[test]
-fn an_adaptive_viewer_comes_back_to_the_segment_that_its_picture_is_in() {
+fn resumed_adaptive_viewer_starts_at_its_segment() {
     let segment = Duration::from_secs(4);
     let seconds = Duration::from_secs;
     let acts = || {

@@ -1,4 +1,4 @@
-//! Names of what is asked for.
+//! Ids of requested objects.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -7,20 +7,20 @@ use alloc::vec::Vec;
 
 use headlong_player::ObjectId;
 
-/// Names of what is asked for, in order of first use.
+/// Ids of requested objects, in order of first use.
 #[derive(Default)]
 pub(super) struct Objects {
     pub(super) paths: Vec<String>,
-    /// What each name stands for.
+    /// Title and file index of each id.
     pub(super) keys: Vec<(u32, u64)>,
-    /// By title and place of the file in it.
+    /// Ids by title and file index.
     pub(super) ids: BTreeMap<(u32, u64), ObjectId>,
-    /// Works that somebody watches with an adaptive player, by their first title's number.
+    /// Works that are being watched with an adaptive player, by their first title's number.
     pub(super) watched: BTreeMap<u32, Weak<headlong_player::Title>>,
 }
 
 impl Objects {
-    /// The number of a name, which is given one if it has none.
+    /// The id of an object; assigns a new one at its first use.
     pub(super) fn id(&mut self, key: (u32, u64), path: String) -> ObjectId {
         *self.ids.entry(key).or_insert_with(|| {
             self.paths.push(path);

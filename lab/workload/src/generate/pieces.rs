@@ -1,18 +1,18 @@
-//! A title as a simple player asks for it: piece by piece, each as long as a request.
+//! A title divided into the requests of a simple player.
 
 use headlong_units::{ByteRange, Duration};
 
 use crate::catalogue::Title;
 use crate::specification::{RequestSize, request_bytes};
 
-/// A title cut into requests.
+/// A title divided into requests.
 pub(super) struct Pieces<'a> {
     pub(super) title: &'a Title,
-    /// Bytes of each, unless `segments` says otherwise.
+    /// Bytes of each request, unless `segments` is set.
     bytes: u64,
-    /// Segments of each, where segments differ in size and requests follow them.
+    /// Segments of each request, if segments differ in size and requests follow them.
     segments: Option<usize>,
-    /// How long each plays.
+    /// Playing time of each request.
     pub(super) time: Duration,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// How many hold some of the first `bytes` of the content.
+    /// Number of requests that cover the first `bytes` of the content.
     pub(super) fn count_to(&self, bytes: u64) -> u64 {
         match self.segments {
             None => bytes.div_ceil(self.bytes),
@@ -47,7 +47,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// The bytes of one. Each is whole: what a viewer watches is rounded up to requests (thesis
+    /// The byte range of a request. A viewer's fraction is rounded up to whole requests (thesis
     /// Table 3.3), but never beyond the end of the file.
     pub(super) fn range(&self, place: u64) -> ByteRange {
         let header_bytes = self.title.header_bytes;

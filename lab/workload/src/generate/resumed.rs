@@ -1,9 +1,9 @@
-//! Viewers who are in the midst of a title when a trace begins, as after a restart of the server.
+//! Viewers in the middle of a title when a trace begins, as after a restart of the server.
 //!
-//! The one idea: they are those who would be present if viewers had always come as they do from now
-//! on. Each comes back at a moment drawn evenly from `sessions.resume_time` and goes on where its
-//! picture would be by then, with an empty buffer; whoever would have left by then does not. So what
-//! all viewers ask for rises to what a steady state has, and not above it.
+//! They are the viewers who would be present if viewers had always arrived at the current rate.
+//! Each resumes at a time drawn evenly from `sessions.resume_time`, at its playback position by
+//! then, with an empty buffer; viewers who would have left by then do not resume. So the total
+//! demand rises to that of the steady state, and not above it.
 
 use alloc::vec::Vec;
 
@@ -13,19 +13,19 @@ use headlong_units::Duration;
 use crate::catalogue::Catalogue;
 use crate::specification::{Arrivals, SESSIONS_MAX, Specification};
 
-/// One viewer who comes back.
+/// A viewer that resumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Resumed {
-    /// When, from the start of the trace.
+    /// Time of its arrival, from the start of the trace.
     pub(super) arrival: Duration,
-    /// The number of its session: beyond those of all that come anew.
+    /// Index of its session: above those of all new sessions.
     pub(super) index: u64,
     /// How long it would have watched by then.
     pub(super) seen: Duration,
 }
 
-/// Those who come back, by arrival; `goes_on` tells whether a session is not over when so much of it
-/// has been watched.
+/// The resumed viewers, by arrival; `goes_on` tells whether a session continues after the given
+/// time of watching.
 pub(super) fn resumed(
     (specification, catalogue): (&Specification, &Catalogue),
     mean_gap_s: f64,
@@ -40,7 +40,7 @@ pub(super) fn resumed(
     if sessions.resume_time == Duration::ZERO {
         return found;
     }
-    // Newest first: who began longer ago than any session lasts has left.
+    // Newest first: a viewer who began longer ago than the longest session has left.
     for index in SESSIONS_MAX..2 * SESSIONS_MAX {
         age_s += match sessions.arrivals {
             Arrivals::Poisson => chance.exponential(mean_gap_s),
@@ -64,7 +64,7 @@ pub(super) fn resumed(
     found
 }
 
-/// No session lasts longer: the longest title, and a pause before each request but the first.
+/// Upper bound of a session's length: the longest title, and a pause before each further request.
 fn longest_s(specification: &Specification, catalogue: &Catalogue) -> f64 {
     let viewing = &specification.viewing;
     let pauses = viewing.pause_time.law.points();

@@ -1,4 +1,4 @@
-//! What a cache is filled with before anything counts.
+//! Requests that warm a cache before the measurement.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -8,8 +8,8 @@ use headlong_player::Plan;
 use crate::ideal;
 use crate::trace::{Trace, Warming};
 
-/// The `count` most often asked ranges; of equally many, those asked for first. Of players that adapt,
-/// those that they would ask a server for that takes no time.
+/// The `count` most frequently requested ranges; ties are broken by first use. For adaptive
+/// players, their requests to an ideal server.
 pub(super) fn warming(trace: &Trace, count: u64) -> Vec<Warming> {
     if count == 0 {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! When sessions of a log begin.
+//! Arrival times of the sessions of a log.
 
 use alloc::vec::Vec;
 
@@ -6,7 +6,7 @@ use headlong_random::{Empirical, Generator};
 
 use super::specification::Specification;
 
-/// Arrivals in order: order statistics of a density that is even within each part.
+/// Sorted arrivals: order statistics of a density that is constant within each part.
 pub(super) struct Arrivals {
     generator: Generator,
     left: u64,
@@ -29,7 +29,8 @@ impl Arrivals {
         if let Some(last) = points.last_mut() {
             last.1 = 1.0;
         }
-        // The gaps of a Poisson process, divided by their sum, are those of sorted even draws.
+        // Gaps of a Poisson process divided by their sum are distributed like gaps of sorted
+        // uniform draws.
         let mut all = generator.clone();
         let total = (0..=visits.count).map(|_| all.exponential(1.0)).sum();
         Self {

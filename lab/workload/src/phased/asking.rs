@@ -1,8 +1,8 @@
-//! From chains to requests: how a device reads a run of segments of one file.
+//! Derives requests from chains: how a device reads consecutive segments of one file.
 //!
-//! The one idea: a chunk device has so many connections, and asks for the next piece on the first
-//! that is free, once there is room for it in its buffer; an open-ended device asks once, takes as
-//! fast as it can until its buffer is full, and then at the pace of watching, by flow control.
+//! A chunk device has a number of connections, and requests the next piece on the first free one as
+//! soon as its buffer has room; an open-ended device sends one request, receives at full speed
+//! until its buffer is full, and then at the playing rate, by flow control.
 
 use alloc::vec::Vec;
 
@@ -12,55 +12,56 @@ use super::Kind;
 use super::catalogue::Catalogue;
 use super::specification::{Device, Form};
 
-/// What the server has handed to its socket of an open-ended reply before a client that wants
-/// little can close it (thesis 5.3.2: 84 % of open-ended chains at offset zero are exactly so long).
+/// Bytes of an open-ended reply that the server has written to its socket before a client that
+/// needs little can close it (thesis 5.3.2: 84 % of open-ended chains at offset zero have this
+/// length).
 pub const SOCKET_BYTES: u64 = 768 * 1024;
-/// A chunk request takes between 1 - this and 1 + this of what its bandwidth makes it take.
+/// Relative variation of a chunk request's service time, in both directions.
 const SERVICE_VARIATION: f64 = 0.3;
-/// A wait of a full buffer is between 1 - this and 1 + this of the device's spacing.
+/// Relative variation of a device's wait with a full buffer, in both directions.
 const SPACING_VARIATION: f64 = 0.3;
-/// Most connections of one device.
+/// Largest number of connections of one device.
 const CONNECTIONS_MAX: usize = 16;
 
-/// One request as a log has it, but for its names.
+/// One request as in a log, without names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// When it was received, ms from the start of the log.
+    /// Time of receipt, ms from the start of the log.
     pub received_ms: i64,
-    /// When the last byte was sent, ms.
+    /// Time at which the last byte was sent, ms.
     pub completed_ms: i64,
-    /// Which file: a place in [`Catalogue::files`].
+    /// The file: an index into [`Catalogue::files`].
     pub file: u32,
     /// First byte.
     pub offset: u64,
-    /// Bytes asked for; `None` if it is open-ended.
+    /// Bytes requested; `None` if it is open-ended.
     pub asked_bytes: Option<u64>,
     /// Bytes sent.
     pub sent_bytes: u64,
 }
 
-/// A stretch of watching without skips or pauses: what is on the screen follows from the clock.
+/// A period of watching without skips or pauses: the playback position follows from the clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Screen {
-    /// When it begins, s.
+    /// Start time, s.
     pub(super) start_s: f64,
-    /// What is on the screen then, s of the title.
+    /// Playback position at the start, s of the title.
     pub(super) position_s: f64,
 }
 
 impl Screen {
-    /// What a buffer of `buffer_s` ahead of the screen reaches to at `now`, s of the title.
+    /// End of a buffer of `buffer_s` at time `now`, s of the title.
     fn reach(&self, now: f64, buffer_s: f64) -> f64 {
         self.position_s + (now - self.start_s) + buffer_s
     }
 
-    /// When it reaches to `position`.
+    /// When the buffer's end reaches `position`.
     fn reached(&self, position: f64, buffer_s: f64) -> f64 {
         self.start_s + position - self.position_s - buffer_s
     }
 }
 
-/// How one kind of content is read by a device.
+/// How a device reads one kind of content.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Manner {
     pub(super) form: Form,
@@ -71,12 +72,12 @@ pub(super) struct Manner {
     spacing_s: f64,
     table_bytes: u64,
     resume_share: f64,
-    /// Of the session's bandwidth.
+    /// As a share of the session's bandwidth.
     speed: f64,
 }
 
 impl Manner {
-    /// The same in a transient phase: one connection, which is young.
+    /// The same in a transient phase: a single, new connection.
     pub(super) fn trying(self, speed: f64) -> Self {
         Self {
             connections: 1,
@@ -122,40 +123,40 @@ impl Manner {
     }
 }
 
-/// A run of one file that is to be read.
+/// Consecutive segments of one file to read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run {
     pub(super) file: u32,
     /// First segment.
     pub(super) from: u32,
-    /// The segment to stop before, whatever the time; the file's end at the latest.
+    /// Segment at which to stop, whatever the time; at most the file's end.
     pub(super) to: u32,
-    /// From when, s.
+    /// Start time, s.
     pub(super) now: f64,
-    /// No longer than until then, s.
+    /// Time limit, s.
     pub(super) until: f64,
-    /// What paces it; nothing if it is to be read as fast as can be.
+    /// Playback that paces it; `None` to read at full speed.
     pub(super) screen: Option<Screen>,
 }
 
-/// Where a run came to.
+/// Where a read ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Read {
     /// The next segment.
     pub(super) head: u32,
-    /// When, s.
+    /// End time, s.
     pub(super) now: f64,
 }
 
-/// Makes requests of runs.
+/// Turns runs into requests.
 pub(super) struct Asker<'a> {
     pub(super) catalogue: &'a Catalogue,
-    /// Bytes a second.
+    /// Bytes per second.
     pub(super) bandwidth: f64,
     /// Between a request and its first byte, s.
     pub(super) delay_s: f64,
     pub(super) generator: Generator,
-    /// Files whose tables were read.
+    /// Files whose tables have been read.
     tables: Vec<u32>,
     pub(super) requests: Vec<Request>,
 }
@@ -179,8 +180,8 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Reads the table of segments at the start of a file, if it was not read before. Returns when
-    /// it is there.
+    /// Reads the table of segments at the start of a file, unless it was read before. Returns the
+    /// time of its arrival.
     pub(super) fn read_table(&mut self, file: u32, manner: &Manner, now: f64, until: f64) -> f64 {
         if self.tables.contains(&file) || now >= until {
             return now;
@@ -199,7 +200,7 @@ impl<'a> Asker<'a> {
             }
             Form::Chunk => {
                 let asked = match manner.table_bytes {
-                    // A KiB more than the table keeps content at the title's start apart from it.
+                    // One KiB more than the table separates content at the title's start from it.
                     0 => (table / 1024 + 1) * 1024,
                     fixed => fixed,
                 };
@@ -228,7 +229,7 @@ impl<'a> Asker<'a> {
         let mut free = [run.now; CONNECTIONS_MAX];
         let free = &mut free[..manner.connections];
         let (mut head, mut last, mut release) = (run.from, run.now, run.now);
-        // A request that begins before this position need not wait: there is room for it.
+        // A request that begins before this position does not wait: the buffer has room for it.
         let mut room_to = f64::INFINITY;
         if let Some(screen) = run.screen {
             room_to = screen.reach(run.now, manner.buffer_s);
@@ -240,7 +241,7 @@ impl<'a> Asker<'a> {
                 let earliest = free.iter().copied().fold(f64::INFINITY, libm::fmin);
                 let full = screen.reached(start_s, manner.buffer_s);
                 if full < earliest {
-                    // The network is slower than watching, or the buffer is still being filled.
+                    // The network is slower than playback, or the buffer is still filling.
                     room_to = screen.reach(earliest, manner.buffer_s);
                 } else {
                     let vary = 1.0 + SPACING_VARIATION * (2.0 * self.generator.unit() - 1.0);
@@ -292,8 +293,8 @@ impl<'a> Asker<'a> {
         Read { head, now: last }
     }
 
-    /// One chunk request at `times.0`, cut off at `times.1`; its bandwidth is one of `sharing` equal
-    /// parts. Returns when it ends.
+    /// One chunk request in the interval `times`; it gets one of `sharing` equal parts of the
+    /// bandwidth. Returns its end.
     fn chunk(
         &mut self,
         file: u32,
@@ -320,7 +321,7 @@ impl<'a> Asker<'a> {
         let file = self.catalogue.files[run.file as usize];
         let title = &self.catalogue.titles[file.title as usize];
         let segment_s = self.catalogue.segment_s();
-        // Whoever starts at the beginning gets the table on the way.
+        // A read from the beginning includes the table.
         let at_start = run.from == 0 && !self.tables.contains(&run.file);
         if at_start {
             self.tables.push(run.file);

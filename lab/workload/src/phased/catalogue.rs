@@ -1,9 +1,9 @@
-//! Titles, their files, and where in a file which second lies.
+//! Titles, their files, and the offset of each second in a file.
 //!
-//! The one idea: a file's layout is a formula, not a table: segment k ends where a constant bit
-//! rate would end it, moved a little by a number that follows from the title and k. So any offset
-//! is told at once, files of a title vary alike, and a hundred thousand files take no memory to
-//! speak of.
+//! A file's layout is a formula, not a table: segment k ends where a constant bit rate would end
+//! it, shifted by a pseudo-random number derived from the title and k. So offsets are computed in
+//! constant time, all files of a title vary alike, and a hundred thousand files take almost no
+//! memory.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,13 +19,13 @@ use crate::catalogue::Catalogue as FileCatalogue;
 /// One title.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhasedTitle {
-    /// How long it plays, s.
+    /// Playing time, s.
     pub duration_s: f64,
-    /// Whole segments, the last perhaps shorter.
+    /// Number of segments; the last may be shorter.
     pub segments: u32,
-    /// Its first file; the others follow, by kind and bit rate.
+    /// Index of its first file; the others follow, sorted by kind and bit rate.
     pub first_file: u32,
-    /// How many files it has.
+    /// Number of files.
     pub files: u32,
 }
 
@@ -34,36 +34,36 @@ pub struct PhasedTitle {
 pub struct PhasedFile {
     /// Its title.
     pub title: u32,
-    /// What is in it.
+    /// Kind of content.
     pub kind: Kind,
     /// Its nominal bit rate.
     pub kbps: u32,
-    /// What a second takes, bytes, on average.
+    /// Mean bytes of a second.
     pub bytes_per_s: f64,
     /// Bytes of the table of segments at its start.
     pub table_bytes: u64,
     /// Its size.
     pub size: u64,
-    /// The drive it lies on.
+    /// The drive that holds it.
     pub disk: u16,
 }
 
 /// All titles and files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Catalogue {
-    /// By popularity.
+    /// Titles by popularity.
     pub titles: Vec<PhasedTitle>,
-    /// By title, kind and bit rate; a file's number is its place here.
+    /// Files by title, kind and bit rate; a file's number is its index.
     pub files: Vec<PhasedFile>,
     segment_s: f64,
     variation: f64,
     seed: u64,
-    /// Share of sessions on titles up to and with this one.
+    /// Cumulative share of sessions, by title.
     popularity: Vec<f64>,
 }
 
 impl Catalogue {
-    /// The catalogue of a specification; it depends on nothing else.
+    /// The catalogue of a specification; a pure function of it.
     pub fn of(titles: &Titles) -> Self {
         let root = Generator::new(titles.seed).fork("phased catalogue");
         let popularity = popularity(titles);
@@ -88,7 +88,7 @@ impl Catalogue {
         let segments = libm::ceil(duration_s / titles.segment_s) as u32;
         let factor = 1.0 + titles.rate_variation * (2.0 * generator.unit() - 1.0);
         let table = libm::ceil(titles.table_entry_bytes * f64::from(segments)) as u64;
-        // One draw for all kinds: a title that was made in high quality has all high bit rates.
+        // One draw for all kinds: a title produced in high quality has all high bit rates.
         let quality = generator.unit();
         let first_file = self.files.len() as u32;
         for kind in Kind::ALL {
@@ -96,7 +96,7 @@ impl Catalogue {
             let only = chosen.only(kind, number as usize);
             for (index, rendition) in all.iter().enumerate() {
                 let is_there = match titles.rates {
-                    // The lowest is always there: nobody could start without it.
+                    // The lowest bit rate always exists: every viewer can start with it.
                     Rates::Several => index == 0 || quality < rendition.titles_share,
                     Rates::One => Some(index) == only,
                 };
@@ -129,7 +129,7 @@ impl Catalogue {
         self.segment_s
     }
 
-    /// Where `segment` of a file begins. Its last one ends where the file does.
+    /// Offset of `segment` in a file. The last segment ends at the end of the file.
     pub fn offset(&self, file: u32, segment: u32) -> u64 {
         let Some(file) = self.files.get(file as usize) else {
             return 0;
@@ -147,31 +147,31 @@ impl Catalogue {
         at.min(file.size)
     }
 
-    /// A number from 0 to 1 that follows from the title and the segment: complex scenes are large
+    /// A pseudo-random number from 0 to 1 derived from title and segment: complex scenes are large
     /// in every file.
     fn noise(&self, title: u32, segment: u32) -> f64 {
         let word = self.seed ^ (u64::from(title) << 32 | u64::from(segment));
-        // The mixing of splitmix64.
+        // The mixing function of splitmix64.
         let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((word ^ (word >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// The title that a number from 0 to 1 picks by popularity.
+    /// The title that a number from 0 to 1 selects by popularity.
     pub fn pick(&self, unit: f64) -> u32 {
         let rank = self.popularity.partition_point(|share| *share <= unit);
         rank.min(self.popularity.len().saturating_sub(1)) as u32
     }
 
-    /// Numbers of a title's files of one kind, bit rates ascending.
+    /// Numbers of a title's files of one kind, in ascending order of bit rate.
     pub fn files_of(&self, title: u32, kind: Kind) -> impl Iterator<Item = u32> + '_ {
         let title = &self.titles[title as usize];
         let all = title.first_file..title.first_file + title.files;
         all.filter(move |file| self.files[*file as usize].kind == kind)
     }
 
-    /// The same files as titles of a plain catalogue, each in a file of its own in the folder of its
-    /// kind: what `fill` creates and a server serves.
+    /// The same files as a plain catalogue: a title for each file, in a folder for each kind, as
+    /// `fill` creates and a server serves them.
     pub fn to_files(&self) -> FileCatalogue {
         let titles = self.files.iter().enumerate().map(|(number, file)| Title {
             number: number as u32,
@@ -201,13 +201,14 @@ impl Catalogue {
     }
 }
 
-/// What is not drawn for each title apart, since a few popular titles have much of all sessions:
-/// with them, chance would decide how long most sessions are and how much they read.
+/// Values that are not drawn independently for each title: a few popular titles account for a large
+/// share of the sessions, so with independent draws chance would determine the mean length and
+/// bytes of sessions.
 struct Chosen {
-    /// Of each title, its part of all by duration; empty if that is drawn.
+    /// For each title, its group by duration; empty if durations are drawn.
     parts: Vec<usize>,
     count: usize,
-    /// Of each title, the place of its one bit rate, by kind; empty if it has several.
+    /// For each title and kind, the index of its only bit rate; empty if it has several.
     rates: [Vec<usize>; 3],
 }
 
@@ -231,7 +232,7 @@ impl Chosen {
         if titles.rates == Rates::Several {
             return chosen;
         }
-        // As far as is known by now: without a part, all are as long.
+        // Estimate so far: without groups, all titles have the same length.
         let time =
             |(number, sessions): (usize, &f64)| sessions * chosen.duration_s(titles, number, 0.5);
         let watched: Vec<f64> = sessions.iter().enumerate().map(time).collect();
@@ -247,7 +248,7 @@ impl Chosen {
         chosen
     }
 
-    /// How long a title is; `unit` draws from its part.
+    /// Duration of a title; `unit` draws from its group.
     fn duration_s(&self, titles: &Titles, number: usize, unit: f64) -> f64 {
         let share = match self.parts.get(number) {
             Some(part) => (*part as f64 + unit) / self.count as f64,
@@ -261,10 +262,10 @@ impl Chosen {
     }
 }
 
-/// Gives each title, of what is watched of it, one of some classes: so many titles to each class as
-/// `shares` say, of which as much is watched as `weights` say, or as the shares if those are all 0.
-/// The title of which most is watched goes first, to the class that has most to be watched for each
-/// title that it has still to get.
+/// Assigns a class to each title, such that each class gets a share of titles by `shares` and a
+/// share of the total watching by `weights` (by `shares` if those are all 0). Titles are assigned
+/// in descending order of watching, each to the class with the most remaining watching per
+/// remaining title.
 fn assign(watched: &[f64], shares: &[f64], weights: &[f64]) -> Vec<usize> {
     let sum = |all: &[f64]| all.iter().sum::<f64>();
     let shares = match sum(shares) > 0.0 {
@@ -282,7 +283,7 @@ fn assign(watched: &[f64], shares: &[f64], weights: &[f64]) -> Vec<usize> {
     order.sort_by(|one, other| watched[*other].total_cmp(&watched[*one]));
     let mut classes = vec![0; watched.len()];
     for title in order {
-        // A class that is to get less than one title is no better for that.
+        // A class with less than one title left is not preferred for that.
         let need = |class: &usize| watched_left[*class] / libm::fmax(titles_left[*class], 1.0);
         let open = (0..shares.len()).filter(|class| titles_left[*class] > 1e-9);
         let Some(class) = open.max_by(|one, other| need(one).total_cmp(&need(other))) else {

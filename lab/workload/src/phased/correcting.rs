@@ -1,4 +1,4 @@
-//! Corrections by trial: each parameter is moved by what its figure is off.
+//! Iterative correction: each parameter is adjusted by the error of its figure.
 
 use alloc::vec;
 
@@ -9,17 +9,17 @@ use super::Kind;
 use super::catalogue::popularity;
 use super::specification::{Device, Form, Rates, Specification};
 
-/// Longest wait of a full buffer, s: with its variation it stays below the 40 s of a chain.
+/// Longest wait with a full buffer, s: with its variation it stays below the 40 s that end a chain.
 const SPACING_MAX_S: f64 = 28.0;
-/// Steps of a curve that is corrected.
+/// Steps of a corrected curve.
 const STEPS: usize = 40;
-/// Rounds and draws of a round in which the law of popularity is found.
+/// Rounds of the correction of popularity.
 const POPULARITY_ROUNDS: u32 = 6;
 const POPULARITY_DRAWS: u64 = 4;
-/// With more sessions than this, what is measured is the law.
+/// With more sessions than this, measured popularity equals the distribution.
 const SESSIONS_DRAWN: u64 = 200_000;
 
-/// Moves every parameter by what its figure is off.
+/// Adjusts every parameter by the error of its figure.
 pub(super) fn correct(specification: &mut Specification, seen: &Observed, got: &Observed) {
     let viewing = &mut specification.viewing;
     let (want, have) = (&seen.viewing, &got.viewing);
@@ -73,9 +73,9 @@ pub(super) fn correct(specification: &mut Specification, seen: &Observed, got: &
     correct_headroom(specification, seen, got);
 }
 
-/// Titles of few sessions, sorted by how many those were, look more unequal than the law that they
-/// were drawn by: the law is moved until draws from it look like the log, of which popularity was
-/// measured on so many sessions.
+/// Titles with few sessions, sorted by session count, look less equal than the distribution they
+/// were drawn from. The exponent is adjusted until draws from it look like the log, whose
+/// popularity was measured on `sessions` sessions.
 pub(super) fn correct_popularity(
     specification: &mut Specification,
     want: &Popularity,
@@ -98,14 +98,14 @@ pub(super) fn correct_popularity(
             }
             let got = Popularity::of(&mut counts, want.head_titles, titles.count);
             if got.head_titles != want.head_titles {
-                // Too few for such a line: what was measured is the best that there is.
+                // Too few sessions for a fit: keep the measured value.
                 return;
             }
             slope += got.slope / POPULARITY_DRAWS as f64;
             head_factor += got.head_factor / POPULARITY_DRAWS as f64;
         }
-        // The same draws each time, so that it settles; half of the way later, so that it does not
-        // swing.
+        // The same draws each time, for convergence; damped by half in later rounds, against
+        // oscillation.
         let part = if round < 2 { 1.0 } else { 0.5 };
         titles.zipf_alpha = (titles.zipf_alpha + part * (want.slope - slope)).clamp(0.0, 10.0);
         let ratio = libm::pow(want.head_factor / head_factor.max(1e-9), part);
@@ -127,7 +127,7 @@ fn correct_rates(specification: &mut Specification, seen: &Observed, got: &Obser
         for one in &mut specification.catalogue.renditions[kind.number() as usize] {
             let want = seconds(seen, Some(one.kbps)) / want_all;
             let have = seconds(got, Some(one.kbps)) / have_all;
-            // A rate that a small trial did not meet is left as it is.
+            // A rate absent from a small trial is kept.
             if have > 0.002 {
                 scale(&mut one.weight, want, have, 1e9);
             }
@@ -169,13 +169,13 @@ fn correct_device(device: &mut Device, want: &DeviceSeen, have: &DeviceSeen, is_
         let mut part = device.part_bytes_max as f64;
         scale(&mut part, |of| of.request_bytes, 1e12);
         device.part_bytes_max = (libm::round(part) as u64).max(1024);
-        // A whole number that is measured too high by requests that ended within one second.
+        // Requests that end within the same second inflate the measured number.
         if want.connections.abs_diff(have.connections) >= 2 {
             let ratio = f64::from(want.connections) / f64::from(have.connections.max(1));
             let connections = libm::round(device.connections as f64 * ratio);
             device.connections = (connections as u64).clamp(1, 16);
         }
-        // Longer waits would cut chains, which nobody would measure as waits.
+        // Longer waits would split chains, and then are not measured as waits.
         device.spacing_s = device.spacing_s.min(SPACING_MAX_S);
     }
     if device.is_separate && device.audio_form == Form::Chunk {
@@ -184,7 +184,7 @@ fn correct_device(device: &mut Device, want: &DeviceSeen, have: &DeviceSeen, is_
     }
 }
 
-/// All devices share one curve: that of the device with most values decides.
+/// All devices share one curve: that of the device with the most values is used.
 fn correct_headroom(specification: &mut Specification, seen: &Observed, got: &Observed) {
     let measured = seen.devices.iter().filter(|one| one.headroom.len() > 20);
     let Some(want) = measured.max_by_key(|one| one.sessions) else {
@@ -211,20 +211,20 @@ fn correct_headroom(specification: &mut Specification, seen: &Observed, got: &Ob
     *headroom = rising(points.collect()).unwrap_or_else(|| headroom.clone());
 }
 
-/// Multiplies by how far a figure is off, at most by two.
+/// Multiplies by the error of a figure, at most by two.
 fn scale(value: &mut f64, want: f64, have: f64, most: f64) {
     if want <= 0.0 {
         *value = if have > 0.0 { *value / 2.0 } else { *value };
     } else if have <= 0.0 {
         *value = (*value * 2.0).clamp(0.0, most);
     } else {
-        // The root damps: several figures move together.
+        // The root damps: several figures change together.
         let ratio = libm::pow(want / have, 0.7).clamp(0.5, 2.0);
         *value = (*value * ratio).clamp(0.0, most);
     }
 }
 
-/// Adds to every quantile what it is off.
+/// Adds the error to every quantile.
 fn shift(value: &mut Empirical, want: &Points, have: &Points, (from, to): (f64, f64)) {
     let (Some(want), Some(have)) = (
         Empirical::new(want.clone()).ok(),
@@ -242,7 +242,7 @@ fn shift(value: &mut Empirical, want: &Points, have: &Points, (from, to): (f64, 
     }
 }
 
-/// Points that never fall.
+/// Makes points non-decreasing.
 fn rising(mut points: Points) -> Option<Empirical> {
     let mut last = f64::NEG_INFINITY;
     for point in &mut points {
@@ -252,7 +252,7 @@ fn rising(mut points: Points) -> Option<Empirical> {
     Empirical::new(points).ok()
 }
 
-/// A curve through points, within bounds; none if there are none.
+/// A curve through points, within bounds; none if there are no points.
 pub(super) fn curve(points: &Points, from: f64, to: f64) -> Option<Empirical> {
     let points = points
         .iter()

@@ -1,13 +1,13 @@
-//! From what was measured on a log to a specification that makes one like it.
+//! Fits a specification to the measurements of a log.
 //!
-//! The one idea: most parameters are measured as they are. Those that act together (a session is
-//! shorter if its viewer skips; a short probe is a chain of its own only if nothing continues it)
-//! are corrected by trial: generate a few sessions, measure them alike, move each parameter by what
-//! its figure is off, and again. Same measurements, same specification.
+//! Most parameters are measured directly. Those that interact (a session is shorter if its viewer
+//! skips; a short probe is a separate chain only if no request continues it) are corrected
+//! iteratively: generate a few sessions, measure them in the same way, adjust each parameter by the
+//! error of its figure, and repeat. Same measurements, same specification.
 //!
-//! What comes back, on a log of 3,000 sessions and more: slope of popularity within 0.1; session
-//! lengths and the survival of chains (at any length) within 0.06, as the largest distance of
-//! distribution functions; shares of phases within 4 % of all time. The tests hold these.
+//! Accuracy for logs of at least 3,000 sessions: exponent of popularity within 0.1; session lengths
+//! and the survival of chains (at any length) within 0.06, as the largest distance of distribution
+//! functions; shares of phases within 4 % of all time. The tests check these bounds.
 
 use alloc::vec::Vec;
 
@@ -20,14 +20,15 @@ use super::correcting::{correct, correct_popularity, curve};
 use super::measure::observe;
 use super::specification::{Device, Form, Rates, Rendition, Specification};
 
-/// Trials.
+/// Number of trials.
 const ROUNDS: usize = 4;
-/// Sessions of a trial: enough for shares within a percent or two.
+/// Sessions of a trial: enough for shares accurate to a percent or two.
 const TRIAL_SESSIONS: u64 = 2_000;
-/// Bounds of curves as the keys have them.
+/// Upper bound of curves, as in the keys.
 const FOREVER: f64 = 1e7;
 
-/// The specification of what was seen. What was not measured is as in `netflix-2014-catalog`.
+/// The specification of the observed log. Parameters without measurements keep the values of
+/// `netflix-2014-catalog`.
 pub fn fit(seen: &Observed) -> Specification {
     let mut specification = guess(seen);
     if seen.sessions_kept == 0 {
@@ -49,7 +50,7 @@ pub fn fit(seen: &Observed) -> Specification {
 }
 
 fn base() -> Specification {
-    // The preset is part of the program, and a test reads it.
+    // The preset is part of the program and covered by a test.
     Specification::preset("netflix-2014-catalog", &[]).expect("the preset is well formed")
 }
 
@@ -59,11 +60,11 @@ fn set(value: &mut Empirical, points: &Points, from: f64, to: f64) {
     }
 }
 
-/// Files of a kind for each title up to which titles have one bit rate each: a few may have been
-/// replaced within the log.
+/// Largest mean number of files of a kind per title for which titles count as having a single bit
+/// rate: some files may have been replaced during the log.
 const FILES_OF_ONE: f64 = 1.05;
 
-/// Whether no title has content in several bit rates, so that no player adapts.
+/// Whether no title has content at several bit rates, so that players cannot adapt.
 fn has_one_rate(seen: &Observed) -> bool {
     let files = |kind: Kind| -> f64 {
         let of_kind = seen.renditions.iter().filter(|one| one.kind == kind);
@@ -73,7 +74,7 @@ fn has_one_rate(seen: &Observed) -> bool {
     content > 0.0 && content <= FILES_OF_ONE && files(Kind::Audio) <= FILES_OF_ONE
 }
 
-/// What can be taken as it was measured.
+/// Parameters taken directly from the measurements.
 fn guess(seen: &Observed) -> Specification {
     let mut specification = base();
     let (titles, visits) = (&mut specification.catalogue, &mut specification.sessions);
@@ -114,7 +115,7 @@ fn guess(seen: &Observed) -> Specification {
     };
     let is_whole = has(Kind::Combined) || (has(Kind::Video) && has(Kind::Audio));
     if is_whole && seen.devices.iter().any(|one| one.sessions > 0) {
-        // A kind that was not seen is not there, and no device will ask for it.
+        // A kind without observations is absent, and no device requests it.
         titles.renditions.iter_mut().for_each(Vec::clear);
     }
     for kind in Kind::ALL {
@@ -133,7 +134,7 @@ fn guess(seen: &Observed) -> Specification {
         renditions.dedup_by_key(|one| one.kbps);
         let sum: f64 = renditions.iter().map(|one| one.weight).sum();
         for one in &mut renditions {
-            // Files that nobody watched are there all the same.
+            // Files without viewers exist, too.
             one.weight = if sum > 0.0 {
                 one.weight / sum
             } else {
@@ -157,7 +158,7 @@ fn guess(seen: &Observed) -> Specification {
             .sum();
         titles.table_entry_bytes = (sum / weight as f64).clamp(0.0, 1e6);
     } else if seen.devices.iter().any(|one| one.open_content_share < 0.5) {
-        // Chunk requests would have shown a table.
+        // A table would appear in chunk requests.
         titles.table_entry_bytes = 0.0;
     }
     if has_one_rate(seen) {
@@ -168,7 +169,7 @@ fn guess(seen: &Observed) -> Specification {
     specification
 }
 
-/// How far ahead of the picture devices have read, s, on average.
+/// Mean distance of reads ahead of the playback position, s.
 fn ahead_s(seen: &Observed) -> f64 {
     let known = seen.devices.iter().filter(|one| one.ahead_s > 0.0);
     let (sum, sessions) = known.fold((0.0, 0.0), |(sum, all), one| {
@@ -188,7 +189,8 @@ fn guess_viewing(specification: &mut Specification, seen: &ViewingSeen, ahead_s:
     set(&mut viewing.glance_s, &seen.glance_s, 0.0, 40.0);
     set(&mut viewing.stay, &seen.stay_share, 0.0, 10.0);
     viewing.skips_per_hour = seen.skips_per_hour.clamp(0.0, 3600.0);
-    // A log shows skips from where content was read to; viewers skip from what they see.
+    // A log shows skips relative to the read position; viewers skip relative to the playback
+    // position.
     let from_screen = seen.skip_s.iter().map(|(by, share)| (by + ahead_s, *share));
     set(&mut viewing.skip_s, &from_screen.collect(), -1e6, 1e6);
     viewing.pauses_per_hour = seen.pauses_per_hour.clamp(0.0, 3600.0);
@@ -219,7 +221,7 @@ fn guess_devices(specification: &mut Specification, seen: &Observed) {
         .iter()
         .filter(|one| one.sessions > 0)
         .map(|one| {
-            // Nobody reads what no title has.
+            // A device can only read kinds that titles have.
             let is_separate = match (has(Kind::Video) && has(Kind::Audio), has(Kind::Combined)) {
                 (true, true) => one.separate_share > 0.5,
                 (separate, _) => separate,

@@ -1,7 +1,7 @@
-//! The keys of a phased specification, each told once, for reading and for writing.
+//! The keys of a phased specification, defined once for reading and writing.
 //!
-//! The one idea: [`visit`] goes through all of them with bounds; whoever is passed along reads each
-//! from TOML or writes it there, so the two cannot disagree.
+//! [`visit`] passes all keys with their bounds to a visitor, which either reads them from TOML or
+//! writes them, so the two cannot disagree.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -26,18 +26,18 @@ use empty::{empty, unknown_device};
 use visitor::Keys;
 use writing::Writer;
 
-/// What `model` says in a specification of this kind.
+/// Value of `model` in a specification of this kind.
 pub const MODEL: &str = preset::PHASED_MODEL;
-/// Most types of devices; a log has a number for each.
+/// Largest number of device types; a log has a number for each.
 const DEVICES_MAX: usize = 1000;
 
 impl Specification {
-    /// Reads a specification from TOML. `source` is what errors call the text; each of `overrides`
-    /// (`sessions.count`, `1000`) replaces what it says about that key. Keys that are not written
-    /// are as in `netflix-2014-catalog`; devices, if any are written, replace that one's.
+    /// Reads a specification from TOML. `source` is the name of the text in errors; each of
+    /// `overrides` (`sessions.count`, `1000`) replaces the value of that key. Omitted keys have the
+    /// values of `netflix-2014-catalog`; devices in the text replace the preset's.
     ///
     /// # Errors
-    /// Everything that is wrong, at once.
+    /// All mistakes.
     pub fn read(
         source: &str,
         text: &str,
@@ -51,7 +51,7 @@ impl Specification {
     /// The preset of that name, with overrides.
     ///
     /// # Errors
-    /// If there is none, with the nearest that there is; or if an override is wrong.
+    /// If there is none, with the nearest name; or if an override is invalid.
     pub fn preset(name: &str, overrides: &[(String, String)]) -> Result<Self, Mistakes> {
         if let Some(text) = preset::phased_text(name) {
             return Self::read(name, text, overrides);
@@ -64,12 +64,12 @@ impl Specification {
         Err(Mistakes::at(&Place::File(name.to_owned()), [text]))
     }
 
-    /// Whether a TOML text says that it is a specification of this kind: `model = "phases"`.
+    /// Whether a TOML text declares itself a specification of this kind: `model = "phases"`.
     pub fn is_meant(text: &str) -> bool {
         is_of_phases(text)
     }
 
-    /// The specification as TOML, which reads back as it was.
+    /// The specification as TOML, which parses to the same specification.
     pub fn to_toml(&self) -> String {
         let mut writer = Writer::default();
         let _ = writeln!(writer.text, "model = \"{MODEL}\"");
@@ -78,7 +78,7 @@ impl Specification {
     }
 }
 
-/// What is in a specification before anything was read.
+/// Preset with the default values.
 const BASE: &str = "netflix-2014-catalog";
 
 fn overlay(
@@ -99,8 +99,8 @@ fn overlay(
     table.finish(specification)
 }
 
-/// Devices that the text itself tells about replace those of the base; a device of the same name
-/// lends the keys that are not written.
+/// Devices in the text replace those of the base; keys that they omit are taken from the base's
+/// device of the same name.
 fn take_devices(specification: &mut Specification, table: &mut Document, text: &str) {
     let names = table.children("device");
     let own = document("", text, &[]).children("device");
@@ -141,7 +141,10 @@ fn check(specification: &Specification, table: &mut Document) {
         .iter()
         .all(|device| device.share <= 0.0)
     {
-        table.wrong("device", "has no share above 0; nobody would watch");
+        table.wrong(
+            "device",
+            "has no share above 0; give at least one device a share",
+        );
     }
     let viewing = &specification.viewing;
     if viewing.up_share + viewing.down_share > 1.0 {

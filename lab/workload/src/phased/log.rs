@@ -1,8 +1,8 @@
-//! Sessions merged into a log, in the order of completion.
+//! Merges sessions into a log, in the order of completion.
 //!
-//! The one idea: a session completes nothing before it arrives. So once the next session's arrival
-//! is known, everything that completes before it can be written; only what sessions under way have
-//! yet to complete is kept.
+//! A session completes nothing before its arrival. So once the arrival of the next session is
+//! known, all earlier completions can be written; only future completions of active sessions are
+//! kept in memory.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -16,32 +16,32 @@ use super::specification::Specification;
 /// One line of a request log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Its session's number.
+    /// Number of its session.
     pub session: u64,
-    /// Its session's device: a place in [`Specification::devices`].
+    /// Device of its session: an index into [`Specification::devices`].
     pub device: u16,
-    /// What was asked and sent.
+    /// The request.
     pub request: Request,
 }
 
-/// The heading of a log as CSV, without a line's end.
+/// Header of a log as CSV, without a line end.
 pub const LOG_HEADER: &str = "ts,service_ms,session,device,file,offset,size,bytes,disk";
-/// The heading of a table of files as CSV.
+/// Header of a files table as CSV.
 pub const FILES_HEADER: &str = "file,title,kind,kbps,size,disk,duration_s";
 
 impl Entry {
-    /// When it was completed, as logs say it: in whole seconds, rounded down.
+    /// Time of completion as in logs: in whole seconds, rounded down.
     pub const fn ts(&self) -> i64 {
         self.request.completed_ms.div_euclid(1000)
     }
 
-    /// How long it was served, ms.
+    /// Service time, ms.
     pub const fn service_ms(&self) -> i64 {
         self.request.completed_ms - self.request.received_ms
     }
 
     /// Appends it as a line of CSV (see [`LOG_HEADER`]): sessions and devices count from 1, `size`
-    /// is empty if it was open-ended.
+    /// is empty for an open-ended request.
     pub fn write_csv(&self, catalogue: &Catalogue, line: &mut Vec<u8>) {
         let request = &self.request;
         let disk = catalogue
@@ -64,7 +64,7 @@ impl Entry {
 }
 
 impl Catalogue {
-    /// Appends a file's line of the table of files as CSV (see [`FILES_HEADER`]).
+    /// Appends the file's line of the files table as CSV (see [`FILES_HEADER`]).
     pub fn write_file_csv(&self, number: u32, line: &mut Vec<u8>) {
         let Some(file) = self.files.get(number as usize) else {
             return;
@@ -97,7 +97,7 @@ fn put(line: &mut Vec<u8>, mut number: u64, end: u8) {
     line.push(end);
 }
 
-/// Sessions in order of arrival, one at a time.
+/// Sessions in order of arrival, generated one at a time.
 pub struct Sessions<'a> {
     director: Director<'a>,
     arrivals: Arrivals,
@@ -107,7 +107,7 @@ pub struct Sessions<'a> {
 }
 
 impl<'a> Sessions<'a> {
-    /// The sessions of a specification and a seed; `catalogue` is that of the specification.
+    /// The sessions of a specification and a seed; `catalogue` belongs to the specification.
     pub fn new(specification: &'a Specification, catalogue: &'a Catalogue, seed: u64) -> Self {
         Self {
             director: Director::new(specification, catalogue, seed),
@@ -118,7 +118,7 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    /// Takes back a session that is done with, for its memory.
+    /// Takes back a finished session to reuse its memory.
     pub fn recycle(&mut self, session: Session) {
         self.spare = session.requests;
     }
@@ -127,7 +127,7 @@ impl<'a> Sessions<'a> {
 impl Iterator for Sessions<'_> {
     type Item = Session;
 
-    /// What is not complete at the end of the log is left out, as it is in a log.
+    /// Requests that do not complete before the end of the log are omitted, as in a real log.
     fn next(&mut self) -> Option<Session> {
         let arrival = self.arrivals.next()?;
         let spare = core::mem::take(&mut self.spare);
@@ -143,17 +143,17 @@ impl Iterator for Sessions<'_> {
 /// The log: requests of all sessions by completion.
 pub struct Log<'a> {
     sessions: Sessions<'a>,
-    /// What completes in the second `first_s`, and in those after it.
+    /// Completions of the second `first_s` and of those after it.
     pending: VecDeque<Vec<Entry>>,
     first_s: i64,
-    /// The second at hand, in order, last first.
+    /// Completions of the current second, in reverse order.
     ready: Vec<Entry>,
     waiting: Option<Session>,
     empty: Vec<Vec<Entry>>,
 }
 
 impl<'a> Log<'a> {
-    /// The log of a specification and a seed; `catalogue` is that of the specification.
+    /// The log of a specification and a seed; `catalogue` belongs to the specification.
     pub fn new(specification: &'a Specification, catalogue: &'a Catalogue, seed: u64) -> Self {
         Self {
             sessions: Sessions::new(specification, catalogue, seed),
@@ -181,7 +181,7 @@ impl<'a> Log<'a> {
         self.sessions.recycle(session);
     }
 
-    /// Makes the next second ready that has something; false at the end.
+    /// Advances to the next second with completions; false at the end.
     fn advance(&mut self) -> bool {
         loop {
             let session = self.waiting.take().or_else(|| self.sessions.next());

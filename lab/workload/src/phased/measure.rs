@@ -1,8 +1,8 @@
-//! Measures what was generated as a log of it would be.
+//! Measures generated sessions as a log of them would be measured.
 //!
-//! The one idea: a generator is judged by what a log of it shows, not by what it meant. Sessions come
-//! one at a time, as lines of a log have them (whole seconds of completion), and go through the same
-//! accumulators as those of a log that was read, without a file between.
+//! A generator is judged by the log it produces, not by its parameters. Sessions are generated one
+//! at a time, in the form of log lines (completion in whole seconds), and pass through the same
+//! accumulators as those of a log that was read, without an intermediate file.
 
 use alloc::string::ToString as _;
 use alloc::vec;
@@ -18,7 +18,7 @@ use super::log::Sessions;
 use super::session::Session;
 use super::specification::Specification;
 
-/// Sums over the sessions of a specification.
+/// Statistics over the sessions of a specification.
 #[derive(Debug)]
 pub struct Measure<'a> {
     specification: &'a Specification,
@@ -32,8 +32,8 @@ pub struct Measure<'a> {
 }
 
 impl<'a> Measure<'a> {
-    /// Nothing yet; `catalogue` is that of the specification. Only names are taken from the
-    /// specification, and what a table of files has from the catalogue.
+    /// Empty statistics. Only names are taken from the specification, and only the data of a files
+    /// table from the catalogue, which belongs to the specification.
     pub fn new(specification: &'a Specification, catalogue: &'a Catalogue) -> Self {
         let files = catalogue.files.iter().map(|file| FileInfo {
             title: file.title,
@@ -60,8 +60,8 @@ impl<'a> Measure<'a> {
         }
     }
 
-    /// One session more; one without requests is not in a log, and does not count. `each` sees it if
-    /// statistics count it (A16), and so with its chains.
+    /// Adds a session; one without requests would not appear in a log and does not count. `each`
+    /// receives it if statistics include it (A16), with its chains.
     pub fn add(&mut self, session: &Session, mut each: impl FnMut(&SessionView<'_>)) {
         session.logged(self.catalogue, &mut self.lines);
         self.requests += self.lines.len() as u64;
@@ -75,14 +75,14 @@ impl<'a> Measure<'a> {
         });
     }
 
-    /// All of it; `command` is what makes it again.
+    /// The result; `command` is the command that repeats it.
     pub fn finish(self, command: &str) -> Characterisation {
         let name = &self.specification.name;
         let about = About {
             title: name.clone(),
             logs: vec![name.clone()],
             format: "generated".to_string(),
-            sessions_by: "the sessions that were generated".to_string(),
+            sessions_by: "the generated sessions".to_string(),
             bytes: self.bytes,
             requests: self.requests,
             files: self.catalogue.files.len() as u64,
@@ -95,7 +95,7 @@ impl<'a> Measure<'a> {
     }
 }
 
-/// What a log of `specification` with this seed looks like.
+/// Characterises the log of `specification` with this seed.
 pub fn characterise(
     specification: &Specification,
     catalogue: &Catalogue,
@@ -110,7 +110,7 @@ pub fn characterise(
     measure.finish("")
 }
 
-/// The numbers of it that a specification is fitted from.
+/// The measurements from which a specification is fitted.
 pub fn observe(specification: &Specification, catalogue: &Catalogue, seed: u64) -> Observed {
     characterise(specification, catalogue, seed).observed
 }

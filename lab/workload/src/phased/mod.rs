@@ -1,14 +1,15 @@
-//! Workloads of players that adapt: sessions, phases, chains, requests (thesis 5.5).
+//! Workloads of adaptive players with sessions, phases, chains and requests (thesis 5.5).
 //!
-//! The one idea: a session is a person (which title, from where, until when, with which skips and
-//! pauses) and a device (how it asks). The person's doings and the network cut the session into
-//! phases: *transient* ones, in which the device tries several bit rates, *stable* ones, in which it
-//! reads one file at the pace of watching, and *inactive* ones. Phases are made of chains, chains
-//! of requests. Chains of the right lengths are not drawn: they come of what people and devices do.
+//! A session consists of a person (which title, from where, until when, with which skips and
+//! pauses) and a device (how it requests). The person's acts and the network divide the session
+//! into phases: *transient* ones, in which the device tries several bit rates, *stable* ones, in
+//! which it reads one file at the playing rate, and *inactive* ones. Phases consist of chains,
+//! chains of requests. Chain lengths are not drawn from a distribution: they result from the
+//! behaviour of people and devices.
 //!
-//! Invariants: same specification and seed, same bytes; a session's requests depend on its number
-//! and the seed alone; memory grows with the sessions under way, not with the length of the log;
-//! requests come in the order of their completion, as in a log.
+//! Invariants: same specification and seed, same bytes; a session's requests depend only on its
+//! number and the seed; memory grows with the number of active sessions, not with the length of the
+//! log; requests are in order of completion, as in a log.
 
 mod arrivals;
 mod asking;

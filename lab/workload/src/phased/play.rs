@@ -1,10 +1,10 @@
-//! Sessions as a trace that can be played against a server.
+//! Converts sessions to a trace that can be played against a server.
 //!
-//! The one idea: a script asks one burst after another, so requests that were under way together
-//! become a burst, and each burst keeps its distance from the start of the one before. An
-//! open-ended transfer that its client paces by flow control, and closes in the end, is asked for in
-//! ranges of what it takes in [`PIECE_S`] (thesis 5.5: "it might be sufficiently accurate to use
-//! chunk requests for all chains"); the range that reaches the end of a file is open-ended.
+//! A script sends one burst after another, so concurrent requests become a burst, and each burst
+//! keeps its distance from the start of the previous one. An open-ended transfer that its client
+//! paces by flow control and finally closes is split into ranges of the bytes received in
+//! [`PIECE_S`] (thesis 5.5: "it might be sufficiently accurate to use chunk requests for all
+//! chains"); a range that reaches the end of a file is open-ended.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -21,16 +21,16 @@ use super::specification::Specification;
 use crate::NetworkClass;
 use crate::trace::{About, Session as Played, Trace};
 
-/// Time of a piece of an open-ended transfer, s.
+/// Duration of a piece of an open-ended transfer, s.
 pub const PIECE_S: f64 = 10.0;
-/// Most requests of one burst: connections that a viewer opens.
+/// Largest number of requests in a burst: connections of a viewer.
 const BURST_MAX: usize = 6;
-/// An answer that is not whole by then ends the session (thesis 3.4: 10 s).
+/// A reply that is incomplete by then ends the session (thesis 3.4: 10 s).
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Steps of bandwidth to a doubling: sessions of one step are one class.
+/// Steps of bandwidth per doubling: sessions of one step are one class.
 const CLASS_STEPS: f64 = 2.0;
 
-/// The trace of a specification and a seed. All of it is in memory: about 60 bytes a request.
+/// The trace of a specification and a seed. It takes about 60 bytes of memory per request.
 pub fn trace(specification: &Specification, catalogue: &Catalogue, seed: u64) -> Trace {
     let mut trace = Trace {
         about: About {
@@ -91,23 +91,24 @@ pub fn trace(specification: &Specification, catalogue: &Catalogue, seed: u64) ->
     if trace.classes.is_empty() {
         trace.classes.push(NetworkClass::unlimited());
     }
-    // Sessions are by arrival of the viewer; a log's first request may come a little later.
+    // Sessions are sorted by the viewer's arrival; the first request in a log may be slightly
+    // later.
     trace.sessions.sort_by_key(|session| session.arrival);
     trace
 }
 
-/// The path of a file, as [`Catalogue::to_files`] has it.
+/// The path of a file, as in [`Catalogue::to_files`].
 fn path(catalogue: &Catalogue, file: u32) -> String {
     let kind = catalogue.files[file as usize].kind;
     format!("{}/{file:06}.bin", kind.name())
 }
 
-/// Requests in order of receipt, open-ended ones cut.
+/// Requests in order of receipt, with open-ended ones split.
 fn pieces(requests: &[Request], catalogue: &Catalogue, bandwidth: f64) -> Vec<Request> {
     let mut pieces = Vec::with_capacity(requests.len());
     for request in requests.iter().filter(|request| request.sent_bytes > 0) {
         if request.asked_bytes.is_some() {
-            // A request that its viewer broke off is asked for as far as it went.
+            // A request that its viewer aborted is shortened to the bytes received.
             pieces.push(Request {
                 asked_bytes: Some(request.sent_bytes),
                 ..*request
@@ -146,7 +147,7 @@ fn calls(
     object: &mut impl FnMut(u32) -> ObjectId,
 ) -> Vec<Call> {
     let mut calls = Vec::with_capacity(pieces.len());
-    // When the burst at hand began, when its first request ends, and how many it has.
+    // Start of the current burst, end of its first request, and its number of requests.
     let mut burst: Option<(i64, i64, usize)> = None;
     for piece in pieces {
         let end = match piece.asked_bytes {

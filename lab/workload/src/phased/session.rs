@@ -1,4 +1,4 @@
-//! One session: a person's doings, and the phases that they and the network make of it.
+//! One session: a person's acts, and the phases that result from them and the network.
 
 use alloc::vec::Vec;
 
@@ -9,27 +9,27 @@ use super::catalogue::Catalogue;
 use super::specification::Specification;
 use super::visit::Visit;
 
-/// A session and its requests, in the order in which the device thought of them.
+/// A session and its requests, in the order in which the device generated them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
     /// Its number, from 0, in order of arrival.
     pub number: u64,
-    /// A place in [`Specification::devices`].
+    /// An index into [`Specification::devices`].
     pub device: u16,
-    /// A place in [`Catalogue::titles`].
+    /// An index into [`Catalogue::titles`].
     pub title: u32,
-    /// When it begins, s from the start of the log.
+    /// Start time, s from the start of the log.
     pub arrival_s: f64,
-    /// Bytes a second that its network carries.
+    /// Bandwidth of its network, bytes per second.
     pub bandwidth: f64,
-    /// What it asks for.
+    /// Its requests.
     pub requests: Vec<Request>,
 }
 
 impl Session {
-    /// Its requests as a log has them: completion in whole seconds, so that arrival is early by up
-    /// to one (A1). Session, file and device keep their numbers from 0; the place in the session
-    /// stands for the line. `lines` holds nothing else afterwards.
+    /// Its requests as in a log: completion in whole seconds, so that the derived arrival is up to
+    /// one second early (A1). Session, file and device keep their numbers from 0; the index in the
+    /// session is used as the line number. `lines` is overwritten.
     pub fn logged(&self, catalogue: &Catalogue, lines: &mut Vec<headlong_chains::Request>) {
         lines.clear();
         lines.extend((0..).zip(&self.requests).map(|(line, request)| {
@@ -37,7 +37,7 @@ impl Session {
             let service_ms = request.completed_ms - request.received_ms;
             headlong_chains::Request {
                 line,
-                // More sessions than this have no number in a log of ours either.
+                // Larger session numbers do not fit into our logs either.
                 session: self.number as u32,
                 file: request.file,
                 received_ms: completed_ms - service_ms,
@@ -52,12 +52,12 @@ impl Session {
     }
 }
 
-/// What all sessions have in common.
+/// Data shared by all sessions.
 pub(super) struct Director<'a> {
     specification: &'a Specification,
     catalogue: &'a Catalogue,
     sessions: Generator,
-    /// Share of sessions on devices up to and with this one.
+    /// Cumulative share of sessions, by device.
     devices: Vec<f64>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Director<'a> {
         }
     }
 
-    /// The session of a number. `requests` is cleared and used, so that its memory is.
+    /// Session `number`. `requests` is cleared and reused for its memory.
     pub(super) fn session(
         &self,
         number: u64,

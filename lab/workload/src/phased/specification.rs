@@ -1,4 +1,4 @@
-//! What a phased workload is made of: thesis Table 5.5 as values.
+//! Parameters of a phased workload: thesis Table 5.5 as values.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,80 +7,80 @@ use headlong_random::Empirical;
 
 use super::Kind;
 
-/// Sessions of the log that thesis chapter 5 describes, and the most that are asked of its preset.
+/// Sessions of the log in thesis chapter 5, and the default number of its preset.
 pub const SESSIONS_FULL: u64 = headlong_characterise::SESSIONS_PUBLISHED;
 
-/// A phased workload before any die is cast.
+/// A phased workload before any random draw.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Specification {
-    /// Its name in results.
+    /// Name in results.
     pub name: String,
-    /// What there is to watch.
+    /// The catalogue.
     pub catalogue: Titles,
-    /// How many viewers come, and when.
+    /// Number and arrivals of the viewers.
     pub sessions: Visits,
-    /// What they do.
+    /// Behaviour of the viewers.
     pub viewing: Viewing,
-    /// How they are connected.
+    /// Networks of the viewers.
     pub network: Network,
-    /// On what they watch.
+    /// Device types.
     pub devices: Vec<Device>,
 }
 
-/// One bit rate of one kind.
+/// One bit rate of one kind of content.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rendition {
     /// Its nominal bit rate.
     pub kbps: u32,
     /// Share of titles that have it.
     pub titles_share: f64,
-    /// Viewers whose network would settle on it, in proportion to the others' weights; of titles in
-    /// one bit rate each, what is watched in it.
+    /// Share of viewers whose network would settle on it, relative to the other weights; if titles
+    /// have one bit rate each, its share of the watching.
     pub weight: f64,
 }
 
-/// What there is to watch (thesis 5.2.1).
+/// The catalogue (thesis 5.2.1).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Titles {
-    /// What titles and their drives are drawn with; no part of a log's seed.
+    /// Seed of the titles and their drives, independent of a log's seed.
     pub seed: u64,
-    /// How many.
+    /// Number of titles.
     pub count: u64,
     /// The title of rank r is watched in proportion to 1 / r^alpha ...
     pub zipf_alpha: f64,
-    /// ... but so many at the head ...
+    /// ... except that this many at the head ...
     pub head_titles: u64,
-    /// ... so many times as often.
+    /// ... are watched this many times as often.
     pub head_factor: f64,
-    /// Seconds.
+    /// Playing times in seconds.
     pub durations: Empirical,
-    /// Weights of equal parts of the titles, shortest first: sessions that each part gets. Of one
-    /// part, durations have nothing to do with popularity.
+    /// Share of sessions of equal groups of the titles, shortest titles first. With one group,
+    /// durations are independent of popularity.
     pub duration_weights: Vec<f64>,
-    /// Drives that files are spread over, each file apart, at random.
+    /// Number of drives; each file is assigned to one at random.
     pub drives: u64,
-    /// Content is cut into segments of this length, s (thesis 5.1.3: 2).
+    /// Length of a segment, s (thesis 5.1.3: 2).
     pub segment_s: f64,
-    /// A segment's end is moved by up to this share of a segment (variable bit rate).
+    /// Largest shift of a segment's end, as a share of a segment (variable bit rate).
     pub segment_variation: f64,
-    /// A title's true bit rates differ from its nominal ones by up to this share.
+    /// Largest deviation of a title's true bit rates from the nominal ones, as a share.
     pub rate_variation: f64,
-    /// Bytes of a segment's entry in the table at the start of each file.
+    /// Bytes per segment in the table at the start of each file.
     pub table_entry_bytes: f64,
-    /// Whether a title has each bit rate by its share, or one of them alone.
+    /// Whether a title has several bit rates or a single one.
     pub rates: Rates,
-    /// Of sound, ascending; likewise of video and combined: by [`Kind::number`].
+    /// Bit rates of sound, video and combined content, each ascending; indexed by [`Kind::number`].
     pub renditions: [Vec<Rendition>; 3],
 }
 
-/// How many files of a kind a title has.
+/// Number of files of a kind per title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rates {
-    /// One for each bit rate that it has by that one's share, and always the lowest: a library for
-    /// players that adapt.
+    /// One for each bit rate, present with its share of titles, and always the lowest: a library
+    /// for adaptive players.
     Several,
-    /// One: a library of plain films. So many titles as the shares say have each bit rate, and such
-    /// ones that it is watched as its weight says.
+    /// One: a library of plain films. Bit rates are assigned to titles by their shares, and such
+    /// that each is watched by its weight.
     One,
 }
 
@@ -91,121 +91,121 @@ impl Titles {
     }
 }
 
-/// How many viewers come, and when (Figure 5.1).
+/// Number and arrivals of the viewers (Figure 5.1).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Visits {
-    /// How many.
+    /// Number of sessions.
     pub count: u64,
-    /// For how long the log goes on, s. What is not complete by then is not in it.
+    /// Length of the log, s. Requests that complete later are omitted.
     pub length_s: f64,
-    /// Weights of equal parts of that time: arrivals are even within a part.
+    /// Weights of equal parts of that time: arrivals are uniform within a part.
     pub arrivals: Vec<f64>,
 }
 
-/// What viewers do (thesis 5.2.2).
+/// Behaviour of the viewers (thesis 5.2.2).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Viewing {
-    /// Where in the title they begin, as a share of it.
+    /// Start position in the title, as a share of it.
     pub start: Empirical,
-    /// Share of sessions that are over within 40 s.
+    /// Share of sessions that end within 40 s.
     pub glance_share: f64,
-    /// For how long those stay, s.
+    /// Length of those, s.
     pub glance_s: Empirical,
-    /// For how long the others stay, pauses apart, as a share of what is left of the title.
+    /// Watching time of the others, without pauses, as a share of the rest of the title.
     pub stay: Empirical,
     /// Skips per hour of watching.
     pub skips_per_hour: f64,
-    /// By how far, s of the title; backwards negative.
+    /// Distance of a skip, s of the title; backwards negative.
     pub skip_s: Empirical,
-    /// Pauses of 40 s and more per hour of watching. Shorter ones leave no trace in a log.
+    /// Pauses of 40 s or more per hour of watching. Shorter ones are invisible in a log.
     pub pauses_per_hour: f64,
-    /// Share of the sessions that are no glances that pause within their first minute, besides.
+    /// Share of the longer sessions with an additional pause within their first minute.
     pub pause_at_start: f64,
     /// Lengths of pauses, s.
     pub pause_s: Empirical,
     /// Adaptations to the network per hour of watching.
     pub changes_per_hour: f64,
-    /// Transient phases after the first that end in a higher bit rate, if there is one and the
-    /// network carries it.
+    /// Share of later transient phases that end at a higher bit rate, if there is one and the
+    /// network sustains it.
     pub up_share: f64,
-    /// The same of a lower one. The others keep theirs.
+    /// The same for a lower bit rate. The rest keep theirs.
     pub down_share: f64,
-    /// Sessions whose device begins one bit rate below the one that its network would settle on.
+    /// Share of sessions whose device starts one bit rate below the one that its network sustains.
     pub cautious_share: f64,
 }
 
-/// How viewers are connected.
+/// Networks of the viewers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
-    /// Bandwidth of a viewer over the bit rate that the device settles on.
+    /// Ratio of a viewer's bandwidth to the bit rate that the device settles on.
     pub headroom: Empirical,
-    /// Between a request and the first byte, s.
+    /// Time from a request to its first byte, s.
     pub delay_s: f64,
-    /// Share of its bandwidth that a viewer gets in a transient phase: connections are young, and
-    /// one is used at a time (thesis 5.4.2).
+    /// Share of its bandwidth that a viewer gets in a transient phase: connections are new, and
+    /// only one is used at a time (thesis 5.4.2).
     pub transient_share: f64,
 }
 
-/// The two formats of requests (thesis 5.1.3).
+/// The two forms of requests (thesis 5.1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// First and last byte are given.
+    /// With first and last byte.
     Chunk,
     /// From a byte until the client closes the connection, or the file ends.
     Open,
 }
 
-/// A type of device: how it asks (thesis 5.1.3, 5.2.4).
+/// A device type and its requests (thesis 5.1.3, 5.2.4).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Device {
     /// Its name.
     pub name: String,
-    /// Sessions on it, in proportion to the others' shares.
+    /// Its share of sessions, relative to the other shares.
     pub share: f64,
-    /// Whether sound and video are apart; else it reads combined files.
+    /// Whether sound and video are separate files; else it reads combined files.
     pub is_separate: bool,
-    /// Its requests for content: video or combined.
+    /// Form of its requests for content: video or combined.
     pub form: Form,
-    /// Its requests for sound.
+    /// Form of its requests for sound.
     pub audio_form: Form,
-    /// Share of its sessions in which each chain of content is of one form or the other by chance.
+    /// Share of its sessions in which the form of each chain of content is random.
     pub both_share: f64,
-    /// It takes no higher bit rate.
+    /// Largest bit rate that it selects.
     pub kbps_max: u64,
-    /// Content of a chunk request, s.
+    /// Playing time of a chunk request, s.
     pub request_s: f64,
-    /// A request that would be larger is cut into equal parts, which are asked for at once.
+    /// Larger requests are split into equal parts, which are sent concurrently ...
     pub part_bytes_max: u64,
-    /// Over so many connections.
+    /// ... over this many connections.
     pub connections: u64,
-    /// Sound in a chunk request, s.
+    /// Playing time of a chunk request for sound, s.
     pub audio_request_s: f64,
-    /// What it keeps ahead of the picture, s.
+    /// Target buffer ahead of the playback position, s.
     pub buffer_s: f64,
-    /// The same of sound.
+    /// The same for sound.
     pub audio_buffer_s: f64,
-    /// When its buffer is full it waits until there is room for so much, s.
+    /// With a full buffer it waits until there is room for this much, s.
     pub spacing_s: f64,
-    /// The same of sound.
+    /// The same for sound.
     pub audio_spacing_s: f64,
-    /// Bytes of a chunk request for the table of segments; 0 for the size of the table, rounded up
-    /// to the next KiB.
+    /// Bytes of a chunk request for the table of segments; 0 for the table's size rounded up to the
+    /// next KiB.
     pub table_bytes: u64,
-    /// Files that are tried in the first transient phase, on average.
+    /// Mean number of files tried in the first transient phase.
     pub probes_first: f64,
-    /// The same of later ones.
+    /// The same for later ones.
     pub probes_next: f64,
-    /// Content that is read of each, s, on average.
+    /// Mean content read from each, s.
     pub probe_s: f64,
-    /// Short chains of sound at the start of a stretch without skips or pauses, on average.
+    /// Mean number of short chains of sound at the start of a period without skips or pauses.
     pub audio_probes: f64,
-    /// Share of open-ended reads that are closed once the server's socket buffer is through, and
-    /// go on with another request at the next byte.
+    /// Share of open-ended reads that are closed after one socket buffer of the server, and
+    /// continue with another request at the next byte.
     pub resume_share: f64,
 }
 
 impl Device {
-    /// The kind of its content.
+    /// Kind of its content.
     pub const fn content(&self) -> Kind {
         if self.is_separate {
             Kind::Video
@@ -216,8 +216,9 @@ impl Device {
 }
 
 impl Specification {
-    /// The same with so many sessions: titles, and those at the head of them, in proportion, so that
-    /// a title is watched as often. Drives stay as many as they are: each has less to do.
+    /// The same with another number of sessions: titles, and those at their head, are scaled in
+    /// proportion, so that views per title stay the same. The number of drives stays: each has less
+    /// load.
     pub fn scaled(mut self, sessions: u64) -> Self {
         let factor = sessions as f64 / self.sessions.count.max(1) as f64;
         let scale = |count: u64, least: u64| {

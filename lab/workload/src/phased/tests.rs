@@ -1,4 +1,4 @@
-//! What a log must be, and what comes back from one.
+//! Properties of a generated log, and of the specification fitted to it.
 
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ fn csv(specification: &Specification, seed: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_seed_gives_the_same_bytes_and_another_seed_gives_others() {
+fn same_seed_same_bytes_and_other_seed_differs() {
     let specification = preset(60);
     let text = csv(&specification, 7);
     assert!(text.len() > 10_000);
@@ -31,7 +31,7 @@ fn a_seed_gives_the_same_bytes_and_another_seed_gives_others() {
 }
 
 #[test]
-fn a_log_has_every_request_of_every_session_in_order_of_completion() {
+fn log_has_all_requests_in_completion_order() {
     let specification = preset(120);
     let catalogue = Catalogue::of(&specification.catalogue);
     let mut expected: Vec<(i64, u64, Request)> = Vec::new();
@@ -60,7 +60,7 @@ fn a_log_has_every_request_of_every_session_in_order_of_completion() {
 }
 
 #[test]
-fn no_request_reaches_beyond_its_file_or_the_log() {
+fn requests_stay_within_file_and_log() {
     let specification = preset(300);
     let catalogue = Catalogue::of(&specification.catalogue);
     let end = (specification.sessions.length_s * 1000.0) as i64;
@@ -85,7 +85,7 @@ fn no_request_reaches_beyond_its_file_or_the_log() {
 }
 
 #[test]
-fn a_title_s_segments_follow_each_other_to_the_end_of_the_file() {
+fn segments_are_consecutive_to_end_of_file() {
     let catalogue = Catalogue::of(&preset(2000).catalogue);
     for (number, file) in catalogue.files.iter().enumerate().step_by(97) {
         let title = &catalogue.titles[file.title as usize];
@@ -104,7 +104,7 @@ fn a_title_s_segments_follow_each_other_to_the_end_of_the_file() {
 }
 
 #[test]
-fn files_are_those_that_fill_creates_and_a_trace_asks_for() {
+fn files_match_fill_and_trace() {
     let specification = preset(40);
     let catalogue = Catalogue::of(&specification.catalogue);
     let files = catalogue.to_files();
@@ -121,7 +121,7 @@ fn files_are_those_that_fill_creates_and_a_trace_asks_for() {
             let path = &trace.objects[call.object.0 as usize];
             let size = paths.get(path).copied().expect("a file of the catalogue");
             let range = call.range.expect("every call is for a range");
-            let end = range.start + call.expected_bytes.expect("and knows its bytes");
+            let end = range.start + call.expected_bytes.expect("every call has a size");
             assert!(
                 end <= size && (range.end == u64::MAX || range.end == end),
                 "{call:?}"
@@ -134,13 +134,13 @@ fn files_are_those_that_fill_creates_and_a_trace_asks_for() {
     }
     let text = trace
         .to_text(crate::Dialect::Headlong)
-        .expect("it can be said");
-    let read = crate::Trace::read(text.as_bytes()).expect("and read");
+        .expect("the dialect can express it");
+    let read = crate::Trace::read(text.as_bytes()).expect("the trace parses");
     assert_eq!(read.sessions, trace.sessions);
 }
 
 #[test]
-fn a_trace_asks_for_the_bytes_of_the_log() {
+fn trace_requests_bytes_of_log() {
     let specification = preset(80);
     let catalogue = Catalogue::of(&specification.catalogue);
     let sent: u64 = Log::new(&specification, &catalogue, 2)
@@ -155,7 +155,7 @@ fn a_trace_asks_for_the_bytes_of_the_log() {
 }
 
 #[test]
-fn a_specification_is_written_as_it_is_read() {
+fn specification_round_trips() {
     let specification = preset(1000);
     let text = specification.to_toml();
     assert!(Specification::is_meant(&text));
@@ -167,7 +167,7 @@ fn a_specification_is_written_as_it_is_read() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_each_with_its_line() {
+fn reports_all_mistakes_with_line() {
     let text = "model = \"phases\"\n[catalogue]\nzipf_alfa = 1\ndrives = 0\nvideo = [[500, 1, 1], \
                 [400, 1, 1]]\n[viewing]\nup_share = 0.9\ndown_share = 0.9\n[device.x]\nrequests = \
                 \"lazy\"\nbuffer = \"0s\"\n";
@@ -193,7 +193,7 @@ fn all_mistakes_are_told_at_once_each_with_its_line() {
 }
 
 #[test]
-fn a_device_of_its_own_takes_what_it_does_not_say_from_its_namesake() {
+fn device_inherits_omitted_keys_from_preset() {
     let text = "model = \"phases\"\n[device.console]\nbuffer = \"60s\"\n";
     let read = Specification::read("mine.toml", text, &[]).expect("it is well formed");
     let preset = preset(SESSIONS_FULL);
@@ -212,7 +212,7 @@ fn a_device_of_its_own_takes_what_it_does_not_say_from_its_namesake() {
     assert_eq!(read.viewing, preset.viewing);
 }
 
-/// Chains by trying every pair, as a check of the quick way (rule A6).
+/// Chains by comparing every pair, as a reference for the fast algorithm (rule A6).
 fn naive_chains(lines: &[headlong_chains::Request]) -> Vec<(u32, u64, u64, u32)> {
     let lines: Vec<&headlong_chains::Request> =
         lines.iter().filter(|line| line.sent_bytes > 0).collect();
@@ -248,7 +248,7 @@ fn naive_chains(lines: &[headlong_chains::Request]) -> Vec<(u32, u64, u64, u32)>
 }
 
 #[test]
-fn chains_are_those_that_trying_every_pair_gives() {
+fn chains_equal_exhaustive_search() {
     let specification = preset(60);
     let catalogue = Catalogue::of(&specification.catalogue);
     let mut compared = 0;
@@ -271,11 +271,11 @@ fn chains_are_those_that_trying_every_pair_gives() {
 }
 
 #[test]
-fn the_preset_has_the_shapes_that_the_thesis_prints() {
+fn preset_matches_figures_of_thesis() {
     let specification = preset(3000);
     let catalogue = Catalogue::of(&specification.catalogue);
     let figures = comparison(&characterise(&specification, &catalogue, 1));
-    // The generator is one of plausible viewers, not of percentages: bounds are wide on purpose.
+    // The generator models plausible viewers, not exact percentages: bounds are deliberately wide.
     for (name, least, most) in [
         ("data sent, TiB", 24.0, 34.0),
         ("requests, million", 52.0, 72.0),
@@ -319,8 +319,8 @@ fn distance(one: &Points, other: &Points) -> f64 {
 }
 
 #[test]
-fn a_log_gives_a_specification_that_gives_such_a_log() {
-    // A workload unlike the preset, so that nothing can come back by standing still.
+fn fitted_specification_reproduces_log() {
+    // A workload unlike the preset, so that returning the preset would fail.
     let changes = [
         ("catalogue.zipf_alpha", "0.9"),
         ("catalogue.titles", "400"),
@@ -338,7 +338,7 @@ fn a_log_gives_a_specification_that_gives_such_a_log() {
         .iter()
         .map(|(key, value)| (key.to_string(), value.to_string()))
         .collect();
-    let meant = Specification::preset("netflix-2014-catalog", &changes).expect("well formed");
+    let meant = Specification::preset("netflix-2014-catalog", &changes).expect("valid");
     let seen = observe(&meant, &Catalogue::of(&meant.catalogue), 21);
     let fitted = fit(&seen);
     assert_eq!(
@@ -387,12 +387,12 @@ fn a_log_gives_a_specification_that_gives_such_a_log() {
     let default = observe(&default, &Catalogue::of(&default.catalogue), 22);
     assert!(
         default.phases.stable_share - seen.phases.stable_share > 0.06,
-        "the preset itself must not pass this test"
+        "the preset itself must fail this test"
     );
 }
 
 #[test]
-fn nothing_measured_gives_the_preset() {
+fn no_measurements_give_preset() {
     let fitted = fit(&Observed::default());
     let preset = preset(SESSIONS_FULL);
     assert_eq!(fitted.viewing, preset.viewing);
@@ -407,7 +407,7 @@ fn nothing_measured_gives_the_preset() {
 }
 
 #[test]
-fn the_slope_of_popularity_comes_out_of_a_few_hundred_sessions_too() {
+fn fits_popularity_from_few_hundred_sessions() {
     for (meant, titles) in [(0.4, 300), (0.8, 2_000), (1.1, 40_000)] {
         let zipf = headlong_random::Zipf::new(titles, meant);
         let mean = (1..=20).map(|seed| {
@@ -416,7 +416,7 @@ fn the_slope_of_popularity_comes_out_of_a_few_hundred_sessions_too() {
             for _ in 0..400 {
                 sessions[zipf.sample(&mut generator)] += 1;
             }
-            // Whoever reads a log sees those alone that were asked for.
+            // A log contains only titles that were requested.
             sessions.retain(|count| *count > 0);
             Popularity::of(&mut sessions, 20, titles as u64).slope
         });
@@ -428,7 +428,7 @@ fn the_slope_of_popularity_comes_out_of_a_few_hundred_sessions_too() {
 }
 
 #[test]
-fn the_slope_of_popularity_is_that_of_zipf_s_law_behind_its_head() {
+fn popularity_follows_zipf_beyond_its_head() {
     let mut sessions: Vec<u64> = (1..=5000u64)
         .map(|rank| {
             let level = 40_000.0 * libm::pow(rank as f64, -0.7);
@@ -443,10 +443,10 @@ fn the_slope_of_popularity_is_that_of_zipf_s_law_behind_its_head() {
     );
 }
 
-/// A library of plain films: titles have each bit rate by its share, and what is watched is in them
-/// by their weights; likewise durations. No seed changes that.
+/// A library of plain films: bit rates by their shares of titles, and by their weights in watching;
+/// likewise durations. Independent of the seed.
 #[test]
-fn what_is_popular_has_the_bit_rates_and_durations_that_are_asked_for() {
+fn popular_titles_have_specified_rates_and_durations() {
     for seed in ["1", "2"] {
         let changes = [
             ("catalogue.seed", seed),

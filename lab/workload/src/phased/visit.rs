@@ -1,4 +1,4 @@
-//! One session under way: a person watches, skips and pauses, and the device tries bit rates.
+//! Simulates one session: a person watches, skips and pauses, and the device tries bit rates.
 
 use alloc::vec::Vec;
 
@@ -9,14 +9,14 @@ use super::asking::{Asker, Manner, Request, Run, Screen};
 use super::catalogue::Catalogue;
 use super::specification::{Device, Form, Rates, Specification, Viewing};
 
-/// Shortest session that is no glance, s (thesis 5.4.3).
+/// Shortest session that is not a glance, s (thesis 5.4.3).
 const WATCH_MIN_S: f64 = 41.0;
-/// A device goes up only to what its bandwidth carries with so much to spare.
+/// A device switches up only if its bandwidth exceeds the bit rate by this factor.
 const SPARE: f64 = 1.15;
-/// Share of steps of a transient phase that go back to the file before the last.
+/// Share of steps in a transient phase that return to the file before the last.
 const RETURN_SHARE: f64 = 0.4;
 
-/// What ends a stretch of watching.
+/// Event that ends a period of watching.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Event {
     End,
@@ -24,24 +24,24 @@ enum Event {
     Pause,
 }
 
-/// One session under way.
+/// A session in progress.
 pub(super) struct Visit<'a> {
     viewing: &'a Viewing,
     device: &'a Device,
     duration_s: f64,
     segments: u32,
     pub(super) asker: Asker<'a>,
-    /// The person's own chance.
+    /// Random generator of the person.
     generator: Generator,
-    /// Files of content, bit rates ascending, and those of sound.
+    /// Files of content in ascending order of bit rate, and those of sound.
     rungs: Vec<u32>,
     audio: Vec<u32>,
-    /// Where on `rungs` it reads, and which sound.
+    /// Current index in `rungs`, and current sound file.
     rung: usize,
     voice: usize,
     is_both: bool,
     transient_share: f64,
-    /// Whether no transient phase was before.
+    /// Whether no transient phase has happened yet.
     is_first: bool,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Visit<'a> {
             found.or(all.last()).map_or(1, |one| one.kbps)
         };
         let target = pick(&mut network, device.content(), device.kbps_max);
-        // Who chose a film that is there once has the line for it.
+        // A viewer of a title with a single bit rate has the bandwidth for it.
         let target = match (specification.catalogue.rates, rungs.first()) {
             (Rates::One, Some(only)) => kbps(only),
             _ => target,
@@ -119,11 +119,11 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// The person: stretches of watching with skips and pauses between them.
+    /// The person: periods of watching with skips and pauses between them.
     pub(super) fn run(mut self, arrival_s: f64) -> Vec<Request> {
         let viewing = self.viewing;
         let start = viewing.start.sample(&mut self.generator);
-        // Nobody starts behind the last segment.
+        // A session starts at the last segment at the latest.
         let last_s = libm::fmax(self.duration_s - self.asker.catalogue.segment_s(), 0.0);
         let mut position = libm::fmin(start * self.duration_s, last_s);
         let is_glance = self.generator.unit() < viewing.glance_share;
@@ -157,7 +157,7 @@ impl<'a> Visit<'a> {
                 }
                 Event::Pause => {
                     now += viewing.pause_s.sample(&mut self.generator);
-                    // What was on its way to a closed connection is lost; chunks are kept.
+                    // Data in transit on a closed connection is lost; chunks are kept.
                     if self.device.form == Form::Open {
                         head = self.segment_of(position);
                     }
@@ -175,7 +175,7 @@ impl<'a> Visit<'a> {
         libm::floor(position_s / self.asker.catalogue.segment_s()) as u32
     }
 
-    /// What ends this stretch, and after how long.
+    /// The event that ends this period, and the time until then.
     fn next_event(&mut self, left: f64, is_glance: bool, early: Option<f64>) -> (Event, f64) {
         let skip = after(&mut self.generator, self.viewing.skips_per_hour);
         let pause = after(&mut self.generator, self.viewing.pauses_per_hour);
@@ -190,7 +190,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// The device, while the person just watches: adaptations with a phase between each two.
+    /// The device during a period of watching: adaptations with a stable phase between each two.
     fn stretch(&mut self, screen: Screen, head: &mut u32, until: f64) {
         self.listen(screen, *head, until);
         let mut now = screen.start_s;
@@ -220,7 +220,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// A transient phase: several files, a little of each.
+    /// A transient phase: reads a little of several files.
     fn try_rates(&mut self, mut now: f64, until: f64, head: &mut u32) -> f64 {
         let device = self.device;
         let mean = if self.is_first {
@@ -243,7 +243,7 @@ impl<'a> Visit<'a> {
         let segment_s = self.asker.catalogue.segment_s();
         let (mut before, mut earlier) = (usize::MAX, usize::MAX);
         for index in 0..count {
-            // Upwards, with a little back and forth.
+            // Upwards, with some steps back.
             let along = (index as f64 + self.generator.unit()) / count as f64;
             let mut rung = low + libm::floor(along * (high - low + 1) as f64) as usize;
             let is_last = index + 1 == count;
@@ -251,7 +251,7 @@ impl<'a> Visit<'a> {
                 let down = rung > low && (rung - 1 != before || rung == high);
                 rung = if down { rung - 1 } else { (rung + 1).min(high) };
             }
-            // To a file that was just tried, rather than to a new one.
+            // Prefer a file that was just tried over a new one.
             if earlier != usize::MAX && self.generator.unit() < RETURN_SHARE {
                 rung = earlier;
             }
@@ -281,14 +281,14 @@ impl<'a> Visit<'a> {
         now
     }
 
-    /// Sound goes on through adaptations.
+    /// Sound continues through adaptations.
     fn listen(&mut self, screen: Screen, content_head: u32, until: f64) {
         if !self.device.is_separate || self.audio.is_empty() {
             return;
         }
         let manner = Manner::of(self.device, Kind::Audio);
         let segment_s = self.asker.catalogue.segment_s();
-        // Sound is not kept over a pause by those who ask for it open-endedly.
+        // A device with open-ended sound does not keep it over a pause.
         let position = self.segment_of(screen.position_s);
         let mut head = if manner.form == Form::Open {
             position
@@ -328,7 +328,7 @@ impl<'a> Visit<'a> {
         self.asker.read(run, &manner);
     }
 
-    /// How the next chain of content is asked for.
+    /// How the next chain of content is requested.
     fn manner(&mut self) -> Manner {
         let mut manner = Manner::of(self.device, self.device.content());
         if self.is_both {
@@ -338,7 +338,7 @@ impl<'a> Visit<'a> {
         manner
     }
 
-    /// After a transient phase the bit rate may be another.
+    /// Selects the bit rate after a transient phase.
     fn move_rung(&mut self) {
         let unit = self.generator.unit();
         let rate = |rung: usize| self.asker.catalogue.files[self.rungs[rung] as usize].bytes_per_s;
@@ -354,9 +354,9 @@ impl<'a> Visit<'a> {
     }
 }
 
-/// Time to the next of `per_hour` events, s; never if there are none.
+/// Time to the next of `per_hour` events, s; infinite if there are none.
 fn after(generator: &mut Generator, per_hour: f64) -> f64 {
-    // Drawn all the same, so that one kind of event changes nothing about the others.
+    // Always drawn, so that the rate of one kind of event does not affect the others.
     let unit = generator.exponential(3600.0);
     if per_hour > 0.0 {
         unit / per_hour
@@ -365,7 +365,7 @@ fn after(generator: &mut Generator, per_hour: f64) -> f64 {
     }
 }
 
-/// A number of independent events, `mean` of them on average.
+/// A Poisson distributed number with the given mean.
 fn poisson(generator: &mut Generator, mean: f64) -> u32 {
     let (mut count, mut sum) = (0, generator.exponential(1.0));
     while sum < mean && count < 1000 {

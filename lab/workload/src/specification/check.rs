@@ -1,4 +1,4 @@
-//! What single values cannot tell: whether they go together.
+//! Consistency checks across the values of a specification.
 
 use alloc::format;
 
@@ -10,16 +10,16 @@ use crate::Form;
 
 /// Longest title, in seconds: eleven days.
 const DURATION_SECONDS_MAX: f64 = 1e6;
-/// Most requests that a session may make.
+/// Largest number of requests of a session.
 const REQUESTS_MAX: f64 = 1e6;
-/// A request, a chunk file and a segment have at least a page.
+/// Smallest request, chunk file and segment: a page.
 const BYTES_MIN: u64 = 4096;
-/// Largest of all sizes.
+/// Largest size of any kind.
 const BYTES_MAX: u64 = 1 << 40;
-/// Most renditions of a work, as players have them.
+/// Largest number of renditions of a work, a limit of the players.
 const RENDITIONS_MAX: usize = 64;
 
-/// Complains about everything that does not make sense together.
+/// Reports all inconsistencies.
 pub(super) fn check(specification: &Specification, table: &mut Document) {
     check_names(specification, table);
     for group in &specification.groups {
@@ -78,19 +78,19 @@ fn check_names(specification: &Specification, table: &mut Document) {
     if !is_name(&specification.name) {
         table.wrong(
             "name",
-            format!("`{}` is no name; {rule}", specification.name),
+            format!("`{}` is not a name; {rule}", specification.name),
         );
     }
     for group in &specification.groups {
         if !is_name(&group.name) {
             let key = format!("title.{}.count", group.name);
-            table.wrong(&key, format!("`{}` is no name; {rule}", group.name));
+            table.wrong(&key, format!("`{}` is not a name; {rule}", group.name));
         }
     }
     for class in &specification.classes {
         if !is_name(&class.name) {
             let key = format!("network.{}.share", class.name);
-            table.wrong(&key, format!("`{}` is no name; {rule}", class.name));
+            table.wrong(&key, format!("`{}` is not a name; {rule}", class.name));
         }
     }
 }
@@ -164,7 +164,7 @@ fn check_group(specification: &Specification, group: &TitleGroup, table: &mut Do
     }
 }
 
-/// Whether a group's renditions, if it has any, make sense.
+/// Checks a group's renditions, if it has any.
 fn check_renditions(
     specification: &Specification,
     group: &TitleGroup,
@@ -172,7 +172,7 @@ fn check_renditions(
 ) -> bool {
     let key = format!("title.{}.renditions", group.name);
     if group.renditions.is_empty() {
-        // An empty list was meant to be something.
+        // An empty list is a mistake.
         if table.is_written(&key) && !table.mistakes.is_about(&key) {
             let sizes = format!("title.{}.segment_bytes", group.name);
             if !table.is_written(&sizes) {
@@ -234,7 +234,7 @@ fn check_storage(specification: &Specification, table: &mut Document) {
             table.wrong(
                 "catalogue.chunk",
                 format!(
-                    "{} is no multiple of 8 bytes, the words that content is made of",
+                    "{} is not a multiple of 8 bytes, the size of a content word",
                     Bytes(chunk)
                 ),
             );
@@ -269,7 +269,7 @@ fn check_sessions(specification: &Specification, table: &mut Document) {
     }
     let requests = &specification.requests;
     if sessions.resume_time > Duration::ZERO && (requests.open_ended || !requests.pacing) {
-        let text = "where viewers are who do not ask as they watch is not known; write 0s, or \
+        let text = "needs viewers whose requests follow playback; write 0s, or \
                     requests.pacing = true and requests.open_ended = false";
         table.wrong("sessions.resume_time", text);
     }
@@ -321,7 +321,7 @@ fn check_open_ended(specification: &Specification, table: &mut Document) {
     }
 }
 
-/// The bit rate of segments of so many bytes.
+/// Bit rate of segments of this size.
 pub(crate) fn bit_rate(segment_bytes: u64, segment_time: Duration) -> BitRate {
     let bits = u128::from(segment_bytes) * 8 * 1_000_000_000;
     let time = u128::from(segment_time.0.max(1));
@@ -332,7 +332,7 @@ pub(crate) fn bit_rate(segment_bytes: u64, segment_time: Duration) -> BitRate {
     )
 }
 
-/// Bytes that a request asks for in a title whose segments have so many.
+/// Bytes of a request in a title with segments of this size.
 pub(crate) fn request_bytes(size: RequestSize, segment_time: Duration, segment_bytes: u64) -> u64 {
     match size {
         RequestSize::Bytes(bytes) => bytes,

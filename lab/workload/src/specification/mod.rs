@@ -1,9 +1,9 @@
-//! What a workload is made of: thesis Tables 3.1 and 3.2 as values.
+//! Parameters of a workload: thesis Tables 3.1 and 3.2 as values.
 //!
-//! The one idea: parameters that change over time (bit rates, networks, request sizes) are apart
-//! from those that hardly do (durations, what people watch), so that one can be varied while the
-//! other stays (thesis 3.2). What exists follows from [`TitleGroup`]s and the catalogue's seed; who
-//! watches what from [`Viewing`] and the sessions' seed; when, from [`Sessions`].
+//! Parameters that change over the years (bit rates, networks, request sizes) are separate from
+//! those that hardly do (durations, viewing behaviour), so that one can be varied while the other
+//! stays (thesis 3.2). The catalogue follows from [`TitleGroup`]s and the catalogue's seed; the
+//! sessions' titles from [`Viewing`] and the sessions' seed; their arrivals from [`Sessions`].
 
 mod check;
 mod player_kind;
@@ -23,72 +23,73 @@ pub use headlong_settings::Mistakes;
 pub use player_kind::{PlayerKind, player_text};
 pub(crate) use read::{curve, document, is_of_phases, no_new_tables, read_only};
 
-/// Most sessions that a trace may have.
+/// Largest number of sessions of a trace.
 pub const SESSIONS_MAX: u64 = 10_000_000;
-/// Most titles that a catalogue may have.
+/// Largest number of titles of a catalogue.
 pub const TITLES_MAX: u64 = 5_000_000;
 
-/// A workload before any die is cast. [`Specification::read`] makes it from TOML.
+/// A workload before any random draw. [`Specification::read`] parses it from TOML.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Specification {
-    /// Its name in results.
+    /// Name in results.
     pub name: String,
-    /// Titles that have their distributions in common; title numbers follow their order.
+    /// Groups of titles with common distributions; title numbers follow their order.
     pub groups: Vec<TitleGroup>,
-    /// What the catalogue is drawn with. It is no part of a trace's seed: many traces are played
-    /// against one set of files.
+    /// Seed of the catalogue. It is independent of a trace's seed: many traces are played against
+    /// one set of files.
     pub catalogue_seed: u64,
-    /// How titles lie in files.
+    /// Division of titles into files.
     pub storage: Storage,
-    /// How many viewers come, and when.
+    /// Number and arrivals of the viewers.
     pub sessions: Sessions,
-    /// What they watch of a title.
+    /// The part of a title that they watch.
     pub viewing: Viewing,
-    /// How simple players ask for it.
+    /// Requests of simple players.
     pub requests: Requests,
-    /// What viewers play titles with; never empty.
+    /// Players of the viewers; never empty.
     pub players: Vec<PlayerKind>,
-    /// How they are connected; shares add up to 1.
+    /// Networks of the viewers; shares add up to 1.
     pub classes: Vec<NetworkClass>,
 }
 
 /// Titles of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TitleGroup {
-    /// Its folder: `sd`, `hd`.
+    /// Its name and folder: `sd`, `hd`.
     pub name: String,
-    /// How many works: titles as a person picks them, each in as many files as it has renditions.
+    /// Number of works: titles as a person selects them, each with one file per rendition.
     pub count: u32,
     /// The title of rank r is watched in proportion to 1 / r^alpha (thesis 3.2.1: 0.8).
     pub zipf_alpha: f64,
-    /// Sessions that pick this group, in proportion to the others' weights.
+    /// Its share of sessions, relative to the other weights.
     pub weight: f64,
-    /// Seconds.
+    /// Playing times in seconds.
     pub durations: Curve,
-    /// So many of the most popular titles have the median duration (thesis 3.2.1: 2), because
-    /// theirs would sway the whole workload.
+    /// This many of the most popular titles have the median duration (thesis 3.2.1: 2), because
+    /// theirs would dominate the workload.
     pub median_durations: u32,
-    /// Content is cut into segments of this length (thesis 3.3: 10 s).
+    /// Length of a segment (thesis 3.3: 10 s).
     pub segment_time: Duration,
-    /// Bytes of a segment, with the share of titles that have this rate. 512 KiB in 10 s are the
-    /// thesis' 419 kbps, exactly.
+    /// Bytes of a segment, with the share of titles of this size. 512 KiB in 10 s are exactly the
+    /// thesis' 419 kbps.
     pub segment_bytes: Vec<(u64, f64)>,
-    /// Bit rates, upwards, in which each work exists, one file for each; empty if each has one, of
-    /// `segment_bytes`.
+    /// Bit rates of each work, ascending, with one file for each; empty if each title has one bit
+    /// rate, from `segment_bytes`.
     pub renditions: Vec<BitRate>,
-    /// A segment's size is drawn evenly from 1 - v to 1 + v times that; 0 for a constant bit rate.
+    /// Segment sizes vary uniformly from 1 - v to 1 + v times the mean; 0 for a constant bit rate.
     pub segment_variation: f64,
-    /// Bytes for each segment in the table of offsets at the start of every file (thesis 5.1.3).
+    /// Bytes per segment in the table of offsets at the start of every file (thesis 5.1.3).
     pub table_entry_bytes: u64,
 }
 
 impl TitleGroup {
-    /// In how many files each work exists.
+    /// Number of files of each work.
     pub fn files_per_work(&self) -> u32 {
         (self.renditions.len() as u32).max(1)
     }
 
-    /// Bytes of a segment in each rendition; without renditions, those that titles may have.
+    /// Bytes of a segment in each rendition; without renditions, the possible segment sizes of
+    /// titles.
     pub fn segment_sizes(&self) -> Vec<u64> {
         match self.renditions.is_empty() {
             true => self.segment_bytes.iter().map(|(bytes, _)| *bytes).collect(),
@@ -101,10 +102,10 @@ impl TitleGroup {
     }
 }
 
-/// How titles lie in files (thesis 3.5).
+/// Storage of titles (thesis 3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Storage {
-    /// In how many files.
+    /// Division into files.
     pub form: Form,
     /// Titles are padded to a multiple of this, so that they take the same space in every form.
     pub pad_bytes: u64,
@@ -113,29 +114,29 @@ pub struct Storage {
 /// When a trace ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// After so many sessions.
+    /// After this many sessions.
     Sessions(u64),
-    /// No session comes later than this.
+    /// After this time: no session arrives later.
     Time(Duration),
 }
 
-/// How often viewers come.
+/// Arrival rate of viewers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rate {
     /// Sessions per second.
     Sessions(f64),
-    /// Bytes per second that all of them together ask for, on average.
+    /// Bytes per second requested by all of them together, on average.
     Bytes(f64),
 }
 
 impl FromStr for Rate {
     type Err = String;
 
-    /// Reads `2.5/s` (sessions) and `60MiB/s` (bytes that they ask for).
+    /// Parses `2.5/s` (sessions) and `60MiB/s` (bytes requested).
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             alloc::format!(
-                "`{text}` is no rate; write sessions like 2.5/s, or bytes they ask for like 60MiB/s"
+                "`{text}` is not a rate; write sessions like 2.5/s, or bytes like 60MiB/s"
             )
         };
         let amount = text.trim().strip_suffix("/s").ok_or_else(wrong)?.trim();
@@ -162,88 +163,89 @@ impl fmt::Display for Rate {
     }
 }
 
-/// Time between one session and the next.
+/// Distribution of the time between sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrivals {
     /// Independent, exponential (thesis 3.2.2).
     Poisson,
-    /// Always the same (FlashStream 5.1).
+    /// Constant (FlashStream 5.1).
     Constant,
 }
 
-/// How many viewers come, and when.
+/// Number and arrivals of the viewers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sessions {
     /// When the trace ends.
     pub extent: Extent,
-    /// How often they come.
+    /// Arrival rate.
     pub rate: Rate,
-    /// How evenly.
+    /// Distribution of the gaps.
     pub arrivals: Arrivals,
-    /// Left out at the start.
+    /// Excluded from statistics at the start.
     pub ramp_up: Ramp,
-    /// Left out at the end.
+    /// Excluded from statistics at the end.
     pub ramp_down: Ramp,
-    /// Viewers in the midst of a title when the trace begins come back within this time, beside those
-    /// who come anew, as after a restart; none come back if it is zero.
+    /// Viewers in the middle of a title when the trace begins resume within this time, in addition
+    /// to new viewers, as after a restart; none resume if it is zero.
     pub resume_time: Duration,
-    /// So many of the most often asked ranges are to be read before the start (thesis Table 3.2).
+    /// This many of the most frequently requested ranges are read before the start (thesis Table
+    /// 3.2).
     pub warming_count: u64,
 }
 
-/// Where in a title a session starts, and how far it goes.
+/// Start position of a session in its title, and how far it continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// At its beginning; on for the fraction that is drawn (thesis 3.2.2).
+    /// At its beginning; it continues for the drawn fraction (thesis 3.2.2).
     Beginning,
-    /// One segment, each as likely as the others (FlashStream 5.1).
+    /// A single segment with uniform probability (FlashStream 5.1).
     RandomSegment,
 }
 
-/// What a session watches.
+/// The part of a title that a session watches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Viewing {
-    /// Where it starts.
+    /// Start position.
     pub start: Start,
-    /// Fraction of the title that it watches, if from the beginning.
+    /// Fraction of the title watched, if it starts at the beginning.
     pub fraction: Curve,
-    /// After each request the viewer leaves with this probability, besides.
+    /// Additional probability of leaving after each request.
     pub early_end: f64,
-    /// Before each request but the first the viewer pauses with this probability.
+    /// Probability of a pause before each request but the first.
     pub pause: f64,
-    /// For so many seconds.
+    /// Length of a pause in seconds.
     pub pause_time: Curve,
-    /// Before each request but the first the viewer skips, with this probability, to a place drawn
-    /// evenly from the title, and fills its buffer anew.
+    /// Probability of a skip before each request but the first: to a position drawn uniformly from
+    /// the title, with a new fill of the buffer.
     pub skip: f64,
 }
 
-/// How much a request asks for.
+/// Size of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestSize {
-    /// So much content: the same time in titles of every bit rate.
+    /// This much playing time: the same in titles of every bit rate.
     Time(Duration),
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
 }
 
-/// How viewers ask.
+/// Requests of simple players.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requests {
-    /// How much at a time.
+    /// Size of a request.
     pub size: RequestSize,
-    /// The first so many are not paced: they fill the playout buffer (thesis 3.4: 3).
+    /// This many first requests are not paced: they fill the playout buffer (thesis 3.4: 3).
     pub unpaced: u32,
-    /// Whether the others come no faster than they are watched.
+    /// Whether the others are paced by playback.
     pub pacing: bool,
-    /// A request not answered in full by then ends the session (thesis 3.4: 10 s).
+    /// A request that is incomplete by then ends the session (thesis 3.4: 10 s).
     pub timeout: Option<Duration>,
-    /// Connections that a viewer asks over at once.
+    /// Concurrent connections of a viewer.
     pub connections: u32,
-    /// What players of every kind tell about themselves.
+    /// How players of every kind identify themselves.
     pub identity: Identity,
-    /// Whether a session is one request from where it starts to the end of the file, wherever that
-    /// is: progressive download (thesis 3.6.3). It is not paced, and nobody leaves early.
+    /// Whether a session is one request from its start to the end of the file, without a known end:
+    /// progressive download (thesis 3.6.3). It is not paced, and viewers do not leave early.
     pub open_ended: bool,
 }
 

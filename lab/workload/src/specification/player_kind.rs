@@ -1,4 +1,4 @@
-//! Viewers and what they play titles with.
+//! Viewers and their players.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
@@ -16,13 +16,13 @@ pub struct PlayerKind {
     pub name: String,
     /// Share of sessions with it; shares add up to 1.
     pub share: f64,
-    /// How it adapts its bit rate; `None` for the papers' simple player (thesis 3.4), which
-    /// [`super::Requests`] tells what to do.
+    /// How it adapts its bit rate; `None` for the papers' simple player (thesis 3.4), whose
+    /// requests [`super::Requests`] describes.
     pub make: Option<Arc<Make>>,
 }
 
 impl PlayerKind {
-    /// The papers' simple player, for everybody.
+    /// The papers' simple player, for all viewers.
     pub fn simple() -> Self {
         Self {
             name: "simple".to_string(),
@@ -32,7 +32,7 @@ impl PlayerKind {
     }
 }
 
-/// How an adaptive player is made, in the words of a specification: `rule=bola low=10s ...`.
+/// The settings of an adaptive player, in the words of a specification: `rule=bola low=10s ...`.
 pub fn player_text(make: &Make) -> String {
     let words = make::words(make).into_iter();
     let words: Vec<String> = words.map(|(key, value)| format!("{key}={value}")).collect();

@@ -1,4 +1,4 @@
-//! What viewers play titles with: the table `[player]`, or one `[player.NAME]` for each kind.
+//! Players: the table `[player]`, or one `[player.NAME]` for each kind.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
@@ -12,7 +12,7 @@ use headlong_settings::{Document, Value, choice, number};
 use super::{PlayerKind, Specification, check};
 use crate::{Form, make};
 
-/// Keys of the requests of simple players, of which an adaptive one knows nothing.
+/// Keys of the requests of simple players, which do not apply to adaptive ones.
 const SIMPLE_KEYS: [&str; 6] = [
     "requests.size",
     "requests.unpaced",
@@ -22,7 +22,7 @@ const SIMPLE_KEYS: [&str; 6] = [
     "requests.open_ended",
 ];
 
-/// Reads all kinds of players; the simple one alone if none is written.
+/// Reads all kinds of players; a simple one if none is present.
 pub(super) fn players(table: &mut Document) -> Vec<PlayerKind> {
     let names = table.children("player");
     if names.is_empty() {
@@ -67,18 +67,18 @@ fn player(table: &mut Document, prefix: &str, is_written: bool) -> Option<Arc<Ma
     let is_changed = table.is_overridden(&format!("{prefix}.kind"));
     for key in make::KEYS {
         let key = format!("{prefix}.{key}");
-        // Who changes the kind from outside cannot remove what goes with the other.
+        // An override of the kind cannot remove the keys of the old kind: they are ignored.
         if table.take(&key).is_some() && !is_changed {
             table.wrong(
                 &key,
-                "is of adaptive players; remove it, or write kind = \"adaptive\"",
+                "is for adaptive players; remove it, or write kind = \"adaptive\"",
             );
         }
     }
     None
 }
 
-/// Where the words of one player are.
+/// The table of one player.
 struct Section<'a> {
     table: &'a mut Document,
     prefix: &'a str,
@@ -115,11 +115,11 @@ impl Specification {
     }
 }
 
-/// Complains about what adaptive players cannot go with.
+/// Reports settings that are incompatible with adaptive players.
 pub(super) fn check_players(specification: &Specification, table: &mut Document) {
     for kind in &specification.players {
         if !check::is_name(&kind.name) {
-            let text = format!("`{}` is no name; {}", kind.name, check::NAME_RULE);
+            let text = format!("`{}` is not a name; {}", kind.name, check::NAME_RULE);
             table.wrong(&format!("player.{}.share", kind.name), text);
         }
     }
@@ -128,14 +128,14 @@ pub(super) fn check_players(specification: &Specification, table: &mut Document)
     }
     let form = specification.storage.form;
     if form.chunk_bytes().is_some() {
-        let text = "adaptive players ask for whole segments; write \"segment\" or \"off\"";
+        let text = "adaptive players request whole segments; write \"segment\" or \"off\"";
         table.wrong("catalogue.chunk", text);
     }
     let makes = || specification.players.iter().map(|kind| kind.make.as_ref());
     if makes().flatten().any(|make| make.shape == Shape::OpenEnded) {
         if specification.sessions.warming_count > 0 {
-            let text = "where adaptive players give up an open-ended request is not known before; \
-                        write 0, or request_segments = 1";
+            let text = "adaptive players may abandon an open-ended request at any byte, so its \
+                        range is unknown; write 0, or request_segments = 1";
             table.wrong("sessions.warming", text);
         }
         if form == Form::Segments {
@@ -155,7 +155,7 @@ pub(super) fn check_players(specification: &Specification, table: &mut Document)
         let is_changed = table.is_overridden("player.kind");
         for key in SIMPLE_KEYS {
             if table.is_written(key) && (!is_changed || table.is_overridden(key)) {
-                let text = "is of simple players, and all are adaptive; remove it, or see the \
+                let text = "is for simple players, but all are adaptive; remove it, or see the \
                             keys of [player]";
                 table.wrong(key, text);
             }

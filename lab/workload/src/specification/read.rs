@@ -1,4 +1,4 @@
-//! From TOML to a [`Specification`]: every key with its type and its default.
+//! Parses a [`Specification`] from TOML: every key with its type and default.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -22,25 +22,25 @@ use super::{
 use crate::{Curve, Form, Identity, NetworkClass, preset};
 use headlong_units::nearest;
 
-/// Most bytes that a table of offsets may have for each segment.
+/// Largest number of bytes per segment in a table of offsets.
 const ENTRY_BYTES_MAX: u64 = 4096;
 
-/// What a workload of the other kind is told; its keys would all be unknown ones.
+/// Error for a workload of the other kind; all its keys would be unknown here.
 const OF_PHASES: &str = "is a workload of phases, which cannot be used here; `headlong simulate plan` \
                          and `headlong workload generate` take it";
 
-/// Whether a text says that it is a specification of the other kind.
+/// Whether a text declares itself a specification of the other kind.
 pub(crate) fn is_of_phases(text: &str) -> bool {
     let model = document("", text, &[]).take("model");
     model.is_some_and(|model| model.text() == Some(preset::PHASED_MODEL))
 }
 
 impl Specification {
-    /// Reads a specification from TOML. `source` is what errors call the text; each of `overrides`
-    /// (`sessions.rate`, `40MiB/s`) replaces what it says about that key.
+    /// Reads a specification from TOML. `source` is the name of the text in errors; each of
+    /// `overrides` (`sessions.rate`, `40MiB/s`) replaces the value of that key.
     ///
     /// # Errors
-    /// Everything that is wrong with either, at once.
+    /// All mistakes in either.
     pub fn read(
         source: &str,
         text: &str,
@@ -61,7 +61,7 @@ impl Specification {
     /// The preset of that name, with overrides.
     ///
     /// # Errors
-    /// If there is none, with the nearest that there is; or if an override is wrong.
+    /// If there is none, with the nearest name; or if an override is invalid.
     pub fn preset(name: &str, overrides: &[(String, String)]) -> Result<Self, Mistakes> {
         match preset::text(name) {
             Some(text) => Self::read(name, text, overrides),
@@ -102,8 +102,8 @@ impl Specification {
     }
 }
 
-/// An override changes a table that is there: a misspelt name would make another group or class,
-/// which takes its share of the viewers.
+/// An override may only change an existing table: a misspelt name would create another group or
+/// class, which takes its share of the viewers.
 pub(crate) fn no_new_tables(
     table: &mut Document,
     parents: &[&str],
@@ -113,7 +113,7 @@ pub(crate) fn no_new_tables(
     let mut own = document("", text, &[]);
     for parent in parents {
         let names = own.children(parent);
-        // Where none is written, an override is the only way to have one.
+        // If the text has none, an override is the only way to add one.
         if names.is_empty() {
             continue;
         }
@@ -146,7 +146,7 @@ fn group(table: &mut Document, name: String) -> TitleGroup {
     }
     let renditions = table.get(&key("renditions"), &bit_rate().list());
     let segment_bytes = table.get(&key("segment_bytes"), &segment_bytes());
-    // Of the two, the command line's counts.
+    // If both are present, an override takes precedence.
     let sizes_count = segment_bytes.is_some()
         && renditions.is_some()
         && !table.wins(&key("renditions"), &key("segment_bytes"));
@@ -304,7 +304,7 @@ fn named(name: &str) -> Curve {
 impl FromStr for RequestSize {
     type Err = String;
 
-    /// Reads `10s` (of content) and `512KiB`.
+    /// Parses `10s` (of content) and `512KiB`.
     fn from_str(text: &str) -> Result<Self, String> {
         if let Ok(time) = text.parse() {
             return Ok(Self::Time(time));
@@ -313,13 +313,13 @@ impl FromStr for RequestSize {
             .map(|Bytes(bytes)| Self::Bytes(bytes))
             .map_err(|_| {
                 format!(
-                    "`{text}` is no size; write seconds of content like 10s, or bytes like 512KiB"
+                    "`{text}` is not a size; write a playing time like 10s, or bytes like 512KiB"
                 )
             })
     }
 }
 
-/// The text, with what the command line says of it.
+/// The text with its overrides.
 pub(crate) fn document(source: &str, text: &str, overrides: &[(String, String)]) -> Document {
     let mut document = Document::new(source, "docs/lab/workload.md", text);
     for (key, value) in overrides {
@@ -328,7 +328,7 @@ pub(crate) fn document(source: &str, text: &str, overrides: &[(String, String)])
     document
 }
 
-/// A kind that is only read, never shown.
+/// A kind for reading only, without an output form.
 pub(crate) fn read_only<V: 'static>(
     form: &'static str,
     read: impl Fn(&Value) -> Result<V, Wrong> + 'static,
@@ -386,8 +386,8 @@ pub(crate) fn curve(is_time: bool) -> Kind<Curve> {
     )
 }
 
-/// `512KiB`, or a mix: `["512KiB", "2560KiB"]` in equal shares, `[["512KiB", 3], ["1MiB", 1]]`
-/// in others.
+/// `512KiB`, or a mix: `["512KiB", "2560KiB"]` in equal shares, `[["512KiB", 3], ["1MiB", 1]]` in
+/// others.
 fn segment_bytes() -> Kind<Vec<(u64, f64)>> {
     read_only("a size such as \"512KiB\", or a list of sizes", |value| {
         let Some(items) = value.items() else {

@@ -22,7 +22,7 @@ fn read(text: &str) -> Specification {
 }
 
 #[test]
-fn every_preset_is_a_specification_of_its_own_name() {
+fn presets_parse_and_have_their_name() {
     for name in preset::names() {
         let read = Specification::preset(name, &[]);
         let specification = read.unwrap_or_else(|errors| panic!("{errors}"));
@@ -31,7 +31,7 @@ fn every_preset_is_a_specification_of_its_own_name() {
 }
 
 #[test]
-fn the_benchmark_of_chapter_3_has_the_values_of_its_tables() {
+fn youtube_2011_has_values_of_thesis_tables() {
     let specification = Specification::preset("youtube-2011", &[]).expect("a preset");
     let group = &specification.groups[0];
     assert_eq!((group.count, group.zipf_alpha), (10_000, 0.8));
@@ -64,7 +64,7 @@ fn the_benchmark_of_chapter_3_has_the_values_of_its_tables() {
 }
 
 #[test]
-fn groups_keep_the_order_in_which_they_are_written() {
+fn groups_keep_order_of_text() {
     let specification = read("[title.z]\ncount = 1\n[title.a]\ncount = 2\n");
     let names: Vec<&str> = specification
         .groups
@@ -76,7 +76,7 @@ fn groups_keep_the_order_in_which_they_are_written() {
 }
 
 #[test]
-fn values_may_be_written_in_several_ways() {
+fn accepts_alternative_spellings() {
     let specification = read(
         "[title.a]\ncount = 10\ndurations = [[0, 0], [60, 0.5], [120, 1]]\n\
          segment_bytes = [[\"1MiB\", 3], [\"2MiB\", 1]]\n\
@@ -105,7 +105,7 @@ fn values_may_be_written_in_several_ways() {
 }
 
 #[test]
-fn an_override_replaces_what_is_written_and_needs_no_quotes() {
+fn override_replaces_value_without_quotes() {
     let text = "[title.a]\ncount = 10\n[sessions]\nlength = \"1h\"\n";
     let overrides = [
         ("sessions.count", "50"),
@@ -122,7 +122,7 @@ fn an_override_replaces_what_is_written_and_needs_no_quotes() {
 }
 
 #[test]
-fn an_override_of_a_table_that_is_not_there_is_a_mistake_and_makes_no_other() {
+fn override_of_missing_table_is_the_only_mistake() {
     let read = |key: &str, value: &str| {
         let overrides = [(key.to_string(), value.to_string())];
         let read = Specification::preset("youtube-sd", &overrides);
@@ -146,7 +146,7 @@ fn an_override_of_a_table_that_is_not_there_is_a_mistake_and_makes_no_other() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once_with_its_line() {
+fn reports_all_mistakes_with_line() {
     let text = "\
 name = \"my workload\"
 [title.sd]
@@ -173,28 +173,28 @@ size = \"10 minuets\"
 share = 0
 ";
     let expected = "\
-my.toml:1: name: `my workload` is no name; a name is 1 to 64 letters, digits, - and _, not digits alone
+my.toml:1: name: `my workload` is not a name; a name is 1 to 64 letters, digits, - and _, not digits alone
 my.toml:2: title.sd.count: is missing; write how many titles there are
 my.toml:3: title.sd.cuont: unknown key; did you mean `title.sd.count`?
 my.toml:4: title.sd.zipf_alpha: `-1` is out of range; write from 0 to 10
 my.toml:5: title.sd.durations: no curve is called `youtube-2011-durations`; did you mean youtube-2011-duration?; write points like [[0, 0], [60, 0.5], [120, 1]], or one of youtube-2011-duration, youtube-2011-fraction, whole, uniform
 my.toml:6: title.sd.segment_bytes: `12` has no unit; write a size such as \"2MiB\"
-my.toml:8: title.7.count: `7` is no name; a name is 1 to 64 letters, digits, - and _, not digits alone
+my.toml:8: title.7.count: `7` is not a name; a name is 1 to 64 letters, digits, - and _, not digits alone
 my.toml:8: title.7.count: is 0; write at least 1, or remove the group
 my.toml:9: title.7.weight: `heavy` does not fit; write a number such as 0.5, from 0 to 1000000000
 my.toml:11: catalogue.chunk: out of bounds; write 4KiB to 1TiB, or segment, or off
 my.toml:13: sessions.count: contradicts sessions.length; write one of the two
-my.toml:15: sessions.rate: `20` is no rate; write sessions like 2.5/s, or bytes they ask for like 60MiB/s
+my.toml:15: sessions.rate: `20` is not a rate; write sessions like 2.5/s, or bytes like 60MiB/s
 my.toml:16: sessions.arrivals: `random` is unknown; the names are poisson, constant
 my.toml:18: viewing.fraction: a fraction lies between 0 and 1
 my.toml:19: viewing.pause: `3` is out of range; write from 0 to 1
-my.toml:21: requests.size: `10 minuets` is no size; write seconds of content like 10s, or bytes like 512KiB
+my.toml:21: requests.size: `10 minuets` is not a size; write a playing time like 10s, or bytes like 512KiB
 my.toml:22: network: no class has a share; write share = 1 for one of them";
     assert_eq!(errors(text, &[]), expected);
 }
 
 #[test]
-fn what_does_not_go_together_is_refused() {
+fn rejects_inconsistent_values() {
     for (overrides, expected) in [
         (
             vec![("title.sd.count", "6000000")],
@@ -258,7 +258,7 @@ fn what_does_not_go_together_is_refused() {
 }
 
 #[test]
-fn what_is_not_toml_is_told_with_its_line() {
+fn reports_toml_error_with_line() {
     let message = errors("[title.sd]\ncount = = 5\n", &[]);
     assert!(message.starts_with("my.toml:2: not TOML: "), "{message}");
     assert!(errors("", &[]).contains("there are no titles; write a table like [title.sd]"));
@@ -270,7 +270,7 @@ fn what_is_not_toml_is_told_with_its_line() {
 }
 
 #[test]
-fn an_unknown_preset_gets_the_nearest() {
+fn unknown_preset_suggests_nearest() {
     let message = Specification::preset("yuotube-sd", &[])
         .expect_err("unknown")
         .to_string();
@@ -282,13 +282,13 @@ fn an_unknown_preset_gets_the_nearest() {
 
 proptest! {
     #[test]
-    fn no_text_makes_the_reader_panic(text in "(\\[|\\]|title|\\.a|count|=|\"|[0-9]|-|\n|,| |s|size|requests|\\PC){0,50}") {
+    fn specification_parser_never_panics(text in "(\\[|\\]|title|\\.a|count|=|\"|[0-9]|-|\n|,| |s|size|requests|\\PC){0,50}") {
         let _ = Specification::read("x", &text, &[("requests.size".to_string(), text.clone())]);
     }
 }
 
 #[test]
-fn viewers_can_come_back_only_if_they_ask_as_they_watch() {
+fn resume_time_needs_paced_requests() {
     let read = |key: &str, value: &str| {
         let overrides = [("sessions.resume_time", "60s"), (key, value)];
         let overrides = overrides.map(|(key, value)| (key.to_string(), value.to_string()));
@@ -304,7 +304,7 @@ fn viewers_can_come_back_only_if_they_ask_as_they_watch() {
 }
 
 #[test]
-fn a_file_of_phases_is_told_as_one_and_not_key_by_key() {
+fn reports_phased_file_as_other_kind() {
     let text = preset::phased_text("netflix-2014-catalog").expect("a preset");
     for read in [
         Specification::read("mine.toml", text, &[]),

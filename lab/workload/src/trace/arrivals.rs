@@ -1,4 +1,4 @@
-//! Arrivals for traces that name none.
+//! Arrivals for traces without any.
 
 use headlong_random::Generator;
 use headlong_units::Duration;
@@ -6,11 +6,11 @@ use headlong_units::Duration;
 use super::{Session, Trace, session_bytes};
 use crate::specification::Rate;
 
-/// The trace with Poisson arrivals at `rate`, instead of those it had, if any. A rate in bytes is
-/// turned into sessions by the mean of what the trace's sessions ask for, as far as they say so.
+/// The trace with Poisson arrivals at `rate`, replacing its own, if any. A rate in bytes is
+/// converted to sessions by the mean bytes of the trace's sessions, as far as known.
 ///
 /// # Errors
-/// If `rate` is in bytes and no call says how many it asks for: only a rate in sessions will do.
+/// If `rate` is in bytes and no call has a known size: then only a rate in sessions is possible.
 pub fn with_arrivals(mut trace: Trace, rate: Rate, seed: u64) -> Result<Trace, UnknownSizes> {
     let gap = match rate {
         Rate::Sessions(rate) => 1.0 / rate,
@@ -36,9 +36,7 @@ pub fn with_arrivals(mut trace: Trace, rate: Rate, seed: u64) -> Result<Trace, U
     Ok(trace)
 }
 
-/// No call of the trace says how many bytes it asks for.
+/// No call of the trace has a known size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the trace does not say how many bytes its calls ask for; give the rate in sessions, like 2.5/s"
-)]
+#[error("the sizes of the trace's calls are unknown; give the rate in sessions, like 2.5/s")]
 pub struct UnknownSizes;

@@ -1,10 +1,10 @@
-//! What is wrong with a trace, and what a dialect cannot say.
+//! Errors of traces, and limits of dialects.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Most errors that are told; a file that is no trace at all need not be told so line by line.
+/// Largest number of errors reported; a file of another kind would have one in each line.
 const ERRORS_MAX: usize = 20;
 
 /// One mistake in a trace.
@@ -14,7 +14,7 @@ pub struct TraceError {
     pub line: usize,
     /// Column, from 1, in bytes.
     pub column: usize,
-    /// What is wrong, and what to write instead.
+    /// The error and the remedy.
     pub reason: String,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for TraceError {
     }
 }
 
-/// The first mistakes of a trace, in its order; never empty.
+/// The first mistakes of a trace, in line order; never empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TraceErrors {
     errors: Vec<TraceError>,
@@ -32,12 +32,12 @@ pub struct TraceErrors {
 }
 
 impl TraceErrors {
-    /// Each that is told.
+    /// The reported mistakes.
     pub fn iter(&self) -> impl Iterator<Item = &TraceError> {
         self.errors.iter()
     }
 
-    /// How many there were besides.
+    /// Number of further mistakes.
     pub fn untold(&self) -> usize {
         self.untold
     }
@@ -60,7 +60,7 @@ impl TraceErrors {
 }
 
 impl fmt::Display for TraceErrors {
-    /// One line for each.
+    /// One line per mistake.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, error) in self.errors.iter().enumerate() {
             if index > 0 {
@@ -77,27 +77,27 @@ impl fmt::Display for TraceErrors {
 
 impl core::error::Error for TraceErrors {}
 
-/// What a dialect has no words for.
+/// Features that a dialect cannot express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CannotSay {
-    /// A session that adapts its bit rate has no calls until it is played.
+    /// A session that adapts its bit rate has no calls before it is played.
     #[error(
-        "a session adapts its bit rate, and this dialect holds calls that are known before; write the \
-         trace in the dialect headlong"
+        "a session adapts its bit rate, and this dialect can only hold calls known in advance; \
+         write the trace in the dialect headlong"
     )]
     Adaptive,
-    /// httperf 0.9.1 asks for whole files only.
+    /// httperf 0.9.1 requests whole files only.
     #[error("this dialect cannot ask for ranges; generate with --set catalogue.chunk=512KiB")]
     Ranges,
-    /// httperf keeps the sessions of a file in a table.
+    /// httperf stores the sessions of a file in a table of fixed size.
     #[error(
-        "this dialect's reader takes no more than {max} sessions of {count}; generate with --sessions \
+        "this dialect allows no more than {max} sessions of {count}; generate with --sessions \
          {max}"
     )]
     Sessions {
-        /// How many there are.
+        /// Number of sessions.
         count: usize,
-        /// How many it takes.
+        /// Limit of the dialect.
         max: usize,
     },
 }

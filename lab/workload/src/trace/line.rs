@@ -1,4 +1,4 @@
-//! A line of a wsesslog cut into words, and the values that words have.
+//! Splits a line of a wsesslog into words, and parses their values.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 
 use headlong_units::{ByteRange, Duration};
 
-/// Longest time that is accepted, in seconds: thirty years.
+/// Largest time accepted, in seconds: thirty years.
 const SECONDS_MAX: f64 = 1e9;
 
 /// A word and its column, from 1. Quotes and escapes are resolved, except in a line's first word:
-/// httperf takes a path as it is.
+/// httperf uses a path verbatim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) column: usize,
@@ -32,10 +32,10 @@ impl Word {
     }
 }
 
-/// Why a line could not be cut, and where.
+/// Column and reason of a malformed line.
 pub(super) type Flaw = (usize, String);
 
-/// The words of a line; a word that begins with `#` ends it (thesis Figure 3.5 has remarks there).
+/// The words of a line; a word that begins with `#` ends it (thesis Figure 3.5 has comments there).
 pub(super) fn words(line: &[u8]) -> Result<Vec<Word>, Flaw> {
     let text = str::from_utf8(line).map_err(|error| {
         let column = error.valid_up_to() + 1;
@@ -71,7 +71,7 @@ pub(super) fn words(line: &[u8]) -> Result<Vec<Word>, Flaw> {
                     None => {
                         return Err((
                             start + 1,
-                            "goes on in the next line; write it in one".to_string(),
+                            "continues in the next line; write it in one line".to_string(),
                         ));
                     }
                 },
@@ -95,7 +95,7 @@ pub(super) fn words(line: &[u8]) -> Result<Vec<Word>, Flaw> {
 
 /// Seconds like `10`, `2.5` or `1e-3`.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time; write seconds like 10 or 2.5");
+    let wrong = || format!("`{text}` is not a time; write seconds like 10 or 2.5");
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     if !whole.is_empty()
@@ -123,24 +123,26 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 pub(super) fn whole(text: &str) -> Result<u64, String> {
     let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let number = is_digits.then(|| text.parse().ok()).flatten();
-    number.ok_or_else(|| format!("`{text}` is no whole number"))
+    number.ok_or_else(|| format!("`{text}` is not a whole number"))
 }
 
-/// `first-last`, both included, or `first-`: to the end of the file, wherever that is.
+/// `first-last`, inclusive, or `first-`: to the end of the file, wherever that is.
 pub(super) fn range(text: &str) -> Result<ByteRange, String> {
     let wrong =
         |why: &str| format!("`{text}` {why}; write the first and the last byte, like 0-524287");
-    let (first, last) = text.split_once('-').ok_or_else(|| wrong("is no range"))?;
+    let (first, last) = text
+        .split_once('-')
+        .ok_or_else(|| wrong("is not a range"))?;
     if first.is_empty() {
         return Err(wrong("has no beginning"));
     }
     let Ok(first) = whole(first) else {
-        return Err(wrong("is no range"));
+        return Err(wrong("is not a range"));
     };
     let end = match (last, whole(last)) {
         ("", _) => Some(u64::MAX),
         (_, Ok(last)) => last.checked_add(1).filter(|end| *end < u64::MAX),
-        (_, Err(_)) => return Err(wrong("is no range")),
+        (_, Err(_)) => return Err(wrong("is not a range")),
     };
     let end = end.ok_or_else(|| wrong("ends too far"))?;
     if first >= end {
@@ -149,7 +151,7 @@ pub(super) fn range(text: &str) -> Result<ByteRange, String> {
     Ok(ByteRange::new(first, end))
 }
 
-/// A word with its percent signs resolved; as it is if they are not well formed.
+/// A word with its percent encoding resolved; unchanged if malformed.
 pub(super) fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! A trace: sessions in order of their arrival.
+//! Traces: sessions in order of their arrival.
 
 mod arrivals;
 mod error;
@@ -30,12 +30,12 @@ pub struct Session {
     pub arrival: Duration,
     /// Index into [`Trace::classes`].
     pub class: u32,
-    /// What it does.
+    /// Its behaviour.
     pub plan: Plan,
 }
 
 impl Session {
-    /// The calls of its script; none for a viewer that decides as it goes.
+    /// The calls of its script; none for an adaptive viewer.
     pub fn calls(&self) -> &[Call] {
         match &self.plan {
             Plan::Script(script) => &script.calls,
@@ -44,14 +44,13 @@ impl Session {
     }
 }
 
-/// How many bytes a call asks for, if it says so.
+/// Bytes requested by a call, if known.
 pub(crate) fn asked_bytes(call: &Call) -> Option<u64> {
     let range = call.range.filter(|range| range.end < u64::MAX);
     call.expected_bytes.or(range.map(ByteRange::len))
 }
 
-/// How many bytes a session asks for, as far as it is known; of a player that decides as it goes, if
-/// the server took no time.
+/// Bytes requested by a session, as far as known; for an adaptive player, from an ideal server.
 pub(crate) fn session_bytes(session: &Session, class: Option<&NetworkClass>) -> u64 {
     match &session.plan {
         Plan::Script(script) => {
@@ -64,17 +63,17 @@ pub(crate) fn session_bytes(session: &Session, class: Option<&NetworkClass>) -> 
     }
 }
 
-/// What is to be read before the start, to warm the cache (thesis 3.6.1).
+/// A range to read before the start, to warm the cache (thesis 3.6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Warming {
-    /// From which object.
+    /// The object.
     pub object: ObjectId,
-    /// Which bytes; all of them if `None`.
+    /// The bytes; all of them if `None`.
     pub range: Option<ByteRange>,
 }
 
-/// Sessions that are left out of the statistics at one end of a run (thesis 3.6.1): so many, and all
-/// that arrive within `time` of the first or the last arrival. Whichever is more counts.
+/// Sessions excluded from the statistics at one end of a run (thesis 3.6.1): a number of sessions,
+/// and all that arrive within `time` of the first or the last arrival. The larger of both counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ramp {
     /// In sessions.
@@ -83,48 +82,48 @@ pub struct Ramp {
     pub time: Duration,
 }
 
-/// Where a trace comes from, and how its results are to be taken.
+/// Origin of a trace, and how to evaluate its results.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct About {
     /// Name of the specification; empty for a foreign trace.
     pub name: String,
-    /// The seed of its sessions.
+    /// Seed of its sessions.
     pub seed: Option<u64>,
-    /// [`crate::Catalogue::fingerprint`] of the files it is meant for.
+    /// [`crate::Catalogue::fingerprint`] of the files that it requests.
     pub catalogue: Option<u64>,
-    /// Bytes of a chunk file, which [`crate::locate`] needs; `None` if titles are single files, and
+    /// Bytes of a chunk file, needed by [`crate::locate`]; `None` if titles are single files, and
     /// for foreign traces.
     pub chunk_bytes: Option<u64>,
-    /// What players tell about themselves.
+    /// How players identify themselves.
     pub identity: Identity,
-    /// Whether sessions say when they arrive. If not, all arrivals are zero, and [`with_arrivals`]
-    /// draws them.
+    /// Whether sessions have arrivals. If not, all arrivals are zero, and [`with_arrivals`] draws
+    /// them.
     pub has_arrivals: bool,
-    /// Sessions at the start that are no part of the result.
+    /// Sessions at the start that are excluded from the result.
     pub ramp_up: Ramp,
-    /// Sessions at the end that are no part of the result.
+    /// Sessions at the end that are excluded from the result.
     pub ramp_down: Ramp,
-    /// The most often asked ranges, by popularity.
+    /// The most frequently requested ranges, by popularity.
     pub warming: Vec<Warming>,
 }
 
-/// Everything that a load generator needs to know.
+/// Input of a load generator.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Trace {
-    /// Paths, without a leading slash, that calls name by their place here.
+    /// Paths, without a leading slash; calls refer to them by index.
     pub objects: Vec<String>,
-    /// Never empty in a trace that was generated or parsed.
+    /// Never empty in a generated or parsed trace.
     pub classes: Vec<NetworkClass>,
     /// By arrival.
     pub sessions: Vec<Session>,
-    /// Where it comes from.
+    /// Origin and evaluation.
     pub about: About,
 }
 
 impl Trace {
-    /// Bytes a second that its viewers want on average, of a server that takes no time: all that its
-    /// sessions ask for by the time from the beginning to the last arrival. Nothing if that is no time,
-    /// or no session says how much it asks for.
+    /// Mean demand of its viewers in bytes per second, with an ideal server: the bytes requested by
+    /// all sessions divided by the time from the beginning to the last arrival. Nothing if that
+    /// time is zero, or no session has a known size.
     pub fn offered(&self) -> Option<f64> {
         let length = Duration(
             self.sessions

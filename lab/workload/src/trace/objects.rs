@@ -1,4 +1,4 @@
-//! The objects that a trace names, in order of their first use.
+//! The objects of a trace, in order of their first use.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use headlong_player::ObjectId;
 
-/// Paths, and the place of each among them.
+/// Paths, and the index of each.
 #[derive(Default)]
 pub(super) struct Objects {
     pub(super) paths: Vec<String>,
@@ -24,8 +24,8 @@ impl Objects {
         ObjectId(id)
     }
 
-    /// The first of these objects, which are to follow one another in the table. If some were named
-    /// before, in another order, all are named once more.
+    /// The first of these objects, which must be consecutive in the table. If some were added
+    /// before, in another order, all are added again.
     pub(super) fn in_row(&mut self, objects: &[ObjectId]) -> ObjectId {
         let first = objects.first().copied().unwrap_or(ObjectId(0));
         let ones = objects.iter().map(|object| object.0);

@@ -1,11 +1,11 @@
-//! Reads a wsesslog of any dialect; none has to be named, because no word means two things.
+//! Parses a wsesslog of any dialect; the dialect need not be named, because no word is ambiguous.
 //!
-//! Tolerated and ignored, since it says nothing about what a viewer asks for: `cookie=`, `http=1.0`
-//! and `1.1`, header fields other than `Range`, `session` lines with a server of their own, and
-//! every comment but ours.
+//! Accepted and ignored, because they do not affect a viewer's requests: `cookie=`, `http=1.0` and
+//! `1.1`, header fields other than `Range`, `session` lines with their own server, and all foreign
+//! comments.
 //!
-//! Invariants: no input makes this panic; mistakes are told with line and column, as many as make
-//! sense, and nothing is returned then; memory is bounded by the size of the text.
+//! Invariants: no input makes this panic; mistakes are reported together with line and column, and
+//! then no trace is returned; memory is bounded by the size of the text.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -23,7 +23,7 @@ use super::{About, NetworkClass, Session, Trace, TraceErrors, Warming};
 use crate::Identity;
 use headlong_units::nearest;
 
-/// Words that a call may be followed by.
+/// Words allowed after a call's path.
 const WORDS: [&str; 11] = [
     "range",
     "timeout",
@@ -38,7 +38,7 @@ const WORDS: [&str; 11] = [
     "http",
 ];
 
-/// Kinds of lines of ours.
+/// Kinds of `#headlong` lines.
 const KINDS: [&str; 8] = [
     "trace",
     "ramp",
@@ -56,7 +56,7 @@ const OF_SESSION: [&str; 7] = [
 ];
 
 impl Trace {
-    /// Reads a trace. Foreign ones have no arrivals ([`About::has_arrivals`]) and one network
+    /// Parses a trace. Foreign ones have no arrivals ([`About::has_arrivals`]) and one network
     /// without limits.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Trace {
     }
 }
 
-/// A session that is not over yet.
+/// The session being parsed.
 #[derive(Default)]
 struct Draft {
     line: usize,
@@ -79,11 +79,11 @@ struct Draft {
     class: u32,
     playback: Option<Playback>,
     calls: Vec<Call>,
-    /// What it does if it has no calls of its own: its player decides.
+    /// Its plan if it has no calls: an adaptive player.
     adaptive: Option<AdaptivePlan>,
-    /// Time to think after the burst at hand.
+    /// Thinking time after the current burst.
     think: Option<Duration>,
-    /// Time to pace the burst after the one at hand by.
+    /// Pacing time of the burst after the current one.
     pace: Option<Duration>,
 }
 
@@ -95,11 +95,11 @@ struct Reader {
     classes: Vec<NetworkClass>,
     about: About,
     sessions: Vec<Session>,
-    /// What adaptive sessions have in common.
+    /// Players and titles shared by adaptive sessions.
     known: Known,
     draft: Option<Draft>,
     has_version: bool,
-    /// How many sessions said when they arrive, and the line of the first that did not.
+    /// Number of sessions with an arrival, and the line of the first without one.
     arrivals: usize,
     silent_line: Option<usize>,
 }
@@ -124,7 +124,7 @@ impl Reader {
             }
         };
         let Some((first, rest)) = words.split_first() else {
-            // A remark that is indented is no blank line.
+            // An indented comment is not a blank line.
             if !line.contains(&b'#') {
                 self.end_session();
             }
@@ -169,7 +169,7 @@ impl Reader {
             .as_ref()
             .is_some_and(|draft| draft.adaptive.is_some())
         {
-            self.wrong(first.column, "belongs to a session that adapts, whose player decides what it asks for; remove it, or write a blank line before it");
+            self.wrong(first.column, "belongs to an adaptive session, whose player chooses its requests; remove it, or write a blank line before it");
             return;
         }
         let path = first
@@ -295,7 +295,7 @@ impl Reader {
             .map_or(String::new(), |name| line::unescape(&name.text));
         self.about.seed = value(&values, "seed", line::whole)?;
         self.about.catalogue = value(&values, "catalogue", |text| {
-            u64::from_str_radix(text, 16).map_err(|_| format!("`{text}` is no fingerprint"))
+            u64::from_str_radix(text, 16).map_err(|_| format!("`{text}` is not a fingerprint"))
         })?;
         let identity = value(&values, "identity", |text| {
             let mut all = Identity::ALL.into_iter();
@@ -342,7 +342,7 @@ impl Reader {
                     .parse()
                     .ok()
                     .filter(|share: &f64| share.is_finite() && *share >= 0.0);
-                share.ok_or_else(|| format!("`{text}` is no share; write a number like 0.5"))
+                share.ok_or_else(|| format!("`{text}` is not a share; write a number like 0.5"))
             })?
             .unwrap_or(1.0),
         };
@@ -403,7 +403,7 @@ impl Reader {
     fn read_warm(&mut self, words: &[Word]) -> Result<(), line::Flaw> {
         let (path, rest) = words
             .split_first()
-            .ok_or((1, "what is to be read is missing".to_string()))?;
+            .ok_or((1, "the object to read is missing".to_string()))?;
         let values = pairs(rest, &["range"])?;
         let range: Option<ByteRange> = value(&values, "range", line::range)?;
         let path = path.text.strip_prefix('/').unwrap_or(&path.text).to_owned();
@@ -423,7 +423,7 @@ impl Reader {
             self.line = line;
             self.wrong(
                 1,
-                "this session does not say when it arrives, others do; write arrival=SECONDS",
+                "this session has no arrival, but others do; write arrival=SECONDS",
             );
         }
         if !self.errors.is_empty() {
@@ -442,11 +442,11 @@ impl Reader {
     }
 }
 
-/// Reads one word behind a call's path.
+/// Parses one word after a call's path.
 fn read_word(word: &Word, call: &mut Call, draft: &mut Draft) -> Result<(), line::Flaw> {
     let Some((key, value)) = word.pair() else {
         let text = format!(
-            "`{}` says nothing; words behind a path are like timeout=10",
+            "`{}` is not KEY=VALUE; words after a path are like timeout=10",
             word.text
         );
         return Err((word.column, text));
@@ -458,7 +458,7 @@ fn read_word(word: &Word, call: &mut Call, draft: &mut Draft) -> Result<(), line
         "size" => call.expected_bytes = Some(line::whole(text).map_err(at)?),
         "timeout" => call.timeout = Some(line::seconds(text).map_err(at)?),
         "pacing" => call.pace = Some(line::seconds(text).map_err(at)?),
-        // These two belong to the burst, and are waited for behind it; the later one counts.
+        // Both belong to the burst and apply after it; the later one takes precedence.
         "think" => (draft.think, draft.pace) = (Some(line::seconds(text).map_err(at)?), None),
         "pace_time" => (draft.think, draft.pace) = (None, Some(line::seconds(text).map_err(at)?)),
         "headers" => {
@@ -468,7 +468,7 @@ fn read_word(word: &Word, call: &mut Call, draft: &mut Draft) -> Result<(), line
         }
         "cookie" => {}
         "http" if matches!(text, "1.0" | "1.1") => {}
-        "http" => return Err(at(format!("`{text}` is no version; write 1.0 or 1.1"))),
+        "http" => return Err(at(format!("`{text}` is not a version; write 1.0 or 1.1"))),
         "method" if text == "GET" => {}
         "method" => return Err(at(format!("`{text}` cannot be played; viewers GET"))),
         "contents" => return Err(at("cannot be played; viewers send no contents".to_string())),
@@ -481,7 +481,7 @@ fn read_word(word: &Word, call: &mut Call, draft: &mut Draft) -> Result<(), line
     Ok(())
 }
 
-/// What the field `Range` asks for, if it is among these fields.
+/// The range in the field `Range`, if it is among these fields.
 fn range_field(fields: &str) -> Option<&str> {
     fields.split(['\r', '\n']).find_map(|field| {
         let (name, value) = field.split_once(':')?;

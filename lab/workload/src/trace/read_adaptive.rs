@@ -1,7 +1,7 @@
-//! Reads what adaptive sessions have in common, and their acts.
+//! Parses players, titles and acts of adaptive sessions.
 //!
-//! Invariant: what a session gets is sound: its title and its player have nothing that
-//! [`headlong_player::AdaptivePlan::check`] would complain about, or the trace is refused.
+//! Invariant: a session's title and player pass [`headlong_player::AdaptivePlan::check`], or the
+//! trace is refused.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -18,19 +18,19 @@ use super::objects::Objects;
 use super::values::{Values, pairs, parsed, value};
 use crate::make;
 
-/// Most segments of a title: it is looked through once, segment by segment.
+/// Largest number of segments of a title: the check inspects each of them.
 const SEGMENTS_MAX: u64 = 1_000_000;
-/// Most renditions that are kept before the title is refused for them.
+/// Renditions parsed before the title is refused for their number.
 const RENDITIONS_KEPT: usize = 65;
 
-/// Players and titles that were read, by the numbers that the text gives them.
+/// Players and titles parsed so far, by their ids in the text.
 #[derive(Default)]
 pub(super) struct Known {
     makes: BTreeMap<u64, Arc<Make>>,
     titles: BTreeMap<u64, Arc<Title>>,
-    /// The title whose renditions are being read: its line, its number, and what there is of it.
+    /// The title whose renditions are being parsed: its line, its id, and the title so far.
     open: Option<(usize, u64, Title)>,
-    /// Whether the last title was wrong: nothing more is said of its renditions.
+    /// Whether the last title was invalid: no errors are reported for its renditions.
     is_broken: bool,
 }
 
@@ -77,7 +77,7 @@ impl Known {
         Ok(())
     }
 
-    /// The number of something new.
+    /// The id of a new player or title.
     fn new_id(&self, values: &Values<'_>, what: &str) -> Result<u64, Flaw> {
         let Some(word) = values.get("id") else {
             return Err((1, format!("the {what} has no number; write id=0")));
@@ -102,7 +102,7 @@ impl Known {
             if self.is_broken {
                 return Ok(());
             }
-            let text = "belongs to no title; write it behind a line `#headlong title`";
+            let text = "belongs to no title; write it after a line `#headlong title`";
             return Err((1, text.to_string()));
         }
         let mut draft = Draft::default();
@@ -128,7 +128,7 @@ impl Known {
         }
     }
 
-    /// The title whose renditions were being read has all of them.
+    /// Completes the title whose renditions were being parsed.
     pub(super) fn close_title(&mut self, errors: &mut TraceErrors) {
         let Some((line, id, title)) = self.open.take() else {
             return;
@@ -139,7 +139,7 @@ impl Known {
         self.titles.insert(id, Arc::new(title));
     }
 
-    /// The plan of a session that says what it watches, and with what player.
+    /// The plan of a session with title and player.
     pub(super) fn adaptive(&self, values: &Values<'_>) -> Result<Option<AdaptivePlan>, Flaw> {
         let Some((title, player)) = values.get("title").zip(values.get("player")) else {
             let words = ["title", "player", "acts"];
@@ -150,7 +150,7 @@ impl Known {
             });
         };
         if let Some(word) = values.get("rate").or(values.get("start")) {
-            let text = "is of sessions whose calls are listed; this one's player decides";
+            let text = "is for sessions with listed calls; this session has an adaptive player";
             return Err((word.column, text.to_string()));
         }
         let title = find(&self.titles, title, "title")?;
@@ -201,13 +201,13 @@ fn act(text: &str, segments: u32) -> Result<Act, String> {
             let meant = nearest(name, ["watch", "pause", "skip"].into_iter());
             let meant = meant.map_or(String::new(), |meant| format!("; did you mean {meant}?"));
             Err(format!(
-                "`{text}` is no act; write watch:SECONDS, pause:SECONDS or skip:SEGMENT{meant}"
+                "`{text}` is not an act; write watch:SECONDS, pause:SECONDS or skip:SEGMENT{meant}"
             ))
         }
     }
 }
 
-/// The words of a player's line.
+/// Words of a player's line.
 struct Source<'a, 'b> {
     values: &'a Values<'b>,
     flaws: Vec<Flaw>,
@@ -224,26 +224,26 @@ impl make::Source for Source<'_, '_> {
     }
 }
 
-/// A rendition whose line is being read.
+/// A rendition whose line is being parsed.
 #[derive(Default)]
 struct Draft {
     rate: BitRate,
     header: Option<Place>,
-    /// What is spoken of.
+    /// The current object.
     object: Option<ObjectId>,
-    /// Of equal ranges: the file, where the first begins, their bytes, the file's bytes.
+    /// Equal ranges: the file, the start of the first range, its size, and the file's size.
     file: Option<ObjectId>,
     from: Option<u64>,
     segment: Option<u64>,
     size: Option<u64>,
-    /// Of files of their own: bytes of each, of the last, and the files.
+    /// Separate files: size of each, size of the last, and the files.
     file_bytes: Option<u64>,
     last_bytes: Option<u64>,
     files: Vec<ObjectId>,
     places: Vec<Place>,
 }
 
-/// Words of a rendition's line, beside paths.
+/// Words of a rendition's line, besides paths.
 const WORDS: [&str; 8] = [
     "rate", "header", "from", "segment", "size", "file", "last", "at",
 ];
@@ -263,7 +263,7 @@ impl Draft {
             let key = word.text.split('=').next().unwrap_or_default();
             let meant = nearest(key, WORDS.into_iter());
             let meant = meant.map_or(String::new(), |meant| format!("; did you mean {meant}=?"));
-            let text = format!("`{}` is no path and unknown here{meant}", word.text);
+            let text = format!("`{}` is not a path and unknown here{meant}", word.text);
             return Err((word.column, text));
         };
         let text = value.text.as_str();
@@ -296,8 +296,8 @@ impl Draft {
         Ok(())
     }
 
-    /// What the words say; if they say nothing sensible, the check of the title tells.
-    /// `first` is the first of its files of their own.
+    /// The rendition described by the words; invalid ones are reported by the title's check.
+    /// `first` is the first of its separate files.
     fn finish(self, first: ObjectId) -> Rendition {
         let segments = match (self.file, self.file_bytes) {
             (Some(object), _) => Segments::OneFile {
@@ -321,7 +321,7 @@ impl Draft {
     }
 }
 
-/// `0-99`, `100-`, `all`; with `:BYTES`, or `:?` if nobody knows how many they are.
+/// `0-99`, `100-`, `all`; with `:BYTES`, or `:?` for an unknown size.
 fn place(text: &str, object: ObjectId) -> Result<Place, String> {
     let (which, bytes) = match text.split_once(':') {
         Some((which, bytes)) => (which, Some(bytes)),

@@ -31,7 +31,7 @@ fn pace(trace: &Trace, session: usize) -> Vec<Option<u64>> {
         .collect()
 }
 
-/// Thesis Figure 3.5, word for word; its third range begins where the second ends.
+/// Thesis Figure 3.5, verbatim; its third range begins where the second ends.
 const FIGURE_3_5: &str = "\
 # Session 1: 4 chunks stored in separate files, with pacing
 #           after the first two requests
@@ -59,7 +59,7 @@ vid04/secs-100-109 timeout=10     # skip forward
 ";
 
 #[test]
-fn the_example_of_the_thesis_is_read_as_it_is_explained() {
+fn parses_example_of_thesis() {
     let trace = read(FIGURE_3_5);
     let lengths: Vec<usize> = trace
         .sessions
@@ -86,7 +86,7 @@ fn the_example_of_the_thesis_is_read_as_it_is_explained() {
             .flat_map(|s| s.calls())
             .all(|call| call.timeout == Some(Duration(10 * SECOND)))
     );
-    // The start is named twice and is one object.
+    // The first object is named twice and has one id.
     assert_eq!(
         trace.sessions[3].calls()[0].object,
         trace.sessions[3].calls()[3].object
@@ -96,7 +96,7 @@ fn the_example_of_the_thesis_is_read_as_it_is_explained() {
 }
 
 #[test]
-fn httperf_s_own_example_has_bursts_and_thinking_time_behind_them() {
+fn parses_bursts_and_think_times_of_httperf() {
     let trace = read(
         "\
 # session 1 definition (this is a comment)
@@ -127,7 +127,7 @@ fn httperf_s_own_example_has_bursts_and_thinking_time_behind_them() {
 }
 
 #[test]
-fn videoperf_lines_have_ranges_in_header_fields_and_pace_what_follows() {
+fn parses_header_ranges_and_pace_time_of_videoperf() {
     let trace = read(
         "\
 session ssl=off server=localhost port=6800
@@ -146,7 +146,7 @@ session ssl=off server=localhost port=6800
 }
 
 #[test]
-fn mistakes_are_told_with_line_column_and_remedy_all_at_once() {
+fn reports_all_mistakes_with_line_column_and_remedy() {
     let wrong = "\
 /a timeout=ten
 /b range=5-3 paceing=10
@@ -158,22 +158,22 @@ http://host/d
 #headlong sesion arrival=1
 ";
     let expected = "\
-1:12: `ten` is no time; write seconds like 10 or 2.5
+1:12: `ten` is not a time; write seconds like 10 or 2.5
 2:10: `5-3` ends before it begins; write the first and the last byte, like 0-524287
 2:14: `paceing=` is unknown; did you mean pacing=?
 4:1: is a whole URL; write the path alone, the server is named when the trace is played
 5:11: `POST` cannot be played; viewers GET
 5:25: cannot be played; viewers send no contents
 6:4: this word has a quotation mark that is not closed
-7:9: `18446744073709551616` is no whole number
-7:30: `timeout` says nothing; words behind a path are like timeout=10
+7:9: `18446744073709551616` is not a whole number
+7:30: `timeout` is not KEY=VALUE; words after a path are like timeout=10
 8:11: comes before `#headlong trace version=1`; write that line first
 8:11: `sesion` is unknown; did you mean session?";
     assert_eq!(errors(wrong), expected);
 }
 
 #[test]
-fn our_own_lines_are_checked_too() {
+fn checks_headlong_lines() {
     let head = "#headlong trace version=1\n#headlong class name=high delay=50ms share=0.5\n";
     let with = |rest: &str| errors(&(head.to_string() + rest));
     assert_eq!(
@@ -190,7 +190,7 @@ fn our_own_lines_are_checked_too() {
     );
     assert_eq!(
         with("#headlong session arrival=2\n/a\n\n/b\n"),
-        "6:1: this session does not say when it arrives, others do; write arrival=SECONDS"
+        "6:1: this session has no arrival, but others do; write arrival=SECONDS"
     );
     assert_eq!(
         errors("#headlong trace version=7\n/a\n"),
@@ -207,14 +207,14 @@ fn our_own_lines_are_checked_too() {
 }
 
 #[test]
-fn of_very_many_mistakes_the_first_are_told_and_the_others_counted() {
+fn limits_reported_mistakes_and_counts_the_rest() {
     let message = errors(&"/a b\n".repeat(1000));
     assert_eq!(message.lines().count(), 21);
     assert!(message.ends_with("and 980 more"), "{message}");
 }
 
 #[test]
-fn foreign_traces_get_poisson_arrivals_when_they_are_loaded() {
+fn foreign_traces_get_poisson_arrivals() {
     let text: String = (0..2000)
         .map(|n| std::format!("/v{n} range=0-999\n\n"))
         .collect();
@@ -231,7 +231,7 @@ fn foreign_traces_get_poisson_arrivals_when_they_are_loaded() {
 }
 
 #[test]
-fn a_dialect_that_cannot_say_something_says_so() {
+fn reports_features_a_dialect_cannot_express() {
     let trace = read("/a range=0-9\n");
     assert_eq!(trace.to_text(Dialect::Httperf), Err(CannotSay::Ranges));
     let trace = read(&"/a\n\n".repeat(1001));
@@ -246,7 +246,7 @@ fn a_dialect_that_cannot_say_something_says_so() {
 }
 
 #[test]
-fn httperf_is_told_nothing_that_it_would_not_understand() {
+fn httperf_dialect_has_only_supported_words() {
     let trace = read(
         "#headlong trace version=1\n#headlong session arrival=1\n/a size=9 timeout=10\n/b timeout=10 pacing=2.5\n\t/c\n",
     );
@@ -273,7 +273,7 @@ const ADAPTIVE: &str = "\
 ";
 
 #[test]
-fn an_adaptive_session_says_what_it_watches_with_what_and_how() {
+fn parses_adaptive_session() {
     let trace = read(ADAPTIVE);
     let Plan::Adaptive(plan) = &trace.sessions[0].plan else {
         panic!("{trace:?}");
@@ -312,7 +312,7 @@ fn an_adaptive_session_says_what_it_watches_with_what_and_how() {
 }
 
 #[test]
-fn mistakes_in_adaptive_sessions_are_told_with_their_columns() {
+fn reports_adaptive_mistakes_with_columns() {
     let with = |from: &str, to: &str| {
         assert!(ADAPTIVE.contains(from), "{from}");
         errors(&ADAPTIVE.replace(from, to))
@@ -333,7 +333,11 @@ fn mistakes_in_adaptive_sessions_are_told_with_their_columns() {
             "timeout=10",
             "4:48: timeout: `10` has no unit; write it like 5s or 250ms, or off",
         ),
-        ("player id=0", "player id=x", "4:21: `x` is no whole number"),
+        (
+            "player id=0",
+            "player id=x",
+            "4:21: `x` is not a whole number",
+        ),
         (
             "segments=3",
             "segments=4",
@@ -367,7 +371,7 @@ fn mistakes_in_adaptive_sessions_are_told_with_their_columns() {
         (
             "from=48",
             "form=48",
-            "6:53: `form=48` is no path and unknown here; did you mean from=?",
+            "6:53: `form=48` is not a path and unknown here; did you mean from=?",
         ),
         (
             "skip:2",
@@ -377,12 +381,12 @@ fn mistakes_in_adaptive_sessions_are_told_with_their_columns() {
         (
             "pause:60.5",
             "puase:60",
-            "9:78: `puase:60` is no act; write watch:SECONDS, pause:SECONDS or skip:SEGMENT; did you mean pause?",
+            "9:78: `puase:60` is not an act; write watch:SECONDS, pause:SECONDS or skip:SEGMENT; did you mean pause?",
         ),
         (
             "watch:8,",
             "watch:x,",
-            "9:63: `x` is no time; write seconds like 10 or 2.5",
+            "9:63: `x` is not a time; write seconds like 10 or 2.5",
         ),
         (
             "player=0 title=7 acts",
@@ -397,7 +401,7 @@ fn mistakes_in_adaptive_sessions_are_told_with_their_columns() {
         (
             "watch:4\n",
             "watch:4\n/a.mp4 range=0-9\n",
-            "10:1: belongs to a session that adapts, whose player decides what it asks for; remove it, or write a blank line before it",
+            "10:1: belongs to an adaptive session, whose player chooses its requests; remove it, or write a blank line before it",
         ),
     ] {
         let told = with(from, to);
@@ -406,7 +410,7 @@ fn mistakes_in_adaptive_sessions_are_told_with_their_columns() {
     }
     assert_eq!(
         errors("#headlong trace version=1\n#headlong rendition rate=5kbps\n/a\n"),
-        "2:1: belongs to no title; write it behind a line `#headlong title`"
+        "2:1: belongs to no title; write it after a line `#headlong title`"
     );
 }
 
@@ -459,7 +463,7 @@ let playback = rate.map(|(rate, start_bytes)| Playback {
     }
 }
 
-/// Whether a strategy of `Option`s gives something.
+/// A strategy for `Option`s.
 fn maybe<T: core::fmt::Debug>(what: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
     proptest::option::of(what)
 }
@@ -511,7 +515,7 @@ prop_compose! {
     }
 }
 
-/// Where the segments of one rendition are; `object` and three behind it are its own.
+/// Segments of one rendition; `object` and the three after it belong to it.
 fn segments(count: u32, object: u32) -> impl Strategy<Value = Segments> {
     let first = ObjectId(object);
     let place = (
@@ -582,14 +586,14 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 
 proptest! {
     #[test]
-    fn adaptive_sessions_read_back_as_they_were(
+    fn adaptive_traces_round_trip(
         makes in proptest::collection::vec(make(), 1..3),
         title in title(),
         sessions in proptest::collection::vec((acts(), any::<u8>(), maybe(call())), 1..6),
     ) {
         let makes: Vec<Arc<Make>> = makes.into_iter().map(Arc::new).collect();
         let mut trace = Trace {
-            // Names as hard to write as names get.
+            // Names with characters that need quoting.
             objects: (0..12).map(|n| std::format!("a'b/\\{n}\"#.mp4")).collect(),
             classes: vec![NetworkClass::unlimited()],
             ..Trace::default()
@@ -610,7 +614,7 @@ proptest! {
                     ..call
                 }])),
             };
-            // A script that comes first would name its object before the title's header.
+            // A script before it would use its object before the title's header.
             let is_first = trace.sessions.is_empty();
             if is_first && matches!(plan, Plan::Script(_)) {
                 continue;
@@ -618,7 +622,7 @@ proptest! {
             trace.sessions.push(Session { arrival: Duration::ZERO, class: 0, plan });
         }
         prop_assume!(!trace.sessions.is_empty());
-        let text = trace.to_text(Dialect::Headlong).expect("ours says everything");
+        let text = trace.to_text(Dialect::Headlong).expect("this dialect can express all traces");
         let back = Trace::read(text.as_bytes()).map_err(|errors| TestCaseError::fail(std::format!("{errors}\n{text}")))?;
         prop_assert_eq!(&back, &trace, "{}", text);
         prop_assert_eq!(back.to_text(Dialect::Headlong), Ok(text));
@@ -638,7 +642,7 @@ fn ordered(title: &Title, objects: &mut Vec<String>) -> Arc<Title> {
                 order.len() - 1
             }) as u32;
         };
-        // Files follow one another, so a header among them is not told apart.
+        // Files are consecutive, so a header among them would be indistinguishable.
         if let Segments::Files { first, .. } = &mut rendition.segments {
             rendition.header = None;
             let old = first.0;
@@ -698,7 +702,7 @@ prop_compose! {
     }
 }
 
-/// Puts objects in order of their first use, as a reader finds them.
+/// Sorts objects by their first use, as a parser finds them.
 fn rename(trace: &mut Trace) {
     let mut order: Vec<u32> = Vec::new();
     let mut place = |object: &mut ObjectId| {
@@ -731,16 +735,16 @@ fn rename(trace: &mut Trace) {
 
 proptest! {
     #[test]
-    fn a_trace_that_is_written_reads_back_as_it_was(trace in trace()) {
-        let text = trace.to_text(Dialect::Headlong).expect("ours says everything");
+    fn traces_round_trip(trace in trace()) {
+        let text = trace.to_text(Dialect::Headlong).expect("this dialect can express all traces");
         let back = Trace::read(text.as_bytes()).map_err(|errors| TestCaseError::fail(std::format!("{errors}\n{text}")))?;
         prop_assert_eq!(back, trace, "{}", text);
     }
 
     #[test]
-    fn what_is_written_for_others_reads_back_with_the_same_requests(trace in trace()) {
+    fn foreign_dialects_keep_requests(trace in trace()) {
         for dialect in [Dialect::Thesis, Dialect::Videoperf] {
-            let text = trace.to_text(dialect).expect("it has ranges");
+            let text = trace.to_text(dialect).expect("these dialects have ranges");
             let back = read(&text);
             let asked = |trace: &Trace| -> Vec<(String, Option<ByteRange>, bool)> {
                 let calls = trace.sessions.iter().flat_map(|session| session.calls().to_vec());
@@ -751,7 +755,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_reader_panic(text in "(#headlong |trace |session |class |/a |range=|=|[0-9]|-|'|\"|\\\\|\n|\t|\\PC){0,60}") {
+    fn trace_parser_never_panics(text in "(#headlong |trace |session |class |/a |range=|=|[0-9]|-|'|\"|\\\\|\n|\t|\\PC){0,60}") {
         let _ = Trace::read(text.as_bytes());
     }
 }

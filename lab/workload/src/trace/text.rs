@@ -1,4 +1,4 @@
-//! Paths, names, ranges and times, as traces write them.
+//! Paths, names, ranges and times in the syntax of traces.
 
 use alloc::string::String;
 use core::fmt::{self, Write as _};
@@ -8,7 +8,7 @@ use headlong_units::{ByteRange, Duration};
 use super::Trace;
 
 impl Trace {
-    /// A path as a line's first word, in which a reader resolves nothing, or as one behind it.
+    /// Writes a path as a line's first word, which is read verbatim, or as a later word.
     pub(super) fn write_path(
         &self,
         object: u32,
@@ -34,7 +34,7 @@ impl Trace {
     }
 }
 
-/// `text` with what would end a word percent-encoded; `%` too, if it is to be decoded again.
+/// Percent-encodes characters that would end a word; `%` too, if the reader decodes it.
 fn escape(text: &str, is_word: bool, out: &mut String) {
     for c in text.chars() {
         if c.is_whitespace() || c.is_control() || (is_word && c == '%') {
@@ -59,7 +59,7 @@ impl fmt::Display for Word<'_> {
     }
 }
 
-/// `first-last`, both included; `first-` if it is open.
+/// `first-last`, inclusive; `first-` if open-ended.
 pub(super) struct Range(pub(super) ByteRange);
 
 impl fmt::Display for Range {
@@ -71,7 +71,7 @@ impl fmt::Display for Range {
     }
 }
 
-/// Seconds, exactly, without zeros at the end.
+/// Seconds, exact, without trailing zeros.
 pub(super) struct Seconds(pub(super) Duration);
 
 impl fmt::Display for Seconds {

@@ -1,4 +1,4 @@
-//! The words `key=value` of a line of ours.
+//! The words `key=value` of a `#headlong` line.
 
 use alloc::collections::BTreeMap;
 use alloc::format;

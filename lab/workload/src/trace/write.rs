@@ -1,8 +1,8 @@
-//! Traces as text: a wsesslog, in one of four dialects.
+//! Writes traces as text: a wsesslog, in one of four dialects.
 //!
-//! Ours is the thesis' (Figure 3.5) with comment lines that begin with `#headlong` for what it has
-//! no words for: arrivals, networks, storage, ramps and warming. The format is told in
-//! docs/lab/workload.md.
+//! The native dialect is that of the thesis (Figure 3.5) with comment lines that begin with
+//! `#headlong` for arrivals, networks, storage, ramps and warming. docs/lab/workload.md describes
+//! the format.
 
 use alloc::string::String;
 use core::fmt::{self, Write as _};
@@ -14,17 +14,17 @@ use super::write_adaptive::{Told, write_session};
 use super::{CannotSay, Session, Trace};
 use crate::Identity;
 
-/// Whose wsesslog.
+/// Dialect of a wsesslog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// Ours: loses nothing.
+    /// Native: lossless.
     Headlong,
     /// Thesis Figure 3.5: `range=`, `timeout=`, `pacing=`.
     Thesis,
     /// Waterloo's httperf, today videoperf in CloudSuite: `pace_time=`, `headers='Range: ...'`.
     Videoperf,
-    /// httperf 0.9.1: whole files, `think=`. Pacing becomes thinking time, which is counted from
-    /// the end of the call before: slower than meant.
+    /// httperf 0.9.1: whole files, `think=`. Pacing becomes thinking time, which starts at the end
+    /// of the previous call: slower than intended.
     Httperf,
 }
 
@@ -38,17 +38,17 @@ impl Dialect {
     ];
 }
 
-/// Sessions that httperf 0.9.1 has room for (`MAX_SESSION_TEMPLATES`).
+/// Session limit of httperf 0.9.1 (`MAX_SESSION_TEMPLATES`).
 const HTTPERF_SESSIONS_MAX: usize = 1000;
-/// The same of videoperf.
+/// The same for videoperf.
 const VIDEOPERF_SESSIONS_MAX: usize = 250_000;
 
 impl Trace {
-    /// The trace as text. In [`Dialect::Headlong`] it reads back as it was, if its objects are in
-    /// order of their first use and no session begins with thinking.
+    /// The trace as text. In [`Dialect::Headlong`] it parses to the same trace, if its objects are
+    /// in order of their first use and no session begins with thinking.
     ///
     /// # Errors
-    /// If the dialect cannot say it.
+    /// If the dialect cannot express it.
     pub fn to_text(&self, dialect: Dialect) -> Result<String, CannotSay> {
         let too_many = |max| {
             let count = self.sessions.len();
@@ -87,12 +87,12 @@ impl Trace {
             let name = Word(&self.about.name);
             writeln!(
                 text,
-                "# Written by Headlong from {name}; arrivals and networks are not in it."
+                "# Written by Headlong from {name}; without arrivals and networks."
             )?;
             if dialect == Dialect::Httperf {
                 writeln!(
                     text,
-                    "# think= stands for pacing, and is counted from the end of a call."
+                    "# think= replaces pacing, and counts from the end of a call."
                 )?;
                 let count = self.sessions.len();
                 writeln!(
@@ -186,8 +186,8 @@ impl Trace {
         Ok(())
     }
 
-    /// One line. httperf and videoperf keep waiting times with the burst *before* the wait, and so
-    /// does everybody with thinking time: `rest` is what follows.
+    /// One line. httperf and videoperf attach waiting times to the burst *before* the wait; for
+    /// thinking time all dialects do. `rest` is the following calls.
     fn write_call(
         &self,
         dialect: Dialect,

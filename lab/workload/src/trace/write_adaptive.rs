@@ -1,5 +1,5 @@
-//! Adaptive sessions as lines of ours: players and titles once, before the first session that has
-//! them, and what each viewer does in the session's own line.
+//! Writes adaptive sessions as `#headlong` lines: players and titles once, before the first session
+//! that uses them, and the viewer's acts in the session's own line.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -12,8 +12,7 @@ use super::Trace;
 use super::text::{Range, Seconds};
 use crate::make;
 
-/// Players and titles that were told, and the numbers that they were given. Sessions that share one
-/// share it in the text.
+/// Players and titles written so far, with their ids. Sessions that share one share it in the text.
 #[derive(Default)]
 pub(super) struct Told {
     makes: BTreeMap<*const Make, usize>,
@@ -21,7 +20,7 @@ pub(super) struct Told {
 }
 
 impl Trace {
-    /// Tells what a session has in common with others, if that was not told before.
+    /// Writes the player and the title of a session, unless they were written before.
     pub(super) fn write_shared(
         &self,
         plan: &AdaptivePlan,
@@ -103,7 +102,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Says which object is spoken of, if it is another than before.
+    /// Writes the path of an object, unless it is the current one.
     fn write_object(&self, object: ObjectId, before: &mut Option<ObjectId>, text: &mut String) {
         if before.replace(object) != Some(object) {
             text.push(' ');
@@ -112,7 +111,7 @@ impl Trace {
     }
 }
 
-/// Words of a session's line: what it watches, with what, and how.
+/// Words of a session's line: its title, its player and its acts.
 pub(super) fn write_session(plan: &AdaptivePlan, told: &Told, text: &mut String) -> fmt::Result {
     let make = told.makes.get(&Arc::as_ptr(&plan.make));
     let title = told.titles.get(&Arc::as_ptr(&plan.title));
@@ -129,7 +128,7 @@ pub(super) fn write_session(plan: &AdaptivePlan, told: &Told, text: &mut String)
     Ok(())
 }
 
-/// Which bytes of an object, and how many if that does not follow: `0-99`, `all:900`.
+/// Byte range of an object, with the object's size if it does not follow: `0-99`, `all:900`.
 fn write_place(place: Place, text: &mut String) -> fmt::Result {
     match place.range {
         Some(range) => write!(text, "{}", Range(range))?,

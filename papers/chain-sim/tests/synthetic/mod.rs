@@ -1,11 +1,11 @@
-//! A made-up chain table with the published shapes of thesis 5.3: lengths after Figures 5.11 to
+//! A synthetic chain table with the published shapes of thesis 5.3: lengths by Figures 5.11 to
 //! 5.13, a quarter of the chains at offset zero, a server of 36 drives over a week of evenings.
 
 use headlong_chain_sim::ChainRow;
 use headlong_random::{Empirical, Generator};
 use headlong_units::BitRate;
 
-/// Bit rates of sound and pictures, kbit/s, with how often they are chosen.
+/// Bit rates of sound and video, kbit/s, with their weights.
 const KBPS: &[(u64, u64)] = &[
     (96, 25),
     (235, 5),
@@ -23,7 +23,7 @@ const MEAN_KBPS: f64 = 2_000.0;
 const DRIVES: u16 = 36;
 const FILES: u64 = 40_000;
 
-/// So many chains, the same for the same seed.
+/// The given number of chains, deterministic by seed.
 pub(crate) fn rows(chains: usize, seed: u64) -> Vec<ChainRow> {
     let mut generator = Generator::new(seed);
     let lengths = Lengths::new();
@@ -41,7 +41,7 @@ pub(crate) fn rows(chains: usize, seed: u64) -> Vec<ChainRow> {
         let kbps = kbps(&mut generator);
         let length = lengths.draw(is_open, is_at_zero, kbps, &mut generator);
         let bit_rate = BitRate::from_kbps(kbps);
-        // Half a minute of playout buffer is filled faster than it plays.
+        // Half a minute of playout buffer fills faster than it plays.
         let plays_ms = bit_rate.time_for(length).0 as f64 / 1e6;
         let lasts_ms = (plays_ms - 30_000.0).max(plays_ms / 8.0);
         let day = generator.below(7);
@@ -82,7 +82,7 @@ struct Lengths {
 }
 
 impl Lengths {
-    /// Points of a distribution over ln of bytes, straight between them: a power law each.
+    /// A distribution over ln of bytes, linear between points: a power law in each segment.
     fn new() -> Self {
         let of = |points: &[(f64, f64)]| {
             let logs = points.iter().map(|(bytes, share)| (bytes.ln(), *share));
@@ -105,7 +105,7 @@ impl Lengths {
     }
 
     fn draw(&self, is_open: bool, is_at_zero: bool, kbps: u64, generator: &mut Generator) -> u64 {
-        // Viewers stay for a time, not for bytes.
+        // Viewers watch for a time, not for a number of bytes.
         let scale = kbps as f64 / MEAN_KBPS;
         let length = match (is_at_zero, is_open) {
             // 84 % are exactly 768 KB, 0.4 % shorter (5.3.2).

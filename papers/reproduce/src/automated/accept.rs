@@ -1,22 +1,22 @@
-//! What must come out again whatever the numbers, judged.
+//! Qualitative results that must be reproduced, independent of numbers.
 
 use serde::Serialize;
 
 use super::results::{Limit, Outcome, Reproduced};
 use super::scenarios::{Memory, Sizing};
 
-/// A line that holds or does not.
+/// One criterion with its verdict.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Judged {
-    /// What is demanded, and where it comes from.
+    /// The criterion and its source.
     pub(super) demanded: &'static str,
-    /// What was found.
+    /// Our result.
     pub(super) found: String,
-    /// Whether it holds; `None` if what it is about was not made.
+    /// Whether it holds; `None` if its scenarios were not run.
     pub(super) holds: Option<bool>,
 }
 
-/// An automatic size is to reach so much of the best fixed one of the grid.
+/// Share of the best fixed size's rate in the grid that an automatic size must reach.
 pub(super) const AUTO_MIN: f64 = 0.95;
 
 fn size_of(limit: Option<&Limit>) -> Option<u64> {
@@ -28,7 +28,7 @@ impl Reproduced {
         self.outcomes.iter().find(|outcome| outcome.name == name)
     }
 
-    /// Best sizes of those scenarios that were made, if there is anything to compare.
+    /// Best sizes of the named scenarios that were run, if there are at least two.
     fn best_sizes(&self, names: &[&'static str]) -> Option<Vec<(&'static str, u64)>> {
         let size = |name: &&'static str| {
             let size = size_of(self.outcome(name)?.best(Memory::PageCache))?;
@@ -38,7 +38,7 @@ impl Reproduced {
         (sizes.len() > 1).then_some(sizes)
     }
 
-    /// All lines that apply to what was made.
+    /// All criteria that apply to the scenarios run.
     pub(super) fn judged(&self) -> Vec<Judged> {
         let mut lines = vec![
             self.sizes_within(),
@@ -76,7 +76,7 @@ impl Reproduced {
         }
         lines.push(self.automatic_mean());
         lines.push(self.no_rate_above_the_bound());
-        // What is about scenarios that were not made is no part of the result.
+        // Criteria about scenarios that were not run are left out.
         lines.retain(|line| line.holds.is_some());
         lines
     }
@@ -92,12 +92,12 @@ impl Reproduced {
             .map(|(name, size)| format!("{name}: {size}"))
             .collect();
         Judged {
-            demanded: "page cache: the best fixed size is within 2 and 12 MB (abstract), and not the \
-                       same everywhere",
+            demanded: "page cache: the best fixed size is between 2 and 12 MB (abstract), and not \
+                       the same everywhere",
             found: words.join("; "),
             holds: (!bests.is_empty()).then(|| {
                 let (first, within) = (bests[0].1, bests.iter().all(|(_, s)| (2..=12).contains(s)));
-                // One size alone is the same everywhere.
+                // A single size is always the same.
                 let varies = bests.len() == 1 || bests.iter().any(|(_, size)| *size != first);
                 within && varies
             }),
@@ -115,7 +115,7 @@ impl Reproduced {
         };
         Judged {
             demanded,
-            found: sizes.as_ref().map_or("not made".to_owned(), words),
+            found: sizes.as_ref().map_or("not run".to_owned(), words),
             holds: sizes.map(|sizes| sizes.is_sorted_by_key(|(_, size)| *size)),
         }
     }
@@ -134,9 +134,9 @@ impl Reproduced {
         Judged {
             demanded: "page cache: SD with 12 MB falls below three quarters of the best through \
                        prefetch evictions (3, Figure 1, Table 1)",
-            found: cells.map_or("not made".to_owned(), |((cache, evicted), (own, own_evicted))| {
+            found: cells.map_or("not run".to_owned(), |((cache, evicted), (own, own_evicted))| {
                 format!(
-                    "{:.0} % of the best, {evicted:.2} bytes evicted for each asked for; with own \
+                    "{:.0} % of the best, {evicted:.2} bytes evicted per byte requested; with own \
                      memory {:.0} % and {own_evicted:.2}",
                     cache * 100.0,
                     own * 100.0
@@ -154,7 +154,7 @@ impl Reproduced {
         let least = ratios.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0));
         Judged {
             demanded,
-            found: least.map_or("not made".to_owned(), |(ratio, name)| {
+            found: least.map_or("not run".to_owned(), |(ratio, name)| {
                 format!("at least {:.1} % ({name})", ratio * 100.0)
             }),
             holds: least.map(|(ratio, _)| ratio >= AUTO_MIN),
@@ -173,7 +173,7 @@ impl Reproduced {
         Judged {
             demanded: "auto is above the best fixed size of the grid on average",
             found: format!("{:.1} % on average", mean * 100.0),
-            // An average over one scenario says nothing of the others.
+            // A mean over one scenario does not represent the others.
             holds: (self.outcomes.len() > 1 && !ratios.is_empty()).then_some(mean > 1.0),
         }
     }
@@ -186,8 +186,8 @@ impl Reproduced {
         });
         let largest = shares.max_by(|a, b| a.0.total_cmp(&b.0));
         Judged {
-            demanded: "no rate is above what a clairvoyant could reach",
-            found: largest.map_or("not made".to_owned(), |(share, name)| {
+            demanded: "no rate is above the clairvoyant bound",
+            found: largest.map_or("not run".to_owned(), |(share, name)| {
                 format!("at most {:.0} % of it ({name})", share * 100.0)
             }),
             holds: largest.map(|(share, _)| share <= 1.0),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn one_scenario_alone_is_judged_by_what_applies_to_it() {
+    fn single_scenario_is_judged_by_applicable_criteria() {
         let of = |memory| {
             [(Sizing::Fixed(4), 50.0), (Sizing::Auto, 49.0)]
                 .map(|(sizing, rate)| limit(memory, sizing, rate))

@@ -1,12 +1,12 @@
 //! Automated Control of Aggressive Prefetching (SYSTOR 2014; thesis chapter 4), in virtual time.
 //!
-//! The one idea: an hour of a drive for each point kept the paper to six sizes; here all of its figures
-//! are made again in minutes, with the paper's memory (a page cache that may evict what was
-//! prefetched) and with this server's own, with fixed sizes, with the paper's controller and with
-//! ours.
+//! With an hour of drive time per point, the paper was limited to six sizes; here all of its
+//! figures are reproduced in minutes, with the paper's memory (a page cache that may evict
+//! prefetched data) and with this server's own, with fixed sizes, with the paper's controller and
+//! with ours.
 //!
-//! Invariant: which rates are tried in a scenario depends on that scenario alone, so the results do not
-//! depend on how many threads there are.
+//! Invariant: the rates tried in a scenario depend only on that scenario, so the results do not
+//! depend on the number of threads.
 
 mod accept;
 mod page;
@@ -30,7 +30,7 @@ use scenarios::{
     Scenario, Sizing, Times, Titles,
 };
 
-/// How much is done.
+/// Extent of a reproduction.
 #[derive(Debug, Clone, Copy)]
 struct Effort {
     times: Times,
@@ -59,27 +59,26 @@ const QUICK: Effort = Effort {
     sizes_mib: &SIZES_QUICK_MIB,
 };
 
-/// The first step of a search that begins far from its end.
+/// First step of a search whose start may be far from the limit.
 const STEP_MAX: f64 = 0.125;
-/// Where a search begins that knows nothing.
+/// Default starting rate of a search.
 const GUESS_MIB_S: f64 = 48.0;
 
-/// What of it is to be made, and how.
+/// Selection of scenarios and accuracy.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
     /// Fewer scenarios and sizes, in coarser steps.
     pub is_quick: bool,
-    /// Names of the scenarios to be made, of [`scenario_names`]; all of them if empty.
+    /// Names of the scenarios to run, from [`scenario_names`]; all of them if empty.
     pub scenarios: Vec<String>,
-    /// Worlds made at once; as many as there are processors if `None`.
+    /// Concurrent simulations; the number of processors if `None`.
     pub threads: Option<NonZeroUsize>,
-    /// How often each limit is looked for, with other viewers each time; twice if `None`, and once if
-    /// it is quick.
+    /// Number of searches of each limit, each with other viewers; two if `None`, and one if quick.
     pub seeds: Option<NonZeroU64>,
 }
 
 impl Choice {
-    /// Those named, else all, or those of a quick reproduction.
+    /// The named scenarios, else all, or those of a quick reproduction.
     fn scenarios(&self) -> Vec<Scenario> {
         let is_meant = |scenario: &&Scenario| match self.scenarios.is_empty() {
             true => scenario.is_quick || !self.is_quick,
@@ -89,12 +88,12 @@ impl Choice {
     }
 }
 
-/// The scenarios there are.
+/// Names of all scenarios.
 pub fn scenario_names() -> impl Iterator<Item = &'static str> {
     SCENARIOS.iter().map(|scenario| scenario.name)
 }
 
-/// Makes the figures again, writes the page and prints the tables.
+/// Reproduces the figures, writes the page and prints the tables.
 ///
 /// # Errors
 /// If a result cannot be written.
@@ -121,8 +120,8 @@ pub fn reproduce_virtual(choice: &Choice, options: &Options) -> Result<Ending, B
     page::tell(&result, options)
 }
 
-/// A part of a scenario that one thread does from beginning to end: sizes one after the other, each
-/// search beginning where the one before ended.
+/// Part of a scenario that one thread runs from beginning to end: consecutive sizes, each search
+/// starting at the result of the previous one.
 #[derive(Debug, Clone)]
 struct Task {
     scenario: Scenario,
@@ -131,7 +130,7 @@ struct Task {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Part {
-    /// All sizes, and the automatic ones, with this memory.
+    /// All fixed sizes, and the automatic ones, with this memory.
     Sizes(Memory),
     /// The SD sizes of section 7.4, with the paper's memory.
     Scales,
@@ -245,7 +244,7 @@ impl Task {
         let mut guess = GUESS_MIB_S;
         for scale in SCALES {
             for sizing in [Sizing::Fixed(SCALES_SIZE_MIB), Sizing::AutoPaper] {
-                // What the sizes do already.
+                // Already covered by the fixed sizes.
                 if scale == SQUARE_ROOT_SCALE {
                     continue;
                 }
@@ -271,7 +270,7 @@ impl Task {
         let mut guess_mib_s = guess_mib_s;
         let (mut rates, mut worlds, mut records) = (0.0, 0, Vec::new());
         for seed in 1..=effort.seeds {
-            // The size before is mostly a good guess, and the seed before a better one.
+            // The previous size is usually a good guess, and the previous seed a better one.
             let is_near = guess_mib_s != GUESS_MIB_S;
             let rules = SearchRules {
                 failures_max: 0.0,
@@ -300,9 +299,9 @@ impl Task {
                     _ => Ended::Failed,
                 },
             );
-            // The scenarios are of this repository, and a test makes each of them.
+            // The scenarios are built in, and a test runs each of them.
             let mut searched = searched.expect("a world that can be");
-            // How the runs went is for those who run one.
+            // Time series are only shown for single runs.
             searched
                 .passed
                 .iter_mut()
@@ -330,12 +329,12 @@ impl Task {
     }
 }
 
-/// Seconds over which the load rises, and for which it then stays (section 4.3).
+/// Duration of the rising load, and of the constant load after it, in seconds (section 4.3).
 const RISES: u64 = 2700;
 const STAYS: u64 = 1200;
 
-/// Figures 3 and 4: a controller that begins too small with HD titles, and too large with SD ones, at
-/// the highest rate of the best fixed size.
+/// Figures 3 and 4: a controller that starts too small with HD titles, and too large with SD ones,
+/// at the highest rate of the best fixed size.
 fn in_action(outcomes: &[Outcome], effort: Effort, threads: NonZeroUsize) -> Vec<InAction> {
     let mut tasks = Vec::new();
     for (figure, name, start_mib) in [

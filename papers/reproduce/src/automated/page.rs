@@ -1,4 +1,4 @@
-//! The figures and tables of the paper, made again: as a page, as JSON and for the documentation.
+//! Output of the reproduction: an HTML page, JSON, and Markdown tables for the documentation.
 
 use headlong_report::{Axis, Bar, Bars, Cell, Chart, Page, Section, Series, Table};
 use headlong_sim::Record;
@@ -8,13 +8,13 @@ use super::results::{InAction, Limit, Outcome, Reproduced, name_of};
 use super::scenarios::{Memory, SCALES, SCALES_SIZE_MIB, SQUARE_ROOT_SCALE, Sizing};
 use headlong_bench::{BenchError, Ending, Options, series_charts};
 
-/// Name of the marks in the documentation.
+/// Name of the section in the documentation.
 const MARKS: &str = "automated-prefetching";
 
-/// Rates of the simulator are in MiB/s, those of the papers in 10^6 bytes.
+/// The simulator's rates are in MiB/s, those of the papers in 10^6 bytes.
 const MB_PER_MIB: f64 = 1.048_576;
 
-/// Writes the page, its JSON beside it and the tables of the documentation, and prints.
+/// Writes the page, its JSON and the tables of the documentation, and prints the result.
 pub(super) fn tell(result: &Reproduced, options: &Options) -> Result<Ending, BenchError> {
     let (json, text) = (result.json(), result.text(&options.command_line));
     options.keep(&json)?;
@@ -39,7 +39,7 @@ impl Reproduced {
         value
     }
 
-    /// What goes to the terminal and into the documentation.
+    /// Text for the terminal and the documentation.
     fn text(&self, command: &str) -> String {
         let tables = [
             self.table(Memory::PageCache),
@@ -55,10 +55,10 @@ impl Reproduced {
     fn table(&self, memory: Memory) -> Table {
         let heads = "Scenario | Best size (MB) | published | Best (MB/s) | auto (MB/s) | auto / \
             best | auto size (MB) | auto-paper / best | published | best / vanilla | published | \
-            Share of the possible (%)";
+            Share of the bound (%)";
         let caption = match memory {
             Memory::PageCache => "The paper's server: prefetches on a miss into a page cache.",
-            Memory::Own => "Headlong's own order and memory management.",
+            Memory::Own => "Headlong's own scheduling and memory management.",
         };
         let mut table = Table::headed(heads).caption(caption);
         for outcome in &self.outcomes {
@@ -94,7 +94,7 @@ impl Reproduced {
         table
     }
 
-    /// The highest rate of every size.
+    /// The highest failure-free rate of every size.
     fn sizes_table(&self) -> Table {
         let sizes: Vec<u64> = self.outcomes.first().map_or(Vec::new(), |outcome| {
             outcome
@@ -108,7 +108,7 @@ impl Reproduced {
             .chain(heads);
         let automatic = ["auto-paper", "auto", "vanilla"].map(str::to_owned);
         let heads = heads.chain(automatic);
-        let mut table = Table::new(heads).caption("Highest rate without a failure, MB/s.");
+        let mut table = Table::new(heads).caption("Highest failure-free rate, MB/s.");
         for outcome in &self.outcomes {
             for memory in [Memory::PageCache, Memory::Own] {
                 let fixed = outcome
@@ -145,20 +145,20 @@ impl Reproduced {
     fn page(&self, command: &str) -> Page {
         let effort = if self.is_quick { "quick" } else { "full" };
         let lead = format!(
-            "Automated Control of Aggressive Prefetching (SYSTOR 2014; thesis chapter 4) in virtual \
-             time, {effort}, viewers of {} seed{}, in {:.0} s.",
+            "Automated Control of Aggressive Prefetching (SYSTOR 2014; thesis chapter 4) in \
+             virtual time, {effort}, viewers of {} seed{}, in {:.0} s.",
             self.seeds,
             if self.seeds == 1 { "" } else { "s" },
             self.seconds
         );
-        let summary = Section::new("What comes out again")
+        let summary = Section::new("Reproduced results")
             .command(command)
             .table(self.judged_table())
             .table(self.table(Memory::PageCache))
             .table(self.table(Memory::Own))
             .text(
-                "The possible is a bound that nobody can beat, with all of the future known: bytes \
-                 cross a head once at their track's speed, and memory holds nothing but what is \
+                "The bound is what no server can exceed, with all of the future known: each byte \
+                 passes a head once at its track's speed, and memory holds only bytes that are \
                  read again (docs/lab/simulate-bound.md).",
             );
         let mut page = Page::new("Automatic prefetch sizes")
@@ -184,13 +184,13 @@ impl Reproduced {
     }
 }
 
-/// Name of the bytes of calls that were answered whole.
+/// Name of the bytes of calls answered completely.
 const GOODPUT: &str = "goodput";
 
 fn scenario_section(outcome: &Outcome) -> Section {
     let said = said(outcome.name);
     let mut chart = Chart::lines(
-        "Highest rate without a failure over the prefetch size",
+        "Highest failure-free rate over the prefetch size",
         Axis::new("Prefetch size", "MB").from(0.0),
         Axis::new("Rate", "MB/s").from(0.0),
     );
@@ -232,7 +232,7 @@ fn scenario_section(outcome: &Outcome) -> Section {
             .map(|by| format!("automatic {by} of the best fixed")),
     );
     let words = match published.is_empty() {
-        true => "The text gives no figures of this one.".to_owned(),
+        true => "The text gives no figures.".to_owned(),
         false => format!(
             "Published: {} (section {}).",
             published.join(", "),
@@ -247,7 +247,7 @@ fn scenario_section(outcome: &Outcome) -> Section {
     .figure(chart)
 }
 
-/// Figure 2 and Table 1, of the SD titles.
+/// Figure 2 and Table 1, for the SD titles.
 fn extra_section(outcome: &Outcome) -> Section {
     let by_served = |limit: &Limit, figure: fn(&Record) -> f64| {
         limit.mean(|r| figure(r) / r.served_mib_s.max(1e-9))
@@ -279,7 +279,7 @@ fn extra_section(outcome: &Outcome) -> Section {
     let misses = Chart::lines(
         "Miss ratio",
         x(),
-        Axis::new("Read / asked for", "").from(0.0),
+        Axis::new("Read / requested", "").from(0.0),
     )
     .series(Series::new("page cache", misses(Memory::PageCache)))
     .series(Series::new("own memory", misses(Memory::Own)))
@@ -317,10 +317,10 @@ fn extra_section(outcome: &Outcome) -> Section {
             .chain(own),
         );
     }
-    Section::new("What too much costs: Figure 2 (4.2), Table 1 (4.1)")
+    Section::new("Cost of large prefetches: Figure 2 (4.2), Table 1 (4.1)")
         .text(
-            "SD titles, 4 GB, each size at its highest rate without a failure. The published ratios \
-             are of runs at rates that the paper does not give.",
+            "SD titles, 4 GB, each size at its highest failure-free rate. The published ratios \
+             are from runs at rates that the paper does not give.",
         )
         .figure(times)
         .figure(misses)
@@ -356,8 +356,8 @@ fn scales_section(outcome: &Outcome) -> Section {
     }
     Section::new("Mixed bit rates: Figure 10 (4.10)")
         .text(
-            "Half of the sessions watch HD. Published: 0.45 is as good as or better than the others, \
-             and the differences are small (7.4).",
+            "Half of the sessions watch HD. Published: 0.45 is as good as or better than the \
+             others, and the differences are small (7.4).",
         )
         .figure(bars)
 }
@@ -372,7 +372,7 @@ fn in_action_section(run: &InAction) -> Section {
         _ => "Published: a local minimum at 1,000 s, left by deflation, then up to 7.5 MB (4.3).",
     };
     let mut section = Section::new(heading).text(format!(
-        "From 80 % of {:.0} MB/s in steps of 5 % over 2,700 s, then 1,200 s at all of it; {} calls \
+        "From 80 % of {:.0} MB/s in steps of 5 % over 2,700 s, then 1,200 s at 100 %; {} calls \
          failed then, {} before. {published}",
         run.rate_mib_s * MB_PER_MIB,
         run.record.failures,

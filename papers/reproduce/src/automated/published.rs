@@ -1,10 +1,10 @@
-//! What the text and the tables of automated-prefetching (SYSTOR 2014) say; its figures are pictures,
-//! of which no numbers are taken.
+//! Figures in the text and the tables of automated-prefetching (SYSTOR 2014); its charts are
+//! pictures, from which no numbers are taken.
 
 /// Table 1 (thesis Table 4.1): SD titles, 4 GB; bytes by bytes requested.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ExtraRow {
-    /// Prefetch size in MB; none is the vanilla server.
+    /// Prefetch size in MB; `None` is the vanilla server.
     pub(super) size_mib: Option<u64>,
     pub(super) disk: f64,
     pub(super) cached: f64,
@@ -38,7 +38,8 @@ pub(super) const TABLE_1: [ExtraRow; 7] = [
     extra(Some(12), 2.63, -0.09, 1.34, 0.20),
 ];
 
-/// What is said of a scenario: best size, the best by vanilla, and the automatic size by the best.
+/// Published figures of a scenario: best size, its ratio to vanilla, and the ratio of the automatic
+/// size to it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Said {
     pub(super) best_mib: Option<u64>,
@@ -47,7 +48,7 @@ pub(super) struct Said {
     pub(super) source: &'static str,
 }
 
-/// What is said of the scenario of this name.
+/// Published figures of the scenario with this name.
 pub(super) fn said(scenario: &str) -> Said {
     match scenario {
         "SD, 4 GB, Red" => Said {
@@ -115,15 +116,15 @@ mod tests {
     use crate::automated::scenarios::SCENARIOS;
 
     #[test]
-    fn what_is_said_is_said_of_scenarios_there_are() {
+    fn published_figures_name_existing_scenarios() {
         let named = SCENARIOS.iter().filter(|s| said(s.name) != Said::default());
         assert_eq!(named.count(), 10);
     }
 
     #[test]
-    fn a_row_of_the_table_adds_up() {
+    fn rows_of_table_add_up() {
         for row in TABLE_1 {
-            // Footnote 1: what is cached is what is requested, less disk, plus evicted and wasted.
+            // Footnote 1: cached bytes are the requested ones, minus disk, plus evicted and wasted.
             let cached = 1.0 - row.disk + row.evicted + row.wasted;
             assert!((cached - row.cached).abs() < 0.011, "{row:?}: {cached}");
         }

@@ -1,4 +1,4 @@
-//! What the reproduction comes to: the limits of each scenario, and the runs in which a controller
+//! Results of the reproduction: the limits of each scenario, and the runs in which a controller
 //! finds its size.
 
 use headlong_sim::Record;
@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use super::scenarios::{Memory, SQUARE_ROOT_SCALE, Scenario, Sizing};
 
-/// The highest rate of one configuration, the mean over all seeds, and the figures there, a record for
-/// each seed.
+/// The highest rate of one configuration, as the mean over all seeds, and one record for each seed
+/// at that rate.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Limit {
     pub(super) scenario: &'static str,
     pub(super) memory: &'static str,
     pub(super) sizing: String,
-    /// SD size by HD size, where it matters.
+    /// SD size divided by HD size, where it matters.
     pub(super) scale: Option<f64>,
     #[serde(skip)]
     pub(super) size_mib: Option<u64>,
@@ -29,14 +29,14 @@ impl Limit {
     }
 }
 
-/// What a scenario came to.
+/// Result of a scenario.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Outcome {
     #[serde(skip)]
     pub(super) scenario: Scenario,
     pub(super) name: &'static str,
     pub(super) limits: Vec<Limit>,
-    /// What nobody could beat.
+    /// The bound that no server can exceed.
     pub(super) bound_mib_s: Option<f64>,
 }
 
@@ -51,7 +51,7 @@ impl Outcome {
         self.of(memory).filter(|limit| limit.size_mib.is_some())
     }
 
-    /// The fixed size with the highest rate; of equals, the smallest.
+    /// The fixed size with the highest rate; the smallest of equal ones.
     pub(super) fn best(&self, memory: Memory) -> Option<&Limit> {
         let better = |best: Option<&'_ Limit>, limit: &'_ Limit| {
             best.is_none_or(|best| limit.rate_mib_s > best.rate_mib_s)
@@ -68,13 +68,13 @@ impl Outcome {
         self.of(memory).find(|limit| limit.sizing == name)
     }
 
-    /// The best fixed size by a server that leaves reading to its kernel.
+    /// Ratio of the best fixed size to a server that leaves readahead to the kernel.
     pub(super) fn by_vanilla(&self) -> Option<f64> {
         let vanilla = self.automatic(Memory::PageCache, Sizing::Vanilla)?;
         Some(self.best(Memory::PageCache)?.rate_mib_s / vanilla.rate_mib_s)
     }
 
-    /// The rate of an automatic size by that of the best fixed one of the grid.
+    /// Ratio of an automatic size to the best fixed one of the grid.
     pub(super) fn by_best(&self, memory: Memory, sizing: Sizing) -> Option<f64> {
         let best = self.best(memory)?.rate_mib_s;
         Some(self.automatic(memory, sizing)?.rate_mib_s / best)
@@ -104,7 +104,7 @@ pub(super) struct InAction {
     pub(super) record: Record,
 }
 
-/// Everything.
+/// The whole result.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Reproduced {
     pub(super) schema: &'static str,

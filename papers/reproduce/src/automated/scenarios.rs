@@ -1,4 +1,4 @@
-//! The experiments of the paper, as experiments of the simulator.
+//! The paper's experiments as experiments of the simulator.
 
 use headlong_drive::preset;
 use headlong_engine::{Admission, Control, Order, Policy, Retention};
@@ -8,19 +8,20 @@ use headlong_workload::Specification;
 
 /// Prefetch sizes of the figures, MiB (the papers' MB are 2^20: ten seconds of SD are 0.5 MB).
 pub(super) const SIZES_MIB: [u64; 6] = [2, 4, 6, 8, 10, 12];
-/// The same with less to do.
+/// The same for a quick reproduction.
 pub(super) const SIZES_QUICK_MIB: [u64; 4] = [2, 4, 8, 12];
-/// What the system and its programs keep of a machine's memory (section 6.1 tells what the machine
-/// has; this is our estimate of the rest).
+/// Our estimate of the memory used by the system and its programs (section 6.1 gives only the
+/// machine's memory).
 const SYSTEM_BYTES: u64 = GIB / 2;
-/// A viewer asks for one piece of SD or five of HD at a time, and every size is a whole number of
-/// them: the server's usual pieces make three times the events, and rates within some per cent.
+/// A request is one piece of SD or five of HD, and every prefetch size is a whole number of pieces.
+/// The server's default pieces would triple the number of events, for rates that differ by some per
+/// cent.
 const PIECE_BYTES: u64 = 512 * KIB;
-/// Bit rates of the two kinds of titles (section 6.2): 512 and 2,560 KiB for ten seconds.
+/// Bit rate of SD titles (section 6.2): 512 KiB in ten seconds; HD has 2,560 KiB.
 const SD_RATE: BitRate = BitRate(419_430);
 const HD_RATE: BitRate = BitRate(2_097_152);
 
-/// What viewers ask for.
+/// Titles requested by viewers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Titles {
     Sd,
@@ -29,12 +30,12 @@ pub(super) enum Titles {
     Mixed,
 }
 
-/// A configuration of a section of the paper, for which a best size is looked for.
+/// A configuration of a section of the paper, whose best size is searched.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scenario {
     /// Its name in tables.
     pub(super) name: &'static str,
-    /// Figures it is in, paper's and thesis'.
+    /// Its figures, in the paper and in the thesis.
     pub(super) figures: &'static str,
     pub(super) titles: Titles,
     pub(super) memory_gib: u64,
@@ -64,7 +65,8 @@ const fn scenario(
     }
 }
 
-/// All of them. The first two are the paper's first figure, and everything else changes one thing.
+/// All of them. The first two are the paper's first figure; each of the others varies one
+/// parameter.
 pub(super) const SCENARIOS: [Scenario; 11] = [
     Scenario {
         is_quick: true,
@@ -106,32 +108,32 @@ pub(super) const SCENARIOS: [Scenario; 11] = [
     scenario("mixed, 4 GB, Red", "10 (4.10)", Titles::Mixed, 4),
 ];
 
-/// The factor of the square-root rule for SD beside HD (section 5).
+/// Factor of the square-root rule for SD relative to HD (section 5).
 pub(super) const SQUARE_ROOT_SCALE: f64 = 0.45;
-/// Sizes of SD prefetches as parts of HD's (section 7.4).
+/// Sizes of SD prefetches relative to HD's (section 7.4).
 pub(super) const SCALES: [f64; 5] = [0.1, 0.2, SQUARE_ROOT_SCALE, 0.75, 1.0];
-/// The HD size that they are tried with.
+/// The HD size used with them.
 pub(super) const SCALES_SIZE_MIB: u64 = 6;
 
-/// The paper's workload with another distribution, and so on: which memory model it runs under.
+/// The memory model of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Memory {
-    /// The paper's server: serialized reads on a miss, first come first served, into the kernel's page
-    /// cache, which may evict what was prefetched.
+    /// The paper's server: serialized reads on a miss, first come first served, into the kernel's
+    /// page cache, which may evict prefetched data.
     PageCache,
-    /// Headlong as it is: the order, the horizon and the memory management are its own.
+    /// Headlong with its own scheduling, horizon and memory management.
     Own,
 }
 
-/// How the size is chosen.
+/// How the prefetch size is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sizing {
     Fixed(u64),
-    /// The paper's controller, starting where the paper's did.
+    /// The paper's controller, with the paper's initial size.
     AutoPaper,
     /// Headlong's.
     Auto,
-    /// None: a web server that leaves reading to its kernel.
+    /// None: a web server that leaves readahead to the kernel.
     Vanilla,
 }
 
@@ -146,18 +148,18 @@ impl Sizing {
     }
 }
 
-/// How long things are looked at, in seconds of model time.
+/// Durations of phases, in seconds of model time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Times {
-    /// Before anything counts: the load rises in it, as in the paper, and a controller finds its size.
-    /// The same for all, so that all have the same viewers.
+    /// Ramp: the load rises, as in the paper, and a controller finds its size. The same for all, so
+    /// that all have the same viewers.
     pub(super) ramp: u64,
-    /// What counts.
+    /// The measured period.
     pub(super) measured: u64,
 }
 
 impl Scenario {
-    /// The bit rate that a size is for.
+    /// The bit rate to which a size refers.
     fn reference_rate(&self) -> BitRate {
         match self.titles {
             Titles::Sd => SD_RATE,
@@ -165,7 +167,7 @@ impl Scenario {
         }
     }
 
-    /// Where the paper's controller began (section 7), MiB.
+    /// Initial size of the paper's controller (section 7), MiB.
     fn start_mib(&self) -> u64 {
         match (self.titles, self.drive == SEAGATE) {
             (Titles::Sd, false) => 3,
@@ -175,7 +177,7 @@ impl Scenario {
         }
     }
 
-    /// The experiment. `scale` is the SD size as a part of the HD size, for mixed titles.
+    /// The experiment. `scale` is the ratio of the SD size to the HD size, for mixed titles.
     pub(super) fn experiment(
         &self,
         memory: Memory,
@@ -221,7 +223,7 @@ impl Scenario {
             let told = BitRate((HD_RATE.0 as f64 * scale).round() as u64);
             setup.bit_rates_told = vec![(SD_RATE, told)];
             if memory == Memory::Own {
-                // Its own order needs true paces, and its own rule is the one of that scale.
+                // Our scheduling needs true paces; our sizing rule has that scale.
                 engine.sizing.policy = Policy::SquareRoot;
                 setup.bit_rates_told.clear();
             }
@@ -235,7 +237,7 @@ impl Scenario {
         }
     }
 
-    /// The kernel reads ahead as far as FreeBSD's largest transaction, in such transactions, into a
+    /// The kernel's readahead equals FreeBSD's largest transaction, in such transactions, into a
     /// cache of single pages (sections 2.4 and 6.1; thesis 4.2.1).
     fn vanilla(&self) -> ServerKind {
         ServerKind::Vanilla(VanillaSetup {
@@ -267,7 +269,7 @@ impl Scenario {
     }
 }
 
-/// From 80 % to all of the load in steps of 5 % over so many seconds (section 4.3).
+/// Load factors from 80 % to 100 % in steps of 5 % over the given seconds (section 4.3).
 pub(super) fn rising(seconds: u64) -> Vec<(Duration, f64)> {
     let step = |index: u64| {
         let at = Duration::from_secs(seconds * index / 4);
@@ -286,7 +288,7 @@ mod tests {
     };
 
     #[test]
-    fn every_scenario_is_a_right_experiment() {
+    fn scenarios_are_valid_experiments() {
         for scenario in SCENARIOS {
             for memory in [Memory::PageCache, Memory::Own] {
                 for sizing in [Sizing::Fixed(4), Sizing::AutoPaper, Sizing::Auto] {
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn told_rates_are_those_of_the_titles() {
+    fn reference_rates_match_titles() {
         let mixed = SCENARIOS[10].experiment(Memory::PageCache, Sizing::Fixed(6), 0.45, TIMES);
         let catalogue = headlong_workload::Catalogue::of(&mixed.workload);
         let mut rates: Vec<u64> = catalogue
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_load_rises_from_four_fifths_to_all() {
+    fn load_rises_from_80_to_100_percent() {
         let steps = rising(2700);
         assert_eq!(steps.first(), Some(&(Duration::ZERO, 0.8)));
         assert_eq!(steps.last(), Some(&(Duration::from_secs(2700), 1.0)));

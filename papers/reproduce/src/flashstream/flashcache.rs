@@ -1,14 +1,15 @@
 //! A model of flashcache (2010) in front of the disk: blocks of 4 KiB in sets.
 //!
-//! The one idea: what misses is read from the disk and written to the SSD before it is passed on, in
-//! single blocks of 4 KiB (FlashStream 5.2: "SSD write operations are in the critical path"). The
-//! place of a block is in the set of its address, 512 blocks each; within a set the oldest goes. Its
-//! own description (doc/flashcache-doc.txt) says "target set = (dbn / block size / set size) mod
-//! (number of sets)", so that neighbours on the disk share a set and lie one behind the other there:
-//! what is scattered is 2 MiB, not 4 KiB.
+//! Missing data is read from the disk and written to the SSD before it is delivered, in single
+//! blocks of 4 KiB (FlashStream 5.2: "SSD write operations are in the critical path"). A block's
+//! address determines its set of 512 blocks; within a set, replacement is FIFO. Its documentation
+//! (doc/flashcache-doc.txt) says "target set = (dbn / block size / set size) mod (number of sets)",
+//! so that neighbours on the disk share a set and are adjacent there: 2 MiB regions are scattered,
+//! not 4 KiB blocks.
 //!
-//! Simpler than life: nothing is ever dirty, and the metadata's own writes are left out; both would
-//! make it slower. A segment's blocks stay or go one by one; it comes from the SSD if all are there.
+//! Simplifications: no block is ever dirty, and metadata writes are left out; both would make it
+//! slower. A segment's blocks are evicted individually; it is served from the SSD if all are
+//! present.
 
 use std::collections::HashMap;
 
@@ -19,23 +20,23 @@ use super::station::Part;
 use super::tier::{Found, Tier};
 
 const BLOCK_BYTES: u64 = 4 * KIB;
-/// Blocks of a set, flashcache's default.
+/// Blocks per set, flashcache's default.
 const SET_BLOCKS: u64 = 512;
 
 /// A flashcache.
 #[derive(Debug)]
 pub(super) struct Flashcache {
     sets: u64,
-    /// The slot of each block of the disk that is there.
+    /// The slot of each cached block.
     slots: HashMap<u32, u32>,
-    /// What each slot holds.
+    /// The block in each slot.
     held: Vec<u32>,
-    /// Of each set, the slot that goes next.
+    /// For each set, the next victim.
     next: Vec<u16>,
     filled: u64,
 }
 
-/// Of a slot that holds nothing.
+/// Marks an empty slot.
 const NOTHING: u32 = u32::MAX;
 
 impl Flashcache {
@@ -50,13 +51,13 @@ impl Flashcache {
         }
     }
 
-    /// By their numbers on the disk, of which one of 16 TB has as many as are counted here.
+    /// Block numbers on the disk, which fit for up to 16 TB.
     fn blocks(segment: &Segment) -> std::ops::Range<u32> {
         let end = segment.physical + u64::from(segment.bytes);
         (segment.physical / BLOCK_BYTES) as u32..end.div_ceil(BLOCK_BYTES) as u32
     }
 
-    /// Puts a block into the oldest slot of its set; what was there is gone.
+    /// Stores a block in the oldest slot of its set and evicts its content.
     fn put(&mut self, block: u32) -> u32 {
         let set = u64::from(block) / SET_BLOCKS % self.sets;
         let next = &mut self.next[set as usize];

@@ -1,16 +1,16 @@
-//! A model of ZFS with an L2ARC: what `zfs-fuse` of 2010 does with its SSD, as far as its sources'
-//! remarks and tunables say.
+//! A model of ZFS with an L2ARC: the SSD handling of `zfs-fuse` of 2010, as far as its source
+//! comments and tunables describe it.
 //!
-//! The one idea: once a second a feeder looks at the end of memory's list, twice as far as it may
-//! write, and writes what is not there yet, up to 8 MiB, to the next place of a ring: first in, first
-//! out, whatever was read since. Twice as much until the ring has gone round once.
+//! Once a second a feeder scans the tail of memory's list, twice as far as it may write, and writes
+//! data that is not cached yet, up to 8 MiB, to the next place of a ring: FIFO, independent of
+//! later reads. The write limit is doubled until the ring has been filled once.
 //!
-//! ZFS reads records of 128 KiB and, once two have followed one another, ahead of the reader.
-//! `l2arc_noprefetch`, on by default, keeps such reads from the SSD. The model has both settings,
-//! for the paper does not say how its ZFS was set.
+//! ZFS reads records of 128 KiB and, after two consecutive ones, reads ahead. `l2arc_noprefetch`,
+//! on by default, keeps such reads from the SSD. The model supports both settings, because the
+//! paper does not give that of its ZFS.
 //!
-//! Simpler than life: memory is one list by last use and not two lists that adapt; records lie as the
-//! titles do; the feeder's own time is nothing.
+//! Simplifications: memory is one LRU list instead of two adaptive ones; records are stored in the
+//! order of the titles; the feeder takes no time.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -22,30 +22,30 @@ use super::station::Part;
 use super::tier::{Found, Tier};
 
 const RECORD_BYTES: u64 = 128 * KIB;
-/// Records that are read before it is seen that they follow one another.
+/// Records read before a sequential access is detected.
 const DEMANDED: u64 = 2;
-/// `l2arc_write_max`: in each second; as much again until the SSD is full (`l2arc_write_boost`).
+/// `l2arc_write_max`: per second; twice until the SSD is full (`l2arc_write_boost`).
 const WRITE_BYTES: u64 = 8 * MIB;
 /// `l2arc_feed_secs`.
 const FEED: Duration = Duration::from_secs(1);
-/// `l2arc_headroom`: so many times of what may be written is looked at.
+/// `l2arc_headroom`: the feeder scans this multiple of its write limit.
 const HEADROOM: u64 = 2;
 
 /// An L2ARC.
 #[derive(Debug, Default)]
 pub(super) struct L2arc {
     bytes: u64,
-    /// Whether reads ahead pass by the SSD.
+    /// Whether prefetched data bypasses the SSD.
     no_prefetch: bool,
-    /// Where each segment lies.
+    /// Position of each segment.
     places: HashMap<u64, Part>,
-    /// In the order of the ring.
+    /// Segments in ring order.
     ring: VecDeque<(u64, Part)>,
     hand: u64,
     has_gone_round: bool,
     next: Vec<(u64, Part)>,
     writing: Vec<(u64, Part)>,
-    /// When the feeder looks next.
+    /// Next run of the feeder.
     feed_at: Instant,
 }
 
@@ -58,7 +58,7 @@ impl L2arc {
         }
     }
 
-    /// What of a segment is written and read there.
+    /// Bytes of a segment that are written to and read from the SSD.
     fn kept_bytes(&self, segment: &Segment) -> u64 {
         match self.no_prefetch {
             true => u64::from(segment.bytes).min(DEMANDED * RECORD_BYTES),
@@ -66,7 +66,7 @@ impl L2arc {
         }
     }
 
-    /// The next place of the ring; what lies there is gone.
+    /// The next place of the ring; its content is evicted.
     fn place(&mut self, bytes: u64) -> Part {
         if self.hand + bytes > self.bytes {
             self.hand = 0;

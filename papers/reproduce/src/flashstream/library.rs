@@ -1,52 +1,53 @@
-//! What is asked for (FlashStream 5.1): single segments of many titles, at a constant rate.
+//! The workload (FlashStream 5.1): single segments of many titles, at a constant rate.
 
 use headlong_units::Duration;
 use headlong_workload::specification::Extent;
 use headlong_workload::{Catalogue, SessionStream, Specification};
 
-/// Titles of the paper's data set.
+/// Titles in the paper's data set.
 const TITLES: u64 = 2_000;
-/// A file begins on a block of the file system.
+/// Files start at a block of the file system.
 const FILE_BLOCK_BYTES: u64 = 4_096;
-/// Titles lie in extents of this size, which no segment is larger than.
+/// Extent size of titles; no segment is larger.
 const EXTENT_BYTES: u64 = 4 << 20;
-/// More requests than any measurement has.
+/// More requests than any measurement needs.
 const ENDLESS: Extent = Extent::Time(Duration::from_secs(1_000_000_000));
 
-/// A segment: where its bytes lie on the disk, which is its name too.
+/// A segment: its byte range on the disk, which also identifies it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Segment {
     /// First byte on the disk.
     pub(super) physical: u64,
-    /// How many.
+    /// Number of bytes.
     pub(super) bytes: u32,
 }
 
-/// The titles, and where they lie on a disk.
+/// The titles and their positions on a disk.
 #[derive(Debug)]
 pub(super) struct Library {
     specification: Specification,
     catalogue: Catalogue,
-    /// By number of title, as if all lay one behind the other.
+    /// Start of each title, by number, as if all were stored consecutively.
     starts: Vec<u64>,
     ground: Ground,
 }
 
-/// Extents all over a disk, each far from the next of its title: so the way from one request to the
-/// next is as long with ten titles as with two thousand, of which hardly two in a row are of one.
+/// Extents scattered over a disk, each far from the next extent of its title: so the mean seek
+/// distance is the same with ten titles as with two thousand, where consecutive requests rarely hit
+/// the same title.
 #[derive(Debug, Clone, Copy)]
 struct Ground {
     extents: u64,
-    /// An extent's successor lies so many places on.
+    /// Distance, in places, from an extent to its successor.
     stride: u64,
-    /// From one place to the next.
+    /// Distance between places.
     pitch_bytes: u64,
 }
 
 impl Ground {
     fn new(bytes: u64, disk_bytes: u64) -> Self {
         let extents = bytes.div_ceil(EXTENT_BYTES).max(1);
-        // By the golden ratio, and so that every place is taken once.
+        // Close to the golden ratio, and coprime so that each place is used once.
         let first = (extents as f64 * 0.618) as u64;
         let strides = (1..=first.max(1)).rev();
         let stride = strides
@@ -74,7 +75,7 @@ fn gcd(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// The workload, with so many times fewer titles and Zipf's law with this exponent.
+/// The workload with the number of titles divided by `scale`, and this Zipf exponent.
 pub(super) fn specification(scale: u64, alpha: f64) -> Specification {
     let titles = (TITLES / scale.max(1)).max(1);
     let keys = [
@@ -87,7 +88,7 @@ pub(super) fn specification(scale: u64, alpha: f64) -> Specification {
 }
 
 impl Library {
-    /// Titles lie all over a disk of so many bytes.
+    /// Titles scattered over a disk of the given size.
     pub(super) fn new(scale: u64, alpha: f64, disk_bytes: u64) -> Self {
         let mut specification = specification(scale, alpha);
         specification.sessions.extent = ENDLESS;
@@ -107,7 +108,7 @@ impl Library {
         }
     }
 
-    /// Requests from now on, so many in a second; another seed, other segments.
+    /// Requests at the given rate; another seed selects other segments.
     pub(super) fn requests(&self, per_second: f64, seed: u64) -> Requests<'_> {
         Requests {
             sessions: SessionStream::new(&self.specification, &self.catalogue, seed),
@@ -118,17 +119,17 @@ impl Library {
     }
 }
 
-/// Segments one after the other, and the time between two.
+/// Consecutive segments, and the time between two of them.
 pub(super) struct Requests<'l> {
     sessions: SessionStream<'l>,
     starts: &'l [u64],
     ground: Ground,
-    /// From one to the next.
+    /// Time between requests.
     pub(super) gap: Duration,
 }
 
 impl Requests<'_> {
-    /// So many in a second from now on.
+    /// Sets the rate in requests per second.
     pub(super) fn set_rate(&mut self, per_second: f64) {
         self.gap = Duration((1e9 / per_second.max(1e-3)) as u64);
     }
@@ -151,7 +152,7 @@ impl Requests<'_> {
 mod tests {
     use super::*;
 
-    /// Mean way of the arm between two requests, as a part of the disk.
+    /// Mean seek distance between two requests, as a share of the disk.
     fn mean_way(scale: u64) -> f64 {
         let disk_bytes = 1_000_000_000_000;
         let library = Library::new(scale, 0.8, disk_bytes);
@@ -167,8 +168,8 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_library_has_the_arm_go_as_far_as_the_whole_one() {
-        // Two places anywhere are a third apart in the mean.
+    fn scaled_library_keeps_mean_seek_distance() {
+        // Two random places are a third of the disk apart on average.
         for scale in [1, 16, 200] {
             let way = mean_way(scale);
             assert!((0.31..0.36).contains(&way), "{scale}: {way}");
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_extents_lie_at_one_place() {
+    fn extents_have_distinct_places() {
         let ground = Ground::new(1_000 * EXTENT_BYTES - 5, 100_000 * EXTENT_BYTES);
         let mut places: Vec<u64> = (0..1_000)
             .map(|extent| ground.place(extent * EXTENT_BYTES))

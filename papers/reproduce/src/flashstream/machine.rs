@@ -1,11 +1,10 @@
-//! A machine of the paper in virtual time: memory, an SSD and disks, and requests that come whether
-//! or not the ones before were answered.
+//! A machine of the paper in virtual time: memory, an SSD and disks, with an open-loop workload.
 //!
-//! The one idea: a request is answered from memory at once, from the SSD when its parts were read,
-//! and else from the disk; whatever a system does with its SSD is in its [`Tier`]. As in the paper
-//! there is no network, and no time of a processor.
+//! A request is answered from memory at once, from the SSD when its parts have been read, or else
+//! from the disk; the SSD handling of each system is its [`Tier`]. As in the paper there is no
+//! network; processors take no time.
 //!
-//! Invariants: same machine, requests and seed, same answer; every request is answered once.
+//! Invariants: same machine, requests and seed, same result; every request is answered once.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -17,51 +16,51 @@ use super::memory::Memory;
 use super::station::{Pace, Part, Station};
 use super::tier::Tier;
 
-/// Over this it is told how busy the SSD was: the epoch of 4.4.
+/// Averaging period of the SSD's busy time: the epoch of 4.4.
 const EPOCH: Duration = Duration::from_secs(1);
-/// How often a tier looks at a memory of full size; a smaller one goes round so many times faster.
+/// Interval of a tier's periodic work with a memory of full size; scaled down with the memory.
 const LOOK: Duration = Duration::from_secs(1);
-/// What the kernel reads at a time, one after the other (`read_ahead_kb` of Linux 2.6.32).
+/// Sequential readahead of the kernel (`read_ahead_kb` of Linux 2.6.32).
 const READ_AHEAD_BYTES: u64 = 128 * KIB;
-/// How often a run is looked at for a chart.
+/// Number of samples of a run for a chart.
 const STRETCHES: u64 = 60;
-/// A segment that is not there within its play-out time is missed (5.1).
+/// A segment that is not complete within its playing time is missed (5.1).
 pub(super) const DEADLINE: Duration = Duration::from_secs(10);
-/// Stripes of two disks, as mdadm makes them by default since 3.1.1.
+/// Stripe size of mdadm, its default since 3.1.1.
 const STRIPE_BYTES: u64 = 512 * KIB;
 
-/// What a machine is made of.
+/// Configuration of a machine.
 #[derive(Debug, Clone)]
 pub(super) struct MachineSpec {
-    /// So many times smaller than the paper's.
+    /// Reduction factor relative to the paper's machine.
     pub(super) scale: u64,
     pub(super) memory_bytes: u64,
     pub(super) disk: DriveSpec,
-    /// One, or several in stripes.
+    /// One disk, or several in stripes.
     pub(super) disks: usize,
     pub(super) ssd: DriveSpec,
 }
 
-/// What was counted, from the beginning or since [`Machine::begin_count`].
+/// Counters, from the beginning or since [`Machine::begin_count`].
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) requests: u64,
     pub(super) missed: u64,
     pub(super) from_memory: u64,
     pub(super) from_ssd: u64,
-    /// Requests that found their segment on the SSD and were missed all the same.
+    /// Requests that found their segment on the SSD and still missed the deadline.
     pub(super) missed_on_ssd: u64,
     pub(super) longest: Duration,
 }
 
-/// One stretch of time of an SSD.
+/// One sample period of an SSD.
 #[derive(Debug, Clone, Copy, serde::Serialize, PartialEq)]
 pub(super) struct Stretch {
-    /// When it ended.
+    /// Its end.
     pub(super) minute: f64,
     pub(super) read_mb_s: f64,
     pub(super) written_mb_s: f64,
-    /// Share of the time during which the SSD had something to do.
+    /// Share of time in which the SSD was busy.
     pub(super) busy: f64,
 }
 
@@ -69,24 +68,24 @@ pub(super) struct Stretch {
 struct Waiting {
     segment: Segment,
     came: Vec<Instant>,
-    /// What is still to be read, and of which disk.
+    /// Remaining reads, with their disk.
     windows: VecDeque<(usize, Part)>,
-    /// Jobs that must end before it is answered.
+    /// Jobs to complete before the answer.
     jobs: u32,
     from_disk: bool,
-    /// Its bytes are there, and are being written to the SSD before it is passed on.
+    /// Its bytes have been read, and are being written to the SSD before delivery.
     is_written: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Job {
     Of(u64),
-    /// A window of what the disks are read for.
+    /// A window read from the disks.
     Window(u64),
     Write,
 }
 
-/// A machine at work.
+/// A running machine.
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) tier: Box<dyn Tier>,
@@ -99,7 +98,7 @@ pub(super) struct Machine {
     next_epoch: Instant,
     next_arrival: Instant,
     busy_before: Duration,
-    /// Share of the last epoch.
+    /// Busy share of the last epoch.
     busy: f64,
     waiting: HashMap<u64, Waiting>,
     jobs: HashMap<u64, Job>,
@@ -131,7 +130,7 @@ impl Machine {
         }
     }
 
-    /// From here on drives take no time, and the SSD knows of what is written if it `ages`.
+    /// Starts the warm-up: drives take no time; writes age the SSD if `ages` is set.
     pub(super) fn begin_warming(&mut self, ages: bool) {
         self.ssd.pace = match ages {
             true => Pace::Aging,
@@ -142,7 +141,7 @@ impl Machine {
         }
     }
 
-    /// From here on drives take the time they take.
+    /// Ends the warm-up: drives take their time.
     pub(super) fn end_warming(&mut self) {
         self.ssd.pace = Pace::Real;
         for disk in &mut self.disks {
@@ -155,8 +154,8 @@ impl Machine {
         self.counts = Counts::default();
     }
 
-    /// Writes to all of the SSD once, in order, in no time that counts: flash that was never written
-    /// has nothing to move about.
+    /// Writes the whole SSD once, in order, outside the measured time: an SSD that was never filled
+    /// needs no garbage collection.
     pub(super) fn age_ssd(&mut self, bytes: u64) {
         let part = |index: u64| Part {
             from: index << 20,
@@ -176,8 +175,8 @@ impl Machine {
         self.busy_before = self.ssd.used(self.now).busy;
     }
 
-    /// Requests of a library at a rate, for so long, or until `is_over`. `stretch` sees the SSD sixty
-    /// times.
+    /// Runs requests of a library at a rate, for a duration or until `is_over`. `stretch` receives
+    /// sixty samples of the SSD.
     pub(super) fn run(
         &mut self,
         requests: &mut super::library::Requests<'_>,
@@ -311,7 +310,7 @@ impl Machine {
         self.next_window(name);
     }
 
-    /// The next window of a segment. Answers whether there was one.
+    /// Starts the next window of a segment. Returns whether there was one.
     fn next_window(&mut self, name: u64) -> bool {
         let waiting = self.waiting.get_mut(&name);
         let Some((disk, part)) = waiting.and_then(|of| of.windows.pop_front()) else {
@@ -342,7 +341,8 @@ impl Machine {
             for job in &done {
                 match self.jobs.remove(job) {
                     Some(Job::Of(name)) => self.part_done(name),
-                    // The last one is done; otherwise the next one is under way.
+                    // After the last window the read is done; otherwise the next window has been
+                    // started.
                     Some(Job::Window(name)) if !self.next_window(name) => self.part_done(name),
                     Some(Job::Write) => {
                         self.is_writing = false;
@@ -401,13 +401,13 @@ impl Machine {
 }
 
 impl Counts {
-    /// The share of requests that were answered from the SSD.
+    /// The share of requests answered from the SSD.
     pub(super) fn ssd_share(&self) -> f64 {
         self.from_ssd as f64 / self.requests.max(1) as f64
     }
 }
 
-/// A library and a machine that fit together.
+/// A library scaled to a machine.
 pub(super) fn library(scale: u64, alpha: f64, spec: &MachineSpec) -> Library {
     Library::new(scale, alpha, spec.disk.capacity_bytes() * spec.disks as u64)
 }

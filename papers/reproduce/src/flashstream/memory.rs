@@ -1,10 +1,10 @@
-//! Memory that keeps segments in order of their last use (FlashStream 3.2.1, 4.1).
+//! Memory with segments in LRU order (FlashStream 3.2.1, 4.1).
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::library::Segment;
 
-/// Segments, the least recently used first.
+/// Segments, least recently used first.
 #[derive(Debug)]
 pub(super) struct Memory {
     bytes_max: u64,
@@ -25,7 +25,7 @@ impl Memory {
         }
     }
 
-    /// Whether a segment is there; then it is the last to go.
+    /// Whether a segment is present; marks it as most recently used.
     pub(super) fn touch(&mut self, segment: &Segment) -> bool {
         let Some(turn) = self.turns.get_mut(&segment.physical) else {
             return false;
@@ -37,7 +37,7 @@ impl Memory {
         true
     }
 
-    /// A segment was read from the disk; what was used least makes room.
+    /// Inserts a segment read from the disk, and evicts the least recently used ones.
     pub(super) fn insert(&mut self, segment: Segment) {
         if self.touch(&segment) {
             return;
@@ -54,12 +54,12 @@ impl Memory {
         }
     }
 
-    /// How many there are.
+    /// Number of segments.
     pub(super) fn len(&self) -> usize {
         self.used.len()
     }
 
-    /// Those that go next, first those that go first.
+    /// The next victims, in eviction order.
     pub(super) fn tail(&self) -> impl Iterator<Item = &Segment> {
         self.used.values()
     }
@@ -70,14 +70,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_recently_used_segments_go_when_room_is_short() {
+    fn evicts_least_recently_used_segments() {
         let mut memory = Memory::new(10);
         let segment = |physical| Segment { physical, bytes: 4 };
         memory.insert(segment(1));
         memory.insert(segment(2));
         assert!(memory.touch(&segment(1)));
         memory.insert(segment(3));
-        assert!(!memory.touch(&segment(2)), "it was used longest ago");
+        assert!(!memory.touch(&segment(2)), "it is the least recently used");
         let left: Vec<u64> = memory.tail().map(|of| of.physical).collect();
         assert_eq!(left, [1, 3]);
     }

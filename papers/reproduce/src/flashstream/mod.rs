@@ -1,12 +1,12 @@
-//! FlashStream (ACM Multimedia 2013) again, in virtual time: its SSDs, its systems, its machines, and
-//! this server beside them.
+//! Reproduction of FlashStream (ACM Multimedia 2013) in virtual time: its SSDs, its systems, its
+//! machines, and this server in comparison.
 //!
-//! The one idea: the paper's own system and its peers are small models over the drives of this
-//! repository, each in a file of its own, that answer the same requests; this server is its own
-//! engine in the world of `headlong simulate`. What its disk and processor were is not known, so
-//! ratios are judged and rates are shown.
+//! The paper's system and its competitors are small models over the drive models of this
+//! repository, each in its own file, with the same requests; this server is the real engine in the
+//! world of `headlong simulate`. The paper's disk and processor are unknown, so ratios are judged
+//! and rates are only shown.
 //!
-//! Invariant: what is measured depends on the choice alone, not on how many threads there are.
+//! Invariant: the results depend only on the choice, not on the number of threads.
 
 mod flashcache;
 mod l2arc;
@@ -38,13 +38,13 @@ use systems::{Effort, FIGURE_7, Kind, TABLE_5};
 pub enum FlashPart {
     /// Table 2, Figures 1 to 3: the SSDs, and block sizes.
     Ssds,
-    /// Figure 7 and the times to fill: the systems.
+    /// Figure 7 and the fill times: the systems.
     Systems,
-    /// Figure 8: blocks of 4 KB against those of 16 MB.
+    /// Figure 8: blocks of 4 KB and of 16 MB.
     Blocks,
     /// Table 5: the machines, and their energy.
     Machines,
-    /// This server in the place of the paper's.
+    /// This server in place of the paper's system.
     Headlong,
 }
 
@@ -59,28 +59,28 @@ impl FlashPart {
     ];
 }
 
-/// The default scale.
+/// Default scale.
 const SCALE: u64 = 16;
 const SCALE_QUICK: u64 = 40;
-/// The paper says "Zipf with 0.2"; which law that is, see the page.
+/// The paper says "Zipf with 0.2"; the page explains this exponent.
 const ALPHA: f64 = 0.8;
 
-/// What of it is to be made, and how.
+/// Selection of parts and accuracy.
 #[derive(Debug, Clone, Default)]
 pub struct Flashing {
     /// A smaller scale, shorter times, one seed.
     pub is_quick: bool,
-    /// Parts to be made; all if empty.
+    /// Parts to reproduce; all if empty.
     pub parts: Vec<FlashPart>,
-    /// So many times fewer titles, less memory and less flash; 16 if `None`, 40 if it is quick.
+    /// Reduction factor of titles, memory and flash; 16 if `None`, 40 if quick.
     pub scale: Option<NonZeroU64>,
     /// Exponent of Zipf's law; 0.8 if `None`.
     pub alpha: Option<f64>,
     /// The first seed.
     pub seed: u64,
-    /// How many seeds a rate has to pass; two if `None`, one if it is quick.
+    /// Number of seeds a rate has to pass; two if `None`, one if quick.
     pub seeds: Option<NonZeroU32>,
-    /// Measurements made at once; as many as there are processors if `None`.
+    /// Concurrent measurements; the number of processors if `None`.
     pub threads: Option<NonZeroUsize>,
 }
 
@@ -107,8 +107,8 @@ impl Flashing {
     }
 }
 
-/// Makes the figures again, writes the page and prints the tables. `tell` hears how many measurements
-/// are done, and of how many.
+/// Reproduces the figures, writes the page and prints the tables. `tell` receives the numbers of
+/// finished measurements and of all.
 ///
 /// # Errors
 /// If a result cannot be written.
@@ -129,7 +129,7 @@ pub fn flashstream(
         seeds: (effort.seed..).take(effort.seeds as usize).collect(),
         ..Streamed::default()
     };
-    // What needs nothing that is found elsewhere, then what needs the limit without an SSD.
+    // First the independent measurements, then those that need the limit without an SSD.
     let first = first_tasks(flashing);
     let later = later_tasks(flashing);
     let all = first.len() + later.len();
@@ -147,7 +147,7 @@ pub fn flashstream(
             Task::Fill(index) => streamed.rate_of(FIGURE_7[*index].name),
             _ => None,
         };
-        // A system that is slower than the disk alone is filled at its own rate.
+        // A system slower than the disk alone is filled at its own rate.
         let slowest = own.into_iter().chain(bare).reduce(f64::min);
         task.answer(&effort, slowest)
     };
@@ -157,7 +157,7 @@ pub fn flashstream(
     page::tell(&streamed, options)
 }
 
-/// Something to be measured.
+/// A measurement.
 #[derive(Debug, Clone, Copy)]
 enum Task {
     Ssds(bool),
@@ -205,7 +205,7 @@ fn later_tasks(flashing: &Flashing) -> Vec<Task> {
     tasks
 }
 
-/// A rate if none was found: what the disk of the paper did alone (Table 5, half of B).
+/// Default rate if none was found: that of the paper's disk alone (Table 5, half of B).
 const RATE_UNKNOWN: f64 = 24.0;
 
 impl Task {
@@ -217,7 +217,7 @@ impl Task {
             Self::Machine(index) => {
                 let system = &TABLE_5[index];
                 let limit = system.limit(effort);
-                // The file is part of the program, and a test reads it.
+                // The file is part of the program, and a test covers it.
                 let prices = Prices::flashstream().expect("prices-2013.toml is right");
                 Answer::Machine(Machined::new(limit, systems::watts(system, &prices)))
             }

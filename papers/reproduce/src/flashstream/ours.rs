@@ -1,8 +1,8 @@
-//! This server in the place of the paper's: the engine with its flash tier, in the world of
+//! This server in place of the paper's system: the engine with its flash tier, in the world of
 //! `headlong simulate`, with the same workload, disk and SSD.
 //!
-//! It begins with an empty tier, at half the rate until it has been filled several times over, and
-//! is measured then.
+//! It starts with an empty tier, runs at half the rate until it has been filled several times over,
+//! and is then measured.
 
 use headlong_bench::{Outcome, Probe, Search};
 use headlong_sim::{
@@ -15,19 +15,19 @@ use super::library::specification;
 use super::ssds::ssd_b;
 use super::systems::{Effort, MEMORY_GIB, SSD_BYTES, rules};
 
-/// A tier is filled so many times over before anything counts, at what a disk brings alone.
+/// Number of times the tier is filled before the measurement, at the rate of a disk alone.
 const FILLINGS: u64 = 4;
 const FILLED_BYTES_PER_S: u64 = 20_000_000;
-/// Where a search begins, MiB/s.
+/// Starting rate of a search, MiB/s.
 const GUESS_MIB_S: f64 = 80.0;
 
-/// A setting of this server's tier.
+/// A configuration of this server's tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ours {
     pub(super) name: &'static str,
-    /// Nothing: no tier.
+    /// `None`: without a tier.
     policy: Option<&'static str>,
-    /// Whether writes are kept within the default budget, in proportion to the scale.
+    /// Whether writes are limited to the default budget, scaled.
     has_budget: bool,
 }
 
@@ -39,7 +39,7 @@ const fn ours(name: &'static str, policy: Option<&'static str>, has_budget: bool
     }
 }
 
-/// All that are measured; quick ones first.
+/// All configurations; quick ones first.
 pub(super) const ALL: [Ours; 6] = [
     ours("headlong, no SSD", None, false),
     ours("headlong, lru", Some("lru"), false),
@@ -49,16 +49,16 @@ pub(super) const ALL: [Ours; 6] = [
     ours("headlong, lfu-median", Some("lfu-median"), false),
 ];
 
-/// What one of them came to.
+/// Result of a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct OursLimit {
     pub(super) name: &'static str,
     /// Highest rate without a missed segment.
     pub(super) requests_per_s: Option<f64>,
-    /// There: share of bytes from flash, and from memory.
+    /// Share of bytes from flash at that rate, and from memory.
     pub(super) flash_share: f64,
     pub(super) memory_share: f64,
-    /// Written, 10^9 bytes a day.
+    /// Written bytes, 10^9 per day.
     pub(super) written_gb_per_day: f64,
 }
 
@@ -82,7 +82,7 @@ impl Ours {
         }
         if let Some(policy) = self.policy {
             settings::set(&mut setup.engine, "flash_policy", policy).expect("a policy");
-            // The tier is smaller, the time is not: a day's part of the whole tier's budget.
+            // The tier is scaled, the time is not: the same share of the whole tier's daily budget.
             setup.engine.flash.write_per_day_bytes = Some(match self.has_budget {
                 true => SSD_BYTES / 10 * 3,
                 false => u64::MAX / 1024,
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_setting_is_a_world_that_can_be() {
+    fn configurations_are_valid_worlds() {
         let effort = Effort {
             scale: 100,
             seed: 1,

@@ -1,4 +1,4 @@
-//! The tables and the page.
+//! Tables and HTML page.
 
 use headlong_bench::{BenchError, Ending, Options};
 use headlong_published::Beside;
@@ -11,15 +11,15 @@ use super::results::Streamed;
 use super::systems::BlockRun;
 use super::writes::Latencies;
 
-const WORDS: &str = "The paper's own system, ZFS and flashcache are models of this repository, over \
-                     its drive models: what runs on this kernel is measured elsewhere. The paper's \
-                     disk is not known beyond 7,200 rpm; ours is a Seagate of 1 TB, which is faster, \
-                     so ratios count and not rates. At a scale, titles, memory and flash are so many \
-                     times less; rates are not.";
+const WORDS: &str = "The paper's own system, ZFS and flashcache are models of this repository, \
+                     over its drive models; measurements on a real kernel are reported elsewhere. \
+                     The paper's disk is only known to have 7,200 rpm; ours is a Seagate of 1 TB, \
+                     which is faster, so ratios count and not rates. A scale divides titles, \
+                     memory and flash; rates are not scaled.";
 const ZIPF: &str = "\"Zipf with 0.2\" can be 1/rank^0.2, or 1/rank^(1-0.2), as in the literature \
-                    that uses parameters of 0.2 to 0.4. Under the first, 75 GB of 545 hold a fifth \
+                    that uses parameters of 0.2 to 0.4. With the first, 75 GB of 545 get a fifth \
                     of the requests and no cache could double a rate; the published share of hits, \
-                    34 %, belongs to the second, which is used here unless --alpha says otherwise.";
+                    34 %, corresponds to the second, which is used here unless --alpha is set.";
 
 /// Writes the page and prints the tables.
 pub(super) fn tell(streamed: &Streamed, options: &Options) -> Result<Ending, BenchError> {
@@ -57,7 +57,7 @@ fn text(streamed: &Streamed) -> String {
 
 fn beside(lines: &[Beside]) -> Table {
     let heads = Beside::HEADS.into_iter().chain(["Holds"]);
-    let mut table = Table::new(heads).caption("The paper's numbers and ours");
+    let mut table = Table::new(heads).caption("Comparison with published figures");
     for line in lines {
         let holds = line.judgement().words().map(str::to_owned);
         table.push(line.cells().into_iter().chain([holds]).map(Cell::from));
@@ -71,9 +71,9 @@ fn per_cent(share: f64) -> Cell {
 
 /// Figure 7.
 fn limits(streamed: &Streamed) -> Option<Table> {
-    let heads = "System | Requests a second without a miss | From the SSD (%) | From memory (%) | \
-        Longest wait (s)";
-    let caption = "Highest rate without a missed segment, and where it came from (Figure 7)";
+    let heads = "System | Requests per second without a miss | From the SSD (%) | From memory \
+        (%) | Longest wait (s)";
+    let caption = "Highest rate without a missed segment, and its sources (Figure 7)";
     let mut table = Table::headed(heads).caption(caption);
     for limit in &streamed.limits {
         table.push([
@@ -88,9 +88,9 @@ fn limits(streamed: &Streamed) -> Option<Table> {
 }
 
 fn fills(streamed: &Streamed) -> Option<Table> {
-    let heads = ["System", "Requests a second", "Minutes to fill 75 GB"];
+    let heads = ["System", "Requests per second", "Minutes to fill 75 GB"];
     let mut table = Table::new(heads).caption(
-        "From empty, at the rate of the machine without an SSD, or the system's own if that is less",
+        "From empty, at the rate of the machine without an SSD, or the system's own if lower",
     );
     for fill in &streamed.fills {
         table.push([
@@ -103,9 +103,9 @@ fn fills(streamed: &Streamed) -> Option<Table> {
 }
 
 fn ours(streamed: &Streamed) -> Option<Table> {
-    let heads = "Server | Requests a second without a miss | Bytes from flash (%) | Bytes from \
-        memory (%) | Written (GB a day)";
-    let mut table = Table::headed(heads).caption("This server in the place of the paper's");
+    let heads = "Server | Requests per second without a miss | Bytes from flash (%) | Bytes from \
+        memory (%) | Written (GB per day)";
+    let mut table = Table::headed(heads).caption("This server in place of the paper's");
     for of in &streamed.ours {
         table.push([
             of.name.into(),
@@ -119,13 +119,13 @@ fn ours(streamed: &Streamed) -> Option<Table> {
 }
 
 fn page(streamed: &Streamed, options: &Options) -> Page {
-    let mut page = Page::new("FlashStream again")
+    let mut page = Page::new("FlashStream")
         .lead(format!(
-            "Scale {}, {:.0} s of work.",
+            "Scale {}, run time {:.0} s.",
             streamed.scale, streamed.seconds
         ))
         .section(
-            Section::new("The paper's numbers and ours")
+            Section::new("Comparison with published figures")
                 .text(WORDS)
                 .text(ZIPF)
                 .command(options.command_line.as_str())
@@ -178,27 +178,27 @@ fn latency_charts(section: Section, latencies: &Latencies) -> Section {
         let numbered = values.iter().enumerate();
         numbered.map(|(index, s)| (index as f64, s * 1e3)).collect()
     };
-    let chart = Chart::scatter(format!("Writes of {mib} MB, one after the other"), x, y)
-        .series(Series::new("in order", in_order(&latencies.sequential_s)))
-        .series(Series::new("at random", in_order(&latencies.random_s)));
+    let chart = Chart::scatter(format!("Consecutive writes of {mib} MB"), x, y)
+        .series(Series::new("sequential", in_order(&latencies.sequential_s)))
+        .series(Series::new("random", in_order(&latencies.random_s)));
     let cdfs = [&latencies.sequential_s, &latencies.random_s].map(|of| Cdf::of(of.clone()));
     match cdfs {
         [Ok(sequential), Ok(random)] => section.figure(chart).figure(latency_cdf(
             format!("The same, as a distribution ({mib} MB)"),
             "writes",
-            [("in order", &sequential), ("at random", &random)],
+            [("sequential", &sequential), ("random", &random)],
         )),
         _ => section.figure(chart),
     }
 }
 
 fn block_section(runs: &[BlockRun]) -> Section {
-    let mut section = Section::new("Block sizes at work (Figure 8)")
-        .text("An hour from cold, free blocks taken in no order; at a scale, as much less.");
+    let mut section = Section::new("Effect of block sizes (Figure 8)")
+        .text("An hour from a cold cache, with free blocks selected at random; scaled.");
     for (title, unit, of) in [
         ("Read from the SSD", "MB/s", 0),
         ("Written to the SSD", "MB/s", 1),
-        ("The SSD is busy", "%", 2),
+        ("SSD busy", "%", 2),
     ] {
         let x = Axis::new("Time", "min").from(0.0);
         let mut chart = Chart::lines(title, x, Axis::new(title, unit).from(0.0));

@@ -1,4 +1,4 @@
-//! What came of it, beside what the paper says.
+//! Results, compared with the paper.
 
 use headlong_published::{Beside, Published, Tolerance};
 use serde::Serialize;
@@ -7,13 +7,13 @@ use super::ours::OursLimit;
 use super::systems::{BlockRun, Limit};
 use super::writes::SsdFigures;
 
-/// How long an empty SSD takes to be full.
+/// Time to fill an empty SSD.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Filled {
     pub(super) name: &'static str,
-    /// At which rate.
+    /// The request rate.
     pub(super) requests_per_s: f64,
-    /// Of an SSD of its own size; nothing if it took longer than four days.
+    /// For an SSD of full size; nothing if it took longer than four days.
     pub(super) minutes: Option<f64>,
 }
 
@@ -35,7 +35,7 @@ impl Machined {
     }
 }
 
-/// What came of one measurement.
+/// Result of one measurement.
 #[derive(Debug)]
 pub(super) enum Answer {
     Ssds(Box<SsdFigures>),
@@ -46,7 +46,7 @@ pub(super) enum Answer {
     Ours(OursLimit),
 }
 
-/// Everything.
+/// All results.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub(super) struct Streamed {
     pub(super) schema: &'static str,
@@ -63,12 +63,12 @@ pub(super) struct Streamed {
     pub(super) ours: Vec<OursLimit>,
 }
 
-/// A figure that the paper gives in numbers.
+/// A published number.
 const fn said(source: &'static str, value: f64) -> Published {
     Published::new(source, value)
 }
 
-/// One that has to come out so again.
+/// A published number that must be reproduced within bounds.
 const fn holds(source: &'static str, value: f64, from: f64, to: f64) -> Published {
     said(source, value).within(Tolerance::Between(from, to))
 }
@@ -93,7 +93,7 @@ impl Streamed {
         self.limit(name)?.requests_per_s
     }
 
-    /// Every figure of the paper that is a number, and ours.
+    /// All published numbers of the paper, with ours.
     pub(super) fn beside(&self) -> Vec<Beside> {
         let mut all = Vec::new();
         self.ssd_figures(&mut all);
@@ -185,17 +185,17 @@ impl Streamed {
             .map(|policy| self.rate_of(&format!("FlashStream ({policy})")));
         let by = |of: Option<f64>, other: &str| Some(of? / self.rate_of(other)?);
         all.push(Beside::new(
-            "ZFS: requests a second",
+            "ZFS: requests per second",
             self.rate_of(zfs),
             said("5.2, Figure 7(a)", 26.0),
         ));
         all.push(Beside::new(
-            "FlashStream (LRU) by ZFS",
+            "FlashStream (LRU) / ZFS",
             by(lru, zfs),
             said("5.2: two times", 2.0).within(Tolerance::Between(1.6, 2.6)),
         ));
         all.push(Beside::new(
-            "flashcache: requests a second",
+            "flashcache: requests per second",
             self.rate_of("flashcache (model)"),
             said("5.2", 1.0).within(Tolerance::LessThan),
         ));
@@ -205,7 +205,7 @@ impl Streamed {
             let published =
                 Published::without_number(source).within(Tolerance::Between(0.97, 1.25));
             all.push(Beside::new(
-                format!("FlashStream: LRU by {name}"),
+                format!("FlashStream: LRU / {name}"),
                 ratio,
                 published,
             ));
@@ -255,11 +255,7 @@ impl Streamed {
                 small.missed_share,
                 said(figure, 3.0),
             ),
-            (
-                "4 KB blocks: the SSD is busy, %",
-                small.busy,
-                said(figure, 100.0),
-            ),
+            ("4 KB blocks: SSD busy, %", small.busy, said(figure, 100.0)),
         ] {
             all.push(Beside::new(name, Some(ours * 100.0), published));
         }
@@ -277,24 +273,24 @@ impl Streamed {
         {
             let name = machine.limit.name;
             all.push(Beside::new(
-                format!("{name}: requests a second"),
+                format!("{name}: requests per second"),
                 machine.limit.requests_per_s,
                 said("Table 5", rate),
             ));
             all.push(Beside::new(
-                format!("{name}: requests a joule"),
+                format!("{name}: requests per joule"),
                 machine.requests_per_joule,
                 said("Table 5", joule),
             ));
         }
         let by = |of: fn(&Machined) -> Option<f64>| Some(of(stream)? / of(b)?);
         all.push(Beside::new(
-            "FlashStream by Traditional B: requests a second",
+            "FlashStream / Traditional B: requests per second",
             by(|machine| machine.limit.requests_per_s),
             holds("5.4: 33 % more", 1.33, 1.1, 1.7),
         ));
         all.push(Beside::new(
-            "FlashStream by Traditional B: requests a joule",
+            "FlashStream / Traditional B: requests per joule",
             by(|machine| machine.requests_per_joule),
             holds("5.4: 94 % more", 1.94, 1.6, 2.5),
         ));
@@ -307,7 +303,7 @@ impl Streamed {
         let by_zfs = rate("headlong, lru").zip(zfs).map(|(ours, zfs)| ours / zfs);
         if by_zfs.is_some() {
             all.push(Beside::new(
-                "headlong, lru, by ZFS (model)",
+                "headlong, lru / ZFS (model)",
                 by_zfs,
                 said("aim: at least the paper's two times", 2.0).within(Tolerance::MoreThan),
             ));
@@ -319,21 +315,21 @@ impl Streamed {
         if by_lru.is_some() {
             let source = "aim: 1.2 times, or half the wear at the same rate";
             all.push(Beside::new(
-                "headlong: adaptive by lru, requests a second",
+                "headlong: adaptive / lru, requests per second",
                 by_lru,
                 Published::without_number(source),
             ));
             let written = |name: &str| ours(name).map(|of| of.written_gb_per_day);
             let wear = written(default).zip(written("headlong, lru"));
             all.push(Beside::new(
-                "headlong: adaptive by lru, bytes written",
+                "headlong: adaptive / lru, bytes written",
                 wear.map(|(of, lru)| of / lru.max(1e-9)),
                 Published::without_number(source),
             ));
         }
     }
 
-    /// Whether everything that is judged holds.
+    /// Whether all criteria hold.
     pub(super) fn holds(&self) -> bool {
         let judged = self.beside();
         judged

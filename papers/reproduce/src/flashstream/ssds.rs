@@ -1,4 +1,4 @@
-//! The paper's SSDs (Table 2), and what small requests of each come to.
+//! The paper's SSDs (Table 2), and their rates with small requests.
 
 use headlong_drive::{
     Direction, DriveSpec, FlashReadSpec, FlashWriteSpec, Mapping, Request, SECTOR_BYTES,
@@ -11,7 +11,7 @@ const MEGABYTE: u64 = 1_000_000;
 const SMALL_BYTES: u64 = 4_096;
 const READS: u64 = 20_000;
 const WRITES: u64 = 4_000;
-/// A drive of this size stands for the whole one: all that counts is that it is full.
+/// A drive of this size represents the whole one: it only has to be full.
 const SMALL_DRIVE_BYTES: u64 = 8 << 30;
 
 /// SSD B, the OCZ Core V2 of this repository's presets.
@@ -19,7 +19,7 @@ pub(super) fn ssd_b() -> DriveSpec {
     headlong_drive::preset("ssd-ocz-core-v2").expect("a preset of this repository")
 }
 
-/// SSD A, the Intel X25-M: fitted to the two figures of Table 2 and nothing else.
+/// SSD A, the Intel X25-M: fitted to the two figures of Table 2 only.
 pub(super) fn ssd_a() -> DriveSpec {
     DriveSpec::SolidState(SolidStateSpec {
         name: "intel-x25-m-like".to_owned(),
@@ -54,7 +54,7 @@ pub(super) fn ssd_a() -> DriveSpec {
     })
 }
 
-/// 4 KB at random places, one at a time: reading and writing, MB/s.
+/// Random 4 KB reads and writes, one at a time, MB/s.
 pub(super) fn small_rates(spec: &DriveSpec) -> (f64, f64) {
     let read = random_rate(&mut *spec.build(), SMALL_BYTES, READS, 1) / 1e6;
     let spec = spec.scaled_to(SMALL_DRIVE_BYTES);
@@ -68,7 +68,7 @@ pub(super) fn small_rates(spec: &DriveSpec) -> (f64, f64) {
     let filled = closed_loop(&mut *drive, Instant::ZERO, 1, fill, |_| ());
     let places = SMALL_DRIVE_BYTES / SMALL_BYTES;
     let mut chance = Generator::new(1);
-    // A drive that maps pages has spare flash, which must be used up first.
+    // A page-mapping drive has spare flash, which must be used up first.
     let settling = match spec {
         DriveSpec::SolidState(SolidStateSpec {
             mapping: Mapping::Pages { .. },
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_requests_of_both_ssds_are_as_fast_as_table_2_says() {
+    fn small_request_rates_match_table_2() {
         for (spec, published) in [(ssd_a(), (15.5, 3.25)), (ssd_b(), (14.8, 0.02))] {
             assert!(spec.check().is_ok());
             let (read, written) = small_rates(&spec);

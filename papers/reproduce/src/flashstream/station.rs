@@ -1,4 +1,5 @@
-//! A drive with the kernel's part before it: requests are cut, wait, and are done as a whole.
+//! A drive with the kernel's block layer: jobs are split into requests, queued, and completed as a
+//! whole.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,47 +9,47 @@ use headlong_units::{Duration, Instant, KIB};
 /// The largest request of Linux 2.6.32 (`max_sectors_kb`).
 const REQUEST_BYTES: u64 = 512 * KIB;
 
-/// Some bytes of a drive.
+/// A byte range of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
     /// First byte.
     pub(super) from: u64,
-    /// How many.
+    /// Number of bytes.
     pub(super) bytes: u64,
 }
 
-/// What a drive did.
+/// Work of a drive.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Used {
     pub(super) read_bytes: u64,
     pub(super) written_bytes: u64,
-    /// Time during which it had something to do.
+    /// Busy time.
     pub(super) busy: Duration,
 }
 
-/// How long a drive takes.
+/// Timing of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// As long as it takes.
+    /// Real service times.
     Real,
-    /// No time, and it knows nothing of it: to bring caches into the state of after days.
+    /// No time, without effect on the drive: fills caches as after days.
     Instant,
-    /// The same, but what is written reaches it, so that its flash is in that state too.
+    /// The same, but writes reach the drive, so that its flash ages, too.
     Aging,
 }
 
-/// A drive, and what waits for it.
+/// A drive and its queue.
 #[derive(Debug)]
 pub(super) struct Station {
     drive: Box<dyn Drive>,
     pub(super) pace: Pace,
-    /// Up to when it was written to in no time.
+    /// End of the time used by ageing writes.
     pub(super) aged_until: Instant,
     waiting: VecDeque<(RequestId, Request)>,
     in_drive: usize,
-    /// The job that a request is part of.
+    /// The job of each request.
     job_of: HashMap<u64, u64>,
-    /// Requests of a job that are not done.
+    /// Number of unfinished requests of each job.
     left: HashMap<u64, u32>,
     done: VecDeque<u64>,
     next_id: u64,
@@ -73,7 +74,7 @@ impl Station {
         }
     }
 
-    /// A job of some parts: one that has none is done at once.
+    /// Submits a job of several parts; an empty job completes at once.
     pub(super) fn submit(&mut self, now: Instant, job: u64, parts: &[Part], direction: Direction) {
         let bytes: u64 = parts.iter().map(|part| part.bytes).sum();
         match direction {
@@ -109,7 +110,7 @@ impl Station {
         self.feed(now);
     }
 
-    /// Writes in a time of its own, one after the other.
+    /// Applies consecutive writes in a separate time.
     pub(super) fn age(&mut self, now: Instant, parts: &[Part]) {
         self.aged_until = self.aged_until.max(now);
         for part in parts {
@@ -146,12 +147,12 @@ impl Station {
         self.feed(now);
     }
 
-    /// The next job of which everything is done.
+    /// The next completed job.
     pub(super) fn poll_done(&mut self) -> Option<u64> {
         self.done.pop_front()
     }
 
-    /// What it did until now.
+    /// Its work so far.
     pub(super) fn used(&self, now: Instant) -> Used {
         let open = self.busy_since.map_or(Duration::ZERO, |at| now.since(at));
         let mut used = self.used;
@@ -170,7 +171,7 @@ impl Station {
                     self.in_drive += 1;
                     self.busy_since.get_or_insert(now);
                 }
-                // Segments and blocks lie on their drives: what would not is no work.
+                // Segments and blocks are within their drives; anything else counts as done.
                 Err(_) => self.end(id),
             }
             self.collect(now);

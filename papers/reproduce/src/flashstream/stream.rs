@@ -1,11 +1,11 @@
-//! The paper's own system (FlashStream 3.2, 4.2, 4.4), as it says and no better.
+//! The paper's own system, exactly as described (FlashStream 3.2, 4.2, 4.4).
 //!
-//! The one idea: a monitor copies what will soon leave memory into a ring; a feeder writes whole
-//! blocks from the ring whenever the SSD has been idle enough. A segment is a row of chunks, which may
-//! lie in several blocks, and is on the SSD only as long as all of them are.
+//! A monitor copies segments that will soon leave memory into a ring; a feeder writes whole blocks
+//! from the ring when the SSD has been idle enough. A segment is a list of chunks, possibly in
+//! several blocks, and is on the SSD only while all of them are.
 //!
-//! What the paper does not say, and what is taken here: the ring holds 128 MiB; a victim is a block
-//! that is not being written; among blocks that were read equally often the least recently read goes.
+//! Assumptions where the paper is silent: the ring holds 128 MiB; a block being written is never a
+//! victim; among blocks read equally often the least recently read one is evicted.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -18,13 +18,13 @@ use super::memory::Memory;
 use super::station::Part;
 use super::tier::{Found, Tier};
 
-/// The monitor room: one in so many segments of memory, those that go next (3.2.1).
+/// The monitored part of memory: one in this many segments, those evicted next (3.2.1).
 const MONITORED: usize = 10;
-/// The SSD is not written when it was busier than this in the last epoch (4.4).
+/// The SSD is not written if it was busier than this in the last epoch (4.4).
 const BUSY_MAX: f64 = 0.6;
 const RING_BYTES: u64 = 128 * MIB;
 
-/// Which block goes (3.2.3).
+/// Replacement policy of blocks (3.2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Victim {
     Lru,
@@ -32,18 +32,19 @@ pub(super) enum Victim {
     LfuMedian,
 }
 
-/// How a FlashStream is set up.
+/// Configuration of a FlashStream.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StreamSpec {
     pub(super) victim: Victim,
-    /// Bytes of the SSD that are used.
+    /// Bytes of the SSD in use.
     pub(super) bytes: u64,
     pub(super) block_bytes: u64,
-    /// Free blocks are taken in no order, as in 5.3, so that a cold SSD is written as a full one.
+    /// Free blocks are selected at random, as in 5.3, so that a cold SSD is written like a full
+    /// one.
     pub(super) takes_any_block: bool,
 }
 
-/// A part of a segment in a block.
+/// The part of a segment in one block.
 #[derive(Debug, Clone, Copy)]
 struct Chunk {
     block: u64,
@@ -53,16 +54,16 @@ struct Chunk {
 
 #[derive(Debug, Default)]
 struct Block {
-    /// Segments with a chunk in it.
+    /// Segments with a chunk in this block.
     segments: Vec<u64>,
-    /// When one of them was read last, in turns.
+    /// Logical time of the last read of any of them.
     read: u64,
 }
 
 #[derive(Debug)]
 struct Stored {
     chunks: Vec<Chunk>,
-    /// Bytes in chunks so far; it can be read when all are written.
+    /// Bytes in chunks so far; readable when all are written.
     bytes: u64,
     is_whole: bool,
     reads: u32,
@@ -72,14 +73,14 @@ struct Stored {
 #[derive(Debug)]
 pub(super) struct Stream {
     spec: StreamSpec,
-    /// By name of the segment.
+    /// Stored segments by name.
     stored: HashMap<u64, Stored>,
     blocks: HashMap<u64, Block>,
     by_read: BTreeMap<(u64, u64), ()>,
-    /// Segments to be written, with what is left of each.
+    /// Segments to write, with the remaining bytes of each.
     ring: VecDeque<(Segment, u64)>,
     ring_bytes: u64,
-    /// What the write under way completes.
+    /// Segments completed by the write in progress.
     completes: Vec<u64>,
     is_calm: bool,
     next_free: u64,
@@ -110,7 +111,7 @@ impl Stream {
         self.spec.bytes / self.spec.block_bytes
     }
 
-    /// A block that nothing is in.
+    /// Selects a free block.
     fn free_block(&mut self) -> u64 {
         let count = self.block_count();
         if (self.blocks.len() as u64) < count {
@@ -118,7 +119,7 @@ impl Stream {
                 self.next_free += 1;
                 return self.next_free - 1;
             }
-            // Nearly all are free where this is asked for.
+            // Where this is used, nearly all blocks are free.
             for _ in 0..1_000 {
                 let block = self.chance.below(count);
                 if !self.blocks.contains_key(&block) {
@@ -240,7 +241,7 @@ impl Tier for Stream {
             let name = segment.physical;
             let is_last = *left == 0;
             self.ring_bytes -= bytes;
-            // A block with its first chunks may have gone meanwhile.
+            // A block with its first chunks may have been evicted meanwhile.
             if let Some(stored) = self.stored.get_mut(&name) {
                 stored.chunks.push(Chunk {
                     block: number,
@@ -262,7 +263,7 @@ impl Tier for Stream {
         self.blocks.insert(number, block);
         self.blocks_written += 1;
         if self.completes.is_empty() {
-            // Of nothing: the write itself is under way all the same.
+            // Completes no segment, but marks a write in progress.
             self.completes.push(u64::MAX);
         }
         Some(vec![Part {

@@ -1,4 +1,4 @@
-//! The systems of Figure 7 and the machines of Table 5, and how each is measured.
+//! The systems of Figure 7 and the machines of Table 5, and their measurement.
 
 use headlong_bench::{Quality, SearchRules};
 use headlong_drive::DriveSpec;
@@ -13,18 +13,19 @@ use super::ssds::{ssd_a, ssd_b};
 use super::stream::{Stream, StreamSpec, Victim};
 use super::tier::{NoTier, Tier};
 
-/// What of the SSD is used in Figure 7 (5), and in Table 5.
+/// Part of the SSD in use in Figure 7 (5), and in Table 5.
 pub(super) const SSD_BYTES: u64 = 75_000_000_000;
 const SSD_TABLE_5_BYTES: u64 = 100_000_000_000;
-/// Kept free of segments: the system's own. The paper does not say how much of its memory was.
+/// Memory of the system itself, not available for segments; unknown from the paper.
 const OWN_BYTES: u64 = GIB / 2;
 /// Memory in Figure 7.
 pub(super) const MEMORY_GIB: u64 = 8;
-/// Mean bytes of a segment: what a rate in requests is in bytes, about.
+/// Mean bytes of a segment, to convert request rates to bytes.
 const SEGMENT_BYTES: u64 = 974_400;
-/// Rates are raised by this factor until one fails, then again in the steps that were asked for.
+/// Factor by which rates are raised until one fails; then they are raised in steps of the
+/// resolution.
 const COARSE: f64 = 1.125;
-/// No system is slower than its guess over this.
+/// Lower bound of the search: the guess divided by this.
 const SLOWEST: f64 = 64.0;
 
 /// A system with its machine.
@@ -35,11 +36,11 @@ pub(super) struct System {
     pub(super) memory_gib: u64,
     pub(super) ssd_bytes: u64,
     pub(super) disks: usize,
-    /// Where a search for its limit begins, requests in a second.
+    /// Starting rate of the search for its limit, requests per second.
     pub(super) guess: f64,
 }
 
-/// What is between memory and disk.
+/// The tier between memory and disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     None,
@@ -107,10 +108,10 @@ pub(super) const TABLE_5: [System; 3] = [
     },
 ];
 
-/// How exactly, and how small.
+/// Accuracy and scale.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Effort {
-    /// So many times fewer titles, less memory and less flash.
+    /// Reduction factor of titles, memory and flash.
     pub(super) scale: u64,
     pub(super) seed: u64,
     pub(super) seeds: u32,
@@ -118,20 +119,20 @@ pub(super) struct Effort {
     pub(super) alpha: f64,
     pub(super) ramp: Duration,
     pub(super) measured: Duration,
-    /// Requests in a second.
+    /// Resolution in requests per second.
     pub(super) resolution: f64,
 }
 
-/// The highest rate of a system, and what was seen there.
+/// The highest rate of a system, with the figures at that rate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Limit {
     pub(super) name: &'static str,
     /// Highest rate without a missed segment; nothing if none was found.
     pub(super) requests_per_s: Option<f64>,
-    /// There, mean over the seeds: shares of the requests answered from the SSD, and from memory.
+    /// Mean over the seeds at that rate: shares of requests answered from the SSD, and from memory.
     pub(super) ssd_share: f64,
     pub(super) memory_share: f64,
-    /// The longest that anybody waited.
+    /// The longest response time.
     pub(super) longest_s: f64,
 }
 
@@ -146,7 +147,7 @@ struct Run {
 
 impl System {
     pub(super) fn spec(&self, effort: &Effort) -> MachineSpec {
-        // flashcache was measured with SSD A, with which it was better (5).
+        // flashcache was measured with SSD A, on which it was faster (5).
         let ssd = match self.kind {
             Kind::Flashcache => ssd_a(),
             _ => ssd_b(),
@@ -180,7 +181,7 @@ impl System {
         }
     }
 
-    /// A machine whose caches are warm.
+    /// A machine with warm caches.
     fn warmed(&self, effort: &Effort, requests: &mut Requests<'_>) -> Machine {
         let mut machine = Machine::new(&self.spec(effort), self.tier(effort));
         let has_small_writes = self.kind == Kind::Flashcache;
@@ -202,7 +203,7 @@ impl System {
         machine
     }
 
-    /// A rate on a warm machine, until a segment is missed.
+    /// Runs one rate on a warm machine, until a segment is missed.
     fn run(effort: &Effort, machine: &mut Machine, requests: &mut Requests<'_>, rate: f64) -> Run {
         requests.set_rate(rate);
         machine.run(requests, effort.ramp, |_| false, |_| {});
@@ -218,7 +219,7 @@ impl System {
         }
     }
 
-    /// Rates on one warm machine as the paper raised them (5.2), from one up; the last that passed.
+    /// Raises the rate on one warm machine as in the paper (5.2); returns the last that passed.
     fn raise(
         &self,
         effort: &Effort,
@@ -247,15 +248,15 @@ impl System {
                 None => return None,
             }
         };
-        // A machine that has failed has a queue still; the second one is warm and has none. If it misses
-        // at once, near the limit, what the first one bore counts.
+        // After a failure the machine still has a queue, so a second, warm one is used. If it
+        // misses at once, near the limit, the first one's result counts.
         let step = effort.resolution.min(coarse.0 / 8.0);
         let first = (coarse.0 / step).floor() * step;
         let rates = (0..).map(|index| first + f64::from(index) * step);
         self.raise(effort, library, seed, rates).or(Some(coarse))
     }
 
-    /// Its highest rate without a missed segment, with every seed.
+    /// Its highest rate without a missed segment, over all seeds.
     pub(super) fn limit(&self, effort: &Effort) -> Limit {
         let library = library(effort.scale, effort.alpha, &self.spec(effort));
         let seeds = (effort.seed..).take(effort.seeds.max(1) as usize);
@@ -278,8 +279,7 @@ impl System {
         }
     }
 
-    /// Minutes until its empty SSD is full, as if it were of its own size; nothing if it is not
-    /// within four days.
+    /// Minutes to fill its empty SSD, converted to full size; nothing if longer than four days.
     pub(super) fn minutes_to_fill(&self, effort: &Effort, rate: f64) -> Option<f64> {
         let library = library(effort.scale, effort.alpha, &self.spec(effort));
         let mut machine = Machine::new(&self.spec(effort), self.tier(effort));
@@ -296,7 +296,7 @@ impl System {
     }
 }
 
-/// Sets and blocks do not come out even: this is full.
+/// Sets and blocks leave unused remainders: this counts as full.
 const FULL: f64 = 0.98;
 const FOREVER: Duration = Duration::from_secs(100_000_000);
 const FILLING_MAX: Duration = Duration::from_secs(4 * 86_400);
@@ -317,21 +317,21 @@ pub(super) fn rules(effort: &Effort) -> SearchRules {
     }
 }
 
-/// What blocks of one size come to (Figure 8).
+/// Result for blocks of one size (Figure 8).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct BlockRun {
     pub(super) block_bytes: u64,
-    /// Share of the SSD that was filled.
+    /// Filled share of the SSD.
     pub(super) filled: f64,
-    /// Of all requests, those answered from it.
+    /// Share of requests answered from it.
     pub(super) ssd_share: f64,
-    /// Of those, the ones that came too late.
+    /// Share of those that missed the deadline.
     pub(super) missed_share: f64,
     pub(super) busy: f64,
     pub(super) stretches: Vec<Stretch>,
 }
 
-/// An hour from cold with blocks of a size, free ones taken in no order; at scale, as much less.
+/// An hour from a cold cache with blocks of a size, free ones selected at random; scaled.
 pub(super) fn block_run(effort: &Effort, block_bytes: u64, rate: f64) -> BlockRun {
     let system = FIGURE_7[1];
     let spec = system.spec(effort);
@@ -360,7 +360,7 @@ pub(super) fn block_run(effort: &Effort, block_bytes: u64, rate: f64) -> BlockRu
     }
 }
 
-/// Of memory, SSD and disks at work (Table 6); watts.
+/// Power of memory, SSD and active disks (Table 6), in watts.
 pub(super) fn watts(system: &System, prices: &headlong_plan::Prices) -> f64 {
     let modules = (system.memory_gib as f64 / prices.ram.module_gb).ceil();
     let of = |spec: &DriveSpec| prices.of(spec).map_or(0.0, |priced| priced.watts);
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ssd_makes_a_machine_faster() {
+    fn ssd_raises_limit() {
         let [without, with] = [0, 1].map(|index: usize| FIGURE_7[index].limit(&small()));
         println!("seed 1: {without:?} {with:?}");
         assert!(with.requests_per_s > without.requests_per_s);
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn small_blocks_keep_the_ssd_busy_and_fill_nothing() {
+    fn small_blocks_keep_ssd_busy_without_filling_it() {
         let [large, small] = [16 * MIB, 4096].map(|bytes| block_run(&small(), bytes, 20.0));
         println!("seed 1: {large:?} {small:?}");
         assert!(large.filled > 100.0 * small.filled);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn the_watts_of_table_5_are_those_of_table_6() {
+    fn watts_of_table_5_follow_from_table_6() {
         let prices = headlong_plan::Prices::flashstream().expect("prices");
         let watts = TABLE_5.map(|system| watts(&system, &prices));
         assert_eq!(watts, [22.0, 60.0, 32.0]);

@@ -1,4 +1,4 @@
-//! What stands between memory and the disk: the contract that every system keeps.
+//! Interface of a second tier between memory and disk, implemented by every system.
 
 use std::fmt::Debug;
 
@@ -8,17 +8,17 @@ use super::library::Segment;
 use super::memory::Memory;
 use super::station::Part;
 
-/// Where the bytes of a segment come from that memory does not have.
+/// Sources of the bytes of a segment that is not in memory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Found {
     /// On the SSD.
     pub(super) on_ssd: Vec<Part>,
-    /// From so many bytes on, the disk is asked for the rest; nothing if all is on the SSD.
+    /// The disk is read from this offset on; `None` if everything is on the SSD.
     pub(super) disk_from: Option<u32>,
 }
 
 impl Found {
-    /// Everything from the disk.
+    /// Everything is on the disk.
     pub(super) fn nothing() -> Self {
         Self {
             on_ssd: Vec::new(),
@@ -29,32 +29,32 @@ impl Found {
 
 /// A second tier.
 pub(super) trait Tier: Debug {
-    /// A segment is asked for that memory does not have.
+    /// Looks up a segment that is not in memory.
     fn find(&mut self, segment: &Segment) -> Found;
 
-    /// A segment came from the disk: what must be written before it is passed on.
+    /// Handles a segment read from the disk; returns the parts to write before delivery.
     fn handle_read(&mut self, _: &Segment) -> Vec<Part> {
         Vec::new()
     }
 
-    /// What is read from the SSD is put into memory too.
+    /// Whether data read from the SSD is also put into memory.
     fn fills_memory(&self) -> bool {
         true
     }
 
-    /// Once in a second, and more often beside a smaller memory. `busy`: share of the last second
-    /// during which the SSD had something to do.
+    /// Periodic work: once a second, more often with a scaled memory. `busy` is the busy share of
+    /// the SSD in the last second.
     fn tick(&mut self, _now: Instant, _memory: &Memory, _busy: f64) {}
 
-    /// What is to be written next; asked whenever no write is under way.
+    /// The next write; polled whenever no write is in progress.
     fn poll_write(&mut self) -> Option<Vec<Part>> {
         None
     }
 
-    /// That was written.
+    /// The write has completed.
     fn handle_written(&mut self) {}
 
-    /// Share of its room that was ever filled.
+    /// Share of its capacity that was ever filled.
     fn filled(&self) -> f64 {
         1.0
     }

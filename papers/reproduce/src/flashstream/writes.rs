@@ -1,5 +1,5 @@
-//! What the SSDs do with small and with large writes (Table 2, Figures 1 to 3): the probe of
-//! `headlong disk probe`, on modelled drives.
+//! Latencies of the SSDs with small and large writes (Table 2, Figures 1 to 3): the probe of
+//! `headlong disk probe` on modelled drives.
 
 use headlong_drive::DriveSpec;
 use headlong_survey::probe::{BlockSize, WritePlan, find_block_size};
@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::ssds::{small_rates, ssd_a, ssd_b};
 
-/// A drive of this size stands for the whole one: that it is full is what counts.
+/// A drive of this size represents the whole one: it only has to be full.
 const DRIVE_BYTES: u64 = 32 << 30;
-/// The presets whose block size is looked for beside that of SSD B.
+/// Presets whose optimal block size is measured in addition to that of SSD B.
 const OTHERS: [&str; 2] = ["ssd-sata-low-end", "ssd-nvme-data-centre"];
 
 /// Latencies of one size, seconds.
@@ -22,16 +22,16 @@ pub(super) struct Latencies {
     pub(super) divergence: f64,
 }
 
-/// What block sizes come to on one drive.
+/// Results of the block sizes of one drive.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Blocks {
     pub(super) drive: String,
-    /// MiB and nats.
+    /// Block size in MiB and divergence in nats.
     pub(super) divergences: Vec<(f64, f64)>,
     pub(super) optimal_mib: Option<f64>,
 }
 
-/// Small requests of one SSD, MB/s.
+/// Rates of small requests of one SSD, MB/s.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Small {
     pub(super) drive: String,
@@ -39,7 +39,7 @@ pub(super) struct Small {
     pub(super) written_mb_s: f64,
 }
 
-/// All of it.
+/// All figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct SsdFigures {
     pub(super) small: Vec<Small>,
@@ -48,7 +48,7 @@ pub(super) struct SsdFigures {
     pub(super) blocks: Vec<Blocks>,
 }
 
-/// Measures them; a quick one leaves out the SSDs that are not the paper's.
+/// Measures them; a quick run leaves out the SSDs that are not in the paper.
 pub(super) fn figures(is_quick: bool) -> SsdFigures {
     let small = [ssd_a(), ssd_b()].map(|spec| {
         let (read_mb_s, written_mb_s) = small_rates(&spec);
@@ -95,7 +95,7 @@ pub(super) fn figures(is_quick: bool) -> SsdFigures {
 fn block_sizes(spec: &DriveSpec) -> (Vec<BlockSize>, Option<u64>) {
     let mut target = ModelTarget::new(&spec.scaled_to(DRIVE_BYTES));
     let plan = WritePlan::of_paper(DRIVE_BYTES);
-    // A modelled drive refuses nothing that lies on it.
+    // A modelled drive accepts all requests within its size.
     match find_block_size(&mut target, spec.name(), &plan, &mut |_| {}) {
         Ok(found) => (found.sizes, found.optimal_bytes),
         Err(_) => (Vec::new(), None),

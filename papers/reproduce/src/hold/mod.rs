@@ -1,11 +1,12 @@
-//! Whether a disk goes on delivering when more viewers come than it can serve, in virtual time.
+//! Overload: whether a disk keeps delivering when more viewers arrive than it can serve, in virtual
+//! time.
 //!
-//! The one idea: goodput, the bytes of calls that were answered whole in time, over the load. The
-//! limit of each workload is looked for first; then viewers who ask for 1 to 3 times as much come,
-//! with either rule of admission. Each load is judged by the best of its row: the same viewers'
-//! seed, workload and rule.
+//! Measures goodput, the bytes of calls answered completely in time, over the load. First the limit
+//! of each workload is searched; then viewers with 1 to 3 times that demand arrive, under each
+//! admission rule. Each load is compared with the best of its row: the same seed, workload and
+//! rule.
 //!
-//! Invariant: what is run depends on the choice alone, so that a journal can tell what is done.
+//! Invariant: the runs depend only on the choice, so that a journal can skip finished ones.
 
 mod page;
 mod results;
@@ -23,21 +24,21 @@ use headlong_workload::Specification;
 
 use results::{Held, Load, Series};
 
-/// Offered load, by the limit.
+/// Offered load, relative to the limit.
 const LOADS: [f64; 6] = [1.0, 1.1, 1.25, 1.5, 2.0, 3.0];
-/// Name, and preset with where its search begins, MiB/s.
+/// Name, preset, and starting rate of the search, MiB/s.
 const WORKLOADS: [(&str, &str, f64); 2] = [("SD", "youtube-sd", 92.0), ("HD", "youtube-hd", 104.0)];
 const ADMISSIONS: [&str; 2] = ["refuse", "accept"];
-/// How viewers are told from one another: a name, and keys of the workload's specification.
+/// How viewers are identified: a name, and keys of the workload's specification.
 const IDENTITIES: [(&str, &[(&str, &str)]); 2] = [
     ("session ids", &[]),
     ("what they read", &[("requests.identity", "none")]),
 ];
 const DRIVE: &str = "wd-red-wd10efrx";
-/// Of a server with 4 GiB in all.
+/// Memory for pieces on a server with 4 GiB in total.
 const MEMORY_BYTES: u64 = 7 * GIB / 2;
 
-/// How much is done.
+/// Extent of a reproduction.
 #[derive(Debug, Clone, Copy)]
 struct Effort {
     seeds: u32,
@@ -60,21 +61,21 @@ const QUICK: Effort = Effort {
     resolution_mib_s: 2.0,
 };
 
-/// What is to be made, and how.
+/// Parameters of the experiment.
 #[derive(Debug, Clone)]
 pub struct Holding {
     /// Fewer sets of viewers, a shorter time.
     pub is_quick: bool,
     /// Seed of the first set of viewers.
     pub seed: u64,
-    /// Sets of viewers; ten if `None`, and two if it is quick.
+    /// Number of sets of viewers; ten if `None`, and two if quick.
     pub seeds: Option<NonZeroU32>,
-    /// Worlds made at once; as many as there are processors if `None`.
+    /// Concurrent simulations; the number of processors if `None`.
     pub threads: Option<NonZeroUsize>,
 }
 
-/// Makes the tables, writes the page and prints them. `tell` hears how much is done, and of how
-/// much.
+/// Runs the experiment, writes the page and prints the tables. `tell` receives the number of
+/// finished points and of all.
 ///
 /// # Errors
 /// If a result cannot be written.
@@ -129,7 +130,7 @@ fn remove(file: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Everything that goes on while the tables are made.
+/// State of the experiment.
 struct Run<T> {
     journal: Journal,
     sweep: Sweep,
@@ -152,7 +153,7 @@ impl<T: FnMut(usize, usize)> Run<T> {
         };
         let ends = point(preset, IDENTITIES[0].0, "accept", self.effort);
         let found = self.rows(&[ends], aim)?;
-        // Without one, the guess is as good as any.
+        // If no rate passed, the guess is used.
         let limit = found.iter().find_map(|row| row.rate_mib_s);
         let limit_mib_s = limit.unwrap_or(guess_mib_s);
         let axes = [
@@ -205,7 +206,7 @@ fn axis<const N: usize>(name: &str, values: [&str; N]) -> Axis {
     }
 }
 
-/// The world of a preset with an identity and a rule of admission, by their names.
+/// The world of a preset with an identity and an admission rule, by their names.
 fn point(preset: &str, identity: &str, admission: &str, effort: Effort) -> Point {
     let world = world(preset, identity, admission, effort);
     let mut replay =
@@ -219,7 +220,7 @@ fn point(preset: &str, identity: &str, admission: &str, effort: Effort) -> Point
     }
 }
 
-/// Keys of the workload's specification by the name of an identity.
+/// Keys of the workload's specification for an identity.
 fn keys(identity: &str) -> &'static [(&'static str, &'static str)] {
     let known = IDENTITIES.iter().find(|(name, _)| *name == identity);
     known.map_or(&[], |(_, keys)| keys)
@@ -250,7 +251,7 @@ fn world(workload: &str, identity: &str, admission: &str, effort: Effort) -> Exp
     }
 }
 
-/// As an error of the bench.
+/// Converts to an error of the bench.
 fn told(error: SweepError) -> BenchError {
     match error {
         SweepError::World(error) => error.into(),
@@ -265,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_a_world_that_can_be() {
+    fn rows_are_valid_worlds() {
         for (_, preset, _) in WORKLOADS {
             for (identity, _) in IDENTITIES {
                 for admission in ADMISSIONS {

@@ -1,15 +1,16 @@
-//! The tables and the page.
+//! Tables and HTML page.
 
 use headlong_bench::{BenchError, Ending, Options};
 use headlong_report::{Axis, Cell, Chart, Page, Section, Series as Line, Table};
 
 use super::results::{Held, Load, SHARE_MIN, Series, Set};
 
-/// What the figures are.
-const WORDS: &str = "Goodput is the bytes of calls that were answered whole in time. Offered is what \
-                     all who come would ask for in the long run, by the limit: the highest rate at \
-                     which no call fails. Shares are of the best of the row, of each set of viewers \
-                     on its own; who got all that was asked for has 100 %.";
+/// Explanation of the figures.
+const WORDS: &str = "Goodput is the bytes of calls answered completely in time. Offered is the \
+                     long-run demand of all arriving viewers relative to the limit: the highest \
+                     rate at which no call fails. Shares are relative to the best of the row, for \
+                     each set of viewers separately; a set that got everything it asked for counts \
+                     as 100 %.";
 
 /// Writes the page and prints the tables.
 pub(super) fn tell(held: &Held, options: &Options) -> Result<Ending, BenchError> {
@@ -57,7 +58,7 @@ fn goodput(held: &Held) -> Table {
 
 fn shares(held: &Held) -> Table {
     let caption = format!(
-        "Share of the best of the row, %, least of all sets; at least {:.0} is wanted",
+        "Share of the best of the row, %, minimum over all sets; at least {:.0} is required",
         SHARE_MIN * 100.0
     );
     table(held, &caption, |series, load| {
@@ -66,7 +67,7 @@ fn shares(held: &Held) -> Table {
 }
 
 fn kept(held: &Held) -> Table {
-    let caption = "Share of the most that as many viewers or fewer got, %, least of all sets";
+    let caption = "Share of the best with as many viewers or fewer, %, minimum over all sets";
     table(held, caption, |series, load| {
         Cell::number(series.kept(load) * 100.0, 1)
     })
@@ -77,7 +78,7 @@ fn failures(held: &Held) -> Table {
         let let_in = set.calls.saturating_sub(set.refused).max(1);
         100.0 * set.failures as f64 / let_in as f64
     };
-    let caption = "Calls that failed of those let in, %, mean of all sets";
+    let caption = "Failed calls among those admitted, %, mean over all sets";
     table(held, caption, |_, load| Cell::number(load.mean(share), 2))
 }
 
@@ -86,7 +87,7 @@ fn page(held: &Held, options: &Options) -> Page {
     let mut workloads: Vec<&str> = held.series.iter().map(|series| series.workload).collect();
     workloads.dedup();
     for workload in workloads {
-        let x = Axis::new("Offered load, by the limit", "").from(0.0);
+        let x = Axis::new("Offered load, relative to the limit", "").from(0.0);
         let y = Axis::new("Goodput", "MiB/s").from(0.0);
         let mut chart = Chart::lines(workload, x, y);
         for series in held.series.iter().filter(|one| one.workload == workload) {
@@ -104,8 +105,8 @@ fn page(held: &Held, options: &Options) -> Page {
         .table(failures(held))
         .command(options.command_line.as_str());
     let seeds = held.seeds.len();
-    let lead = format!("{seeds} sets of viewers, {:.0} s of work.", held.seconds);
-    Page::new("More viewers than fit")
+    let lead = format!("{seeds} sets of viewers, run time {:.0} s.", held.seconds);
+    Page::new("Overload")
         .lead(lead)
         .section(section)
         .footer(concat!("headlong ", env!("CARGO_PKG_VERSION")))
@@ -117,7 +118,7 @@ mod tests {
     use crate::hold::results::tests::held;
 
     #[test]
-    fn the_tables_have_a_row_for_each_rule_and_a_column_for_each_load() {
+    fn tables_have_row_per_rule_and_column_per_load() {
         let text = text(&held(&[(88.0, 4), (100.0, 9)]));
         assert!(text.starts_with("Sets of viewers, by seed: 7\n"), "{text}");
         let row = |cells: &str| {

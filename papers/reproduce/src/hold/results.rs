@@ -1,24 +1,24 @@
-//! What came of each load, and how it is judged.
+//! Results of each load, and their verdict.
 
 use headlong_bench::RunRecord;
 use headlong_bench::grid::Row;
 use headlong_sim::Record;
 use serde::Serialize;
 
-/// At least so much of the best of its row must be delivered at every load.
+/// Share of the best of its row that must be delivered at every load.
 pub(super) const SHARE_MIN: f64 = 0.97;
 
 /// One set of viewers at one load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Set {
     pub(super) seed: u64,
-    /// Bytes of calls that were answered whole in time, MiB/s.
+    /// Bytes of calls answered completely in time, MiB/s.
     pub(super) goodput_mib_s: f64,
-    /// Calls that failed although they were let in.
+    /// Admitted calls that failed.
     pub(super) failures: u64,
-    /// Calls that were refused.
+    /// Refused calls.
     pub(super) refused: u64,
-    /// Calls that ended.
+    /// Finished calls.
     pub(super) calls: u64,
 }
 
@@ -33,7 +33,7 @@ impl Set {
         }
     }
 
-    /// Whether nothing more was asked for than was delivered.
+    /// Whether everything requested was delivered.
     fn is_all(&self) -> bool {
         self.failures + self.refused == 0
     }
@@ -42,7 +42,7 @@ impl Set {
 /// One load, all sets of viewers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Load {
-    /// By the limit.
+    /// Relative to the limit.
     pub(super) load: f64,
     pub(super) offered_mib_s: f64,
     pub(super) sets: Vec<Set>,
@@ -64,7 +64,7 @@ impl Load {
     }
 }
 
-/// One row of the tables: the loads of a workload with one rule of admission.
+/// One row of the tables: the loads of a workload with one admission rule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Series {
     pub(super) workload: &'static str,
@@ -75,8 +75,8 @@ pub(super) struct Series {
 }
 
 impl Series {
-    /// What each set of viewers got at a load, by the most that the same set got at any; all that
-    /// was asked for counts as the most.
+    /// Each set's goodput at a load relative to its maximum over all loads; a set that got
+    /// everything counts as 1.
     pub(super) fn shares<'s>(&'s self, load: &'s Load) -> impl Iterator<Item = f64> + 's {
         load.sets.iter().enumerate().map(|(index, set)| {
             let same = self.loads.iter().filter_map(|load| load.sets.get(index));
@@ -88,13 +88,13 @@ impl Series {
         })
     }
 
-    /// The least share of any set at a load.
+    /// The smallest share of any set at a load.
     pub(super) fn least(&self, load: &Load) -> f64 {
         self.shares(load).fold(1.0, f64::min)
     }
 
-    /// What the set that kept least of it has at a load, by the most that it had with as many viewers
-    /// or fewer.
+    /// The smallest share over the sets at a load, relative to each set's maximum with as many
+    /// viewers or fewer.
     pub(super) fn kept(&self, load: &Load) -> f64 {
         let shares = load.sets.iter().enumerate().map(|(index, set)| {
             let fewer = self.loads.iter().filter(|other| other.load <= load.load);
@@ -108,14 +108,14 @@ impl Series {
         shares.fold(1.0, f64::min)
     }
 
-    /// The least share of any set at any load.
+    /// The smallest share of any set at any load.
     pub(super) fn worst(&self) -> f64 {
         let least = self.loads.iter().map(|load| self.least(load));
         least.fold(1.0, f64::min)
     }
 }
 
-/// Everything.
+/// The whole result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Held {
     pub(super) schema: &'static str,
@@ -126,7 +126,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Whether every set of viewers got enough at every load.
+    /// Whether every set of viewers got the required share at every load.
     pub(super) fn holds(&self) -> bool {
         self.series.iter().all(|series| series.worst() >= SHARE_MIN)
     }
@@ -165,7 +165,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_load_is_judged_by_the_best_of_its_row() {
+    fn load_is_compared_with_best_of_row() {
         let held = held(&[(88.0, 4), (100.0, 9), (97.5, 9)]);
         let series = &held.series[0];
         let least: Vec<f64> = series.loads.iter().map(|load| series.least(load)).collect();
@@ -174,7 +174,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_judged_by_fewer_viewers_and_not_by_more() {
+    fn kept_share_is_relative_to_smaller_loads() {
         let held = held(&[(88.0, 4), (100.0, 9), (97.5, 9)]);
         let series = &held.series[0];
         let kept: Vec<f64> = series.loads.iter().map(|load| series.kept(load)).collect();
@@ -182,7 +182,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn who_gets_all_that_was_asked_for_has_the_most() {
+    fn set_that_gets_everything_counts_as_full_share() {
         assert!(held(&[(80.0, 0), (100.0, 9), (98.0, 9)]).holds());
     }
 }

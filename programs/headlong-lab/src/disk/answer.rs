@@ -1,15 +1,15 @@
-//! The errors that verbs of `disk` end in.
+//! Errors of the verbs of `disk`.
 
 use headlong_survey::SurveyError;
 
 use crate::mistake::Mistakes;
 
-/// A mistake of the operator's, for the exit code that is for those.
+/// A usage error, which has its own exit code.
 pub(super) fn mistake(text: impl ToString) -> anyhow::Error {
     Mistakes(vec![text.to_string()]).into()
 }
 
-/// The same error, with mistakes of the operator's marked as such.
+/// The same error, with usage errors marked.
 pub(super) fn told(error: SurveyError) -> anyhow::Error {
     match error.into_mistakes() {
         Ok(mistakes) => Mistakes(mistakes).into(),

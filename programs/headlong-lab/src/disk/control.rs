@@ -6,7 +6,7 @@ use headlong_vdisk::control::{Command, request};
 
 use crate::output::print_line;
 
-/// Tells a running emulated disk what to do, or asks it. Answers are JSON.
+/// Sends a command or query to a running emulated disk. Replies are JSON.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -14,18 +14,18 @@ Examples:
   headlong disk control /run/red.sock counters
   headlong disk control /run/red.sock fault error 1GiB 1100MiB --once")]
 pub(crate) struct Controlling {
-    /// The socket the disk said it listens on
+    /// Control socket of the disk
     #[arg(value_name = "SOCKET")]
     socket: PathBuf,
     #[command(subcommand)]
     command: Command,
 }
 
-/// Sends it and prints the answer, if there is more to it than that it was done.
+/// Sends the command and prints the reply, unless it is a plain confirmation.
 pub(crate) fn control(controlling: &Controlling) -> anyhow::Result<()> {
     let mut command = controlling.command.clone();
     if let Command::TraceStart { path } = &mut command {
-        // Ours, not where the disk was started.
+        // Relative to our working directory, not to that of the emulator.
         *path = std::path::absolute(&*path)?;
     }
     let answer = request(&controlling.socket, &command)?;

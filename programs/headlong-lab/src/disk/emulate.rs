@@ -1,4 +1,4 @@
-//! `headlong disk emulate`: a disk in the foreground, until somebody stops it.
+//! `headlong disk emulate`: an emulated disk in the foreground, until it is stopped.
 
 use std::io::Write as _;
 use std::ops::Range;
@@ -17,9 +17,9 @@ use signal_hook::iterator::Signals;
 
 use crate::drive_args::drive_spec;
 
-/// Makes a block device that takes as long as a modelled drive, with a file system on it, and plays
-/// it until Ctrl-C, SIGTERM or `headlong disk control SOCKET stop`. Needs root, FUSE and loop
-/// devices. Whatever way it ends, no mount, device or process is left.
+/// Creates a block device with the timing of a modelled drive and a file system on it, and runs it
+/// until Ctrl-C, SIGTERM or `headlong disk control SOCKET stop`. Needs root, FUSE and loop devices.
+/// However it ends, no mount, device or process remains.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -34,29 +34,30 @@ pub(crate) struct Emulating {
     /// part of its addresses [default: the drive's own, or the store's]
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
-    /// How many times faster than real time the drive works
+    /// Speed-up of the drive over real time
     #[arg(long, value_name = "K", default_value = "1")]
     time_scale: String,
-    /// Where to mount its file system [default: a directory that goes with the disk]
+    /// Mount point of its file system [default: a temporary directory of the disk]
     #[arg(long, value_name = "DIR")]
     mount: Option<PathBuf>,
-    /// What to make on it: ext4, xfs, btrfs, or none for a bare device [default: what the store
-    /// holds, else ext4]
+    /// File system to create: ext4, xfs, btrfs, or none for a bare device [default: that of the
+    /// store, else ext4]
     #[arg(long, value_name = "NAME")]
     file_system: Option<String>,
-    /// How many files ext4 must take [default: one for each 8 MiB]
+    /// Number of files for which ext4 has inodes [default: one for each 8 MiB]
     #[arg(long, value_name = "N")]
     inodes: Option<u64>,
-    /// Keep the content in this directory, and begin with what is there [default: forget it]
+    /// Keep the content in this directory, and start with its content [default: content is
+    /// discarded]
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
-    /// Forget what the store holds
+    /// Discard the content of the store
     #[arg(long, requires = "store")]
     force_new: bool,
-    /// Unix socket to listen on for commands [default: one that goes with the disk]
+    /// Unix socket to listen on for commands [default: in a temporary directory of the disk]
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
-    /// Most requests in the drive at once [default: as many as it takes]
+    /// Largest number of requests in the drive [default: the drive's]
     #[arg(long, value_name = "N")]
     queue_depth: Option<usize>,
     /// The kernel's scheduler for the device: none, mq-deadline, bfq, kyber [default: the kernel's]
@@ -65,31 +66,30 @@ pub(crate) struct Emulating {
     /// The kernel's read-ahead on the device, KiB
     #[arg(long, value_name = "KIB", default_value = "128")]
     read_ahead_kb: u32,
-    /// Largest request the kernel makes, KiB; a loop device takes at most 1280 [default: the
-    /// kernel's]
+    /// Largest request of the kernel, KiB; a loop device takes at most 1280 [default: the kernel's]
     #[arg(long, value_name = "KIB")]
     max_sectors_kb: Option<u32>,
-    /// Whether requests take their time from the beginning; off is for filling
+    /// Whether timing is on from the beginning; off is for filling
     #[arg(long, value_name = "on|off", default_value = "on")]
     timing: String,
-    /// Reads that touch these bytes fail, as in 1GiB-1100MiB; may be given several times
+    /// Reads that overlap these bytes fail, as in 1GiB-1100MiB; repeatable
     #[arg(long, value_name = "FROM-TO")]
     fail_reads: Vec<String>,
-    /// The first read that touches these bytes fails
+    /// The first read that overlaps these bytes fails
     #[arg(long, value_name = "FROM-TO")]
     fail_read_once: Vec<String>,
-    /// Every request takes this many times as long
+    /// Multiplies the duration of every request by this factor
     #[arg(long, value_name = "FACTOR")]
     slow_down: Option<f64>,
-    /// Write a line for every request into this file
+    /// Write a line for every request to this file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Say where it is as one JSON object
+    /// Print the device, mount point and socket as one JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// Plays the disk until it is stopped.
+/// Runs the disk until it is stopped.
 pub(crate) fn emulate(emulating: &Emulating) -> anyhow::Result<()> {
     let stop = StopSignal::default();
     let Plan {
@@ -97,7 +97,7 @@ pub(crate) fn emulate(emulating: &Emulating) -> anyhow::Result<()> {
         faults,
         is_timed,
     } = plan(emulating, stop.clone())?;
-    // Before anything is there to be cleaned up: from here on a signal stops, and does not kill.
+    // Before any resource is created: from here on a signal stops the disk instead of killing it.
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::spawn(move || {
         for _ in signals.forever() {
@@ -125,7 +125,7 @@ struct Plan {
     is_timed: bool,
 }
 
-/// Everything that was asked for, or everything that is wrong with it.
+/// The validated arguments, or all mistakes in them.
 fn plan(emulating: &Emulating, stop: StopSignal) -> Result<Plan, Error> {
     let mut mistakes = Mistakes(Vec::new());
     let kept = match &emulating.store {
@@ -152,7 +152,7 @@ fn plan(emulating: &Emulating, stop: StopSignal) -> Result<Plan, Error> {
         && asked != "none"
     {
         mistakes.add(format!(
-            "--file-system {asked}: the store holds {kept}; ask for that, or start anew with \
+            "--file-system {asked}: the store holds {kept}; use that, or start empty with \
              --force-new"
         ));
     }
@@ -225,7 +225,7 @@ impl Mistakes {
     }
 }
 
-/// Smaller than this no file system fits; larger than this the kernel has no words for it.
+/// The smallest size for a file system, and the largest that the kernel supports.
 fn check_size(Bytes(size): Bytes) -> Result<u64, String> {
     const MIN: u64 = 8 << 20;
     const MAX: u64 = 1 << 60;
@@ -276,7 +276,7 @@ fn faults(emulating: &Emulating, mistakes: &mut Mistakes) -> Vec<Fault> {
 fn parse_range(text: &str) -> Result<Range<u64>, String> {
     let (from, to) = text
         .split_once('-')
-        .ok_or_else(|| format!("`{text}` is no range; write it like 1GiB-1100MiB"))?;
+        .ok_or_else(|| format!("`{text}` is not a range; write it like 1GiB-1100MiB"))?;
     let parse = |part: &str| part.parse::<Bytes>().map_err(|error| error.to_string());
     let (Bytes(from), Bytes(to)) = (parse(from)?, parse(to)?);
     if from < to {
@@ -291,7 +291,7 @@ fn absolute(path: Option<&Path>) -> Result<Option<PathBuf>, Error> {
     absolute.map_err(|error| Error::Invalid(vec![error.to_string()]))
 }
 
-/// One line when it can be used. That nobody reads it is no reason to stop.
+/// Prints one line when the disk is ready. A write error is ignored.
 fn say_ready(info: &Info, is_json: bool) {
     let line = if is_json {
         let mut line = serde_json::to_value(info).unwrap_or_default();

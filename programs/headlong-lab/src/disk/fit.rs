@@ -1,4 +1,4 @@
-//! `headlong disk fit`: a model of a disk from what was measured of it.
+//! `headlong disk fit`: fits a model to the measurements of a disk.
 
 use std::io::stdin;
 
@@ -7,15 +7,15 @@ use headlong_drive::{DriveSpec, Measurements};
 use super::mistake;
 use crate::output::print;
 
-/// What to fit.
+/// Arguments of `disk fit`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Fitting {
-    /// What the model is called
+    /// Name of the model
     #[arg(value_name = "NAME")]
     name: String,
 }
 
-/// Reads and fits.
+/// Reads measurements and prints the model.
 pub(crate) fn fit(fitting: &Fitting) -> anyhow::Result<()> {
     let measured = serde_json::from_reader(stdin().lock())
         .map_err(|error| mistake(format!("standard input: {error}")))?;

@@ -1,4 +1,4 @@
-//! `headlong disk probe`, of models too.
+//! `headlong disk probe`, for devices and models.
 
 use headlong_drive::DriveSpec;
 use headlong_survey::{Probing, Subject, probe_page};
@@ -8,7 +8,7 @@ use super::fit::model;
 use super::{mistake, told};
 use crate::drive_args::drive_spec;
 
-/// Measures and tells.
+/// Measures a drive and prints the result.
 pub(crate) fn probe(probing: &Probing) -> anyhow::Result<()> {
     probing.check().map_err(told)?;
     let subject = match probing.is_of_model() {
@@ -34,7 +34,7 @@ fn modelled(spec: &DriveSpec) -> Subject {
         target: Box::new(ModelTarget::new(spec)),
         rotational: Some(spec.rpm().is_some()),
         rpm: spec.rpm(),
-        // Nothing is lost, and for what does not turn it is the question.
+        // Costs nothing on a model, and is the main question for an SSD.
         finds_blocks: spec.rpm().is_none(),
         settle: 1.0,
     }

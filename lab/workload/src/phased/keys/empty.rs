@@ -1,4 +1,4 @@
-//! What a specification is before anything was read.
+//! A blank specification, before anything is read.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
@@ -12,12 +12,12 @@ use crate::phased::specification::{
     Device, Form, Network, Rates, Specification, Titles, Viewing, Visits,
 };
 
-/// A curve of one value, which a constant always is.
+/// A curve with a single value, which is always valid.
 fn constant(value: f64) -> Empirical {
     Curve::constant(value).law
 }
 
-/// What a specification is before the first text was read: every value is in its bounds.
+/// The initial specification: every value is within its bounds.
 pub(super) fn empty() -> Specification {
     Specification {
         name: "unnamed".to_owned(),
@@ -66,7 +66,7 @@ pub(super) fn empty() -> Specification {
     }
 }
 
-/// A device of which nothing was read yet.
+/// A blank device.
 pub(super) fn unknown_device() -> Device {
     Device {
         name: String::new(),

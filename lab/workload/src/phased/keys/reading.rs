@@ -1,4 +1,4 @@
-//! Values come from TOML, each within its bounds.
+//! Reads values from TOML, each within its bounds.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,10 +11,10 @@ use super::visitor::{CONTENTS, FORMS, Keys, RATES};
 use crate::phased::specification::{Form, Rates, Rendition};
 use crate::specification::{curve, read_only};
 
-/// Most files of a kind that a title may have.
+/// Largest number of files of a kind per title.
 const RENDITIONS_MAX: usize = 64;
 
-/// Takes what is written, and rightly, to `value`.
+/// Stores a valid value of a key in `value`.
 fn take<V: 'static>(document: &mut Document, key: &str, kind: &Kind<V>, value: &mut V) {
     if let Some(read) = document.get(key, kind) {
         *value = read;

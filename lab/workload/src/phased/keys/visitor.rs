@@ -1,4 +1,4 @@
-//! What goes through all keys, and the names of values that have one.
+//! The visitor of all keys, and the names of enumerated values.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use headlong_random::Empirical;
 
 use crate::phased::specification::{Form, Rates, Rendition};
 
-/// Where values come from, or go to.
+/// Reads or writes values by key.
 pub(super) trait Keys {
     fn text(&mut self, key: &str, value: &mut String);
     fn number(&mut self, key: &str, value: &mut f64, from: f64, to: f64);

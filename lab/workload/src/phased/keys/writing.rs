@@ -1,4 +1,4 @@
-//! Values go to TOML, in a form that reads back as they were.
+//! Writes values as TOML that parses to the same values.
 
 use alloc::format;
 use alloc::string::{String, ToString};
