@@ -97,11 +97,11 @@ fn rows() -> Rows<Settings> {
     rows.add("keep_open", time().at_least(Duration::from_secs(1)), |s| &mut s.keep_open,
         "A file of which nothing was read for so long is closed, and its pages are no longer held. Until then its file system cannot be unmounted.");
     rows.add("small_files_ahead", flag(), |s| &mut s.small_files_ahead,
-        "Whether a program that waits for one small file after another, as a copy, a search or diff does, has the next files of the folder read in one sweep of the disk.");
+        "Whether the next files of a folder are read ahead in one sweep of the disk for a program that reads many small files in order, such as a copy, a search or a diff.");
     rows.add("chunk_files_ahead", flag(), |s| &mut s.chunk_files_ahead,
-        "Whether files of one folder whose names differ in a number alone, of 32 MiB at most, are read as one title in the order of their numbers, as the chunk files of HLS and DASH are, if programs go on from one to the next. Only files with the owner, group and rights of the one that a program reads are among them.");
+        "Whether files of one folder whose names differ only in a number, each at most 32 MiB, are read ahead as one title in numeric order, like the chunk files of HLS and DASH, if programs continue from one to the next. Only files with the owner, group and permissions of the file being read are included.");
     rows.add("time_scale", whole().at_least(1), |s| &mut s.time_scale,
-        "For experiments on an emulated drive: the engine's clocks run this many times faster, so that every duration in this file is model time. Anything but 1 is wrong for real programs.");
+        "For experiments on an emulated drive: the engine's clocks run this many times faster, so that every duration in this file is model time. Use 1 for real programs.");
     rows.include(knobs(), |s| &mut s.engine);
     rows.restart();
     rows
