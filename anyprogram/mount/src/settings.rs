@@ -268,7 +268,7 @@ says what a mount is for.
 `headlong mount --config FILE` reads one TOML file. Flags and folders on the command line override
 the file; paths in it are relative to its folder. Sizes are written as `\"2MiB\"`, times as `\"5s\"`.
 All mistakes are reported at once, before anything is mounted. The keys from `memory` on are the
-server's, as in [configuration.md](configuration.md), some of them with other defaults.
+server's, as in [configuration.md](configuration.md), some with other defaults.
 
 ## At the top
 ";
