@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_stale_socket_is_replaced() {
+    fn only_a_socket_that_nobody_listens_on_is_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         fs::write(&file, "precious").expect("written");
