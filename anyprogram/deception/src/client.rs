@@ -200,10 +200,7 @@ mod tests {
         assert!(!lose(number(socket) + 1, u32::MAX) && !lose(0, number(socket) - 1));
         assert!(place.has(socket));
         PROCESS.fetch_add(1, Ordering::Relaxed);
-        assert!(
-            !lose(number(socket), number(socket)),
-            "a child of vfork"
-        );
+        assert!(!lose(number(socket), number(socket)), "a child of vfork");
         assert!(place.has(socket));
         let path = format!("/proc/self/fd/{socket}");
         let link = std::fs::read_link(&path).expect("open");

@@ -363,7 +363,10 @@ mod tests {
         memory.remember_told(file(2), (0, 100), 0);
         memory.remember_told(file(2), (100, 200), 900);
         assert!(memory.is_told(file(2), (50, 200), TOLD_MS - 1));
-        assert!(!memory.is_told(file(2), (50, 201), TOLD_MS - 1), "beyond the range");
+        assert!(
+            !memory.is_told(file(2), (50, 201), TOLD_MS - 1),
+            "beyond the range"
+        );
         assert!(!memory.is_told(file(3), (50, 200), TOLD_MS - 1));
         assert!(!memory.is_told(file(2), (50, 200), TOLD_MS), "expired");
     }

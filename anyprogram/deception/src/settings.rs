@@ -11,7 +11,7 @@ const WAIT_MS_DEFAULT: u64 = 10_000;
 /// Default readahead of mode `prefetch` (libception 4).
 const PREFETCH_BYTES_DEFAULT: u64 = 2 << 20;
 
-/// What the library does.
+/// Operating mode of the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Nothing.

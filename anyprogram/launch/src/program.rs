@@ -78,7 +78,9 @@ pub fn why_unhelped(program: &Path) -> Option<Unhelped> {
             Ok(None) => return look(&file).unwrap_or_else(|why| Some(Unhelped::Unreadable(why))),
         }
     }
-    Some(Unhelped::Unreadable("too many nested script interpreters".into()))
+    Some(Unhelped::Unreadable(
+        "too many nested script interpreters".into(),
+    ))
 }
 
 /// The interpreter of a script; `env` is resolved to the program it starts.

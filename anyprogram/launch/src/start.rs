@@ -16,7 +16,7 @@ const LIBRARY: &str = "libheadlong.so";
 /// Variable read by the dynamic loader.
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// What to start, and how.
+/// A program to start, and its environment.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// The program, as typed in a shell.
@@ -139,7 +139,10 @@ pub fn launch(what: &Launch, say: impl FnOnce(&str)) -> LaunchError {
             let program = name();
             return LaunchError::Unhelped { program, why };
         }
-        say(&format!("the preload library has no effect on `{}`: {why}", name()));
+        say(&format!(
+            "the preload library has no effect on `{}`: {why}",
+            name()
+        ));
     }
     let mut command = Command::new(&file);
     command.arg0(&what.program).args(&what.arguments);

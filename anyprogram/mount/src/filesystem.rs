@@ -33,7 +33,7 @@ pub(crate) const READ_BYTES_MAX: u32 = 1 << 20;
 /// Readahead requests of the kernel in flight, for all files together.
 const BACKGROUND_MAX: u16 = 4096;
 
-/// What the kernel may cache, and for how long.
+/// How long the kernel may cache entries.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caching {
     /// Names and attributes.
@@ -102,7 +102,10 @@ impl Filesystem for Mounted {
         ];
         for flag in wanted {
             if config.add_capabilities(flag).is_err() {
-                tracing::info!(?flag, "the kernel does not support this FUSE feature; continuing without it");
+                tracing::info!(
+                    ?flag,
+                    "the kernel does not support this FUSE feature; continuing without it"
+                );
                 if flag == InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP {
                     self.opening.manners.maps_need_pages();
                 }

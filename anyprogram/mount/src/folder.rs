@@ -241,6 +241,10 @@ mod tests {
             assert!(entry.is_sure && shown.ino.0 == entry.number, "{entry:?}");
         }
         drop((listed, known));
-        assert_eq!(nodes.count(), 2, "lookups not passed to the kernel are forgotten");
+        assert_eq!(
+            nodes.count(),
+            2,
+            "lookups not passed to the kernel are forgotten"
+        );
     }
 }

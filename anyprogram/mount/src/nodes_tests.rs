@@ -136,10 +136,7 @@ fn pages_are_kept_only_for_the_same_version() {
     assert!(!keeps(&second));
     assert!(keeps(&second));
     assert!(!keeps(&young));
-    assert!(
-        !keeps(&young),
-        "may be written again with the same mtime"
-    );
+    assert!(!keeps(&young), "may be written again with the same mtime");
     assert!(!keeps(&second));
 }
 
@@ -156,10 +153,7 @@ fn reused_number_without_creation_time_is_a_new_node() {
     let first = meet("a", &unborn("a"));
     assert_eq!(meet("a", &unborn("a")), first, "same place");
     let other = meet("b", &unborn("a"));
-    assert_ne!(
-        other, first,
-        "possibly another file with a reused number"
-    );
+    assert_ne!(other, first, "possibly another file with a reused number");
     assert_eq!(
         case.paths(first),
         [Path::new("a")],

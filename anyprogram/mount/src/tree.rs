@@ -127,7 +127,9 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, Mode::RUSR).expect("made");
         let tree = Tree::open(folder.path()).expect("opened");
         for name in ["folder", "fifo"] {
-            let error = tree.open_file(Path::new(name)).expect_err("not a regular file");
+            let error = tree
+                .open_file(Path::new(name))
+                .expect_err("not a regular file");
             assert_eq!(error, Errno::STALE);
         }
     }

@@ -90,7 +90,7 @@ impl Disks {
     }
 }
 
-/// What lies below a file system.
+/// The storage below a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Below {
     /// A block device, a network, or something unknown.

@@ -187,9 +187,6 @@ mod tests {
         assert!(is_unchanged(&file, &now));
         std::fs::remove_file(&path).expect("removed");
         assert!(!is_unchanged(&file, &now));
-        assert!(
-            reopen(&passed).is_ok(),
-            "an unlinked file is readable"
-        );
+        assert!(reopen(&passed).is_ok(), "an unlinked file is readable");
     }
 }

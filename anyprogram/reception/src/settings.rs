@@ -11,7 +11,7 @@ use headlong_units::Duration;
 const MANUAL: &str = "docs/operate/reception.md";
 
 headlong_units::names! {
-    /// What the daemon does for programs (libception 3.2.2).
+    /// Operating mode of the daemon (libception 3.2.2).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Mode {
         /// The engine decides what is read, and in which order.
@@ -28,7 +28,7 @@ headlong_units::names! {
 pub struct Settings {
     /// Path of the socket.
     pub socket: String,
-    /// What is done for programs.
+    /// Operating mode.
     pub mode: Mode,
     /// A file that was not read for this time is closed.
     pub keep_open: Duration,
@@ -93,7 +93,7 @@ fn rows() -> Rows<Settings> {
     rows.add("socket", text(), |s| &mut s.socket,
         "Path of the socket to which programs connect. Its folder is created if missing.");
     rows.add("mode", named(Mode::ALL, Mode::name), |s| &mut s.mode,
-        "What the reception does for programs: everything described below (full), read only what they request, one request at a time (serialize), or only count and time their calls (track). For prefetching without a reception use `headlong run --mode prefetch`.");
+        "Operating mode: everything described below (full), only the reads that programs request, one at a time (serialize), or only counting and timing of their calls (track). For prefetching without a reception use `headlong run --mode prefetch`.");
     rows.add("keep_open", time().at_least(Duration::from_secs(1)), |s| &mut s.keep_open,
         "A file that was not read for this time is closed, and its pages are released. Until then its file system cannot be unmounted.");
     rows.add("small_files_ahead", flag(), |s| &mut s.small_files_ahead,

@@ -4,7 +4,7 @@
 //! it is not. A program that uses nothing is ignored for increasing periods.
 
 const BYTES_MIN: u64 = 256 << 10;
-/// What a drive transfers in the time of a few seeks.
+/// About the bytes that a drive transfers in the time of a few seeks.
 const BYTES_MAX: u64 = 16 << 20;
 const GROWTH: u64 = 4;
 /// Waits ignored after an unused sweep, doubling each time.
@@ -39,7 +39,7 @@ impl Default for Window {
     }
 }
 
-/// What to read ahead when a walking program waits again.
+/// The readahead step when a walking program waits again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     Nothing,

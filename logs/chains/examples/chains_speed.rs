@@ -57,14 +57,18 @@ fn main() {
                 .sum()
         });
         let mut chain_of = Vec::new();
-        told("by partition, with chain of each request", requests.len(), || {
-            let mut chains = 0;
-            for part in &parts {
-                joiner.join_with_places(part, &mut out, &mut chain_of);
-                chains += out.len();
-            }
-            chains
-        });
+        told(
+            "by partition, with chain of each request",
+            requests.len(),
+            || {
+                let mut chains = 0;
+                for part in &parts {
+                    joiner.join_with_places(part, &mut out, &mut chain_of);
+                    chains += out.len();
+                }
+                chains
+            },
+        );
     }
 }
 

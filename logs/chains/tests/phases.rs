@@ -220,10 +220,7 @@ fn transient_stable_and_inactive_phases_alternate() {
         ]
     );
     assert!(found.starts_transient());
-    assert_eq!(
-        found.unphased_ms, 10_000,
-        "only audio from 200 s to 210 s"
-    );
+    assert_eq!(found.unphased_ms, 10_000, "only audio from 200 s to 210 s");
 }
 
 #[test]
@@ -236,13 +233,7 @@ fn gap_of_ten_seconds_splits_clusters() {
 #[test]
 fn chain_of_forty_seconds_is_short() {
     let found = phases(&[chain(1, 0, 40_000)], kind_of, &PhaseRules::default());
-    assert_eq!(
-        found.expect("a chain").phases[0].kind,
-        PhaseKind::Transient
-    );
+    assert_eq!(found.expect("a chain").phases[0].kind, PhaseKind::Transient);
     let found = phases(&[chain(1, 0, 40_001)], kind_of, &PhaseRules::default());
-    assert_eq!(
-        found.expect("a chain").phases[0].kind,
-        PhaseKind::Stable
-    );
+    assert_eq!(found.expect("a chain").phases[0].kind, PhaseKind::Stable);
 }

@@ -55,8 +55,7 @@ fn lead(told: &Characterisation) -> String {
     let chain = |row| number_of(told, "table-chain-lengths", row, "value");
     let phase = |row| number_of(told, "table-phases", row, "time");
     if told.sessions == 0 {
-        return "The log has no request that could be used; dropped lines are listed below."
-            .into();
+        return "The log has no request that could be used; dropped lines are listed below.".into();
     }
     let volume = format!(
         "{} sessions asked for {} titles in {} requests over {} h.",
@@ -181,8 +180,7 @@ fn files(told: &Characterisation) -> String {
 }
 
 fn dropped(told: &Characterisation) -> Shown {
-    let mut table = Shown::new(["Reason", "Lines", "Example"])
-        .caption("Dropped lines");
+    let mut table = Shown::new(["Reason", "Lines", "Example"]).caption("Dropped lines");
     for dropped in &told.about.dropped {
         let sample: String = dropped.sample.chars().take(160).collect();
         table.push([
@@ -512,7 +510,11 @@ mod tests {
             ..About::default()
         };
         let html = page(&told.beside_thesis()).to_html();
-        assert_eq!(html.matches("<script").count(), 1, "only the page's own script");
+        assert_eq!(
+            html.matches("<script").count(),
+            1,
+            "only the page's own script"
+        );
         assert!(!html.contains("alert('x')"));
     }
 

@@ -80,8 +80,7 @@ fn to_copy(formats: &str) -> Vec<String> {
     }
     if told.len() == 1 {
         told[0] =
-            "add a column or key `range` (the header) or `offset`, and `service_ms`"
-                .to_owned();
+            "add a column or key `range` (the header) or `offset`, and `service_ms`".to_owned();
     }
     told
 }

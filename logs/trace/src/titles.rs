@@ -214,7 +214,7 @@ fn title<'a>(name: &'a [u8], manifests: &Manifests<'a>) -> (&'a [u8], By) {
 /// Compiles a rule given by a user.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Why it is invalid.
 pub(crate) fn rule(text: &str) -> Result<Regex, String> {
     let rule = Regex::new(text).map_err(|error| error.to_string())?;
     match rule.captures_len() {

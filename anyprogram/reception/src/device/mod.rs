@@ -1,11 +1,11 @@
 //! The thread of one device, which drives the engine's shard as the server's device thread does.
 //!
 //! A slot of the engine's memory is a piece of a file in the page cache. It is held (mapped, and
-//! locked if permitted) until the engine reassigns the slot; then the kernel is told to drop its
-//! pages. So the engine's budget equals the memory of the pages, and its view of what is in memory
-//! is correct. Releasing pages as soon as a program has requested them would be too early: a server
-//! that sends a range at its client's pace returns to the rest of it for many seconds, in which the
-//! kernel, whose active list is full of read pages, would have evicted them.
+//! locked if permitted) until the engine reassigns the slot; then its pages are dropped from the
+//! page cache. So the engine's budget equals the memory of the pages, and its view of what is in
+//! memory is correct. Releasing pages as soon as a program has requested them would be too early: a
+//! server that sends a range at its client's pace returns to the rest of it for many seconds, in
+//! which the kernel, whose active list is full of read pages, would have evicted them.
 //!
 //! Reads served from memory are reported by notes: the engine receives a request without a waiter,
 //! so that it knows the program's progress.

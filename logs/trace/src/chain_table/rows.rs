@@ -41,7 +41,7 @@ pub(super) fn append(
     }
 }
 
-/// Writes a name as it was in the log; quoted if it would be taken for several cells.
+/// Writes a name as it was in the log; quoted if it would be read as several cells.
 pub(super) fn put_name(rows: &mut Vec<u8>, name: Name<'_>) {
     if let Name::Number(number) = name {
         return put_number(rows, number);

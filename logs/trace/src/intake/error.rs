@@ -42,7 +42,7 @@ pub enum IntakeError {
     TitleRule {
         /// The rule, as given.
         rule: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         what: String,
     },
     /// Names exceed their share of memory.

@@ -552,10 +552,7 @@ fn names_beyond_their_share_of_memory_are_an_error() {
     let logs = logs::open(&intake).expect("logs");
     let outcome = worker::read_all(&intake, &memory, &logs, &Silent);
     let error = outcome.map(|_| ()).expect_err("too many names").to_string();
-    assert!(
-        error.contains("exceed their limit of 12 MiB"),
-        "{error}"
-    );
+    assert!(error.contains("exceed their limit of 12 MiB"), "{error}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::read::source::BLOCK_BYTES;
 /// Bytes that a thread buffers for a partition before storing them.
 pub(super) const PART_BUFFER_BYTES: usize = 16 << 10;
 
-/// What to read, and how.
+/// The logs to read, and the options of reading them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intake {
     /// Logs; `-` is standard input. Compressed logs (gzip, zstd) are decompressed while reading.

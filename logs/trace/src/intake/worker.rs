@@ -366,10 +366,8 @@ impl<'s> Worker<'s> {
             failure.is_none()
         });
         if let Err(trouble) = outcome {
-            self.shared.trouble(
-                log,
-                format!("row group {group} cannot be read: {trouble}"),
-            );
+            self.shared
+                .trouble(log, format!("row group {group} cannot be read: {trouble}"));
         }
         self.shared
             .logs

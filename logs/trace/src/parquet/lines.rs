@@ -146,7 +146,7 @@ fn put_end(text: &mut Vec<u8>, is_first: bool) {
     }
 }
 
-/// A cell; quoted if it would be taken for several cells.
+/// A cell; quoted if it would be read as several cells.
 fn put_cell(text: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     let from = text.len();
     put(text);

@@ -16,9 +16,7 @@ impl Lack {
     /// Results that need it.
     pub(crate) const fn untold(self) -> &'static str {
         match self {
-            Self::Offsets => {
-                "chains, phases and portions of titles need the Range header"
-            }
+            Self::Offsets => "chains, phases and portions of titles need the Range header",
             Self::Service => {
                 "throughput over short times, parallel requests and durations of chains need the \
                  service time"

@@ -64,13 +64,13 @@ const TEXTS: [(&str, &str); 19] = [
     ("absurd", "an implausibly large number"),
     ("not-get", "a method other than GET"),
     ("status", "a status other than 200 and 206"),
-    ("page-file", "a web page, or an image, style sheet or script of one"),
+    (
+        "page-file",
+        "a web page, or an image, style sheet or script of one",
+    ),
     ("many-ranges", "a request for several ranges"),
     ("bad-range", "an invalid range"),
-    (
-        "unknown-offset",
-        "a part of a file, at an unknown offset",
-    ),
+    ("unknown-offset", "a part of a file, at an unknown offset"),
     ("repeated", "a duplicate of a request in another log"),
 ];
 
