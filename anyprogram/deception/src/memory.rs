@@ -36,7 +36,7 @@ pub(crate) struct Memory {
     answered_ms: AtomicU64,
     silent_pause_ms: AtomicU64,
     walk_paused_until_ms: AtomicU64,
-    /// Small files found in memory since the last report of one that was not.
+    /// Small files found in memory since the last report of a small file that was not.
     found_small: AtomicU32,
     /// For each hash of a file: other bits of the hash, and the second of its last wait.
     files: [AtomicU64; FILES],

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manual_is_up_to_date() {
+    fn manual_is_up_to_date() {
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../docs/operate/mount-settings.md"

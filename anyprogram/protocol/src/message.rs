@@ -24,7 +24,7 @@ pub enum Kind {
     /// The program is about to read bytes that are not in memory. The descriptor is attached, and
     /// the program waits for an [`Answer`].
     Ask,
-    /// The program reads bytes that were in memory, of a file that it asked for before. No
+    /// The program reads bytes that were in memory, of a file that it requested before. No
     /// descriptor is attached, because holding one would keep locks of the file alive. No answer.
     Note,
     /// Carries the counters only. No answer.

@@ -137,7 +137,7 @@ pub enum StatusError {
 /// Requests the status of the reception on a socket, as JSON.
 ///
 /// # Errors
-/// If none is there, or it does not answer.
+/// If no reception listens there, or it does not answer.
 pub fn status(path: &Path) -> Result<String, StatusError> {
     let name = || path.display().to_string();
     let absent = |error: rustix::io::Errno| StatusError::Absent {

@@ -1,7 +1,7 @@
 //! Titles stored as many small files, as with HLS and DASH.
 //!
 //! The segment files of one rendition are concatenated, so that a position in a file is a position
-//! in the title. Any other file is a whole by itself.
+//! in the title. Any other file is a title by itself.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -58,7 +58,7 @@ fn lead(told: &Characterisation) -> String {
         return "The log has no request that could be used; dropped lines are listed below.".into();
     }
     let volume = format!(
-        "{} sessions asked for {} titles in {} requests over {} h.",
+        "{} sessions requested {} titles in {} requests over {} h.",
         shown(of("sessions")),
         shown(of("titles")),
         shown(of("requests")),

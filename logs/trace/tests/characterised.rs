@@ -16,7 +16,7 @@ fn told(lines: &str) -> Characterisation {
         threads: 2,
         ..Intake::default()
     };
-    let taken = take_in(&intake, &Silent).expect("taken in");
+    let taken = take_in(&intake, &Silent).expect("readable logs");
     let settings = CharacteriseSettings {
         rules: headlong_chains::Rules::default(),
         threads: 2,

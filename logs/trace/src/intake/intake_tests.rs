@@ -27,7 +27,7 @@ fn intake(logs: &[PathBuf]) -> Intake {
 }
 
 fn taken(logs: &[PathBuf]) -> TakenIn {
-    take_in(&intake(logs), &Silent).expect("taken in")
+    take_in(&intake(logs), &Silent).expect("readable logs")
 }
 
 fn all(taken: &TakenIn) -> Vec<Request> {
@@ -65,7 +65,7 @@ fn plain_request_log_is_read_with_its_files_table() {
         "file,title,kind,kbps,size,disk,duration_s\n7,1,1,3000,5000,5,13.3\n9,2,0,96,10,6,1\n";
     let mut intake = intake(&[log]);
     intake.files = Some(put(folder.path(), "files.csv", files));
-    let taken = take_in(&intake, &Silent).expect("taken in");
+    let taken = take_in(&intake, &Silent).expect("readable logs");
     assert_eq!(
         told(&taken),
         [
@@ -171,7 +171,7 @@ fn unnamed_viewers_are_split_by_address_agent_title_idle() {
     .concat();
     let mut intake = intake(&[put(folder.path(), "a.log", text)]);
     intake.session_idle = Duration::from_secs(60);
-    let taken = take_in(&intake, &Silent).expect("taken in");
+    let taken = take_in(&intake, &Silent).expect("readable logs");
     assert_eq!(taken.sessions, 5);
     assert!(matches!(
         taken.sessions_by,
@@ -434,7 +434,7 @@ fn result_is_independent_of_threads() {
     let mut four = intake(std::slice::from_ref(&log));
     four.threads = 4;
     let (one, four) = (take_in(&one, &Silent), take_in(&four, &Silent));
-    let (one, four) = (one.expect("taken in"), four.expect("taken in"));
+    let (one, four) = (one.expect("readable logs"), four.expect("readable logs"));
     assert_eq!(all(&one), all(&four));
     let parts = |taken: &TakenIn, threads| {
         let parts = taken.parts.each_unsorted(threads, |part, requests| {
@@ -451,7 +451,7 @@ fn requests_are_spilled_and_large_partitions_divided() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = put(folder.path(), "a.csv", generated(60_000));
     let intake = intake(&[log]);
-    let whole = take_in(&intake, &Silent).expect("taken in");
+    let whole = take_in(&intake, &Silent).expect("readable logs");
     let memory = MemoryBound {
         kept: 100_000,
         loaded: 8 * 150 * crate::parts::REQUEST_BYTES,
@@ -568,7 +568,7 @@ fn progress_is_reported_up_to_the_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = generated(50_000);
     let progress = Last(Mutex::default());
-    take_in(&intake(&[put(folder.path(), "a.csv", &text)]), &progress).expect("taken in");
+    take_in(&intake(&[put(folder.path(), "a.csv", &text)]), &progress).expect("readable logs");
     let last = progress.0.into_inner().expect("lock");
     assert_eq!(last, (text.len() as u64, Some(text.len() as u64)));
 }

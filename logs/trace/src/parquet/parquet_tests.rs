@@ -17,7 +17,7 @@ fn intake(log: PathBuf) -> Intake {
 }
 
 fn taken(log: PathBuf) -> TakenIn {
-    take_in(&intake(log), &Silent).expect("taken in")
+    take_in(&intake(log), &Silent).expect("readable logs")
 }
 
 fn requests(taken: &TakenIn) -> Vec<headlong_chains::Request> {
@@ -93,7 +93,10 @@ fn rows_beyond_the_line_limit_are_not_read() {
             lines_max: Some(lines),
             ..intake(path.clone())
         };
-        assert_eq!(take_in(&intake, &Silent).expect("taken in").requests, lines);
+        assert_eq!(
+            take_in(&intake, &Silent).expect("readable logs").requests,
+            lines
+        );
     }
 }
 
@@ -113,7 +116,7 @@ fn unplaced_requests_survive_a_round_trip() {
             keep_unplaced: true,
             ..intake(log)
         };
-        take_in(&intake, &Silent).expect("taken in")
+        take_in(&intake, &Silent).expect("readable logs")
     };
     let first = taken(text);
     let path = folder.path().join("requests.parquet");
@@ -146,7 +149,7 @@ fn requests_are_equal_without_devices_and_drives() {
             devices_and_drives: false,
             ..intake(log.clone())
         };
-        let few = take_in(&few, &Silent).expect("taken in");
+        let few = take_in(&few, &Silent).expect("readable logs");
         assert!(few.disks.is_empty(), "{}", few.disks.len());
         let found: Vec<_> = requests(&few).into_iter().map(bare).collect();
         assert_eq!(found, expected);
@@ -156,7 +159,7 @@ fn requests_are_equal_without_devices_and_drives() {
             devices_and_drives: false,
             ..intake(log.clone())
         };
-        let both = take_in(&both, &Silent).expect("taken in");
+        let both = take_in(&both, &Silent).expect("readable logs");
         assert_eq!(both.disks.len(), 1);
     }
 }

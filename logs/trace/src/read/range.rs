@@ -46,8 +46,8 @@ pub(crate) fn from_range(text: &[u8], answered: Option<Span>) -> Result<Span, Re
     })
 }
 
-/// Parses `bytes 100-199/1000`. A reply up to the end of the file is treated as the
-/// reply to an open-ended request, which most of them are.
+/// Parses `bytes 100-199/1000`. A reply up to the end of the file is treated as the reply
+/// to an open-ended request, which most of them are.
 pub(crate) fn from_content_range(text: &[u8]) -> Result<Span, Reason> {
     let set = text
         .strip_prefix(b"bytes ")
