@@ -42,8 +42,8 @@ impl fmt::Display for Unhelped {
         let text = match self {
             Self::Static => "it is statically linked, so nothing can be preloaded into it",
             Self::Privileged => {
-                "it runs with elevated privileges (set-user-ID, set-group-ID or file capabilities), so \
-                 the loader ignores preloaded libraries"
+                "it runs with elevated privileges (set-user-ID, set-group-ID or file \
+                 capabilities), so the loader ignores preloaded libraries"
             }
             Self::Musl => "its C library is musl, and the library is for glibc",
             Self::OtherMachine => "it is built for another architecture than the library",
