@@ -140,9 +140,9 @@ impl Fit {
 /// `S(x) = A x^-c` (Eq. 5.1).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PowerLaw {
-    /// A.
+    /// Factor A.
     pub a: f64,
-    /// c.
+    /// Exponent c.
     pub c: f64,
     /// Number of points fitted.
     pub points: usize,
