@@ -1,10 +1,10 @@
-//! The query in a line, then the value of a `cmcd-session` field.
+//! Input: a query on the first line, then the value of a `cmcd-session` field.
 
 use headlong_http::{Cmcd, FoundBy, SessionRule, cookie_value, query_value, query_without};
 
 use crate::split_line;
 
-/// What is kept is bounded, and the same request is always the same viewer.
+/// Stored values are bounded, and the same request always gives the same viewer.
 pub fn run(data: &[u8]) {
     let (query, value) = split_line(data);
     let query = String::from_utf8_lossy(query);

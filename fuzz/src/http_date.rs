@@ -1,10 +1,10 @@
-//! Seconds since 1970 in a line, which is now, then a date in any form.
+//! Input: the current time in seconds since 1970 on the first line, then a date in any form.
 
 use headlong_http::HttpDate;
 
 use crate::{moment, split_line};
 
-/// A date that is read is printed in the one form that is sent, and read again as itself.
+/// A parsed date is printed in the form that replies use, and parses to the same date.
 pub fn run(data: &[u8]) {
     let (now, text) = split_line(data);
     let now = moment(now);

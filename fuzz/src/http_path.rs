@@ -1,8 +1,8 @@
-//! The path of a request target, as it is.
+//! Input: the path of a request target.
 
 use headlong_http::{RelativePath, Status, media_type};
 
-/// A path that is accepted stays below its root; one that is not has a status.
+/// An accepted path stays below its root; a rejected path has a status.
 pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else {
         return;
@@ -21,7 +21,7 @@ pub fn run(data: &[u8]) {
                 assert!(!segment.starts_with('.'));
             }
             assert!(path.as_str().ends_with(path.file_name()));
-            // Encoding what came out, byte by byte, leads to the same file.
+            // Percent-encoding every byte of the result selects the same file.
             let encode = |byte: u8| match byte {
                 b'/' => "/".to_string(),
                 byte => format!("%{byte:02x}"),

@@ -1,4 +1,4 @@
-//! A request: `METHOD size now modified` in a line, then fields as `name: value` lines.
+//! Input: a request. `METHOD size now modified` on the first line, then fields as `name: value`.
 
 use headlong_http::{
     Boundary, Method, RangeLimits, Representation, RequestHead, Status, Validators, plan,
@@ -6,7 +6,7 @@ use headlong_http::{
 
 use crate::{moment, number, split_line};
 
-/// The reply is as long as it says, stays within the file and can be sent as it is.
+/// The reply is as long as its `content-length`, within the file, and has printable fields.
 pub fn run(data: &[u8]) {
     let (scene, rest) = split_line(data);
     let mut words = scene.split(|byte| *byte == b' ');
@@ -16,7 +16,7 @@ pub fn run(data: &[u8]) {
         b"POST" => Method::Other,
         _ => Method::Get,
     };
-    // File systems keep sizes in signed 64-bit numbers.
+    // File sizes are signed 64-bit numbers.
     let size = number(word()) >> 1;
     let (now, modified) = (moment(word()), moment(word()));
 

@@ -1,10 +1,10 @@
-//! The size of a file in a line, then the value of a `range` field.
+//! Input: the size of a file on the first line, then the value of a `range` field.
 
 use headlong_http::{ByteRangeSet, RangeLimits, Selection};
 
 use crate::{number, split_line};
 
-/// What is selected lies within the file, is not empty and does not overlap.
+/// Selected ranges lie within the file, are not empty, and do not overlap.
 pub fn run(data: &[u8]) {
     let (size, value) = split_line(data);
     let size = number(size);

@@ -1,12 +1,12 @@
-//! What is tried with any input, and what must hold whatever the input was.
+//! Fuzz targets: functions that panic if an input violates an invariant of a parser.
 //!
-//! The one idea: a target is a plain function of bytes, so the same function serves a fuzzer
-//! (`fuzz_targets/`, nightly toolchain) and an ordinary test (`tests/smoke.rs`, any toolchain).
-//! Inputs are text wherever that is possible: a corpus that can be read can be written by hand.
+//! A target is a plain function of bytes, so the same function serves a fuzzer (`fuzz_targets/`,
+//! nightly toolchain) and an ordinary test (`tests/smoke.rs`, any toolchain). Inputs are text where
+//! possible, so that a corpus can be written by hand.
 //!
-//! To add a target: a module with `pub fn run(data: &[u8])`, a line in [`TARGETS`], an input or
-//! more in `corpus/<name>/`, a `fuzz_targets/<name>.rs` and a `[[bin]]`. The smoke test says which
-//! of these is missing.
+//! To add a target: a module with `pub fn run(data: &[u8])`, a line in [`TARGETS`], at least one
+//! input in `corpus/<name>/`, a `fuzz_targets/<name>.rs` and a `[[bin]]`. The smoke test names the
+//! missing ones.
 
 pub mod http_cmcd;
 pub mod http_date;
@@ -25,12 +25,12 @@ pub mod units_quantity;
 pub mod workload_specification;
 pub mod workload_trace;
 
-/// Something to be fuzzed.
+/// A fuzz target.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// Name of the module, the binary and the folder in `corpus/`.
     pub name: &'static str,
-    /// Panics if the input breaks something.
+    /// Panics if the input violates an invariant.
     pub run: fn(&[u8]),
 }
 
@@ -57,7 +57,7 @@ const fn target(name: &'static str, run: fn(&[u8])) -> Target {
     Target { name, run }
 }
 
-/// The first line of an input, which sets the scene, and the rest of it.
+/// Splits an input into its first line, which holds parameters, and the rest.
 fn split_line(data: &[u8]) -> (&[u8], &[u8]) {
     match data.iter().position(|byte| *byte == b'\n') {
         Some(at) => (&data[..at], &data[at + 1..]),
@@ -65,14 +65,14 @@ fn split_line(data: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// The number that a text is, or a number made from it.
+/// Parses a number; other text is hashed to a number.
 fn number(text: &[u8]) -> u64 {
     let digits = str::from_utf8(text).ok().and_then(|text| text.parse().ok());
     let mixed = |sum: u64, byte: &u8| sum.wrapping_mul(257).wrapping_add(u64::from(*byte));
     digits.unwrap_or_else(|| text.iter().fold(0, mixed))
 }
 
-/// A moment from the number in a text; the epoch if HTTP cannot spell it.
+/// A date from the number in a text; the epoch if an HTTP date cannot express it.
 fn moment(text: &[u8]) -> headlong_http::HttpDate {
     let seconds = number(text).cast_signed();
     headlong_http::HttpDate::from_unix_seconds(seconds).unwrap_or(headlong_http::HttpDate::EPOCH)

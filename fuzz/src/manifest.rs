@@ -1,4 +1,4 @@
-//! What holds for every title that a manifest describes, whatever the manifest said.
+//! Invariants of every title built from a manifest.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use headlong_media::{
     resolve_file,
 };
 
-/// Longest sentence about a manifest, in bytes; it quotes 80 characters at most.
+/// Longest note about a manifest, in bytes; a note quotes at most 80 characters.
 const NOTE_BYTES_MAX: usize = 600;
 
-/// Builds a title with a budget, where all files are there.
+/// Builds a title within a budget; all files exist.
 pub(crate) fn built(build: impl FnOnce(&mut TitleBuilder<'_>) -> Option<Title>) -> Option<Title> {
     let mut files = |path: &str| NamedFile::Known(Arc::from(path));
     build(&mut TitleBuilder::new(1_000_000, 1_000_000, &mut files))
 }
 
-/// The title is bounded, names nothing outside the tree, and its files have one place each.
+/// The title is bounded, references nothing outside the tree, and places each file once.
 pub(crate) fn check_title(title: Option<&Title>) {
-    // One that needs more than the budget is given up.
+    // A title over the budget is rejected.
     let Some(title) = title else { return };
     assert!(title.renditions.len() <= RENDITIONS_PER_TITLE_MAX);
     assert!(title.notes.iter().count() <= NOTES_PER_TITLE_MAX);
@@ -52,7 +52,7 @@ fn check_path(path: &str) {
     assert_eq!(resolve_file("", &encode_path(path)).as_deref(), Ok(path));
 }
 
-/// Two devices, and some files are missing.
+/// Files on two devices; some are missing.
 fn facts(path: &str) -> Option<FileFacts> {
     let sum: usize = path.bytes().map(usize::from).sum();
     (sum % 5 > 0).then_some(FileFacts {

@@ -1,11 +1,11 @@
-//! An MPD.
+//! Input: an MPD.
 
 use headlong_library::parse_dash;
 use headlong_media::dash_title;
 
 use crate::manifest::{built, check_title};
 
-/// A title of bounded size that names nothing outside the tree; each file has one place.
+/// The title is bounded, references nothing outside the tree, and places each file once.
 pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else {
         return;

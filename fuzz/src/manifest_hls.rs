@@ -1,11 +1,11 @@
-//! A playlist, then a line with `=` alone, then what every playlist holds that the first names.
+//! Input: a playlist, then a line `=`, then the contents of every playlist that it references.
 
 use headlong_library::{HlsPlaylist, parse_hls};
 use headlong_media::{Notes, PATH_BYTES_MAX, master_title, media_title, playlists};
 
 use crate::manifest::{built, check_title};
 
-/// A title of bounded size that names nothing outside the tree; each file has one place.
+/// The title is bounded, references nothing outside the tree, and places each file once.
 pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else {
         return;

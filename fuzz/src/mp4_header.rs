@@ -1,19 +1,19 @@
-//! An MP4 file in words: the first is how many bytes long it is made with zeros, if it is shorter.
+//! Input: an MP4 file as words. The first is the minimal file size; shorter files are zero-padded.
 //!
-//! `(moov` begins a box whose length is counted, `)` ends it; `0x00ff` are bytes, `*20` so many
-//! zeros, `1000` a number in four bytes; any other word stands for itself, so that `9 free x` is a
-//! box whose length was written by hand.
+//! `(moov` opens a box whose length is computed, `)` closes it; `0x00ff` are bytes, `*20` is 20
+//! zeros, `1000` is a number of four bytes. Any other word is literal, so `9 free x` is a box with
+//! an explicit length.
 
 use headlong_media::{Mp4Progress, Mp4Scan};
 
-/// Files are made no longer than this.
+/// Largest file size.
 const FILE_BYTES_MAX: u64 = 128 << 20;
-/// Zeros that one word makes at most.
+/// Most zeros of one word.
 const ZEROS_MAX: usize = 4096;
-/// Most bytes that are given to the scan at a time.
+/// Most bytes passed to the scan at once.
 const PIECE_BYTES: usize = 4096;
 
-/// Either facts, or one sentence that says why not; the same in pieces of any size.
+/// A scan gives facts or an error of one line, and the same result for any piece size.
 pub fn run(data: &[u8]) {
     let mut words = data
         .split(u8::is_ascii_whitespace)
@@ -35,11 +35,11 @@ pub fn run(data: &[u8]) {
     assert_eq!(scan(&bytes, size, 13), progress);
 }
 
-/// Gives a scan what it wants of a file: these bytes, and zeros after them.
+/// Runs a scan over a file of these bytes followed by zeros.
 fn scan(bytes: &[u8], size: u64, piece_bytes: usize) -> Mp4Progress {
     let mut scan = Mp4Scan::new(size);
     while let Some(at) = scan.wants() {
-        assert!(at < size, "it wants what is not there");
+        assert!(at < size, "the scan reads beyond the file");
         let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..));
         match rest.filter(|rest| !rest.is_empty()) {
             Some(rest) => scan.take(at, &rest[..rest.len().min(piece_bytes)]),
@@ -85,7 +85,7 @@ fn is_hex(digits: &str) -> bool {
     digits.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
-/// Writes the length of a box in front of it.
+/// Writes the length of a box into its header.
 fn close(bytes: &mut [u8], start: Option<usize>) {
     if let Some(start) = start {
         let length = (bytes.len() - start) as u32;

@@ -1,10 +1,10 @@
-//! A configuration file.
+//! Input: a configuration file.
 
 use std::path::Path;
 
 use headlong_serve::config::{Config, Flags};
 
-/// What is read is shown as a file that means the same; each error is one line, and all are told.
+/// A parsed configuration is shown as an equivalent file; every error is one line.
 pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else {
         return;
@@ -16,7 +16,7 @@ pub fn run(data: &[u8]) {
             let again = Config::from_text(file, &shown, &Flags::default());
             assert_eq!(again.as_ref(), Ok(&config), "{shown}");
             for rotational in [true, false] {
-                // A budget may not go round; then it says so.
+                // A budget may be too small for all devices, which is an error.
                 let devices = [("sda".to_string(), rotational), ("sdb".to_string(), true)];
                 if let Ok(engines) = config.engines_for(&devices, true) {
                     assert!(engines.iter().all(|engine| engine.check().next().is_none()));
@@ -39,7 +39,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Whether a text can be printed to a terminal or a log and stay the line it is.
+/// Whether a text is a single line without control characters.
 fn is_line(text: &str) -> bool {
     !text.chars().any(char::is_control)
 }

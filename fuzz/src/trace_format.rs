@@ -1,8 +1,8 @@
-//! The name of a log format, with its pattern or map.
+//! Input: the name of a log format, with its pattern or map.
 
 use headlong_trace::Format;
 
-/// What is read is written and read again as itself.
+/// A parsed format round-trips as text.
 pub fn run(data: &[u8]) {
     let Some(Ok(format)) = str::from_utf8(data).ok().map(str::parse::<Format>) else {
         return;

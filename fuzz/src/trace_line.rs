@@ -1,11 +1,10 @@
-//! Lines of a request log, in any format.
+//! Input: a log format (`nginx:$remote_addr ...`) on the first line, then lines of a log.
 
 use headlong_trace::{Format, understand};
 
 use crate::split_line;
 
-/// The first line names the format (`nginx:$remote_addr ...`), the rest is the log. Every line is a
-/// request or is dropped, and what is believed is within reason.
+/// Every line is a request or dropped, and accepted values are plausible.
 pub fn run(data: &[u8]) {
     let (name, log) = split_line(data);
     let Some(Ok(format)) = str::from_utf8(name).ok().map(str::parse::<Format>) else {
@@ -24,6 +23,6 @@ pub fn run(data: &[u8]) {
     assert!(understood.requests + dropped <= lines);
     assert!(
         understood.bytes <= understood.requests << 50,
-        "no more than a pebibyte each"
+        "at most a pebibyte each"
     );
 }

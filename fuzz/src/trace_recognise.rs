@@ -1,16 +1,13 @@
-//! A log in an unknown format.
+//! Input: a log in an unknown format.
 
 use headlong_trace::{NotUnderstood, understand};
 
-/// A format is found that understands something, or all that was tried is told. A format that was
-/// found understands the same when it is given.
+/// A recognised format, given explicitly, parses the log the same way. Without one, the error lists
+/// all formats that were tried.
 pub fn run(data: &[u8]) {
     match understand(data, None) {
         Ok(understood) => {
-            let format = understood
-                .format
-                .parse()
-                .expect("formats are told as they are given");
+            let format = understood.format.parse().expect("a printed format parses");
             assert_eq!(understand(data, Some(&format)), Ok(understood));
         }
         Err(NotUnderstood::Unknown(tried)) => assert!(tried.len() >= 6),

@@ -1,11 +1,11 @@
-//! A size, a duration or a bit rate, as people write it.
+//! Input: a size, a duration or a bit rate, as users write it.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
 use headlong_units::{BitRate, Bytes, Duration, ParseError};
 
-/// What is read is printed and read again as itself; an error quotes what was written.
+/// A parsed value round-trips as text; an error quotes the input.
 pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else {
         return;

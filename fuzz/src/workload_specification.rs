@@ -1,9 +1,9 @@
-//! A specification of a workload in TOML.
+//! Input: a workload specification in TOML.
 
 use headlong_workload::Specification;
 
-/// What is wrong is told in lines without control characters; what is right has titles, viewers and
-/// shares that add up.
+/// Errors have no control characters; a valid specification has groups, classes and shares that sum
+/// to 1.
 pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else {
         return;

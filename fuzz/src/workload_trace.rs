@@ -1,10 +1,10 @@
-//! A trace of viewers, in any dialect.
+//! Input: a trace of viewers, in any dialect.
 
 use headlong_player::Plan;
 use headlong_workload::{Dialect, Trace};
 
-/// What is read is written and read again as itself, but for thinking before a session's first call
-/// and names that had to be escaped.
+/// References are valid, and a trace written in our dialect parses to the same text. The first text
+/// may differ from the input: pauses before the first call of a session, and escaped names.
 pub fn run(data: &[u8]) {
     let Ok(trace) = Trace::read(data) else {
         return;
@@ -19,17 +19,17 @@ pub fn run(data: &[u8]) {
         if let Plan::Adaptive(plan) = &session.plan {
             assert_eq!(plan.check(), []);
             for rendition in 0..plan.title.renditions.len() {
-                let place = plan.title.place(rendition, 0).expect("it was checked");
+                let place = plan.title.place(rendition, 0).expect("checked");
                 assert!((place.object.0 as usize) < trace.objects.len());
             }
         }
     }
     let text = trace
         .to_text(Dialect::Headlong)
-        .expect("ours says everything");
+        .expect("our dialect is complete");
     let again = Trace::read(text.as_bytes()).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     let again = again
         .to_text(Dialect::Headlong)
-        .expect("ours says everything");
+        .expect("our dialect is complete");
     assert_eq!(text, again);
 }

@@ -1,7 +1,7 @@
-//! Every target on its committed corpus and on inputs that a seeded generator makes from it.
+//! Runs every target on its committed corpus and on seeded mutations of it.
 //!
-//! It finds what breaks on ordinary mutations; finding more is what `cargo fuzz` is for. The
-//! inputs are the same in every run, and a failure prints the one that failed.
+//! This finds failures on ordinary mutations; `cargo fuzz` searches further. The inputs are the
+//! same in every run, and a failure prints its input.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use headlong_fuzz::{TARGETS, Target};
 
-/// Inputs made per target; all targets together take a few seconds.
+/// Generated inputs per target; all targets together take a few seconds.
 const INPUTS_COUNT: u64 = 20_000;
 const INPUT_BYTES_MAX: usize = 4096;
 
@@ -58,7 +58,7 @@ fn try_input(target: &Target, input: &[u8], origin: &dyn std::fmt::Display) {
     );
 }
 
-/// A seed with a few bytes flipped, repeated, removed, or taken from another seed; or noise.
+/// A seed with a few bytes flipped, repeated, removed, or copied from another seed; or noise.
 fn mutate(generator: &mut Generator, seeds: &[(PathBuf, Vec<u8>)]) -> Vec<u8> {
     let any_seed = |generator: &mut Generator| {
         let index = generator.below(seeds.len());
@@ -96,7 +96,7 @@ fn mutate(generator: &mut Generator, seeds: &[(PathBuf, Vec<u8>)]) -> Vec<u8> {
 }
 
 #[test]
-fn every_target_bears_its_corpus() {
+fn targets_accept_their_corpus() {
     for target in TARGETS {
         let corpus = corpus(target);
         assert!(!corpus.is_empty(), "corpus/{} is empty", target.name);
@@ -107,7 +107,7 @@ fn every_target_bears_its_corpus() {
 }
 
 #[test]
-fn every_target_bears_what_a_seeded_generator_makes_of_its_corpus() {
+fn targets_accept_generated_mutations() {
     for (index, target) in TARGETS.iter().enumerate() {
         let seeds = corpus(target);
         let mut generator = Generator(index as u64);
@@ -119,7 +119,7 @@ fn every_target_bears_what_a_seeded_generator_makes_of_its_corpus() {
 }
 
 #[test]
-fn a_target_is_in_all_places_where_it_has_to_be() {
+fn target_is_registered_everywhere() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the manifest");
     for target in TARGETS {
         let name = target.name;
@@ -146,13 +146,13 @@ fn a_target_is_in_all_places_where_it_has_to_be() {
 }
 
 #[test]
-fn a_target_that_fails_is_noticed() {
+fn failing_target_is_reported() {
     let canary = Target {
         name: "canary",
         run: |data| assert!(!data.contains(&b'%')),
     };
     let outcome = catch_unwind(|| try_input(&canary, b"50%", &"the canary's input"));
-    let message = outcome.expect_err("it must fail");
+    let message = outcome.expect_err("the target fails");
     let message = message.downcast_ref::<String>().expect("a message");
     assert!(message.contains("canary fails on the canary's input: b\"50%\""));
 }

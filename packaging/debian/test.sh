@@ -1,13 +1,12 @@
 #!/bin/sh
-# Installs a package in a clean root, runs the unit's own command as the unit's user, gets a file,
-# and installs the package again and removes it while replies are on their way. As root:
+# Installs a package in a clean root, runs the unit's command as the unit's user, downloads a file,
+# then reinstalls and removes the package during replies. As root:
 #
 #   packaging/debian/test.sh PACKAGE.deb
 #
-# The root is this machine's, with a file system in memory over it that takes all writes, in
-# namespaces of its own: nothing is left behind, and no port of this machine is used. There is no
-# systemd in it; what stands for systemctl notes what it is told and stops the server as the unit
-# says.
+# The root is this machine's below an overlay in memory that receives all writes, in separate
+# namespaces: the test leaves no files and uses no port of this machine. systemd does not run in it;
+# the stand-in for systemctl records its arguments and stops the server as the unit does.
 set -eu
 
 if [ "${1:-}" != --inside ]; then
@@ -37,7 +36,7 @@ if [ -z "${HEADLONG_IN_ROOT:-}" ]; then
     cp "$0" "$root/clean/test.sh"
     HEADLONG_IN_ROOT=1
     export HEADLONG_IN_ROOT
-    # Mounts end with the namespace; the folder below them is empty.
+    # Mounts end with the namespace; the folder is then empty.
     status=0
     timeout 300 chroot "$root" /clean/test.sh --inside /clean/package.deb || status=$?
     umount -R -l "$over" && rmdir "$over"
@@ -54,7 +53,7 @@ cat >/usr/local/sbin/systemctl <<'END'
 echo "$*" >>/clean/told
 case $* in
 "show --property=MainPID --value headlong.service")
-    # It tells a service manager; here it is read from what it tells people.
+    # The server notifies systemd of its main process; the stand-in parses the log message.
     sed -n 's/.*upgrade done: the new process serves now.*process=\([0-9]*\).*/\1/p' /clean/server |
         tail -n 1 >/clean/heir
     if [ -s /clean/heir ]; then cp /clean/heir /clean/pid; fi
@@ -79,27 +78,27 @@ say "install"
 rm -rf /etc/headlong
 export DEBIAN_FRONTEND=noninteractive
 dpkg --force-confnew -i /clean/package.deb >/clean/dpkg 2>&1 || fail "dpkg -i: $(cat /clean/dpkg)"
-! grep -E 'start|enable' $told || fail "something was started before it was configured"
-getent passwd headlong >/dev/null || fail "no user"
-dpkg-query -W -f '${Conffiles}\n' headlong | grep -q /etc/headlong/headlong.toml || fail "no conffile"
-dpkg --verify headlong | grep . && fail "files differ from the package's"
+! grep -E 'start|enable' $told || fail "a service was started before it was configured"
+getent passwd headlong >/dev/null || fail "the user was not created"
+dpkg-query -W -f '${Conffiles}\n' headlong | grep -q /etc/headlong/headlong.toml || fail "headlong.toml is not a conffile"
+dpkg --verify headlong | grep . && fail "installed files differ from the package"
 for page in headlong headlong-serve headlong-top; do
-    man --warnings -l "/usr/share/man/man1/$page.1.gz" >/clean/page 2>&1 || fail "the page $page"
-    grep -q SYNOPSIS /clean/page || fail "the page $page is not a page"
+    man --warnings -l "/usr/share/man/man1/$page.1.gz" >/clean/page 2>&1 || fail "man rejects the page $page"
+    grep -q SYNOPSIS /clean/page || fail "the page $page has no SYNOPSIS"
 done
-bash -n /usr/share/bash-completion/completions/headlong || fail "completions of bash"
-headlong run -- true || fail "headlong run"
+bash -n /usr/share/bash-completion/completions/headlong || fail "bash rejects the completions"
+headlong run -- true || fail "headlong run does not start a program"
 
-say "a configuration that is not right yet"
+say "check before the titles exist"
 unit=/usr/lib/systemd/system/headlong.service
 of_unit() { sed -n "s/^$1=//p" $unit; }
-# As the unit says: the user, the one capability. The folders are there before the unit ever ran.
+# The user and the single capability of the unit. The folders exist before its first start.
 for folder in "/var/log/$(of_unit LogsDirectory)" "/var/lib/$(of_unit StateDirectory)"; do
-    [ "$(stat -c %U "$folder")" = headlong ] || fail "no folder $folder of the user"
+    [ "$(stat -c %U "$folder")" = headlong ] || fail "$folder does not belong to the user"
 done
 as_unit() {
     capability=$(of_unit AmbientCapabilities | tr 'A-Z' 'a-z' | sed 's/^cap_//')
-    # shellcheck disable=SC2086 # the command is words
+    # shellcheck disable=SC2086 # the command is split into words
     exec setpriv --reuid "$(of_unit User)" --regid "$(of_unit Group)" --clear-groups \
         --inh-caps "-all,+$capability" --ambient-caps "-all,+$capability" \
         --bounding-set "-all,+$capability" --no-new-privs $1
@@ -107,65 +106,65 @@ as_unit() {
 rm -rf /srv/videos
 status=0
 (as_unit "$(of_unit ExecStart)") >/clean/check 2>&1 || status=$?
-# The disk may come yet: not the status that the unit does not start again after.
-[ $status -eq 2 ] || fail "no titles: $status"
-[ "$(wc -l </clean/check)" -eq 1 ] || fail "more is wrong than titles: $(cat /clean/check)"
+# The disk may appear later: not the status in RestartPreventExitStatus.
+[ $status -eq 2 ] || fail "exit status without titles is $status, not 2"
+[ "$(wc -l </clean/check)" -eq 1 ] || fail "more errors than missing titles: $(cat /clean/check)"
 
 say "serve"
 mkdir -p /srv/videos
-# Titles are on a file system of their own: in an overlay, a file is on another device than its
-# folder, and the server refuses it as one that was mounted later.
+# Titles are on a separate file system: in an overlay, a file is on another device than its folder,
+# and the server refuses it as mounted later.
 mount -t tmpfs -o size=64m tmpfs /srv/videos
 dd if=/dev/urandom of=/srv/videos/title.bin bs=1M count=24 status=none
-# What a reload does first.
+# The first step of a reload.
 (as_unit "$(of_unit ExecReload | head -n 1)") >/clean/check 2>&1 || fail "check: $(cat /clean/check)"
-[ ! -s /clean/check ] || fail "check is not quiet: $(cat /clean/check)"
-# As the unit has it, where that is allowed; without, less is registered with io_uring.
+[ ! -s /clean/check ] || fail "check --quiet prints: $(cat /clean/check)"
+# The limit of the unit, if permitted; without it, less memory is registered with io_uring.
 ulimit -l unlimited 2>/dev/null || true
-# In a shell of its own, so that it is not a child of this one that waits for it.
+# In a subshell, so that it is not a child that this shell waits for.
 (as_unit "$(of_unit ExecStart)") >/clean/server 2>&1 &
 echo $! >/clean/pid
 tries=300
 until curl -sf -o /dev/null http://127.0.0.1:8081/healthz; do
     tries=$((tries - 1))
-    [ $tries -gt 0 ] || fail "it does not get ready: $(cat /clean/server)"
+    [ $tries -gt 0 ] || fail "the server does not become ready: $(cat /clean/server)"
     sleep 0.1
 done
-[ "$(stat -c %U "/proc/$(cat /clean/pid)")" = headlong ] || fail "it does not run as the user"
-curl -sfS -o /clean/got http://127.0.0.1/title.bin || fail "no title: $(cat /clean/server /var/log/headlong/access.log)"
-cmp /clean/got /srv/videos/title.bin || fail "other bytes"
-headlong top --once --interval 200ms | grep -q BUSY || fail "headlong top"
+[ "$(stat -c %U "/proc/$(cat /clean/pid)")" = headlong ] || fail "the server does not run as the user headlong"
+curl -sfS -o /clean/got http://127.0.0.1/title.bin || fail "the title is not served: $(cat /clean/server /var/log/headlong/access.log)"
+cmp /clean/got /srv/videos/title.bin || fail "the bytes differ"
+headlong top --once --interval 200ms | grep -q BUSY || fail "headlong top prints no table"
 [ -s /var/log/headlong/access.log ] || sleep 2
-[ -s /var/log/headlong/access.log ] || fail "no access log"
+[ -s /var/log/headlong/access.log ] || fail "the access log is empty"
 
-say "upgrade while a reply is on its way"
+say "upgrade during a reply"
 old=$(cat /clean/pid)
 curl -sf --limit-rate 4M -o /clean/slow http://127.0.0.1/title.bin &
 viewer=$!
 dpkg -i /clean/package.deb >/clean/dpkg 2>&1 || fail "dpkg -i: $(cat /clean/dpkg)"
-[ "$(cat /clean/pid)" != "$old" ] || fail "nobody took the place: $(cat /clean/dpkg /clean/server)"
-curl -sfS -o /clean/got http://127.0.0.1/title.bin || fail "no title: $(cat /clean/server)"
-cmp /clean/got /srv/videos/title.bin || fail "other bytes"
-wait $viewer || fail "the reply was cut"
-cmp /clean/slow /srv/videos/title.bin || fail "other bytes"
+[ "$(cat /clean/pid)" != "$old" ] || fail "no process took over: $(cat /clean/dpkg /clean/server)"
+curl -sfS -o /clean/got http://127.0.0.1/title.bin || fail "the title is not served: $(cat /clean/server)"
+cmp /clean/got /srv/videos/title.bin || fail "the bytes differ"
+wait $viewer || fail "the reply was aborted"
+cmp /clean/slow /srv/videos/title.bin || fail "the bytes differ"
 rm /clean/slow
 
-say "remove while a reply is on its way"
-# It would be whole within limits.drain_timeout.
+say "removal during a reply"
+# The reply completes within limits.drain_timeout.
 curl -sf --limit-rate 8M -o /clean/slow http://127.0.0.1/title.bin &
 viewer=$!
 tries=100
 until [ -s /clean/slow ]; do
     tries=$((tries - 1))
-    [ $tries -gt 0 ] || fail "the reply does not begin"
+    [ $tries -gt 0 ] || fail "the reply does not start"
     sleep 0.1
 done
 dpkg -r headlong >/clean/dpkg 2>&1 || fail "dpkg -r: $(cat /clean/dpkg)"
-wait $viewer || fail "the reply was cut"
-cmp /clean/slow /srv/videos/title.bin || fail "other bytes"
-! curl -sf -o /dev/null http://127.0.0.1/title.bin || fail "it serves although it was removed"
-[ ! -e /usr/bin/headlong ] || fail "the program is still there"
-[ -e /etc/headlong/headlong.toml ] || fail "removal took the configuration"
+wait $viewer || fail "the reply was aborted"
+cmp /clean/slow /srv/videos/title.bin || fail "the bytes differ"
+! curl -sf -o /dev/null http://127.0.0.1/title.bin || fail "the server still serves after the removal"
+[ ! -e /usr/bin/headlong ] || fail "the program was not removed"
+[ -e /etc/headlong/headlong.toml ] || fail "the removal deleted the configuration"
 dpkg -P headlong >/clean/dpkg 2>&1 || fail "dpkg -P: $(cat /clean/dpkg)"
 for gone in /etc/headlong/headlong.toml /etc/logrotate.d/headlong /var/log/headlong; do
     [ ! -e $gone ] || fail "purge left $gone"

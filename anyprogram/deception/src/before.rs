@@ -1,4 +1,4 @@
-//! What is done before a call that reads a file, and after it.
+//! Decisions taken before and after each intercepted call that reads a file.
 
 use headlong_protocol::{ANSWERED_MS, ASK_BYTES_MAX, Answer, Kind};
 
@@ -8,52 +8,54 @@ use crate::resident::{is_resident, is_untold};
 use crate::settings::{self, Mode};
 use crate::table::{self, Class, Entry};
 
-/// Calls for fewer bytes that go on from nowhere are left alone: a look would cost as much as they
-/// do, and nothing read ahead would serve them (pages of databases).
+/// Non-sequential calls for fewer bytes are ignored (pages of databases): checking residency would
+/// cost as much as the call, and readahead would not help them.
 const SCATTERED_BYTES_MIN: u64 = 8 << 10;
-/// What was in memory is believed to be there for so long.
+/// How long a range found in memory is assumed to stay there.
 const RESIDENT_MS: u64 = 500;
-/// A socket that has any room takes a whole packet more than fits, before it is cut for the network.
+/// A socket with any free buffer space accepts up to one whole packet beyond it, before the packet
+/// is segmented.
 const PACKET_BYTES: u64 = 64 << 10;
-/// A reader that goes on is told of again after so many bytes.
+/// A sequential reader reports its progress again after this many bytes.
 const NOTE_BYTES: u64 = 512 << 10;
-/// Larger mappings are left alone: who maps so much at once does not read it from its start on.
-/// Apache maps 4 MiB at a time.
+/// Larger mappings are ignored: a program that maps this much at once rarely reads it from the
+/// start. Apache maps 4 MiB at a time.
 const MAPPING_BYTES_MAX: u64 = 16 << 20;
 
-/// Where a call reads.
+/// Where a call reads from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum At {
-    /// Where the descriptor is.
+    /// The descriptor's current position.
     Position,
-    /// At this byte.
+    /// An explicit offset.
     Offset(u64),
-    /// At the byte whose number is at this address, if it is one.
+    /// The offset stored at this address of the program, if the address is valid.
     Pointed(usize),
 }
 
-/// A call that took so long waited for a disk, nanoseconds: what is in memory is there in less.
+/// A call at least this long, in nanoseconds, is assumed to have waited for a disk: a page-cache
+/// hit takes less.
 const DISK_NS: u64 = 100_000;
-/// A reception that had nothing to read ahead is told of small files again after this time.
+/// After the daemon had nothing to read ahead, small files are not reported for this time.
 const WALK_PAUSE_MS: u64 = 100;
 
-/// A call that is timed: since when, nanoseconds.
+/// A call being timed, with its start in nanoseconds.
 #[derive(Debug)]
 pub(crate) enum Timed {
-    /// It was not for bytes in memory.
+    /// The bytes were not in memory.
     Waited(u64),
-    /// The first of a small file, perhaps, by its descriptor: nobody has looked.
+    /// Possibly the first call on a small file, with its descriptor; residency was not checked.
     Small(u64, i32),
 }
 
-/// Before a call that reads `length` bytes; at most so many, if nobody knows.
+/// Runs before a call that reads at most `length` bytes.
 #[inline]
 pub(crate) fn before(fd: i32, at: At, length: u64) -> Option<Timed> {
     before_call(fd, None, at, length)
 }
 
-/// Before a call that sends `length` bytes to `out`. A socket takes what it has room for, and the rest
-/// is another call's: what is not sent for a while need not be in memory now.
+/// Runs before a call that sends `length` bytes to `out`. A socket accepts only what its buffer can
+/// hold; the rest belongs to later calls and need not be in memory yet.
 #[inline]
 pub(crate) fn before_sending(fd: i32, out: i32, at: At, length: u64) -> Option<Timed> {
     before_call(fd, Some(out), at, length)
@@ -72,7 +74,7 @@ fn before_call(fd: i32, out: Option<i32>, at: At, length: u64) -> Option<Timed> 
     look(fd, entry, (at, length), out)
 }
 
-/// After it.
+/// Runs after the call.
 #[inline]
 pub(crate) fn after(timed: Option<Timed>) {
     let Some(timed) = timed else {
@@ -86,8 +88,8 @@ pub(crate) fn after(timed: Option<Timed>) {
     }
 }
 
-/// The first call of what may be a small file took so long. Time tells what a question would cost
-/// more than the call to find out: whether it was in memory.
+/// Handles the first call on what may be a small file. Its duration shows whether the file was in
+/// memory; asking the kernel would cost more than the call itself.
 fn small(fd: i32, took_ns: u64) {
     let memory = raw::memory();
     if took_ns < DISK_NS {
@@ -103,22 +105,23 @@ fn small(fd: i32, took_ns: u64) {
     };
     let found = memory.take_found_small();
     if client::ask(Kind::Waited, fd, file, (0, found)) != Some(Answer::Ready) {
-        // Of what was found meanwhile, as much is worth telling as before.
+        // Keep the count: it has the same value in the next message.
         memory.pause_walk(now.saturating_add(WALK_PAUSE_MS));
     }
 }
 
-/// Before a call that maps `length` bytes of a file.
+/// Runs before a call that maps `length` bytes of a file.
 pub(crate) fn before_mapping(fd: i32, offset: u64, length: u64) -> Option<Timed> {
     if length > MAPPING_BYTES_MAX {
         return None;
     }
-    // How long it takes to map says nothing.
+    // The duration of `mmap` says nothing about residency.
     let timed = before(fd, At::Offset(offset), length);
     timed.filter(|timed| matches!(timed, Timed::Waited(_)))
 }
 
-/// The descriptor is closed, or becomes another. Whether that takes a call its socket.
+/// The descriptor is about to be closed or replaced. Returns whether this closes the socket of an
+/// in-flight call of this library.
 pub(crate) fn before_close(fd: i32) -> bool {
     if settings::mode() == Mode::Off {
         return false;
@@ -127,20 +130,20 @@ pub(crate) fn before_close(fd: i32) -> bool {
     u32::try_from(fd).is_ok_and(|number| client::lose(number, number))
 }
 
-/// A copy of one descriptor takes the number of another, which is closed. Whether that takes a call
-/// its socket.
+/// `to` is about to be replaced by a copy of `from`, which closes it. Returns whether this closes
+/// the socket of an in-flight call of this library.
 pub(crate) fn before_replacing(from: i32, to: i32) -> bool {
     from != to && before_close(to)
 }
 
-/// It was not closed, because there is nothing to copy: the call whose socket it was is past closing
-/// it.
+/// The descriptor was not closed because `from` was invalid. The call that used this socket no
+/// longer closes it, so it is closed here.
 pub(crate) fn not_replaced(socket: i32) {
     let _errno = sys::SavedErrno::save();
     sys::close(socket);
 }
 
-/// The descriptors from `first` to `last` are closed.
+/// All descriptors from `first` to `last` are about to be closed.
 pub(crate) fn before_closing_all(first: u32, last: u32) {
     table::forget_range(first, last);
     if settings::mode() != Mode::Off {
@@ -165,12 +168,12 @@ fn forget(fd: i32) {
     entry.forget();
 }
 
-/// The program limits the system calls that it may make: from now on, none are made for it.
+/// The program restricts its own system calls: this library makes none from now on.
 pub(crate) fn turn_off() {
     settings::turn_off();
 }
 
-/// The process ends: what was counted is told.
+/// The process exits: sends the remaining counters.
 pub(crate) fn at_exit() {
     let memory = raw::memory();
     if settings::mode() == Mode::Daemon && memory.has_counters() && !memory.is_paused(sys::now_ms())
@@ -181,7 +184,7 @@ pub(crate) fn at_exit() {
 
 fn look(fd: i32, entry: &Entry, (at, length): (At, u64), out: Option<i32>) -> Option<Timed> {
     match entry.class() {
-        // The first call goes on from nowhere; most small files are read by one.
+        // The first call is never sequential; most small files are read by one call.
         Class::Unknown if length < SCATTERED_BYTES_MIN => {
             entry.pass_once();
             return first_of_small(fd);
@@ -192,7 +195,7 @@ fn look(fd: i32, entry: &Entry, (at, length): (At, u64), out: Option<i32>) -> Op
     }
     let start = match at {
         At::Offset(offset) => offset,
-        // What is no offset's address is for the kernel to refuse, and so is a negative one.
+        // The kernel rejects invalid addresses and negative offsets.
         At::Pointed(address) => u64::try_from(sys::pointed_at(address)?).ok()?,
         At::Position => match sys::position(fd) {
             Some(position) => position,
@@ -220,7 +223,7 @@ fn look(fd: i32, entry: &Entry, (at, length): (At, u64), out: Option<i32>) -> Op
     }
     let mut is_there = is_known(entry, (start, end), now);
     if !is_there && let Some(room) = out.and_then(sys::room) {
-        // It takes nothing, and the program comes again.
+        // The socket accepts nothing, and the program will retry.
         if room == 0 {
             return None;
         }
@@ -238,15 +241,15 @@ fn look(fd: i32, entry: &Entry, (at, length): (At, u64), out: Option<i32>) -> Op
     let since = sys::now_ns();
     match by_daemon {
         true => {
-            // What lies between was in memory, and the reception was not told yet.
+            // The bytes in between were in memory and have not been reported yet.
             if let Some(told) = entry.told_end()
                 && told < start
                 && start - told <= NOTE_BYTES
             {
                 note(entry, told, start);
             }
-            // A call that was done in part is made again for the rest and more: of what is known to
-            // be there nothing is asked twice.
+            // A partial call is repeated for the rest and more. Bytes known to be in memory are not
+            // requested twice.
             let known = entry.resident_to(start, now).filter(|known| *known < end);
             let from = known.filter(|_| is_untold()).unwrap_or(start);
             match client::ask(Kind::Ask, fd, entry.file(), (from, end - from)) {
@@ -281,7 +284,7 @@ fn first_of_small(fd: i32) -> Option<Timed> {
     is_told.then(|| Timed::Small(sys::now_ns(), fd))
 }
 
-/// Whether the bytes were in memory a moment ago, as this descriptor's calls or another's found.
+/// Whether the range was recently found in memory, by this or another descriptor.
 fn is_known(entry: &Entry, (start, end): (u64, u64), now: u64) -> bool {
     if entry.is_resident(start, end, now) {
         return true;
@@ -292,8 +295,8 @@ fn is_known(entry: &Entry, (start, end): (u64, u64), now: u64) -> bool {
         .is_some()
 }
 
-/// Whether the bytes are in memory, asked of the kernel. Of a reader that goes on, as many again
-/// are asked about, so that its next calls need not ask.
+/// Whether the kernel reports the bytes as in memory. For a sequential reader the check also covers
+/// the next `NOTE_BYTES`, so that the following calls need none.
 fn finds(
     fd: i32,
     entry: &Entry,
@@ -303,7 +306,7 @@ fn finds(
 ) -> Option<bool> {
     let is_helped = settings::mode() == Mode::Daemon;
     let Some(is_there) = is_resident(fd, start, end, is_helped) else {
-        // No file, or none that can be asked about.
+        // Not a file, or one whose residency cannot be queried.
         entry.leave_alone();
         return None;
     };
@@ -319,17 +322,17 @@ fn finds(
     Some(is_there)
 }
 
-/// Tells the reception how far a reader is of a file that it reads for the program.
+/// Reports the progress of a reader to the daemon, for files that the daemon reads ahead.
 fn progress(entry: &Entry, start: u64, end: u64) {
     let from = match entry.told_end() {
         Some(told) if told >= end && told - end <= ASK_BYTES_MAX => return,
-        // It goes on, and not yet by much.
+        // Sequential, but the progress since the last report is small.
         Some(told) if told < end && end - told < NOTE_BYTES => return,
         Some(told) if told < end && start.saturating_sub(told) <= NOTE_BYTES => told,
         _ => start,
     };
     note(entry, from, end);
-    // Asked once for each descriptor and stretch, whatever the answer.
+    // One report for each descriptor and range, whatever its outcome.
     entry.tell(end);
 }
 
@@ -349,7 +352,7 @@ fn note(entry: &Entry, from: u64, end: u64) {
     memory.remember_file(file, now);
 }
 
-/// Finds out what a descriptor is. Whether it is looked at.
+/// Determines the type of a descriptor. Returns whether its calls are intercepted.
 fn classify(fd: i32, entry: &Entry) -> bool {
     let file = sys::regular_file(fd).filter(|(_, size)| *size >= settings::file_bytes_min());
     match file.filter(|_| sys::is_only_read(fd)) {

@@ -1,6 +1,6 @@
-//! Speaks to the reception.
+//! Client of the read-ahead daemon.
 //!
-//! One connection for each message, closed before the call returns: nothing is open in the
+//! One connection for each message, closed before the call returns: no descriptor stays open in the
 //! program between its calls, whatever it closes or forks.
 
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -10,22 +10,22 @@ use headlong_protocol::{Answer, FileKey, Kind, Message};
 use crate::raw::{self, sys};
 use crate::settings;
 
-/// Most calls of one process that speak to the reception at a time; further ones go on.
+/// Most calls of one process that talk to the daemon at a time; further calls proceed without it.
 const SPEAKING_MAX: usize = 256;
 
 const FREE: i32 = -1;
 const CLAIMED: i32 = -2;
-/// The program has closed the socket, or has put something else in its place.
+/// The program has closed the socket, or replaced its descriptor.
 const LOST: i32 = -3;
 
-/// Sockets of calls that are speaking now, so that a fork can close them.
+/// Sockets of in-flight calls, so that a fork can close them.
 static SPEAKING: [AtomicI32; SPEAKING_MAX] = [const { AtomicI32::new(FREE) }; SPEAKING_MAX];
-/// Only so many of those places were ever taken: who closes something looks at no more.
+/// High-water mark of the slots ever used: scans stop there.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
-/// Whose descriptors the sockets are.
+/// Process that owns the sockets.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-/// A claim of one of those places; its socket is closed with it.
+/// Claim on one slot; closes its socket when dropped.
 struct Place(&'static AtomicI32);
 
 impl Place {
@@ -48,8 +48,8 @@ impl Place {
         Some(socket)
     }
 
-    /// Whether the socket still is this call's own. Once it is not, its number may be something of
-    /// the program's.
+    /// Whether the socket still belongs to this call. Otherwise its number may belong to a
+    /// descriptor of the program.
     fn has(&self, socket: i32) -> bool {
         self.0.load(Ordering::Acquire) == socket
     }
@@ -57,7 +57,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What is lost is not this call's to close.
+        // A lost socket is not closed here: its number may be in use by the program.
         let socket = self.0.swap(FREE, Ordering::AcqRel);
         if socket >= 0 {
             sys::close(socket);
@@ -65,14 +65,14 @@ impl Drop for Place {
     }
 }
 
-/// The program is about to close these descriptors, or to put something in the place of one. Sockets
-/// of calls among them are theirs no longer. Whether there was one.
+/// The program is about to close or replace these descriptors. Marks the sockets of in-flight calls
+/// among them as lost. Returns whether there were any.
 pub(crate) fn lose(first: u32, last: u32) -> bool {
     let taken = TAKEN.load(Ordering::Relaxed);
     let mut is_lost = false;
     for place in SPEAKING.iter().take(taken) {
         let socket = place.load(Ordering::Relaxed);
-        // The child of a vfork has this memory, and descriptors of its own.
+        // A child of `vfork` shares this memory but has its own descriptors.
         if u32::try_from(socket).is_ok_and(|number| (first..=last).contains(&number))
             && PROCESS.load(Ordering::Relaxed) == sys::process()
         {
@@ -83,7 +83,7 @@ pub(crate) fn lose(first: u32, last: u32) -> bool {
     is_lost
 }
 
-/// In the child of a fork: what other threads of the parent were speaking through is closed.
+/// In the child of a fork: closes the sockets of calls in flight in other threads of the parent.
 pub(crate) fn after_fork() {
     for place in &SPEAKING {
         let socket = place.swap(FREE, Ordering::Relaxed);
@@ -93,8 +93,8 @@ pub(crate) fn after_fork() {
     }
 }
 
-/// Says what the program is about to read, or has waited for, and waits until the bytes are in
-/// memory, for as long as it may. `None` if nobody answers in time.
+/// Reports a range that the program is about to read, or has waited for, and waits until the bytes
+/// are in memory, up to the configured limit. `None` if no answer arrives in time.
 pub(crate) fn ask(
     kind: Kind,
     fd: i32,
@@ -114,7 +114,7 @@ pub(crate) fn ask(
             return None;
         }
         match sys::wait_readable(socket, limit - waited) {
-            // The program's handler ran; the disk goes on, as it would with a plain read.
+            // A signal handler of the program ran; the disk continues as with a plain read.
             sys::Wait::Interrupted | sys::Wait::TimedOut => {}
             sys::Wait::Readable if place.has(socket) => {
                 let answer = sys::receive(socket)?;
@@ -127,14 +127,15 @@ pub(crate) fn ask(
     None
 }
 
-/// Says something that nobody waits for.
+/// Sends a message that needs no answer.
 pub(crate) fn tell(kind: Kind, file: FileKey, (offset, length): (u64, u64)) {
     if let Some(place) = Place::claim() {
         let _ = send(&place, Message::new(kind, file, offset, length), None);
     }
 }
 
-/// Connects and sends, with the counters. The socket, if somebody took it.
+/// Connects and sends the message with the counters. Returns the socket if the message was
+/// accepted.
 fn send(place: &Place, mut message: Message, fd: Option<i32>) -> Option<i32> {
     let memory = raw::memory();
     let socket = place.connect()?;
@@ -161,11 +162,11 @@ fn send(place: &Place, mut message: Message, fd: Option<i32>) -> Option<i32> {
 mod tests {
     use super::*;
 
-    /// Places are of all tests of this process, so these take their turns.
+    /// Slots are shared by all tests of this process, so these tests run one at a time.
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
     fn speaking() -> (Place, i32) {
-        let place = Place::claim().expect("there is room");
+        let place = Place::claim().expect("a free slot");
         let socket = place.connect().expect("a socket");
         (place, socket)
     }
@@ -175,39 +176,36 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_the_program_closes_is_left_to_what_comes_in_its_place() {
+    fn socket_closed_by_program_is_not_closed_again() {
         let _alone = ALONE.lock();
         let (place, socket) = speaking();
         assert!(place.has(socket));
         assert!(lose(number(socket), u32::MAX));
         assert!(!place.has(socket));
-        assert!(!lose(number(socket), u32::MAX), "once");
+        assert!(!lose(number(socket), u32::MAX), "reported once");
         let link = || std::fs::read_link(format!("/proc/self/fd/{socket}")).ok();
         let before = link();
         drop(place);
         assert!(
             before.is_some() && link() == before,
-            "not this call's to close"
+            "the descriptor of the program stays open"
         );
         sys::close(socket);
     }
 
     #[test]
-    fn a_socket_that_nobody_closes_is_closed_with_its_place() {
+    fn open_socket_is_closed_when_its_slot_is_dropped() {
         let _alone = ALONE.lock();
         let (place, socket) = speaking();
         assert!(!lose(number(socket) + 1, u32::MAX) && !lose(0, number(socket) - 1));
         assert!(place.has(socket));
         PROCESS.fetch_add(1, Ordering::Relaxed);
-        assert!(
-            !lose(number(socket), number(socket)),
-            "in a child of a vfork"
-        );
+        assert!(!lose(number(socket), number(socket)), "a child of vfork");
         assert!(place.has(socket));
         let path = format!("/proc/self/fd/{socket}");
         let link = std::fs::read_link(&path).expect("open");
         drop(place);
-        // Another test may have the number by now.
+        // Another test may have reused the number.
         assert_ne!(std::fs::read_link(&path).ok(), Some(link));
     }
 }

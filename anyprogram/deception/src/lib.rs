@@ -1,23 +1,21 @@
-//! Deception: the library that is preloaded into a program (`LD_PRELOAD`), as libception has it.
+//! Preload library (`LD_PRELOAD`), named deception after libception.
 //!
-//! The one idea: before a call that reads a file, look whether its bytes are in memory. If not, ask
-//! the reception, which reads them and more, and wait for it for a bounded time. Then make the call
-//! as the program made it, and return what it returns, `errno` too. So nothing that happens here
-//! can change what a program sees but the time it takes. Of small files the order is the other way
-//! round: how long their first call took tells for nothing whether they were in memory, and if not,
-//! the reception is told, and reads the next ones.
+//! Before a call that reads a file, it checks whether the bytes are in memory. If not, it asks the
+//! read-ahead daemon (the reception), waits for a bounded time, and then makes the original call
+//! unchanged, `errno` included: only timing can change. For small files the order is reversed: the
+//! duration of the first call shows whether it waited for the disk; if so, the daemon is notified
+//! and reads the next files.
 //!
-//! Invariants: what is remembered of a descriptor is a hint, and wrong hints cost time only. No
-//! lock, no allocation and no open descriptor outlives a call, so signals, threads and forks need no
-//! care. A program whose reception is absent pays for one look in [`memory::PAUSE_MS`]; one whose
-//! reception takes and answers nothing, for waits that are further and further apart.
-//!
-//! Absent on purpose: an engine. What to read is the reception's to decide.
+//! Invariants: state about a descriptor is a hint, and a wrong hint costs time only. No lock,
+//! allocation or open descriptor outlives a call, so signals, threads and forks need no special
+//! handling. Without a daemon a program pays one connection attempt in [`memory::PAUSE_MS`]; with a
+//! daemon that accepts connections but never answers, it waits at exponentially increasing
+//! intervals. The daemon alone decides what to read.
 #![cfg_attr(
     test,
     expect(
         dead_code,
-        reason = "tests do without the functions that take the place of libc's"
+        reason = "tests do not use the functions that interpose libc's"
     )
 )]
 

@@ -1,30 +1,30 @@
-//! What a program and its forks know together: counters, files that the reception reads for them,
-//! and whether there is a reception.
+//! State that a program shares with its forks: counters, files that the daemon reads ahead, and
+//! whether a daemon answers.
 //!
-//! The one idea: one shared anonymous mapping, made before the program begins. Workers that are
-//! forked from it (nginx, Apache) share it; a program that another one starts has its own.
+//! It lies in one shared anonymous mapping, created before the program's `main`. Forked workers
+//! (nginx, Apache) share it; an executed program has its own.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use headlong_protocol::{BUCKETS, FileKey, Message, bucket};
 
-/// A reception that is not there is looked for again after this time.
+/// An absent daemon is tried again after this time.
 pub(crate) const PAUSE_MS: u64 = 1000;
-/// One that answers nobody is, too, and each time after twice as long, up to this.
+/// An unresponsive daemon too; the pause doubles each time up to this limit.
 const PAUSE_MS_MAX: u64 = 64_000;
 
-/// Places for files; of two with the same hash the later one is remembered. With thousands of viewers
-/// hardly any two share a place: of whoever loses his, the reception hears nothing until he waits.
+/// Slots for files; on a hash collision the later file wins. With thousands of viewers collisions
+/// are rare, and a file that lost its slot is reported again at its next wait.
 const FILES: usize = 1 << 16;
-/// So long after its last wait a file is taken to be of interest to the reception, seconds: longer
-/// than it waits for the next request of a viewer.
+/// A file stays of interest to the daemon for this long after its last wait, seconds: longer than
+/// the daemon waits for the next request of a viewer.
 const FILE_SECONDS: u64 = 60;
 
-/// Bytes that one reader told the reception of need not be told by others for so long,
-/// milliseconds: they are so close behind that what is read ahead for it is there for them.
+/// Bytes that one reader reported are not reported by others for this long, milliseconds: they are
+/// so close behind that the same readahead serves them.
 const TOLD_MS: u64 = 1000;
 
-/// The mapping; all zero at first.
+/// The shared mapping; initially all zero.
 #[derive(Debug)]
 pub(crate) struct Memory {
     looked_at: AtomicU32,
@@ -32,25 +32,24 @@ pub(crate) struct Memory {
     given_up: AtomicU32,
     latencies: [AtomicU32; BUCKETS],
     paused_until_ms: AtomicU64,
-    /// When the reception answered last, and how long the next pause is of one that does not; zero
-    /// for the shortest.
+    /// When the daemon last answered, and the next pause if it does not; zero means the shortest.
     answered_ms: AtomicU64,
     silent_pause_ms: AtomicU64,
     walk_paused_until_ms: AtomicU64,
-    /// Small files that were in memory since the reception was told of one that was not.
+    /// Small files found in memory since the last report of a small file that was not.
     found_small: AtomicU32,
-    /// For each hash of a file: other bits of it, and the second of its last wait.
+    /// For each hash of a file: other bits of the hash, and the second of its last wait.
     files: [AtomicU64; FILES],
-    /// For each hash of a file: bytes of it that were in memory, as one call found them. Whoever
-    /// opens the file a moment later need not ask.
+    /// For each hash of a file: bytes that one call found in memory. Later opens of the file need
+    /// not check again.
     resident: [Range; FILES],
-    /// For each hash of a file: bytes of it that the reception was told of. Of what many read at
-    /// once, one of them is enough: what follows is read ahead for all.
+    /// For each hash of a file: bytes reported to the daemon. When many readers read the same bytes
+    /// at once, one report suffices: the readahead serves all of them.
     told: [Range; FILES],
 }
 
-/// Bytes of a file of which something is true for a moment. Written by several at once it may be
-/// of no file, and is then a wrong hint.
+/// A byte range of a file with an expiry time. A race between writers may leave a range of no file,
+/// which is then a wrong hint.
 #[derive(Debug)]
 struct Range {
     tag: AtomicU64,
@@ -69,8 +68,8 @@ impl Range {
         }
     }
 
-    /// With what is known already these bytes are one range if they touch it, for as long as the
-    /// older of both is believed.
+    /// Merges the bytes with the stored range if they touch; the merged range expires with the
+    /// older of the two.
     fn remember(
         &self,
         tag: u64,
@@ -91,7 +90,7 @@ impl Range {
         self.until_ms.store(until_ms, Relaxed);
     }
 
-    /// Until when it is true of these bytes; `None` if nobody knows.
+    /// When the range expires, if it covers these bytes.
     fn until(&self, tag: u64, (start, end): (u64, u64), now_ms: u64) -> Option<u64> {
         let until_ms = self.until_ms.load(Relaxed);
         let is_known = now_ms < until_ms
@@ -103,7 +102,7 @@ impl Range {
 }
 
 impl Memory {
-    /// With nothing in it.
+    /// An empty one.
     pub(crate) const fn new() -> Self {
         Self {
             looked_at: AtomicU32::new(0),
@@ -121,7 +120,7 @@ impl Memory {
         }
     }
 
-    /// A call was looked at.
+    /// Counts an intercepted call.
     pub(crate) fn count(&self, was_resident: bool) {
         self.looked_at.fetch_add(1, Relaxed);
         if was_resident {
@@ -129,11 +128,11 @@ impl Memory {
         }
     }
 
-    /// A wait that began then is given up at its limit. If the reception has answered nobody since,
-    /// nobody asks it for a while.
+    /// A wait that began at `begun_ms` has timed out. If the daemon has answered no request since,
+    /// requests pause for a while.
     pub(crate) fn give_up(&self, begun_ms: u64, now_ms: u64) {
         self.given_up.fetch_add(1, Relaxed);
-        // All who waited with this one give up about now.
+        // All waits that began with this one time out at about the same time.
         if self.answered_ms.load(Relaxed) >= begun_ms || self.is_paused(now_ms) {
             return;
         }
@@ -143,20 +142,20 @@ impl Memory {
         self.pause_for(now_ms, pause_ms);
     }
 
-    /// The reception has answered.
+    /// Records an answer of the daemon.
     pub(crate) fn answered(&self, now_ms: u64) {
         self.answered_ms.store(now_ms, Relaxed);
         self.silent_pause_ms.store(0, Relaxed);
     }
 
-    /// A call that was not for bytes in memory took so long, with its wait.
+    /// Records the duration of a call whose bytes were not in memory, including its wait.
     pub(crate) fn record(&self, nanoseconds: u64) {
         if let Some(count) = self.latencies.get(bucket(nanoseconds)) {
             count.fetch_add(1, Relaxed);
         }
     }
 
-    /// Moves the counters to a message.
+    /// Moves the counters into a message.
     pub(crate) fn take_counters(&self, message: &mut Message) {
         message.looked_at = self.looked_at.swap(0, Relaxed);
         message.resident = self.found.swap(0, Relaxed);
@@ -169,7 +168,7 @@ impl Memory {
         }
     }
 
-    /// Takes the counters of a message back that was not sent.
+    /// Takes back the counters of a message that could not be sent.
     pub(crate) fn put_back(&self, message: &Message) {
         self.looked_at.fetch_add(message.looked_at, Relaxed);
         self.found.fetch_add(message.resident, Relaxed);
@@ -179,12 +178,12 @@ impl Memory {
         }
     }
 
-    /// Whether there is anything to count.
+    /// Whether any counter is non-zero.
     pub(crate) fn has_counters(&self) -> bool {
         self.looked_at.load(Relaxed) > 0
     }
 
-    /// The reception is not there.
+    /// The daemon is absent: pauses requests.
     pub(crate) fn pause(&self, now_ms: u64) {
         self.pause_for(now_ms, PAUSE_MS);
     }
@@ -194,32 +193,32 @@ impl Memory {
             .store(now_ms.saturating_add(pause_ms), Relaxed);
     }
 
-    /// Whether the reception was not there, or answered nobody, a moment ago.
+    /// Whether requests are paused because the daemon was absent or unresponsive.
     pub(crate) fn is_paused(&self, now_ms: u64) -> bool {
         now_ms < self.paused_until_ms.load(Relaxed)
     }
 
-    /// A small file was in memory.
+    /// Counts a small file found in memory.
     pub(crate) fn find_small(&self) {
         self.found_small.fetch_add(1, Relaxed);
     }
 
-    /// How many were since this was asked last.
+    /// Takes the number of small files found in memory since the last call.
     pub(crate) fn take_found_small(&self) -> u64 {
         self.found_small.swap(0, Relaxed).into()
     }
 
-    /// The reception had nothing to read ahead.
+    /// The daemon had nothing to read ahead: pauses reports of small files.
     pub(crate) fn pause_walk(&self, until_ms: u64) {
         self.walk_paused_until_ms.store(until_ms, Relaxed);
     }
 
-    /// Whether that was a moment ago.
+    /// Whether reports of small files are paused.
     pub(crate) fn is_walk_paused(&self, now_ms: u64) -> bool {
         now_ms < self.walk_paused_until_ms.load(Relaxed)
     }
 
-    /// The reception reads this file for the program.
+    /// The daemon reads this file ahead for the program.
     pub(crate) fn remember_file(&self, file: FileKey, now_ms: u64) {
         let (index, tag) = place(file);
         if let Some(slot) = self.files.get(index) {
@@ -227,7 +226,7 @@ impl Memory {
         }
     }
 
-    /// Whether the reception read this file for the program a while ago, or does now.
+    /// Whether the daemon reads this file ahead for the program, or recently did.
     pub(crate) fn knows_file(&self, file: FileKey, now_ms: u64) -> bool {
         let (index, tag) = place(file);
         let slot = self.files.get(index).map_or(0, |slot| slot.load(Relaxed));
@@ -235,7 +234,7 @@ impl Memory {
         slot & !SECONDS == tag && since < FILE_SECONDS
     }
 
-    /// These bytes of a file are in memory, and will be for a moment.
+    /// These bytes of a file are in memory until the expiry time.
     pub(crate) fn remember_resident(&self, file: FileKey, bytes: (u64, u64), times: (u64, u64)) {
         let (index, tag) = place(file);
         if let Some(range) = self.resident.get(index) {
@@ -243,7 +242,7 @@ impl Memory {
         }
     }
 
-    /// Until when these bytes of a file are taken to be in memory; `None` if nobody knows.
+    /// Until when these bytes of a file are assumed to be in memory; `None` if unknown.
     pub(crate) fn resident_until(
         &self,
         file: FileKey,
@@ -254,7 +253,7 @@ impl Memory {
         self.resident.get(index)?.until(tag, bytes, now_ms)
     }
 
-    /// The reception was told that these bytes of a file were read.
+    /// These bytes of a file were reported to the daemon.
     pub(crate) fn remember_told(&self, file: FileKey, bytes: (u64, u64), now_ms: u64) {
         let (index, tag) = place(file);
         if let Some(range) = self.told.get(index) {
@@ -262,7 +261,7 @@ impl Memory {
         }
     }
 
-    /// Whether it was a moment ago, by anybody.
+    /// Whether any reader reported them recently.
     pub(crate) fn is_told(&self, file: FileKey, bytes: (u64, u64), now_ms: u64) -> bool {
         let (index, tag) = place(file);
         let range = self.told.get(index);
@@ -270,16 +269,16 @@ impl Memory {
     }
 }
 
-/// The lower half of an entry.
+/// The lower half of an entry holds the time.
 const SECONDS: u64 = 0xffff_ffff;
 
 fn seconds(now_ms: u64) -> u64 {
     (now_ms / 1000) & SECONDS
 }
 
-/// Index of a file's entry, and what else of its hash is in it, never zero.
+/// Index of a file's slot, and the remaining bits of its hash, never zero.
 fn place(file: FileKey) -> (usize, u64) {
-    // The finish of splitmix64, which moves every bit to every other.
+    // The finalizer of splitmix64, in which every input bit affects every output bit.
     let mut hash = file.ino ^ file.dev.rotate_left(32);
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -293,7 +292,7 @@ mod tests {
     use headlong_protocol::Kind;
 
     #[test]
-    fn a_file_is_known_for_a_while_and_others_are_not() {
+    fn file_is_known_until_it_expires() {
         static MEMORY: Memory = Memory::new();
         let memory = &MEMORY;
         let file = |ino| FileKey { dev: 1, ino };
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_thousands_of_viewers_are_known_at_a_time() {
+    fn thousands_of_files_are_known_at_once() {
         static MEMORY: Memory = Memory::new();
         let files = || (0..3000).map(|ino| FileKey { dev: 1, ino });
         files().for_each(|file| MEMORY.remember_file(file, 5000));
@@ -314,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_told_once_and_come_back_if_nobody_heard() {
+    fn unsent_counters_are_restored() {
         static MEMORY: Memory = Memory::new();
         let memory = &MEMORY;
         memory.count(true);
@@ -332,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_in_memory_are_known_to_all_who_open_the_file_and_for_a_moment() {
+    fn resident_range_is_shared_until_it_expires() {
         static MEMORY: Memory = Memory::new();
         let memory = &MEMORY;
         let file = |ino| FileKey { dev: 1, ino };
@@ -350,35 +349,38 @@ mod tests {
         assert_eq!(
             memory.resident_until(file(2), (400, 500), 91),
             None,
-            "too old"
+            "expired"
         );
         let others = (3..20_000).filter_map(|ino| memory.resident_until(file(ino), (300, 400), 92));
         assert_eq!(others.count(), 0);
     }
 
     #[test]
-    fn what_one_reader_told_of_others_need_not_tell_for_a_second() {
+    fn reported_range_suppresses_other_reports_for_a_second() {
         static MEMORY: Memory = Memory::new();
         let memory = &MEMORY;
         let file = |ino| FileKey { dev: 1, ino };
         memory.remember_told(file(2), (0, 100), 0);
         memory.remember_told(file(2), (100, 200), 900);
         assert!(memory.is_told(file(2), (50, 200), TOLD_MS - 1));
-        assert!(!memory.is_told(file(2), (50, 201), TOLD_MS - 1), "further");
+        assert!(
+            !memory.is_told(file(2), (50, 201), TOLD_MS - 1),
+            "beyond the range"
+        );
         assert!(!memory.is_told(file(3), (50, 200), TOLD_MS - 1));
-        assert!(!memory.is_told(file(2), (50, 200), TOLD_MS), "too old");
+        assert!(!memory.is_told(file(2), (50, 200), TOLD_MS), "expired");
     }
 
     #[test]
-    fn a_reception_that_answers_nobody_is_asked_less_and_less_until_it_answers() {
+    fn pause_doubles_until_daemon_answers() {
         static MEMORY: Memory = Memory::new();
         let memory = &MEMORY;
         let mut now = 5000;
-        // Who waited is there again as soon as the pause ends.
+        // Requests resume as soon as the pause ends.
         let mut pause = || {
             let begun = now;
             now += 10_000;
-            // So do all others, at about the same time.
+            // All other waits time out at about the same time.
             (0..50).for_each(|waited| memory.give_up(begun + waited, now + waited));
             let ends = (now..).step_by(1000).find(|at| !memory.is_paused(*at));
             let pause = ends.expect("it ends") - now;
@@ -394,18 +396,18 @@ mod tests {
     }
 
     #[test]
-    fn a_reception_that_answers_others_is_asked_again_at_once() {
+    fn timeout_does_not_pause_if_others_were_answered() {
         static MEMORY: Memory = Memory::new();
         let memory = &MEMORY;
         memory.answered(7000);
         memory.give_up(6000, 16_000);
-        assert!(!memory.is_paused(16_000), "only this disk is slow");
+        assert!(!memory.is_paused(16_000), "other requests were answered");
         memory.give_up(7001, 17_001);
-        assert!(memory.is_paused(17_001), "it has fallen silent");
+        assert!(memory.is_paused(17_001), "no answer since");
     }
 
     #[test]
-    fn a_pause_ends() {
+    fn pause_ends_after_its_time() {
         static MEMORY: Memory = Memory::new();
         let memory = &MEMORY;
         assert!(!memory.is_paused(10));

@@ -1,20 +1,19 @@
-//! Whether bytes of a file are in memory.
+//! Residency check: whether bytes of a file are in memory.
 //!
-//! `cachestat` answers for a range at once, but only who may write a file may ask (Linux 6.16).
-//! Then, as for nginx's workers, it is the reception that is asked: it knows what it holds. A read
-//! that waits for nothing (`RWF_NOWAIT`) would say so, too, but where nothing is there it has the
-//! kernel read that place at once, and the disk leave what it was reading for others. Without a
-//! reception one byte in every [`STRIDE`] is read so; where that does not exist, `mincore` of a
-//! mapping.
+//! `cachestat` answers for a whole range, but since Linux 6.16 only for files that the process may
+//! write. Otherwise, as for nginx's workers, the daemon is asked: it knows which bytes it holds.
+//! `RWF_NOWAIT` would answer too, but on a miss it makes the kernel read that place at once, which
+//! interrupts the disk's other work. Without a daemon, one byte in every [`STRIDE`] is probed that
+//! way; where `RWF_NOWAIT` is unsupported, `mincore` of a mapping is used.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use crate::raw::sys::{self, Failed};
 
-/// The kernel brings and drops neighbours together: of so many bytes, one is looked at.
+/// The kernel loads and drops neighbouring pages together: one byte in this many is probed.
 const STRIDE: u64 = 128 << 10;
 
-/// Ways to ask; the first that works is used. Of no way, everything is taken to be in memory.
+/// Query methods; the first that works is used. Without any, everything is assumed to be in memory.
 const CACHESTAT: u8 = 0;
 const NOWAIT: u8 = 1;
 const MINCORE: u8 = 2;
@@ -22,19 +21,18 @@ const NONE: u8 = 3;
 
 static WAY: AtomicU8 = AtomicU8::new(CACHESTAT);
 
-/// Asks only by calls that every filter of system calls knows.
+/// Restricts queries to calls that every seccomp filter allows.
 pub(crate) fn be_careful() {
     WAY.fetch_max(NOWAIT, Relaxed);
 }
 
-/// Whether the kernel does not say what is in memory without reading it.
+/// Whether the kernel cannot report residency without reading.
 pub(crate) fn is_untold() -> bool {
     WAY.load(Relaxed) != CACHESTAT
 }
 
-/// Whether all bytes are in memory; the range is not empty and inside the file. Of what cannot be
-/// asked about, `None`. With a reception (`is_helped`), what the kernel does not say counts as not
-/// there.
+/// Whether all bytes are in memory; the range is not empty and lies inside the file. `None` if
+/// residency cannot be queried. With a daemon (`is_helped`), unknown counts as not resident.
 pub(crate) fn is_resident(fd: i32, start: u64, end: u64, is_helped: bool) -> Option<bool> {
     let way = WAY.load(Relaxed);
     if way == CACHESTAT {
@@ -43,7 +41,7 @@ pub(crate) fn is_resident(fd: i32, start: u64, end: u64, is_helped: bool) -> Opt
                 let page = sys::PAGE_BYTES;
                 return Some(pages >= end.div_ceil(page) - start / page);
             }
-            // A program that may not ask about one file seldom may about others.
+            // A program without permission for one file rarely has it for others.
             Err(Failed::NotAllowed | Failed::Unknown) => WAY.store(NOWAIT, Relaxed),
             Err(Failed::Other) => return None,
         }
@@ -67,8 +65,8 @@ pub(crate) fn is_resident(fd: i32, start: u64, end: u64, is_helped: bool) -> Opt
     None
 }
 
-/// From the end to the start, which the kernel then takes for where the file was read last: what
-/// the program reads there goes on from it, and is read ahead as it would have been.
+/// Probes from the end to the start, so that the kernel records the start as the last read
+/// position: the program's own read there is sequential, and gets the usual readahead.
 fn is_sampled(fd: i32, start: u64, end: u64) -> Result<bool, Failed> {
     let mut at = end - 1;
     loop {

@@ -1,24 +1,24 @@
-//! What the environment says, read once before the program begins.
+//! Settings from the environment, read once before the program's `main`.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use headlong_protocol::environment;
 
-/// Smaller files are left alone unless told otherwise: one read of the kernel's brings them.
+/// Default minimum file size: the kernel reads smaller files in one request.
 const FILE_BYTES_MIN_DEFAULT: u64 = 256 << 10;
-/// How long a call waits for the reception unless told otherwise, milliseconds.
+/// Default limit of the wait for the daemon, milliseconds.
 const WAIT_MS_DEFAULT: u64 = 10_000;
-/// What mode `prefetch` reads at a time unless told otherwise (libception 4).
+/// Default readahead of mode `prefetch` (libception 4).
 const PREFETCH_BYTES_DEFAULT: u64 = 2 << 20;
 
-/// What the library does.
+/// Operating mode of the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Nothing.
     Off,
-    /// Asks the reception.
+    /// Asks the daemon.
     Daemon,
-    /// Has the kernel read ahead by itself, without a reception (libception 3.2.2, prefetch only).
+    /// Makes the kernel read ahead, without a daemon (libception 3.2.2, prefetch only).
     Prefetch,
 }
 
@@ -27,7 +27,7 @@ static PREFETCH_BYTES: AtomicU64 = AtomicU64::new(PREFETCH_BYTES_DEFAULT);
 static WAIT_MS: AtomicU64 = AtomicU64::new(WAIT_MS_DEFAULT);
 static FILE_BYTES_MIN: AtomicU64 = AtomicU64::new(FILE_BYTES_MIN_DEFAULT);
 
-/// Reads the environment. What cannot be read is as if it were not there.
+/// Reads the environment. Invalid values are ignored.
 pub(crate) fn read() {
     let mode = std::env::var(environment::MODE).unwrap_or_default();
     match mode.as_str() {
@@ -45,7 +45,7 @@ pub(crate) fn read() {
     }
 }
 
-/// What to do.
+/// The current mode.
 pub(crate) fn mode() -> Mode {
     match MODE.load(Relaxed) {
         1 => Mode::Daemon,
@@ -54,22 +54,22 @@ pub(crate) fn mode() -> Mode {
     }
 }
 
-/// Nothing more is done in this process.
+/// Disables the library in this process.
 pub(crate) fn turn_off() {
     MODE.store(0, Relaxed);
 }
 
-/// Bytes that mode `prefetch` reads at a time.
+/// Readahead of mode `prefetch`, bytes.
 pub(crate) fn prefetch_bytes() -> u64 {
     PREFETCH_BYTES.load(Relaxed)
 }
 
-/// Longest wait, milliseconds.
+/// Longest wait for the daemon, milliseconds.
 pub(crate) fn wait_ms() -> u64 {
     WAIT_MS.load(Relaxed)
 }
 
-/// Smaller files are left alone.
+/// Minimum file size, bytes; smaller files are ignored.
 pub(crate) fn file_bytes_min() -> u64 {
     FILE_BYTES_MIN.load(Relaxed)
 }

@@ -1,26 +1,26 @@
-//! What is remembered of each descriptor, by its number.
+//! State of each descriptor, indexed by its number.
 //!
-//! Everything here is a hint: a descriptor may be closed and opened again in ways that are not
-//! seen, and threads may change an entry at once. Who uses a wrong hint looks once too often or
-//! once too little, and the program reads what it reads.
+//! All of it is a hint: a descriptor may be closed and reopened in ways that are not intercepted,
+//! and threads may update an entry concurrently. A wrong hint costs one check too many or too few;
+//! the program's data never depends on it.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use headlong_protocol::FileKey;
 
-/// Descriptors with higher numbers are left alone.
+/// Descriptors with higher numbers are ignored.
 const DESCRIPTORS_MAX: usize = 65_536;
 
-/// Whether a descriptor is looked at.
+/// How calls on a descriptor are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Nobody has asked yet.
+    /// Not classified yet.
     Unknown,
-    /// Nobody has asked yet, and one small call was let through.
+    /// Not classified yet; one small call was passed through.
     PassedOnce,
-    /// It is not: a socket, a pipe, a small file, one that is written.
+    /// Ignored: a socket, a pipe, a small file, or one open for writing.
     LeftAlone,
-    /// A regular file that is only read.
+    /// A regular file open for reading only.
     LookedAt,
 }
 
@@ -31,29 +31,29 @@ pub(crate) struct Entry {
     dev: AtomicU64,
     ino: AtomicU64,
     size: AtomicU64,
-    /// The last call's range.
+    /// Range of the last call.
     last_start: AtomicU64,
     last_end: AtomicU64,
-    /// Bytes that were in memory, and until when that is believed.
+    /// Bytes found in memory, and when that expires.
     resident_start: AtomicU64,
     resident_end: AtomicU64,
     resident_until_ms: AtomicU64,
-    /// End of what the reception was told of, plus one; zero if of nothing.
+    /// End of the bytes reported to the daemon, plus one; zero if none were.
     told_end: AtomicU64,
 }
 
 static ENTRIES: [Entry; DESCRIPTORS_MAX] = [const { Entry::new() }; DESCRIPTORS_MAX];
 
-/// The entry of a descriptor; `None` if it is left alone.
+/// The entry of a descriptor; `None` if it is ignored.
 pub(crate) fn entry(fd: i32) -> Option<&'static Entry> {
     ENTRIES.get(usize::try_from(fd).ok()?)
 }
 
-/// Every descriptor from `first` to `last` may be another from now on.
+/// Descriptors from `first` to `last` may refer to other files from now on.
 pub(crate) fn forget_range(first: u32, last: u32) {
     let last = (last as usize).min(DESCRIPTORS_MAX - 1);
     let range = ENTRIES.get(first as usize..=last).unwrap_or_default();
-    // Reading is cheaper: most are untouched, and stay without memory of their own.
+    // Reading is cheaper than writing: most entries are untouched and need no memory of their own.
     let known = range.iter().filter(|entry| entry.class() != Class::Unknown);
     known.for_each(Entry::forget);
 }
@@ -83,22 +83,22 @@ impl Entry {
         }
     }
 
-    /// The descriptor may be another from now on.
+    /// The descriptor may refer to another file from now on.
     pub(crate) fn forget(&self) {
         self.class.store(0, Relaxed);
     }
 
-    /// A small call was let through without a look at what the descriptor is.
+    /// One small call was passed through without classifying the descriptor.
     pub(crate) fn pass_once(&self) {
         self.class.store(3, Relaxed);
     }
 
-    /// The descriptor is not looked at.
+    /// The descriptor is ignored.
     pub(crate) fn leave_alone(&self) {
         self.class.store(1, Relaxed);
     }
 
-    /// The descriptor is of this file.
+    /// The descriptor refers to this file.
     pub(crate) fn look_at(&self, file: FileKey, size: u64) {
         self.dev.store(file.dev, Relaxed);
         self.ino.store(file.ino, Relaxed);
@@ -106,7 +106,7 @@ impl Entry {
         for zero in [&self.resident_until_ms, &self.told_end, &self.last_start] {
             zero.store(0, Relaxed);
         }
-        // Nothing was read: no call goes on from here.
+        // No call has read yet, so no call is sequential to it.
         self.last_end.store(u64::MAX, Relaxed);
         self.last_start.store(u64::MAX, Relaxed);
         self.class.store(2, Relaxed);
@@ -123,8 +123,8 @@ impl Entry {
         self.size.load(Relaxed)
     }
 
-    /// Whether a call for `start..end` goes on where the last one was; it is the last one now. A
-    /// call may do less than it says, so the next may begin inside it.
+    /// Whether a call for `start..end` continues the last one; it becomes the last one. A call may
+    /// return less than requested, so the next may start inside it.
     pub(crate) fn goes_on(&self, start: u64, end: u64) -> bool {
         let last_start = self.last_start.swap(start, Relaxed);
         let last_end = self.last_end.swap(end, Relaxed);
@@ -136,20 +136,20 @@ impl Entry {
         self.last_end.load(Relaxed)
     }
 
-    /// Whether these bytes were in memory a moment ago.
+    /// Whether these bytes were recently found in memory.
     pub(crate) fn is_resident(&self, start: u64, end: u64, now_ms: u64) -> bool {
         self.resident_start.load(Relaxed) <= start
             && end <= self.resident_end.load(Relaxed)
             && now_ms < self.resident_until_ms.load(Relaxed)
     }
 
-    /// From here on, bytes up to this one were in memory a moment ago.
+    /// End of the bytes from `start` that were recently found in memory.
     pub(crate) fn resident_to(&self, start: u64, now_ms: u64) -> Option<u64> {
         let end = self.resident_end.load(Relaxed);
         (start < end && self.is_resident(start, end, now_ms)).then_some(end)
     }
 
-    /// These bytes are in memory, and will be for a moment.
+    /// These bytes are in memory until the expiry time.
     pub(crate) fn remember_resident(&self, start: u64, end: u64, until_ms: u64) {
         self.resident_until_ms.store(0, Relaxed);
         self.resident_start.store(start, Relaxed);
@@ -157,12 +157,12 @@ impl Entry {
         self.resident_until_ms.store(until_ms, Relaxed);
     }
 
-    /// End of what the reception was told of through this descriptor.
+    /// End of the bytes reported to the daemon through this descriptor.
     pub(crate) fn told_end(&self) -> Option<u64> {
         self.told_end.load(Relaxed).checked_sub(1)
     }
 
-    /// The reception was told of bytes up to here.
+    /// Bytes up to here were reported to the daemon.
     pub(crate) fn tell(&self, end: u64) {
         self.told_end.store(end.saturating_add(1), Relaxed);
     }
@@ -173,19 +173,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_goes_on_where_the_last_one_was_or_inside_it() {
+    fn sequential_call_starts_inside_or_after_the_last() {
         let entry = Entry::new();
         entry.look_at(FileKey::default(), 1 << 30);
         assert!(!entry.goes_on(0, 100));
-        assert!(entry.goes_on(40, 140), "half of it was done");
+        assert!(entry.goes_on(40, 140), "partial call");
         assert!(entry.goes_on(140, 150));
-        assert!(!entry.goes_on(140, 150), "again");
+        assert!(!entry.goes_on(140, 150), "repeated");
         assert!(!entry.goes_on(900, 950));
         assert!(!entry.goes_on(10, 20));
     }
 
     #[test]
-    fn what_was_in_memory_is_believed_for_a_moment_and_only_of_this_file() {
+    fn resident_range_expires_and_is_cleared_for_a_new_file() {
         let entry = Entry::new();
         entry.look_at(FileKey::default(), 1 << 30);
         entry.remember_resident(100, 200, 50);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_of_descriptors_is_forgotten_whatever_its_ends() {
+    fn range_of_descriptors_is_forgotten_with_any_bounds() {
         let entry = entry(60_001).expect("in the table");
         entry.leave_alone();
         forget_range(60_002, u32::MAX);

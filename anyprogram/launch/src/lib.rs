@@ -1,7 +1,7 @@
-//! `headlong run`: starts a program with the preloaded library.
+//! `headlong run`: starts a program with the preload library.
 //!
-//! The one idea: the program is started whatever is found out about it; what would keep the library
-//! from helping is said before, with its reason, so that nobody wonders why nothing is faster.
+//! Anything that would make the library ineffective is reported with its reason before the program
+//! starts; unless the caller forbids it, the program starts anyway.
 
 mod program;
 mod start;

@@ -1,4 +1,4 @@
-//! What a program is, and why preloading would not help it.
+//! Inspects a program: its file, its interpreter, and why preloading would have no effect on it.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -12,49 +12,49 @@ use object::elf::{FileHeader64, PT_INTERP, PT_NOTE};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, ReadCache};
 
-/// Scripts of scripts are followed so far, as the kernel does.
+/// Longest chain of script interpreters, the same as the kernel's.
 const SCRIPTS_MAX: usize = 5;
-/// Longest first line of a script that is looked at.
+/// Longest first line of a script that is read.
 const LINE_BYTES_MAX: u64 = 256;
-/// Bits of a mode: set user and group id.
+/// Mode bits: set-user-ID and set-group-ID.
 const SET_IDS: u32 = 0o6000;
 
-/// Why a program would not be helped.
+/// Why preloading has no effect on a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unhelped {
-    /// It is linked statically: there is no loader to preload anything.
+    /// Statically linked: there is no dynamic loader to preload a library.
     Static,
-    /// It runs as another user than who starts it, or with capabilities of its own: the loader then
-    /// ignores what is preloaded.
+    /// It runs as another user than its caller, or with file capabilities: the loader then ignores
+    /// `LD_PRELOAD`.
     Privileged,
-    /// Its C library is musl, which has other functions.
+    /// Its C library is musl, which has other functions than glibc.
     Musl,
-    /// It is for another machine than the library.
+    /// It is built for another architecture than the library.
     OtherMachine,
-    /// It is of Go, which makes its system calls past the C library.
+    /// A Go program, which makes its system calls without the C library.
     Go,
-    /// It cannot be looked at.
+    /// The file cannot be inspected.
     Unreadable(String),
 }
 
 impl fmt::Display for Unhelped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Self::Static => "it is linked statically, so nothing can be preloaded into it",
+            Self::Static => "it is statically linked, so nothing can be preloaded into it",
             Self::Privileged => {
-                "it runs with rights of its own (set-user-ID, set-group-ID or file capabilities), so the \
-                 loader ignores what is preloaded"
+                "it runs with elevated privileges (set-user-ID, set-group-ID or file \
+                 capabilities), so the loader ignores preloaded libraries"
             }
             Self::Musl => "its C library is musl, and the library is for glibc",
-            Self::OtherMachine => "it is for another machine than the library",
+            Self::OtherMachine => "it is built for another architecture than the library",
             Self::Go => "it is written in Go and makes its system calls past the C library",
-            Self::Unreadable(why) => return write!(f, "it cannot be looked at: {why}"),
+            Self::Unreadable(why) => return write!(f, "it cannot be inspected: {why}"),
         };
         f.write_str(text)
     }
 }
 
-/// The file of a program, looked for in `path` as the shell does.
+/// Finds the file of a program in `path`, as a shell does.
 pub fn find(program: &OsStr, path: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         let file = PathBuf::from(program);
@@ -67,8 +67,8 @@ pub fn find(program: &OsStr, path: &OsStr) -> Option<PathBuf> {
     })
 }
 
-/// Why preloading would not help the program in this file; `None` if it would. Of a script, its
-/// interpreter is looked at.
+/// Why preloading has no effect on the program in this file; `None` if it works. For a script, its
+/// interpreter is inspected.
 pub fn why_unhelped(program: &Path) -> Option<Unhelped> {
     let mut file = program.to_path_buf();
     for _ in 0..SCRIPTS_MAX {
@@ -78,10 +78,12 @@ pub fn why_unhelped(program: &Path) -> Option<Unhelped> {
             Ok(None) => return look(&file).unwrap_or_else(|why| Some(Unhelped::Unreadable(why))),
         }
     }
-    Some(Unhelped::Unreadable("too many scripts of scripts".into()))
+    Some(Unhelped::Unreadable(
+        "too many nested script interpreters".into(),
+    ))
 }
 
-/// The interpreter of a script; `env` is looked through.
+/// The interpreter of a script; `env` is resolved to the program it starts.
 fn interpreter(file: &Path) -> std::io::Result<Option<PathBuf>> {
     let mut line = Vec::new();
     File::open(file)?
@@ -115,7 +117,7 @@ fn look(path: &Path) -> Result<Option<Unhelped>, String> {
         return Ok(Some(Unhelped::Privileged));
     }
     let cache = ReadCache::new(file);
-    let no_program = |_| "it is no program of this system".to_owned();
+    let no_program = |_| "it is not an executable of this system".to_owned();
     let header = FileHeader64::<Endianness>::parse(&cache).map_err(no_program)?;
     let endian = header.endian().map_err(no_program)?;
     if header.e_machine(endian) != own_machine() {
@@ -152,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// A program of this machine with these segments, each a type and its content.
+    /// An executable for a machine with these segments, each a type and its content.
     fn program(machine: u16, segments: &[(u32, &[u8])]) -> Vec<u8> {
         let mut bytes = vec![0; 64 + 56 * segments.len()];
         bytes[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1]);
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_is_found() {
+    fn every_reason_is_detected() {
         let own = own_machine();
         let loader: (u32, &[u8]) = (PT_INTERP, b"/lib64/ld-linux-x86-64.so.2\0");
         let musl: (u32, &[u8]) = (PT_INTERP, b"/lib/ld-musl-x86_64.so.1\0");
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_script_the_interpreter_is_looked_at() {
+    fn script_is_judged_by_its_interpreter() {
         assert_eq!(
             judged(b"#!/bin/sh\necho\n", 0o755),
             why_unhelped(Path::new("/bin/sh"))
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_found_as_the_shell_finds_it() {
+    fn program_is_found_in_path_or_by_its_own_path() {
         assert!(find(OsStr::new("sh"), OsStr::new("/nowhere:/bin")).is_some());
         assert!(find(OsStr::new("sh"), OsStr::new("/nowhere")).is_none());
         assert!(find(OsStr::new("/bin/sh"), OsStr::new("")).is_some());

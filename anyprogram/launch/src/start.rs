@@ -1,4 +1,4 @@
-//! Becoming the program.
+//! Replaces this process with the program.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -13,13 +13,13 @@ use crate::program::{Unhelped, find, why_unhelped};
 
 /// File name of the library.
 const LIBRARY: &str = "libheadlong.so";
-/// What the loader reads.
+/// Variable read by the dynamic loader.
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// What to start, and how.
+/// A program to start, and its environment.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// The program, as a shell would be told.
+    /// The program, as typed in a shell.
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
@@ -27,59 +27,59 @@ pub struct Launch {
     pub library: PathBuf,
     /// Environment variables for the library.
     pub environment: Vec<(&'static str, OsString)>,
-    /// Whether a program that would not be helped is started all the same.
+    /// Whether a program on which preloading has no effect is started anyway.
     pub even_if_unhelped: bool,
 }
 
 /// Why the program was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// There is no such program.
+    /// No program of this name is in `PATH`.
     #[error("there is no program `{0}` in PATH; write its whole path")]
     NotFound(String),
-    /// There is no such file.
+    /// The file does not exist.
     #[error("there is no file `{0}`; correct the path")]
     NoFile(String),
-    /// It is no program.
+    /// A folder was named.
     #[error("`{0}` is a folder; name a program in it")]
     Folder(String),
-    /// Its rights forbid it.
+    /// The file is not executable.
     #[error("`{0}` may not be executed; `chmod +x` allows it")]
     NotExecutable(String),
-    /// The library that was named is missing.
+    /// The library named by the caller does not exist.
     #[error("there is no library {0}; correct --library")]
     LibraryGone(PathBuf),
-    /// It would not be helped, and then it was not to be started.
-    #[error("`{program}` is not started, because it would not be helped: {why}")]
+    /// Preloading has no effect on the program, and the caller required that it does.
+    #[error("`{program}` was not started because the preload library has no effect on it: {why}")]
     Unhelped {
         /// The program.
         program: String,
         /// Why not.
         why: Unhelped,
     },
-    /// The library is missing.
+    /// The library was not found.
     #[error(
         "{LIBRARY} is neither beside this program nor in ../lib; `make build` builds it, or name it with --library"
     )]
     NoLibrary,
-    /// The path of the library cannot be said in `LD_PRELOAD`.
+    /// The path of the library cannot be written in `LD_PRELOAD`.
     #[error(
-        "the path `{0}` has a space or a colon, which LD_PRELOAD takes for its end; move the library"
+        "the path `{0}` contains a space or a colon, which separate entries of LD_PRELOAD; move the library"
     )]
     LibraryPath(PathBuf),
-    /// The system does not start it.
+    /// The kernel cannot execute it.
     #[error("`{program}` cannot be started: {error}")]
     Exec {
         /// The program.
         program: String,
-        /// What the system says.
+        /// The error of the kernel.
         error: io::Error,
     },
 }
 
 impl LaunchError {
-    /// The exit code that shells have for it: 127 if there is no such program, 126 if there is one
-    /// that cannot be executed.
+    /// The exit code that shells use for this error: 127 if the program does not exist, 126 if it
+    /// cannot be executed.
     pub fn shell_code(&self) -> Option<u8> {
         match self {
             Self::NotFound(_) | Self::NoFile(_) => Some(127),
@@ -93,10 +93,10 @@ impl LaunchError {
     }
 }
 
-/// The library beside this program, or in the folder `lib` beside its folder.
+/// Finds the library beside this executable, or in the folder `lib` beside its folder.
 ///
 /// # Errors
-/// If it is in neither.
+/// If the library is in none of these places.
 pub fn library_beside() -> Result<PathBuf, LaunchError> {
     let own = std::env::current_exe().ok();
     let folder = own.as_deref().and_then(Path::parent);
@@ -112,13 +112,14 @@ pub fn library_beside() -> Result<PathBuf, LaunchError> {
         .ok_or(LaunchError::NoLibrary)
 }
 
-/// Becomes the program. Returns only if that fails. `say` is told why it will not be helped.
+/// Executes the program; returns only on failure. `say` receives the reason if preloading has no
+/// effect.
 pub fn launch(what: &Launch, say: impl FnOnce(&str)) -> LaunchError {
     let name = || what.program.to_string_lossy().into_owned();
     if what.library.to_string_lossy().contains([' ', ':']) {
         return LaunchError::LibraryPath(what.library.clone());
     }
-    // The loader would only say so, and start the program without.
+    // The loader would only print a warning, and start the program without the library.
     if !what.library.is_file() {
         return LaunchError::LibraryGone(what.library.clone());
     }
@@ -138,7 +139,10 @@ pub fn launch(what: &Launch, say: impl FnOnce(&str)) -> LaunchError {
             let program = name();
             return LaunchError::Unhelped { program, why };
         }
-        say(&format!("`{}` will not be helped: {why}", name()));
+        say(&format!(
+            "the preload library has no effect on `{}`: {why}",
+            name()
+        ));
     }
     let mut command = Command::new(&file);
     command.arg0(&what.program).args(&what.arguments);
@@ -154,12 +158,13 @@ pub fn launch(what: &Launch, say: impl FnOnce(&str)) -> LaunchError {
     }
 }
 
-/// Whether it is a path and not a name to be looked for.
+/// Whether the program is named by a path, not by a name to be found in `PATH`.
 fn names_a_file(program: &OsStr) -> bool {
     program.as_bytes().contains(&b'/')
 }
 
-/// This library first, so that it sees the program's own calls, then those that were there.
+/// Puts this library first, so that it intercepts the program's own calls, then the earlier
+/// entries.
 fn chained(library: &Path, earlier: Option<&OsStr>) -> OsString {
     let mut all = library.as_os_str().to_owned();
     if let Some(earlier) = earlier.filter(|earlier| !earlier.is_empty()) {
@@ -184,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_that_are_preloaded_already_stay() {
+    fn earlier_preload_entries_are_kept() {
         let chain = |earlier: &str| chained(Path::new("/a.so"), Some(OsStr::new(earlier)));
         assert_eq!(chain("/b.so:/c.so"), "/a.so:/b.so:/c.so");
         assert_eq!(chain(""), "/a.so");
@@ -192,8 +197,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_started_says_why() {
-        let nothing = |_: &str| panic!("nothing to say");
+    fn launch_errors_name_the_reason() {
+        let nothing = |_: &str| panic!("no reason to report");
         let error = launch(&to_launch("no-such-program"), nothing);
         assert!(matches!(error, LaunchError::NotFound(_)), "{error}");
         let spaced = Launch {
@@ -225,14 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_is_not_helped() {
+    fn text_file_is_not_an_executable() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("text");
         std::fs::write(&file, "no program").expect("written");
         let mode = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(&file, mode).expect("changed");
-        let nothing = |_: &str| panic!("nothing to say");
+        let nothing = |_: &str| panic!("no reason to report");
         let error = launch(&to_launch(file.to_str().expect("text")), nothing);
         assert!(matches!(error, LaunchError::Unhelped { .. }), "{error}");
     }

@@ -1,4 +1,4 @@
-//! What the kernel tells of a file, as the mount tells it on.
+//! File attributes: read from the kernel by `statx`, shown through the mount.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -11,34 +11,35 @@ use rustix::fs::{
 };
 use rustix::io::Result;
 
-/// Which file: its number is another's once it is deleted, but then it was made at another time.
+/// Identity of a file. An inode number may be reused after a deletion, but with another creation
+/// time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     /// File system, as in `st_dev`.
     pub(crate) dev: u64,
     /// Inode.
     pub(crate) ino: u64,
-    /// When it was made, if the file system says so, seconds and nanoseconds since 1970.
+    /// Creation time, if the file system records it, seconds and nanoseconds since 1970.
     pub(crate) born: Option<(i64, u32)>,
 }
 
-/// When no file was made.
+/// A creation time that no file has.
 const NEVER: (i64, u32) = (i64::MIN, u32::MAX);
 
 impl Key {
-    /// Whether there is a file of which it is the key, and not just a name ([`Attributes::unknown`]).
+    /// Whether this is the key of a file, and not of a bare name ([`Attributes::unknown`]).
     pub(crate) fn is_known(&self) -> bool {
         self.born != Some(NEVER)
     }
 }
 
-/// What is known of a file at one moment.
+/// Attributes of a file at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attributes {
     pub(crate) key: Key,
-    /// Which version of it, taken for settled.
+    /// Its version, assumed to have a stable mtime.
     pub(crate) identity: Identity,
-    /// As the mount shows them, but for the number, which the table of nodes gives.
+    /// As the mount shows them, except the inode number, which the node table assigns.
     shown: FileAttr,
 }
 
@@ -81,8 +82,8 @@ impl Attributes {
         }
     }
 
-    /// Of a name, where the kernel says this and no more. It is none of the files that there are, so
-    /// whoever uses it has it looked at.
+    /// Attributes of a name whose file could not be inspected: no file has them, so the kernel must
+    /// look the name up before it uses them.
     pub(crate) fn unknown(dev: u64, ino: u64, kind: FileType) -> Self {
         Self {
             key: Key {
@@ -117,12 +118,12 @@ impl Attributes {
         }
     }
 
-    /// How many names it has.
+    /// The number of hard links.
     pub(crate) fn names(&self) -> u32 {
         self.shown.nlink
     }
 
-    /// As they are shown of the node of that number.
+    /// The attributes as shown for a node of that number.
     pub(crate) fn shown(&self, node: u64) -> FileAttr {
         FileAttr {
             ino: INodeNo(node),
@@ -139,22 +140,22 @@ impl Attributes {
     }
 }
 
-/// Attributes of what is open.
+/// Attributes of an open file or folder.
 pub(crate) fn attributes(open: impl AsFd) -> Result<Attributes> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT;
     statx(open, "", flags, wanted()).map(|statx| Attributes::of(&statx))
 }
 
-/// The file system of what is open. It is not asked, so nobody waits for one that hangs.
+/// The file system of an open file. It is not queried, so a hung one does not block.
 pub(crate) fn file_system(open: impl AsFd) -> Result<u64> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let found = statx(open, "", flags, StatxFlags::empty())?;
     Ok(makedev(found.stx_dev_major, found.stx_dev_minor))
 }
 
-/// Attributes of what has this name in an open folder of the file system `dev`; of a link, its own.
-/// And whether they are those of now: what is mounted there is not asked, so that nobody waits for
-/// one that hangs, and they are what the kernel last knew.
+/// Attributes of a name in an open folder of the file system `dev`; a symbolic link is not
+/// followed. Also returns whether they are current: a file system mounted there is not queried,
+/// since it may hang, and the kernel's cached attributes are returned.
 pub(crate) fn attributes_at(
     folder: impl AsFd,
     name: &Path,
@@ -164,7 +165,7 @@ pub(crate) fn attributes_at(
     let known = statx(&folder, name, flags | AtFlags::STATX_DONT_SYNC, wanted())?;
     let found = Attributes::of(&known);
     if found.key.dev != dev {
-        // Subvolumes and some overlays have other numbers, too.
+        // Subvolumes and some overlay file systems have other device numbers, too.
         let is_mounted = known.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
         return Ok((found, !is_mounted));
     }
@@ -187,7 +188,7 @@ fn time(stamp: StatxTimestamp) -> SystemTime {
     time.unwrap_or(UNIX_EPOCH)
 }
 
-/// A kind as the mount shows it; one that is not known is a file.
+/// The file type shown by the mount; an unknown type is shown as a regular file.
 pub(crate) fn kind_shown(kind: Kind) -> FileType {
     match kind {
         Kind::Directory => FileType::Directory,
@@ -200,7 +201,7 @@ pub(crate) fn kind_shown(kind: Kind) -> FileType {
     }
 }
 
-/// A device's number as the FUSE protocol has it: in 32 bits, `new_encode_dev` of the kernel.
+/// A device number as encoded in the FUSE protocol: 32 bits, the kernel's `new_encode_dev`.
 fn device_number(major: u32, minor: u32) -> u32 {
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }
@@ -212,7 +213,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt as _;
 
     #[test]
-    fn a_file_is_shown_as_the_kernel_shows_it() {
+    fn attributes_are_those_of_the_kernel() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a");
         std::fs::write(&path, vec![7; 10_000]).expect("written");
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_in_a_folder_is_shown_as_the_kernel_knows_it_and_all_else_as_it_is_now() {
+    fn mount_point_shows_cached_attributes() {
         let root = File::open("/").expect("there");
         let dev = file_system(&root).expect("asked");
         let at = |name: &str| attributes_at(&root, Path::new(name), dev).expect("asked");
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn times_before_1970_and_numbers_of_devices_are_kept() {
+    fn early_times_and_device_numbers_are_kept() {
         let stamp = |seconds| {
             let file = tempfile::tempfile().expect("a file");
             let time = rustix::fs::Timespec {

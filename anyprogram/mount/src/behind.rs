@@ -1,52 +1,52 @@
-//! What programs have gone past in large files: the kernel keeps a bounded part of it.
+//! Page-cache trimming: bounds how much of large files the kernel keeps after programs have read
+//! past it.
 //!
-//! The one idea: bytes that a program has read lie in the mount's memory and in the kernel's page
-//! cache. The kernel evicts by age, but what a socket was given by `sendfile` cannot go before it is
-//! sent: in a small control group it then looks at those pages again and again, and evicts what it
-//! read ahead a moment ago. So the oldest of what programs have gone past is taken out of the page
-//! cache before the kernel has to look for room; a socket's bytes go as soon as they are sent.
+//! Bytes that a program has read lie both in the mount's memory and in the kernel's page cache. The
+//! kernel evicts by age, but pages handed to a socket by `sendfile` cannot be evicted until they
+//! are sent: in a small control group it scans them repeatedly, and evicts recent readahead
+//! instead. Therefore the oldest bytes behind readers are dropped from the page cache before the
+//! kernel runs short of memory; pages of a socket are dropped once they are sent.
 //!
-//! What the kernel read ahead of a reader who then closed the file is not behind him: a player asks for
-//! it within seconds, by an opening of its own. It stays for as long as others need more room for such
-//! ends. If it does not, it is asked for again one by one, and where it has left the mount's memory each
-//! is a move of the disk's arm.
+//! Readahead of a reader that closes its file is kept separately: a player asks for it within
+//! seconds, through a new open. Dropping it costs a single small request for each piece, and a seek
+//! for each piece that has left the mount's memory.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a pipe holds that a socket did not take, twice.
+/// Twice the bytes in a pipe that a socket has not accepted.
 const PIPE_BYTES: u64 = 128 << 10;
-/// So much is dropped at a time.
+/// Bytes dropped at a time.
 const PART_BYTES: u64 = 1 << 20;
-/// Parts that are remembered; the oldest of more are left to the kernel.
+/// Ranges remembered; the oldest beyond them are left to the kernel.
 const PARTS_MAX: usize = 65_536;
-/// Of what may stay, one in so many bytes is for what was gone past, and the rest for ends.
+/// Divisor of the limit: this share is for bytes behind readers, the rest for readahead at close.
 const PASSED_PART: u64 = 4;
 
-/// Bytes of a node's file.
+/// A byte range of a node's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) node: u64,
     pub(crate) bytes: Range<u64>,
 }
 
-/// What one opening of a file was handed and has not gone past.
+/// The range that one open file was handed and has not read past.
 #[derive(Debug, Default)]
 pub(crate) struct Handed(Mutex<Range<u64>>);
 
-/// What all have gone past, and what was read ahead of those who closed their files.
+/// Bytes behind all readers, and the readahead of those that closed their files.
 #[derive(Debug)]
 pub(crate) struct Behind {
-    /// What a reader has just been handed it may still read, or ask for again.
+    /// Recently handed bytes that a reader may still read or request again.
     margin_bytes: u64,
-    /// What the kernel reads ahead of a reader.
+    /// The kernel's readahead beyond a reader.
     ahead_bytes: u64,
     passed: Mutex<Kept>,
     ends: Mutex<Kept>,
 }
 
-/// Parts, the oldest first.
+/// Ranges in order of age, oldest first.
 #[derive(Debug)]
 struct Kept {
     parts: VecDeque<Part>,
@@ -55,10 +55,10 @@ struct Kept {
 }
 
 impl Handed {
-    /// More was handed: what the reader has gone past by that.
+    /// Adds a handed range; returns the range that the reader has read past.
     fn more(&self, more: Range<u64>, margin_bytes: u64) -> Range<u64> {
         let mut handed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // The kernel's windows may be answered in any order.
+        // The kernel's readahead windows may be answered in any order.
         let from = handed.start.saturating_sub(margin_bytes);
         if !(from..=handed.end + margin_bytes).contains(&more.start) {
             return std::mem::replace(&mut handed, more);
@@ -79,7 +79,8 @@ impl Handed {
 }
 
 impl Behind {
-    /// Of which so much may stay. The kernel reads so far ahead of each reader.
+    /// `bytes_max` may stay in the page cache; the kernel reads `read_ahead_bytes` ahead of each
+    /// reader.
     pub(crate) fn new(bytes_max: u64, read_ahead_bytes: u64) -> Self {
         let passed_bytes_max = bytes_max / PASSED_PART;
         Self {
@@ -90,13 +91,13 @@ impl Behind {
         }
     }
 
-    /// A reader was handed bytes: what is to be dropped for it.
+    /// A reader was handed bytes. Returns the ranges to drop.
     pub(crate) fn handed(&self, node: u64, handed: &Handed, more: Range<u64>) -> Vec<Part> {
         let bytes = handed.more(more, self.margin_bytes);
         lock(&self.passed).keep(Part { node, bytes })
     }
 
-    /// A reader has closed its file: what is to be dropped for it.
+    /// A reader has closed its file. Returns the ranges to drop.
     pub(crate) fn closed(&self, node: u64, handed: &Handed) -> Vec<Part> {
         let all = handed.all();
         let end = all.end.saturating_sub(self.ahead_bytes).max(all.start);
@@ -107,7 +108,7 @@ impl Behind {
         gone
     }
 
-    /// How much stays, as far as the kernel did not evict it.
+    /// Bytes kept, unless the kernel has evicted them.
     pub(crate) fn bytes(&self) -> u64 {
         lock(&self.passed).bytes + lock(&self.ends).bytes
     }
@@ -126,7 +127,7 @@ impl Kept {
         }
     }
 
-    /// One more; what is to be dropped for it.
+    /// Adds a range; returns the ranges to drop.
     fn keep(&mut self, part: Part) -> Vec<Part> {
         if part.bytes.is_empty() {
             return Vec::new();
@@ -159,7 +160,7 @@ mod tests {
         Behind::new(bytes_max, 64 * KIB)
     }
 
-    /// Reads a file in windows, and tells what is to be dropped.
+    /// Reads a file in windows; returns the dropped ranges.
     fn read(behind: &Behind, node: u64, handed: &Handed, bytes: Range<u64>) -> Vec<Part> {
         let windows = bytes.step_by(64 << 10);
         let read = |at| behind.handed(node, handed, at..at + 64 * KIB);
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_goes_and_never_what_a_reader_was_just_handed() {
+    fn drops_oldest_range_but_not_recently_handed_bytes() {
         let behind = behind(0);
         let handed = Handed::default();
         let gone = read(&behind, 7, &handed, 0..4 * MIB);
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn so_much_stays_as_may() {
+    fn keeps_as_much_as_the_limit_allows() {
         let behind = behind(32 * MIB);
         let readers: Vec<Handed> = (0..4).map(|_| Handed::default()).collect();
         let mut gone = Vec::new();
@@ -198,24 +199,24 @@ mod tests {
             assert!(behind.bytes() <= 8 * MIB);
         }
         let first: Vec<u64> = gone.iter().take(4).map(|part| part.node).collect();
-        assert_eq!(first, [0, 1, 2, 3], "the oldest of all");
+        assert_eq!(first, [0, 1, 2, 3], "oldest of all readers");
     }
 
     #[test]
-    fn what_was_read_ahead_of_a_reader_who_closes_his_file_outlives_what_he_has_gone_past() {
+    fn readahead_at_close_outlives_bytes_behind_readers() {
         let behind = behind(8 * MIB);
         let mut gone = Vec::new();
         let dropped = |gone: &[Part], node: u64| {
             let parts = gone.iter().filter(|part| part.node == node);
             parts.map(|part| part.bytes.end).max().unwrap_or(0)
         };
-        // Players that open their file for each half of a mebibyte.
+        // Players that open their file anew for each 512 KiB.
         for node in 0..40 {
             let handed = Handed::default();
             gone.extend(read(&behind, node, &handed, 0..512 * KIB));
             gone.extend(behind.closed(node, &handed));
         }
-        assert_eq!(dropped(&gone, 0), 384 * KIB, "its end stays");
+        assert_eq!(dropped(&gone, 0), 384 * KIB, "readahead at the end stays");
         for node in 40..80 {
             let handed = Handed::default();
             gone.extend(read(&behind, node, &handed, 0..512 * KIB));
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_may_be_answered_in_any_order_and_a_jump_leaves_all_behind() {
+    fn windows_in_any_order_merge_and_jump_drops_all() {
         let behind = behind(0);
         let handed = Handed::default();
         for window in [1, 0, 3, 2] {
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_parts_are_remembered_than_may_be() {
+    fn remembered_ranges_are_limited() {
         let behind = behind(u64::MAX);
         let handed = Handed::default();
         for number in 0..PARTS_MAX as u64 + 10 {

@@ -1,4 +1,4 @@
-//! Whether a mount can be made: the tree, the mount point, the disks, and the kernel's part of it.
+//! Checks whether a mount can be made: the tree, the mount point, the disks, and `/dev/fuse`.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -10,13 +10,13 @@ use headlong_settings::Document;
 
 use crate::point::{self, Recovered};
 
-/// Tree and mount point.
+/// The tree and the mount point.
 pub(crate) struct Ends {
     pub(crate) directory: PathBuf,
     pub(crate) mount_point: PathBuf,
 }
 
-/// Notes what this machine lacks, and makes both paths absolute and free of links.
+/// Records what this machine lacks, and makes both paths absolute and free of symbolic links.
 pub(crate) fn machine(document: &mut Document, ends: &mut Ends, disks: &Config) {
     let directory = match tree(&ends.directory) {
         Ok(directory) => Some(directory),
@@ -35,7 +35,7 @@ pub(crate) fn machine(document: &mut Document, ends: &mut Ends, disks: &Config) 
     if let Some(mount_point) = &mount_point {
         let around = directory.as_deref();
         let overlap = around.and_then(|directory| overlap(directory, mount_point));
-        // Where the tree is, something is.
+        // An overlap is reported first: a folder that holds the tree is never empty.
         if let Some(text) = overlap.or_else(|| taken(mount_point)) {
             document.wrong_too("mount_point", text);
         }
@@ -57,26 +57,26 @@ pub(crate) fn machine(document: &mut Document, ends: &mut Ends, disks: &Config) 
     }
 }
 
-/// The tree's path without links.
+/// The path of the tree without symbolic links.
 fn tree(path: &Path) -> Result<PathBuf, String> {
     if path.as_os_str().is_empty() {
-        return Err("no folder is named; headlong mount DIR MOUNTPOINT".to_owned());
+        return Err("no folder given; usage: headlong mount DIR MOUNTPOINT".to_owned());
     }
     let name = path.display();
     let real = fs::canonicalize(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => format!("{name}: no such folder; name the one to mount"),
-        _ => format!("{name} cannot be entered: {error}; let this user enter and read it"),
+        ErrorKind::NotFound => format!("{name}: no such folder; give the folder to mount"),
+        _ => format!("cannot open {name}: {error}; grant this user read and search permission"),
     })?;
     match real.is_dir() {
         true => Ok(real),
-        false => Err(format!("{name} is not a folder; name the one to mount")),
+        false => Err(format!("{name} is not a folder; give the folder to mount")),
     }
 }
 
-/// The mount point's path without links.
+/// The path of the mount point without symbolic links.
 fn mount_point(path: &Path) -> Result<PathBuf, String> {
     if path.as_os_str().is_empty() {
-        return Err("no mount point is named; headlong mount DIR MOUNTPOINT".to_owned());
+        return Err("no mount point given; usage: headlong mount DIR MOUNTPOINT".to_owned());
     }
     let name = path.display();
     if let Recovered::Not(why) = point::recover(path) {
@@ -85,8 +85,8 @@ fn mount_point(path: &Path) -> Result<PathBuf, String> {
         ));
     }
     let real = fs::canonicalize(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => format!("{name}: no such folder; make it (mkdir)"),
-        _ => format!("{name} cannot be entered: {error}; choose another folder"),
+        ErrorKind::NotFound => format!("{name}: no such folder; create it (mkdir)"),
+        _ => format!("cannot open {name}: {error}; choose another folder"),
     })?;
     match real.is_dir() {
         true => Ok(real),
@@ -94,22 +94,22 @@ fn mount_point(path: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Why nothing can be mounted on a folder; `None` if something can.
+/// Why a folder cannot be a mount point; `None` if it can.
 fn taken(point: &Path) -> Option<String> {
     let name = point.display();
     if let Some(kind) = point::kind_mounted(point) {
         return Some(format!(
-            "{name}: something ({kind}) is mounted there already; unmount it, or choose another \
+            "{name}: a file system ({kind}) is mounted there already; unmount it, or use another \
              folder"
         ));
     }
     match is_empty(point) {
         Ok(true) => None,
         Ok(false) => Some(format!(
-            "{name} is not empty, and what is in it would be hidden; choose an empty folder"
+            "{name} is not empty, and its contents would be hidden; choose an empty folder"
         )),
         Err(error) => Some(format!(
-            "{name} cannot be read: {error}; choose another folder"
+            "cannot read {name}: {error}; choose another folder"
         )),
     }
 }
@@ -118,7 +118,8 @@ fn is_empty(path: &Path) -> io::Result<bool> {
     Ok(fs::read_dir(path)?.next().is_none())
 }
 
-/// What is wrong if one lies in the other: the tree would be in itself, or hidden by itself.
+/// Reports if one folder lies in the other: the tree would contain itself, or be hidden by the
+/// mount.
 fn overlap(directory: &Path, mount_point: &Path) -> Option<String> {
     let (tree, point) = (directory.display(), mount_point.display());
     if directory == mount_point {
@@ -127,30 +128,30 @@ fn overlap(directory: &Path, mount_point: &Path) -> Option<String> {
         ))
     } else if mount_point.starts_with(directory) {
         Some(format!(
-            "{point} lies in the tree {tree}, which would be in itself without an end; choose a \
+            "{point} lies in the tree {tree}, which would then contain itself; choose a \
              folder outside it"
         ))
     } else if directory.starts_with(mount_point) {
         Some(format!(
             "the tree {tree} lies in {point}, which would hide it; choose a folder that does not \
-             hold the tree"
+             contain the tree"
         ))
     } else {
         None
     }
 }
 
-/// Whether file systems can be made here at all.
+/// Whether this process can create FUSE file systems.
 fn kernel() -> Result<(), String> {
     let device = "/dev/fuse";
     match OpenOptions::new().read(true).write(true).open(device) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(format!(
-            "{device} is not there; load the module (modprobe fuse), or give the device to the \
+            "{device} does not exist; load the module (modprobe fuse), or pass the device to the \
              container (--device {device})"
         )),
         Err(error) => Err(format!(
-            "{device} cannot be opened: {error}; let this user read and write it"
+            "cannot open {device}: {error}; grant this user read and write permission"
         )),
     }
 }
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_and_a_mount_point_that_hold_one_another_are_refused_with_both_names() {
+    fn overlapping_tree_and_mount_point_are_rejected() {
         let text = |tree: &str, point: &str| overlap(Path::new(tree), Path::new(point));
         assert_eq!(text("/srv/films", "/mnt/films"), None);
         assert_eq!(text("/srv/films", "/srv/films2"), None);
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_point_is_an_empty_folder_on_which_nothing_is_mounted() {
+    fn mount_point_must_be_an_empty_folder_and_not_mounted() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
         fs::create_dir(path("empty")).expect("made");
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_a_folder_that_is_there() {
+    fn tree_must_be_an_existing_folder() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         for (path, word) in [
             (file.path(), "not a folder"),

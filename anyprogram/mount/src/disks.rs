@@ -1,7 +1,7 @@
-//! The disks below the tree: the engine of each, and threads that may wait for it.
+//! The file systems below the tree, each with its engine and its thread pools.
 //!
-//! Invariant: whatever a disk does, nobody who needs another one waits for it: each file system has
-//! threads of its own.
+//! Invariant: a slow disk delays only requests that need it, because each file system has its own
+//! threads.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -22,15 +22,15 @@ use crate::tree::path_of;
 
 /// Threads of a file system for names and attributes, and as many for reads without the engine.
 const THREADS_MAX: usize = 32;
-/// Most of each that wait for a thread; more are refused. The kernel has no more in its own queues.
+/// Longest queue of each pool; further requests are refused. The kernel queues no more than this.
 const WAITING_MAX: usize = 16_384;
-/// File systems with threads of their own; those beyond share those of strangers for names, and of
-/// the tree's for reads.
+/// File systems with their own threads. Further ones share the pool of unknown file systems for
+/// names, and the tree's pool for reads.
 const DISKS_MAX: usize = 64;
 
-/// A file system: what reads its files, and what waits for it.
+/// A file system: the engine that reads its files, and the threads that may wait for it.
 pub(crate) struct Disk {
-    /// `None` if no engine was started for its device: its files are read as they are asked for.
+    /// `None` if no engine was started for its device: its files are read without readahead.
     pub(crate) device: Option<Device>,
     pub(crate) names: ThreadPool,
     pub(crate) reads: ThreadPool,
@@ -44,29 +44,29 @@ impl std::fmt::Debug for Disk {
     }
 }
 
-/// All that were met.
+/// All file systems met so far.
 #[derive(Debug)]
 pub(crate) struct Disks {
     pub(crate) places: Arc<Places>,
-    /// The tree, as the kernel calls it.
+    /// The tree's path, as the kernel reports it.
     pub(crate) beneath: PathBuf,
     /// Whether the next small files are read ahead.
     small_files_ahead: bool,
     devices: Vec<Device>,
-    /// Of the tree itself.
+    /// The file system of the tree itself.
     first: Arc<Disk>,
-    /// Those that nobody has met: each may hang, and the tree's threads are not to wait for it.
+    /// File systems not met yet: each may hang, and must not block the tree's threads.
     strangers: Arc<Disk>,
     met: RwLock<HashMap<u64, Arc<Disk>>>,
-    /// Held by whoever starts the threads of a new one.
+    /// Held while the threads of a new file system are started.
     meeting: Mutex<()>,
 }
 
 impl Disks {
-    /// Engines, and the tree that lies on one of their devices.
+    /// Takes the engines, and the tree that lies on one of their devices.
     ///
     /// # Errors
-    /// If the system gives no threads, or cannot say where the tree lies.
+    /// If threads cannot be created, or the tree's path cannot be read.
     pub(crate) fn new(
         devices: Vec<Device>,
         path: &Path,
@@ -98,7 +98,8 @@ impl Disks {
         &self.devices
     }
 
-    /// Sweeps for programs that go through small files, on all of them, and what was read.
+    /// Sweeps for programs that walk through small files, on all disks, and the files and bytes
+    /// read.
     pub(crate) fn swept(&self) -> (u64, Swept) {
         let met = self.met.read().unwrap_or_else(PoisonError::into_inner);
         let mut all = (0, Swept::default());
@@ -111,13 +112,13 @@ impl Disks {
         all
     }
 
-    /// The file system of that number. Those that nobody has met have threads together.
+    /// The file system of that device number. Those not met yet share one entry.
     pub(crate) fn known(&self, dev: u64) -> Arc<Disk> {
         let met = self.met.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(met.get(&dev).unwrap_or(&self.strangers))
     }
 
-    /// The file system that a file lies on, with threads of its own from now on. May wait for it.
+    /// The file system of a file, with its own threads from now on. May block on the disk.
     pub(crate) fn meet(&self, file: &File, dev: u64) -> Arc<Disk> {
         if let Some(disk) = self
             .met
@@ -138,7 +139,7 @@ impl Disks {
         let disk = met.entry(dev).or_insert_with(|| match disk(device, dev, walk) {
             Ok(disk) => Arc::new(disk),
             Err(error) => {
-                tracing::warn!(%error, "no threads for one more file system; it shares the tree's");
+                tracing::warn!(%error, "cannot start threads for another file system; it shares the tree's");
                 Arc::clone(&self.first)
             }
         });
@@ -151,8 +152,8 @@ fn disk(device: Option<Device>, dev: u64, walk: Walk) -> io::Result<Disk> {
     if device.is_none() {
         tracing::warn!(
             file_system = dev,
-            "a file system below the tree lies on a device that was not there at the start: its \
-             files are read as they are asked for; start again to have them read ahead"
+            "a file system below the tree is on a device that was absent at start: its \
+             files are read without readahead; restart the mount to enable it"
         );
     }
     threads(name, device.clone(), walk)
@@ -180,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_system_without_an_engine_has_threads_all_the_same_and_those_beyond_share() {
+    fn file_systems_beyond_the_limit_share_threads() {
         let folder = tempfile::tempdir().expect("a folder");
         let tree = File::open(folder.path()).expect("there");
         let disks = Disks::new(Vec::new(), folder.path(), &tree, 1, true).expect("threads");

@@ -1,4 +1,4 @@
-//! Extended attributes, lists of access rights among them, as the tree has them.
+//! Extended attributes of the tree, including POSIX ACLs.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,15 +12,15 @@ use crate::tree::path_of;
 /// Longest value or list that the kernel passes on (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
 const BYTES_MAX: usize = 64 << 10;
 
-/// The value of one, of what is open in any way.
+/// The value of an attribute of an open file.
 ///
 /// # Errors
-/// `ENODATA` if there is none of that name, also where there can be no lists of access rights; else
-/// what the kernel says.
+/// `ENODATA` if there is no attribute of that name, or an ACL on a file system without ACLs;
+/// otherwise the kernel's error.
 pub(crate) fn value(open: &File, name: &OsStr) -> Result<Vec<u8>> {
     let mut value = vec![0; BYTES_MAX];
     let length = match getxattr(path_of(open), name, &mut value[..]) {
-        // The kernel asks for it to find out who may do what, and to it this is no answer.
+        // The kernel reads it to check permissions, and does not handle this error.
         Err(Kernel::OPNOTSUPP) if is_access_list(name) => return Err(Kernel::NODATA),
         read => read?,
     };
@@ -32,11 +32,11 @@ fn is_access_list(name: &OsStr) -> bool {
     name == "system.posix_acl_access" || name == "system.posix_acl_default"
 }
 
-/// The names of all, each with a zero behind it. Those that only the system's administrator may see
-/// are left out for others.
+/// The names of all attributes, each terminated by a NUL byte. Names in `trusted.` are shown to
+/// root only.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub(crate) fn names(open: &File, is_root: bool) -> Result<Vec<u8>> {
     let mut names = vec![0; BYTES_MAX];
     let length = listxattr(path_of(open), &mut names[..])?;
@@ -50,7 +50,7 @@ pub(crate) fn names(open: &File, is_root: bool) -> Result<Vec<u8>> {
     Ok(shown.flatten().copied().collect())
 }
 
-/// Says it to who has room for `size` bytes, or only wants to know how many there are.
+/// Replies with the bytes, or with their length if `size` is zero.
 pub(crate) fn answer(reply: ReplyXattr, size: u32, bytes: &[u8]) {
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     match size {
@@ -67,8 +67,8 @@ mod tests {
     use rustix::io::Errno;
 
     #[test]
-    fn values_and_names_are_read_of_what_is_open() {
-        // Not in memory: its file system may not have them.
+    fn values_and_names_of_an_open_file_are_read() {
+        // Not on tmpfs, which may not support extended attributes.
         let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).expect("a file");
         fsetxattr(&file, "user.a", b"one", XattrFlags::empty()).expect("set");
         assert_eq!(value(&file, OsStr::new("user.a")).expect("there"), b"one");
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_are_no_lists_of_access_rights_no_file_has_one() {
+    fn acl_is_absent_where_acls_are_unsupported() {
         let file = File::open("/proc/self/status").expect("there");
         let error = |name: &str| value(&file, OsStr::new(name)).expect_err("it has none");
         assert_eq!(error("system.posix_acl_access"), Errno::NODATA);

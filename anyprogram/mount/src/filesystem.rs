@@ -1,7 +1,7 @@
-//! The file system as the kernel sees it: each of its questions, and where it is answered.
+//! The FUSE request handlers.
 //!
-//! What is in memory is answered by the thread that heard the question; all else is done on threads
-//! of the disk that it needs (`late.rs`).
+//! Requests for data in memory are answered on the thread that received them; all others run on
+//! threads of the disk that they need (`late.rs`).
 
 use std::ffi::OsStr;
 use std::io;
@@ -28,12 +28,12 @@ use crate::reading::Reading;
 use crate::status::Status;
 use crate::tree::Tree;
 
-/// Largest read that the kernel asks for: 256 pages, the most without a system setting.
+/// Largest read request of the kernel: 256 pages, the limit without a sysctl.
 pub(crate) const READ_BYTES_MAX: u32 = 1 << 20;
-/// Reads that the kernel makes ahead of programs, all files together.
+/// Readahead requests of the kernel in flight, for all files together.
 const BACKGROUND_MAX: u16 = 4096;
 
-/// What the kernel may keep, and how long.
+/// How long the kernel may cache entries.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caching {
     /// Names and attributes.
@@ -65,13 +65,13 @@ impl Mounted {
         }
     }
 
-    /// Whose threads may wait for a node.
+    /// The file system whose threads may block on a node.
     fn disk(&self, node: INodeNo) -> Arc<Disk> {
         let dev = self.nodes.find(node.0).map(|known| known.key.dev);
         self.disks.known(dev.unwrap_or(0))
     }
 
-    /// Has something done with a node's file, and said.
+    /// Runs `work` on a node's file, and then `say` with the result.
     fn about<R: crate::late::Refusable, T>(
         &self,
         node: INodeNo,
@@ -89,26 +89,29 @@ impl Mounted {
 impl Filesystem for Mounted {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let wanted = [
-            // A change that attributes show drops pages of the version before.
+            // Drops pages of the previous version when attributes show a change.
             InitFlags::FUSE_AUTO_INVAL_DATA,
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_DO_READDIRPLUS,
             InitFlags::FUSE_READDIRPLUS_AUTO,
             InitFlags::FUSE_ASYNC_DIO,
-            // The kernel asks for lists of access rights, and keeps to them.
+            // The kernel reads ACLs and enforces them.
             InitFlags::FUSE_POSIX_ACL,
             InitFlags::FUSE_CACHE_SYMLINKS,
             InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
         ];
         for flag in wanted {
             if config.add_capabilities(flag).is_err() {
-                tracing::info!(?flag, "the kernel is too old for this, and goes without it");
+                tracing::info!(
+                    ?flag,
+                    "the kernel does not support this FUSE feature; continuing without it"
+                );
                 if flag == InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP {
                     self.opening.manners.maps_need_pages();
                 }
             }
         }
-        // Each of these answers with the nearest value allowed, which is then as good.
+        // Each of these fails with the nearest allowed value, which is as good.
         let _ = config.set_max_write(READ_BYTES_MAX);
         let _ = config.set_max_readahead(READ_BYTES_MAX);
         let _ = config.set_max_background(BACKGROUND_MAX);
@@ -136,7 +139,7 @@ impl Filesystem for Mounted {
             if let Some(found) = named.found {
                 return say(reply, found);
             }
-            // It is asked by threads of its own.
+            // Queried on threads of its own.
             let threads = others.known(named.dev);
             let ask = move || {
                 others.meet(&named.file, named.dev);
@@ -161,7 +164,7 @@ impl Filesystem for Mounted {
         let look = |reach: Reach| reach.attributes();
         self.about(node, reply, look, move |reply, found| {
             let shown = match node.0 {
-                // The kernel has a number of its own for it, and need not show that.
+                // The kernel has its own number for the root, and need not show this one.
                 ROOT => found.shown(found.key.ino),
                 number => found.shown(number),
             };
@@ -187,7 +190,7 @@ impl Filesystem for Mounted {
             let opened = opening.open(node.0, path, file, disk, thread);
             let (open, identity) = opened.map_err(errno)?;
             let mut flags = FopenFlags::empty();
-            // What is read past them leaves pages of `sendfile` and of other programs what they are.
+            // Direct I/O leaves the pages of `sendfile` and of other programs as they are.
             let keeps_pages = reach.nodes.keeps_pages(node.0, &identity);
             flags.set(FopenFlags::FOPEN_KEEP_CACHE, keeps_pages);
             flags.set(FopenFlags::FOPEN_DIRECT_IO, open.manner.is_direct);
@@ -211,7 +214,7 @@ impl Filesystem for Mounted {
     ) {
         match self.files.get(handle.0) {
             Some(open) => {
-                // What the kernel reads into pages, it reads in nobody's name.
+                // Reads for the page cache carry no lock owner.
                 let for_pages = owner.is_none();
                 self.opening.manners.asked(&open.manner, for_pages, size);
                 let program = u64::from(request.pid());
@@ -230,7 +233,7 @@ impl Filesystem for Mounted {
         _owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        // Nothing is ever written, so there is nothing to do; said so, the kernel asks no more.
+        // Nothing is ever written. The kernel stops sending flushes after this error.
         reply.error(Errno::ENOSYS);
     }
 
@@ -245,7 +248,7 @@ impl Filesystem for Mounted {
         _output_size: u32,
         reply: ReplyIoctl,
     ) {
-        // Files here have nothing to be set or asked that way (`lsattr` tries).
+        // There are no attributes or settings to query this way (`lsattr` tries).
         reply.error(Errno::ENOTTY);
     }
 
@@ -263,7 +266,7 @@ impl Filesystem for Mounted {
         reply.ok();
         if let Some(open) = open {
             self.opening.closed(&open);
-            // Closing may wait for the disk.
+            // Closing may block on the disk.
             let disk = Arc::clone(&open.disk);
             disk.names.run(move || drop(open));
         }
@@ -283,7 +286,8 @@ impl Filesystem for Mounted {
         };
         let find = move |_: Reach| {
             let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
-            // The others are the kernel's own business. Where our descriptor stands is nobody's.
+            // The kernel handles the other cases itself. The position of our descriptor is not
+            // used.
             let place = match whence {
                 SEEK_DATA => SeekFrom::Data(offset),
                 SEEK_HOLE => SeekFrom::Hole(offset),
@@ -419,7 +423,7 @@ impl Filesystem for Mounted {
 }
 
 impl Mounted {
-    /// Lists a folder that is open.
+    /// Lists an open folder.
     fn list(
         &self,
         handle: FileHandle,
@@ -437,8 +441,8 @@ impl Mounted {
 
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
-/// What the kernel asks for at a time is a page, or more as the library that we speak by does not
-/// tell; what does not fit is listed again.
+/// The kernel requests at least a page at a time; `fuser` does not expose the exact size. Entries
+/// that do not fit are listed again.
 const LISTED_BYTES: usize = 4096;
-/// As of files (`open.rs`), and a second for the kernel's own clock.
+/// As for files (`open.rs`), plus a second for the kernel's own clock granularity.
 const FOLDER_SETTLE: Duration = Duration::from_secs(3);

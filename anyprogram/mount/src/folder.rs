@@ -1,4 +1,4 @@
-//! A folder that a program lists.
+//! An open folder and its listing.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,10 +14,10 @@ use rustix::io::{Errno, Result};
 use crate::attributes::{Attributes, attributes_at, kind_shown};
 use crate::nodes::{Nodes, Told};
 
-/// An entry's head in a reply, without its name (`fuse_dirent`, `fuse_direntplus`).
+/// Size of a directory entry in a reply, without its name (`fuse_dirent`, `fuse_direntplus`).
 const HEAD_BYTES: usize = 24;
 const PLUS_HEAD_BYTES: usize = 152;
-/// An entry with the longest name must fit where the kernel writes them.
+/// An entry with the longest name must fit into the buffer.
 const BUFFER_MIN: usize = 1024;
 const BUFFER_MAX: usize = 64 << 10;
 
@@ -30,17 +30,18 @@ pub(crate) struct OpenFolder {
     file: Mutex<File>,
 }
 
-/// One name in it.
+/// One entry of a folder.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: OsString,
-    /// Where the listing goes on behind it.
+    /// Offset at which the listing continues after this entry.
     pub(crate) next: u64,
     pub(crate) kind: FileType,
     pub(crate) number: u64,
-    /// What it is, and that the kernel is told; only if that was asked for.
+    /// Its attributes, and the lookup to be counted by the kernel; only if requested.
     pub(crate) found: Option<(FileAttr, Option<Told>)>,
-    /// Whether that may be believed for a while; if not, it is looked up when it is needed.
+    /// Whether the attributes may be cached; otherwise the kernel looks the name up when it needs
+    /// it.
     pub(crate) is_sure: bool,
 }
 
@@ -53,8 +54,8 @@ impl OpenFolder {
         }
     }
 
-    /// Entries from a place on, about as many as fit into `bytes`; with all that is known of them if
-    /// `plus`. Waits for the disk.
+    /// Entries from an offset, about as many as fit into `bytes`, with attributes if `plus`. Blocks
+    /// on the disk.
     ///
     /// # Errors
     /// If the folder cannot be read.
@@ -90,9 +91,9 @@ impl OpenFolder {
             if plus || is_unknown {
                 let (found, is_sure) = match attributes_at(&*file, Path::new(name), self.dev) {
                     Ok(looked_at) => looked_at,
-                    // It went while it was listed.
+                    // It was removed during the listing.
                     Err(Errno::NOENT) => continue,
-                    // There is a name, whatever keeps the mount from looking at it.
+                    // The name exists, although the mount cannot inspect the file.
                     Err(_) => {
                         let nothing = Attributes::unknown(self.dev, entry.ino(), listed.kind);
                         (nothing, false)
@@ -117,7 +118,7 @@ impl Entry {
             return;
         }
         self.found = Some(match self.name.as_bytes() {
-            // The kernel knows them, and takes no account of them.
+            // The kernel knows these entries, and does not count them as lookups.
             b"." | b".." => (found.shown(self.number), None),
             _ => {
                 let told = Told::of(nodes, folder, &self.name, found);
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_is_listed_once_however_little_is_taken_at_a_time() {
+    fn every_name_is_listed_once_for_any_buffer_size() {
         let scratch = tempfile::tempdir().expect("a folder");
         let names: BTreeSet<String> = (0..500).map(|n| format!("a file {n:>100}")).collect();
         for name in &names {
@@ -177,13 +178,13 @@ mod tests {
                 assert!(attr.filter(|(attr, _)| attr.size == 107).count() == 500);
             }
             drop(entries);
-            // Nobody told the kernel.
+            // The kernel was not notified.
             assert_eq!(nodes.count(), 1);
         }
     }
 
     #[test]
-    fn a_name_of_which_no_more_is_known_is_listed_with_a_number_and_believed_for_no_time() {
+    fn uninspectable_names_are_listed_but_not_cached() {
         let scratch = tempfile::tempdir().expect("a folder");
         std::fs::create_dir_all(scratch.path().join("closed/folder")).expect("made");
         std::fs::write(scratch.path().join("closed/file"), "x").expect("written");
@@ -195,7 +196,7 @@ mod tests {
         let file = tree.open_folder(Path::new("closed")).expect("opened");
         let node = nodes.met(ROOT, OsStr::new("closed"), &found);
         let folder = OpenFolder::new(node, found.key.dev, file);
-        // Rights are those of a thread, and this one ends.
+        // Capabilities belong to a thread, and this one ends.
         let listing = || {
             let mut sets = capabilities(None).expect("asked");
             sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
@@ -230,7 +231,7 @@ mod tests {
         assert!(first.iter().all(|(_, _, number)| *number != 0));
         assert_eq!(
             first, second,
-            "the kernel keeps what it knows under the name"
+            "the kernel keeps its cached entry of the name"
         );
         let open = std::fs::Permissions::from_mode(0o700);
         std::fs::set_permissions(scratch.path().join("closed"), open).expect("set");
@@ -240,6 +241,10 @@ mod tests {
             assert!(entry.is_sure && shown.ino.0 == entry.number, "{entry:?}");
         }
         drop((listed, known));
-        assert_eq!(nodes.count(), 2, "nobody told the kernel");
+        assert_eq!(
+            nodes.count(),
+            2,
+            "lookups not passed to the kernel are forgotten"
+        );
     }
 }

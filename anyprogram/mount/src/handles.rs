@@ -1,10 +1,10 @@
-//! What programs have open, by the number that the kernel says it with.
+//! Open files and folders by handle number.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Things by number; a number is never used again.
+/// Objects by number; a number is never reused.
 #[derive(Debug)]
 pub(crate) struct Handles<T> {
     next: AtomicU64,
@@ -19,7 +19,7 @@ impl<T> Handles<T> {
         }
     }
 
-    /// Takes one in.
+    /// Adds an object, and returns its number.
     pub(crate) fn add(&self, one: T) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
@@ -32,7 +32,7 @@ impl<T> Handles<T> {
         open.get(&number).cloned()
     }
 
-    /// Takes it out; it goes once nobody uses it.
+    /// Removes an object; it is dropped with its last reference.
     pub(crate) fn remove(&self, number: u64) -> Option<Arc<T>> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         open.remove(&number)
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_means_one_thing_until_it_is_closed_and_nothing_after_that() {
+    fn handle_is_never_reused() {
         let handles = Handles::new();
         let (first, second) = (handles.add('a'), handles.add('b'));
         assert_eq!(handles.get(first).as_deref(), Some(&'a'));

@@ -1,8 +1,8 @@
-//! A small process beside a mount that outlives its daemon: however that ends, the mount goes.
+//! Cleanup process beside a mount: unmounts it however its daemon ends.
 //!
-//! It holds one end of a pipe whose other end only the daemon has, so the pipe closes when that
-//! process ends. A signal to the daemon's group, such as Ctrl-C, does not reach it. It takes off only
-//! a mount of ours whose daemon is gone.
+//! It holds one end of a pipe whose other end only the daemon has, so the pipe closes when the
+//! daemon exits. Signals to the daemon's process group, such as Ctrl-C, do not reach it. It
+//! unmounts only a mount of ours whose daemon is dead.
 
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
@@ -14,21 +14,22 @@ use std::time::Duration;
 
 use crate::point::{Recovered, is_ours, recover};
 
-/// The verb of the program by which it is started.
+/// The subcommand that starts it.
 pub const VERB: &str = "mount-keeper";
-/// The kernel may take a moment to find that the daemon is gone.
+/// The kernel may take a moment to notice that the daemon has exited.
 const TRIES_MAX: u32 = 50;
 const TRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The process beside a mount. It ends with the daemon.
+/// The cleanup process. It ends with the daemon.
 #[derive(Debug)]
 pub(crate) struct Keeper(Child);
 
 impl Keeper {
-    /// Starts it. The daemon must not have mounted yet, or the keeper would hold what is mounted.
+    /// Starts the process. The daemon must not have mounted yet, or the process would keep the
+    /// mount busy.
     ///
     /// # Errors
-    /// If the program cannot be started again.
+    /// If the program cannot be executed again.
     pub(crate) fn start(mount_point: &Path) -> io::Result<Self> {
         let mut command = Command::new("/proc/self/exe");
         command
@@ -37,23 +38,24 @@ impl Keeper {
             .arg(mount_point)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            // It must not hold on to where the daemon was started.
+            // It must not keep the daemon's working directory busy.
             .current_dir("/")
             .process_group(0);
         Ok(Self(command.spawn()?))
     }
 
-    /// Lets it look once more, and waits for it.
+    /// Makes the process check once more, and waits for it.
     pub(crate) fn finish(mut self) {
         drop(self.0.stdin.take());
         let _ = self.0.wait();
     }
 }
 
-/// What the process does: waits for the end of the daemon that started it, and takes off its mount.
+/// Main function of the process: waits for the daemon that started it to end, and unmounts its
+/// mount.
 ///
 /// # Errors
-/// If signals cannot be caught, or the mount does not go.
+/// If signals cannot be caught, or unmounting fails.
 pub fn keep(mount_point: &Path) -> io::Result<()> {
     let caught = Arc::new(AtomicBool::new(false));
     for signal in [
@@ -61,15 +63,15 @@ pub fn keep(mount_point: &Path) -> io::Result<()> {
         signal_hook::consts::SIGINT,
         signal_hook::consts::SIGHUP,
     ] {
-        // They are for the daemon, with which this process ends.
+        // These signals are for the daemon; this process ends with it.
         signal_hook::flag::register(signal, Arc::clone(&caught))?;
     }
-    // Nothing is ever written to it.
+    // The pipe carries no data.
     let _ = io::stdin().read_to_end(&mut Vec::new());
     for _ in 0..TRIES_MAX {
         match recover(mount_point) {
             Recovered::Yes => return Ok(()),
-            // Or it is another daemon's by now, and lives.
+            // Either not yet noticed as dead, or already a live mount of another daemon.
             Recovered::Nothing if is_ours(mount_point) => {}
             Recovered::Nothing => return Ok(()),
             Recovered::Not(why) => return Err(io::Error::other(why)),

@@ -1,8 +1,8 @@
-//! Calls that wait for a disk, and their bound: who waits too long gets an error.
+//! Reply deadlines: a call that waits for a disk too long fails with an error.
 //!
-//! The one idea: a program that waits for a reply of ours cannot be killed until it has one, so the
-//! reply is kept where both a thread that waits for the disk and a clock can take it; whoever comes
-//! first says it. What the other has is dropped.
+//! A program that waits for a FUSE reply cannot be killed until it gets one. Therefore the reply is
+//! stored where both the disk's thread and a timer thread can take it: the first of them answers,
+//! and the result of the other is dropped.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,9 +14,9 @@ use fuser::{
 };
 use headlong_serve::thread_pool::ThreadPool;
 
-/// A reply that can be an error.
+/// A reply that can carry an error.
 pub(crate) trait Refusable: Send + 'static {
-    /// Says the error.
+    /// Replies with the error.
     fn refuse(self, errno: Errno);
 }
 
@@ -43,12 +43,12 @@ refusable!(
     ReplyXattr
 );
 
-/// What the kernel says of a disk, as it is said on.
+/// Converts an error of the kernel to a FUSE error.
 pub(crate) fn errno(error: rustix::io::Errno) -> Errno {
     Errno::from_i32(error.raw_os_error())
 }
 
-/// A reply that nobody has said yet.
+/// A reply that has not been sent.
 struct Unsaid<R>(Mutex<Option<R>>);
 
 impl<R> Unsaid<R> {
@@ -58,7 +58,7 @@ impl<R> Unsaid<R> {
     }
 }
 
-/// What the clock sees of it.
+/// The timer's view of a pending reply.
 trait Expire: Send + Sync {
     fn expire(&self);
 }
@@ -66,13 +66,13 @@ trait Expire: Send + Sync {
 impl<R: Refusable> Expire for Unsaid<R> {
     fn expire(&self) {
         if let Some(reply) = self.take() {
-            tracing::warn!("a disk did not answer in time: the call fails with EIO");
+            tracing::warn!("a disk did not answer in time: failing the call with EIO");
             reply.refuse(Errno::EIO);
         }
     }
 }
 
-/// The clock.
+/// The timer.
 pub(crate) struct Late {
     shared: Arc<Shared>,
 }
@@ -85,21 +85,21 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// All have the same patience, so the first is due first.
+    /// All calls have the same timeout, so they are in order of deadline.
     calls: VecDeque<(Instant, Weak<dyn Expire>)>,
-    /// Length at which those that were answered are looked for.
+    /// Length at which answered calls are removed.
     sweep_at: usize,
     is_over: bool,
 }
 
-/// Fewest calls among which those that were answered are looked for.
+/// Fewest calls at which answered ones are removed.
 const SWEEP_MIN: usize = 1024;
 
 impl Late {
-    /// A clock that gives each call so long.
+    /// A timer that gives each call `patience`.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the thread cannot be created.
     pub(crate) fn start(patience: Duration) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             patience,
@@ -115,9 +115,9 @@ impl Late {
         Ok(Self { shared })
     }
 
-    /// Has something done that waits for a disk, on one of its threads, and then said. If too much
-    /// waits for the disk already, or it does not answer in time, the reply is an error; what is
-    /// done after that is dropped.
+    /// Runs `work`, which may block on a disk, on one of its threads, and then `say` with the
+    /// result. If the queue of the disk is full or the deadline passes, the reply is an error and a
+    /// later result is dropped.
     pub(crate) fn run<R: Refusable, T>(
         &self,
         threads: &ThreadPool,
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Sender, channel};
 
-    /// A reply that tells what became of it.
+    /// A reply that reports its outcome.
     struct Told(Sender<Result<u32, i32>>);
 
     impl Refusable for Told {
@@ -217,7 +217,7 @@ mod tests {
     const EIO: i32 = 5;
 
     #[test]
-    fn a_call_is_answered_once_by_the_disk_or_by_the_clock() {
+    fn call_is_answered_once_by_disk_or_timer() {
         let late = Late::start(Duration::from_millis(50)).expect("a thread");
         let threads = ThreadPool::new("test", 2, 8).expect("a thread");
         let (told, answers) = channel();
@@ -231,13 +231,13 @@ mod tests {
             Ok(8)
         };
         late.run(&threads, Told(told), work, say);
-        assert_eq!(answers.recv(), Ok(Err(EIO)), "the clock says it");
+        assert_eq!(answers.recv(), Ok(Err(EIO)), "answered by the timer");
         drop(release);
-        assert!(answers.recv().is_err(), "and nobody after it");
+        assert!(answers.recv().is_err(), "answered once");
     }
 
     #[test]
-    fn a_call_beyond_those_that_may_wait_is_refused_at_once() {
+    fn call_is_refused_when_the_queue_is_full() {
         let late = Late::start(Duration::from_secs(3600)).expect("a thread");
         let threads = ThreadPool::new("test", 1, 1).expect("a thread");
         let (release, hang) = channel::<()>();
@@ -256,10 +256,10 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_were_answered_do_not_add_up() {
+    fn answered_calls_are_removed() {
         let late = Late::start(Duration::from_secs(3600)).expect("a thread");
         let (told, _answers) = channel();
-        // One that nobody answers stands in front of all.
+        // An unanswered call stands in front of all others.
         let hung: Arc<Unsaid<Told>> = Arc::new(Unsaid(Mutex::new(Some(Told(told)))));
         late.shared.watch(Arc::<Unsaid<Told>>::downgrade(&hung));
         for _ in 0..10 * SWEEP_MIN {

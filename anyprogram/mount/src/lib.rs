@@ -1,14 +1,14 @@
-//! A tree as a read-only file system, whose files are read by the engines and pools of the server:
-//! any program, static or in a container, reads at its pace, and the disk is read in long sweeps.
+//! A tree as a read-only FUSE file system, read through the server's engines and memory pools: any
+//! program, statically linked or in a container, gets the server's readahead.
 //!
-//! A question of the kernel comes to `filesystem`. Names and attributes are looked up in the `tree`
-//! and remembered as `nodes`; reads go through `reading` to the `stream` of a version of a file, and
-//! so to the engine of its disk.
+//! A kernel request arrives in `filesystem`. Names and attributes are looked up in the `tree` and
+//! stored as `nodes`; reads go through `reading` to the `stream` of a file version, and on to the
+//! engine of its disk.
 //!
-//! Invariants: nothing outside the tree is ever opened, and nothing in it is ever changed; the bytes
-//! of one reply are of one version of a file; every question is answered within a bound of time,
-//! whatever a disk does; nobody waits for a disk that he does not need; when the daemon ends,
-//! however it ends, the mount goes.
+//! Invariants: nothing outside the tree is ever opened, and nothing in it is ever changed; the
+//! bytes of one reply belong to one version of a file; every request is answered within a bounded
+//! time, whatever a disk does; no request waits for a disk that it does not need; the mount is
+//! removed when the daemon ends, however it ends.
 
 mod attributes;
 mod behind;

@@ -1,10 +1,9 @@
-//! Which large files are read past the kernel's page cache: by what their program did before.
+//! Direct-I/O policy: decides per program which large files bypass the kernel's page cache.
 //!
-//! The one idea: a read of 32 KiB or more costs less without pages, and nothing lies in memory twice;
-//! one of 4 KiB costs more, and `sendfile` and `mmap` need pages. The kernel asks for what it puts into
-//! pages by itself, and for what a program reads past them in that program's name, so both are seen. A
-//! program that begins with large reads has its next file opened without pages, and again with them
-//! once it is seen that this was a mistake.
+//! A read of 32 KiB or more costs less without pages, and stores nothing twice; a read of 4 KiB
+//! costs more, and `sendfile` and `mmap` need pages. The mount sees both the kernel's own readahead
+//! and direct reads made in the program's name. A program that starts with large reads gets its
+//! next file with direct I/O, and with pages again once its reads show that this was wrong.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -13,15 +12,15 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::readlink;
 
-/// The kernel begins to read ahead of a program with less, if that reads much less at a time.
+/// The kernel starts readahead with less if a program reads much less at a time.
 const BEGINS_LARGE_BYTES: u32 = 32 << 10;
-/// Reads past the page cache that are smaller in the mean cost more than pages do.
+/// Direct reads with a smaller mean size cost more than pages do.
 const CALL_BYTES_MIN: u64 = 12 << 10;
-/// Reads after which it is judged whether they are large.
+/// Number of reads after which their mean size is checked.
 const CALLS: u64 = 32;
-/// Files that a program for which pages are better opens until that is tried once more.
+/// Files that a program opens with pages before direct I/O is tried again.
 const OPENS_UNTIL_TRIED: u32 = 64;
-/// Programs that are remembered; beyond them all are forgotten.
+/// Programs remembered; beyond them all are forgotten.
 const PROGRAMS_MAX: usize = 1024;
 
 /// Which files are opened with pages.
@@ -29,17 +28,17 @@ const PROGRAMS_MAX: usize = 1024;
 pub(crate) enum Pages {
     /// All.
     Always,
-    /// All but large ones of programs that read much at a time.
+    /// All but large files of programs with large reads.
     ForSmallReads,
     /// None.
     Never,
 }
 
-/// How one opening of a file is read.
+/// I/O mode of one open file.
 #[derive(Debug)]
 pub(crate) struct Manner {
     pub(crate) is_direct: bool,
-    /// The program's file; `None` if it is not known, or makes no difference.
+    /// Path of the program's executable; `None` if unknown or irrelevant.
     program: Option<CString>,
     has_begun: AtomicBool,
     is_judged: AtomicBool,
@@ -47,7 +46,7 @@ pub(crate) struct Manner {
     bytes: AtomicU64,
 }
 
-/// What all programs did.
+/// History of all programs.
 #[derive(Debug)]
 pub(crate) struct Manners {
     pages: Pages,
@@ -72,16 +71,17 @@ impl Manners {
         }
     }
 
-    /// The kernel cannot map a file that is open without pages: none is opened so unless all are.
+    /// The kernel cannot map files opened with direct I/O: they are used only if the settings
+    /// demand it for all files.
     pub(crate) fn maps_need_pages(&self) {
         self.maps_need_pages.store(true, Ordering::Relaxed);
     }
 
-    /// A thread opens a file, of which the engine reads or not.
+    /// A thread opens a file; `by_engine` says whether the engine reads it.
     pub(crate) fn opened(&self, thread: u32, by_engine: bool) -> Manner {
         let is_chosen = !self.maps_need_pages.load(Ordering::Relaxed);
         let is_asked = self.pages == Pages::ForSmallReads && by_engine && is_chosen;
-        // A name and no file: nothing of the program's file system is waited for.
+        // Reads the link only: this does not block on the program's file system.
         let program = is_asked.then(|| readlink(format!("/proc/{thread}/exe"), Vec::new()).ok());
         self.opened_by(program.flatten())
     }
@@ -101,7 +101,7 @@ impl Manners {
         }
     }
 
-    /// Files that were opened without pages so far.
+    /// Number of files opened with direct I/O so far.
     pub(crate) fn opened_without(&self) -> u64 {
         self.opened_without.load(Ordering::Relaxed)
     }
@@ -122,7 +122,7 @@ impl Manners {
         }
     }
 
-    /// The kernel asks for so much, for its pages or not.
+    /// The kernel requests a range, for its page cache or for a direct read.
     pub(crate) fn asked(&self, manner: &Manner, for_pages: bool, bytes: u32) {
         let Some(program) = &manner.program else {
             return;
@@ -140,7 +140,7 @@ impl Manners {
                 let are_small = (sum + u64::from(bytes)) / calls < CALL_BYTES_MIN;
                 (is_due && are_small).then(Known::needs_pages)
             }
-            // It asked the kernel for that itself (`O_DIRECT`).
+            // The program itself opened the file with `O_DIRECT`.
             (false, false) => None,
         };
         let Some(known) = known else { return };
@@ -152,7 +152,7 @@ impl Manners {
             programs.clear();
         }
         match known {
-            // What is known against it stands.
+            // A verdict for pages is not overridden.
             Known::ReadsMuch => {
                 programs.entry(program.clone()).or_insert(known);
             }
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     fn opened(manners: &Manners, program: &str) -> Manner {
-        manners.opened_by(Some(CString::new(program).expect("no zero in it")))
+        manners.opened_by(Some(CString::new(program).expect("no NUL byte")))
     }
 
     fn by_habit() -> Manners {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_with_large_reads_has_the_next_file_without_pages_and_others_have_not() {
+    fn program_with_large_first_reads_gets_direct_io() {
         let manners = by_habit();
         let first = opened(&manners, "/bin/cp");
         assert!(!first.is_direct);
@@ -192,13 +192,13 @@ mod tests {
         assert!(opened(&manners, "/bin/cp").is_direct);
         let small = opened(&manners, "/bin/awk");
         manners.asked(&small, true, 16 << 10);
-        // What the kernel reads ahead later says nothing of the program.
+        // Later readahead of the kernel says nothing about the program.
         manners.asked(&small, true, 64 << 10);
         assert!(!opened(&manners, "/bin/awk").is_direct);
     }
 
     #[test]
-    fn who_reads_little_or_needs_pages_after_all_has_them_and_is_tried_again_much_later() {
+    fn direct_io_is_retried_after_many_opens() {
         for (for_pages, bytes) in [(false, 4096), (true, 64 << 10)] {
             let manners = by_habit();
             manners.asked(&opened(&manners, "a"), true, 64 << 10);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn large_reads_go_on_past_the_page_cache_with_a_few_small_ones_among_them() {
+    fn few_small_reads_do_not_end_direct_io() {
         let manners = by_habit();
         manners.asked(&opened(&manners, "a"), true, 64 << 10);
         let direct = opened(&manners, "a");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn with_pages_always_or_never_programs_make_no_difference() {
+    fn fixed_setting_ignores_programs() {
         for (pages, is_direct) in [(Pages::Always, false), (Pages::Never, true)] {
             let manners = Manners::new(pages);
             for _ in 0..3 {
@@ -239,12 +239,12 @@ mod tests {
             }
             let without = if is_direct { 3 } else { 0 };
             assert_eq!(manners.opened_without(), without);
-            assert!(manners.programs.lock().expect("whole").is_empty());
+            assert!(manners.programs.lock().expect("lock").is_empty());
         }
     }
 
     #[test]
-    fn where_maps_need_pages_all_files_have_them_unless_none_is_to() {
+    fn files_have_pages_where_mmap_needs_them() {
         for (pages, is_direct) in [(Pages::ForSmallReads, false), (Pages::Never, true)] {
             let manners = Manners::new(pages);
             manners.maps_need_pages();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_known_by_its_file_and_only_if_the_engine_reads() {
+    fn program_is_identified_only_for_engine_reads() {
         let manners = by_habit();
         assert!(manners.opened(std::process::id(), true).program.is_some());
         assert!(manners.opened(std::process::id(), false).program.is_none());
@@ -265,13 +265,13 @@ mod tests {
     }
 
     #[test]
-    fn no_more_programs_are_remembered_than_may_be() {
+    fn remembered_programs_are_limited() {
         let manners = by_habit();
         for number in 0..PROGRAMS_MAX + 10 {
             let file = opened(&manners, &number.to_string());
             manners.asked(&file, true, 64 << 10);
         }
-        let programs = manners.programs.lock().expect("whole");
+        let programs = manners.programs.lock().expect("lock");
         assert!(programs.len() <= PROGRAMS_MAX);
     }
 }

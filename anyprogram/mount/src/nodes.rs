@@ -1,12 +1,11 @@
-//! The nodes that the kernel knows: which file each is, and by which names it was found.
+//! Nodes known to the kernel: the file of each, and the names under which it was found.
 //!
-//! The one idea: the kernel counts how often it was told of a node, and says when it forgets; so
-//! the table is as large as the kernel's own cache, and no descriptor is held for a node. A node is
-//! found again by the names under which it was met, and what is found there counts only if it is
-//! the same file.
+//! The kernel counts its lookups of a node and reports when it forgets them, so the table is as
+//! large as the kernel's own cache, and no descriptor is held for a node. A node is found again by
+//! its names, and a file found there is used only if it is the same file.
 //!
 //! Invariants: one file has one node while the kernel knows it, whatever its names; a number never
-//! means two files at a time, also if the file system gives an inode's number to a new file.
+//! identifies two files at a time, even if the file system reuses an inode number.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -20,13 +19,13 @@ use headlong_library::Identity;
 use crate::attributes::{Attributes, Key};
 use crate::stream::Stream;
 
-/// The node of the tree itself.
+/// The root of the tree.
 pub(crate) const ROOT: u64 = 1;
-/// Numbers from here on are given to nodes whose inode has no number that could be shown: it is on
-/// another file system than the tree, or the number is still another file's, or not known to be this
-/// one's.
+/// Numbers from here on are for nodes whose inode number cannot be shown: the node is on another
+/// file system than the tree, its inode number is in use by another file, or its identity is
+/// unknown.
 const OWN_NUMBERS: u64 = 1 << 63;
-/// Most names kept of one node. It is looked for under the last ones.
+/// Most names kept for one node, the most recent ones.
 const PLACES_MAX: usize = 8;
 
 /// All nodes.
@@ -47,29 +46,29 @@ struct Table {
 struct Node {
     key: Key,
     kind: FileType,
-    /// Where it was met, the last at the end. Empty for the tree itself.
+    /// Folder and name of each place where it was found, most recent last. Empty for the root.
     places: Vec<(u64, OsString)>,
-    /// How often the kernel was told of it and did not forget it.
+    /// Lookups that the kernel has not forgotten.
     lookups: u64,
     open: Vec<Weak<File>>,
     stream: Option<Arc<Stream>>,
-    /// The version of which the kernel may have pages.
+    /// The version whose pages the kernel may hold.
     cached: Option<Identity>,
 }
 
-/// What is needed to get at a node's file.
+/// How to reach a node's file.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) key: Key,
     pub(crate) kind: FileType,
-    /// It is open, and needs no name.
+    /// An open descriptor; no name is needed.
     pub(crate) open: Option<Arc<File>>,
-    /// Where it may be, the likeliest first.
+    /// Candidate paths, most likely first.
     pub(crate) paths: Vec<PathBuf>,
 }
 
 impl Nodes {
-    /// Of a tree; its root is always known.
+    /// The nodes of a tree; its root is always known.
     pub(crate) fn new(root: &Attributes) -> Self {
         let mut table = Table {
             next: OWN_NUMBERS,
@@ -82,12 +81,12 @@ impl Nodes {
         }
     }
 
-    /// The kernel is told of a name: the number of its node. It has to be forgotten once for each
-    /// time.
+    /// Counts a lookup by the kernel; returns the number of the node. The kernel forgets each
+    /// lookup once.
     pub(crate) fn met(&self, folder: u64, name: &OsStr, found: &Attributes) -> u64 {
         let mut table = self.lock();
         let known = table.by_key.get(&found.key).copied();
-        // A file that the kernel forgot about may have left its key to one of another kind.
+        // A file that the kernel has forgotten may have left its key to a file of another type.
         let known = known.filter(|number| table.by_number[number].kind == found.kind());
         let known =
             known.filter(|number| !table.by_number[number].may_be_another(folder, name, found));
@@ -98,7 +97,7 @@ impl Nodes {
         });
         if let Some(node) = table.by_number.get_mut(&number) {
             node.lookups += 1;
-            // The tree has no name in itself.
+            // The root has no name within the tree.
             if number != ROOT {
                 node.is_at(folder, name);
             }
@@ -106,7 +105,7 @@ impl Nodes {
         number
     }
 
-    /// The kernel forgot so many of the times it was told of a node.
+    /// The kernel forgot `times` lookups of a node.
     pub(crate) fn forget(&self, number: u64, times: u64) {
         let mut table = self.lock();
         let Some(node) = table.by_number.get_mut(&number) else {
@@ -122,11 +121,11 @@ impl Nodes {
             table.by_key.remove(&key);
         }
         drop(table);
-        // Telling the disk that a stream is gone needs no lock of ours.
+        // Dropping a stream notifies the disk; the lock is not needed for that.
         drop(gone);
     }
 
-    /// How to get at a node's file; `None` of a number that was never given.
+    /// How to reach a node's file; `None` for an unknown number.
     pub(crate) fn find(&self, number: u64) -> Option<Known> {
         let table = self.lock();
         let node = table.by_number.get(&number)?;
@@ -139,11 +138,11 @@ impl Nodes {
         })
     }
 
-    /// The number that a name in a listing has: that of its node, else that of its inode.
+    /// The inode number shown in a listing: that of the node, or of the inode.
     pub(crate) fn number_shown(&self, dev: u64, ino: u64) -> u64 {
         match dev == self.dev && ino < OWN_NUMBERS {
             true => ino,
-            // It is found out when the name is looked up; zero would be no entry for some.
+            // The real number is determined by a lookup; zero would mean no entry to some programs.
             false => ino | OWN_NUMBERS,
         }
     }
@@ -156,8 +155,8 @@ impl Nodes {
         }
     }
 
-    /// What the engine knows this version of a node's file by, made if it is new. One of another
-    /// version is let go, and one by itself if it is in a title by now.
+    /// The stream for this version of a node's file, created if new. A stream of another version is
+    /// released, and so is a single-file stream if the file now belongs to a title.
     pub(crate) fn stream(
         &self,
         number: u64,
@@ -183,8 +182,8 @@ impl Nodes {
         Some(stream)
     }
 
-    /// A file is being opened in this version: whether pages that the kernel has of it are of the
-    /// same one, and stay so.
+    /// A file is being opened in this version: whether the kernel's pages belong to the same
+    /// version and may be kept.
     pub(crate) fn keeps_pages(&self, number: u64, identity: &Identity) -> bool {
         let mut table = self.lock();
         let Some(node) = table.by_number.get_mut(&number) else {
@@ -195,21 +194,21 @@ impl Nodes {
         is_same && identity.is_settled
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(crate) fn count(&self) -> usize {
         self.lock().by_number.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // Nothing under the lock panics half-way through a change.
+        // No code under the lock panics half-way through a change.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Node {
-    /// Whether what is at a place may have the number of this node's file and be another file, which
-    /// was made when that one was deleted: where no file tells when it was made, only a file of one name
-    /// that is where it was is surely the same. One that was renamed is another node then.
+    /// Whether a file found at a new place may be another one that reuses the inode number. Without
+    /// creation times, a file with a single name is certainly the same only at a place where it was
+    /// found before; a renamed file then gets a new node.
     fn may_be_another(&self, folder: u64, name: &OsStr, found: &Attributes) -> bool {
         let was_there = |place: &(u64, OsString)| place.0 == folder && place.1 == name;
         found.key.born.is_none()
@@ -247,8 +246,8 @@ impl Table {
         self.by_key.insert(found.key, number);
     }
 
-    /// The number of a new node: its inode's where that is free, so that it is the same after the
-    /// kernel has forgotten it; else one that no file had, since a program may remember those.
+    /// The number of a new node: that of its inode if free, so that it is the same after the kernel
+    /// has forgotten it; otherwise one never used before, since programs may remember numbers.
     fn number(&mut self, key: Key, dev: u64) -> u64 {
         let is_of_tree = key.dev == dev && key.is_known();
         let may_be_shown = is_of_tree && key.ino > ROOT && key.ino < OWN_NUMBERS;
@@ -264,7 +263,7 @@ impl Table {
         }
     }
 
-    /// The paths of a node, the one met last first.
+    /// The paths of a node, most recent first.
     fn paths(&self, number: u64) -> Vec<PathBuf> {
         if number == ROOT {
             return vec![PathBuf::from(".")];
@@ -277,14 +276,14 @@ impl Table {
         paths.collect()
     }
 
-    /// The path of a folder by the names met last; `None` if it cannot be had from them.
+    /// The path of a folder by its most recent names; `None` if they do not lead to the root.
     fn path(&self, mut number: u64) -> Option<PathBuf> {
         let mut names: Vec<&OsStr> = Vec::new();
         while number != ROOT {
             let (folder, name) = self.by_number.get(&number)?.places.last()?;
             names.push(name);
-            // Folders that were moved into each other may seem to be in a circle; and no longer
-            // path than this is taken by the kernel.
+            // Folders moved into each other may form a cycle; the kernel accepts no longer path
+            // than this.
             if names.len() > 2048 {
                 return None;
             }
@@ -294,7 +293,7 @@ impl Table {
     }
 }
 
-/// The kernel's knowledge of a node, until it is told of it: forgotten unless it was.
+/// A counted lookup that is undone when dropped, unless it was passed to the kernel.
 #[derive(Debug)]
 pub(crate) struct Told {
     nodes: Arc<Nodes>,
@@ -303,7 +302,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// A name was found, and the kernel is about to be told.
+    /// Counts the lookup of a name that is about to be passed to the kernel.
     pub(crate) fn of(nodes: &Arc<Nodes>, folder: u64, name: &OsStr, found: &Attributes) -> Self {
         Self {
             number: nodes.met(folder, name, found),
@@ -312,7 +311,7 @@ impl Told {
         }
     }
 
-    /// The kernel was told, and will say when it forgets.
+    /// The kernel received the entry, and will forget it itself.
     pub(crate) fn told(mut self) {
         self.is_told = true;
     }

@@ -28,7 +28,7 @@ impl Case {
         self.tree.attributes(Path::new(path)).expect("there")
     }
 
-    /// Meets a path name by name; the numbers of all.
+    /// Looks up a path name by name; returns the number of the last node.
     fn meet(&self, path: &str) -> u64 {
         let (mut folder, mut at) = (ROOT, PathBuf::new());
         for name in Path::new(path) {
@@ -47,7 +47,7 @@ impl Case {
 }
 
 #[test]
-fn a_file_has_the_number_of_its_inode_and_is_found_by_its_names() {
+fn node_has_its_inode_number_and_all_its_names() {
     let case = Case::new();
     std::fs::hard_link(
         case.folder.path().join("sub/b"),
@@ -63,7 +63,7 @@ fn a_file_has_the_number_of_its_inode_and_is_found_by_its_names() {
 }
 
 #[test]
-fn a_node_is_there_until_it_is_forgotten_as_often_as_it_was_met() {
+fn node_is_kept_until_all_lookups_are_forgotten() {
     let case = Case::new();
     let before = case.nodes.count();
     let number = case.meet("a");
@@ -72,7 +72,7 @@ fn a_node_is_there_until_it_is_forgotten_as_often_as_it_was_met() {
     assert_eq!(case.paths(number), [Path::new("a")]);
     case.nodes.forget(number, 1);
     assert!(case.nodes.find(number).is_none());
-    // Whoever was not told does not forget.
+    // An entry not passed to the kernel is forgotten.
     let found = case.attributes("a");
     let told = Told::of(&case.nodes, ROOT, OsStr::new("a"), &found);
     drop(told);
@@ -83,7 +83,7 @@ fn a_node_is_there_until_it_is_forgotten_as_often_as_it_was_met() {
 }
 
 #[test]
-fn a_moved_folder_is_followed_once_it_is_met_under_its_new_name() {
+fn moved_folder_is_found_under_its_new_name() {
     let case = Case::new();
     let number = case.meet("sub/b");
     std::fs::rename(
@@ -93,16 +93,16 @@ fn a_moved_folder_is_followed_once_it_is_met_under_its_new_name() {
     .expect("moved");
     case.meet("new");
     assert_eq!(case.paths(number), [Path::new("new/b")]);
-    // A folder that the kernel forgot leads nowhere.
+    // A folder that the kernel forgot leads to no path.
     case.nodes.forget(case.attributes("new").key.ino, 2);
     assert_eq!(case.paths(number), Vec::<PathBuf>::new());
 }
 
 #[test]
-fn a_number_never_means_two_files() {
+fn number_never_identifies_two_files() {
     let case = Case::new();
     let number = case.meet("a");
-    // As if the inode of a deleted file were given to a new one, while the old one is still open.
+    // Simulates a new file with the inode number of a deleted file that is still open.
     let mut other = case.attributes("sub/b");
     other.key.ino = case.attributes("a").key.ino;
     other.key.born = Some((1, 1));
@@ -113,7 +113,7 @@ fn a_number_never_means_two_files() {
     far.key.dev += 1;
     let third = case.nodes.met(ROOT, OsStr::new("far"), &far);
     assert!(third >= OWN_NUMBERS && third != second);
-    // Programs tell files that have several names by their numbers.
+    // Programs identify hard links by their inode numbers.
     case.nodes.forget(third, 1);
     far.key.ino += 1;
     let fourth = case.nodes.met(ROOT, OsStr::new("far too"), &far);
@@ -121,7 +121,7 @@ fn a_number_never_means_two_files() {
 }
 
 #[test]
-fn pages_are_kept_only_of_the_version_that_they_are_of() {
+fn pages_are_kept_only_for_the_same_version() {
     let case = Case::new();
     let number = case.meet("a");
     let first = case.attributes("a").identity;
@@ -131,21 +131,18 @@ fn pages_are_kept_only_of_the_version_that_they_are_of() {
         ..second
     };
     let keeps = |identity| case.nodes.keeps_pages(number, identity);
-    assert!(!keeps(&first), "nobody knows what pages there are");
+    assert!(!keeps(&first), "unknown pages");
     assert!(keeps(&first));
     assert!(!keeps(&second));
     assert!(keeps(&second));
     assert!(!keeps(&young));
-    assert!(
-        !keeps(&young),
-        "it may be written again under the same time"
-    );
+    assert!(!keeps(&young), "may be written again with the same mtime");
     assert!(!keeps(&second));
 }
 
-/// As on ext3, ext4 with short inodes and some network file systems.
+/// As on ext3, on ext4 with small inodes, and on some network file systems.
 #[test]
-fn a_number_that_comes_back_under_another_name_is_another_file_where_none_tells_when_it_was_made() {
+fn reused_number_without_creation_time_is_a_new_node() {
     let case = Case::new();
     let unborn = |path| {
         let mut found = case.attributes(path);
@@ -154,22 +151,19 @@ fn a_number_that_comes_back_under_another_name_is_another_file_where_none_tells_
     };
     let meet = |name: &str, found: &Attributes| case.nodes.met(ROOT, OsStr::new(name), found);
     let first = meet("a", &unborn("a"));
-    assert_eq!(meet("a", &unborn("a")), first, "where it was");
+    assert_eq!(meet("a", &unborn("a")), first, "same place");
     let other = meet("b", &unborn("a"));
-    assert_ne!(
-        other, first,
-        "its number was given to another file, for all that is known"
-    );
+    assert_ne!(other, first, "possibly another file with a reused number");
     assert_eq!(
         case.paths(first),
         [Path::new("a")],
-        "who knows the old name is not led there"
+        "the old node does not lead to the new name"
     );
     assert_eq!(case.paths(other), [Path::new("b")]);
-    // A file of two names is one file.
+    // A file with two names is one file.
     std::fs::hard_link(case.folder.path().join("a"), case.folder.path().join("c")).expect("linked");
     assert_eq!(meet("c", &unborn("c")), other);
-    // Where they tell, a new name is no reason.
+    // With creation times, a new name means the same file.
     let born = meet("a", &case.attributes("a"));
     assert_eq!(meet("d", &case.attributes("a")), born);
 }

@@ -1,8 +1,7 @@
-//! A file that a program has open, and which version of it the engine reads.
+//! Open files, and the version of each that the engine reads.
 //!
-//! The one idea: what was looked at within `revalidate` is believed, as the server does with files
-//! that are asked for. A file that was written a moment ago may be written again under the same
-//! time, so it is read as it is asked for until it settles.
+//! Attributes are trusted for `revalidate`, as in the server. A recently written file may be
+//! written again with the same mtime, so it bypasses the engine until its mtime is stable.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -29,8 +28,8 @@ use crate::stream::{Part, Source, Stream, Title};
 use crate::titles::Titles;
 use crate::tree::Tree;
 
-/// How long after it was written a file may be written again under the same time: FAT's clock ticks
-/// every two seconds, the slowest of all.
+/// How long after a write a file may be written again with the same mtime: FAT has the coarsest
+/// timestamps, two seconds.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// One opening of a file.
@@ -39,37 +38,37 @@ pub(crate) struct OpenFile {
     pub(crate) node: u64,
     pub(crate) file: Arc<File>,
     pub(crate) disk: Arc<Disk>,
-    /// Tells its reads from those of others.
+    /// Identifies its reads to the engine.
     pub(crate) reader: ConnectionId,
-    /// Whether what is read of it is kept above the mount.
+    /// Whether the kernel caches what is read.
     pub(crate) manner: Manner,
-    /// Of what the engine read for pages of it.
+    /// The range handed to the page cache.
     handed: Handed,
-    /// Whether it was seen to whether it is a chunk of a title.
+    /// Whether a search for the title of this file has been started.
     is_looked_around: AtomicBool,
-    /// Where it was opened.
+    /// The path at which it was opened.
     path: PathBuf,
     view: Mutex<View>,
 }
 
 #[derive(Debug)]
 struct View {
-    /// `None` if it must be looked at before it is believed.
+    /// `None` if the file must be checked before its attributes are trusted.
     looked_at: Option<Instant>,
     identity: Identity,
-    /// `None` if it is read as it is asked for.
+    /// `None` if it is read without the engine.
     stream: Option<Arc<Stream>>,
 }
 
 impl OpenFile {
-    /// What it is read by, if it was looked at within that time.
+    /// Its stream, if the attributes were read within that time.
     pub(crate) fn fresh(&self, revalidate: Duration) -> Option<Option<Arc<Stream>>> {
         let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         let is_fresh = view.looked_at.is_some_and(|at| at.elapsed() < revalidate);
         is_fresh.then(|| view.stream.clone())
     }
 
-    /// How long it was when it was looked at, if it is a small file that nobody writes.
+    /// The last known size, if it is a small file with a stable mtime.
     pub(crate) fn small_bytes(&self) -> Option<u64> {
         let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         let identity = &view.identity;
@@ -77,39 +76,39 @@ impl OpenFile {
         is_small.then_some(identity.size)
     }
 
-    /// It has to be looked at before it is read again.
+    /// Forces a check before the next read.
     pub(crate) fn distrust(&self) {
         let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         view.looked_at = None;
     }
 }
 
-/// What opens files and looks at them again.
+/// Opens files, and checks them again.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) tree: Arc<Tree>,
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) places: Arc<Places>,
-    /// Told of files that changed, and of what need not stay above the mount.
+    /// Receives changed files, and ranges that need not stay in the page cache.
     pub(crate) stale: Arc<Stale>,
     pub(crate) behind: Arc<Behind>,
     pub(crate) manners: Manners,
     pub(crate) titles: Titles,
-    /// What tells titles from films that are numbered.
+    /// Tells numbered chunk files from numbered films.
     pub(crate) follows: Follows,
-    /// Whether files whose names differ in a number are read as one.
+    /// Whether numbered files are read as one title.
     pub(crate) chunks_ahead: bool,
-    /// The tree, as the kernel calls it: no chunk file is looked for outside.
+    /// The tree's path, as the kernel reports it: chunk files outside are ignored.
     pub(crate) beneath: PathBuf,
     pub(crate) streams: AtomicU64,
     pub(crate) readers: AtomicU64,
 }
 
 impl Opening {
-    /// A file that a thread opened at a path. Waits for its disk.
+    /// Registers a file opened by a thread at a path. Blocks on its disk.
     ///
     /// # Errors
-    /// If the kernel cannot be asked about it.
+    /// If its attributes cannot be read.
     pub(crate) fn open(
         &self,
         node: u64,
@@ -147,10 +146,10 @@ impl Opening {
         Ok((open, identity))
     }
 
-    /// Looks at an open file again: what it is read by from now on. May wait for its disk.
+    /// Checks an open file; returns the stream to read from now on. May block on its disk.
     ///
     /// # Errors
-    /// If the kernel cannot be asked about it.
+    /// If its attributes cannot be read.
     pub(crate) fn look(&self, open: &OpenFile) -> Result<Option<Arc<Stream>>> {
         let looked_at = Instant::now();
         let identity = settling(attributes(&*open.file)?.identity);
@@ -167,13 +166,13 @@ impl Opening {
         Ok(stream)
     }
 
-    /// The kernel is handed bytes for its pages that the engine read.
+    /// The kernel receives bytes for its page cache that the engine read.
     pub(crate) fn handed(&self, open: &OpenFile, bytes: Range<u64>) {
         let gone = self.behind.handed(open.node, &open.handed, bytes);
         self.stale.add_parts(gone);
     }
 
-    /// A program has closed it.
+    /// A program has closed the file.
     pub(crate) fn closed(&self, open: &OpenFile) {
         let gone = self.behind.closed(open.node, &open.handed);
         self.stale.add_parts(gone);
@@ -189,7 +188,7 @@ impl Opening {
         if !is_large(identity) {
             return None;
         }
-        // Who is in the midst of it goes on as it began.
+        // An open file continues with the stream it began with.
         let in_title = match is_opening {
             true => self.titles.find(identity),
             false => None,
@@ -217,9 +216,9 @@ impl Opening {
         Arc::new(Title::new(device, source))
     }
 
-    /// A program begins to read a file by itself, at `offset`. If it is a chunk of a title, as far as
-    /// can be told from what was read before, that title is looked for on another thread, and `found` is
-    /// told which part of it the file is.
+    /// A program starts to read a single-file stream at `offset`. If earlier reads suggest that the
+    /// file is a chunk of a title, another thread looks for the title, and calls `found` with the
+    /// file's part of it.
     pub(crate) fn look_around(
         self: &Arc<Self>,
         (open, offset): (&Arc<OpenFile>, u64),
@@ -244,7 +243,7 @@ impl Opening {
         }
         let (opening, asked) = (Arc::clone(self), Arc::clone(open));
         let (identity, device) = (stream.identity, stream.title.device.clone());
-        // Where too much waits for the disk already, it is read by itself.
+        // If the disk's queue is full, the file is read on its own.
         open.disk.reads.offer(move || {
             if let Some(stream) = opening.title_of(&asked, &identity, device) {
                 stream.opened(&asked.file);
@@ -253,7 +252,7 @@ impl Opening {
         });
     }
 
-    /// The title that an open file is a part of. Waits for its disk.
+    /// The title that an open file belongs to. Blocks on its disk.
     fn title_of(&self, open: &OpenFile, identity: &Identity, device: Device) -> Option<Stream> {
         let chunks = Chunks::around(&open.file, &self.beneath)?;
         let parts = (0..chunks.len()).filter_map(|index| {
@@ -266,7 +265,7 @@ impl Opening {
             Part::new(identity, path).looked_at(&self.tree, &self.places)
         });
         let parts: Vec<Part> = parts.collect();
-        // It may have gone from its folder while that was looked at.
+        // The file may have left its folder meanwhile.
         let is_it = |part: &Part| part.identity == *identity;
         let part = parts.iter().position(is_it).filter(|_| parts.len() > 1)?;
         let title = self.title(device, parts);
@@ -275,8 +274,8 @@ impl Opening {
     }
 }
 
-/// Whether the engine reads it: nobody writes it, and it takes more than one call, which reads a small
-/// one; what is worth reading ahead of that is the next file.
+/// Whether the engine reads the file: its mtime is stable, and it is too large for one call. After
+/// a small file the next file is read ahead.
 fn is_large(identity: &Identity) -> bool {
     identity.is_settled && identity.size >= SMALL_BYTES
 }

@@ -1,4 +1,4 @@
-//! A mount point: what is mounted there, whether its daemon lives, and how it is taken off.
+//! Mount points: what is mounted there, whether its daemon is alive, and unmounting.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,29 +12,29 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use crate::status::ATTRIBUTE;
 
-/// What the sources of our mounts begin with in the kernel's table; the tree follows. A type of our
-/// own would be clearer, but only the program for ordinary users can give one.
+/// Prefix of our mounts' source in the kernel's mount table; the tree follows. A file system
+/// subtype would be clearer, but only `fusermount3` can set one.
 pub(crate) const SOURCE: &str = "headlong:";
 
-/// As many links as the kernel follows.
+/// The kernel's limit of symbolic links in a path.
 const LINKS_MAX: u32 = 40;
 
-/// What became of a mount whose daemon is gone.
+/// Result of the recovery of a mount whose daemon is dead.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Recovered {
-    /// There was none.
+    /// There is no dead mount.
     Nothing,
-    /// It was taken off.
+    /// It was unmounted.
     Yes,
-    /// It could not be, or is not ours.
+    /// It could not be unmounted, or is not ours.
     Not(String),
 }
 
-/// Takes a mount off if it is ours and its daemon is gone.
+/// Unmounts a mount if it is ours and its daemon is dead.
 pub(crate) fn recover(path: &Path) -> Recovered {
     let point = real(path);
-    // The keeper of the daemon that is gone, and one that is starting, may both be here: of two that
-    // saw it dead, the second would take off what was mounted meanwhile.
+    // The cleanup process of a dead daemon and a starting daemon may both be here. Without the
+    // lock, the second of two that saw the dead mount would unmount its successor.
     let _alone = point.parent().and_then(alone);
     if !is_dead(&point) {
         return Recovered::Nothing;
@@ -42,38 +42,38 @@ pub(crate) fn recover(path: &Path) -> Recovered {
     if !is_ours(&point) {
         let kind = kind_mounted(&point).unwrap_or_else(|| "unknown".to_owned());
         return Recovered::Not(format!(
-            "the daemon of a mount of another kind ({kind}) is gone"
+            "the daemon of a mount of another type ({kind}) is dead"
         ));
     }
     match detach(&point) {
         Ok(()) => Recovered::Yes,
         Err(error) => Recovered::Not(format!(
-            "an earlier mount, whose daemon is gone, cannot be taken off: {error}"
+            "cannot unmount an earlier mount whose daemon is dead: {error}"
         )),
     }
 }
 
-/// Whether a daemon was there and is gone. Attributes would not tell: the kernel believes those that it
-/// has as long as it was told to.
+/// Whether a mount is there and its daemon is dead. Attributes would not show that: the kernel
+/// returns them from its cache.
 fn is_dead(point: &Path) -> bool {
     let asked = getxattr(point, ATTRIBUTE, &mut [0_u8; 0]);
     matches!(asked, Err(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
-/// Waits until nobody else recovers a mount in that folder; until it is dropped nobody does.
+/// Holds an exclusive lock against other recoveries in that folder.
 fn alone(folder: &Path) -> Option<File> {
     let folder = File::open(folder).ok()?;
     flock(&folder, FlockOperation::LockExclusive).ok()?;
     Some(folder)
 }
 
-/// What kind of file system is mounted on a folder; `None` if it is no mount point. Its path is free
-/// of links.
+/// The type of the file system mounted on a folder; `None` if it is not a mount point. The path
+/// must be free of symbolic links.
 pub(crate) fn kind_mounted(point: &Path) -> Option<String> {
     mounted(point).map(|mount| mount.kind)
 }
 
-/// Whether a mount of ours is there, dead or alive. The path is free of links.
+/// Whether a mount of ours is there, dead or alive. The path must be free of symbolic links.
 pub(crate) fn is_ours(point: &Path) -> bool {
     let is_of_headlong = |mount: Mount| {
         let source = mount.source.as_os_str().as_encoded_bytes();
@@ -82,25 +82,25 @@ pub(crate) fn is_ours(point: &Path) -> bool {
     mounted(point).is_some_and(is_of_headlong)
 }
 
-/// The number of what is mounted on a folder, as files on it have it in `st_dev`.
+/// The device number of the file system mounted on a folder, as in `st_dev` of its files.
 pub(crate) fn number_mounted(point: &Path) -> Option<u64> {
     mounted(point).map(|mount| mount.dev)
 }
 
 fn mounted(point: &Path) -> Option<Mount> {
     let found = read_mounts(Path::new("/proc/self/mountinfo"));
-    // The last of a place is on top.
+    // The last entry of a mount point is on top.
     found.into_iter().rfind(|mount| mount.point == point)
 }
 
-/// Takes a mount off; what is open on it stays until it is closed.
+/// Unmounts lazily; open files stay usable until they are closed.
 ///
 /// # Errors
 /// If the system refuses.
 pub(crate) fn detach(point: &Path) -> io::Result<()> {
     match unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
         Ok(()) => Ok(()),
-        // An ordinary user has a program for it.
+        // An ordinary user needs `fusermount3`.
         Err(Errno::PERM) => by_program(point),
         Err(error) => Err(error.into()),
     }
@@ -116,7 +116,7 @@ fn by_program(point: &Path) -> io::Result<()> {
     }
 }
 
-/// A path without links. What its last name is, is not looked at: the daemon there may be gone.
+/// A path without symbolic links. Its last component is not accessed: the daemon there may be dead.
 fn real(path: &Path) -> PathBuf {
     let mut path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     for _ in 0..LINKS_MAX {
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_lives_needs_no_recovery_and_a_mount_is_told_by_its_kind() {
+    fn live_folder_needs_no_recovery_and_mount_has_a_type() {
         let folder = tempfile::tempdir().expect("a folder");
         assert_eq!(recover(folder.path()), Recovered::Nothing);
         assert_eq!(recover(Path::new("/none/such")), Recovered::Nothing);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_freed_of_links_without_looking_at_its_last_name() {
+    fn links_are_resolved_without_the_last_component() {
         let folder = tempfile::tempdir().expect("a folder");
         let real_folder = fs::canonicalize(folder.path()).expect("there");
         std::os::unix::fs::symlink(&real_folder, real_folder.join("link")).expect("made");

@@ -1,7 +1,7 @@
-//! How to get at a node's file, for a thread that may wait for its disk.
+//! Access to a node's file, for a thread that may block on its disk.
 //!
-//! The one idea: what is found under the names of a node counts only if it is the same file. So a
-//! name is looked up in its folder held open, and not at a path that is another folder's by now.
+//! A file found under the names of a node is used only if it is the same file. A name is looked up
+//! in its open folder, not by a path that may lead to another folder by now.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -19,26 +19,26 @@ use crate::tree::Tree;
 
 type Result<T> = std::result::Result<T, Errno>;
 
-/// A node, and where it is looked for.
+/// A node and where to look for it.
 pub(crate) struct Reach {
     pub(crate) tree: Arc<Tree>,
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) number: u64,
 }
 
-/// What has a name in a folder.
+/// A named entry of a folder.
 #[derive(Debug)]
 pub(crate) struct Named {
     pub(crate) file: File,
     /// Its file system.
     pub(crate) dev: u64,
-    /// `None` if it is mounted there: it was not asked, as it may hang, and has threads of its own.
+    /// `None` for a mount point: its file system may hang, and is queried on its own threads.
     pub(crate) found: Option<Attributes>,
 }
 
 impl Reach {
-    /// Opens what the node is, in that way; `ESTALE` if it is not where it was met, which has the
-    /// kernel look the name up again.
+    /// Opens the node's file with `open`; `ESTALE`, which makes the kernel repeat the lookup, if it
+    /// is not found under any known name.
     pub(crate) fn open(
         &self,
         open: impl Fn(&Tree, &Path) -> rustix::io::Result<File>,
@@ -59,7 +59,7 @@ impl Reach {
         Err(trouble)
     }
 
-    /// What it is now, also without a name if a program has it open.
+    /// Current attributes; a name is not needed if a program has the file open.
     pub(crate) fn attributes(&self) -> Result<Attributes> {
         let known = self.nodes.find(self.number).ok_or(Errno::ESTALE)?;
         match known.open {
@@ -68,7 +68,7 @@ impl Reach {
         }
     }
 
-    /// It, however it can be had without opening it for reading.
+    /// A descriptor of the file, not necessarily opened for reading.
     pub(crate) fn look(&self) -> Result<Arc<File>> {
         let known = self.nodes.find(self.number).ok_or(Errno::ESTALE)?;
         match known.open {
@@ -77,7 +77,7 @@ impl Reach {
         }
     }
 
-    /// What has that name in it; `ESTALE` if it is not where it was met itself.
+    /// The entry of that name; `ESTALE` if the folder itself is not found.
     pub(crate) fn named(&self, name: &OsStr) -> Result<Named> {
         let (folder, ..) = self.open(Tree::look)?;
         let look = |resolve| Tree::look_in(&folder, name, resolve);
@@ -97,7 +97,7 @@ impl Reach {
     }
 }
 
-/// A name that leads nowhere any more is stale; other errors are what they are.
+/// Maps errors of a name that leads to no file to `ESTALE`.
 fn gone_or(error: Kernel) -> Errno {
     match error {
         Kernel::NOENT | Kernel::NOTDIR | Kernel::LOOP | Kernel::XDEV | Kernel::NXIO => {
@@ -136,7 +136,7 @@ mod tests {
             reach.named(OsStr::new(name))
         }
 
-        /// The kernel is told of a name in the tree itself.
+        /// Looks up a name in the root.
         fn meet(&self, name: &str) -> u64 {
             let found = self.tree.attributes(Path::new(name)).expect("there");
             self.nodes.met(ROOT, OsStr::new(name), &found)
@@ -144,12 +144,12 @@ mod tests {
     }
 
     fn size(named: Result<Named>) -> u64 {
-        let found = named.expect("it is there").found;
-        found.expect("nothing is mounted there").shown(2).size
+        let found = named.expect("found").found;
+        found.expect("not a mount point").shown(2).size
     }
 
     #[test]
-    fn a_name_is_looked_up_in_its_folder_and_not_in_one_that_took_the_path_of_it() {
+    fn name_is_looked_up_in_its_own_folder() {
         let scratch = tempfile::tempdir().expect("a folder");
         let path = |name: &str| scratch.path().join(name);
         std::fs::create_dir(path("a")).expect("made");
@@ -160,19 +160,19 @@ mod tests {
         std::fs::rename(path("a"), path("b")).expect("moved");
         std::fs::create_dir(path("a")).expect("made");
         std::fs::write(path("a/file"), "other").expect("written");
-        let stale = case.named(first, "file").expect_err("it is not there");
+        let stale = case.named(first, "file").expect_err("stale path");
         assert_eq!(stale, Errno::ESTALE);
         assert_eq!(case.meet("b"), first);
         assert_eq!(size(case.named(first, "file")), 12);
         assert_eq!(size(case.named(case.meet("a"), "file")), 5);
-        let none = case.named(first, "none").expect_err("it is nowhere");
+        let none = case.named(first, "none").expect_err("no such name");
         assert_eq!(none, Errno::ENOENT);
     }
 
     #[test]
-    fn what_is_mounted_in_a_folder_is_told_apart_from_what_lies_there() {
+    fn mount_points_are_not_inspected() {
         let case = Case::new(Path::new("/"));
-        let proc = case.named(ROOT, "proc").expect("it is there");
+        let proc = case.named(ROOT, "proc").expect("found");
         assert!(proc.found.is_none());
         assert_eq!(attributes(&proc.file).expect("asked").key.dev, proc.dev);
     }

@@ -1,8 +1,8 @@
-//! Reads of programs: by the engine of their disk, or as they are asked for.
+//! Reads of programs: through the engine of their disk, or directly.
 //!
-//! The one idea: what is in memory is answered by the thread that heard the question; what the disk
-//! is needed for is waited for elsewhere. The bytes of one reply are of one version: the engine's
-//! streams are, and what it does not answer is read by one call, as the program's own would be.
+//! Data in memory is returned on the thread that received the request; disk reads complete
+//! elsewhere. The bytes of one reply belong to one version: engine streams guarantee this, and
+//! everything else is read by a single call, as the program's own read would be.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -23,48 +23,48 @@ use crate::open::{OpenFile, Opening};
 use crate::small::read_now;
 use crate::stream::Stream;
 
-/// Everybody: chains are told apart by where they are, for many programs open a file anew for each
-/// part that they read.
+/// One viewer for all programs: chains are distinguished by position, since many programs open a
+/// file anew for each range that they read.
 const PROGRAMS: ViewerId = ViewerId(0);
 
-/// What is needed to read.
+/// Context of reads.
 pub(crate) struct Reading {
     pub(crate) runtime: Handle,
     pub(crate) late: Arc<Late>,
     pub(crate) opening: Arc<Opening>,
-    /// How long a file's size and time of change are believed.
+    /// How long the attributes of a file are trusted.
     pub(crate) revalidate: Duration,
 }
 
-/// One question of a program.
+/// One read request of a program.
 struct Asked {
     open: Arc<OpenFile>,
     offset: u64,
     size: u32,
-    /// Whether the kernel keeps it in its page cache.
+    /// Whether the kernel stores the result in its page cache.
     for_pages: bool,
-    /// Number of its process.
+    /// Process id.
     program: u64,
     reply: ReplyData,
 }
 
-/// What the engine gave.
+/// Data from the engine.
 enum Got {
     Piece(Piece),
     Copied(Vec<u8>),
 }
 
-/// Why it gave nothing.
+/// Why the engine returned no data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trouble {
-    /// A read without it may do better, or meets the same error.
+    /// A direct read may succeed, or fails with the same error.
     ReadPlainly,
-    /// The disk does not answer: nobody else is sent to wait for it.
+    /// The disk does not answer: no further thread waits for it.
     Failed,
 }
 
 impl Reading {
-    /// Answers a read, now or later.
+    /// Answers a read, immediately or later.
     pub(crate) fn read(
         self: &Arc<Self>,
         open: Arc<OpenFile>,
@@ -132,15 +132,15 @@ impl Reading {
         }
     }
 
-    /// A file that is read by itself was found to be a part of a title: what comes after it is read as
-    /// if its last byte were asked for there.
+    /// A file being read on its own was found to be part of a title: reads ahead in the title as if
+    /// a viewer had requested the file's last byte.
     fn read_on(self: &Arc<Self>, part: Stream, reader: ConnectionId) {
         let Some(last) = part.identity.size.checked_sub(1) else {
             return;
         };
         let request = request(&part, reader, (last, 1));
         self.runtime.spawn(async move {
-            // Whatever comes of it, nobody waits for it.
+            // The outcome is ignored: no request depends on it.
             let _ = fetch(Arc::new(part), request).await;
         });
     }
@@ -166,7 +166,7 @@ impl Reading {
         }
     }
 
-    /// Reads without the engine, by a call on a thread that may wait for the disk.
+    /// Reads directly, on a thread that may block on the disk.
     fn read_plainly(&self, asked: Asked) {
         let Asked {
             open,
@@ -214,7 +214,7 @@ fn request(stream: &Stream, reader: ConnectionId, (offset, length): (u64, u64)) 
     }
 }
 
-/// Has the engine read; the bytes stay where they are if they are in one piece.
+/// Reads through the engine; bytes in a single piece are not copied.
 async fn fetch(stream: Arc<Stream>, request: Request) -> Result<Got, Trouble> {
     let asked = stream
         .title
@@ -231,7 +231,7 @@ async fn fetch(stream: Arc<Stream>, request: Request) -> Result<Got, Trouble> {
             }
             copied.reserve_exact(usize::try_from(request.length).unwrap_or(0));
         }
-        // Given back at once: as long as it is held, it takes room in the reply's window.
+        // Released at once: a held piece occupies the reply's window.
         copied.extend_from_slice(piece.as_ref());
     }
     match copied.len() as u64 == request.length {
@@ -253,12 +253,12 @@ fn refused(refusal: Refusal) -> Trouble {
 fn failed(failure: Failure) -> Trouble {
     match failure {
         Failure::TimedOut | Failure::Offline => Trouble::Failed,
-        // A bad sector may lie beside what was asked for.
+        // The bad sector may lie outside the requested range.
         Failure::Device | Failure::Changed | Failure::NoResources => Trouble::ReadPlainly,
     }
 }
 
-/// As many bytes as there are, up to `size`.
+/// Up to `size` bytes, fewer at the end of the file.
 fn read_at(file: &File, offset: u64, size: usize) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; size];
     let mut length = 0;
@@ -267,7 +267,7 @@ fn read_at(file: &File, offset: u64, size: usize) -> std::io::Result<Vec<u8>> {
             Ok(0) => break,
             Ok(count) => length += count,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            // What was read before it counts, as in any read.
+            // Bytes read before the error are returned, as by any read.
             Err(_) if length > 0 => break,
             Err(error) => return Err(error),
         }
@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_that_does_not_answer_is_an_error_and_all_else_is_read_plainly() {
+    fn unresponsive_disk_fails_and_other_errors_are_reread() {
         let retry_after = headlong_units::Duration::ZERO;
         assert_eq!(refused(Refusal::Offline { retry_after }), Trouble::Failed);
         assert_eq!(refused(Refusal::Full), Trouble::ReadPlainly);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_read_ends_where_the_file_does() {
+    fn direct_read_ends_at_end_of_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a");
         std::fs::write(&path, "0123456789").expect("written");

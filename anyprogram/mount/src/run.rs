@@ -1,8 +1,7 @@
-//! A mount from its start to its end.
+//! Lifecycle of a mount.
 //!
-//! The one idea: everything that can fail at the start fails before the kernel is told, and however
-//! it ends, the mount goes first: whoever reads then gets what there is, or an error, and nobody
-//! waits for a process that is gone.
+//! Everything that can fail at start fails before the kernel mounts. At the end the mount is
+//! removed first: later reads get data or an error, and no program waits for a dead process.
 
 use std::fs;
 use std::io;
@@ -41,14 +40,14 @@ use crate::status::{ATTRIBUTE, Status};
 use crate::titles::Titles;
 use crate::tree::Tree;
 
-/// How long programs that have files open may go on after the mount is gone.
+/// How long programs with open files may continue after the mount is removed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often it is looked whether somebody else unmounted.
+/// Interval of checks for an external unmount.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// Threads that hear the kernel's questions.
+/// Threads that receive FUSE requests.
 const THREADS_MAX: usize = 8;
 
-/// Why a mount was not made.
+/// Why mounting failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The settings do not fit the devices.
@@ -59,7 +58,7 @@ pub enum RunError {
     Tree {
         /// Its path.
         path: String,
-        /// What the system says.
+        /// The error of the kernel.
         error: io::Error,
     },
     /// A device cannot be started.
@@ -68,7 +67,7 @@ pub enum RunError {
     /// The log cannot be set up.
     #[error(transparent)]
     Log(#[from] DaemonLogError),
-    /// The kernel does not mount it.
+    /// The kernel rejects the mount.
     #[error(
         "cannot mount at {path}: {error}; an ordinary user needs fusermount3 (Debian: fuse3), and \
          user_allow_other in /etc/fuse.conf or allow_other = false"
@@ -76,15 +75,15 @@ pub enum RunError {
     Mount {
         /// The mount point.
         path: String,
-        /// What the system says.
+        /// The error of the kernel.
         error: io::Error,
     },
-    /// No threads, signals or processes.
-    #[error("cannot start: {0}; raise the limits of the process")]
+    /// Threads, signals or processes are unavailable.
+    #[error("cannot start: {0}; raise the resource limits of the process")]
     System(#[from] io::Error),
 }
 
-/// Mounts, and answers until SIGTERM, SIGINT or an unmount. `settings` are from [`Settings::load`].
+/// Mounts and serves until SIGTERM, SIGINT or an unmount. `settings` come from [`Settings::load`].
 ///
 /// # Errors
 /// Why it did not start.
@@ -94,7 +93,7 @@ pub fn run(settings: &Settings) -> Result<(), RunError> {
         .enable_all()
         .build()?;
     let result = mount(settings, &runtime);
-    // A disk that hangs must not keep the process alive.
+    // A hung disk must not keep the process alive.
     runtime.shutdown_background();
     log.flush();
     result
@@ -116,7 +115,7 @@ fn mount(settings: &Settings, runtime: &Runtime) -> Result<(), RunError> {
     let keeper = Keeper::start(point)?;
     let wrong = |error: io::Error| RunError::Mount {
         path: point.display().to_string(),
-        // What fusermount3 says is a line.
+        // The message of fusermount3 is a whole line.
         error: io::Error::new(error.kind(), error.to_string().trim().to_owned()),
     };
     let session = Session::new(mounted, point, &options(settings)).map_err(wrong)?;
@@ -140,7 +139,7 @@ fn mount(settings: &Settings, runtime: &Runtime) -> Result<(), RunError> {
         tokio::select! {
             _ = told_to_end.recv() => {}
             _ = interrupted.recv() => {}
-            () = unmounted => tracing::info!("unmounted by somebody else"),
+            () = unmounted => tracing::info!("unmounted by another process"),
         }
     });
     alive.abort();
@@ -153,20 +152,20 @@ fn mount(settings: &Settings, runtime: &Runtime) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Tells the service manager that the mount answers, by asking it how it is as `--status` does: by way of
-/// the kernel. No disk is asked, as one that hangs is no reason to end what is read from others.
+/// Notifies the service manager while the mount responds to a status request through the kernel, as
+/// `--status` sends it. Disks are not queried: a hung one is no reason to end reads of the others.
 async fn keep_alive(point: PathBuf) {
     service_manager::keep_alive(|| {
         let point = point.clone();
         let ask = move || getxattr(&point, ATTRIBUTE, &mut [0_u8; 0]);
         let asked = tokio::task::spawn_blocking(ask);
-        // An error is an answer too.
+        // An error is a response, too.
         async { drop(asked.await) }
     })
     .await;
 }
 
-/// An engine for each device that the tree lies on.
+/// Starts an engine for each device that the tree lies on.
 fn start_devices(settings: &Settings) -> Result<Vec<Device>, RunError> {
     let seen = look_at_roots(std::slice::from_ref(&settings.directory));
     let infos = match seen {
@@ -189,7 +188,7 @@ fn tree_error(settings: &Settings, error: io::Error) -> RunError {
     }
 }
 
-/// What the end of a mount needs of it.
+/// The parts of a mount needed at its end.
 struct Parts {
     disks: Arc<Disks>,
     stale: Arc<Stale>,
@@ -273,7 +272,7 @@ fn file_system(
 
 fn options(settings: &Settings) -> Config {
     let name = settings.directory.to_string_lossy();
-    // A comma would end the option.
+    // A comma would end the mount option.
     let name = format!("{}{}", point::SOURCE, name.replace([',', '\\'], "_"));
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let mut config = Config::default();
@@ -293,7 +292,7 @@ fn options(settings: &Settings) -> Config {
     config
 }
 
-/// The kernel reads ahead of programs above the mount as far as it is told to.
+/// Sets the kernel's readahead above the mount.
 fn set_read_ahead(point: &Path, bytes: u64) {
     let Some(number) = point::number_mounted(point) else {
         return;
@@ -301,25 +300,25 @@ fn set_read_ahead(point: &Path, bytes: u64) {
     let (major, minor) = (major(number), minor(number));
     let file = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
     if let Err(error) = fs::write(&file, (bytes / KIB).to_string()) {
-        tracing::info!(%error, "read_ahead cannot be set: programs are read ahead for by 128 KiB");
+        tracing::info!(%error, "cannot set read_ahead: the kernel reads 128 KiB ahead of programs");
     }
 }
 
-/// Takes the mount off, and gives programs that have files open a while to close them.
+/// Unmounts, and gives programs with open files time to close them.
 fn stop(point: &Path, session: BackgroundSession) {
     if !session.guard.is_finished()
         && let Err(error) = point::detach(point)
     {
-        tracing::warn!(%error, "the mount cannot be taken off; it ends with this process");
+        tracing::warn!(%error, "cannot unmount; the mount ends with this process");
     }
     let end = Instant::now() + STOP_TIMEOUT;
     while !session.guard.is_finished() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(10));
     }
     if !session.guard.is_finished() {
-        tracing::info!("programs still have files open; their reads end with this process");
+        tracing::info!("programs still have open files; their reads fail when this process ends");
     }
-    // Dropped, it would unmount what is at that path by now.
+    // Dropping the session would unmount whatever is at that path by then.
     std::mem::forget(session);
 }
 

@@ -1,4 +1,4 @@
-//! What an operator may say of a mount: a few rows of its own, and those of the server's disks.
+//! Settings of a mount: its own rows, and those of the server's disks.
 
 use std::path::{Path, PathBuf};
 
@@ -16,47 +16,48 @@ use crate::manner::Pages;
 
 /// The page that lists all settings.
 const MANUAL: &str = "docs/operate/mount-settings.md";
-/// Where this much cannot be left to the page cache, half is.
+/// If this much cannot be left to the page cache, half of the memory is.
 const PAGES_BYTES_MIN: u64 = 1024 * MIB;
-/// What was read is soon asked for once more: by who opens the file anew and begins in what the kernel
-/// dropped of it, and by who comes a little behind and found the last part in the page cache. Each
-/// piece that has gone is a move of the disk's arm for 64 KiB.
+/// Sent bytes are often requested again soon: by a program that reopens the file and starts within
+/// pages that the kernel has dropped, or by a close follower that found the last range in the page
+/// cache. Each evicted piece costs a seek for 64 KiB.
 const SENT_STAYS: Duration = Duration::from_secs(30);
-/// What the kernel had above the mount a reader does not ask for; a prefetch is of some megabytes.
+/// A reader does not request bytes that the kernel has above the mount; a prefetch is a few
+/// megabytes.
 const SKIP_BYTES: u64 = 4 * MIB;
 
-/// Everything that an operator may choose.
+/// All settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The tree.
     pub directory: PathBuf,
     /// Where it is mounted.
     pub mount_point: PathBuf,
-    /// Whether other users than the mount's own may use it.
+    /// Whether users other than the one who mounts may use it.
     pub allow_other: bool,
-    /// Whether the kernel keeps pages of files above the mount.
+    /// Whether the kernel caches pages of files above the mount.
     pub page_cache: bool,
-    /// How much stays there of what programs have gone past; `None` for what memory leaves room for.
+    /// Bytes behind programs that stay in the page cache; `None` derives it from free memory.
     pub page_cache_max: Option<u64>,
-    /// How far the kernel reads ahead of a program above the mount.
+    /// The kernel's readahead of a program above the mount.
     pub read_ahead_bytes: u64,
-    /// Whether programs that go through small files have the next ones read ahead.
+    /// Whether the next small files are read ahead for programs that walk through a tree.
     pub small_files_ahead: bool,
-    /// Whether files whose names differ in a number are read as one title.
+    /// Whether numbered files are read as one title.
     pub chunk_files_ahead: bool,
-    /// The settings of disks, and how long attributes are believed; its others mean nothing here.
+    /// Settings of the disks, and of `revalidate`; the others are unused here.
     pub disks: Config,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         let mut disks = Config::default();
-        // A program that is refused fails, and one that waits goes on: nobody here can ask again.
+        // A refused program fails and cannot retry; a waiting one continues.
         disks.engine.admission = Admission::Accept;
         disks.engine.read_timeout = Duration::from_secs(60);
         disks.engine.wait_timeout = Duration::from_secs(120);
         disks.engine.sent_stays = SENT_STAYS;
-        // What a mount hands over goes to the kernel, and to no socket of its own.
+        // A mount hands its data to the kernel, not to sockets of its own.
         disks.copies = false;
         Self {
             directory: PathBuf::new(),
@@ -64,8 +65,8 @@ impl Default for Settings {
             allow_other: true,
             page_cache: true,
             page_cache_max: None,
-            // Of each open file twice as much may be in the page cache, which is what memory is lacking
-            // for with many viewers; from the mount's memory it is soon there.
+            // Each open file may have twice this in the page cache, which is scarce with many
+            // viewers; refilling it from the mount's memory is fast.
             read_ahead_bytes: 64 * KIB,
             small_files_ahead: true,
             chunk_files_ahead: true,
@@ -74,12 +75,12 @@ impl Default for Settings {
     }
 }
 
-/// What the command line says; each overrides the file.
+/// Command-line options; each overrides the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flags {
     /// The tree, instead of `directory`.
     pub directory: Option<PathBuf>,
-    /// Where it is mounted, instead of `mount_point`.
+    /// The mount point, instead of `mount_point`.
     pub mount_point: Option<PathBuf>,
     /// `--memory`.
     pub memory: Option<String>,
@@ -96,38 +97,38 @@ fn rows() -> Rows<Settings> {
     let path = || text().map(PathBuf::from, |path: &PathBuf| path.display().to_string());
     let mut rows = Rows::<Settings>::default();
     rows.add("directory", path(), |s| &mut s.directory,
-        "The folder whose tree is mounted, with what is mounted below it; one named on the command line replaces it.");
+        "The folder whose tree is mounted, including file systems mounted below it. A folder on the command line replaces it.");
     rows.add("mount_point", path(), |s| &mut s.mount_point,
-        "The empty folder at which it is mounted; one named on the command line replaces it. Neither may lie in the other.");
+        "The empty folder at which the tree is mounted. A folder on the command line replaces it. Neither folder may contain the other.");
     rows.add("allow_other", flag(), |s| &mut s.allow_other,
-        "Whether users other than the one who mounts may use it; each has the rights that it has in the tree. An ordinary user may say so only if /etc/fuse.conf has user_allow_other.");
+        "Whether users other than the one who mounts may access the mount, each with the permissions it has in the tree. An ordinary user may enable this only if /etc/fuse.conf contains user_allow_other.");
     rows.add("page_cache", flag(), |s| &mut s.page_cache,
-        "Whether the kernel may keep what programs read in its page cache, above the mount's own memory. Without it, each read of a program is a question to the mount. With it, large files are read past it by programs for which that costs less, unless `page_cache_max` is more than `memory`.");
+        "Whether the kernel may cache what programs read in its page cache, above the mount's own memory. If off, each read of a program is a request to the mount. If on, programs for which direct I/O is cheaper read large files without the page cache, unless `page_cache_max` is more than `memory`.");
     rows.add("page_cache_max", size().optional(), |s| &mut s.page_cache_max,
-        "How much of what programs have gone past in files of the engine stays in the page cache above the mount; the oldest of more is dropped there. Three quarters of it are for what was read ahead of programs that closed the file, for they mostly go on there. Without it, half of what `memory` leaves of this machine's memory, or of the control group's.");
+        "How many bytes behind the programs' read positions, in files read by the engine, stay in the page cache above the mount; beyond that the oldest are dropped. Three quarters of it are reserved for readahead beyond programs that closed the file, because most of them continue there. The default is half of what `memory` leaves of the memory of this machine, or of the control group.");
     rows.add("read_ahead", size().at_most(64 * MIB), |s| &mut s.read_ahead_bytes,
-        "How far the kernel reads ahead of a program that reads in sequence, above the mount. It takes bytes that the mount has in memory; the disk is read in the sizes of the engine. Each open file that is read in sequence has up to twice as much in the page cache. Only root may set it; else it is the kernel's own, 128KiB.");
+        "How far the kernel reads ahead of a sequential reader above the mount. This reads from the mount's memory; the engine decides the sizes of disk reads. Each open file that is read sequentially has up to twice as much in the page cache. Only root may set it; otherwise the kernel's default of 128KiB applies.");
     rows.add("small_files_ahead", flag(), |s| &mut s.small_files_ahead,
-        "Whether a program that waits for one small file after another, as a copy, a search or diff does, has the next files of the folder read in one sweep of the disk.");
+        "Whether the next files of a folder are read ahead in one sweep of the disk for a program that reads many small files in order, such as a copy, a search or a diff.");
     rows.add("chunk_files_ahead", flag(), |s| &mut s.chunk_files_ahead,
-        "Whether files of one folder whose names differ in a number alone, of 32 MiB at most, are read as one title in the order of their numbers, as the chunk files of HLS and DASH are, if programs go on from one to the next. Only files with the owner, group and rights of the one that a program reads are among them.");
+        "Whether files of one folder whose names differ only in a number, each at most 32 MiB, are read ahead as one title in numeric order, like the chunk files of HLS and DASH, if programs continue from one to the next. Only files with the owner, group and permissions of the file being read are included.");
     rows.add("revalidate", time(), |s| &mut s.disks.revalidate,
-        "How long names, attributes and the version of an open file are believed before they are looked at again: a change in the tree is seen that much later at most.");
+        "How long names, attributes and the version of an open file are cached before they are checked again: a change in the tree becomes visible after at most this time.");
     rows.add("log_level", named(LogLevel::ALL, LogLevel::name), |s| &mut s.disks.log.level,
-        "The least severe of the mount's own messages, which go to standard error.");
+        "The lowest severity of the mount's log messages, which go to standard error.");
     rows.add("time_scale", whole().at_least(1), |s| &mut s.disks.time_scale,
-        "For experiments on an emulated drive: the engine's clocks run this many times faster, so that every duration in this file is model time. Anything but 1 is wrong for real programs.");
+        "For experiments on an emulated drive: the engine's clocks run this many times faster, so that every duration in this file is model time. Use 1 for real programs.");
     rows.include(disk_rows(), |s| &mut s.disks);
     rows.restart();
     rows
 }
 
 impl Settings {
-    /// Reads the file, if there is one, and the flags, and looks whether this machine has what they
-    /// name. A mount whose daemon is gone is taken off the mount point; nothing else is changed.
+    /// Reads the file, if there is one, and the options, and checks them against this machine.
+    /// Unmounts a dead mount of ours at the mount point; changes nothing else.
     ///
     /// # Errors
-    /// Everything that is wrong with them.
+    /// All mistakes in them.
     pub fn load(file: Option<&Path>, flags: &Flags) -> Result<Self, Mistakes> {
         let text = match file.map(std::fs::read_to_string) {
             None => String::new(),
@@ -139,7 +140,7 @@ impl Settings {
             }
         };
         let (mut document, mut settings) = read(file.unwrap_or(Path::new("")), &text, flags);
-        // Where too little of it would be left, the most that leaves enough is the default.
+        // If the default would leave too little, use the most that leaves enough.
         if !document.is_written("memory")
             && let Some(there) = memory_available()
         {
@@ -155,7 +156,7 @@ impl Settings {
         document.finish(settings)
     }
 
-    /// How much may stay above the mount of what programs have gone past.
+    /// How many bytes behind programs may stay in the page cache above the mount.
     pub(crate) fn passed_bytes_max(&self) -> u64 {
         let memory = self.disks.engine.memory_bytes;
         let left = memory_available().map_or(u64::MAX, |there| there.saturating_sub(memory));
@@ -166,39 +167,40 @@ impl Settings {
     pub(crate) fn pages(&self) -> Pages {
         match self.page_cache {
             false => Pages::Never,
-            // Where more stays in the page cache than the mount has itself, a file is read again there.
+            // With more page cache than memory of the mount, repeated reads hit the page cache.
             true if self.passed_bytes_max() > self.disks.engine.memory_bytes => Pages::Always,
             true => Pages::ForSmallReads,
         }
     }
 
-    /// A sentence if `memory` leaves too little of what there is, and less than three eighths.
+    /// A warning if `memory` leaves too little of the available memory, and less than three
+    /// eighths.
     pub(crate) fn memory_warning(&self) -> Option<String> {
         let (memory, there) = (self.disks.engine.memory_bytes, memory_available()?);
         (memory > memory_most(there).max(there / 8 * 5)).then(|| {
             format!(
-                "memory: {} of {} leave too little to the kernel's page cache above the mount, \
-                 where a web server's sockets hold a MiB or two for each viewer: what was read \
-                 ahead there is then read again; keep a quarter of it free, and 1GiB at least or \
-                 half of it",
+                "memory: {} of {} leaves too little for the kernel's page cache above the mount, \
+                 where the sockets of a web server hold a MiB or two for each viewer, so that \
+                 readahead is evicted and read again; leave a quarter free, and at least 1GiB or \
+                 half",
                 Bytes(memory),
                 Bytes(there - there % MIB),
             )
         })
     }
 
-    /// Reads the keys of a text, and looks at nothing of this machine.
+    /// Reads the keys of a text, without checks of this machine.
     ///
     /// # Errors
-    /// Everything that is wrong with them.
+    /// All mistakes in it.
     pub fn from_text(name: &str, text: &str) -> Result<Self, Mistakes> {
         let (document, settings) = read(Path::new(name), text, &Flags::default());
         document.finish(settings)
     }
 }
 
-/// How much of what there is a mount should have: what the page cache above it needs grows with what is
-/// sent, and is much of little.
+/// Most of the available memory that a mount should take: the page cache above it needs space in
+/// proportion to the bytes sent, which is a large share of a small memory.
 fn memory_most(there: u64) -> u64 {
     let left = (there / 4).max(PAGES_BYTES_MIN);
     there.saturating_sub(left).max(there / 2)
@@ -218,7 +220,7 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Settings) {
     }
     let mut settings = Settings::default();
     rows().read(&mut document, "", &mut settings);
-    // The kernel has up to two windows of each open file, and may drop them unused.
+    // The kernel holds up to two readahead windows of each open file, and may drop them unused.
     settings.disks.engine.reread_bytes = 2 * settings.read_ahead_bytes;
     settings.disks.engine.skip_bytes = SKIP_BYTES;
     for name in document.children("device") {
@@ -243,7 +245,7 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Settings) {
     ];
     for (word, key, flag, path) in named {
         match flag {
-            // Taken as it is: a path need not be a text.
+            // Taken verbatim: a path need not be UTF-8.
             Some(flag) => {
                 path.clone_from(flag);
                 document.set(word, key, Value::Text(String::new()));
@@ -274,7 +276,7 @@ server's, as in [configuration.md](configuration.md), some with other defaults.
 const DEVICES: &str = "
 ## One device: `[device.\"sda\"]`
 
-What may differ for the device of that kernel name.
+Settings that may differ for the device with that kernel name.
 ";
 
 /// The manual's page, as `docs/operate/mount-settings.md` holds it.
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_and_folders_override_the_file_and_paths_in_it_are_relative_to_it() {
+    fn flags_override_file_and_its_paths_are_relative() {
         let text = "directory = \"films\"\nmount_point = \"/mnt/films\"\nmemory = \"1GiB\"\n\
                     read_ahead = \"4MiB\"\n[device.\"sda\"]\nprefetch = \"2MiB\"\n";
         let mut flags = Flags {
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_memory_leaves_is_shared_with_the_page_cache_above_and_too_little_is_warned_of() {
+    fn page_cache_gets_half_of_the_remaining_memory() {
         let Some(there) = memory_available() else {
             return;
         };
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_and_keys_of_the_server_alone_are_unknown() {
+    fn all_mistakes_are_reported_and_server_keys_unknown() {
         let flags = Flags {
             policy: Some("none".into()),
             ..Flags::default()
@@ -355,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manual_is_up_to_date() {
+    fn manual_is_up_to_date() {
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../docs/operate/mount-settings.md"

@@ -1,8 +1,8 @@
-//! Small files: read through the kernel's page cache, and ahead of programs that go through a tree.
+//! Small files: read through the kernel's page cache, with readahead of the following files.
 //!
-//! The one idea: the engine reads ahead within a file, and a small one is read by one call. What comes
-//! after it is the next file, so a program that waits for small files has the next ones read in one
-//! sweep ([`headlong_walk`]), and its reads find them in memory.
+//! The engine reads ahead within a file, but a small file is read by one call. For a program that
+//! waits for several small files, the next files are read in one sweep ([`headlong_walk`]), and its
+//! reads find them in memory.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,16 +13,17 @@ use std::sync::{Mutex, PoisonError};
 use headlong_walk::{Swept, Walker};
 use rustix::io::{ReadWriteFlags, preadv2};
 
-/// Programs whose files are counted; beyond them all counts begin anew.
+/// Programs whose files are counted; beyond them all counts restart.
 const PROGRAMS_MAX: usize = 1024;
 
-/// Programs that wait for a sweep at a time; more read at once, and take no thread meanwhile.
+/// Programs that wait for a sweep at a time; further ones read directly and occupy no thread
+/// meanwhile.
 const WAITING_MAX: u32 = 8;
 
-/// The sweeps of one disk, one after another.
+/// The sweeps of one disk, one at a time.
 #[derive(Debug)]
 pub(crate) struct Walk {
-    /// None if nothing is to be read ahead.
+    /// `None` if readahead of small files is off.
     walker: Option<Mutex<Walker>>,
     waiting: AtomicU32,
     /// Small files that each program found in memory since it last waited for one.
@@ -40,7 +41,7 @@ impl Walk {
         }
     }
 
-    /// A program began to read a file that is in memory.
+    /// A program started to read a file that is in memory.
     pub(crate) fn found(&self, program: u64) {
         if self.walker.is_none() {
             return;
@@ -53,8 +54,8 @@ impl Walk {
         *count = count.saturating_add(1);
     }
 
-    /// A program begins to read a file that is not: it and what comes next is read, if it is small.
-    /// Waits for the disk.
+    /// A program starts to read a file that is not in memory: the file and the following ones are
+    /// read, if it is small. Blocks on the disk.
     pub(crate) fn waits(&self, program: u64, file: &File) {
         let Some(walker) = &self.walker else {
             return;
@@ -75,19 +76,19 @@ impl Walk {
         swept.1.bytes += now.bytes;
     }
 
-    /// Sweeps, and what was read by them.
+    /// Number of sweeps, and what they read.
     pub(crate) fn swept(&self) -> (u64, Swept) {
         *self.swept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Reads what is in memory, if all of it is that the file has there.
+/// Reads without waiting; `None` unless the whole requested range is in memory.
 pub(crate) fn read_now(file: &File, offset: u64, size: u32, file_bytes: u64) -> Option<Vec<u8>> {
     let wanted = u64::from(size).min(file_bytes.checked_sub(offset)?);
     let mut bytes = vec![0; usize::try_from(wanted).ok().filter(|wanted| *wanted > 0)?];
     let mut vector = [IoSliceMut::new(&mut bytes)];
     let count = preadv2(file, &mut vector, offset, ReadWriteFlags::NOWAIT).ok()?;
-    // A file that became shorter is read by a call that may wait.
+    // A truncated file is read by a call that may wait.
     (count == bytes.len()).then_some(bytes)
 }
 
@@ -96,15 +97,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_memory_is_read_at_once_up_to_the_end_of_the_file() {
+    fn cached_bytes_are_read_without_waiting() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a");
         std::fs::write(&path, "0123456789").expect("written");
         let file = File::open(&path).expect("there");
-        // Not every file system says what needs no waiting.
+        // Some file systems do not support reads without waiting.
         if let Some(bytes) = read_now(&file, 4, 100, 10) {
             assert_eq!(bytes, b"456789");
         }
-        assert_eq!(read_now(&file, 0, 100, 50), None, "it is shorter than that");
+        assert_eq!(read_now(&file, 0, 100, 50), None, "the file is shorter");
     }
 }

@@ -1,8 +1,7 @@
-//! What the kernel need not keep, and the thread that tells it: pages of an older version, and bytes
-//! that programs have gone past.
+//! Invalidation queue: tells the kernel to drop pages of older versions and bytes behind readers.
 //!
-//! Telling waits until pages that are being read are there, so it has a thread of its own: whoever
-//! answers reads must not wait for it.
+//! An invalidation waits for pages that are being read, so it runs on its own thread; threads that
+//! answer reads must not wait for it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,10 +10,10 @@ use fuser::{INodeNo, Notifier};
 
 use crate::behind::Part;
 
-/// Parts that wait to be told of; the kernel finds those beyond them by itself.
+/// Queued ranges; further ones are left to the kernel's own eviction.
 const PARTS_MAX: usize = 4096;
 
-/// What to tell of, each node once, and all of them first.
+/// Pending invalidations: each node once, nodes before ranges.
 #[derive(Debug, Default)]
 pub(crate) struct Stale {
     state: Mutex<State>,
@@ -28,7 +27,7 @@ struct State {
     is_over: bool,
 }
 
-/// One thing to tell of.
+/// The next invalidation.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Node(u64),
@@ -36,13 +35,13 @@ enum Next {
 }
 
 impl Stale {
-    /// A node's file is another version than before.
+    /// A node's file has a new version.
     pub(crate) fn add(&self, node: u64) {
         self.lock().nodes.insert(node);
         self.came.notify_one();
     }
 
-    /// Programs have gone past these, and they are in the mount's memory or not worth it.
+    /// Ranges behind readers, to be dropped from the page cache.
     pub(crate) fn add_parts(&self, parts: Vec<Part>) {
         if parts.is_empty() {
             return;
@@ -54,29 +53,29 @@ impl Stale {
         self.came.notify_one();
     }
 
-    /// The kernel need not be told any more.
+    /// Stops the thread.
     pub(crate) fn end(&self) {
         self.lock().is_over = true;
         self.came.notify_one();
     }
 
-    /// Tells the kernel, on a thread of its own, until the end.
+    /// Starts the thread that notifies the kernel.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the thread cannot be created.
     pub(crate) fn tell(self: &Arc<Self>, kernel: Notifier) -> std::io::Result<()> {
         let stale = Arc::clone(self);
         let thread = std::thread::Builder::new().name("stale".to_owned());
         thread.spawn(move || {
             while let Some(next) = stale.next() {
                 let (node, (offset, length)) = match &next {
-                    // All of it.
+                    // The whole file.
                     Next::Node(node) => (*node, (0, 0)),
                     Next::Part(part) => (part.node, range(part)),
                 };
-                // What it has forgotten is not stale.
+                // A node that the kernel has forgotten has no stale pages.
                 if let Err(error) = kernel.inval_inode(INodeNo(node), offset, length) {
-                    tracing::debug!(node, %error, "the kernel was not told what it need not keep");
+                    tracing::debug!(node, %error, "cannot invalidate pages in the kernel");
                 }
             }
         })?;
@@ -121,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_told_of_once_however_often_it_changed_and_nothing_after_the_end() {
+    fn changed_node_is_queued_once_and_none_after_the_end() {
         let stale = Stale::default();
         for node in [5, 3, 5] {
             stale.add(node);

@@ -1,4 +1,4 @@
-//! How a mount is, as JSON: the value of an extended attribute of its root.
+//! Status of a mount as JSON: the value of an extended attribute of its root.
 
 use std::io;
 use std::path::Path;
@@ -23,10 +23,10 @@ use crate::open::{OpenFile, Opening};
 pub(crate) const ATTRIBUTE: &str = "user.headlong.status";
 /// Longest value that the kernel passes on.
 const BYTES_MAX: usize = 64 << 10;
-/// How long each engine may take to tell.
+/// Time limit for the snapshot of each engine.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// What there is to tell of.
+/// Sources of the status.
 pub(crate) struct Status {
     pub(crate) runtime: Handle,
     pub(crate) disks: Arc<Disks>,
@@ -38,7 +38,7 @@ pub(crate) struct Status {
     pub(crate) started: Instant,
 }
 
-/// Streams of a mount have no names that outlive them.
+/// Streams of a mount have no persistent names.
 struct NoNames;
 
 impl StreamNames for NoNames {
@@ -48,7 +48,7 @@ impl StreamNames for NoNames {
 }
 
 impl Status {
-    /// Says it, once every disk's engine has told.
+    /// Replies when the engines of all disks have answered.
     pub(crate) fn answer(self: &Arc<Self>, size: u32, reply: ReplyXattr) {
         let status = Arc::clone(self);
         self.runtime.spawn(async move {
@@ -65,9 +65,9 @@ impl Status {
                 devices.push(json!({ "name": **device.name(), "state": "silent" }));
                 continue;
             };
-            // Texts and numbers: there is nothing in it that JSON cannot say.
+            // Only texts and numbers, so serialization cannot fail.
             let mut shown = device_status(&snapshot, &NoNames).unwrap_or_default();
-            // They would not fit, and of a file's names nobody here knows the one that is meant.
+            // They would not fit, and a file may have several names.
             shown["chains"] = json!({ "live": snapshot.chain_count });
             shown["queue"]["positions_bytes"] = json!([]);
             devices.push(shown);
@@ -93,17 +93,17 @@ impl Status {
     }
 }
 
-/// Asks the mount at a mount point how it is. The answer is JSON.
+/// Requests the status of the mount at a mount point, as JSON.
 ///
 /// # Errors
-/// If none is there.
+/// If no mount of ours is there.
 pub fn status(mount_point: &Path) -> io::Result<String> {
     let mut text = vec![0; BYTES_MAX];
     let asked = getxattr(mount_point, ATTRIBUTE, &mut text[..]);
     let length = asked.map_err(|error| {
         let name = mount_point.display();
         let error = io::Error::from(error);
-        let text = format!("no mount of headlong at {name}: {error}; name its mount point");
+        let text = format!("no headlong mount at {name}: {error}; give its mount point");
         io::Error::new(error.kind(), text)
     })?;
     text.truncate(length);

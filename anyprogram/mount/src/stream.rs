@@ -1,5 +1,5 @@
-//! One version of a file, as the engine of its disk knows it: alone, or as a part of a title in chunk
-//! files.
+//! One version of a file, as the engine of its disk reads it: a single file, or a part of a title
+//! in chunk files.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 use crate::attributes::attributes;
 use crate::tree::{Tree, path_of};
 
-/// What the engine reads as one. Once nobody has it, its bytes leave memory.
+/// The unit that the engine reads. When dropped, its bytes leave memory.
 #[derive(Debug)]
 pub(crate) struct Title {
     pub(crate) id: StreamId,
@@ -26,7 +26,7 @@ pub(crate) struct Title {
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) title: Arc<Title>,
-    /// Which of the title's files it is.
+    /// Index of the file within the title.
     pub(crate) part: u32,
     pub(crate) identity: Identity,
 }
@@ -40,7 +40,7 @@ impl Title {
         }
     }
 
-    /// Whether it is one file.
+    /// Whether it consists of a single file.
     pub(crate) fn is_alone(&self) -> bool {
         self.source.parts.len() == 1
     }
@@ -50,7 +50,7 @@ impl Title {
         &self.source.parts
     }
 
-    /// Where its bytes are read.
+    /// The source of its bytes.
     pub(crate) fn source(&self) -> Arc<dyn StreamSource> {
         Arc::<Source>::clone(&self.source)
     }
@@ -63,7 +63,7 @@ impl Drop for Title {
 }
 
 impl Stream {
-    /// A file of a title; `None` if there is no such part.
+    /// The stream of a title's file; `None` if there is no such part.
     pub(crate) fn of(title: &Arc<Title>, part: u32) -> Option<Self> {
         let identity = title.source.parts.get(part as usize)?.identity;
         Some(Self {
@@ -73,7 +73,8 @@ impl Stream {
         })
     }
 
-    /// A program has the file open: it is read there, whatever its name means by now.
+    /// A program has the file open: it is read through that descriptor, whatever its name means by
+    /// now.
     pub(crate) fn opened(&self, file: &Arc<File>) {
         if let Some(part) = self.title.source.parts.get(self.part as usize) {
             let mut open = part.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +83,7 @@ impl Stream {
     }
 }
 
-/// Where the bytes of a title are read.
+/// Source of a title's bytes.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) id: StreamId,
@@ -91,19 +92,19 @@ pub(crate) struct Source {
     pub(crate) parts: Vec<Part>,
 }
 
-/// One version of one file: read where a program has it open, else by name.
+/// One version of a file: read through a program's descriptor, otherwise by name.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) identity: Identity,
     pub(crate) path: PathBuf,
-    /// Where it lies, if that was looked at.
+    /// Its extents, if they were read.
     extents: Option<Vec<Extent>>,
-    /// What a program has open, as long as it does.
+    /// A program's open file, while it is open.
     open: Mutex<Weak<File>>,
 }
 
 impl Part {
-    /// A file of which it is asked later where it lies.
+    /// A file whose extents are read later.
     pub(crate) fn new(identity: Identity, path: PathBuf) -> Self {
         Self {
             identity,
@@ -113,13 +114,13 @@ impl Part {
         }
     }
 
-    /// Asks where it lies; `None` if another version has its name by now. Waits for its disk.
+    /// Reads its extents; `None` if its name now refers to another version. Blocks on its disk.
     pub(crate) fn looked_at(mut self, tree: &Tree, places: &Places) -> Option<Self> {
         let file = tree.open_file(&self.path).ok()?;
         if !is_version(&file, &self.identity) {
             return None;
         }
-        // A file system that does not say is one without an order.
+        // A file system that reports no extents has no physical order.
         let place = places.of(&file);
         self.extents = Some(place.map_or_else(|_| Vec::new(), |place| place.extents));
         Some(self)
@@ -151,7 +152,7 @@ impl Source {
     }
 
     fn describe(&self, part: &Part) -> PartSpec {
-        // A file that cannot be opened now has no known place; whoever reads it meets the error.
+        // A file that cannot be opened has no known extents; its reader gets the error.
         let look = || {
             let file = part.open_again(&self.tree, OFlags::empty());
             let place = file
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unlinked_file_is_read_while_a_program_has_it_open_and_not_after_that() {
+    fn unlinked_file_is_readable_while_open() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a");
         std::fs::write(&path, "text").expect("written");
@@ -230,13 +231,13 @@ mod tests {
         assert!(source.unchanged(0, &file));
         assert_eq!(source.spec().parts[0].size_bytes, 4);
         drop(program);
-        let error = source.open(0, false).expect_err("it is gone");
+        let error = source.open(0, false).expect_err("no longer open");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         assert!(source.spec().parts[0].extents.is_empty());
     }
 
     #[test]
-    fn another_file_of_that_name_is_not_the_version() {
+    fn replaced_file_is_another_version() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a");
         std::fs::write(&path, "text").expect("written");
@@ -249,6 +250,6 @@ mod tests {
         assert!(!source.unchanged(0, &file));
         let part = Part::new(source.parts[0].identity, path);
         assert!(part.looked_at(&source.tree, &source.places).is_none());
-        assert!(source.open(1, false).is_err(), "there is no such part");
+        assert!(source.open(1, false).is_err(), "no such part");
     }
 }

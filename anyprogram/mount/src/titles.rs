@@ -1,8 +1,8 @@
 //! Titles in chunk files: which files of a folder are read as one.
 //!
-//! The one idea: the file that a program reads is read at once, for itself; which title it is a part of
-//! is looked at meanwhile, by another thread, as that takes many small reads. What comes after the file
-//! is then read as the title's, and so are its other files when programs open them.
+//! A program's file is read at once as a single file; meanwhile another thread looks for its title,
+//! since that takes many small reads. What follows the file is then read as part of the title, and
+//! so are its other files when programs open them.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,24 +13,24 @@ use headlong_library::Identity;
 
 use crate::stream::{Stream, Title};
 
-/// Files of all titles that are known; of more, the title is forgotten that was not asked for the
-/// longest.
+/// Files of all known titles; beyond them the least recently used title is forgotten.
 const FILES_MAX: usize = 131_072;
-/// Runs that were looked at a moment ago.
+/// Runs checked recently.
 const LOOKS_MAX: usize = 4096;
-/// A run is not looked at more often: files may be added to it, and many may begin it at once.
+/// Shortest interval between checks of a run: files may be added, and many programs may start it at
+/// once.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Those that were met.
+/// Known titles.
 #[derive(Debug, Default)]
 pub(crate) struct Titles(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
     titles: HashMap<u64, Known>,
-    /// Which part of which title a file is, by device and inode.
+    /// Title and part of each file, by device and inode.
     by_file: HashMap<(u64, u64), (u64, u32)>,
-    /// When runs were looked at last.
+    /// When each run was last checked.
     looks: HashMap<PathBuf, Instant>,
     uses: u64,
 }
@@ -38,13 +38,13 @@ struct Table {
 #[derive(Debug)]
 struct Known {
     title: Arc<Title>,
-    /// Files that are in no later title.
+    /// Files that belong to no later title.
     files: usize,
     last_use: u64,
 }
 
 impl Titles {
-    /// The version of a file as a part of its title, if that is known.
+    /// The version of a file as a part of its title, if known.
     pub(crate) fn find(&self, identity: &Identity) -> Option<Stream> {
         let mut table = self.lock();
         let (title, part) = *table.by_file.get(&(identity.dev, identity.ino))?;
@@ -56,7 +56,7 @@ impl Titles {
         (stream.identity == *identity).then_some(stream)
     }
 
-    /// Whether a run is to be looked at now. To be asked only by who then does.
+    /// Whether a run is due for a check. The caller then performs it.
     pub(crate) fn is_due(&self, run: &Path) -> bool {
         let now = Instant::now();
         let mut table = self.lock();
@@ -74,7 +74,7 @@ impl Titles {
         has_room
     }
 
-    /// These files are read as one from now on.
+    /// These files are read as one title from now on.
     pub(crate) fn add(&self, title: &Arc<Title>) {
         let mut table = self.lock();
         table.uses += 1;
@@ -95,23 +95,23 @@ impl Titles {
             gone.push(oldest);
         }
         drop(table);
-        // Telling the disk needs no lock of ours.
+        // Notifying the disk needs no lock.
         drop(gone);
     }
 
-    /// How many are known.
+    /// The number of known titles.
     pub(crate) fn count(&self) -> usize {
         self.lock().titles.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // Nothing under the lock panics half-way through a change.
+        // No code under the lock panics half-way through a change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Table {
-    /// One of a title's files is in another one: the title, if that was its last.
+    /// One of a title's files moved to another title: returns the title if that was its last.
     fn without_file_of(&mut self, title: u64) -> Option<Known> {
         let known = self.titles.get_mut(&title)?;
         known.files = known.files.saturating_sub(1);
@@ -121,7 +121,7 @@ impl Table {
         }
     }
 
-    /// The title that was not asked for the longest, if there are too many files.
+    /// The least recently used title, if there are too many files.
     fn without_oldest(&mut self) -> Option<Known> {
         if self.by_file.len() <= FILES_MAX || self.titles.len() < 2 {
             return None;
@@ -138,11 +138,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_looked_at_once_in_a_while_and_not_more_than_so_many_of_them() {
+    fn run_checks_are_limited_in_rate_and_number() {
         let titles = Titles::default();
         let run = |number: usize| PathBuf::from(format!("v{number}-/.ts"));
         assert!(titles.is_due(&run(0)));
-        assert!(!titles.is_due(&run(0)), "somebody else looks at it");
+        assert!(!titles.is_due(&run(0)), "already being checked");
         assert!((1..LOOKS_MAX).all(|number| titles.is_due(&run(number))));
         assert!(!titles.is_due(&run(LOOKS_MAX)));
     }

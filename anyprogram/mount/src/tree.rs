@@ -1,6 +1,6 @@
-//! The tree that is mounted, and every way into it.
+//! The mounted tree, and every way to open its files.
 //!
-//! The one idea: the kernel is told on each call that nothing outside may be reached and no link
+//! Each call tells the kernel that nothing outside the tree may be reached and no symbolic link
 //! followed (`openat2(2)`), so no check here can be raced.
 
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS);
 
-/// A folder, held open. Paths are relative to it; it is `.` itself.
+/// A folder, held open. Paths are relative to it; `.` is the folder itself.
 #[derive(Debug)]
 pub(crate) struct Tree {
     folder: File,
@@ -40,27 +40,27 @@ impl Tree {
         &self.folder
     }
 
-    /// What lies at a path, not opened for reading. A link is that itself.
+    /// Opens a path without opening it for reading. A symbolic link is opened itself.
     pub(crate) fn look(&self, path: &Path) -> Result<File> {
         self.openat2(path, OFlags::PATH | OFlags::NOFOLLOW)
     }
 
-    /// What has a name in a folder of the tree that is open, looked at in the same way. With
-    /// [`ResolveFlags::NO_XDEV`] it is [`Errno::XDEV`] if something is mounted there.
+    /// Opens an entry of an open folder of the tree in the same way. With [`ResolveFlags::NO_XDEV`]
+    /// a mount point fails with [`Errno::XDEV`].
     pub(crate) fn look_in(folder: &File, name: &OsStr, resolve: ResolveFlags) -> Result<File> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         openat2(folder, name, flags, Mode::empty(), BENEATH | resolve).map(File::from)
     }
 
-    /// Attributes of what lies at a path.
+    /// Attributes of the file at a path.
     pub(crate) fn attributes(&self, path: &Path) -> Result<Attributes> {
         attributes(&self.look(path)?)
     }
 
-    /// A regular file for reading.
+    /// Opens a regular file for reading.
     ///
-    /// Opening does not wait for a writer should a FIFO have taken the file's place; the flag for
-    /// that is cleared again, since io_uring would take it for a wish not to wait for the disk.
+    /// `O_NONBLOCK` prevents waiting for a writer if a FIFO has taken the file's place. It is
+    /// cleared again, since io_uring would then not wait for the disk.
     pub(crate) fn open_file(&self, path: &Path) -> Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
         let file = self.openat2(path, flags)?;
@@ -71,12 +71,12 @@ impl Tree {
         Ok(file)
     }
 
-    /// A folder for listing.
+    /// Opens a folder for listing.
     pub(crate) fn open_folder(&self, path: &Path) -> Result<File> {
         self.openat2(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW)
     }
 
-    /// What the file system says of its room.
+    /// Statistics of the file system.
     pub(crate) fn room(&self) -> Result<StatVfs> {
         fstatvfs(&self.folder)
     }
@@ -87,7 +87,7 @@ impl Tree {
     }
 }
 
-/// A path by which the kernel finds what is open, wherever its name went.
+/// A path through which the kernel finds an open file, whatever its name.
 pub(crate) fn path_of(open: impl AsFd) -> String {
     format!("/proc/self/fd/{}", open.as_fd().as_raw_fd())
 }
@@ -98,7 +98,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn nothing_outside_is_reached_and_no_link_is_followed() {
+    fn paths_outside_and_links_are_rejected() {
         let folder = tempfile::tempdir().expect("a folder");
         let inside = folder.path().join("inside");
         std::fs::create_dir(&inside).expect("made");
@@ -120,14 +120,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_not_opened_as_one() {
+    fn folders_and_fifos_are_not_opened_as_files() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("folder")).expect("made");
         let fifo = folder.path().join("fifo");
         rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, Mode::RUSR).expect("made");
         let tree = Tree::open(folder.path()).expect("opened");
         for name in ["folder", "fifo"] {
-            let error = tree.open_file(Path::new(name)).expect_err("no file");
+            let error = tree
+                .open_file(Path::new(name))
+                .expect_err("not a regular file");
             assert_eq!(error, Errno::STALE);
         }
     }

@@ -1,4 +1,4 @@
-//! How long calls took, as counts in buckets that double (libception 6.6, Figure 17).
+//! Latencies of calls, counted in buckets of doubling width (libception 6.6, Figure 17).
 
 /// Number of buckets.
 pub const BUCKETS: usize = 32;
@@ -6,15 +6,15 @@ pub const BUCKETS: usize = 32;
 /// Counts by bucket.
 pub type Latencies = [u32; BUCKETS];
 
-/// The bucket of a time: the first has what took less than a microsecond, each further one up to
-/// twice as long, the last all the rest.
+/// The bucket of a duration. The first holds durations below a microsecond, each further bucket up
+/// to twice as long, the last one all longer durations.
 pub fn bucket(nanoseconds: u64) -> usize {
     let microseconds = nanoseconds / 1000;
     let bits = (u64::BITS - microseconds.leading_zeros()) as usize;
     bits.min(BUCKETS - 1)
 }
 
-/// Times in a bucket are shorter than this, microseconds; the last has no end.
+/// Exclusive upper bound of a bucket, microseconds; the last bucket has none.
 pub fn bucket_end_us(bucket: usize) -> Option<u64> {
     (bucket < BUCKETS - 1).then(|| 1 << bucket)
 }
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_in_the_bucket_that_ends_above_it() {
+    fn duration_lies_within_its_bucket() {
         for ns in [0, 999, 1000, 1999, 2000, 5_000_000, 1 << 39] {
             let bucket = bucket(ns);
             let end = bucket_end_us(bucket).expect("not the last");

@@ -1,4 +1,4 @@
-//! The message, and the answer.
+//! The message and the answer.
 
 use crate::latency::{BUCKETS, Latencies};
 use crate::{MAGIC, VERSION};
@@ -9,7 +9,7 @@ pub const MESSAGE_BYTES: usize = 184;
 /// Length of every answer.
 pub const ANSWER_BYTES: usize = 8;
 
-/// Which file, as `fstat` says.
+/// Identity of a file, as returned by `fstat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct FileKey {
     /// `st_dev`.
@@ -18,22 +18,23 @@ pub struct FileKey {
     pub ino: u64,
 }
 
-/// What a message is for.
+/// Purpose of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The program is about to read bytes that are not in memory; their descriptor comes with it.
-    /// It waits for an [`Answer`].
+    /// The program is about to read bytes that are not in memory. The descriptor is attached, and
+    /// the program waits for an [`Answer`].
     Ask,
-    /// The program reads bytes that were in memory, of a file that it asked for before. No
-    /// descriptor: who has one keeps locks of the file alive. Nobody waits.
+    /// The program reads bytes that were in memory, of a file that it requested before. No
+    /// descriptor is attached, because holding one would keep locks of the file alive. No answer.
     Note,
-    /// Nothing is read; for the counters only. Nobody waits.
+    /// Carries the counters only. No answer.
     Count,
-    /// How is it? The answer is a text in JSON.
+    /// Requests the daemon's status. The answer is a JSON text.
     Status,
-    /// The program waited for the disk at a small file; its descriptor comes with it. The length
-    /// is how many it found in memory since it last did. It waits for an [`Answer`]. A reception that
-    /// does not know this closes the connection, and the program goes on.
+    /// The program waited for the disk at a small file. The descriptor is attached, the length is
+    /// the number of small files found in memory since the last such message, and the program waits
+    /// for an [`Answer`]. A daemon that does not support this kind closes the connection, and the
+    /// program continues.
     Waited,
 }
 
@@ -47,24 +48,25 @@ impl Kind {
     ];
 }
 
-/// What a program says.
+/// A message of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// What for.
+    /// Its purpose.
     pub kind: Kind,
-    /// The file, of a [`Kind::Note`]; else it is the descriptor's.
+    /// The file, for a [`Kind::Note`]; otherwise the attached descriptor identifies it.
     pub file: FileKey,
     /// First byte.
     pub offset: u64,
-    /// Bytes, at most [`crate::ASK_BYTES_MAX`]; files, of a [`Kind::Waited`].
+    /// Bytes, at most [`crate::ASK_BYTES_MAX`]; number of files for a [`Kind::Waited`].
     pub length: u64,
-    /// Calls that were looked at since the last message.
+    /// Calls intercepted since the last message.
     pub looked_at: u32,
-    /// Of those, calls for bytes that were in memory.
+    /// Of those, calls whose bytes were in memory.
     pub resident: u32,
-    /// Waits that the program gave up at its limit, since the last message.
+    /// Waits that timed out since the last message.
     pub given_up: u32,
-    /// How long calls took that were not for bytes in memory, with the wait, since the last message.
+    /// Latencies, including the wait, of calls whose bytes were not in memory, since the last
+    /// message.
     pub latencies: Latencies,
 }
 
@@ -83,7 +85,7 @@ impl Message {
         }
     }
 
-    /// As it is sent.
+    /// Encodes the message.
     pub fn encode(&self) -> [u8; MESSAGE_BYTES] {
         let mut bytes = [0; MESSAGE_BYTES];
         let kind = Kind::ALL.iter().find(|(kind, _)| *kind == self.kind);
@@ -103,7 +105,7 @@ impl Message {
         bytes
     }
 
-    /// What was received; `None` if it is no message of this version.
+    /// Decodes a message; `None` if it is invalid or of another version.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         if bytes.len() != MESSAGE_BYTES
@@ -132,20 +134,20 @@ impl Message {
     }
 }
 
-/// What the reception says to a [`Kind::Ask`].
+/// The daemon's answer to a [`Kind::Ask`] or [`Kind::Waited`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// The bytes are in memory.
     Ready,
-    /// It does not help now: it is busy, or only counts.
+    /// No help now: the daemon is busy, or only counts.
     GoOn,
-    /// It will not help with this descriptor: it is of no regular file that is open for reading, of
-    /// one that lies on no disk, or of one that the reception may not open.
+    /// No help with this descriptor: it is not a regular file open for reading, not on a disk, or
+    /// not readable by the daemon.
     LeaveAlone,
 }
 
 impl Answer {
-    /// As it is sent.
+    /// Encodes the answer.
     pub fn encode(self) -> [u8; ANSWER_BYTES] {
         let mut bytes = [0; ANSWER_BYTES];
         let mut writer = Writer(&mut bytes);
@@ -160,7 +162,7 @@ impl Answer {
         bytes
     }
 
-    /// What was received; `None` if it is no answer of this version.
+    /// Decodes an answer; `None` if it is invalid or of another version.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         [Self::Ready, Self::GoOn, Self::LeaveAlone]
             .into_iter()
@@ -168,7 +170,7 @@ impl Answer {
     }
 }
 
-/// What is left to be written.
+/// The part of a buffer still to be written.
 struct Writer<'a>(&'a mut [u8]);
 
 impl Writer<'_> {
@@ -180,7 +182,7 @@ impl Writer<'_> {
     }
 }
 
-/// What is left to be read.
+/// The part of a buffer still to be read.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_is_what_is_received() {
+    fn messages_and_answers_round_trip() {
         for (kind, _) in Kind::ALL {
             let sent = Message { kind, ..message() };
             assert_eq!(Message::decode(&sent.encode()), Some(sent));
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_of_this_version_is_none() {
+    fn invalid_messages_are_rejected() {
         let good = message().encode();
         for at in [0, 4, 6] {
             let mut bad = good;

@@ -1,4 +1,4 @@
-//! A call that waits for an answer.
+//! The pending answer of a waiting call.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -8,12 +8,12 @@ use rustix::net::{SendFlags, send};
 
 use crate::clients::Seat;
 
-/// The connection of a call that waits. Dropping it lets the program go on, too.
+/// The connection of a waiting call. Dropping it lets the program continue without an answer.
 #[derive(Debug)]
 pub(crate) struct Answering {
     connection: OwnedFd,
     since: Instant,
-    /// Kept while it waits.
+    /// Held while the call waits.
     _seat: Seat,
 }
 
@@ -26,14 +26,14 @@ impl Answering {
         }
     }
 
-    /// Says it; how long the program waited, in nanoseconds.
+    /// Sends the answer; returns how long the program waited, in nanoseconds.
     pub(crate) fn answer(self, answer: Answer) -> u64 {
         say(&self.connection, answer);
         u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
-/// Says it to somebody who has no seat. Who is not there any more does not hear it.
+/// Sends an answer on a connection without a seat. A closed connection is ignored.
 pub(crate) fn say(connection: &OwnedFd, answer: Answer) {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     let _ = send(connection, &answer.encode(), flags);

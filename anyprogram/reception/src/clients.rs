@@ -1,16 +1,16 @@
-//! Programs that wait, so that no one of them takes all places.
+//! Limit on waiting calls per process, so that no program takes all capacity.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Calls of one process that may wait at a time, as many as the library lets through.
+/// Waiting calls per process, as many as the library allows.
 const WAITING_MAX: u32 = 256;
 
-/// How many calls of each process wait.
+/// Number of waiting calls of each process.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Clients(Arc<Mutex<HashMap<i32, u32>>>);
 
-/// The place of one call that waits; given back when dropped.
+/// Permit of one waiting call; released when dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     clients: Clients,
@@ -18,7 +18,7 @@ pub(crate) struct Seat {
 }
 
 impl Clients {
-    /// A place for a call of a process, if it has not too many.
+    /// A permit for a call of a process, unless the process has too many.
     pub(crate) fn seat(&self, pid: i32) -> Option<Seat> {
         let mut waiting = self.lock();
         let count = waiting.entry(pid).or_insert(0);
@@ -30,7 +30,7 @@ impl Clients {
         Some(Seat { clients, pid })
     }
 
-    /// Processes with a call that waits.
+    /// Number of processes with a waiting call.
     pub(crate) fn count(&self) -> usize {
         self.lock().len()
     }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_process_cannot_take_the_places_of_others() {
+    fn waiting_calls_are_limited_per_process() {
         let clients = Clients::default();
         let seats: Vec<Seat> = (0..).map_while(|_| clients.seat(7)).collect();
         assert_eq!(seats.len(), WAITING_MAX as usize);

@@ -1,8 +1,8 @@
-//! What a file is one of, and where it lies on the disk.
+//! Finds out which title a file belongs to, and its extents on the disk.
 //!
-//! The one idea: of a title in chunk files only those are looked at that a reader comes to soon. Each
-//! look may cost a seek, and a title has hundreds; where many titles are begun at once, that would be
-//! most of what the disk does.
+//! Only the chunk files that a reader reaches soon are inspected. Each inspection may cost a seek,
+//! and a title has hundreds of chunks; when many titles start at once, inspecting all of them would
+//! be most of the disk's work.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,44 +15,44 @@ use headlong_walk::{Chunks, Follows, run_of_file};
 
 use crate::file::{Open, Version};
 
-/// Chunk files that are looked at together: what follows one another in a folder mostly has its inodes
-/// in one block, or in neighbours.
+/// Chunk files inspected together: consecutive files of a folder mostly have their inodes in one
+/// block or in neighbouring blocks.
 const LOOKED_AT_ONCE: usize = 16;
 
-/// Chunk files of a run that nobody has looked at.
+/// Chunk files of a run that have not been inspected yet.
 #[derive(Debug)]
 pub(crate) struct Rest {
     chunks: Arc<Chunks>,
     next: usize,
 }
 
-/// A file, and where it lies.
+/// A file and its extents.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) open: Arc<Open>,
     pub(crate) extents: Vec<Extent>,
 }
 
-/// What is to be found out.
+/// A request to inspect files.
 #[derive(Debug)]
 pub(crate) enum Question {
-    /// What is this file one of? Whether it is read from its start.
+    /// Which title does this file belong to? The flag says whether it is read from its start.
     File(Arc<Open>, bool),
-    /// What follows in a stream?
+    /// Which files follow in a stream?
     Rest(StreamId, Rest),
 }
 
-/// What was found out: files that are one, and what nobody has looked at yet.
+/// The result: files that form a title, and the part of the run still to be inspected.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// What begins with this file.
+    /// The title, or part of it, that starts with this file.
     File(Version, Vec<Part>, Option<Rest>),
-    /// What follows in a stream.
+    /// The files that follow in a stream.
     Rest(StreamId, Vec<Part>, Option<Rest>),
 }
 
 impl Question {
-    /// Asks the file system, which waits for the disk.
+    /// Queries the file system. Blocks on the disk.
     pub(crate) fn answer(self, places: &Places, follows: Option<&Follows>) -> Found {
         match self {
             Self::File(open, from_start) => {
@@ -69,7 +69,7 @@ impl Question {
     }
 }
 
-/// Whether a file is a chunk of a title, as far as can be told from what was read before.
+/// Whether earlier reads suggest that a file is a chunk of a title.
 fn is_chunk(open: &Open, from_start: bool, follows: &Follows) -> bool {
     let run = open.file().ok().and_then(run_of_file);
     run.is_some_and(|(run, number)| match from_start {
@@ -78,7 +78,7 @@ fn is_chunk(open: &Open, from_start: bool, follows: &Follows) -> bool {
     })
 }
 
-/// The file alone, or what follows it in its run, as far as that is looked at now.
+/// The file alone, or with the files that follow it in its run, as far as they are inspected now.
 fn describe(places: &Places, open: Arc<Open>, is_chunk: bool) -> (Vec<Part>, Option<Rest>) {
     let file = open.file().ok().filter(|_| is_chunk);
     if let Some(chunks) = file.and_then(|file| Chunks::around(file, Path::new("/"))) {
@@ -86,7 +86,7 @@ fn describe(places: &Places, open: Arc<Open>, is_chunk: bool) -> (Vec<Part>, Opt
         let next = chunks.asked();
         let rest = Rest { chunks, next };
         let (parts, rest) = look(places, rest, Some(&open));
-        // It may have gone from its folder meanwhile.
+        // The file may have left its folder meanwhile.
         let first = parts.first().map(|part| part.open.version);
         if first == Some(open.version) {
             return (parts, rest);
@@ -98,7 +98,7 @@ fn describe(places: &Places, open: Arc<Open>, is_chunk: bool) -> (Vec<Part>, Opt
     (vec![Part { open, extents }], None)
 }
 
-/// The next files of a run, and what is left of it. One of them may be open already.
+/// Inspects the next files of a run; returns them and the rest. One of them may already be open.
 fn look(places: &Places, rest: Rest, passed: Option<&Arc<Open>>) -> (Vec<Part>, Option<Rest>) {
     let Rest { chunks, next } = rest;
     let end = chunks.len().min(next + LOOKED_AT_ONCE);
@@ -109,7 +109,7 @@ fn look(places: &Places, rest: Rest, passed: Option<&Arc<Open>>) -> (Vec<Part>, 
             let extents = lies(places, open.file().ok()?);
             return Some(Part { open, extents });
         }
-        // Closed again: a title may have as many chunks as a process may have files open.
+        // Closed again: a title may have as many chunks as a process may have open files.
         let extents = lies(places, &chunks.open(index).ok()?);
         let open = Arc::new(Open::named(&chunks, index, version));
         Some(Part { open, extents })
@@ -119,7 +119,7 @@ fn look(places: &Places, rest: Rest, passed: Option<&Arc<Open>>) -> (Vec<Part>, 
     (parts, is_more.then_some(Rest { chunks, next: end }))
 }
 
-/// A file system that does not say is one without an order.
+/// A file system that reports no extents has no physical order.
 fn lies(places: &Places, file: &File) -> Vec<Extent> {
     let place = places.of(file);
     place.map_or_else(|_| Vec::new(), |place| place.extents)

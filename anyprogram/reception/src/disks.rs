@@ -1,4 +1,4 @@
-//! Which disk a file lies on, and which file systems lie on none.
+//! Maps file systems to devices, and recognises those without a disk.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use headlong_library::Places;
 use rustix::fs::{fstatfs, major};
 
-/// File systems that are remembered; files on others are left alone.
+/// File systems remembered; files on further ones are ignored.
 const FILE_SYSTEMS_MAX: usize = 1024;
-/// Magic numbers of file systems without any disk (`linux/magic.h`): an engine is of no use there.
+/// Magic numbers of file systems without a disk (`linux/magic.h`), where an engine is useless.
 const WITHOUT_DISK: [u32; 9] = [
     0x0102_1994, // tmpfs, devtmpfs, memfd
     0x8584_58f6, // ramfs
@@ -21,19 +21,19 @@ const WITHOUT_DISK: [u32; 9] = [
     0x6462_6720, // debugfs
     0x7472_6163, // tracefs
 ];
-/// File systems over others: pools of disks, network folders, layers of containers. Any user may mount
-/// as many as he likes, in a namespace of his own, and each has its part of the memory.
+/// Stacked file systems: disk pools, network folders, container layers. Any user may mount any
+/// number of them in a mount namespace, and each would take a share of the memory.
 const OVER_OTHERS: [u32; 2] = [
     0x6573_5546, // FUSE without a block device
     0x794c_7630, // overlay
 ];
-/// So many of those get one.
+/// Most stacked file systems that get a device.
 const OVER_OTHERS_MAX: usize = 4;
 
-/// The disks that files of programs lie on.
+/// The devices of the programs' files.
 pub(crate) struct Disks {
     places: Arc<Places>,
-    /// Index of the device by file system, where there is one.
+    /// Device index by file system.
     met: Mutex<Met>,
 }
 
@@ -60,18 +60,18 @@ impl Met {
 }
 
 impl Disks {
-    /// None met yet.
+    /// An empty map.
     pub(crate) fn new(places: Arc<Places>) -> Self {
         let met = Mutex::default();
         Self { places, met }
     }
 
-    /// The device of a file system that was met before. Nobody is asked.
+    /// The device of a known file system, without a query.
     pub(crate) fn known(&self, file_system: u64) -> Option<usize> {
         self.lock().devices.get(&file_system).copied()
     }
 
-    /// The device that a file lies on, if it lies on any. Asks the file system, which may never answer.
+    /// The device of a file, if there is one. Queries the file system, which may never respond.
     pub(crate) fn find(&self, file: &File, file_system: u64) -> Option<usize> {
         if let Some(device) = self.known(file_system) {
             return Some(device);
@@ -90,10 +90,10 @@ impl Disks {
     }
 }
 
-/// What a file system lies on.
+/// The storage below a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Below {
-    /// A block device, a network, or what is not known to be neither.
+    /// A block device, a network, or something unknown.
     Disk,
     /// Other file systems, or a program.
     Others,
@@ -120,7 +120,7 @@ mod tests {
     use rustix::fs::{MemfdFlags, memfd_create};
 
     #[test]
-    fn a_file_in_memory_lies_on_no_disk_and_adds_none() {
+    fn memory_file_has_no_device() {
         let places = Arc::new(Places::beneath(Path::new("/")));
         let disks = Disks::new(Arc::clone(&places));
         let proc = File::open("/proc/self/maps").expect("there");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn of_file_systems_over_others_a_few_have_a_device_and_disks_always() {
+    fn stacked_file_systems_are_limited_and_disks_are_not() {
         let mut met = Met::default();
         for file_system in 0..OVER_OTHERS_MAX as u64 {
             assert!(met.has_room(Below::Others));
@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_was_met_is_known() {
+    fn found_device_is_remembered() {
         let places = Arc::new(Places::beneath(Path::new("/")));
         let disks = Disks::new(places);
         let file = tempfile::tempfile().expect("a file");
         let dev = file.metadata().expect("asked").dev();
         assert_eq!(disks.known(dev), None);
         let found = disks.find(&file, dev);
-        // Temporary files may lie in memory.
+        // Temporary files may be in memory.
         assert_eq!(found.is_some(), below(&file, dev) != Below::Nothing);
         assert_eq!(disks.known(dev), found);
     }

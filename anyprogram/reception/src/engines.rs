@@ -1,4 +1,4 @@
-//! The engines: a thread for each device, started when a program asks for a file that lies there.
+//! The engines: one thread for each device, started when a program first reads a file on it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,19 +18,19 @@ use crate::readers::{How, Readers};
 use crate::settings::{Mode, Settings};
 use crate::status::Counters;
 
-/// Messages that wait for the thread of one device.
+/// Queue length of a device's thread.
 const MESSAGES_MAX: usize = 8192;
-/// Threads that find out about files of a device.
+/// Threads that inspect the files of a device.
 const DESCRIBERS: usize = 8;
-/// Devices with a thread; files on others are left alone.
+/// Devices with a thread; files on further ones are ignored.
 const DEVICES_MAX: usize = 64;
-/// A socket takes less than a program asked for, and has room for the rest when a slow client has taken
-/// some of it, seconds later.
+/// A socket accepts less than a program requested, and accepts the rest when a slow client has
+/// consumed part of it, seconds later.
 const SENT_IN: Duration = Duration::from_secs(4);
 
 type Devices = BTreeMap<usize, Running>;
 
-/// The thread of a device; it ends when this is dropped, and what it holds is let go.
+/// A running device thread; dropping this ends it and releases what it holds.
 #[derive(Debug)]
 struct Running {
     messages: SyncSender<Message>,
@@ -43,7 +43,7 @@ impl Drop for Running {
     }
 }
 
-/// All of them.
+/// The engines of all devices.
 pub(crate) struct Engines {
     settings: Settings,
     counters: Arc<Counters>,
@@ -52,7 +52,7 @@ pub(crate) struct Engines {
 }
 
 impl Engines {
-    /// None is started yet.
+    /// Starts no engine yet.
     pub(crate) fn new(settings: &Settings, counters: &Arc<Counters>, places: &Arc<Places>) -> Self {
         Self {
             settings: settings.clone(),
@@ -62,13 +62,13 @@ impl Engines {
         }
     }
 
-    /// Where messages to the thread of a device go, if it has one.
+    /// The queue of a device's thread, if it is running.
     pub(crate) fn running(&self, index: usize) -> Option<SyncSender<Message>> {
         let devices = self.lock();
         devices.get(&index).map(|device| device.messages.clone())
     }
 
-    /// Where messages to all of them go.
+    /// The queues of all threads.
     pub(crate) fn all(&self) -> Vec<SyncSender<Message>> {
         let devices = self.lock();
         devices
@@ -77,15 +77,15 @@ impl Engines {
             .collect()
     }
 
-    /// Tells all of them what a program has read. Whoever does not know the file does nothing.
+    /// Reports a read of a program to all threads. A thread that does not know the file ignores it.
     pub(crate) fn note(&self, note: Note) {
         for device in self.lock().values() {
             let _ = device.messages.try_send(Message::Note(note));
         }
     }
 
-    /// The thread of a device, started if it is new. Memory is for all together: when one more comes,
-    /// those that are there begin again with less. It costs what was prefetched for them, once.
+    /// The thread of a device, started if new. The devices share the memory: when one is added, the
+    /// others restart with smaller shares, which costs their prefetched data once.
     pub(crate) fn of(&self, index: usize) -> Option<SyncSender<Message>> {
         let mut devices = self.lock();
         if let Some(device) = devices.get(&index) {
@@ -98,7 +98,7 @@ impl Engines {
         let start = |index: usize| {
             let started = self.start(index, share);
             if let Err(error) = &started {
-                say!("headlong: no help for files on device {index}: {error}");
+                say!("headlong: no readahead for files on device {index}: {error}");
             }
             started.ok()
         };
@@ -117,7 +117,7 @@ impl Engines {
         let info = info.ok_or(io::ErrorKind::NotFound)?;
         let mut engine = self.settings.engine.for_device(info.rotates());
         engine.memory_bytes = memory_bytes;
-        // Programs count by the clock on the wall, from when they hear of it.
+        // Programs measure in wall time, from the moment they receive the answer.
         let believed = Duration::from_millis(2 * ANSWERED_MS);
         engine.sent_stays = SENT_IN.max(believed.times(self.settings.time_scale.into()));
         let request_bytes = info.request_bytes_max.unwrap_or(engine.request_bytes_max);
@@ -125,7 +125,7 @@ impl Engines {
             piece_bytes: engine.piece_bytes,
             request_bytes: request_bytes.clamp(engine.piece_bytes, 16 * MIB),
         };
-        // Pages of the cache lie anywhere, so that each may be a segment of its own.
+        // Pages of the cache are scattered, so each may be a segment of its own.
         let segments = info.request_segments_max.unwrap_or(u64::MAX);
         let of_pages = segments.saturating_mul(rustix::param::page_size() as u64);
         engine.request_bytes_max = request_bytes.min(of_pages);
@@ -165,8 +165,8 @@ impl Engines {
         })
     }
 
-    /// Threads that ask the file system what files are one of and where they lie, which waits for the
-    /// disk: where hundreds of titles are begun at once, each waits for a few blocks.
+    /// Starts the threads that query titles and extents of files, which blocks on the disk: when
+    /// hundreds of titles start at once, each query waits for a few blocks.
     fn describer(&self, device: &SyncSender<Message>) -> io::Result<Describe> {
         let (files, asked) = channel::<Question>();
         let asked = Arc::new(Mutex::new(asked));

@@ -1,12 +1,12 @@
-//! What may wait for a file system and is nobody's business but its own: closing what programs passed,
-//! and finding out which disk lies below.
+//! Per-file-system job queues for operations that may block on a file system: closing passed
+//! descriptors, and finding the disk below.
 //!
-//! The one idea: closing a file asks its file system, and one of a network or of a program (FUSE) may
-//! never answer. The thread that listens therefore does nothing of that kind. Each file system has its
-//! errands done one after the other, so that one which hangs keeps one thread.
+//! Closing a file queries its file system, and a network or FUSE file system may never respond.
+//! Therefore the listening thread does no such operation. The jobs of one file system run one at a
+//! time, so a hung file system blocks one thread only.
 //!
-//! Invariant: there are about [`ERRANDS_MAX`] at most: whoever adds some looks whether there is room
-//! before a descriptor comes in. One message may have several, and each errand may leave one.
+//! Invariant: at most about [`ERRANDS_MAX`] jobs exist: callers check for room before they receive
+//! a descriptor. One message may carry several descriptors, and each job may leave one.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -18,14 +18,14 @@ use headlong_serve::thread_pool::ThreadPool;
 
 use crate::file::file_system;
 
-/// Threads, started as they are needed: file systems that may hang without keeping others waiting.
+/// Threads, started on demand: the number of file systems that may hang without delaying others.
 const THREADS_MAX: usize = 64;
-/// Errands that are done or wait.
+/// Jobs queued or running.
 pub(crate) const ERRANDS_MAX: usize = 1024;
 
 type Errand = Box<dyn FnOnce() + Send>;
 
-/// Those that are to be done.
+/// The job queues.
 pub(crate) struct Errands {
     threads: ThreadPool,
     waiting: Arc<Mutex<Waiting>>,
@@ -33,31 +33,31 @@ pub(crate) struct Errands {
 
 #[derive(Default)]
 struct Waiting {
-    /// By file system; each that is here has a thread, or will.
+    /// Queue by file system; each entry has a thread, or is about to get one.
     queues: HashMap<u64, VecDeque<Errand>>,
-    /// All of them, with those that are being done.
+    /// All jobs, queued and running.
     count: usize,
 }
 
 impl Errands {
-    /// None yet.
+    /// Empty queues.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If a thread cannot be created.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
-            // It has a job for each file system, and those are bounded here.
+            // The pool has one task for each file system, and their number is bounded here.
             threads: ThreadPool::new("errands", THREADS_MAX, 0)?,
             waiting: Arc::default(),
         })
     }
 
-    /// Whether more may come.
+    /// Whether further jobs are accepted.
     pub(crate) fn has_room(&self) -> bool {
         lock(&self.waiting).count < ERRANDS_MAX
     }
 
-    /// Does something that may wait for a file system, some time.
+    /// Queues a job that may block on a file system.
     pub(crate) fn add(&self, file_system: u64, errand: impl FnOnce() + Send + 'static) {
         let mut waiting = lock(&self.waiting);
         waiting.count += 1;
@@ -71,7 +71,7 @@ impl Errands {
         self.threads.run(move || work(&waiting, file_system));
     }
 
-    /// Closes what a program passed, and then does something.
+    /// Queues the closing of a passed descriptor, followed by `then`.
     pub(crate) fn close(&self, passed: OwnedFd, then: impl FnOnce() + Send + 'static) {
         self.add(file_system(&passed), move || {
             drop(passed);
@@ -80,7 +80,7 @@ impl Errands {
     }
 }
 
-/// Does what there is of a file system.
+/// Runs all jobs of a file system.
 fn work(waiting: &Mutex<Waiting>, file_system: u64) {
     loop {
         let mut all = lock(waiting);
@@ -90,7 +90,7 @@ fn work(waiting: &Mutex<Waiting>, file_system: u64) {
             return;
         };
         drop(all);
-        // One that panics is over; those behind it have no other thread.
+        // A panicking job must not end the queue: its thread is the only one for this file system.
         let _ = catch_unwind(AssertUnwindSafe(errand));
         lock(waiting).count -= 1;
     }
@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// One that hangs until what is returned is dropped.
+    /// Queues a job that hangs until the returned sender is dropped.
     fn hang(errands: &Errands, file_system: u64) -> Sender<()> {
         let (release, hangs) = channel::<()>();
         let (began, has_begun) = channel();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_that_hangs_keeps_its_own_waiting_and_nobody_elses() {
+    fn hung_file_system_delays_only_its_own_jobs() {
         let errands = Errands::new().expect("a thread");
         let hung: Vec<_> = (1..40).map(|dev| hang(&errands, dev)).collect();
         let own: Vec<_> = (0..100).map(|_| done(&errands, 1)).collect();
@@ -136,20 +136,20 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_room_for_more_until_some_are_done() {
+    fn full_queue_accepts_no_jobs_until_some_finish() {
         let errands = Errands::new().expect("a thread");
         let hung = hang(&errands, 1);
         let rest: Vec<_> = (1..ERRANDS_MAX).map(|_| done(&errands, 1)).collect();
         assert!(!errands.has_room());
         drop(hung);
         rest.iter().for_each(|rest| rest.recv().expect("done"));
-        // The last one has said so, and is not counted out yet.
+        // The last job has reported, and may not be counted as finished yet.
         done(&errands, 1).recv().expect("done");
         assert!(errands.has_room());
     }
 
     #[test]
-    fn what_is_closed_is_closed_before_what_comes_then_and_a_panic_ends_one_errand_only() {
+    fn descriptor_is_closed_first_and_panic_ends_one_job() {
         let errands = Errands::new().expect("a thread");
         let (mut reader, writer) = io::pipe().expect("a pipe");
         let writer = OwnedFd::from(writer);

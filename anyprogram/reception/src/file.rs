@@ -1,8 +1,8 @@
-//! A file that a program reads, as the reception has it open; and the chunk files beside it, which are
-//! opened when they are first read.
+//! A file that a program reads, as the daemon has it open, and the chunk files beside it, which are
+//! opened when first read.
 //!
-//! Of a descriptor that a program passed, attributes are those that the kernel knows: to ask its file
-//! system is not for the thread that listens. If they are old ones, reads of the file find that out.
+//! For a passed descriptor, the kernel's cached attributes are used: the listening thread must not
+//! query the file system. If they are outdated, reads of the file detect it.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use rustix::fs::{
     statx,
 };
 
-/// Which version of which file.
+/// Identity of a file's version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Version {
     pub(crate) key: FileKey,
@@ -37,17 +37,17 @@ impl Version {
     }
 }
 
-/// One version of a file, and where it is read.
+/// One version of a file, and how to read it.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) version: Version,
     file: OnceLock<File>,
-    /// Where it is opened, if no program passed it.
+    /// Where to open it, if no program passed a descriptor.
     named: Option<(Arc<Chunks>, usize)>,
 }
 
 impl Open {
-    /// A file that was opened from a program's descriptor.
+    /// A file opened from a program's descriptor.
     pub(crate) fn passed(file: File, version: Version) -> Self {
         Self {
             version,
@@ -56,7 +56,7 @@ impl Open {
         }
     }
 
-    /// One of a run of chunk files, not open yet.
+    /// A file of a run of chunk files, not open yet.
     pub(crate) fn named(chunks: &Arc<Chunks>, index: usize, version: Version) -> Self {
         Self {
             version,
@@ -65,10 +65,10 @@ impl Open {
         }
     }
 
-    /// The file, opened now if it was not.
+    /// The file, opened if necessary.
     ///
     /// # Errors
-    /// If that cannot be, or another version has its name.
+    /// If it cannot be opened, or its name now refers to another version.
     pub(crate) fn file(&self) -> io::Result<&File> {
         if let Some(file) = self.file.get() {
             return Ok(file);
@@ -85,15 +85,15 @@ impl Open {
         self.file.get().is_some()
     }
 
-    /// Whether it still is what it was, as far as can be told.
+    /// Whether the file is unchanged; an unopened file counts as unchanged.
     pub(crate) fn is_unchanged(&self) -> bool {
         let file = self.file.get();
         file.is_none_or(|file| is_unchanged(file, &self.version))
     }
 }
 
-/// The version of a passed descriptor's file; `None` if it is of no regular file that is open for
-/// reading through the page cache.
+/// The version of a passed descriptor's file; `None` unless it is a regular file open for reading
+/// through the page cache.
 pub(crate) fn version(passed: &OwnedFd) -> Option<Version> {
     let flags = fcntl_getfl(passed).ok()?;
     let is_read = matches!(flags & OFlags::RWMODE, OFlags::RDONLY | OFlags::RDWR);
@@ -112,12 +112,12 @@ pub(crate) fn version(passed: &OwnedFd) -> Option<Version> {
     })
 }
 
-/// The file system of a passed descriptor, as `st_dev`; zero if it has none.
+/// The file system of a passed descriptor, as `st_dev`; zero if unknown.
 pub(crate) fn file_system(passed: &OwnedFd) -> u64 {
     known(passed).map_or(0, |stat| dev(&stat))
 }
 
-/// Attributes without asking the file system, which may be far away, or another program.
+/// Cached attributes, without a query to the file system, which may be remote or another program.
 fn known(passed: impl AsFd) -> rustix::io::Result<Statx> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     statx(passed, "", flags, StatxFlags::BASIC_STATS)
@@ -127,21 +127,21 @@ fn dev(stat: &Statx) -> u64 {
     makedev(stat.stx_dev_major, stat.stx_dev_minor)
 }
 
-/// Opens the file of a passed descriptor again. Locks, leases and the position of the program's own
-/// are those of its descriptor, which is not kept.
+/// Opens the file of a passed descriptor again. The program's locks, leases and position belong to
+/// its own descriptor, which is not kept.
 ///
 /// # Errors
-/// If the reception's user may not read it.
+/// If the daemon's user may not read it.
 pub(crate) fn reopen(passed: &OwnedFd) -> rustix::io::Result<File> {
     let path = format!("/proc/self/fd/{}", passed.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    // The program reads it, and that is what its time of access tells.
+    // The access time is for the program's reads to change.
     let opened = open(&path, flags | OFlags::NOATIME, Mode::empty());
     let file = opened.or_else(|_| open(&path, flags, Mode::empty()))?;
     Ok(File::from(file))
 }
 
-/// Whether an open file still is what it was, and has a name.
+/// Whether an open file is still this version, and has a name.
 fn is_unchanged(file: &File, version: &Version) -> bool {
     fstat(file).is_ok_and(|stat| Version::of(&stat) == *version && stat.st_nlink > 0)
 }
@@ -152,7 +152,7 @@ mod tests {
     use std::os::unix::fs::FileExt as _;
 
     #[test]
-    fn descriptors_of_no_file_that_is_read_have_no_version() {
+    fn only_readable_regular_files_have_a_version() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a");
         std::fs::write(&path, b"1").expect("written");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_another_once_it_is_written_or_has_no_name() {
+    fn written_or_unlinked_file_is_changed() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a");
         std::fs::write(&path, b"12").expect("written");
@@ -187,9 +187,6 @@ mod tests {
         assert!(is_unchanged(&file, &now));
         std::fs::remove_file(&path).expect("removed");
         assert!(!is_unchanged(&file, &now));
-        assert!(
-            reopen(&passed).is_ok(),
-            "a file without a name is read, too"
-        );
+        assert!(reopen(&passed).is_ok(), "an unlinked file is readable");
     }
 }

@@ -1,7 +1,7 @@
-//! Pages of files that are kept in the kernel's page cache: mapped, and locked if that is allowed.
+//! Holds pages of files in the kernel's page cache: maps them, and locks them if permitted.
 //!
-//! The only unsafe code of the crate. No byte of a mapping is ever looked at, so that no change of
-//! the file can raise a signal here; what the kernel cannot bring it answers with an error.
+//! The only unsafe code of the crate. No byte of a mapping is ever accessed, so a change of the
+//! file cannot raise a signal; the kernel reports pages that it cannot load as an error.
 #![expect(
     unsafe_code,
     reason = "mapping files to hold their pages is done by address; no safe library locks pages"
@@ -13,29 +13,29 @@ use std::ptr;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap, munmap};
 
-/// A piece of a file whose pages are held; given up when dropped.
+/// A piece of a file whose pages are held; released when dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
-    /// Address, multiple of a page.
+    /// Page-aligned address.
     address: usize,
     length: usize,
-    /// Whether the kernel must keep the pages.
+    /// Whether the pages are locked.
     pub(crate) is_locked: bool,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // SAFETY: part of a mapping made below that belongs to this piece alone.
+        // SAFETY: part of a mapping made below, owned by this piece alone.
         let _ = unsafe { munmap(ptr::with_exposed_provenance_mut(self.address), self.length) };
     }
 }
 
-/// Waits until a run of bytes of a file is in memory and holds it, in pieces of `piece_bytes`.
-/// `offset` and `piece_bytes` are multiples of a page. Without the right to lock, or with the limit
-/// reached, pages are mapped only, and the kernel may drop them.
+/// Waits until a byte range of a file is in memory and holds it, in pieces of `piece_bytes`.
+/// `offset` and `piece_bytes` are multiples of the page size. Without permission to lock, or beyond
+/// the limit, pages are only mapped, and the kernel may drop them.
 ///
 /// # Errors
-/// If the file is shorter by now, or its device fails.
+/// If the file has become shorter, or its device fails.
 pub(crate) fn hold(
     file: &File,
     offset: u64,
@@ -46,7 +46,7 @@ pub(crate) fn hold(
     if bytes == 0 || piece == 0 {
         return Ok(Vec::new());
     }
-    // SAFETY: a new mapping, which overlaps nothing; it is read-only and never looked at.
+    // SAFETY: a new mapping, which overlaps nothing; it is read-only and never accessed.
     let address = unsafe {
         mmap(
             ptr::null_mut(),
@@ -65,12 +65,12 @@ pub(crate) fn hold(
             is_locked: false,
         })
         .collect();
-    // SAFETY: the mapping made above. Pages of a mapping that is read in sequence are not counted as
-    // used when it goes (`vma_has_recency`): only the program's reading counts.
+    // SAFETY: the mapping made above. Unmapping a sequential mapping does not count its pages as
+    // used (`vma_has_recency`): only the program's own reads count.
     unsafe { madvise(address, bytes, Advice::Sequential) }?;
-    // SAFETY: the mapping made above; the kernel reports what it cannot bring, and raises no signal.
+    // SAFETY: the mapping made above; the kernel reports pages it cannot load, without a signal.
     match unsafe { madvise(address, bytes, Advice::LinuxPopulateRead) } {
-        // Before Linux 5.14 locking is what brings them.
+        // Before Linux 5.14, `mlock` loads the pages.
         Ok(()) | Err(Errno::INVAL) => {}
         Err(error) => return Err(error),
     }
@@ -91,19 +91,19 @@ mod tests {
     const PIECE: u64 = 64 << 10;
 
     #[test]
-    fn a_file_that_shrinks_while_it_is_held_harms_nobody() {
+    fn truncating_a_held_file_is_harmless() {
         let file = tempfile::tempfile().expect("a file");
         file.write_all_at(&vec![1; 300_000], 0).expect("written");
         let held = hold(&file, 0, 300_000, PIECE).expect("held");
         assert_eq!(held.len(), 5);
         file.set_len(10).expect("cut");
         drop(held);
-        let error = hold(&file, PIECE, PIECE, PIECE).expect_err("it is not there");
+        let error = hold(&file, PIECE, PIECE, PIECE).expect_err("beyond the end");
         assert!([Errno::FAULT, Errno::NOMEM].contains(&error), "{error}");
     }
 
     #[test]
-    fn pieces_are_given_up_one_by_one() {
+    fn pieces_are_released_one_by_one() {
         let file = tempfile::tempfile().expect("a file");
         file.write_all_at(&vec![1; 1 << 20], 0).expect("written");
         let mut held = hold(&file, PIECE, 4 * PIECE, PIECE).expect("held");

@@ -1,19 +1,19 @@
-//! Reception: the daemon that reads for programs with the preloaded library (libception 3.2).
+//! Reception: the read-ahead daemon for programs with the preload library (libception 3.2).
 //!
-//! The one idea: what the server's engine decides for viewers it decides here for programs. A
-//! program says what it is about to read and passes the descriptor; a thread for each device drives
-//! the engine's shard; what the shard reads goes into the kernel's page cache and is locked there
-//! until it is read. The program then reads it as if nobody had helped.
+//! The server's engine decides for programs what it decides for viewers in the server. A program
+//! reports what it is about to read and passes the descriptor; a thread for each device drives the
+//! engine's shard; the data goes into the kernel's page cache and is locked there until the program
+//! reads it by its own call.
 //!
-//! Programs that go through small files are the exception: what comes after the file that one waited
-//! for is read in one sweep, by a thread of its own for each device (`headlong-walk`).
+//! Programs that walk through small files are handled separately: the files after the one that a
+//! program waited for are read in one sweep, by another thread for each device (`headlong-walk`).
 //!
-//! Invariants: nothing is opened by a name that a program says (a walk goes by what folders list);
-//! the passed descriptor is closed before the program is answered, because locks and leases of files
-//! live as long as one is open; the thread that listens asks no file system for anything, not even to
-//! close what was passed, as one may never answer;
-//! memory that is mapped is never looked at, so that a file that shrinks harms nobody; memory that
-//! is locked stays within the budget; whoever is full says so, and the program goes on.
+//! Invariants: no file is opened by a name from a program (a walk follows directory listings); the
+//! passed descriptor is closed before the answer, because locks and leases of files live as long as
+//! a descriptor is open; the listening thread never queries a file system, not even to close a
+//! passed descriptor, since it may never respond; mapped memory is never accessed, so a truncated
+//! file is harmless; locked memory stays within the budget; under overload the daemon answers at
+//! once, and the program continues.
 
 // Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]

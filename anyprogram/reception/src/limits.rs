@@ -1,4 +1,4 @@
-//! What the process may have: descriptors, and memory that stays.
+//! Resource limits of the process: descriptors and locked memory.
 
 use std::fs;
 
@@ -8,8 +8,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::settings::Settings;
 use headlong_report::say;
 
-/// Takes as many descriptors and as much locked memory as it may have, and says what is missing.
-/// So many descriptors may be needed.
+/// Raises the limits of descriptors and locked memory as far as permitted, and reports a shortage.
+/// Up to `files` descriptors may be needed.
 pub(crate) fn raise_limits(settings: &Settings, files: u64) {
     if let Some(limit) = raise(Resource::Nofile).filter(|limit| *limit < files) {
         say!(
@@ -25,16 +25,16 @@ pub(crate) fn raise_limits(settings: &Settings, files: u64) {
     }
 }
 
-/// Root without the capability, as in most containers, is refused as anybody else is.
+/// Root without the capability, as in most containers, is limited like any other user.
 fn too_little_locked(limit: Bytes, memory: Bytes) -> String {
     format!(
-        "only {limit} of the memory of {memory} may be locked: the kernel may evict what is prefetched \
-         before it is read; grant CAP_IPC_LOCK, which root in a container often lacks, or raise \
+        "only {limit} of memory = {memory} may be locked: the kernel may evict prefetched pages \
+         before they are read; grant CAP_IPC_LOCK, which root in a container often lacks, or raise \
          LimitMEMLOCK (`ulimit -l`)"
     )
 }
 
-/// Whether `/proc/self/status` tells of CAP_IPC_LOCK, to which no limit applies.
+/// Whether `/proc/self/status` shows CAP_IPC_LOCK, which lifts the limit.
 fn may_lock_any(status: &str) -> bool {
     const CAP_IPC_LOCK: u32 = 14;
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -42,7 +42,7 @@ fn may_lock_any(status: &str) -> bool {
     effective.is_some_and(|bits| bits >> CAP_IPC_LOCK & 1 == 1)
 }
 
-/// Raises a limit as far as it goes, and tells it; `None` for no limit.
+/// Raises a limit as far as permitted, and returns it; `None` for no limit.
 fn raise(resource: Resource) -> Option<u64> {
     let none = Rlimit {
         current: None,
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_may_not_lock_memory_is_told_which_capability_is_missing() {
+    fn memory_lock_warning_names_the_capability() {
         let told = too_little_locked(Bytes(8 << 20), Bytes(1 << 30));
         assert!(
             told.contains("CAP_IPC_LOCK") && told.contains("ulimit -l"),
@@ -75,8 +75,8 @@ mod tests {
     }
 
     #[test]
-    fn root_without_the_capability_is_not_taken_for_one_that_has_it() {
-        // A container's usual set, and all.
+    fn root_without_the_capability_may_not_lock_any_memory() {
+        // The usual set in a container, and the full set.
         let status = |set: &str| format!("Uid:\t0\t0\t0\t0\nCapPrm:\t{set}\nCapEff:\t{set}\n");
         assert!(!may_lock_any(&status("00000000a80425fb")));
         assert!(may_lock_any(&status("000001ffffffffff")));

@@ -1,4 +1,4 @@
-//! The threads that read: as many for a device as reads may be outstanding.
+//! Reader threads: as many for a device as it may have outstanding reads.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use crate::file::Open;
 use crate::hold::{Held, hold};
 
-/// A run of bytes of a file.
+/// A byte range of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     pub(crate) open: Arc<Open>,
@@ -21,25 +21,25 @@ pub(crate) struct Run {
     pub(crate) length: u64,
 }
 
-/// Something to do.
+/// A job for the readers.
 #[derive(Debug)]
 pub(crate) enum Job {
-    /// Pages that the engine gives up are dropped, then a run is read and held.
+    /// Drops pages that the engine gave up, then reads a range and holds it.
     Read {
         id: ReadId,
         run: Run,
         given_up: Vec<Run>,
     },
-    /// A run is read for somebody who waits, and nobody holds it.
+    /// Reads a range for a waiting program without holding it.
     Plain { waiting: u64, run: Run },
 }
 
-/// What was done.
+/// A finished job.
 #[derive(Debug)]
 pub(crate) enum Done {
-    /// A read, with the pages that are held for each of its pieces.
+    /// A read, with the held pages of each of its pieces.
     Read(ReadId, ReadOutcome, Vec<Held>),
-    /// What was read for somebody who waits, whatever came of it.
+    /// A range read for a waiting program, successfully or not.
     Plain { waiting: u64, bytes: u64 },
 }
 
@@ -49,17 +49,17 @@ pub(crate) struct Readers {
     jobs: Sender<Job>,
 }
 
-/// How a device is read.
+/// Read parameters of a device.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct How {
     /// Unit of memory.
     pub(crate) piece_bytes: u64,
-    /// Largest request that the device takes: the kernel reads no more ahead at a call.
+    /// Largest request of the device: the kernel reads no more ahead at a call.
     pub(crate) request_bytes: u64,
 }
 
 impl Readers {
-    /// Starts them. What was done goes to `done`.
+    /// Starts the threads. Finished jobs go to `done`.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -78,9 +78,9 @@ impl Readers {
         Ok(Self { jobs })
     }
 
-    /// Gives them something to do.
+    /// Queues a job.
     pub(crate) fn give(&self, job: Job) {
-        // They end only after this does.
+        // The threads end only after `self` is dropped.
         let _ = self.jobs.send(job);
     }
 }
@@ -101,7 +101,7 @@ fn work(queue: &Mutex<Receiver<Job>>, how: How, done: impl Fn(Done)) {
             }
             Ok(Job::Plain { waiting, run }) => {
                 put(&run, how);
-                // An error is the program's to see.
+                // The program's own read gets the error.
                 let _ = wait_and_hold(&run, how);
                 let bytes = run.length;
                 done(Done::Plain { waiting, bytes });
@@ -111,14 +111,14 @@ fn work(queue: &Mutex<Receiver<Job>>, how: How, done: impl Fn(Done)) {
 }
 
 fn drop_pages(run: &Run) {
-    // Pages that somebody else maps, locks or writes stay.
+    // Pages that other processes map, lock or write stay.
     let length = std::num::NonZeroU64::new(run.length);
     if let Ok(file) = run.open.file() {
         let _ = fadvise(file, run.offset, length, Advice::DontNeed);
     }
 }
 
-/// Puts a run to the device, to be read into the page cache, and waits for nothing.
+/// Submits a range to the device, to be read into the page cache, without waiting.
 fn put(run: &Run, how: How) {
     let Ok(file) = run.open.file() else {
         return;
@@ -134,13 +134,13 @@ fn put(run: &Run, how: How) {
     }
 }
 
-/// Waits for a run that was put to the device, and holds it.
+/// Waits for a submitted range and holds it.
 fn wait_and_hold(run: &Run, how: How) -> Result<Vec<Held>, ReadOutcome> {
-    // A chunk that has gone, or is another by now, is a change of the run.
+    // A chunk file that was deleted or replaced counts as a change.
     let file = run.open.file().map_err(|error| not_opened(&error))?;
     let held = match hold(file, run.offset, run.length, how.piece_bytes) {
         Ok(held) => held,
-        // More mappings than a process may have: then nothing is held.
+        // The process has too many mappings: read without holding.
         Err(Errno::NOMEM) => {
             touch(file, run).map_err(|_| failure(run, ReadOutcome::Error))?;
             Vec::new()
@@ -169,7 +169,7 @@ fn failure(run: &Run, otherwise: ReadOutcome) -> ReadOutcome {
     }
 }
 
-/// Waits for a run by reading it.
+/// Waits for a range by reading it.
 fn touch(file: &File, run: &Run) -> io::Result<()> {
     let mut buffer = vec![0; (256 << 10).min(run.length as usize)];
     let mut at = 0;
@@ -192,7 +192,7 @@ mod tests {
 
     const LENGTH: u64 = 3 << 20;
 
-    /// A file whose pages are on its device only, if it has one.
+    /// A file whose pages are not in memory, if it has a device.
     fn open(file: &File) -> Arc<Open> {
         file.write_all_at(&vec![7; LENGTH as usize], 0)
             .expect("written");

@@ -1,4 +1,4 @@
-//! One message from one connection, with its descriptors.
+//! Receives one message from a connection, with its descriptors.
 
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
@@ -10,29 +10,29 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, UCred, recvmsg, sockopt,
 };
 
-/// What came of looking for a message.
+/// Result of receiving.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// A message, with what came with it and who sent it, by the kernel.
+    /// A message with its descriptors, and the sender's credentials from the kernel.
     Message(Message, Passed, UCred),
-    /// Nothing yet.
+    /// No message yet.
     Nothing,
-    /// What is no message, or nobody; with what came with it.
+    /// An invalid message or a closed connection, with the descriptors received.
     Wrong(Vec<OwnedFd>),
 }
 
-/// Descriptors that came with a message. To close one may take as long as its file system likes.
+/// Descriptors received with a message. Closing one may block on its file system.
 #[derive(Debug, Default)]
 pub(crate) struct Passed {
     pub(crate) all: Vec<OwnedFd>,
-    /// Whether there were more than were taken: there was no room for them.
+    /// Whether further descriptors were dropped for lack of room.
     pub(crate) is_cut: bool,
 }
 
-/// Takes the message that is there, and descriptors with it if there is room for them
-/// (`takes_descriptors`). Others are not opened here at all.
+/// Receives a pending message, with descriptors if there is room for them (`takes_descriptors`).
+/// Otherwise the kernel does not install them in this process.
 pub(crate) fn receive(connection: &OwnedFd, takes_descriptors: bool) -> Received {
-    // One byte more, to see a message that is too long.
+    // One more byte, to detect a message that is too long.
     let mut bytes = [0; MESSAGE_BYTES + 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = match takes_descriptors {
@@ -48,7 +48,7 @@ pub(crate) fn receive(connection: &OwnedFd, takes_descriptors: bool) -> Received
     };
     let mut passed = Passed {
         all: Vec::new(),
-        // Also where the process may have no more open.
+        // Also set if the process has reached its descriptor limit.
         is_cut: received.flags.contains(ReturnFlags::CTRUNC),
     };
     for message in control.drain() {
@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    /// What is received of a message with so many descriptors.
+    /// Sends a message with that many descriptors, and receives it.
     fn sent(bytes: &[u8], descriptors: usize, takes_descriptors: bool) -> Received {
         let flags = SocketFlags::CLOEXEC;
         let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_without_room_are_known_to_be_missing() {
+    fn dropped_descriptors_are_detected() {
         let bytes = Message::new(Kind::Ask, Default::default(), 0, 1).encode();
         for (descriptors, takes, is_cut) in [
             (0, true, false),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_with_no_message_is_not_closed_here() {
+    fn descriptors_of_an_invalid_message_are_returned() {
         let Received::Wrong(passed) = sent(b"hello", 2, true) else {
             panic!("a message");
         };

@@ -1,4 +1,4 @@
-//! The daemon: a socket, a thread that listens, and a thread for each device.
+//! The daemon: a socket, a listening thread, and a thread for each device.
 
 use std::collections::HashMap;
 use std::fs;
@@ -36,49 +36,49 @@ use crate::walks::{Waited, Walks};
 use headlong_report::say;
 use headlong_serve::service_manager::{self, Heartbeat, NotifyState};
 
-/// Connections that the kernel keeps for us while we are busy.
+/// Length of the kernel's accept queue.
 const BACKLOG: i32 = 1024;
-/// Connections that have said nothing yet.
+/// Connections that have not sent a message yet.
 const SILENT_MAX: usize = 256;
-/// One that says nothing for so long is closed.
+/// A silent connection is closed after this time.
 const SILENT_TIME: Wall = Wall::from_secs(1);
-/// How often a stop is looked for while nothing happens.
+/// Interval of checks for a stop signal while idle.
 const STOP_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 200_000_000,
 };
-/// While there is no descriptor for a connection, the next try is after so long.
+/// Retry interval while no descriptor is available for a connection.
 const REST_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
-/// How long a status waits for each device.
+/// How long a status request waits for each device.
 const SHOW_WAIT: Wall = Wall::from_secs(1);
 
-/// Why the reception did not start, or ended.
+/// Why the daemon failed to start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The path is no socket's, or is not to be had.
+    /// The path is invalid or unavailable.
     #[error("cannot listen on {path}: {error}; choose another path with --socket")]
     Socket {
         /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the kernel.
         error: io::Error,
     },
-    /// Somebody listens there.
+    /// Another process listens there.
     #[error("another reception listens on {0}; stop it, or choose another path with --socket")]
     Taken(PathBuf),
-    /// Something else has that name.
+    /// The path exists and is not a socket.
     #[error(
-        "{0} is there and is no socket, so it stays; choose another path with --socket, or remove \
-         it yourself"
+        "{0} exists and is not a socket, so it stays; choose another path with --socket, or remove \
+         the file"
     )]
     NoSocket(PathBuf),
     /// Signals cannot be caught.
     #[error("cannot catch signals: {0}")]
     Signals(io::Error),
-    /// The system gives no thread.
+    /// A thread cannot be created.
     #[error("cannot start a thread: {0}; raise TasksMax, or `ulimit -u`")]
     Thread(io::Error),
     /// Waiting for connections failed.
@@ -86,7 +86,7 @@ pub enum RunError {
     Poll(io::Error),
 }
 
-/// Removes the socket's name when the reception ends.
+/// Removes the socket file when dropped.
 struct Named(PathBuf);
 
 impl Drop for Named {
@@ -95,10 +95,10 @@ impl Drop for Named {
     }
 }
 
-/// Reads for programs until SIGTERM or SIGINT.
+/// Serves programs until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// Why it did not start.
+/// Why it failed to start.
 pub fn run(settings: &Settings) -> Result<(), RunError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
@@ -111,7 +111,7 @@ pub fn run(settings: &Settings) -> Result<(), RunError> {
         true => headlong_walk::FILES_MAX as u64,
         false => 0,
     };
-    // An errand has a descriptor, and the connection of who waits for it.
+    // A job has a descriptor, and the connection of the call that waits for it.
     let of_errands = ERRANDS_MAX as u64 * 2;
     let files = settings.engine.streams_max as u64 + BACKLOG as u64 * 2 + of_walk + of_errands;
     raise_limits(settings, files);
@@ -137,7 +137,7 @@ pub fn run(settings: &Settings) -> Result<(), RunError> {
     reception.listen(&listener, &stop)
 }
 
-/// A socket on which every user may ask.
+/// Creates a socket to which every user may connect.
 fn open_socket(path: &Path) -> Result<OwnedFd, RunError> {
     let wrong = |error: io::Error| RunError::Socket {
         path: path.to_path_buf(),
@@ -151,13 +151,13 @@ fn open_socket(path: &Path) -> Result<OwnedFd, RunError> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(wrong)?;
     }
-    // To connect to an ordinary file is refused too.
+    // Connecting to a regular file is refused, too.
     if fs::symlink_metadata(path).is_ok_and(|found| !found.file_type().is_socket()) {
         return Err(RunError::NoSocket(path.to_path_buf()));
     }
     match new().and_then(|socket| connect(&socket, &address)) {
         Ok(()) | Err(Errno::AGAIN) => return Err(RunError::Taken(path.to_path_buf())),
-        // What one that was killed has left.
+        // Left behind by a killed daemon.
         Err(Errno::CONNREFUSED) => fs::remove_file(path).map_err(wrong)?,
         Err(_) => {}
     }
@@ -182,19 +182,19 @@ struct Reception {
 }
 
 impl Reception {
-    /// The one thread for all programs: it waits for no file system and for no disk.
+    /// The single thread for all programs: it never blocks on a file system or a disk.
     fn listen(self: &Arc<Self>, listener: &OwnedFd, stop: &AtomicBool) -> Result<(), RunError> {
         let mut silent: HashMap<u64, (OwnedFd, Clock)> = HashMap::new();
         let mut next_id = 0;
         let mut has_descriptors = true;
-        // Not the devices' threads: a disk that hangs is no reason to end what others are read for.
+        // Device threads are not watched: a hung disk is no reason to end service for the others.
         let mut heartbeat = Heartbeat::asked_for();
         while !stop.load(Ordering::Relaxed) {
             heartbeat.beat();
             let ids: Vec<u64> = silent.keys().copied().collect();
             let (events, interval) = match has_descriptors {
                 true => (PollFlags::IN, STOP_INTERVAL),
-                // Who wants to come in would wake it at once, and could not.
+                // A pending connection would wake the thread at once, and could not be accepted.
                 false => (PollFlags::empty(), REST_INTERVAL),
             };
             let mut polled = vec![PollFd::new(listener, events)];
@@ -223,7 +223,7 @@ impl Reception {
                     Ok(connection) => connection,
                     Err(error) => break error,
                 };
-                // Nearly always its message is there already.
+                // Its message has nearly always arrived.
                 if let Some(connection) = self.hear(connection)
                     && silent.len() < SILENT_MAX
                 {
@@ -237,7 +237,7 @@ impl Reception {
         Ok(())
     }
 
-    /// Takes the message of a connection; gives it back if there is none yet.
+    /// Receives the message of a connection; returns the connection if there is none yet.
     fn hear(self: &Arc<Self>, connection: OwnedFd) -> Option<OwnedFd> {
         let (message, mut passed, sender) = match receive(&connection, self.errands.has_room()) {
             Received::Nothing => return Some(connection),
@@ -269,7 +269,7 @@ impl Reception {
                 self.hear_waited(connection, passed, sender, message.length);
             }
             (Kind::Status, _) => self.show(connection),
-            // There was no room for its descriptor, and may be the next time.
+            // A temporary shortage of room for its descriptor.
             (Kind::Ask | Kind::Waited, None) if passed.is_cut => say(&connection, Answer::GoOn),
             (Kind::Ask | Kind::Waited, None) => say(&connection, Answer::LeaveAlone),
             (Kind::Count, _) => {}
@@ -277,7 +277,7 @@ impl Reception {
         None
     }
 
-    /// Closes what nobody wants.
+    /// Closes unneeded descriptors.
     fn close(&self, passed: Vec<OwnedFd>) {
         for passed in passed {
             self.errands.close(passed, || ());
@@ -323,7 +323,7 @@ impl Reception {
         }
     }
 
-    /// Finds out where a file lies, and has the engine of its device help. Waits for its file system.
+    /// Finds the device of a file, and passes the call to its engine. Blocks on its file system.
     fn meet(&self, mut ask: Ask) {
         let file = fs::File::from(ask.passed);
         let device = self.disks.find(&file, ask.version.key.dev);
@@ -344,7 +344,7 @@ impl Reception {
         }
     }
 
-    /// Nothing is done for a call. It is told so once what it passed is closed.
+    /// Refuses a call. The answer is sent once the passed descriptor is closed.
     fn refuse(&self, ask: Ask, answer: Answer) {
         let Ask {
             passed, answering, ..
@@ -356,7 +356,7 @@ impl Reception {
         });
     }
 
-    /// A program waited for the disk at a small file. Who is not answered goes on.
+    /// A program waited for the disk at a small file. Without an answer it continues.
     fn hear_waited(
         self: &Arc<Self>,
         connection: OwnedFd,
@@ -389,7 +389,7 @@ impl Reception {
         });
     }
 
-    /// Has the thread of a device read ahead of a program, if it is not too busy.
+    /// Passes the call to the walk thread of a device, unless that is too busy.
     fn walk(&self, device: usize, waited: Waited) {
         let (places, counters) = (&self.places, &self.counters);
         let untaken = self.walks.hear(device, places, counters, waited);
@@ -401,7 +401,7 @@ impl Reception {
         }
     }
 
-    /// Answers with the status, from a thread of its own: a device may take its time.
+    /// Answers with the status, on its own thread, since a device may respond slowly.
     fn show(&self, connection: OwnedFd) {
         if self.is_showing.swap(true, Ordering::Relaxed) {
             return;
@@ -428,7 +428,7 @@ impl Reception {
                 "devices": devices.collect::<Vec<_>>(),
             });
             let text = status.to_string();
-            // Before it is sent: who has it may ask for the next at once.
+            // Before sending: the receiver may send the next request at once.
             is_showing.store(false, Ordering::Relaxed);
             if text.len() <= STATUS_BYTES_MAX {
                 let flags = rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT;
@@ -447,7 +447,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_socket_that_nobody_listens_on_is_replaced() {
+    fn only_a_stale_socket_is_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         fs::write(&file, "precious").expect("written");
@@ -463,9 +463,9 @@ mod tests {
         assert_eq!(fs::read(&link).expect("there"), b"precious");
         let socket = folder.path().join("socket");
         let first = open_socket(&socket).expect("opens");
-        let error = open_socket(&socket).expect_err("somebody listens");
+        let error = open_socket(&socket).expect_err("in use");
         assert!(matches!(error, RunError::Taken(_)), "{error}");
         drop(first);
-        open_socket(&socket).expect("what was left is replaced");
+        open_socket(&socket).expect("a stale socket is replaced");
     }
 }

@@ -1,4 +1,4 @@
-//! What an operator may say to the reception: one row for each setting, besides the engine's own.
+//! Settings of the reception: one row for each, besides the engine's own.
 
 use std::path::Path;
 
@@ -11,49 +11,49 @@ use headlong_units::Duration;
 const MANUAL: &str = "docs/operate/reception.md";
 
 headlong_units::names! {
-    /// What the reception does for those who ask (libception 3.2.2).
+    /// Operating mode of the daemon (libception 3.2.2).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Mode {
         /// The engine decides what is read, and in which order.
         Full => "full",
-        /// Only what is asked for, one after another.
+        /// Reads only what is requested, one request at a time.
         Serialize => "serialize",
-        /// Nothing: calls are counted and timed.
+        /// Reads nothing; counts and times calls.
         Track => "track",
     }
 }
 
-/// Everything that an operator may choose.
+/// All settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Path of the socket.
     pub socket: String,
-    /// What is done for those who ask.
+    /// Operating mode.
     pub mode: Mode,
-    /// A file of which nothing was read for so long is closed.
+    /// A file that was not read for this time is closed.
     pub keep_open: Duration,
-    /// Whether programs that go through small files have the next ones read ahead.
+    /// Whether the next small files are read ahead for programs that walk through a tree.
     pub small_files_ahead: bool,
-    /// See the manual.
+    /// Whether numbered files are read as one title; see the manual.
     pub chunk_files_ahead: bool,
-    /// How many times faster than the machine's the engine's clocks run.
+    /// Speed-up of the engine's clocks relative to wall time.
     pub time_scale: u32,
-    /// Settings of each device; `memory_bytes` is for all of them, in equal parts.
+    /// Settings of each device; `memory_bytes` is shared equally by all of them.
     pub engine: EngineConfig,
 }
 
 impl Default for Settings {
-    /// As the server's, but that everybody is let in. The paper's Reception, which reads 2 MB at a
-    /// time, one after another (6.4, 6.5), is `policy = "fixed"`, `prefetch = "2MiB"` and
+    /// As the server's, but without admission control. The paper's Reception, which reads 2 MB at a
+    /// time, one request after another (6.4, 6.5), is `policy = "fixed"`, `prefetch = "2MiB"` and
     /// `outstanding_reads_rotating = 1`.
     fn default() -> Self {
         let mut engine = EngineConfig {
             admission: Admission::Accept,
-            // As many files are open at most, besides the programs' own.
+            // Limits the open files, besides the programs' own.
             streams_max: 4096,
-            // Each piece that is held is a mapping, of which Linux gives a process 65,530.
+            // Each held piece is a mapping, of which Linux allows a process 65,530.
             piece_bytes: 128 << 10,
-            // A call asks for more than it may do, and the next one for the rest again.
+            // A call may request more than it completes, and the next one requests the rest again.
             reread_bytes: ASK_BYTES_MAX,
             ..EngineConfig::default()
         };
@@ -70,7 +70,7 @@ impl Default for Settings {
     }
 }
 
-/// What the command line says; each overrides the file.
+/// Command-line options; each overrides the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flags {
     /// `--socket`.
@@ -91,27 +91,27 @@ pub struct Flags {
 fn rows() -> Rows<Settings> {
     let mut rows = Rows::<Settings>::default();
     rows.add("socket", text(), |s| &mut s.socket,
-        "Path of the socket on which programs ask. Its folder is made if it is not there.");
+        "Path of the socket to which programs connect. Its folder is created if missing.");
     rows.add("mode", named(Mode::ALL, Mode::name), |s| &mut s.mode,
-        "What is done for programs that ask: all of what follows (full), only what they ask for, one after another (serialize), or nothing but counting and timing their calls (track). Prefetching without a reception is `headlong run --mode prefetch`.");
+        "Operating mode: everything described below (full), only the reads that programs request, one at a time (serialize), or only counting and timing of their calls (track). For prefetching without a reception use `headlong run --mode prefetch`.");
     rows.add("keep_open", time().at_least(Duration::from_secs(1)), |s| &mut s.keep_open,
-        "A file of which nothing was read for so long is closed, and its pages are no longer held. Until then its file system cannot be unmounted.");
+        "A file that was not read for this time is closed, and its pages are released. Until then its file system cannot be unmounted.");
     rows.add("small_files_ahead", flag(), |s| &mut s.small_files_ahead,
-        "Whether a program that waits for one small file after another, as a copy, a search or diff does, has the next files of the folder read in one sweep of the disk.");
+        "Whether the next files of a folder are read ahead in one sweep of the disk for a program that reads many small files in order, such as a copy, a search or a diff.");
     rows.add("chunk_files_ahead", flag(), |s| &mut s.chunk_files_ahead,
-        "Whether files of one folder whose names differ in a number alone, of 32 MiB at most, are read as one title in the order of their numbers, as the chunk files of HLS and DASH are, if programs go on from one to the next. Only files with the owner, group and rights of the one that a program reads are among them.");
+        "Whether files of one folder whose names differ only in a number, each at most 32 MiB, are read ahead as one title in numeric order, like the chunk files of HLS and DASH, if programs continue from one to the next. Only files with the owner, group and permissions of the file being read are included.");
     rows.add("time_scale", whole().at_least(1), |s| &mut s.time_scale,
-        "For experiments on an emulated drive: the engine's clocks run this many times faster, so that every duration in this file is model time. Anything but 1 is wrong for real programs.");
+        "For experiments on an emulated drive: the engine's clocks run this many times faster, so that every duration in this file is model time. Use 1 for real programs.");
     rows.include(knobs(), |s| &mut s.engine);
     rows.restart();
     rows
 }
 
 impl Settings {
-    /// Reads the file, if there is one, and the flags.
+    /// Reads the file, if there is one, and the options.
     ///
     /// # Errors
-    /// Everything that is wrong with them.
+    /// All mistakes in them.
     pub fn load(file: Option<&Path>, flags: &Flags) -> Result<Self, Mistakes> {
         let text = match file.map(std::fs::read_to_string) {
             None => String::new(),
@@ -126,10 +126,10 @@ impl Settings {
         Self::from_text(&name, &text, flags)
     }
 
-    /// Reads the text of a file of that name, and the flags.
+    /// Reads the text of a file of that name, and the options.
     ///
     /// # Errors
-    /// Everything that is wrong with them.
+    /// All mistakes in them.
     pub fn from_text(name: &str, text: &str, flags: &Flags) -> Result<Self, Mistakes> {
         let mut document = Document::new(name, MANUAL, text);
         for (flag, key, word) in [
@@ -162,10 +162,10 @@ headlong-reception manual` renews it), so it names every key there is, with the 
 
 `headlong reception --config FILE` reads one TOML file. Flags override the file. Sizes are written
 as `\"2MiB\"`, times as `\"5s\"`. All mistakes are reported at once, before anything is started. The
-keys from `memory` on are the engine's, as in [configuration.md](configuration.md), some with
-other defaults; devices come to share `memory` as programs ask for files on them, and those that are
-there then begin again with less. Those about replies and admission change nothing here: a program is
-never refused, it goes on by itself.
+keys from `memory` on are the engine's, as in [configuration.md](configuration.md), some with other
+defaults. All devices share `memory`: when a program first reads a file on another device, the
+engines of the others restart with smaller shares. Keys about replies and admission have no effect
+here: a program is never refused, it continues without help.
 
 ## At the top
 ";
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_override_the_file_and_all_mistakes_are_told() {
+    fn flags_override_the_file_and_all_mistakes_are_reported() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("reception.toml");
         std::fs::write(&file, "mode = \"serialize\"\nprefetch = \"auto\"\n").expect("written");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manual_is_up_to_date() {
+    fn manual_is_up_to_date() {
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../docs/operate/reception.md"

@@ -1,4 +1,4 @@
-//! What the reception has counted, as JSON.
+//! Counters and status of the reception, as JSON.
 
 use std::io::{self, IoSliceMut};
 use std::path::Path;
@@ -13,12 +13,12 @@ use rustix::net::{
 };
 use serde_json::{Value, json};
 
-/// Longest status; it is sent in one piece.
+/// Longest status; it is sent as one message.
 pub(crate) const STATUS_BYTES_MAX: usize = 128 << 10;
-/// How long somebody who wants to know waits.
+/// How long a status request waits.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Counters of the reception; they only grow.
+/// Monotonic counters of the reception.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     looked_at: AtomicU64,
@@ -39,7 +39,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// What a message says, whatever it is for.
+    /// Counts a message and adds the counters in it.
     pub(crate) fn heard(&self, message: &Message) {
         self.looked_at.fetch_add(message.looked_at.into(), Relaxed);
         self.resident.fetch_add(message.resident.into(), Relaxed);
@@ -55,19 +55,19 @@ impl Counters {
         };
     }
 
-    /// Somebody said something that is no message.
+    /// Counts an invalid message.
     pub(crate) fn misheard(&self) {
         self.unreadable.fetch_add(1, Relaxed);
     }
 
-    /// Small files were read ahead of a program.
+    /// Counts small files read ahead of a program.
     pub(crate) fn swept(&self, swept: Swept) {
         self.sweeps.fetch_add(u64::from(swept.files > 0), Relaxed);
         self.swept_files.fetch_add(swept.files.into(), Relaxed);
         self.swept_bytes.fetch_add(swept.bytes, Relaxed);
     }
 
-    /// A call was answered after so long a wait.
+    /// Counts an answered call and its wait.
     pub(crate) fn answered(&self, answer: Answer, waited_ns: u64) {
         let counter = match answer {
             Answer::Ready => &self.ready,
@@ -80,7 +80,7 @@ impl Counters {
         }
     }
 
-    /// All of them.
+    /// All counters.
     pub(crate) fn show(&self) -> Value {
         let number = |counter: &AtomicU64| counter.load(Relaxed);
         json!({
@@ -103,7 +103,7 @@ impl Counters {
     }
 }
 
-/// Buckets that hold something, each with its end in microseconds; the last has none.
+/// Non-empty buckets, each with its end in microseconds; the last bucket has none.
 fn histogram(counts: &[AtomicU64; BUCKETS]) -> Value {
     let buckets = counts.iter().enumerate();
     let filled = buckets.filter_map(|(index, count)| {
@@ -116,12 +116,12 @@ fn histogram(counts: &[AtomicU64; BUCKETS]) -> Value {
 /// Why there is no status.
 #[derive(Debug, thiserror::Error)]
 pub enum StatusError {
-    /// Nobody listens.
+    /// No process listens.
     #[error("no reception listens on {path}: {error}; start one with `headlong reception`")]
     Absent {
         /// The socket.
         path: String,
-        /// What the system says.
+        /// The error of the kernel.
         error: io::Error,
     },
     /// It does not answer.
@@ -129,15 +129,15 @@ pub enum StatusError {
     Silent {
         /// The socket.
         path: String,
-        /// What the system says.
+        /// The error of the kernel.
         error: io::Error,
     },
 }
 
-/// Asks the reception on a socket how it is. The answer is JSON.
+/// Requests the status of the reception on a socket, as JSON.
 ///
 /// # Errors
-/// If there is none.
+/// If no reception listens there, or it does not answer.
 pub fn status(path: &Path) -> Result<String, StatusError> {
     let name = || path.display().to_string();
     let absent = |error: rustix::io::Errno| StatusError::Absent {

@@ -1,4 +1,4 @@
-//! What the engine reads as one: a file, or a run of chunk files.
+//! The unit that the engine reads: a file, or a run of chunk files.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use headlong_engine::StreamId;
 use crate::describe::Rest;
 use crate::file::Open;
 
-/// A file of which stream.
+/// A stream, and the index of a file in it.
 pub(crate) type InStream = (StreamId, u32);
 
-/// What is read for programs as one: a file, or a run of chunk files.
+/// A stream read for programs: a file, or a run of chunk files.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) parts: Vec<Arc<Open>>,
-    /// What follows them, unless that is being looked at.
+    /// The files after them, unless these are being inspected.
     pub(crate) rest: Option<Rest>,
     pub(crate) last_asked: Clock,
-    /// Users that passed a descriptor of it, whose notes are believed.
+    /// Users that passed a descriptor of it, whose notes are accepted.
     pub(crate) users: HashSet<u32>,
 }

@@ -1,4 +1,4 @@
-//! Requests in progress at one device, and who waits for them.
+//! Requests in progress at one device, and the calls that wait for them.
 
 use std::collections::HashMap;
 
@@ -11,16 +11,16 @@ use crate::status::Counters;
 #[derive(Debug)]
 struct Waiting {
     bytes_left: u64,
-    /// Nobody waits for what a program has read already.
+    /// `None` for a note: the program has read the bytes already.
     answering: Option<Answering>,
 }
 
-/// All of them.
+/// All requests in progress.
 #[derive(Debug, Default)]
 pub(crate) struct AllWaiting(HashMap<u64, Waiting>);
 
 impl AllWaiting {
-    /// A request for so many bytes begins.
+    /// Starts a request for `bytes` bytes.
     pub(crate) fn begin(&mut self, id: u64, bytes: u64, answering: Option<Answering>) {
         let waiting = Waiting {
             bytes_left: bytes,
@@ -29,7 +29,7 @@ impl AllWaiting {
         self.0.insert(id, waiting);
     }
 
-    /// So many bytes of it are there.
+    /// Further bytes of a request have arrived.
     pub(crate) fn brought(&mut self, id: u64, bytes: u64, counters: &Counters) {
         if let Some(waiting) = self.0.get_mut(&id) {
             waiting.bytes_left = waiting.bytes_left.saturating_sub(bytes);
@@ -39,7 +39,7 @@ impl AllWaiting {
         }
     }
 
-    /// It ends without its bytes: whoever waits goes on.
+    /// A request failed: its call continues without the bytes.
     pub(crate) fn fail(&mut self, id: u64, counters: &Counters) {
         self.end(id, Answer::GoOn, counters);
     }

@@ -1,5 +1,5 @@
-//! Programs that go through small files: a thread for each device reads ahead of them, in one sweep
-//! after another ([`headlong_walk`]).
+//! Readahead for programs that walk through small files: one thread for each device, one sweep at a
+//! time ([`headlong_walk`]).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,26 +16,27 @@ use crate::status::Counters;
 
 /// Devices with a thread.
 const DEVICES_MAX: usize = 64;
-/// Programs that wait for a sweep of one device; more go on at once, as without.
+/// Programs that wait for a sweep of one device; further ones continue at once without help.
 const WAITING_MAX: usize = 8;
 
 /// A program that waited for the disk at a small file.
 #[derive(Debug)]
 pub(crate) struct Waited {
     pub(crate) passed: File,
-    /// Number of its process.
+    /// Process id.
     pub(crate) program: u64,
     /// Small files that it found in memory since it last waited.
     pub(crate) found: u32,
     pub(crate) answering: Answering,
 }
 
-/// The threads.
+/// The threads, by device.
 #[derive(Debug, Default)]
 pub(crate) struct Walks(Mutex<BTreeMap<usize, SyncSender<Waited>>>);
 
 impl Walks {
-    /// Has the thread of a device read ahead, started if it is new. Gives back who is not taken.
+    /// Queues a call for the thread of a device, started if new. Returns the call if it is not
+    /// accepted.
     pub(crate) fn hear(
         &self,
         device: usize,
@@ -75,7 +76,7 @@ fn walk(mut walker: Walker, waits: &Receiver<Waited>, counters: &Counters) {
     while let Ok(waited) = waits.recv() {
         let swept = walker.waited(waited.program, &waited.passed, waited.found);
         counters.swept(swept);
-        // Before the answer: a lock that the program has on its file ends with its descriptor.
+        // Before the answer: closing the descriptor releases POSIX locks that the program holds.
         drop(waited.passed);
         waited.answering.answer(match swept.files {
             0 => Answer::GoOn,

@@ -1,5 +1,5 @@
-//! Which files come next: those of the folder behind this one, then what lies in folders there, then
-//! what is behind the folder in the one above it, up to the folder that the program walks in.
+//! Lists the files that come next in a traversal: the later files of this folder, the contents of
+//! its subfolders, then what follows the folder in its parent, up to the root of the walk.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,26 +14,26 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, Result};
 
-/// Larger files are none of this crate's: the engine reads them.
+/// Larger files are read ahead by the engine, not by this crate.
 pub const SMALL_BYTES: u64 = 256 << 10;
 
-/// Most files that are open for one sweep.
+/// Most files open for one sweep.
 pub const FILES_MAX: usize = 2048;
-/// Files after those of a sweep that are remembered by their numbers.
+/// Number of files after those of a sweep whose inodes are remembered.
 const AFTER_MAX: usize = 16;
-/// Most folders that are looked at for it.
+/// Most folders read for one sweep.
 const FOLDERS_MAX: usize = 512;
-/// A folder of more names is left alone: what comes next is not known without all of them.
+/// A folder with more names is ignored: the next file is unknown without reading all of them.
 const NAMES_MAX: usize = 32_768;
 const DEPTH_MAX: usize = 64;
 const LIST_BYTES: usize = 32 << 10;
 
-/// In which order a program takes the names of a folder.
+/// Order in which a program visits the names of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Sorted by bytes (diff, rsync, a shell's pattern).
+    /// Sorted by bytes (diff, rsync, shell globs).
     Name,
-    /// As the folder lists them (cp, grep, find).
+    /// The order of the directory listing (cp, grep, find).
     Listing,
 }
 
@@ -46,7 +46,7 @@ impl Order {
     }
 }
 
-/// The file that a program waited for, and the folder that it lies in.
+/// The file that a program waited for, and its folder.
 #[derive(Debug)]
 pub(crate) struct Origin {
     path: PathBuf,
@@ -56,8 +56,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Where an open file lies, as the kernel says, if that still is so; `None` too if it is not
-    /// beneath that folder.
+    /// Finds the path of an open file, if the file is still there and lies beneath `beneath`.
     pub(crate) fn of(file: &File, beneath: &Path) -> Option<Self> {
         let stat = fstat(file).ok()?;
         let path = path_of(file)?;
@@ -75,7 +74,7 @@ impl Origin {
         })
     }
 
-    /// Whether this crate reads it ahead, and nobody else does.
+    /// Whether this crate, not the engine, reads the file ahead.
     pub(crate) fn is_small(&self) -> bool {
         is_small(&self.file)
     }
@@ -92,22 +91,23 @@ impl Origin {
     }
 }
 
-/// The path of an open file, as the kernel says it now.
+/// The current path of an open file, as the kernel reports it.
 pub(crate) fn path_of(file: &File) -> Option<PathBuf> {
     let path = readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new()).ok()?;
     Some(PathBuf::from(OsString::from_vec(path.into_bytes())))
 }
 
-/// What a program reads next, if it walks.
+/// The files that a program reads next, if it walks.
 #[derive(Debug, Default)]
 pub(crate) struct Next {
-    /// Small files that it reads next, open, with their sizes.
+    /// Small files to read next, open, with their sizes.
     pub(crate) files: Vec<(File, u64)>,
-    /// Inodes of the files that follow them.
+    /// Inodes of the files that come after them.
     pub(crate) after: Vec<u64>,
 }
 
-/// The file itself and those that come next, of about so many bytes, and which follow these.
+/// The file itself and the following ones, about `bytes` in total, and the inodes of the files
+/// after these.
 pub(crate) fn next(origin: &Origin, root: &Path, order: Order, bytes: u64) -> Next {
     let mut ahead = Ahead {
         origin,
@@ -122,7 +122,7 @@ pub(crate) fn next(origin: &Origin, root: &Path, order: Order, bytes: u64) -> Ne
     };
     let mut below = origin.file;
     while let Some(name) = child {
-        // Somebody may move folders about: what is not where it was is not gone up from.
+        // Folders may be moved concurrently: stop ascending if a folder is no longer where it was.
         let there = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
         if !there.is_ok_and(|there| is_same(&there, &below)) {
             break;
@@ -157,7 +157,7 @@ impl Ahead<'_> {
         self.folders_left == 0 || self.next.after.len() >= AFTER_MAX
     }
 
-    /// Takes what is in a folder, from a name on if one is given.
+    /// Collects the contents of a folder, starting at a name if one is given.
     fn folder(&mut self, folder: &File, from: Option<&[u8]>, depth: usize) -> Result<()> {
         self.folders_left = self.folders_left.saturating_sub(1);
         let mut names = list(folder)?;
@@ -222,7 +222,7 @@ fn is_same(one: &Stat, other: &Stat) -> bool {
     (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 }
 
-/// Whether whoever may read the one may read the other, and it lies on the same file system.
+/// Whether a file has the owner, group, file system and read permissions of another.
 pub(crate) fn has_rights_of(stat: &Stat, like: &Stat, bits: u32) -> bool {
     let rights = |stat: &Stat| (stat.st_dev, stat.st_uid, stat.st_gid, stat.st_mode & bits);
     rights(stat) == rights(like)
@@ -234,8 +234,8 @@ fn open_folder(path: &Path) -> Result<File> {
     openat2(CWD, path, flags, Mode::empty(), resolve).map(File::from)
 }
 
-/// Time of access is the program's to change. What is mounted there is not asked: it may be a file
-/// system that does not answer.
+/// Opens an entry without changing its access time where permitted. Mount points are not entered: a
+/// mounted file system may not respond.
 pub(crate) fn open_at(folder: impl AsFd, name: &[u8], flags: OFlags) -> Result<File> {
     let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_XDEV;
@@ -246,7 +246,7 @@ pub(crate) fn open_at(folder: impl AsFd, name: &[u8], flags: OFlags) -> Result<F
     }
 }
 
-/// A name in a folder, as the folder tells it.
+/// An entry of a folder.
 #[derive(Debug)]
 pub(crate) struct Named {
     pub(crate) name: Vec<u8>,
@@ -255,7 +255,7 @@ pub(crate) struct Named {
 }
 
 pub(crate) fn list(folder: &File) -> Result<Vec<Named>> {
-    // Its own position, from the start.
+    // A separate open file description, positioned at the start.
     let own = open_at(folder, b".", OFlags::RDONLY | OFlags::DIRECTORY)?;
     let mut buffer = vec![MaybeUninit::uninit(); LIST_BYTES];
     let mut raw = RawDir::new(&own, &mut buffer);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_so_many_names_that_nobody_knows_what_comes_next_is_left_alone() {
+    fn folder_with_too_many_names_is_ignored() {
         let root = tree(["0".to_owned(), "1".to_owned()]);
         assert_eq!(ahead(root.path(), "0", Order::Name), 2);
         let first = root.path().join("0");
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_in_a_folder_is_not_opened() {
+    fn mount_points_are_not_opened() {
         let root = File::open("/").expect("there");
         let opened = open_at(&root, b"proc", OFlags::RDONLY | OFlags::DIRECTORY);
         assert_eq!(opened.err(), Some(Errno::XDEV));

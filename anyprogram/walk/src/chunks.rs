@@ -1,4 +1,4 @@
-//! Titles in chunk files: which files of its folder a file is one of, in order.
+//! Titles in chunk files: the numbered run that a file belongs to, in order.
 
 use std::fs::File;
 use std::io;
@@ -10,27 +10,27 @@ use rustix::fs::{AtFlags, FileType, OFlags, Stat, statat};
 
 use crate::ahead::{Origin, has_rights_of, list, open_at, path_of};
 
-/// Larger files are no chunks: ten seconds at 25 Mbit/s.
+/// Larger files are not chunks: ten seconds at 25 Mbit/s.
 const CHUNK_BYTES_MAX: i64 = 32 << 20;
-/// Names that are taken together; of longer runs so many at a time.
+/// Names handled together; a longer run is split into groups of this size.
 const CHUNKS_MAX: usize = 1024;
 
-/// A run of chunk files by their names, and their folder. To list a folder costs
-/// a read or two; what each file is costs more, and is looked at when it is wanted.
+/// A run of chunk files by name, and their folder. Listing a folder costs a read or two; inspecting
+/// each file costs more, and is done on demand.
 #[derive(Debug)]
 pub struct Chunks {
     folder: File,
-    /// The one that was asked about, which the others are like.
+    /// The file that was asked about; the others must have its permissions.
     like: Stat,
-    /// In the order of their numbers.
+    /// In numeric order.
     names: Vec<Vec<u8>>,
-    /// Which of them that is.
+    /// Index of the file that was asked about.
     asked: usize,
 }
 
 impl Chunks {
-    /// The run that an open file is in, if it is one of several that are numbered. Nothing outside
-    /// `beneath` is looked at. Waits for the disk.
+    /// The run of an open file, if it is one of several numbered files. Nothing outside `beneath`
+    /// is inspected. Blocks on the disk.
     pub fn around(file: &File, beneath: &Path) -> Option<Self> {
         let origin = Origin::of(file, beneath)?;
         if !is_chunk(&origin.file, &origin.file) {
@@ -41,7 +41,7 @@ impl Chunks {
         let files = listed.iter().filter(|entry| is_file(entry.kind));
         let run = numbered_run(origin.name(), files.map(|entry| entry.name.as_slice()));
         let index = run.iter().position(|name| *name == origin.name())?;
-        // Always the same ones, whichever of them is asked about.
+        // Groups are aligned, so that every file of a group yields the same names.
         let first = index / CHUNKS_MAX * CHUNKS_MAX;
         let names = run.into_iter().skip(first).take(CHUNKS_MAX);
         let names: Vec<Vec<u8>> = names.map(<[u8]>::to_vec).collect();
@@ -53,13 +53,13 @@ impl Chunks {
         })
     }
 
-    /// How many names there are.
-    #[expect(clippy::len_without_is_empty, reason = "there are two at least")]
+    /// The number of names.
+    #[expect(clippy::len_without_is_empty, reason = "a run has at least two names")]
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Which of them is that of the file that was asked about.
+    /// Index of the file that was asked about.
     pub fn asked(&self) -> usize {
         self.asked
     }
@@ -69,17 +69,17 @@ impl Chunks {
         self.names.get(index).map(Vec::as_slice)
     }
 
-    /// What has one of the names now, if that is a chunk file which the same people may read.
+    /// Inspects a file of the run: `None` unless it is a chunk file with the same read permissions.
     pub fn look(&self, index: usize) -> Option<Stat> {
         let name = self.names.get(index)?;
         let stat = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         is_chunk(&stat, &self.like).then_some(stat)
     }
 
-    /// Opens one of them; what has its name by now may be another file.
+    /// Opens a file of the run; by now its name may refer to another file.
     ///
     /// # Errors
-    /// If it is not there, or may not be read.
+    /// If it does not exist or may not be read.
     pub fn open(&self, index: usize) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let name = self.names.get(index).ok_or(io::ErrorKind::NotFound)?;
@@ -87,17 +87,17 @@ impl Chunks {
     }
 }
 
-/// What all paths of a run have in common and no other has, and the number of this one, if a file of
-/// that path and size may be a chunk.
+/// The part common to all paths of a run, unique to it, and the number of this file; `None` if a
+/// file of that path and size cannot be a chunk.
 pub fn run_name(path: &Path, bytes: u64) -> Option<(PathBuf, u64)> {
     let (before, number, behind) = run_of(path.file_name()?.as_bytes())?;
-    // No name of a file has a slash.
+    // File names contain no slash.
     let name = std::ffi::OsString::from_vec([before, b"/", behind].concat());
     let may_be = bytes.cast_signed() <= CHUNK_BYTES_MAX;
     may_be.then(|| (path.with_file_name(name), number))
 }
 
-/// The same of an open file, by the path that it has now.
+/// The same for an open file, by its current path.
 pub fn run_of_file(file: &File) -> Option<(PathBuf, u64)> {
     run_name(&path_of(file)?, file.metadata().ok()?.len())
 }
@@ -114,7 +114,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     #[test]
-    fn renditions_of_a_folder_are_runs_of_their_own() {
+    fn renditions_of_a_folder_are_separate_runs() {
         let name = |path: &str| run_name(Path::new(path), 1000).map(|(run, _)| run);
         assert_eq!(name("a/720p-1.ts"), name("a/720p-20.ts"));
         assert_ne!(name("a/720p-1.ts"), name("a/1080p-1.ts"));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_run_around_a_chunk_has_what_the_same_people_may_read() {
+    fn run_excludes_files_with_other_permissions() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
         for number in 1..=12 {
@@ -138,7 +138,7 @@ mod tests {
         let file = File::open(path("v10.ts")).expect("there");
         let chunks = Chunks::around(&file, Path::new("/")).expect("a run");
         let is_there = (0..chunks.len()).map(|index| chunks.look(index).is_some());
-        // From 1 to 13, in the order of the numbers; no link is followed.
+        // Numbers 1 to 13, in numeric order; symbolic links are not followed.
         let mut wanted = vec![true; 13];
         for number in [3, 13] {
             wanted[number - 1] = false;

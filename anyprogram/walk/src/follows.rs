@@ -1,12 +1,12 @@
-//! Whether the files of a numbered run are one title, or many.
+//! Decides whether the files of a numbered run are one title or many.
 //!
-//! The one idea: `v-1.ts`, `v-2.ts` may be the chunks of a title, and `0001.mp4`, `0002.mp4` a thousand
-//! films. Their names do not tell; what programs do does. Who reads a chunk begins the next one
-//! within seconds, who watches a film begins any other, if any. So a run is taken for a title once
-//! half of those of its files that were begun came soon after the one before. Of a run of which too
-//! little is known, most of the others decide.
+//! `v-1.ts`, `v-2.ts` may be the chunks of a title, and `0001.mp4`, `0002.mp4` a thousand films.
+//! Names do not tell them apart; access patterns do: a reader of a chunk starts the next one within
+//! seconds, a viewer of a film starts an arbitrary other one, if any. A run counts as a title once
+//! at least half of its started files followed their predecessor within [`SOON`]. A run with too
+//! little history gets the verdict of the majority of the others.
 //!
-//! Invariant: as many runs are remembered as may be, the latest.
+//! Invariant: at most [`RUNS_MAX`] runs are remembered, the most recently used.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,24 +15,24 @@ use std::time::{Duration, Instant};
 
 /// A chunk lasts for two to ten seconds.
 const SOON: Duration = Duration::from_secs(20);
-/// So many files that were begun say what a run is: two that follow another may be chance.
+/// Started files needed for a verdict: fewer could follow each other by chance.
 const BEGUN_MIN: u32 = 4;
-/// Of a longer past the half is forgotten.
+/// With a longer history, half of it is forgotten.
 const BEGUN_MAX: u32 = 64;
-/// Files of a run that were begun lately.
+/// Recently started files remembered for each run.
 const LATELY_MAX: usize = 64;
-/// Runs that are remembered.
+/// Runs remembered.
 const RUNS_MAX: usize = 4096;
 
-/// What is known of runs.
+/// History of runs.
 #[derive(Debug, Default)]
 pub struct Follows(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
-    /// By what the paths of a run have in common.
+    /// Keyed by the common part of a run's paths.
     runs: HashMap<PathBuf, Run>,
-    /// Of those, which are titles, and which are not.
+    /// Numbers of runs with each verdict: titles, and separate files.
     titles: usize,
     others: usize,
     uses: u64,
@@ -42,13 +42,13 @@ struct Table {
 struct Run {
     begun: u32,
     followed: u32,
-    /// Numbers of files, and when they were begun.
+    /// Numbers of files, and when they were started.
     lately: HashMap<u64, Instant>,
     last_use: u64,
 }
 
 impl Run {
-    /// Whether it is a title, if enough is known.
+    /// Whether it is a title, if the history suffices.
     fn verdict(&self) -> Option<bool> {
         (self.begun >= BEGUN_MIN).then_some(2 * self.followed >= self.begun)
     }
@@ -56,7 +56,7 @@ impl Run {
     fn begins(&mut self, number: u64, now: Instant) {
         self.lately
             .retain(|_, at| now.saturating_duration_since(*at) <= SOON);
-        // Who asks for it in parts, or after another, begins nothing.
+        // A repeated request for a file does not start it again.
         if self.lately.contains_key(&number) || self.lately.len() >= LATELY_MAX {
             return;
         }
@@ -72,7 +72,8 @@ impl Run {
 }
 
 impl Follows {
-    /// The file of that number is read from its start. Whether its run is taken for a title now.
+    /// Records that the file of that number is read from its start. Returns whether its run now
+    /// counts as a title.
     pub fn begins(&self, run: &Path, number: u64, now: Instant) -> bool {
         let mut table = self.lock();
         table.make_room(run);
@@ -87,13 +88,13 @@ impl Follows {
         table.is_title(run)
     }
 
-    /// Whether a run is taken for a title.
+    /// Whether a run counts as a title.
     pub fn is_title(&self, run: &Path) -> bool {
         self.lock().is_title(run)
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // Nothing under the lock panics.
+        // No code under the lock panics.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -110,7 +111,7 @@ impl Table {
         self.others = self.others + is(after, false) - is(before, false);
     }
 
-    /// Forgets the run that was begun the longest ago, if another one has no room.
+    /// Evicts the least recently used run if the table is full.
     fn make_room(&mut self, run: &Path) {
         if self.runs.len() < RUNS_MAX || self.runs.contains_key(run) {
             return;
@@ -142,7 +143,7 @@ mod tests {
             }
         }
 
-        /// Files are begun, so many seconds one after the other; what their run is taken for each time.
+        /// Starts files at intervals of `seconds`; returns the verdict on their run after each.
         fn begin(&mut self, run: &str, numbers: &[u64], seconds: u64) -> Vec<bool> {
             let begin = |number: &u64| {
                 self.now += Duration::from_secs(seconds);
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_read_one_after_the_other_are_a_title_from_the_fourth_on() {
+    fn consecutive_files_are_a_title_from_the_fourth_on() {
         let mut library = Library::new();
         let seen = library.begin("v", &[7, 8, 9, 10, 11], 6);
         assert_eq!(seen, [false, false, false, true, true]);
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn films_with_numbers_are_none_however_many_are_watched() {
+    fn numbered_films_are_not_a_title() {
         let mut library = Library::new();
         let any: Vec<u64> = (0..500).map(|step| step * 7919 % 1000).collect();
         assert!(
@@ -170,7 +171,7 @@ mod tests {
                 .iter()
                 .all(|is_title| !is_title)
         );
-        // Nor is the next film a chunk, an hour later.
+        // An hour later, the next film is not a chunk either.
         let hourly: Vec<u64> = (0..50).collect();
         assert!(
             library
@@ -181,32 +182,32 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_a_chunk_in_parts_begins_it_once() {
+    fn partial_requests_start_a_chunk_once() {
         let mut library = Library::new();
         let seen = library.begin("v", &[1, 1, 1, 2, 2, 3, 3, 4], 1);
         assert_eq!(seen.iter().filter(|is_title| **is_title).count(), 1);
     }
 
     #[test]
-    fn a_run_that_is_not_known_yet_is_what_most_are() {
+    fn unknown_run_gets_the_verdict_of_the_majority() {
         let mut library = Library::new();
         library.begin("a", &[1, 2, 3, 4], 6);
         assert_eq!(library.begin("b", &[1], 6), [true]);
-        // Its own files tell otherwise.
+        // Its own files show otherwise.
         assert_eq!(library.begin("b", &[50, 30, 80], 6), [true, true, false]);
         library.begin("c", &[9, 3, 70, 50], 6);
         assert_eq!(library.begin("d", &[1], 6), [false]);
     }
 
     #[test]
-    fn several_viewers_in_one_title_are_no_reason_to_doubt_it() {
+    fn several_viewers_do_not_change_the_verdict() {
         let mut library = Library::new();
         let at_once = [1, 40, 2, 41, 80, 3, 42, 81, 4, 43, 82];
         assert_eq!(library.begin("v", &at_once, 2).last(), Some(&true));
     }
 
     #[test]
-    fn the_latest_runs_are_remembered() {
+    fn most_recently_used_runs_are_remembered() {
         let follows = Follows::default();
         let now = Instant::now();
         for run in 0..RUNS_MAX + 10 {

@@ -1,16 +1,15 @@
-//! Reads ahead for programs that go through a tree of small files: a diff, a copy, a search.
+//! Readahead for programs that traverse a tree of small files: a diff, a copy, a search.
 //!
-//! The one idea: a small file is read by one call, so reading ahead within it gains nothing; what
-//! comes next is the next file of its folder, and then the next folder. A program that waited for
-//! the disk at some small files, each soon after another in the order of names or of the listing, is
-//! taken to walk, and what lies before it is read in one sweep of the disk. How much grows as long as
-//! it is used. A server whose viewers are here and there does not walk. Of larger
-//! files that are numbered, [`Chunks`] says which belong together, and [`Follows`] whether they are
-//! read so; others read those.
+//! A small file is read by one call, so readahead within it gains nothing; the next file of its
+//! folder, then the next folder, comes next. A program that waited for the disk at several
+//! consecutive small files, in order of names or of the listing, is assumed to walk, and the files
+//! before it are read in one sweep of the disk. The sweeps grow while they are used. A server with
+//! viewers at many places does not walk. For larger numbered files, [`Chunks`] finds which belong
+//! together, and [`Follows`] whether they are read consecutively; other crates read those.
 //!
-//! Invariants: bytes go to the kernel's page cache and to nobody; only files and folders with the
-//! owner, group and rights to read of what the program has open itself are looked at; no link is
-//! followed; every sweep has a bound in bytes, files and folders.
+//! Invariants: bytes go to the kernel's page cache only; only files and folders with the owner,
+//! group and read permissions of the file that the program has open are inspected; symbolic links
+//! are not followed; every sweep is bounded in bytes, files and folders.
 #![forbid(unsafe_code)]
 
 mod ahead;
@@ -34,18 +33,18 @@ pub use follows::Follows;
 pub use sweep::Swept;
 use window::{Next, Window};
 
-/// Programs that are remembered.
+/// Programs remembered.
 const PROGRAMS_MAX: usize = 1024;
-/// A program that has gone on so often walks: two files are no walk, three are.
+/// A program walks after this many consecutive steps: three files are a walk, two are not.
 const STEPS_MIN: u32 = 2;
-/// Places of a program that are remembered: who compares is in several trees at a time.
+/// Positions remembered for each program: a comparison traverses several trees at a time.
 const PLACES_MAX: usize = 8;
 
-/// Reads ahead for the programs of one device, one sweep after the other.
+/// Reads ahead for the programs of one device, one sweep at a time.
 #[derive(Debug)]
 pub struct Walker {
     places: Arc<Places>,
-    /// Nothing outside it is opened.
+    /// Files outside this folder are never opened.
     beneath: PathBuf,
     programs: HashMap<u64, Program>,
     sweeps: u64,
@@ -55,24 +54,24 @@ pub struct Walker {
 struct Program {
     window: Window,
     order: Order,
-    /// Everything that it waited for lies below it.
+    /// The common ancestor of all files that it waited for.
     root: PathBuf,
-    /// The newest last.
+    /// Positions, newest last.
     places: VecDeque<Place>,
     last: u64,
 }
 
-/// Where a program may go on.
+/// A position from which a program may continue.
 #[derive(Debug)]
 struct Place {
-    /// What was read ahead, and what follows.
+    /// Inodes read ahead, and those that follow.
     inodes: HashSet<u64>,
-    /// How often it has gone on so.
+    /// Number of consecutive steps so far.
     steps: u32,
 }
 
 impl Program {
-    /// How often the program has gone on to come to this file; none if it comes from nowhere.
+    /// The number of consecutive steps that led to this file; 0 if it continues none.
     fn steps_to(&mut self, inode: u64) -> u32 {
         let is_here = |place: &Place| place.inodes.contains(&inode);
         let here = self.places.iter().position(is_here);
@@ -89,7 +88,7 @@ impl Program {
 }
 
 impl Walker {
-    /// A walker that opens nothing outside a folder.
+    /// A walker that opens nothing outside `beneath`.
     pub fn new(places: Arc<Places>, beneath: &Path) -> Self {
         Self {
             places,
@@ -99,8 +98,8 @@ impl Walker {
         }
     }
 
-    /// A program waited for the disk to read this small file; since it last did, it found so many in
-    /// memory. Reads what it will read next, if it is known to walk, and waits until that is there.
+    /// A program waited for the disk to read this small file, after it found `found` small files in
+    /// memory. If the program walks, reads the next files and waits until they are in memory.
     pub fn waited(&mut self, program: u64, file: &File, found: u32) -> Swept {
         let origin = Origin::of(file, &self.beneath);
         let Some(origin) = origin.filter(Origin::is_small) else {
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_walks_has_more_and_more_read_for_it() {
+    fn sweeps_grow_while_a_program_walks() {
         let root = tree(&FOLDERS);
         let places = Arc::new(Places::beneath(root.path()));
         let mut walker = Walker::new(places, Path::new("/"));
@@ -187,23 +186,23 @@ mod tests {
         assert_eq!(
             [go("a/00", 0), go("a/01", 0)],
             [0, 0],
-            "two files are no walk"
+            "two files are not a walk"
         );
         let first = go("a/02", 0);
         assert!((20..30).contains(&first), "{first}");
         let next = format!("a/{:02}", 2 + first);
-        assert_eq!(go(&next, first), 38 - first, "what is left below its root");
+        assert_eq!(go(&next, first), 38 - first, "the rest below its root");
         assert_eq!([go("b/00", 0), go("b/01", 0)], [0, 0]);
-        assert!(go("b/02", 0) > 40, "beyond the end of its folder");
+        assert!(go("b/02", 0) > 40, "past the end of its folder");
     }
 
     #[test]
-    fn who_reads_here_and_there_is_no_walk() {
+    fn interleaved_viewers_are_not_a_walk() {
         let titles: Vec<String> = (0..20).map(|title| format!("t{title}")).collect();
         let root = tree(&titles.iter().map(String::as_str).collect::<Vec<_>>());
         let places = Arc::new(Places::beneath(root.path()));
         let mut walker = Walker::new(places, Path::new("/"));
-        // Each viewer goes on in its own title.
+        // Each viewer continues in its own title.
         for step in 0..400 {
             let name = format!("t{}/{:02}", step % 20, step / 20);
             let swept = waited(&mut walker, root.path(), &name, 3);
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn two_trees_by_turns_are_two_walks() {
+    fn alternating_between_two_trees_is_two_walks() {
         let root = tree(&FOLDERS);
         let places = Arc::new(Places::beneath(root.path()));
         let mut walker = Walker::new(places, Path::new("/"));
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_is_not_read() {
+    fn files_outside_the_folder_are_not_read() {
         let root = tree(&FOLDERS);
         let places = Arc::new(Places::beneath(root.path()));
         let mut walker = Walker::new(places, &root.path().join("b"));

@@ -1,4 +1,4 @@
-//! Reading files into the page cache in one sweep: in the order in which they lie on the disk.
+//! Reads files into the page cache in one sweep, in the order of their position on the disk.
 
 use std::fs::File;
 use std::num::NonZeroU64;
@@ -7,17 +7,16 @@ use std::os::unix::fs::FileExt as _;
 use headlong_library::Places;
 use rustix::fs::{Advice, fadvise};
 
-/// What was read in one sweep.
+/// Result of one sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Swept {
-    /// Files.
+    /// Files read.
     pub files: u32,
-    /// Bytes of them.
+    /// Bytes read.
     pub bytes: u64,
 }
 
-/// Puts all of them to the device before the first is waited for, so that the kernel can merge what
-/// adjoins.
+/// Submits all reads before waiting for the first, so that the kernel can merge adjacent ones.
 pub(crate) fn read(places: &Places, files: Vec<(File, u64)>) -> Swept {
     let files = files.into_iter();
     let mut placed: Vec<_> = files
@@ -25,7 +24,7 @@ pub(crate) fn read(places: &Places, files: Vec<(File, u64)>) -> Swept {
         .collect();
     placed.sort_by_key(|(position, ..)| *position);
     for (_, file, size) in &placed {
-        // What cannot be read ahead is read by the program.
+        // On failure the program reads the file itself.
         let _ = fadvise(file, 0, NonZeroU64::new(*size), Advice::WillNeed);
     }
     let mut swept = Swept::default();

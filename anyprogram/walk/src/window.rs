@@ -1,28 +1,28 @@
-//! How much is read ahead for one program.
+//! Readahead window of one program.
 //!
-//! As the kernel does within a file: little at first, more while it is used, less when it is not;
-//! who uses nothing is left alone for longer and longer.
+//! As in the kernel's readahead of a file: small at first, growing while it is used, shrinking when
+//! it is not. A program that uses nothing is ignored for increasing periods.
 
 const BYTES_MIN: u64 = 256 << 10;
-/// What a drive reads in the time of some seeks.
+/// About the bytes that a drive transfers in the time of a few seeks.
 const BYTES_MAX: u64 = 16 << 20;
 const GROWTH: u64 = 4;
-/// Waits that are passed over after a sweep of which nothing was used, doubling.
+/// Waits ignored after an unused sweep, doubling each time.
 const PASSED_MIN: u32 = 8;
 const PASSED_MAX: u32 = 4096;
 
-/// So many sweeps may wait to be used: who compares goes through several trees at a time.
+/// Sweeps that may be unused at a time: a comparison traverses several trees in turn.
 const SWEEPS_UNUSED: u32 = 4;
 
-/// The state of one program.
+/// Window state of one program.
 #[derive(Debug)]
 pub(crate) struct Window {
     bytes: u64,
     /// Files of the last sweep.
     files: u32,
-    /// Files that were read ahead and not found yet.
+    /// Files read ahead and not yet found in memory by the program.
     unused: u32,
-    /// Waits that are still passed over, and how many will be the next time.
+    /// Waits still to be ignored, and the number for the next time.
     passing: u32,
     pass_next: u32,
 }
@@ -39,18 +39,18 @@ impl Default for Window {
     }
 }
 
-/// What a program that walks, and waits again, is to have read ahead.
+/// The readahead step when a walking program waits again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     Nothing,
-    /// So much.
+    /// Read this many bytes.
     Bytes(u64),
-    /// So much, and in another order: the last sweeps were not used.
+    /// Read this many bytes in the other order: the last sweeps were not used.
     Otherwise(u64),
 }
 
 impl Window {
-    /// The program waits again, and found so many files in memory before that.
+    /// The program waits again, after it found `found` files in memory.
     pub(crate) fn next(&mut self, found: u32) -> Next {
         self.unused = self.unused.saturating_sub(found);
         if self.passing > 0 {
@@ -77,7 +77,7 @@ impl Window {
         Next::Bytes(self.bytes)
     }
 
-    /// So many files were read.
+    /// A sweep read this many files.
     pub(crate) fn swept(&mut self, files: u32) {
         self.files = files;
         self.unused = self.unused.saturating_add(files);
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_grows_while_it_is_used_and_has_an_end() {
+    fn window_grows_while_used_up_to_its_limit() {
         let mut window = Window::default();
         let bytes: Vec<Next> = (0..8)
             .map(|_| {
@@ -104,10 +104,10 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_through_two_trees_by_turns_uses_what_is_read_for_both() {
+    fn alternating_between_two_trees_keeps_the_window() {
         let mut window = Window::default();
         for wait in 0..100 {
-            // The sweep of one tree is used once that of the other is there.
+            // The sweep of one tree is used after the sweep of the other has been read.
             let next = window.next(if wait % 2 == 0 { 40 } else { 0 });
             assert!(matches!(next, Next::Bytes(_)), "{wait}: {next:?}");
             window.swept(20);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn who_uses_nothing_is_left_alone_for_longer_and_longer() {
+    fn unused_sweeps_pause_for_increasing_periods() {
         let mut window = Window::default();
         let mut sweeps = 0;
         for _ in 0..10_000 {

@@ -1,21 +1,21 @@
-//! How fast requests in memory become chains.
+//! Benchmark: rate at which requests in memory are joined to chains.
 //!
 //! ```text
 //! cargo run --release -p headlong-chains --example chains_speed -- [MILLIONS] [ROUNDS]
 //! cargo run --release -p headlong-chains --example chains_speed -- MILLIONS csv > LOG.csv
 //! ```
 //!
-//! Makes that many millions of requests of viewers who try out files, settle, pause and skip, in
-//! order of their completion as in a log, and joins them, all at once and one part after another,
-//! parts being sessions brought together as the reader of logs does. With `csv` the requests are
-//! written as a plain request log instead, as input for other programs.
+//! Generates that many millions of requests of viewers that try several files, settle on one, pause
+//! and skip, ordered by completion as in a log. Joins them all at once and by partition, where a
+//! partition holds whole sessions, as in the log reader. With `csv` the requests are written as a
+//! plain request log, as input for other programs.
 
 use std::io::Write as _;
 use std::time::Instant;
 
 use headlong_chains::{Chain, Joiner, Request, Rules};
 
-/// Requests of a session of thesis Table 5.1: 65.0 M in 126,064.
+/// Mean number of requests of a session in thesis Table 5.1: 65.0 M in 126,064.
 const SESSION_REQUESTS: u64 = 515;
 const PARTS: u32 = 256;
 
@@ -27,7 +27,7 @@ fn main() {
     let what = arguments.next().unwrap_or_else(|| "5".into());
     let requests = requests((millions * 1e6) as u64);
     if what == "csv" {
-        write(&requests).expect("standard output takes it");
+        write(&requests).expect("write to standard output");
         return;
     }
     let rounds: u32 = what.parse().expect("ROUNDS");
@@ -46,25 +46,29 @@ fn main() {
     for _ in 0..rounds {
         let mut joiner = Joiner::new(Rules::default());
         let mut out = Vec::new();
-        told("all at once", requests.len(), || {
+        told("in one call", requests.len(), || {
             joiner.join(&requests, &mut out);
             out.len()
         });
-        told("part by part", requests.len(), || {
+        told("by partition", requests.len(), || {
             parts
                 .iter()
                 .map(|part| join(&mut joiner, part, &mut out))
                 .sum()
         });
         let mut chain_of = Vec::new();
-        told("part by part, and which", requests.len(), || {
-            let mut chains = 0;
-            for part in &parts {
-                joiner.join_with_places(part, &mut out, &mut chain_of);
-                chains += out.len();
-            }
-            chains
-        });
+        told(
+            "by partition, with chain of each request",
+            requests.len(),
+            || {
+                let mut chains = 0;
+                for part in &parts {
+                    joiner.join_with_places(part, &mut out, &mut chain_of);
+                    chains += out.len();
+                }
+                chains
+            },
+        );
     }
 }
 
@@ -108,7 +112,7 @@ fn write(requests: &[Request]) -> std::io::Result<()> {
     out.flush()
 }
 
-/// The generator of Steele, Lea and Flood, 2014: enough of chance for a benchmark.
+/// SplitMix64 (Steele, Lea and Flood, 2014): random enough for a benchmark.
 struct Chance(u64);
 
 impl Chance {
@@ -137,7 +141,7 @@ fn requests(count: u64) -> Vec<Request> {
     all
 }
 
-/// One session: trying out six files, settling on one, and so again.
+/// One session: tries up to six files, settles on one, and repeats.
 fn view(session: u32, chance: &mut Chance, all: &mut Vec<Request>) {
     let title = chance.below(5_000) as u32 * 10;
     let mut now_ms = chance.below(86_400_000) as i64;
@@ -173,7 +177,7 @@ fn view(session: u32, chance: &mut Chance, all: &mut Vec<Request>) {
             all.push(request(
                 session, file, now_ms, service_ms, position, 300_000,
             ));
-            // Two connections at once, paced after a minute.
+            // Two parallel connections, paced after a minute.
             now_ms += if chunk < 60 { 900 } else { 4_000 } * (chunk % 2) as i64;
             position += 300_000;
             left -= 1;
@@ -191,7 +195,7 @@ fn request(
     offset: u64,
     bytes: u64,
 ) -> Request {
-    // The log knows whole seconds only (A1).
+    // The log has whole seconds only (A1).
     let completed_ms = (received_ms + service_ms + 999) / 1000 * 1000;
     Request {
         line: 0,

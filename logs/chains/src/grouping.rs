@@ -1,45 +1,45 @@
-//! Requests brought together by session and file, without moving them.
+//! Groups requests by session and file without moving them.
 //!
-//! A log of a day has tens of millions of requests in a hundred thousand sessions, in order of
-//! time. Their places are sorted instead of themselves, by counting digits of a key that is as
-//! short as the sessions and files in hand allow; the order of the log is kept within a group.
+//! A log of a day has tens of millions of requests in a hundred thousand sessions, ordered by time.
+//! Their indexes are radix-sorted by a key that is as short as the present sessions and files
+//! allow; within a group the order of the log is kept.
 
 use alloc::vec::Vec;
 
 use crate::Request;
 
-/// Most bits of a digit: 4,096 counters stay in the nearest cache, and sessions and files of a large
-/// part of a large log are sorted in three passes.
+/// Most bits of a digit: 4,096 counters fit the L1 cache, and the sessions and files of a large
+/// partition of a large log are sorted in three passes.
 const DIGIT_BITS_MAX: u32 = 12;
-/// Fewer places than counters are sorted by comparing.
+/// Fewer entries than counters are sorted by comparison.
 const FEW: usize = 1 << DIGIT_BITS_MAX;
 
-/// Where a request lies, and of which group it is.
+/// Index of a request, with its group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
-    /// Session and file as one number: equal for requests of one group, ordered as they are.
+    /// Session and file in one number: equal within a group, and ordered like session and file.
     pub(crate) group: u64,
     /// Index of the request.
     pub(crate) request: u32,
 }
 
-/// The places of a log's requests, and room to sort them in.
+/// Sorted indexes of a log's requests, and scratch space.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     sorted: Vec<Place>,
     spare: Vec<Place>,
-    /// Of each digit.
+    /// Counters of each digit.
     counters: Vec<[u32; FEW]>,
 }
 
 impl Places {
-    /// The places of all requests that take part, by session, file and place in the slice.
+    /// Sorts the indexes of all requests that belong to chains, by session, file and index.
     pub(crate) fn sort(&mut self, requests: &[Request]) -> &[Place] {
         self.sorted.clear();
         let mut session_min = u32::MAX;
         let mut session_max = 0;
         let mut file_max = 0;
-        // Requests are large: they are looked at once, their places then become short keys.
+        // Requests are large: they are read once, and only the short keys are sorted.
         for (request, place) in requests.iter().zip(0..) {
             if request.takes_part() {
                 session_min = session_min.min(request.session);
@@ -69,8 +69,8 @@ impl Places {
         &self.sorted
     }
 
-    /// Least significant digit first; each pass keeps the order of the one before. Where a digit
-    /// goes is counted for all passes at once.
+    /// Radix sort, least significant digit first; each pass is stable. The counters of all passes
+    /// are filled in one scan.
     fn sort_by_digits(&mut self, bits: u32) {
         let passes = bits.div_ceil(DIGIT_BITS_MAX).max(1);
         let digit_bits = bits.div_ceil(passes);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn few_and_many_requests_are_grouped_alike_and_keep_their_order() {
+    fn grouping_is_stable_for_few_and_many_requests() {
         for (count, sessions, files) in [
             (0, 1, 1),
             (1, 1, 1),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_numbers_have_room_in_a_key() {
+    fn largest_numbers_fit_in_a_key() {
         let mut requests: Vec<_> = (1..FEW as u64 * 2)
             .map(|line| request(0, 0, line))
             .collect();

@@ -1,8 +1,8 @@
-//! From requests to chains: rules A1 to A10, exactly and in nearly linear time.
+//! Joins requests to chains by rules A1 to A10, exactly and in nearly linear time.
 //!
-//! Requests are grouped by session and file, and within a group sorted by offset. Nearly always
-//! they then lie one behind another without overlap, so that only neighbours can touch; where
-//! content was read again, [`links`](crate::links) matches them by byte position.
+//! Requests are grouped by session and file, and sorted by offset within a group. They are then
+//! nearly always consecutive and free of overlap, so that only neighbours can touch; where content
+//! was read again, [`links`](crate::links) matches them by byte position.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -11,18 +11,18 @@ use crate::grouping::{Place, Places};
 use crate::links::{Item, Links, NONE, are_near};
 use crate::{Chain, Request, Rules};
 
-/// What [`Joiner::join_with_places`] says of a request that is in no chain (A7).
+/// Returned by [`Joiner::join_with_places`] for a request that belongs to no chain (A7).
 pub const NO_CHAIN: u32 = NONE;
 
-/// Appends nothing, replaces everything: `out` holds the chains of `requests` by session, start in
-/// time, file, start, and the longest first. The order of `requests` does not matter; their lines
-/// must differ where that is to decide between equals (A9).
+/// Replaces the contents of `out` with the chains of `requests`, ordered by session, start time,
+/// file, start offset, and the longest first. The order of `requests` does not matter; their lines
+/// must differ where they break ties (A9).
 pub fn chains(requests: &[Request], rules: &Rules, out: &mut Vec<Chain>) {
     Joiner::new(*rules).join(requests, out);
 }
 
-/// Joins requests to chains, one part of a log after another, in the same memory: about 32 bytes
-/// for each request of the largest part.
+/// Joins requests to chains, one partition of a log at a time, reusing its memory: about 32 bytes
+/// for each request of the largest partition.
 #[derive(Debug)]
 pub struct Joiner {
     rules: Rules,
@@ -36,7 +36,7 @@ pub struct Joiner {
 }
 
 impl Joiner {
-    /// One that joins by these rules.
+    /// A joiner with these rules.
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,
@@ -59,7 +59,7 @@ impl Joiner {
         self.put_in_order(out);
     }
 
-    /// As [`join`](Self::join), and tells for each request which chain of `out` it is in, or
+    /// As [`join`](Self::join); also returns the index in `out` of the chain of each request, or
     /// [`NO_CHAIN`].
     ///
     /// # Panics
@@ -89,7 +89,7 @@ impl Joiner {
         self.chain_of_item = rank;
     }
 
-    /// Leaves the chains in `unordered`: by session and file, in order of their heads.
+    /// Leaves the chains in `unordered`, by session and file, in order of their first items.
     fn join_groups(&mut self, requests: &[Request], mut tell: impl FnMut(u32, u32)) {
         assert!(u32::try_from(requests.len()).is_ok_and(|count| count < NONE));
         self.unordered.clear();
@@ -131,7 +131,7 @@ impl Joiner {
         }
     }
 
-    /// Sorts the chains of each session. What differs in nothing that is compared keeps its order.
+    /// Sorts the chains of each session. Chains that compare equal keep their order.
     fn put_in_order(&mut self, out: &mut Vec<Chain>) {
         self.order.clear();
         self.order.extend(0..self.unordered.len() as u32);
@@ -148,7 +148,7 @@ impl Joiner {
     }
 }
 
-/// What the chains of a session are sorted by.
+/// Sort key of the chains of a session.
 fn rank(chain: &Chain) -> impl Ord + use<> {
     (
         chain.start_ms,
@@ -161,7 +161,8 @@ fn rank(chain: &Chain) -> impl Ord + use<> {
     )
 }
 
-/// Collects the items of a group; answers whether each begins where or after the one before ends.
+/// Collects the items of a group; returns whether each starts at or after the end of the previous
+/// one.
 fn gather(requests: &[Request], group: &[Place], items: &mut Vec<Item>) -> bool {
     items.clear();
     let mut is_in_order = true;
@@ -175,7 +176,7 @@ fn gather(requests: &[Request], group: &[Place], items: &mut Vec<Item>) -> bool 
     is_in_order
 }
 
-/// Sorts by offset; answers as [`gather`].
+/// Sorts by offset; returns the same as [`gather`].
 fn sort(items: &mut [Item]) -> bool {
     if !sort_nearly_sorted(items) {
         items.sort_unstable_by_key(Item::by_start);
@@ -183,9 +184,9 @@ fn sort(items: &mut [Item]) -> bool {
     items.windows(2).all(|pair| pair[0].end <= pair[1].offset)
 }
 
-/// Puts each item that comes before its neighbour back to where it belongs. Requests on several
-/// connections overtake each other by few places; where more than a few of them would have to move,
-/// this gives up and answers `false`.
+/// Insertion sort: moves each item that is out of order back to its position. Requests on several
+/// connections overtake each other by a few positions only; if too many moves are needed, the sort
+/// stops and returns `false`.
 fn sort_nearly_sorted(items: &mut [Item]) -> bool {
     let mut moves_left = 4 * items.len();
     for place in 1..items.len() {

@@ -1,16 +1,15 @@
-//! How many chains have which length, in bounded memory.
+//! Histogram of chain lengths in bounded memory.
 
 use alloc::vec::Vec;
 
-/// Different lengths that are kept before they are rounded.
+/// Distinct lengths kept before they are rounded.
 const LENGTHS_MAX: usize = 4 << 20;
-/// Lengths that wait to be sorted in.
+/// Lengths buffered before sorting.
 const WAITING_MAX: usize = 1 << 18;
-/// Bits of a length that are kept once there are too many: 0.02 % apart.
+/// Significant bits kept once there are too many lengths: steps of 0.02 %.
 const ROUNDED_BITS: u32 = 12;
 
-/// Lengths with how often each came: exact as long as there are at most four million different
-/// ones, 0.02 % apart after that.
+/// Lengths with their counts: exact up to four million distinct lengths, in steps of 0.02 % beyond.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lengths {
     runs: Vec<(u64, u64)>,
@@ -19,10 +18,10 @@ pub struct Lengths {
 }
 
 impl Lengths {
-    /// Most bytes of memory that one takes.
+    /// Most memory that one instance uses, bytes.
     pub const BYTES_MAX: usize = 2 * 16 * LENGTHS_MAX + 8 * WAITING_MAX;
 
-    /// One more.
+    /// Counts a length.
     pub fn add(&mut self, length: u64) {
         self.waiting.push(self.kept(length));
         if self.waiting.len() >= WAITING_MAX {
@@ -30,7 +29,7 @@ impl Lengths {
         }
     }
 
-    /// Those of another too.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, mut other: Self) {
         other.sort_in();
         self.sort_in();
@@ -46,13 +45,13 @@ impl Lengths {
         self.bound();
     }
 
-    /// Lengths in rising order, each with how often it came.
+    /// Lengths in ascending order with their counts.
     pub fn runs(&mut self) -> &[(u64, u64)] {
         self.sort_in();
         &self.runs
     }
 
-    /// Whether lengths were rounded because there were too many different ones.
+    /// Whether lengths were rounded because there were too many distinct ones.
     pub const fn is_rounded(&self) -> bool {
         self.is_rounded
     }
@@ -88,7 +87,7 @@ impl Lengths {
     }
 }
 
-/// Two sorted lists as one, each length once.
+/// Merges two sorted lists; each length occurs once.
 fn merged(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut all: Vec<(u64, u64)> = Vec::with_capacity(a.len() + b.len());
     let mut push = |(length, count): (u64, u64)| match all.last_mut() {

@@ -1,11 +1,11 @@
-//! Chains, phases and survival: what request logs say about reading in sequence (thesis ch. 5).
+//! Chains, phases and survival of sequential reads in request logs (thesis ch. 5).
 //!
-//! The one idea: a viewer's requests for one file that touch byte to byte, each received within
-//! 40 s of the one before, are one sequential reading, a [`Chain`], whatever connections they came
-//! on. Everything that a disk could gain by reading ahead is in the lengths of chains.
+//! A [`Chain`] is one sequential read: requests of one viewer for one file that touch byte to byte,
+//! each received within 40 s of the one before, on any connection. The lengths of chains bound what
+//! a disk can gain from readahead.
 //!
-//! Invariants: pure; all times are integer milliseconds and all positions bytes; same requests,
-//! same rules, same chains, in the same order.
+//! Invariants: pure; times are integer milliseconds and positions are bytes; the same requests and
+//! rules give the same chains in the same order.
 #![no_std]
 #![forbid(unsafe_code)]
 

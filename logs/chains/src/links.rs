@@ -1,18 +1,18 @@
-//! Which requests of one group touch: matched by byte position and time (A2, A6).
+//! Matches the requests of one group that touch, by byte position and time (A2, A6).
 //!
-//! Both ways of joining look at one byte position at a time: the requests that end there and those
-//! that start there, each in order of arrival. A starter can be taken by an ender unless it was
-//! over too long before the ender came (it then is so for all later enders too) or came too long
-//! after; so one walk over both does it, however many retries there are.
+//! Both variants handle one byte position at a time: the requests that end there (enders) and those
+//! that start there (starters), each in order of arrival. An ender cannot take a starter that ended
+//! too long before it (true for all later enders as well) or arrived too long after it; therefore
+//! one pass over both lists suffices, however many retries there are.
 
 use alloc::vec::Vec;
 
 use crate::{Gap, Request, Rules};
 
-/// No such item.
+/// No item.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// A request as joining sees it.
+/// A request, as used for joining.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Item {
     pub(crate) offset: u64,
@@ -40,18 +40,18 @@ impl Item {
         }
     }
 
-    /// Order of those that start at one byte.
+    /// Order of items that start at the same byte.
     pub(crate) const fn by_start(&self) -> (u64, i64, u64) {
         (self.offset, self.received_ms, self.line)
     }
 
-    /// Order of those that end at one byte.
+    /// Order of items that end at the same byte.
     const fn by_end(&self) -> (u64, i64, u64) {
         (self.end, self.received_ms, self.line)
     }
 }
 
-/// The moment from which a gap after this item is counted.
+/// Time from which a gap after this item is measured.
 fn last_ms(item: &Item, gap: Gap) -> i64 {
     match gap {
         Gap::Received => item.received_ms,
@@ -59,35 +59,35 @@ fn last_ms(item: &Item, gap: Gap) -> i64 {
     }
 }
 
-/// Whether `starter` was over so long before `ender` came that nothing joins them.
+/// Whether `starter` ended too long before `ender` arrived to be joined.
 fn is_over(starter: &Item, ender: &Item, rules: &Rules) -> bool {
     last_ms(starter, rules.gap) < ender.received_ms.saturating_sub(rules.within_ms)
 }
 
-/// Whether `starter` came so long after `ender` that nothing joins them.
+/// Whether `starter` arrived too long after `ender` to be joined.
 fn is_too_late(starter: &Item, ender: &Item, rules: &Rules) -> bool {
     starter.received_ms > last_ms(ender, rules.gap).saturating_add(rules.within_ms)
 }
 
-/// Whether two requests that touch are near enough in time, in either order (A2).
+/// Whether two touching requests are near enough in time, in either order (A2).
 pub(crate) fn are_near(ender: &Item, starter: &Item, rules: &Rules) -> bool {
     !is_over(starter, ender, rules) && !is_too_late(starter, ender, rules)
 }
 
-/// Room for joining the items of one group.
+/// Scratch space for joining the items of one group.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    /// Items by the byte after their last.
+    /// Items in order of their end.
     enders: Vec<u32>,
-    /// Of each item, one of the same chain with a lower index, or itself.
+    /// For each item, an item of the same chain with a lower index, or itself.
     before: Vec<u32>,
-    /// Starters that are one component; those first that come and end first.
+    /// Starters that form one component, in order of arrival and of end.
     block: Vec<u32>,
 }
 
 impl Links {
-    /// Joins the items of one group, which are sorted by [`Item::by_start`]. Answers for each item
-    /// with one of the same chain that comes before it, or with itself.
+    /// Joins the items of one group, sorted by [`Item::by_start`]. Returns for each item an earlier
+    /// item of the same chain, or itself.
     pub(crate) fn join(&mut self, items: &[Item], rules: &Rules) -> &[u32] {
         let count = items.len() as u32;
         self.before.clear();
@@ -127,7 +127,7 @@ impl Links {
         &self.before
     }
 
-    /// Each ender takes the first starter that is free and near enough.
+    /// Each ender takes the first unused starter that is near enough.
     fn pair(
         &mut self,
         items: &[Item],
@@ -151,11 +151,11 @@ impl Links {
         }
     }
 
-    /// Joins each ender with every starter near enough.
+    /// Joins each ender with every starter that is near enough.
     ///
-    /// All starters that came early enough for some ender so far and are not over for the present
-    /// one are of one component. Of these only such matter that end later than all that came
-    /// before them: if another is near enough to an ender, so is one of these.
+    /// All starters that arrived early enough for some ender so far, and have not ended too early
+    /// for the current one, form one component. Of these, only starters that end later than all
+    /// earlier arrivals matter: if any starter is near enough to an ender, one of these is.
     fn unite(
         &mut self,
         items: &[Item],

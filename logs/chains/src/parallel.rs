@@ -1,16 +1,16 @@
-//! How many requests for a file are under way at once (thesis 5.2.4, Table 5.3; rule A15).
+//! Number of concurrent requests for a file (thesis 5.2.4, Table 5.3; rule A15).
 
 use alloc::vec::Vec;
 
-/// Most spans that overlap at once; what begins where another ends does not overlap it, and what
-/// lasts no time overlaps nothing. At least 1: whoever asks has one connection. `edges` is room to
-/// work in, so that many files can be looked at in the same memory.
+/// Largest number of spans that overlap; a span that starts where another ends does not overlap it,
+/// and an empty span overlaps nothing. At least 1: a client has one connection. `edges` is scratch
+/// space, reused between files.
 pub fn most_at_once(spans: impl Iterator<Item = (i64, i64)>, edges: &mut Vec<(i64, i64)>) -> usize {
     edges.clear();
     for (start, end) in spans.filter(|(start, end)| end > start) {
         edges.extend([(start, 1), (end, -1)]);
     }
-    // At one moment ends (-1) sort before starts.
+    // At the same time, ends (-1) sort before starts.
     edges.sort_unstable();
     let mut now = 0;
     let most = edges.iter().map(|(_, change)| {
@@ -27,7 +27,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sweep_agrees_with_looking_at_every_moment(
+        fn sweep_agrees_with_checking_every_moment(
             spans in prop::collection::vec((0i64..40, 0i64..10), 0..20),
         ) {
             let spans: Vec<_> = spans.into_iter().map(|(start, long)| (start, start + long)).collect();

@@ -1,26 +1,27 @@
-//! Phases of a session: trying bit rates, settling on one, and doing nothing (thesis 5.4, A12).
+//! Phases of a session: trying bit rates, playing, and inactivity (thesis 5.4, A12).
 //!
-//! A viewer that tries out bit rates leaves a cluster of short chains, the *transient* phase; one
-//! that has settled reads one long chain, the *stable* phase; one that is paused reads nothing, the
-//! *inactive* phase. Phases are found one session at a time from its chains alone, so that a log
-//! of any length can be worked on.
+//! A viewer that tries bit rates leaves a cluster of short chains, the *transient* phase; one that
+//! has settled reads one long chain, the *stable* phase; one that has paused reads nothing, the
+//! *inactive* phase. Phases are found per session from its chains alone, so the length of a log is
+//! not limited.
 
 use alloc::vec::Vec;
 
 use crate::{Chain, Kind};
 
-/// What tells phases apart. The default has the values of thesis 5.4.3 and 5.4.5.
+/// Thresholds between phases. The defaults are those of thesis 5.4.3 and 5.4.5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseRules {
-    /// A chain that lasts longer is long, and a stable phase; others are short, ms (A11: 40 s).
+    /// Chains that last longer are long, and form a stable phase; others are short, ms (A11: 40 s).
     pub short_ms_max: i64,
-    /// A short chain belongs to the cluster before it if it starts less than this after the
-    /// latest end in the cluster, ms (thesis 5.4.3: 10 s).
+    /// A short chain belongs to the preceding cluster if it starts less than this after the latest
+    /// end in the cluster, ms (thesis 5.4.3: 10 s).
     pub cluster_gap_ms: i64,
-    /// Least time without a chain in progress that is an inactive phase, ms (thesis 5.4.5: 40 s).
+    /// Shortest time without an active chain that is an inactive phase, ms (thesis 5.4.5: 40 s).
     pub inactive_ms_min: i64,
-    /// Whether chains of audio files make transient and stable phases too. The thesis speaks of
-    /// non-audio in 5.4.2 only, and its numbers fit all files better, so both readings are of use.
+    /// Whether chains of audio files form transient and stable phases. The thesis mentions
+    /// non-audio in 5.4.2 only, and its numbers fit all files better, so both readings are
+    /// supported.
     pub with_audio: bool,
 }
 
@@ -35,38 +36,38 @@ impl Default for PhaseRules {
     }
 }
 
-/// What a phase is.
+/// Type of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PhaseKind {
     /// A cluster of short chains.
     Transient,
     /// One long chain.
     Stable,
-    /// No chain of any file in progress.
+    /// No active chain of any file.
     Inactive,
 }
 
 /// One phase of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Phase {
-    /// What it is.
+    /// Its type.
     pub kind: PhaseKind,
-    /// First arrival in it, ms; the end of what came before if it is inactive.
+    /// First arrival, ms; for an inactive phase the end of the preceding activity.
     pub start_ms: i64,
-    /// Last completion in it, ms; the next arrival if it is inactive.
+    /// Last completion, ms; for an inactive phase the next arrival.
     pub end_ms: i64,
-    /// Chains in it: one if it is stable, none if it is inactive.
+    /// Chains in it: one if stable, none if inactive.
     pub chains: u32,
     /// Requests in its chains.
     pub requests: u64,
-    /// Bytes in its chains, as the sum of their lengths.
+    /// Sum of the lengths of its chains, bytes.
     pub bytes: u64,
     /// Its first chain, as an index into the session's chains.
     pub first_chain: Option<u32>,
 }
 
 impl Phase {
-    /// How long it lasts, ms.
+    /// Its duration, ms.
     pub const fn duration_ms(&self) -> i64 {
         self.end_ms.saturating_sub(self.start_ms)
     }
@@ -92,8 +93,8 @@ impl Phase {
         self.bytes = self.bytes.saturating_add(chain.length);
     }
 
-    /// Order in a session. A cluster comes before a long chain that starts with it, as the viewer
-    /// who tries and settles at once has tried first.
+    /// Order within a session. A cluster precedes a long chain that starts with it: the viewer
+    /// tried bit rates before it settled.
     const fn rank(&self) -> (i64, PhaseKind, i64) {
         (self.start_ms, self.kind, self.end_ms)
     }
@@ -102,34 +103,34 @@ impl Phase {
 /// The phases of one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionPhases {
-    /// Whose.
+    /// Session number.
     pub session: u32,
     /// First arrival of the session, ms.
     pub start_ms: i64,
     /// Last completion of the session, ms.
     pub end_ms: i64,
-    /// By start, and transient before stable where both start at once. They may overlap.
+    /// By start time; transient before stable at equal times. Phases may overlap.
     pub phases: Vec<Phase>,
-    /// Of each chain the index of its phase; none for audio if that makes no phases.
+    /// Index of the phase of each chain; `None` for audio chains that form no phases.
     pub phase_of: Vec<Option<u32>>,
     /// Time in clusters, ms.
     pub transient_ms: i64,
-    /// Time in which at least one long chain is in progress, ms.
+    /// Time with at least one long chain active, ms.
     pub stable_ms: i64,
     /// Time in inactive phases, ms.
     pub inactive_ms: i64,
-    /// Time that belongs to no phase, ms: gaps too long for a cluster and too short to be inactive,
-    /// and what only audio fills.
+    /// Time outside all phases, ms: gaps too long for a cluster and too short for an inactive
+    /// phase, and time with audio only.
     pub unphased_ms: i64,
 }
 
 impl SessionPhases {
-    /// From first arrival to last completion, ms.
+    /// From the first arrival to the last completion, ms.
     pub const fn span_ms(&self) -> i64 {
         self.end_ms.saturating_sub(self.start_ms)
     }
 
-    /// Whether trying came before settling: the first of all phases is transient.
+    /// Whether the first phase is transient.
     pub fn starts_transient(&self) -> bool {
         self.phases
             .first()
@@ -137,9 +138,9 @@ impl SessionPhases {
     }
 }
 
-/// The phases of one session, from all its chains, in any order. There are none of no chains.
+/// The phases of one session from all its chains, in any order; `None` without chains.
 ///
-/// `kind_of` tells what is in a file.
+/// `kind_of` returns the kind of a file.
 pub fn phases(
     chains: &[Chain],
     kind_of: impl Fn(u32) -> Kind,
@@ -208,7 +209,7 @@ fn inactive(start_ms: i64, end_ms: i64) -> Phase {
     }
 }
 
-/// Sorts phases, and makes `phase_of` mean the sorted ones.
+/// Sorts phases, and updates the indexes in `phase_of`.
 fn in_order(found: &[Phase], phase_of: &mut [Option<u32>]) -> Vec<Phase> {
     let mut order: Vec<u32> = (0..).zip(found).map(|(place, _)| place).collect();
     order.sort_by_key(|&place| found[place as usize].rank());
@@ -222,7 +223,7 @@ fn in_order(found: &[Phase], phase_of: &mut [Option<u32>]) -> Vec<Phase> {
     order.iter().map(|&place| found[place as usize]).collect()
 }
 
-/// How long the union of phases is that are sorted by start, ms.
+/// Length of the union of phases sorted by start, ms.
 fn covered_ms<'a>(phases: impl Iterator<Item = &'a Phase>) -> i64 {
     let mut covered_ms = 0_i64;
     let mut until_ms = i64::MIN;

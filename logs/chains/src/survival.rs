@@ -1,40 +1,40 @@
-//! How long chains live: the survival function of their lengths, the power laws that it follows,
-//! and what those say of a chain that has come so far (thesis 5.3.3).
+//! Survival function of chain lengths, its power-law fit, and the predicted remaining length of a
+//! chain (thesis 5.3.3).
 //!
-//! `S(x) = P(X > x) = A x^-c` is a straight line on logarithmic axes; three of them, parted at
-//! 1 MB and 200 MB, describe the published log.
+//! `S(x) = P(X > x) = A x^-c` is a straight line on logarithmic axes; three segments, split at 1 MB
+//! and 200 MB, describe the published log.
 
 use alloc::vec::Vec;
 
 use libm::{exp, log, pow};
 
-/// Where segments begin, bytes: the first at 0, each ends where the next begins (thesis 5.3.3).
+/// Starts of the segments, bytes; each ends where the next starts (thesis 5.3.3).
 pub const SEGMENT_STARTS: [u64; 3] = [0, 1_000_000, 200_000_000];
 
-/// Points of the grid in each segment (A14).
+/// Grid points in each segment (A14).
 pub const GRID_POINTS: usize = 200;
 
-/// Which points a line is fitted to; alone it moves the multiplier by 3-7 % (A14).
+/// Points that a line is fitted to; this choice alone changes the multiplier by 3-7 % (A14).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FitPoints {
-    /// Every different length but the largest, each with the same weight.
+    /// Every distinct length except the largest, with equal weights.
     #[default]
     Distinct,
-    /// [`GRID_POINTS`] points of each segment, equally spaced in ln x from its least to its
-    /// greatest length (but for the largest of all).
+    /// [`GRID_POINTS`] points of each segment, equally spaced in ln x from its smallest to its
+    /// largest length (excluding the largest of all).
     Grid,
 }
 
 /// The survival function of chain lengths.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survival {
-    /// Each different length, ascending, and how many chains are longer.
+    /// Each distinct length, ascending, and the number of longer chains.
     longer: Vec<(u64, u64)>,
     total: u64,
 }
 
 impl Survival {
-    /// Of lengths in ascending order, each with how many chains have it
+    /// Takes lengths in ascending order with their counts
     /// ([`Lengths::runs`](crate::Lengths::runs)).
     pub fn of(counted: &[(u64, u64)]) -> Self {
         let total = counted.iter().map(|&(_, count)| count).sum();
@@ -49,7 +49,7 @@ impl Survival {
         }
     }
 
-    /// Eq. 5.1, left: the share of chains longer than `length` bytes; of no chains, none are.
+    /// Eq. 5.1, left: the share of chains longer than `length` bytes; 0 without chains.
     pub fn at(&self, length: u64) -> f64 {
         let shorter = self.longer.partition_point(|&(other, _)| other <= length);
         let longer = match shorter.checked_sub(1) {
@@ -59,7 +59,7 @@ impl Survival {
         self.share(longer)
     }
 
-    /// Each different length, ascending, and the share of chains that are longer.
+    /// Each distinct length, ascending, and the share of longer chains.
     pub fn points(&self) -> impl ExactSizeIterator<Item = (u64, f64)> {
         let share = |&(length, longer): &(u64, u64)| (length, self.share(longer));
         self.longer.iter().map(share)
@@ -71,7 +71,7 @@ impl Survival {
         for (place, segment) in segments.iter_mut().enumerate() {
             let from = SEGMENT_STARTS[place];
             let to = SEGMENT_STARTS.get(place + 1).copied();
-            // Nothing is longer than the largest length, and there is no logarithm of nothing.
+            // The largest length has S = 0, which has no logarithm.
             let inside: Vec<_> = self
                 .points()
                 .filter(|&(x, share)| {
@@ -95,7 +95,8 @@ impl Survival {
     }
 }
 
-/// The step function that `inside` tells, at points equally spaced between its first and last.
+/// The step function given by `inside`, sampled at points equally spaced between its first and
+/// last.
 fn on_grid(inside: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let (Some(&(first, _)), Some(&(last, _))) = (inside.first(), inside.last()) else {
         return Vec::new();
@@ -124,13 +125,13 @@ fn on_grid(inside: &[(f64, f64)]) -> Vec<(f64, f64)> {
 /// The three power laws of a log.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fit {
-    /// One for each of [`SEGMENT_STARTS`]; none where there are fewer than two points.
+    /// One for each of [`SEGMENT_STARTS`]; `None` with fewer than two points.
     pub segments: [Option<PowerLaw>; SEGMENT_STARTS.len()],
 }
 
 impl Fit {
-    /// What prefetches that grow multiply the chain's length by: the multiplier of the middle
-    /// segment, 1 MB to 200 MB. 3.35 for the published log at a survival of 0.45 (thesis 5.3.3).
+    /// Growth factor of prefetches: the multiplier of the middle segment, 1 MB to 200 MB. 3.35 for
+    /// the published log at a survival of 0.45 (thesis 5.3.3).
     pub fn growth(&self, survival: f64) -> Option<f64> {
         Some(self.segments[1]?.multiplier(survival))
     }
@@ -139,18 +140,18 @@ impl Fit {
 /// `S(x) = A x^-c` (Eq. 5.1).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PowerLaw {
-    /// A.
+    /// Factor A.
     pub a: f64,
-    /// c.
+    /// Exponent c.
     pub c: f64,
-    /// Points it was fitted to.
+    /// Number of points fitted.
     pub points: usize,
     /// Share of the variance of ln S that it explains.
     pub r_squared: f64,
 }
 
 impl PowerLaw {
-    /// Least squares through logarithms of lengths and shares; none through fewer than two.
+    /// Least squares through logarithms of lengths and shares; `None` with fewer than two points.
     fn through(points: &[(f64, f64)]) -> Option<Self> {
         let count = points.len() as f64;
         let x_mean = points.iter().map(|point| point.0).sum::<f64>() / count;
@@ -178,9 +179,9 @@ impl PowerLaw {
         self.a * pow(length, -self.c)
     }
 
-    /// Eq. 5.3 divided by x: what the length is multiplied by to give the distance that a chain
-    /// goes *on* with the chance `survival`. (The thesis once speaks of the total; the formula is
-    /// of what is added.)
+    /// Eq. 5.3 divided by x: the distance that a chain continues with probability `survival`, as a
+    /// multiple of its length. (The thesis once calls it the total length; the formula gives the
+    /// added length.)
     pub fn multiplier(&self, survival: f64) -> f64 {
         pow(survival, -1.0 / self.c) - 1.0
     }

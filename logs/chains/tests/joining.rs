@@ -1,4 +1,4 @@
-//! The fast way of joining agrees with the rules word by word, on many small and nasty logs.
+//! The joiner agrees with a literal implementation of the rules on many small adversarial logs.
 
 mod naive;
 
@@ -24,7 +24,7 @@ fn rules(gap: Gap, link: Link) -> Rules {
     }
 }
 
-/// What a chain table is sorted by.
+/// Sort key of a chain table.
 fn row(chain: &Chain) -> (u32, i64, u32, u64, Reverse<u64>) {
     (
         chain.session,
@@ -67,7 +67,7 @@ fn all_variants_agree(requests: &[Request]) {
     }
 }
 
-/// Moments that are just within or just without 40 s of each other, and same-second ties.
+/// Times just within and just beyond 40 s of each other, and ties within one second.
 fn moment() -> impl Strategy<Value = i64> {
     let near = prop_oneof![Just(0_i64), Just(0), -1_i64..=1, -1500_i64..1500];
     (-2_i64..6, near).prop_map(|(forties, near)| forties * 40_000 + near)
@@ -82,7 +82,7 @@ fn service() -> impl Strategy<Value = i64> {
     ]
 }
 
-/// On few byte positions, so that requests touch, overlap, and are repeated; some are one byte off.
+/// On few byte positions, so that requests touch, overlap and repeat; some are one byte off.
 fn request(positions: u64) -> impl Strategy<Value = Request> {
     let place = (
         0..positions,
@@ -118,7 +118,7 @@ fn log(requests: impl Strategy<Value = Vec<Request>>) -> impl Strategy<Value = V
     requests.prop_map(numbered).prop_shuffle()
 }
 
-/// A viewer who reads on and on over parallel connections, and now and then again.
+/// A viewer that reads sequentially on parallel connections, and sometimes reads again.
 fn reading() -> impl Strategy<Value = Vec<Request>> {
     let step = (0_u64..100, 0_i64..1500, service(), any::<bool>());
     log(vec(step, 1..60).prop_map(|steps| {
@@ -136,7 +136,7 @@ fn reading() -> impl Strategy<Value = Vec<Request>> {
                 line: 0,
                 session: 7,
                 file: 9,
-                // Known to the second only, so that neighbours come in any order.
+                // Known to the second only, so that neighbours arrive in any order.
                 received_ms: now_ms / 1000 * 1000 + 1000 - service_ms % 1000,
                 completed_ms: now_ms / 1000 * 1000 + 1000 + service_ms,
                 offset,
@@ -145,7 +145,7 @@ fn reading() -> impl Strategy<Value = Vec<Request>> {
                 disk: 0,
                 device: 0,
             });
-            // A retry comes at the same byte.
+            // A retry starts at the same byte.
             offset += if (10..15).contains(&chance) {
                 0
             } else {
@@ -160,22 +160,22 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn requests_on_a_few_bytes_join_as_the_rules_say(requests in log(vec(request(4), 0..24))) {
+    fn requests_on_few_bytes_join_by_the_rules(requests in log(vec(request(4), 0..24))) {
         all_variants_agree(&requests);
     }
 
     #[test]
-    fn requests_spread_out_join_as_the_rules_say(requests in log(vec(request(30), 0..40))) {
+    fn requests_on_many_bytes_join_by_the_rules(requests in log(vec(request(30), 0..40))) {
         all_variants_agree(&requests);
     }
 
     #[test]
-    fn a_viewer_reading_on_is_joined_as_the_rules_say(requests in reading()) {
+    fn sequential_reads_join_by_the_rules(requests in reading()) {
         all_variants_agree(&requests);
     }
 
     #[test]
-    fn the_order_of_the_slice_does_not_matter(
+    fn order_of_requests_does_not_matter(
         (requests, shuffled) in log(vec(request(6), 0..24)).prop_flat_map(|requests| {
             (Just(requests.clone()), Just(requests).prop_shuffle())
         })
@@ -189,9 +189,9 @@ proptest! {
     }
 }
 
-/// Enough requests at one byte that all are in one group, and the joiner is used again.
+/// Many requests at the same bytes in one group, with a reused joiner.
 #[test]
-fn many_retries_at_the_same_bytes_join_as_the_rules_say() {
+fn many_retries_join_by_the_rules() {
     let requests: Vec<Request> = (0..400_u64)
         .map(|line| {
             let mixed = line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
@@ -243,7 +243,7 @@ fn shapes(requests: &[Request], rules: &Rules) -> Vec<(u64, u64, u32)> {
 }
 
 #[test]
-fn forty_seconds_join_and_a_millisecond_more_does_not() {
+fn gap_of_forty_seconds_joins_and_more_does_not() {
     let default = Rules::default();
     let within = [plain(1, 0, 0, 10), plain(2, 40_000, 10, 10)];
     assert_eq!(shapes(&within, &default), [(0, 20, 2)]);
@@ -256,7 +256,7 @@ fn forty_seconds_join_and_a_millisecond_more_does_not() {
 }
 
 #[test]
-fn a_retry_is_a_chain_of_its_own_unless_components_are_asked_for() {
+fn retry_is_a_separate_chain_unless_components_join() {
     let requests = [
         plain(1, 0, 0, 10),
         plain(2, 1000, 10, 10),
@@ -271,7 +271,7 @@ fn a_retry_is_a_chain_of_its_own_unless_components_are_asked_for() {
 }
 
 #[test]
-fn content_read_again_in_the_same_session_is_another_chain() {
+fn content_read_again_is_another_chain() {
     let mut requests: Vec<_> = (0..5)
         .map(|i| plain(i, i as i64 * 8000, i * 10, 10))
         .collect();
@@ -283,7 +283,7 @@ fn content_read_again_in_the_same_session_is_another_chain() {
 }
 
 #[test]
-fn an_aborted_request_ends_where_its_bytes_end() {
+fn aborted_request_ends_with_its_sent_bytes() {
     let mut aborted = plain(1, 0, 0, 10);
     aborted.asked_bytes = Some(20);
     let requests = [aborted, plain(2, 1000, 10, 10), plain(3, 1000, 20, 10)];
@@ -291,7 +291,7 @@ fn an_aborted_request_ends_where_its_bytes_end() {
 }
 
 #[test]
-fn one_byte_of_overlap_or_hole_parts_chains() {
+fn one_byte_of_overlap_or_gap_splits_chains() {
     let overlap = [plain(1, 0, 0, 11), plain(2, 1000, 10, 10)];
     assert_eq!(
         shapes(&overlap, &Rules::default()),
@@ -302,7 +302,7 @@ fn one_byte_of_overlap_or_hole_parts_chains() {
 }
 
 #[test]
-fn the_type_of_a_chain_is_that_of_its_lowest_offset() {
+fn chain_type_is_that_of_its_lowest_offset() {
     let mut open = plain(2, 0, 10, 10);
     open.asked_bytes = None;
     let mut out = Vec::new();
@@ -311,7 +311,7 @@ fn the_type_of_a_chain_is_that_of_its_lowest_offset() {
 }
 
 #[test]
-fn absurd_times_and_places_are_no_reason_to_stop() {
+fn extreme_times_and_offsets_do_not_panic() {
     let mut requests = vec![
         plain(1, 0, u64::MAX, 10),
         plain(2, 0, u64::MAX - 10, u64::MAX),
@@ -325,6 +325,6 @@ fn absurd_times_and_places_are_no_reason_to_stop() {
     for (gap, link) in VARIANTS {
         let mut out = Vec::new();
         chains(&requests, &rules(gap, link), &mut out);
-        assert_eq!(out.len(), 3, "the first begins where no byte can be");
+        assert_eq!(out.len(), 3, "the first request has an impossible offset");
     }
 }

@@ -1,4 +1,4 @@
-//! Phases found in one walk agree with their definitions taken word by word.
+//! Phases found in one pass agree with a literal implementation of their definitions.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ fn gap_ms(one: &Chain, other: &Chain) -> i64 {
     one.start_ms.max(other.start_ms) - one.end_ms.min(other.end_ms)
 }
 
-/// Clusters as components: short chains are linked that are less than 10 s apart.
+/// Clusters as connected components: short chains less than 10 s apart are linked.
 fn clusters(short: &[Chain]) -> BTreeSet<(i64, i64, u32)> {
     let mut left: BTreeSet<usize> = (0..short.len()).collect();
     let mut found = BTreeSet::new();
@@ -67,7 +67,7 @@ fn clusters(short: &[Chain]) -> BTreeSet<(i64, i64, u32)> {
     found
 }
 
-/// From an end to a start, 40 s or more, with nothing in progress between.
+/// From an end to a start, 40 s or more, without an active chain in between.
 fn silences(chains: &[Chain]) -> BTreeSet<(i64, i64, u32)> {
     let mut found = BTreeSet::new();
     for from in chains.iter().map(|chain| chain.end_ms) {
@@ -83,7 +83,7 @@ fn silences(chains: &[Chain]) -> BTreeSet<(i64, i64, u32)> {
     found
 }
 
-/// Cuts time at every edge and asks of each piece whether an interval covers it.
+/// Splits time at every edge and checks whether an interval covers each part.
 fn covered_ms(intervals: &[(i64, i64)]) -> i64 {
     let edges: BTreeSet<i64> = intervals
         .iter()
@@ -187,13 +187,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn phases_are_what_they_are_defined_to_be(chains in session(16), with_audio: bool) {
+    fn phases_agree_with_their_definitions(chains in session(16), with_audio: bool) {
         agrees(&chains, with_audio);
     }
 }
 
 #[test]
-fn a_viewer_tries_settles_pauses_and_comes_back() {
+fn transient_stable_and_inactive_phases_alternate() {
     let chains = [
         chain(1, 0, 2_000),
         chain(4, 1_000, 4_000),
@@ -203,7 +203,7 @@ fn a_viewer_tries_settles_pauses_and_comes_back() {
         chain(1, 250_000, 251_000),
         chain(4, 251_000, 300_000),
     ];
-    let found = phases(&chains, kind_of, &PhaseRules::default()).expect("there are chains");
+    let found = phases(&chains, kind_of, &PhaseRules::default()).expect("chains");
     let told: Vec<_> = found
         .phases
         .iter()
@@ -220,29 +220,20 @@ fn a_viewer_tries_settles_pauses_and_comes_back() {
         ]
     );
     assert!(found.starts_transient());
-    assert_eq!(
-        found.unphased_ms, 10_000,
-        "only audio is left from 200 s to 210 s"
-    );
+    assert_eq!(found.unphased_ms, 10_000, "only audio from 200 s to 210 s");
 }
 
 #[test]
-fn ten_seconds_of_silence_part_clusters() {
+fn gap_of_ten_seconds_splits_clusters() {
     let chains = [chain(1, 0, 1_000), chain(1, 11_000, 12_000)];
-    let found = phases(&chains, kind_of, &PhaseRules::default()).expect("there are chains");
+    let found = phases(&chains, kind_of, &PhaseRules::default()).expect("chains");
     assert_eq!(found.phases.len(), 2);
 }
 
 #[test]
-fn a_chain_of_forty_seconds_is_short() {
+fn chain_of_forty_seconds_is_short() {
     let found = phases(&[chain(1, 0, 40_000)], kind_of, &PhaseRules::default());
-    assert_eq!(
-        found.expect("there is a chain").phases[0].kind,
-        PhaseKind::Transient
-    );
+    assert_eq!(found.expect("a chain").phases[0].kind, PhaseKind::Transient);
     let found = phases(&[chain(1, 0, 40_001)], kind_of, &PhaseRules::default());
-    assert_eq!(
-        found.expect("there is a chain").phases[0].kind,
-        PhaseKind::Stable
-    );
+    assert_eq!(found.expect("a chain").phases[0].kind, PhaseKind::Stable);
 }

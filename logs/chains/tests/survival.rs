@@ -1,4 +1,4 @@
-//! Survival functions, counted and fitted, beside the same counted by hand.
+//! Survival functions and their fits agree with direct computation.
 
 use headlong_chains::{Fit, FitPoints, Lengths, PowerLaw, Survival};
 use proptest::collection::vec;
@@ -8,7 +8,7 @@ fn survival(lengths: impl IntoIterator<Item = u64>) -> Survival {
     Survival::of(Lengths::from_iter(lengths).runs())
 }
 
-/// Lengths whose survival is exactly `(x / from)^-c` at every length but the last.
+/// Lengths whose survival is exactly `(x / from)^-c` at every length except the last.
 fn pareto(from: f64, c: f64, count: u32) -> impl Iterator<Item = u64> {
     (1..=count).map(move |rank| {
         let longer = f64::from(count - rank).max(0.5) / f64::from(count);
@@ -20,7 +20,8 @@ fn close(one: f64, other: f64, within: f64) -> bool {
     (one - other).abs() <= within * other.abs()
 }
 
-/// A14 by hand: the slope through all pairs of points, each weighed by its distance in x squared.
+/// A14 computed directly: the slope through all pairs of points, weighted by the squared distance
+/// in x.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let (mut over, mut under) = (0.0, 0.0);
     for one in points {
@@ -36,7 +37,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_survival_function_is_the_share_of_longer_chains(
+    fn survival_is_the_share_of_longer_chains(
         lengths in vec(0_u64..50, 1..100),
         at in 0_u64..60,
     ) {
@@ -46,7 +47,7 @@ proptest! {
     }
 
     #[test]
-    fn lengths_add_up_however_they_are_parted(
+    fn merged_lengths_equal_the_whole(
         one in vec(0_u64..30, 0..200),
         other in vec(0_u64..30, 0..200),
     ) {
@@ -59,8 +60,8 @@ proptest! {
     }
 
     #[test]
-    fn each_segment_is_fitted_to_its_own_points(lengths in vec(1_u64..400, 3..80)) {
-        // Lengths of one to four hundred times one million, and as many bytes.
+    fn segments_are_fitted_to_their_own_points(lengths in vec(1_u64..400, 3..80)) {
+        // Lengths of 1 to 400 million bytes, and of 1 to 400 bytes.
         let all = || lengths.iter().flat_map(|&length| [length, length * 1_000_000]);
         let found = survival(all());
         let fit = found.fit(FitPoints::Distinct);
@@ -91,27 +92,27 @@ proptest! {
 }
 
 #[test]
-fn many_lengths_are_counted_as_few() {
+fn repeated_lengths_are_counted_once() {
     let mut lengths = Lengths::from_iter((0..200_000).map(|chain| chain % 1000));
     assert_eq!(lengths.runs().len(), 1000);
     assert!(lengths.runs().iter().all(|&(_, count)| count == 200));
 }
 
 #[test]
-fn a_power_law_is_found_again_on_either_kind_of_points() {
+fn fit_recovers_a_power_law_on_both_kinds_of_points() {
     let found = survival(pareto(1.1e6, 0.543, 5_000));
     for points in [FitPoints::Distinct, FitPoints::Grid] {
-        let law = found.fit(points).segments[1].expect("most lengths lie there");
+        let law = found.fit(points).segments[1].expect("enough lengths");
         assert!(close(law.c, 0.543, 0.01), "{law:?}");
         assert!(close(law.at(10e6), found.at(10_000_000), 0.02), "{law:?}");
         assert!(law.r_squared > 0.999);
     }
-    let law = found.fit(FitPoints::Grid).segments[1].expect("most lengths lie there");
+    let law = found.fit(FitPoints::Grid).segments[1].expect("enough lengths");
     assert_eq!(law.points, 200);
 }
 
 #[test]
-fn the_published_law_multiplies_by_3_35() {
+fn published_law_has_a_multiplier_of_3_35() {
     let law = PowerLaw {
         a: 1.0,
         c: 0.543,
@@ -126,14 +127,14 @@ fn the_published_law_multiplies_by_3_35() {
 }
 
 #[test]
-fn a_point_is_a_length_and_the_share_that_is_longer() {
+fn points_are_lengths_with_the_share_of_longer_chains() {
     let found = survival([10, 20, 20, 30, 40]);
     let points: Vec<_> = found.points().collect();
     assert_eq!(points, [(10, 0.8), (20, 0.4), (30, 0.2), (40, 0.0)]);
 }
 
 #[test]
-fn there_is_no_law_where_there_are_no_two_points() {
+fn no_law_with_fewer_than_two_points() {
     for few in [vec![], vec![5], vec![5, 5, 9], vec![0, 0, 3]] {
         let found = survival(few);
         assert_eq!(found.fit(FitPoints::Distinct).segments, [None; 3]);

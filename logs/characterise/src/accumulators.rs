@@ -1,4 +1,4 @@
-//! All accumulators as one, and what they come to.
+//! All accumulators combined, and the report they produce.
 
 use alloc::format;
 use alloc::vec;
@@ -24,7 +24,7 @@ use crate::view::{Log, SessionView};
 use crate::viewing::Viewing;
 use crate::volume::Volume;
 
-/// All accumulators.
+/// The combination of all accumulators.
 #[derive(Debug, Clone)]
 pub struct Accumulators {
     volume: Volume,
@@ -53,7 +53,7 @@ merge_fields!(Accumulators {
 });
 
 impl Accumulators {
-    /// Nothing yet.
+    /// Empty accumulators.
     pub fn new(log: &Log) -> Self {
         Self {
             volume: Volume::new(log),
@@ -69,7 +69,7 @@ impl Accumulators {
         }
     }
 
-    /// Most bytes of memory that one takes for such a log, near enough.
+    /// Upper estimate of their memory for such a log, bytes.
     pub fn bytes_max(log: &Log) -> u64 {
         let classes = log.rates.classes().len() as u64;
         let by_second = 16 * 8 * SECONDS_MAX as u64;
@@ -78,7 +78,7 @@ impl Accumulators {
         by_second + lengths + by_file + 64 * classes * classes + (2 << 20)
     }
 
-    /// One session more.
+    /// Adds a session.
     pub fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         self.volume.add(log, view);
         if view.span.start_ms >= log.kept_before_ms {
@@ -99,7 +99,7 @@ impl Accumulators {
         self.behaviour.add(log, view);
     }
 
-    /// Everything as tables and figures, in the order of the thesis.
+    /// Produces all tables and figures, in the order of the thesis.
     pub fn finish(mut self, log: &Log, about: About) -> Characterisation {
         let captions = &Captions::new();
         let (sessions, left_out) = self.volume.sessions();
@@ -178,7 +178,7 @@ impl Accumulators {
     }
 }
 
-/// Table 5.5: the parameters of a workload specification, and where each was measured.
+/// Table 5.5: the parameters of a workload specification, with their sources.
 fn parameters(sections: &[Section], observed: &Observed, captions: &Captions) -> Table {
     let number = |id: &str, row: &str, column: &str| {
         let mut tables = sections.iter().flat_map(|section| &section.tables);
@@ -242,7 +242,7 @@ fn parameters(sections: &[Section], observed: &Observed, captions: &Captions) ->
     ])
 }
 
-/// What else a generator is judged by.
+/// Further properties by which a generator is judged.
 fn sessions_table(lengths_ms: &LogHistogram, observed: &Observed, captions: &Captions) -> Table {
     let length_s = |share| [lengths_ms.quantile(share).map(|ms| ms / 1000.0).into()];
     let devices = observed.devices.iter();

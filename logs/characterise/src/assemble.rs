@@ -1,4 +1,4 @@
-//! [`Observed`] of a log, put together from the accumulators that hold its numbers.
+//! Builds [`Observed`] from the accumulators that hold its numbers.
 
 use alloc::string::String;
 use alloc::vec;
@@ -18,7 +18,7 @@ use crate::survival::segments;
 use crate::view::Log;
 use crate::volume::{BINS_MAX, Volume};
 
-/// The accumulators that it is put together from.
+/// The accumulators it is built from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parts<'a> {
     /// Arrivals.
@@ -33,15 +33,15 @@ pub(crate) struct Parts<'a> {
     pub(crate) requests: &'a RequestKinds,
     /// Viewers and devices.
     pub(crate) behaviour: &'a Behaviour,
-    /// What the bit rate does after later transient phases: decreases, remains, increases.
+    /// Shares of later transient phases after which the bit rate decreases, remains, increases.
     pub(crate) changes: [f64; 3],
 }
 
-/// The head of popularity (thesis Figure 5.4).
+/// Titles in the head of the popularity distribution (thesis Figure 5.4).
 const HEAD_TITLES: u64 = 20;
 
 impl Observed {
-    /// What these accumulators hold.
+    /// Reads the values from these accumulators.
     pub(crate) fn of(log: &Log, sums: Parts<'_>) -> Self {
         let (starts, width_ms) = sums.volume.arrivals();
         Self {
@@ -60,8 +60,8 @@ impl Observed {
     }
 }
 
-/// Sessions by hour, or by sixteenths of a log of less than four hours; by parts longer than an hour
-/// if a log has more than two years of them.
+/// Sessions per hour; per sixteenth of a log shorter than four hours; per longer interval if the
+/// log spans more than two years.
 fn arrivals(starts: &[u64], width_ms: i64, log: &Log) -> Vec<u64> {
     let span = (log.span_ms.1 - log.span_ms.0).max(1);
     let parts = if span < 4 * 3_600_000 {
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrivals_of_a_log_with_a_wrong_date_are_in_as_many_parts_as_those_of_two_years() {
+    fn arrival_bins_are_limited_for_wrong_dates() {
         let of = |hours: i64| {
             let log = Log::new(Vec::new(), (0, hours * 3_600_000));
             arrivals(&[1, 2, 3], 300_000, &log)

@@ -1,5 +1,5 @@
-//! How viewers and devices behave: what a workload specification is fitted from, as far as it is in
-//! no table or figure.
+//! Behaviour of viewers and devices: the inputs of a fitted workload specification that no table or
+//! figure shows.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,13 +14,13 @@ use crate::observed::{Points, RenditionSeen, ViewingSeen};
 use crate::outcome::per_cent;
 use crate::view::{LONG_MS, Log, SessionView, is_long, nominal_us};
 
-/// Content further than this from where the last ended is a skip.
+/// A jump of more content than this from the last end is a skip.
 const SKIP_MS: i64 = 30_000;
-/// A cluster so soon after an inactive phase is the viewer coming back, not the player adapting.
+/// A cluster this soon after an inactive phase is the return of the viewer, not an adaptation.
 const RETURN_MS: i64 = 10_000;
-/// Inactive phases that begin so early are counted apart.
+/// Inactive phases that begin this early are counted separately.
 const FIRST_MINUTE_MS: i64 = 60_000;
-/// Longest stay that is told apart, of the title that was left.
+/// Upper limit of the recorded stay, as a share of the remaining title.
 const STAY_MAX_MILLIONTHS: u64 = 1_200_000;
 
 /// Sums and histograms over sessions.
@@ -40,7 +40,7 @@ pub(crate) struct Behaviour {
     fractions: LogHistogram,
     skips_ms: [LogHistogram; 2],
     pauses_ms: LogHistogram,
-    /// By class of rates: nominal microseconds in long chains, or in all for sound.
+    /// By rate class: nominal microseconds in long chains, or in all chains for audio.
     rate_us: Vec<u64>,
     rate_bytes: Vec<u64>,
     /// By type of device.
@@ -68,7 +68,7 @@ merge_fields!(Behaviour {
 });
 
 impl Behaviour {
-    /// Nothing yet.
+    /// An empty accumulator.
     pub(crate) fn new(log: &Log) -> Self {
         let none = LogHistogram::default;
         Self {
@@ -92,7 +92,7 @@ impl Behaviour {
         }
     }
 
-    /// One session more.
+    /// Adds a session.
     pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         let phases = view.phases[0];
         let inactive_ms: u64 = phases.inactive.iter().map(|span| span.ms()).sum();
@@ -140,12 +140,12 @@ impl Behaviour {
             .add(log, view, 1 + skips + phases.inactive.len() as u64);
     }
 
-    /// How long a session was, which needs no offsets.
+    /// Adds the length of a session, which needs no offsets.
     pub(crate) fn add_length(&mut self, view: &SessionView<'_>) {
         self.lengths_ms.add(view.span.ms());
     }
 
-    /// Counts skips and adaptations; answers how many skips.
+    /// Counts skips and adaptations; returns the number of skips.
     fn add_skips(&mut self, log: &Log, view: &SessionView<'_>) -> u64 {
         let phases = view.phases[0];
         let at_ms = |chain: &Chain, byte: u64| {
@@ -187,8 +187,8 @@ impl Behaviour {
         skips
     }
 
-    /// Skips without a transient phase: a player that does not adapt reads on at another place at
-    /// once.
+    /// Counts skips without a transient phase: a player that does not adapt continues at another
+    /// position immediately.
     fn add_direct_skips(
         &mut self,
         view: &SessionView<'_>,
@@ -222,8 +222,8 @@ impl Behaviour {
         }
     }
 
-    /// How people watched; `changes` are what bit rates do after later transient phases: decrease,
-    /// remain, increase.
+    /// Viewing behaviour; `changes` are the shares of later transient phases after which the bit
+    /// rate decreases, remains, increases.
     pub(crate) fn viewing(&self, changes: [f64; 3]) -> ViewingSeen {
         let hours = self.active_ms as f64 / 3.6e6;
         let per_hour = |count: u64| {
@@ -253,12 +253,12 @@ impl Behaviour {
         }
     }
 
-    /// How long sessions are, ms.
+    /// Lengths of sessions, ms.
     pub(crate) const fn lengths_ms(&self) -> &LogHistogram {
         &self.lengths_ms
     }
 
-    /// Bit rates and how much was read in them.
+    /// Bit rates, and the amount read in each.
     pub(crate) fn renditions(&self, log: &Log, catalogue: &CatalogueUse) -> Vec<RenditionSeen> {
         let asked = catalogue.title_counts().len();
         let listed = log.listed_titles();
@@ -282,12 +282,13 @@ impl Behaviour {
     }
 }
 
-/// Millionths of a whole.
+/// A share in millionths.
 fn share(part: u64, whole: u64) -> u64 {
     (u128::from(part) * 1_000_000 / u128::from(whole.max(1))).min(1_000_000) as u64
 }
 
-/// Points of values that are below zero in one histogram and above in the other.
+/// Merges a histogram of negative values and one of positive values into the points of one
+/// distribution.
 fn signed_points([below, above]: &[LogHistogram; 2]) -> Points {
     let total = (below.count() + above.count()) as f64;
     if total == 0.0 {

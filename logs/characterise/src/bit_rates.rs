@@ -1,4 +1,4 @@
-//! Which bit rates are tried before one is settled on: thesis Figures 5.17 and 5.18.
+//! Bit rates tried before a stable phase: thesis Figures 5.17 and 5.18.
 
 use alloc::string::{String, ToString as _};
 use alloc::vec;
@@ -11,24 +11,24 @@ use crate::merge::merge_fields;
 use crate::outcome::{Captions, Figure, Outcome, Series, per_cent};
 use crate::view::{Cluster, Log, RateClass, SessionView, nominal_us};
 
-/// Below this share, in per cent, a bit rate is not shown (thesis Figure 5.17).
+/// Bit rates with a smaller share, in per cent, are not shown (thesis Figure 5.17).
 const SHOWN_MIN: f64 = 0.5;
 
-/// Nominal time fetched in transient phases, by the bit rate of the stable phase that follows.
+/// Nominal time fetched in transient phases, by the bit rate of the following stable phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TransientRates {
     classes: usize,
-    /// First transient phases, then later ones by what becomes of the stable bit rate
-    /// (decreases, remains, increases): `[stable][tried]`, microseconds.
+    /// First transient phases, then later ones by the change of the stable bit rate (decreases,
+    /// remains, increases): `[stable][tried]`, microseconds.
     matrices: [Vec<u64>; 4],
-    /// How many phases each is of.
+    /// Number of phases in each matrix.
     counts: [u64; 4],
 }
 
 merge_fields!(TransientRates { matrices, counts; same classes });
 
 impl TransientRates {
-    /// Nothing yet.
+    /// An empty accumulator.
     pub(crate) fn new(log: &Log) -> Self {
         let classes = log.rates.classes().len();
         Self {
@@ -38,7 +38,7 @@ impl TransientRates {
         }
     }
 
-    /// One session more; by chains that are not of audio.
+    /// Adds a session, without its audio chains.
     pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         let phases = view.phases[0];
         let stable = || {
@@ -52,8 +52,8 @@ impl TransientRates {
             let Some(next) = stable().find(|chain| chain.start_ms >= start) else {
                 break;
             };
-            // A phase that is followed by another transient one before anything is stable belongs
-            // to the same search; the last before the stable phase is the one that led to it.
+            // Consecutive transient phases without a stable phase in between belong to the same
+            // search; only the last one before the stable phase counts.
             let later = phases.transient.get(place + 1);
             if place > 0 && later.is_some_and(|later| later.span.start_ms <= next.start_ms) {
                 continue;
@@ -95,14 +95,14 @@ impl TransientRates {
         }
     }
 
-    /// Of the later transient phases between two stable ones, shares of 1: decreases, remains,
-    /// increases.
+    /// Shares (of 1) of the later transient phases between two stable ones after which the bit rate
+    /// decreases, remains, increases.
     pub(crate) fn changes(&self) -> [f64; 3] {
         let total: u64 = self.counts[1..].iter().sum();
         [1, 2, 3].map(|matrix| per_cent(self.counts[matrix] as f64, total as f64) / 100.0)
     }
 
-    /// Figures 5.17 and 5.18, and how often the bit rate changes.
+    /// Figures 5.17 and 5.18, and the frequency of bit-rate changes.
     pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> Outcome {
         let shares = self.changes().map(|share| share * 100.0);
         let rows = self.counts[1..].iter().zip(shares);

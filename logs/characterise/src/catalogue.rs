@@ -1,4 +1,4 @@
-//! What is in the catalogue and how popular it is: thesis Figures 5.2 to 5.4.
+//! Contents of the catalogue and their popularity: thesis Figures 5.2 to 5.4.
 
 use alloc::format;
 use alloc::vec;
@@ -9,7 +9,7 @@ use crate::observed::DURATION_PARTS;
 use crate::outcome::{Captions, Figure, Outcome, Series, per_cent};
 use crate::view::{Log, RateClass, SessionView, nominal_us};
 
-/// Most points of a popularity curve: ranks equally far apart on a logarithmic axis.
+/// Most points of a popularity curve, equally spaced on a logarithmic axis.
 const RANKS_MAX: usize = 300;
 
 /// Bytes and time by bit rate; sessions by title and file.
@@ -29,7 +29,7 @@ merge_fields!(CatalogueUse {
 });
 
 impl CatalogueUse {
-    /// Nothing yet.
+    /// An empty accumulator.
     pub(crate) fn new(log: &Log) -> Self {
         let rates = log.rates.classes().len();
         Self {
@@ -40,7 +40,7 @@ impl CatalogueUse {
         }
     }
 
-    /// One session more.
+    /// Adds a session.
     pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         let mut titles: Vec<u32> = Vec::new();
         for (file, requests) in view.files() {
@@ -63,7 +63,7 @@ impl CatalogueUse {
         }
     }
 
-    /// Bit rates with their shares of bytes and of nominal time, both of 1.
+    /// Bit rates with their shares (of 1) of bytes and of nominal time.
     pub(crate) fn rate_shares(&self, log: &Log) -> Vec<(RateClass, f64, f64)> {
         let share = |all: &[u64], place: usize| {
             per_cent(all[place] as f64, all.iter().sum::<u64>() as f64) / 100.0
@@ -79,12 +79,12 @@ impl CatalogueUse {
         shares.collect()
     }
 
-    /// Sessions of each title that had any, most popular first.
+    /// Sessions of each title with at least one, in descending order.
     pub(crate) fn title_counts(&self) -> Vec<u32> {
         falling(&self.title_sessions)
     }
 
-    /// Files that somebody asked for.
+    /// Number of files requested at least once.
     pub(crate) fn files_requested(&self) -> usize {
         self.file_sessions
             .iter()
@@ -92,13 +92,13 @@ impl CatalogueUse {
             .count()
     }
 
-    /// Lengths of the titles that were asked for, s.
+    /// Durations of the requested titles, s.
     pub(crate) fn durations(&self, log: &Log) -> Vec<f64> {
         let all = self.durations_with_sessions(log).into_iter();
         all.map(|(duration, _)| duration).collect()
     }
 
-    /// Shares of sessions by equal parts of those titles, shortest first.
+    /// Shares of sessions by equal groups of those titles, shortest first.
     pub(crate) fn duration_shares(&self, log: &Log) -> Vec<f64> {
         let all = self.durations_with_sessions(log);
         if all.len() < DURATION_PARTS {
@@ -112,7 +112,7 @@ impl CatalogueUse {
         shares
     }
 
-    /// Lengths of the titles that were asked for, s, shortest first, with their sessions.
+    /// Durations of the requested titles, s, shortest first, with their sessions.
     fn durations_with_sessions(&self, log: &Log) -> Vec<(f64, u32)> {
         let mut of_title = vec![0f64; log.titles];
         for (number, file) in (0..).zip(&log.files) {
@@ -131,7 +131,7 @@ impl CatalogueUse {
     /// Figures 5.2, 5.3 and 5.4 with their tables.
     pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> Outcome {
         let mut shares = self.rate_shares(log);
-        // Nothing can be said of a bit rate that nobody told and that could not be estimated.
+        // A bit rate that is unknown and could not be estimated is not shown.
         shares.retain(|(class, ..)| class.kbps > 0);
         let mut table = captions.table("table-bit-rates");
         for (class, bytes, time) in &shares {
@@ -165,7 +165,7 @@ fn falling(counts: &[u32]) -> Vec<u32> {
     used
 }
 
-/// Rank and count, at ranks that a logarithmic axis shows apart.
+/// Rank and count, at ranks that are distinct on a logarithmic axis.
 fn ranked(falling: &[u32]) -> Vec<(f64, f64)> {
     let mut points = Vec::new();
     let step = libm::pow(falling.len().max(2) as f64, 1.0 / RANKS_MAX as f64);
@@ -189,7 +189,7 @@ fn choices(log: &Log, shares: &[(RateClass, f64, f64)], figure: Figure) -> Figur
         all.map(move |(place, share)| (place as f64, pick(share) * 100.0))
     };
     let merged = match log.rates.is_merged {
-        true => " There are too many different rates, so neighbours within half an octave are one.",
+        true => " The log has too many distinct rates, so rates within half an octave are merged.",
         false => "",
     };
     figure
@@ -204,9 +204,9 @@ fn choices(log: &Log, shares: &[(RateClass, f64, f64)], figure: Figure) -> Figur
 
 fn durations_figure(durations: &[f64], figure: Figure) -> Figure {
     let longest = durations.last().copied().unwrap_or(0.0);
-    // A minute as in the thesis, or finer for clips.
+    // One minute as in the thesis, or less for short titles.
     let width_s = if longest > 1200.0 { 60.0 } else { 10.0 };
-    // Longer than a day is a mistake of the table; it goes into the last bin.
+    // A duration of more than a day is an error in the table, and counts in the last bin.
     let bins = ((longest / width_s) as usize).min(1440) + 1;
     let mut counts = vec![0u64; bins];
     for duration in durations {
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_are_counted_by_the_lengths_of_their_titles() {
+    fn sessions_are_counted_by_title_duration() {
         let file = |title| headlong_chains::FileInfo {
             title,
             kind: headlong_chains::Kind::Combined,
@@ -238,7 +238,7 @@ mod tests {
         };
         let log = Log::new((0..21).map(file).collect(), (0, 1));
         let mut seen = CatalogueUse::new(&log);
-        // One that nobody asked for is not among them.
+        // A title without requests is not counted.
         seen.title_sessions = (0..21).map(|title| title % 21).collect();
         let shares = seen.duration_shares(&log);
         let parts = (1..=DURATION_PARTS as u32).map(|part| f64::from(43 - 4 * part) / 210.0);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn few_ranks_are_all_there_and_many_are_thinned() {
+    fn few_ranks_are_kept_and_many_are_thinned() {
         assert_eq!(ranked(&[9, 3, 1]), [(1.0, 9.0), (2.0, 3.0), (3.0, 1.0)]);
         let many = ranked(&vec![1; 100_000]);
         assert!(many.len() <= RANKS_MAX + 2);

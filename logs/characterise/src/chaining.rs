@@ -1,4 +1,4 @@
-//! What chains are like: thesis Table 5.4 and Figures 5.11 to 5.13, and survival distances.
+//! Properties of chains: thesis Table 5.4, Figures 5.11 to 5.13, and survival distances.
 
 use alloc::format;
 use alloc::vec;
@@ -12,7 +12,7 @@ use crate::outcome::{Captions, Figure, Outcome, Series, Table, Value, mean, per_
 use crate::survival::{Segment, segments};
 use crate::view::{Log, SessionView, nominal_us};
 
-/// Most points of a distribution that are kept, equally far apart on a logarithmic axis.
+/// Most points of a distribution, equally spaced on a logarithmic axis.
 const POINTS_MAX: usize = 700;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ merge_fields!(Sum {
     us
 });
 
-/// Where a chain starts, as Figure 5.12 tells chains apart.
+/// Classes of chains by start, as in Figure 5.12.
 const STARTS: [&str; 3] = [
     "open-ended, at offset zero",
     "chunks, at offset zero",
@@ -54,7 +54,7 @@ merge_fields!(Chaining {
 });
 
 impl Chaining {
-    /// One session more.
+    /// Adds a session.
     pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         for chain in view.chains {
             let info = log.file(chain.file);
@@ -81,8 +81,9 @@ impl Chaining {
         })
     }
 
-    /// What thesis 5.3.2 says, per cent: chains at offset zero; open-ended ones there of exactly 768
-    /// KiB, and shorter; chunk ones there below 16 KiB, and 128 KiB; the others below 768 KiB.
+    /// The shares of thesis 5.3.2, per cent: chains at offset zero; open-ended ones there of
+    /// exactly 768 KiB, and shorter; chunk ones there below 16 KiB, and 128 KiB; the others below
+    /// 768 KiB.
     pub(crate) fn zero_shares(&self) -> [f64; 6] {
         let [open, chunk, rest] = self
             .lengths
@@ -117,7 +118,7 @@ impl Chaining {
         let fitted = segments(all.runs());
         let rounded = match all.is_rounded() {
             true => {
-                " There are more than four million different lengths, so they were rounded to 0.02 %."
+                " The log has more than four million distinct lengths, so they were rounded to 0.02 %."
             }
             false => "",
         };
@@ -152,7 +153,7 @@ impl Chaining {
                 per_cent(sum.chains as f64, whole.chains as f64).into(),
                 per_chain(sum.requests as f64),
                 per_chain(sum.bytes as f64 / 1e6),
-                // Of no bit rate that is known, chains last no time.
+                // Without a known bit rate, chains have no nominal duration.
                 match sum.us {
                     0 => Value::None,
                     us => per_chain(us as f64 / 1e6),
@@ -202,7 +203,7 @@ impl Chaining {
     }
 }
 
-/// Which of [`STARTS`].
+/// Index into [`STARTS`].
 fn start_class(chain: &Chain) -> usize {
     match (chain.start, chain.is_open) {
         (0, true) => 0,
@@ -220,8 +221,8 @@ fn count_where(runs: &[(u64, u64)], keep: impl Fn(u64) -> bool) -> f64 {
     kept.map(|(_, count)| *count).sum::<u64>() as f64
 }
 
-/// Length and per cent of the weight in lengths up to it, at lengths that a logarithmic axis shows
-/// apart.
+/// Length, and the per cent of the weight at lengths up to it, at lengths that are distinct on a
+/// logarithmic axis.
 fn cumulative_points(runs: &[(u64, u64)], weight: impl Fn(u64) -> f64) -> Vec<(f64, f64)> {
     let total: f64 = runs
         .iter()
@@ -240,7 +241,7 @@ fn cumulative_points(runs: &[(u64, u64)], weight: impl Fn(u64) -> f64) -> Vec<(f
     for (place, (length, count)) in runs.iter().enumerate() {
         so_far += weight(*length) * *count as f64;
         let share = per_cent(so_far, total);
-        // Never over a jump: 84 % of one class of chains have one and the same length.
+        // Keeps every jump: 84 % of one class of chains have the same length.
         if *length as f64 >= next || place + 1 == runs.len() || share - shown > 0.5 {
             points.push((*length as f64, share));
             next = *length as f64 * step;
@@ -260,7 +261,7 @@ fn cumulative(figure: Figure, runs: &[(u64, u64)]) -> Figure {
 }
 
 fn survival_figure(mut figure: Figure, runs: &[(u64, u64)], fitted: &[Segment]) -> Figure {
-    // The largest is left out: nothing is longer, and zero has no place on this axis.
+    // The largest length is left out: its share is zero, which a logarithmic axis cannot show.
     let longer = cumulative_points(runs, |_| 1.0).into_iter();
     let longer = longer
         .map(|(length, share)| (length, 100.0 - share))
@@ -275,7 +276,7 @@ fn survival_figure(mut figure: Figure, runs: &[(u64, u64)], fitted: &[Segment]) 
     figure
 }
 
-/// Rows of the segments that there is a law for.
+/// Rows of the segments that have a fitted law.
 fn survival_table(mut table: Table, fitted: &[Segment]) -> Table {
     for segment in fitted {
         let law = &segment.law;
@@ -294,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_jump_in_a_distribution_is_kept() {
+    fn jump_in_a_distribution_is_kept() {
         let mut runs: Vec<(u64, u64)> = (1..100_000).map(|length| (length * 100, 1)).collect();
         runs[7864].1 = 500_000;
         let points = cumulative_points(&runs, |_| 1.0);

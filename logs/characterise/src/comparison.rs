@@ -1,5 +1,5 @@
-//! The figures of a log that are compared with the thesis in short: `figures.csv` says which cells of
-//! our tables they are and in what unit, and has no published numbers of its own.
+//! Short comparison of a log with the thesis: `figures.csv` names the cells of our tables and their
+//! units; it contains no published numbers.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
@@ -10,21 +10,21 @@ use serde::Serialize;
 use crate::published::{SESSIONS_PUBLISHED, lines, number, published};
 use crate::report::Characterisation;
 
-/// One figure of a log, for a comparison in short.
+/// One number of a log in the short comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Its name and unit.
+    /// Name and unit.
     pub name: String,
-    /// Ours; counts that grow with the log are those of as many sessions as the thesis' log has. 0
-    /// if the log has nothing of the kind.
+    /// Our value; counts that grow with the log are scaled to the number of sessions in the thesis.
+    /// 0 if the log has no such value.
     pub ours: f64,
-    /// What the thesis prints; `None` if it prints nothing.
+    /// The value in the thesis; `None` if it has none.
     pub published: Option<f64>,
-    /// Where, and which of its numbers that is if it contradicts itself.
+    /// Its place in the thesis, and which of its numbers is used where it contradicts itself.
     pub source: String,
 }
 
-/// The comparison in short, in the order of the thesis.
+/// The short comparison, in the order of the thesis.
 pub fn comparison(of: &Characterisation) -> Vec<Comparison> {
     let full = |sessions: u64| SESSIONS_PUBLISHED as f64 / sessions.max(1) as f64;
     let columns = lines(include_str!("figures.csv"));
@@ -35,7 +35,7 @@ pub fn comparison(of: &Characterisation) -> Vec<Comparison> {
             "kept" => full(of.sessions - of.sessions_left_out),
             _ => 1.0,
         };
-        // How many sessions a log has is its own affair.
+        // The number of sessions differs between logs and is not compared.
         let known = published(table, row, column).filter(|_| scaled != "own");
         let place = known.map_or("", |known| known.place);
         Comparison {

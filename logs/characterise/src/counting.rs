@@ -1,7 +1,7 @@
-//! Counters of bounded size: histograms with bins of a stated width, and sums for each second of a
+//! Bounded counters: histograms with bins of a fixed relative width, and sums for each second of a
 //! session.
 //!
-//! All sums are whole numbers, so that merging in any order gives the same answer.
+//! All sums are integers, so merging in any order gives the same result.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -9,12 +9,12 @@ use alloc::vec::Vec;
 use crate::merge::{Merge, merge_fields};
 use crate::observed::Points;
 
-/// Bins to an octave of a [`LogHistogram`]: neighbours are 2.2 % apart.
+/// Bins per octave of a [`LogHistogram`]: neighbours are 2.2 % apart.
 const BINS_PER_OCTAVE: u32 = 32;
-/// Bins of one: values 0 and all octaves of 64 bits.
+/// Number of bins: the value 0, and all octaves of 64 bits.
 const BINS: usize = 1 + 64 * BINS_PER_OCTAVE as usize;
 
-/// How often values came, in bins 2.2 % wide.
+/// Histogram with bins 2.2 % wide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogHistogram {
     counts: Vec<u64>,
@@ -35,24 +35,24 @@ impl Default for LogHistogram {
 merge_fields!(LogHistogram { counts, total, sum });
 
 impl LogHistogram {
-    /// One value more.
+    /// Adds a value.
     pub(crate) fn add(&mut self, value: u64) {
         self.counts[bin(value)] += 1;
         self.total += 1;
         self.sum += u128::from(value);
     }
 
-    /// How many values.
+    /// The number of values.
     pub(crate) const fn count(&self) -> u64 {
         self.total
     }
 
-    /// Their mean, which is exact.
+    /// The exact mean.
     pub(crate) fn mean(&self) -> Option<f64> {
         (self.total > 0).then(|| self.sum as f64 / self.total as f64)
     }
 
-    /// The value that this share of values does not exceed, to the width of a bin.
+    /// The value that this share of values does not exceed, to the precision of a bin.
     pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
         let wanted = libm::ceil(share.clamp(0.0, 1.0) * self.total as f64).max(1.0) as u64;
         let mut so_far = 0;
@@ -65,7 +65,7 @@ impl LogHistogram {
         None
     }
 
-    /// Itself as the points of a distribution, its values times `scale`.
+    /// The points of the distribution, with values multiplied by `scale`.
     pub(crate) fn points(&self, scale: f64) -> Points {
         let share = |step: u32| f64::from(step) / f64::from(QUANTILES);
         let point = |step| Some((self.quantile(share(step))? * scale, share(step)));
@@ -73,7 +73,7 @@ impl LogHistogram {
     }
 }
 
-/// Quantiles of a distribution.
+/// Number of quantiles of a distribution.
 const QUANTILES: u32 = 50;
 
 fn bin(value: u64) -> usize {
@@ -93,7 +93,7 @@ fn middle(bin: usize) -> f64 {
     }
 }
 
-/// Seconds of a session that are told apart; what comes later is left out of figures by second.
+/// Seconds of a session that are recorded; later ones are left out of figures by second.
 pub(crate) const SECONDS_MAX: usize = 172_800;
 
 /// A sum for each second of a session, over all sessions.
@@ -107,7 +107,7 @@ impl Merge for BySecond {
 }
 
 impl BySecond {
-    /// More for one second.
+    /// Adds an amount to one second.
     pub(crate) fn add(&mut self, second: usize, amount: u64) {
         if second >= SECONDS_MAX {
             return;
@@ -123,24 +123,24 @@ impl BySecond {
         self.0.get(second).copied().unwrap_or(0)
     }
 
-    /// The sum from one second until before another.
+    /// The sum over `from..until`.
     pub(crate) fn sum(&self, from: usize, until: usize) -> u64 {
         let until = until.min(self.0.len());
         self.0.get(from..until).map_or(0, |part| part.iter().sum())
     }
 
-    /// Seconds from the first to the last that anything was added to.
+    /// The number of seconds up to the last with an amount.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nothing was added.
+    /// Whether no amount was added.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Where sessions ended, and so how many had not yet ended in each second.
+/// Ends of sessions, and thus the number of sessions active in each second.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Alive {
     ends: BySecond,
@@ -150,13 +150,13 @@ pub(crate) struct Alive {
 merge_fields!(Alive { ends, sessions });
 
 impl Alive {
-    /// A session whose last second is this.
+    /// Adds a session by its last second.
     pub(crate) fn add(&mut self, last_second: usize) {
         self.ends.add(last_second.min(SECONDS_MAX - 1), 1);
         self.sessions += 1;
     }
 
-    /// How many sessions had not ended before each second.
+    /// The number of sessions that had not ended before each second.
     pub(crate) fn by_second(&self) -> BySecond {
         let mut left = self.sessions;
         let alive = self.ends.0.iter().map(|ended| {
@@ -168,8 +168,8 @@ impl Alive {
     }
 }
 
-/// Bins of seconds for curves over the time of a session: each 1 % of it wide, at least a second
-/// (thesis 5.4.2). From, until before.
+/// Bins for curves over the time of a session: each 1 % of the time wide, at least a second (thesis
+/// 5.4.2), as `(from, until)`.
 pub(crate) fn smooth_bins(seconds: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut from = 0;
     core::iter::from_fn(move || {
@@ -182,9 +182,9 @@ pub(crate) fn smooth_bins(seconds: usize) -> impl Iterator<Item = (usize, usize)
     })
 }
 
-/// `amount` spread evenly over `from_ms..until_ms`, in pieces of at most `unit_ms`, aligned to
-/// `origin_ms`: which unit, and how much of it. The pieces sum to `amount`, but those of units from
-/// `units` on are not told: a time of service of a year costs no more than that.
+/// Spreads `amount` evenly over `from_ms..until_ms`, in units of `unit_ms` aligned to `origin_ms`,
+/// and calls `each` with the unit and its part. The parts sum to `amount`, but units from `units`
+/// on are skipped, which bounds the cost of a service time of a year.
 pub(crate) fn spread(
     amount: u64,
     (from_ms, until_ms): (i64, i64),
@@ -217,7 +217,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn bins_are_two_per_cent_wide() {
+    fn histogram_bins_are_two_per_cent_wide() {
         for value in [1u64, 2, 3, 40_000, 786_432, 1 << 40, u64::MAX] {
             let ratio = middle(bin(value)) / value as f64;
             assert!((0.978..1.022).contains(&ratio), "{value} {ratio}");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_spread_over_a_year_is_told_for_as_many_units_as_count() {
+    fn spread_over_a_year_stops_at_the_last_unit() {
         let year_ms = 366 * 86_400_000;
         let mut told = Vec::new();
         let mut add = |unit, part| told.push((unit, part));
@@ -258,7 +258,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_spread_is_all_there(
+        fn spread_parts_sum_to_the_amount(
             amount in 0u64..1 << 40, from in -5000i64..100_000, length in 0i64..50_000,
         ) {
             let mut sum = 0;
@@ -272,7 +272,7 @@ mod tests {
         }
 
         #[test]
-        fn sessions_that_have_not_ended_are_counted(lasts in prop::collection::vec(0usize..40, 1..30)) {
+        fn active_sessions_are_counted_by_second(lasts in prop::collection::vec(0usize..40, 1..30)) {
             let mut alive = Alive::default();
             lasts.iter().for_each(|last| alive.add(*last));
             let told = alive.by_second();
@@ -283,7 +283,7 @@ mod tests {
         }
 
         #[test]
-        fn a_quantile_is_near_the_value(mut values in prop::collection::vec(1u64..1 << 50, 1..50), share in 0.0..1.0f64) {
+        fn quantile_is_near_the_exact_value(mut values in prop::collection::vec(1u64..1 << 50, 1..50), share in 0.0..1.0f64) {
             let mut histogram = LogHistogram::default();
             values.iter().for_each(|value| histogram.add(*value));
             values.sort_unstable();

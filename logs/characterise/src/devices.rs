@@ -1,4 +1,4 @@
-//! How each type of device asks: what [`DeviceSeen`] says.
+//! Request behaviour of each type of device, as in [`DeviceSeen`].
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,13 +10,13 @@ use crate::merge::merge_fields;
 use crate::observed::DeviceSeen;
 use crate::view::{Log, SessionView, is_long, nominal_us};
 
-/// A first long chain shorter than this has not filled its buffer for sure.
+/// A first long chain shorter than this may not have filled the buffer.
 const FILLED_MS: i64 = 200_000;
-/// A request that is smaller says little about bandwidth.
+/// A smaller request says little about bandwidth.
 const BANDWIDTH_BYTES_MIN: u64 = 64 << 10;
-/// Headers of a session from which on the device reads them: then it does so for every file.
+/// Mean number of header chains per session from which on the device is assumed to read headers.
 const HEADERS_MIN: f64 = 0.25;
-/// A bit rate with less of the stable content than this share is chance.
+/// Bit rates with a smaller share of the stable content are ignored as noise.
 const RATE_SHARE_MIN: f64 = 0.001;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,10 +24,10 @@ struct Device {
     sessions: u64,
     separate: u64,
     both: u64,
-    /// Chains of content and of sound: open-ended, all.
+    /// Chains of content and of audio: open-ended, all.
     content: [u64; 2],
     audio: [u64; 2],
-    /// Nominal microseconds in long chains, by class of rates.
+    /// Nominal microseconds in long chains, by rate class.
     stable_us: Vec<u64>,
     request_us: LogHistogram,
     request_bytes: LogHistogram,
@@ -37,7 +37,7 @@ struct Device {
     ahead_ms: LogHistogram,
     audio_ahead_ms: LogHistogram,
     header_bytes: LogHistogram,
-    /// Content chains in first and in later clusters, and how many clusters those are.
+    /// Content chains in first and in later clusters, and the numbers of these clusters.
     probes: [u64; 2],
     clusters: [u64; 2],
     probe_us: LogHistogram,
@@ -70,7 +70,7 @@ merge_fields!(Device {
     headroom
 });
 
-/// Types of devices.
+/// All types of devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Devices {
     classes: usize,
@@ -80,7 +80,7 @@ pub(crate) struct Devices {
 merge_fields!(Devices { all; same classes });
 
 impl Devices {
-    /// None yet.
+    /// An empty accumulator.
     pub(crate) fn new(log: &Log) -> Self {
         Self {
             classes: log.rates.classes().len(),
@@ -88,7 +88,7 @@ impl Devices {
         }
     }
 
-    /// One session more, in so many stretches between skips and inactive phases.
+    /// Adds a session with `stretches` stretches between skips and inactive phases.
     pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>, stretches: u64) {
         let row = log.device_row(view.requests.first().map_or(0, |request| request.device));
         if row >= self.all.len() {
@@ -105,7 +105,7 @@ impl Devices {
         device.add_headroom(log, view);
     }
 
-    /// One for each type that any session was on.
+    /// One entry for each type of device with a session.
     pub(crate) fn finish(&self, log: &Log) -> Vec<DeviceSeen> {
         let seen = self
             .all
@@ -141,7 +141,7 @@ impl Device {
             }
             let seconds = log.whole(chain.file).seconds;
             if log.is_header(chain) && !chain.is_open && seconds > 0.0 {
-                // Thousandths of a byte, so that little is lost in whole numbers.
+                // In thousandths of a byte, to limit the rounding error.
                 let per_segment = chain.length as f64 * 1000.0 / (seconds / 2.0);
                 self.header_bytes.add(per_segment as u64);
             }
@@ -186,7 +186,7 @@ impl Device {
         }
     }
 
-    /// What chunk requests are like, and how those of one long chain follow each other.
+    /// Sizes of chunk requests, and the timing of those within one long chain.
     fn add_requests(&mut self, log: &Log, view: &SessionView<'_>) {
         let mut of_long: Vec<(u32, &Request)> = Vec::new();
         for (place, request) in view.requests.iter().enumerate() {
@@ -205,7 +205,7 @@ impl Device {
                 of_long.push((view.chain_of[place], request));
             }
         }
-        // They are in order of arrival, and stay so within a chain.
+        // Sorted by arrival; a stable sort keeps that order within a chain.
         of_long.sort_by_key(|(chain, _)| *chain);
         let mut edges = Vec::new();
         for run in of_long.chunk_by(|a, b| a.0 == b.0) {
@@ -241,8 +241,8 @@ impl Device {
             .iter()
             .filter(|chain| chain.is_open && !is_long(chain))
         {
-            // It is one transfer: what it sent, by how long it took, at least the second that the
-            // log tells apart.
+            // A single transfer: its bytes divided by its duration, which is at least the
+            // one-second resolution of the log.
             let seconds = ((chain.end_ms - chain.start_ms) / 1000).max(1) as u64;
             by_second.push((i64::MIN + by_second.len() as i64, chain.length / seconds));
         }
@@ -288,7 +288,7 @@ impl Device {
             ahead_s: median(&self.ahead_ms, 1e-3),
             audio_ahead_s: median(&self.audio_ahead_ms, 1e-3),
             header_bytes_per_segment: match share(self.header_bytes.count(), self.sessions) {
-                // A viewer now and then who leaves after the first request is no table.
+                // Occasional viewers that leave after the first request do not indicate a header.
                 headers if headers < HEADERS_MIN => 0.0,
                 _ => median(&self.header_bytes, 1e-3),
             },

@@ -1,4 +1,4 @@
-//! Two sessions drawn request by request: thesis Figures 5.8, 5.9 and 5.16.
+//! Two example sessions, drawn request by request: thesis Figures 5.8, 5.9 and 5.16.
 
 use alloc::format;
 use alloc::vec;
@@ -10,14 +10,14 @@ use crate::merge::{Merge, merge_fields};
 use crate::outcome::{Captions, Figure, Outcome, Series};
 use crate::view::{Log, RateClass, SessionView};
 
-/// Most requests of an example: what can be seen in one drawing.
+/// Most requests of an example that remain visible in one drawing.
 const REQUESTS_MAX: usize = 2000;
-/// What is shown of the start of the second example (thesis Figure 5.9).
+/// Length of the start shown of the second example (thesis Figure 5.9).
 const START_MS: i64 = 90_000;
-/// What is shown of the bit rates of the first (Figure 5.16).
+/// Length of the bit-rate detail shown of the first (Figure 5.16).
 const DETAIL_MS: i64 = 720_000;
 
-/// A session that was kept to be drawn.
+/// A session kept for drawing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Example {
     score: u64,
@@ -25,14 +25,14 @@ struct Example {
     requests: Vec<Request>,
 }
 
-/// The sessions that show most: one mostly of open-ended requests, one of chunks.
+/// The most instructive sessions: one mainly of open-ended requests, one of chunks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Examples {
     whole: Option<Example>,
     start: Option<Example>,
 }
 
-/// The better of two; of equal ones that of the lower number of session.
+/// Keeps the better example; of equal ones the one with the lower session number.
 impl Merge for Option<Example> {
     fn merge(&mut self, other: Self) {
         let rank = |example: &Example| (example.score, u32::MAX - example.session);
@@ -45,7 +45,7 @@ impl Merge for Option<Example> {
 merge_fields!(Examples { whole, start });
 
 impl Examples {
-    /// One session more.
+    /// Adds a session.
     pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         if view.requests.len() < 3 || !view.requests.iter().all(Request::is_placed) {
             return;
@@ -63,7 +63,7 @@ impl Examples {
         );
     }
 
-    /// Figures 5.8, 5.9 and 5.16, as far as there are such sessions.
+    /// Figures 5.8, 5.9 and 5.16, if there are such sessions.
     pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> Outcome {
         let mut figures = Vec::new();
         if let Some(Example { requests, .. }) = &self.whole {
@@ -99,7 +99,7 @@ fn consider(best: &mut Option<Example>, view: &SessionView<'_>, score: u64, requ
     }
 }
 
-/// Requests cut off after so long: what was sent by then, if they were sent evenly.
+/// Requests truncated at a time limit, assuming an even transfer rate.
 fn first_of(requests: &[Request], ms: i64) -> Vec<Request> {
     let until = requests[0].received_ms + ms;
     let begun = requests
@@ -125,8 +125,8 @@ fn rates_of(log: &Log, requests: &[Request]) -> usize {
     rates.len()
 }
 
-/// How much a whole session shows: all phases, several bit rates, half an hour or so, and not so
-/// many requests that they cannot be seen.
+/// Score of a whole session: all phases, several bit rates, about half an hour, and few enough
+/// requests to be visible.
 fn whole_score(log: &Log, view: &SessionView<'_>) -> u64 {
     let minutes = view.span.ms() / 60_000;
     let phases = view.phases[0];
@@ -149,7 +149,7 @@ fn whole_score(log: &Log, view: &SessionView<'_>) -> u64 {
     yes * 100 + rates_of(log, view.requests).min(12) as u64
 }
 
-/// The same of a start: chunks, many of them, and more than one bit rate.
+/// Score of the start of a session: many chunk requests, and more than one bit rate.
 fn start_score(log: &Log, requests: &[Request]) -> u64 {
     let chunks = requests
         .iter()
@@ -172,7 +172,7 @@ fn minutes(example: &[Request], ms: i64) -> f64 {
     (ms - example[0].received_ms) as f64 / 60_000.0
 }
 
-/// Rectangles over time and place in the title, one series for each bit rate.
+/// Rectangles over time and position in the title, one series for each bit rate.
 fn positions(log: &Log, requests: &[Request], figure: Figure) -> Figure {
     let place = |request: &Request, at: u64| {
         let (whole, at) = (log.whole(request.file), log.place(request.file, at));
@@ -197,7 +197,7 @@ fn positions(log: &Log, requests: &[Request], figure: Figure) -> Figure {
         .fold(figure, Figure::series)
 }
 
-/// Rectangles over time in rows of bit rates.
+/// Rectangles over time, in rows of bit rates.
 fn rows(log: &Log, requests: &[Request], figure: Figure) -> Figure {
     let mut used: Vec<usize> = requests.iter().map(|r| log.rates.of_file(r.file)).collect();
     used.sort_unstable();

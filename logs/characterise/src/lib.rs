@@ -1,11 +1,12 @@
-//! What viewers did: the tables and figures of thesis 5.1 to 5.4, summed up part by part.
+//! Characterisation of request logs: the tables and figures of thesis 5.1 to 5.4.
 //!
-//! The one idea: every table and figure is a sum over sessions, so each has an accumulator that
-//! sees one session at a time, adds up to another of its kind, and gives its tables and figures at
-//! the end. All sums are whole numbers: however the sessions were spread over threads, the answer is
-//! the same. Logs that were read and logs that were generated are measured here alike.
+//! Every table and figure is a sum over sessions. Each has an accumulator that receives one session
+//! at a time, can be merged with another of its kind, and produces its tables and figures at the
+//! end. All sums are integers, so the result does not depend on how the sessions were distributed
+//! over threads. Real and generated logs are measured by the same code.
 //!
-//! Invariants: pure; memory does not grow with the number of requests; sessions that start in the last
+//! Invariants: pure; memory does not grow with the number of requests; sessions that start in the
+//! last hour of a long log count in Table 5.1 and Figure 5.1 only (A16).
 //! hour of a long log count in Table 5.1 and Figure 5.1 and nowhere else (A16).
 #![no_std]
 #![forbid(unsafe_code)]

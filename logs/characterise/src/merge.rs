@@ -1,11 +1,11 @@
-//! How sums of one part of a log take in those of another.
+//! Merging of sums over parts of a log.
 
 use alloc::vec::Vec;
 
-/// Sums to which those of another part of the log can be added. They are whole numbers, so the
-/// order in which parts are added does not matter.
+/// Sums that can be merged with those of another part of the log. They are integers, so the order
+/// of merging does not matter.
 pub trait Merge {
-    /// Adds the other part's.
+    /// Adds the sums of another part.
     fn merge(&mut self, other: Self);
 }
 
@@ -35,7 +35,7 @@ impl<T: Merge, const N: usize> Merge for [T; N] {
     }
 }
 
-/// The shorter list counts as if it went on with nothing.
+/// The shorter list is padded with zeros.
 impl<T: Merge> Merge for Vec<T> {
     fn merge(&mut self, other: Self) {
         let mut other = other.into_iter();
@@ -55,8 +55,8 @@ impl Merge for headlong_chains::Lengths {
     }
 }
 
-/// Implements [`Merge`] field by field. It names every field, those behind `same` being alike in all
-/// parts, so that the compiler refuses one that was forgotten.
+/// Implements [`Merge`] field by field. It names every field, including those after `same`, which
+/// are equal in all parts, so that the compiler rejects a forgotten one.
 macro_rules! merge_fields {
     ($name:ident { $($sum:ident),* $(; same $($same:ident),*)? }) => {
         impl $crate::merge::Merge for $name {

@@ -1,4 +1,4 @@
-//! Accumulators against what one would compute by hand, request by request and second by second.
+//! Accumulators compared with direct computation, request by request and second by second.
 
 use headlong_chains::{Chain, FileInfo, Kind, Request, Rules};
 use proptest::prelude::*;
@@ -28,7 +28,8 @@ fn files() -> Vec<FileInfo> {
     ]
 }
 
-/// Requests of a few sessions: mostly in sequence, sometimes from zero, elsewhere, or again.
+/// Requests of a few sessions: mostly sequential, sometimes from zero, at another offset, or
+/// repeated.
 fn log_of(seeds: &[(u8, u8, u16, u16, u32, bool)]) -> Vec<Request> {
     let mut ends = [[0u64; 5]; 4];
     let mut now = 10_000i64;
@@ -36,7 +37,7 @@ fn log_of(seeds: &[(u8, u8, u16, u16, u32, bool)]) -> Vec<Request> {
     steps
         .map(|(line, (who, file, gap, took, bytes, is_open))| {
             let (session, file) = (usize::from(who % 4), usize::from(file % 5));
-            // An hour and a half at most: of longer logs the last hour is left out.
+            // At most an hour and a half: longer logs leave out their last hour.
             now += i64::from(*gap % 4500) * 20;
             let offset = match who / 4 % 4 {
                 0 => 0,
@@ -104,7 +105,7 @@ fn near(a: f64, b: f64) -> bool {
 fn figure<'a>(told: &'a Characterisation, id: &str) -> &'a Figure {
     told.figures()
         .find(|figure| figure.id == id)
-        .expect("there is one")
+        .expect("a figure with this id")
 }
 
 fn series<'a>(told: &'a Characterisation, id: &str, name: &str) -> &'a [Vec<f64>] {
@@ -117,7 +118,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn the_answer_does_not_depend_on_the_parts(requests in any_log()) {
+    fn result_does_not_depend_on_the_partitions(requests in any_log()) {
         let (_, one) = in_parts(&requests, 1);
         let (_, four) = in_parts(&requests, 4);
         prop_assert_eq!(one, four);
@@ -146,7 +147,7 @@ proptest! {
     }
 
     #[test]
-    fn parallel_requests_are_counted_as_one_would_by_hand(requests in any_log()) {
+    fn parallel_requests_agree_with_direct_counting(requests in any_log()) {
         let (_, told) = in_parts(&requests, 2);
         let mut counts = [[0u64; 6]; 2];
         for session in 0..4 {
@@ -155,7 +156,7 @@ proptest! {
                 if mine.is_empty() {
                     continue;
                 }
-                // The most is reached when one of them begins.
+                // The maximum is reached at an arrival.
                 let at = |t: i64| mine.iter().filter(|r| (r.received_ms..r.completed_ms).contains(&t)).count();
                 let most = mine.iter().map(|r| at(r.received_ms)).max().unwrap_or(0).max(1);
                 counts[0][most.min(6) - 1] += 1;
@@ -175,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn chains_are_told_as_they_are(requests in any_log()) {
+    fn chain_tables_agree_with_the_chains(requests in any_log()) {
         let (log, told) = in_parts(&requests, 2);
         let chains = chains_of(&requests);
         let count = chains.len() as f64;
@@ -204,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn each_second_of_a_session_is_told_as_one_would_by_hand(requests in any_log()) {
+    fn figures_by_second_agree_with_direct_counting(requests in any_log()) {
         let (log, told) = in_parts(&requests, 2);
         let chains = chains_of(&requests);
         let mut sessions = Vec::new();
@@ -214,11 +215,11 @@ proptest! {
                 (mine.iter().map(|c| c.start_ms).min(), mine.iter().map(|c| c.end_ms).max()) else { continue };
             sessions.push((session, start, end));
         }
-        // Bins of one second end at second 200, as each is 1 % of the time.
+        // Bins are one second wide up to second 200, as each is 1 % of the time.
         for second in [0usize, 1, 7, 40, 150] {
             let alive = sessions.iter().filter(|(_, start, end)| (end - start) / 1000 >= second as i64);
             let alive: Vec<_> = alive.collect();
-            // Sessions to which nothing was sent are alive for as long as they asked.
+            // Sessions without any byte sent count as active while their requests last.
             if requests.iter().any(|r| r.sent_bytes == 0) {
                 continue;
             }
@@ -229,7 +230,7 @@ proptest! {
                     r.session == *session && r.asked_bytes.is_some() && log.file(r.file).kind != Kind::Audio
                 }).collect();
                 let covers = |r: &Request, t: i64| r.received_ms <= t && t < r.completed_ms.max(r.received_ms + 1);
-                // The most is reached when the second or one of them begins.
+                // The maximum is reached at the start of the second, or at an arrival in it.
                 let begins = mine.iter().map(|r| r.received_ms).filter(|t| (from..until).contains(t));
                 most += begins.chain([from]).map(|t| mine.iter().filter(|r| covers(r, t)).count()).max().unwrap_or(0);
                 let mut files: Vec<u32> = mine.iter().filter(|r| {
@@ -253,7 +254,7 @@ proptest! {
     }
 
     #[test]
-    fn portions_are_those_that_were_fetched(requests in any_log()) {
+    fn portions_agree_with_the_fetched_bytes(requests in any_log()) {
         let (log, told) = in_parts(&requests, 2);
         let sessions = requests.iter().map(|r| r.session).max().map_or(0, |last| {
             (0..=last).filter(|s| requests.iter().any(|r| r.session == *s)).count()
@@ -273,7 +274,7 @@ proptest! {
     }
 
     #[test]
-    fn phases_are_those_that_the_core_finds(requests in any_log()) {
+    fn phase_tables_agree_with_the_phases(requests in any_log()) {
         use headlong_chains::{PhaseKind, PhaseRules, phases};
         let (log, told) = in_parts(&requests, 2);
         if requests.iter().any(|r| r.sent_bytes == 0) {
@@ -317,8 +318,8 @@ proptest! {
     }
 }
 
-/// One viewer: tables of two rates, then 1750 kbps in sequence for a minute and a half, a pause of
-/// a minute, and on from where it was.
+/// One viewer: headers of two rates, then 1750 kbit/s sequentially for a minute and a half, a pause
+/// of a minute, and a continuation at the same position.
 fn small_log() -> Vec<Request> {
     let mut requests = Vec::new();
     let mut push = |file, received_ms, took, offset, bytes, is_open: bool| {
@@ -354,7 +355,7 @@ fn small_log() -> Vec<Request> {
 }
 
 #[test]
-fn a_small_log_is_told_as_it_happened() {
+fn small_log_gives_the_expected_numbers() {
     let (_, told) = in_parts(&small_log(), 1);
     let number =
         |table: &str, row: &str, column: &str| told.number(table, row, column).expect("a number");
@@ -363,21 +364,21 @@ fn a_small_log_is_told_as_it_happened() {
     assert_eq!(number("table-phase-counts", "stable", "all"), 2.0);
     assert_eq!(number("table-phase-counts", "inactive", "all"), 1.0);
     assert_eq!(number("table-viewing", "pauses", "value"), 100.0);
-    // Both tables of segments are at offset zero, and so is the sound.
+    // Both headers start at offset zero, and so does the audio.
     assert_eq!(number("table-chain-lengths", "at-zero", "value"), 50.0);
     let starts = series(&told, "figure-5.7", "start");
     assert_eq!(
         starts[31][1], 100.0,
-        "13,125,000 of 42,000,000 bytes is in the 32nd hundredth"
+        "13,125,000 of 42,000,000 bytes lies in the 32nd hundredth"
     );
     let tried = series(&told, "figure-5.17", "share (%)");
-    // 12,000 bytes at 560 and at 1750 kbps and 700,000 at 560.
+    // 12,000 bytes at 560 and at 1750 kbit/s, and 700,000 at 560.
     assert_eq!(tried.len(), 2, "{tried:?}");
     assert!(tried[0][2] > 99.0 && tried[1][2] < 1.0);
     assert_eq!(told.observed.viewing.pauses_per_hour.round(), 30.0);
 }
 
-/// Sessions that fetch so many bytes of the video.
+/// Sessions that fetch that many bytes of the video.
 fn table_of_fractions(fetched: &[u64]) -> Characterisation {
     let sessions = (0..).zip(fetched);
     let requests = sessions.map(|(session, sent_bytes)| Request {
@@ -396,7 +397,7 @@ fn table_of_fractions(fetched: &[u64]) -> Characterisation {
 }
 
 #[test]
-fn a_whole_title_is_not_more_than_it_and_a_fifth_is_not_more_than_a_fifth() {
+fn fraction_limits_are_inclusive() {
     let share = |fetched: &[u64], row: &str| {
         let told = table_of_fractions(fetched);
         told.number("table-viewing", row, "value")
@@ -408,30 +409,30 @@ fn a_whole_title_is_not_more_than_it_and_a_fifth_is_not_more_than_a_fifth() {
 }
 
 #[test]
-fn json_keeps_its_form() {
+fn json_output_is_unchanged() {
     let (_, told) = in_parts(&small_log(), 1);
-    let text = serde_json::to_string_pretty(&told).expect("it is JSON") + "\n";
+    let text = serde_json::to_string_pretty(&told).expect("serialized") + "\n";
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/small_log.json");
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(path, &text).expect("written");
     }
-    let golden = std::fs::read_to_string(path).expect("UPDATE=1 makes it");
+    let golden = std::fs::read_to_string(path).expect("missing; create it with UPDATE=1");
     assert!(
         golden == text,
-        "the JSON has changed: UPDATE=1 cargo test -p headlong-characterise, and look"
+        "the JSON has changed: run UPDATE=1 cargo test -p headlong-characterise and check the diff"
     );
 }
 
 #[test]
-fn an_empty_log_is_told_too() {
+fn empty_log_gives_a_report() {
     let (_, told) = in_parts(&[], 1);
     assert_eq!(told.number("table-5.1", "sessions", "value"), Some(0.0));
-    let text = serde_json::to_string(&told).expect("it is JSON");
+    let text = serde_json::to_string(&told).expect("serialized");
     assert!(!text.contains("NaN"));
 }
 
 #[test]
-fn sessions_of_the_last_hour_are_left_out_of_all_but_the_volume() {
+fn sessions_of_the_last_hour_count_in_the_volume_only() {
     let mut requests = small_log();
     let late = requests[4..].to_vec();
     requests.extend(late.iter().map(|r| Request {
@@ -448,7 +449,7 @@ fn sessions_of_the_last_hour_are_left_out_of_all_but_the_volume() {
 }
 
 #[test]
-fn every_published_number_has_a_place_in_our_tables() {
+fn published_numbers_have_cells_in_our_tables() {
     let (_, told) = in_parts(&small_log(), 1);
     for known in all_published() {
         let mut tables = told.tables().filter(|table| table.id == known.table);
@@ -462,7 +463,7 @@ fn every_published_number_has_a_place_in_our_tables() {
                 .any(|column| column.key == known.column),
             "{known:?}"
         );
-        // Rows of bit rates and segments are there only if the log has them.
+        // Rows of bit rates and segments exist only if the log has them.
         let is_fixed = !["table-bit-rates", "table-survival"].contains(&known.table);
         assert!(
             !is_fixed || table.rows.iter().any(|row| row.key == known.row),

@@ -1,16 +1,14 @@
-//! What was measured on a log: all that a specification is fitted from, and what it is judged by.
+//! Measurements of a log, from which a specification is fitted and by which it is judged.
 //!
-//! The one idea: this is the meeting place of whoever measures logs and whoever generates them.
-//! Plain values, no behaviour beyond summing up; every field says how it is measured, so that two
-//! who measure one log fill in the same numbers.
+//! This is the interface between the measurement of logs and their generation: plain values; every
+//! field defines its measurement, so that two implementations give the same numbers for one log.
 //!
-//! Words: *chain*, *short* (up to 40 s), *long*, *cluster*, *stable* and *inactive* are those of
-//! thesis 5.3 and 5.4, formed by their default (literal) rules. *Content* is what is not sound
-//! alone: video and combined files. A *header* chain begins at offset 0 and is shorter than 1 MiB.
-//! *Nominal seconds* are bytes * 8 / (kbps * 1000). A distribution is a list of points
-//! `(value, share at or below it)` with straight lines between them, as
-//! [`headlong_random::Empirical`] takes it; [`distribution`] makes one of measured values. An empty
-//! list says that nothing was measured.
+//! Terms: *chain*, *short* (up to 40 s), *long*, *cluster*, *stable* and *inactive* are those of
+//! thesis 5.3 and 5.4, by their default (literal) rules. *Content* is everything but audio-only
+//! files: video and combined files. A *header* chain starts at offset 0 and is shorter than 1 MiB.
+//! *Nominal seconds* are bytes * 8 / (kbps * 1000). A distribution is a list of points `(value,
+//! share at or below it)`, linearly interpolated, as [`headlong_random::Empirical`] takes it;
+//! [`distribution`] makes one from measured values. An empty list means that nothing was measured.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,91 +16,91 @@ use alloc::vec::Vec;
 /// Points `(value, share of values at or below it)`, from share 0 to share 1.
 pub type Points = Vec<(f64, f64)>;
 
-/// All of it. Fields at their defaults say "not measured": the fit then keeps what the default
-/// specification says.
+/// All measurements. Fields with default values were not measured: the fit then keeps the values of
+/// the default specification.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Observed {
-    /// What the specification shall be called.
+    /// Name of the specification.
     pub name: String,
     /// From the first arrival to the last completion, s.
     pub length_s: f64,
     /// Sessions in the log.
     pub sessions: u64,
-    /// Those of them that all below but [`arrivals`](Self::arrivals) is measured on: without the ones
+    /// Sessions on which everything except [`arrivals`](Self::arrivals) is measured: without those
     /// that start in the last hour of a long log (A16).
     pub sessions_kept: u64,
-    /// Sessions by the part of the log in which their first request arrived: so many equal parts
-    /// of [`length_s`](Self::length_s), usually hours.
+    /// Sessions by the interval in which their first request arrived: equal intervals of
+    /// [`length_s`](Self::length_s), usually hours.
     pub arrivals: Vec<u64>,
-    /// What was watched.
+    /// Titles and files.
     pub titles: TitlesSeen,
-    /// In which encodings, one entry for each kind and bit rate.
+    /// Encodings, one entry for each kind and bit rate.
     pub renditions: Vec<RenditionSeen>,
-    /// How people watched.
+    /// Behaviour of viewers.
     pub viewing: ViewingSeen,
-    /// On what, one entry for each type of device.
+    /// Devices, one entry for each type.
     pub devices: Vec<DeviceSeen>,
     /// Phases of thesis 5.4.
     pub phases: PhasesSeen,
-    /// Chains of thesis 5.3: nothing is fitted from them, but a fit is judged by them.
+    /// Chains of thesis 5.3: a fit is judged by them, but not derived from them.
     pub chains: ChainsSeen,
 }
 
 /// Titles and files (thesis 5.2.1).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TitlesSeen {
-    /// Titles in the table of files, asked for or not; 0 if there is no table.
+    /// Titles in the files table, requested or not; 0 without a table.
     pub listed: u64,
-    /// Titles that somebody asked for.
+    /// Titles requested at least once.
     pub requested: u64,
-    /// Files that somebody asked for.
+    /// Files requested at least once.
     pub files_requested: u64,
-    /// Drives that files lie on.
+    /// Drives that store files.
     pub drives: u16,
-    /// How sessions spread over titles: [`Popularity::of`] of the sessions of each title.
+    /// Distribution of sessions over titles: [`Popularity::of`] of the sessions of each title.
     pub popularity: Popularity,
-    /// Durations of the titles that were asked for, s, each title once (Figure 5.3).
+    /// Durations of the requested titles, s, each title once (Figure 5.3).
     pub durations_s: Points,
-    /// Shares of sessions by [`DURATION_PARTS`] equal parts of those titles, shortest first: whether
-    /// long or short ones are the popular ones. Empty if they are fewer titles than parts.
+    /// Shares of sessions by [`DURATION_PARTS`] equal groups of those titles, shortest first:
+    /// whether long or short titles are popular. Empty with fewer titles than groups.
     pub duration_shares: Vec<f64>,
 }
 
-/// Parts of titles by their durations, in each of which sessions are counted.
+/// Groups of titles by duration, for which sessions are counted.
 pub const DURATION_PARTS: usize = 10;
 
 /// Zipf's law with a head (thesis Figure 5.4: "an unusual peak in the number of sessions that
 /// access the 20 most popular titles").
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Popularity {
-    /// Sessions of the title of rank r fall as 1 / r^slope, beyond the head.
+    /// Beyond the head, the sessions of the title of rank r fall as 1 / r^slope.
     pub slope: f64,
-    /// So many titles at the head ...
+    /// The number of titles in the head ...
     pub head_titles: u64,
-    /// ... have so many times the sessions that the slope alone would give them; 1 for no head.
+    /// ... and the factor by which their sessions exceed the slope; 1 without a head.
     pub head_factor: f64,
 }
 
 /// One bit rate of one kind (thesis Figure 5.2).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RenditionSeen {
-    /// What is in such a file.
+    /// Contents of such files.
     pub kind: headlong_chains::Kind,
     /// Its nominal bit rate.
     pub kbps: u32,
-    /// Share of titles that have such a file: of the listed, or else of the requested ones.
+    /// Share of titles with such a file: of the listed titles, otherwise of the requested ones.
     pub titles_share: f64,
     /// Bytes sent from such files.
     pub bytes: u64,
-    /// Nominal seconds sent in long chains, or in all chains for sound.
+    /// Nominal seconds sent in long chains, or in all chains for audio.
     pub seconds: f64,
 }
 
-/// What people do (thesis 5.2.2). All positions are those of content, not of sound.
+/// Behaviour of viewers (thesis 5.2.2). All positions are those of content, not of audio.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ViewingSeen {
-    /// Where a session starts: offset of its first content read that is no header, over the
-    /// file's size (Figure 5.7, rule A18).
+    /// Position where a session starts: offset of its first content read that is not a header,
+    /// divided by the file size (Figure 5.7, rule A18).
     pub start_share: Points,
     /// From the first arrival of a session to its last completion, s.
     pub session_s: Points,
@@ -110,34 +108,34 @@ pub struct ViewingSeen {
     pub glance_share: f64,
     /// Their lengths, s.
     pub glance_s: Points,
-    /// For the other sessions: (length - inactive time) / (duration of the title * (1 - start)),
-    /// at most 1.2. Near 1 for who watches to the end.
+    /// For the other sessions: (length - inactive time) / (duration of the title * (1 - start)), at
+    /// most 1.2. Near 1 for viewers that watch to the end.
     pub stay_share: Points,
     /// Nominal content seconds of a session over the duration of its title (Figure 5.5).
     pub fraction_downloaded: Points,
-    /// Skips per hour of activity (session length less inactive time, summed): a cluster after the
-    /// first whose first content read lies more than 30 s of title time from where the content
-    /// read before it ended, however long the break.
+    /// Skips per hour of activity (session length minus inactive time, summed): clusters after the
+    /// first whose first content read lies more than 30 s of title time from the end of the
+    /// previous content read, whatever the break.
     pub skips_per_hour: f64,
-    /// By how far, seconds of title time, backwards negative.
+    /// Distance of skips in seconds of title time, backwards negative.
     pub skip_s: Points,
-    /// Inactive phases per hour of activity, those of the first minute of a session left out.
+    /// Inactive phases per hour of activity, without those of a session's first minute.
     pub pauses_per_hour: f64,
     /// Share of sessions with an inactive phase that begins in their first minute.
     pub pause_at_start: f64,
     /// Lengths of inactive phases, s, none below 40.
     pub pause_s: Points,
-    /// Clusters after the first that are neither at a skip nor begin within 10 s of the end of an
-    /// inactive phase, per hour of activity: adaptations.
+    /// Adaptations: clusters after the first that are not at a skip and do not begin within 10 s
+    /// after an inactive phase, per hour of activity.
     pub changes_per_hour: f64,
-    /// Of the clusters between two stable phases, those after which the bit rate is higher (5.4.3:
+    /// Share of the clusters between two stable phases after which the bit rate is higher (5.4.3:
     /// 29 %).
     pub up_share: f64,
-    /// The same of lower (17 %).
+    /// The same for a lower bit rate (17 %).
     pub down_share: f64,
 }
 
-/// How one type of device asks (thesis 5.2.4).
+/// Request behaviour of one type of device (thesis 5.2.4).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DeviceSeen {
     /// Its name in the log.
@@ -148,57 +146,57 @@ pub struct DeviceSeen {
     pub separate_share: f64,
     /// Share of its content chains whose first request is open-ended.
     pub open_content_share: f64,
-    /// The same of sound.
+    /// The same for audio.
     pub open_audio_share: f64,
-    /// Share of its sessions whose content chains are of both kinds (5.2.4: about 10 % of all).
+    /// Share of its sessions with content chains of both types (5.2.4: about 10 % of all).
     pub both_share: f64,
-    /// Highest bit rate that more than 0.1 % of its stable content is in, kbps.
+    /// Highest bit rate with more than 0.1 % of its stable content, kbps.
     pub kbps_max: u32,
-    /// Nominal seconds of a content chunk request that is in a long chain: the 95 % quantile.
+    /// Nominal seconds of a content chunk request in a long chain: 95 % quantile.
     pub request_s: f64,
-    /// Bytes of such a request: the 95 % quantile.
+    /// Bytes of such a request: 95 % quantile.
     pub request_bytes: f64,
-    /// Most such requests under way at once for one file: median over long chains.
+    /// Most concurrent requests of this type for one file: median over long chains.
     pub connections: u32,
-    /// Nominal seconds of a sound chunk request that is no header: median.
+    /// Nominal seconds of an audio chunk request that is not a header: median.
     pub audio_request_s: f64,
     /// Longest gap between arrivals of successive requests in the second half of a long content
     /// chunk chain, s: median over chains.
     pub spacing_s: f64,
-    /// Nominal seconds less duration of a session's first long content chain, if it is longer than
-    /// 200 s: median. What the buffer holds when it is full.
+    /// Nominal seconds minus duration of a session's first long content chain, if that is longer
+    /// than 200 s: median. The contents of a full buffer.
     pub ahead_s: f64,
-    /// The same of sound.
+    /// The same for audio.
     pub audio_ahead_s: f64,
-    /// Bytes of a header chain of chunk requests for each two seconds of the title: median. The
+    /// Bytes of a header chain of chunk requests per two seconds of the title: median. The segment
     /// table at the start of a file has one entry for each segment.
     pub header_bytes_per_segment: f64,
-    /// Content chains that are no headers in a session's first cluster, if a stable phase follows:
+    /// Content chains in a session's first cluster, without headers, if a stable phase follows:
     /// mean.
     pub probes_first: f64,
-    /// The same of clusters after the first.
+    /// The same for later clusters.
     pub probes_next: f64,
     /// Nominal seconds of such chains: mean.
     pub probe_s: f64,
-    /// Sound chains of a session that are no headers, per stretch between skips and inactive
-    /// phases: mean.
+    /// Audio chains of a session, without headers, per stretch between skips and inactive phases:
+    /// mean.
     pub audio_chains: f64,
-    /// Bandwidth of a session over the bit rate of its first stable phase: bandwidth is the
-    /// highest, over its chunk requests of at least 64 KiB or its short open-ended chains, of bytes
-    /// sent in a whole second of completions. Sessions with a stable phase.
+    /// Bandwidth of a session divided by the bit rate of its first stable phase. Bandwidth is the
+    /// maximum, over its chunk requests of at least 64 KiB or its short open-ended chains, of bytes
+    /// sent in a whole second of completions. Only sessions with a stable phase.
     pub headroom: Points,
 }
 
 /// Phases (thesis 5.4).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PhasesSeen {
-    /// Clusters of short chains, of content only.
+    /// Clusters of short content chains.
     pub clusters: u64,
-    /// Long chains, of content only.
+    /// Long content chains.
     pub stable: u64,
     /// Mean duration of a long chain of content, s (5.4.4: 8.5 min).
     pub stable_s_mean: f64,
-    /// Clusters and long chains of all files, sound included.
+    /// Clusters and long chains of all files, including audio.
     pub clusters_all: u64,
     /// See [`clusters_all`](Self::clusters_all).
     pub stable_all: u64,
@@ -212,15 +210,15 @@ pub struct PhasesSeen {
     pub stable_share: f64,
     /// Time in inactive phases (16.4 %).
     pub inactive_share: f64,
-    /// Stable time if sound counts too.
+    /// Share of stable time, including audio.
     pub stable_all_share: f64,
-    /// Transient time if sound counts too.
+    /// Share of transient time, including audio.
     pub transient_all_share: f64,
     /// Bytes in short chains over all bytes (7.6 %).
     pub transient_bytes_share: f64,
 }
 
-/// Chains of one kind and form: a row of thesis Tables 5.2 and 5.4.
+/// Chains of one kind and type: a row of thesis Tables 5.2 and 5.4.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ChainRow {
     /// Chains.
@@ -236,13 +234,13 @@ pub struct ChainRow {
 /// Chains (thesis 5.3).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChainsSeen {
-    /// Open-ended (by the request at the lowest offset): sound, video, combined.
+    /// Open-ended (by the request at the lowest offset): audio, video, combined.
     pub open: [ChainRow; 3],
-    /// Chunk: sound, video, combined.
+    /// Chunk: audio, video, combined.
     pub chunk: [ChainRow; 3],
-    /// Single requests by their own form, with their bytes; `chains` and `seconds` are 0.
+    /// Single requests by their own type, with their bytes; `chains` and `seconds` are 0.
     pub open_requests: [ChainRow; 3],
-    /// The same of chunk requests.
+    /// The same for chunk requests.
     pub chunk_requests: [ChainRow; 3],
     /// Share of chains longer than a length, `(bytes, share)`, at the lengths of [`LENGTHS`].
     pub survival: Points,
@@ -250,7 +248,7 @@ pub struct ChainsSeen {
     pub bytes_survival: Points,
     /// Exponents c of S(x) = A x^-c below 1 MB, from 1 MB to 200 MB, and beyond (rule A14).
     pub slopes: [f64; 3],
-    /// Chains from offset zero, as a share of all (5.3.2: 24 %).
+    /// Chains that start at offset zero, as a share of all (5.3.2: 24 %).
     pub at_zero: f64,
     /// Of open-ended chains at zero: exactly 768 KiB long (84 %), and shorter (0.4 %).
     pub open_zero_lump: [f64; 2],
@@ -258,11 +256,12 @@ pub struct ChainsSeen {
     pub chunk_zero_below: [f64; 2],
     /// Of the other chains: shorter than 768 KiB (33 %).
     pub later_below: f64,
-    /// Files of a session by the most requests under way at once: 1, 2, 3, 4, 5, more (Table 5.3).
+    /// Shares of a session's files by their most concurrent requests: 1, 2, 3, 4, 5, more (Table
+    /// 5.3).
     pub parallel: [f64; 6],
 }
 
-/// Lengths at which [`ChainsSeen::survival`] is told: four to a decade, from 1 kB to 10 GB.
+/// Number of lengths in [`ChainsSeen::survival`]: four per decade, from 1 kB to 10 GB.
 pub const LENGTHS: usize = 29;
 
 /// The `index`-th of the [`LENGTHS`] lengths, bytes.
@@ -270,9 +269,9 @@ pub fn length_at(index: usize) -> f64 {
     libm::pow(10.0, 3.0 + index as f64 / 4.0)
 }
 
-/// Points of the distribution of `values` (which it sorts): all of them if they are few, else their
-/// percentiles, and finer ones at the ends, where a few values may carry much of the sum. Empty if
-/// there are no values.
+/// Points of the distribution of `values`, which are sorted in place: all values if there are few,
+/// otherwise percentiles, with a finer resolution at the ends, where a few values may carry much of
+/// the sum. Empty without values.
 pub fn distribution(values: &mut [f64]) -> Points {
     values.sort_unstable_by(f64::total_cmp);
     let Some((first, last)) = values.first().zip(values.last()) else {
@@ -295,14 +294,15 @@ pub fn distribution(values: &mut [f64]) -> Points {
 }
 
 impl Popularity {
-    /// The law that `sessions` (of each title, in any order; sorted here) follow: least squares of
-    /// the logarithm of sessions on that of the rank, at ranks a tenth of a decade apart, from
-    /// beyond the head to the last title of at least five sessions. The head is the
-    /// `head_titles` most popular; its factor is the sessions it has over those that the line gives.
+    /// The law that `sessions` follow (of each title, in any order; sorted in place): least squares
+    /// of the logarithm of sessions on that of the rank, at ranks a tenth of a decade apart, from
+    /// the end of the head to the last title with at least five sessions. The head consists of the
+    /// `head_titles` most popular titles; its factor is the ratio of its sessions to those given by
+    /// the line.
     ///
-    /// In a small log there is no such line to see, and titles sorted by few sessions look more unequal
-    /// than they are. Then the law is the one, without a head, by which two sessions are of
-    /// the same one of all `titles` as often as they are here.
+    /// A small log shows no such line, and titles sorted by few sessions look more unequal than
+    /// they are. Then the law has no head, and a slope at which two sessions fall on the same one
+    /// of all `titles` as often as they do here.
     pub fn of(sessions: &mut [u64], head_titles: u64, titles: u64) -> Self {
         sessions.sort_unstable_by(|a, b| b.cmp(a));
         let enough = sessions.partition_point(|count| *count >= 5);
@@ -340,9 +340,9 @@ impl Popularity {
     }
 }
 
-/// The slope at which two sessions drawn from `titles` are of the same one as often as two of these
-/// are: with p the share of a title, the sum of p^2, which c (c - 1) / (n (n - 1)) tells without a
-/// bias however few they are.
+/// The slope at which two random sessions fall on the same one of `titles` as often as two of these
+/// do. With p the share of a title this is the sum of p^2, for which c (c - 1) / (n (n - 1)) is an
+/// unbiased estimate at any sample size.
 fn slope_by_coincidence(sessions: &[u64], titles: u64) -> f64 {
     let titles = titles.max(sessions.len() as u64);
     let count = |count: &u64| *count as f64;
@@ -356,7 +356,7 @@ fn slope_by_coincidence(sessions: &[u64], titles: u64) -> f64 {
         let sum = powers_sum(titles, slope);
         powers_sum(titles, 2.0 * slope) / (sum * sum)
     };
-    // It grows with the slope.
+    // The expectation grows with the slope.
     let (mut low, mut high) = (0.0, SLOPE_MAX);
     if expected(low) >= seen {
         return 0.0;
@@ -371,10 +371,10 @@ fn slope_by_coincidence(sessions: &[u64], titles: u64) -> f64 {
     low
 }
 
-/// No catalogue is more unequal.
+/// No realistic catalogue is more unequal.
 const SLOPE_MAX: f64 = 5.0;
 
-/// Sum of r^-slope for r from 1 to `last`; from some rank on as an integral.
+/// Sum of r^-slope for r from 1 to `last`; approximated by an integral beyond rank 1000.
 fn powers_sum(last: u64, slope: f64) -> f64 {
     const EXACT: u64 = 1000;
     let power = |rank: u64| libm::pow(rank as f64, -slope);

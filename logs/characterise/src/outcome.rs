@@ -1,4 +1,4 @@
-//! What comes out: tables and figures as values, apart from how they are shown.
+//! Tables and figures as values, independent of their presentation.
 
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString as _};
@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 pub enum Value {
     /// A number.
     Number(f64),
-    /// Words.
+    /// Text.
     Text(String),
-    /// Nothing is known.
+    /// No value.
     None,
 }
 
@@ -61,18 +61,18 @@ impl From<Option<f64>> for Value {
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Column {
-    /// What programs call it.
+    /// Identifier for programs.
     pub key: String,
-    /// What people call it, unit included.
+    /// Name for readers, including the unit.
     pub name: String,
 }
 
 /// A row of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What programs call it.
+    /// Identifier for programs.
     pub key: String,
-    /// What people call it.
+    /// Name for readers.
     pub name: String,
     /// One for each column.
     #[serde(skip_deserializing)]
@@ -82,24 +82,24 @@ pub struct Row {
 /// A table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// Such as `table-5.1`, for its counterpart in the thesis.
+    /// Identifier such as `table-5.1`, after its counterpart in the thesis.
     #[serde(skip_deserializing)]
     pub id: String,
-    /// What it is a table of.
+    /// Its subject.
     pub title: String,
-    /// How to read it, and what was counted how.
+    /// Explanation: how to read it, and how values were counted.
     pub reading: String,
-    /// Columns behind the names of rows.
+    /// Columns after the row names.
     pub columns: Vec<Column>,
     /// Rows.
     pub rows: Vec<Row>,
 }
 
 impl Table {
-    /// With these values in the rows that its caption names, in their order.
+    /// Fills the rows named by the caption, in order.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If the number of rows or values differs.
     pub(crate) fn filled<const N: usize>(
         mut self,
         values: impl IntoIterator<Item = [Value; N]>,
@@ -123,7 +123,7 @@ impl Table {
         self
     }
 
-    /// With a part of its reading that only the log tells.
+    /// Replaces `{}` in the explanation by a text that depends on the log.
     pub(crate) fn telling(mut self, words: &str) -> Self {
         self.reading = self.reading.replace("{}", words);
         self
@@ -145,7 +145,7 @@ impl Table {
         row.values.get(place)
     }
 
-    /// The same if it is a number.
+    /// The same, if it is a number.
     pub fn number(&self, row: &str, column: &str) -> Option<f64> {
         match self.value(row, column)? {
             Value::Number(number) => Some(*number),
@@ -154,34 +154,34 @@ impl Table {
     }
 }
 
-/// How values become places on an axis.
+/// Scale of an axis.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
-    /// Equal differences at equal distances.
+    /// Linear.
     #[default]
     Linear,
-    /// Equal ratios at equal distances.
+    /// Logarithmic.
     Log,
 }
 
 /// An axis of a figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
-    /// What it measures.
+    /// The quantity.
     pub quantity: String,
-    /// In what unit; empty for a number.
+    /// Its unit; empty for a plain number.
     #[serde(default)]
     pub unit: String,
-    /// How it is laid out.
+    /// Its scale.
     #[serde(default)]
     pub scale: Scale,
-    /// Names at 0, 1, 2 ... if it has names instead of numbers.
+    /// Names at 0, 1, 2 ... for an axis with names instead of numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }
 
-/// How points become marks, and what their numbers are.
+/// How points are drawn, and what their numbers mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
@@ -199,24 +199,24 @@ pub enum Form {
     Boxes,
 }
 
-/// Points under one name.
+/// A named series of points.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Series {
     /// Its name.
     pub name: String,
-    /// Whether it is a curve that was fitted, or what others published.
+    /// Whether it is a fitted curve, or a published one.
     pub is_reference: bool,
-    /// What [`Form`] says.
+    /// Points as defined by [`Form`].
     pub points: Vec<Vec<f64>>,
 }
 
 impl Series {
-    /// Of pairs.
+    /// A series of pairs.
     pub fn new(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self::of(name, points.into_iter().map(|(x, y)| vec![x, y]))
     }
 
-    /// Of points of any form.
+    /// A series of points of any form.
     pub fn of(name: &str, points: impl IntoIterator<Item = Vec<f64>>) -> Self {
         Self {
             name: name.into(),
@@ -225,7 +225,7 @@ impl Series {
         }
     }
 
-    /// The same, as a reference.
+    /// Marks the series as a reference.
     pub fn reference(mut self) -> Self {
         self.is_reference = true;
         self
@@ -235,18 +235,18 @@ impl Series {
 /// A figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Such as `figure-5.11`, for its counterpart in the thesis.
+    /// Identifier such as `figure-5.11`, after its counterpart in the thesis.
     #[serde(skip_deserializing)]
     pub id: String,
-    /// What it shows.
+    /// Its subject.
     pub title: String,
-    /// In plain words: what to see, and how it was counted.
+    /// Explanation: what to see, and how values were counted.
     pub reading: String,
-    /// Across.
+    /// Horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// Vertical axis.
     pub y: Axis,
-    /// What its points are.
+    /// How its points are drawn.
     pub form: Form,
     /// Its data.
     #[serde(skip_deserializing)]
@@ -254,32 +254,32 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// With names along the horizontal axis.
+    /// Sets the names along the horizontal axis.
     pub(crate) fn across(mut self, names: Vec<String>) -> Self {
         self.x.names = names;
         self
     }
 
-    /// With names along the vertical axis.
+    /// Sets the names along the vertical axis.
     pub(crate) fn upwards(mut self, names: Vec<String>) -> Self {
         self.y.names = names;
         self
     }
 
-    /// With a part of its reading that only the log tells.
+    /// Replaces `{}` in the explanation by a text that depends on the log.
     pub(crate) fn telling(mut self, words: &str) -> Self {
         self.reading = self.reading.replace("{}", words);
         self
     }
 
-    /// With one series more.
+    /// Adds a series.
     pub fn series(mut self, series: Series) -> Self {
         self.series.push(series);
         self
     }
 }
 
-/// All tables and figures without their numbers: titles, columns, axes and readings.
+/// All tables and figures without numbers: titles, columns, axes and explanations.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Captions {
     tables: BTreeMap<String, Table>,
@@ -287,10 +287,10 @@ pub(crate) struct Captions {
 }
 
 impl Captions {
-    /// Those of this crate.
+    /// The captions of this crate.
     pub(crate) fn new() -> Self {
         let mut all: Self = toml::from_str(include_str!("captions.toml"))
-            .expect("the captions are a part of the program, and tests read them");
+            .expect("the captions are compiled in and covered by tests");
         all.tables
             .iter_mut()
             .for_each(|(id, table)| table.id.clone_from(id));
@@ -300,7 +300,7 @@ impl Captions {
         all
     }
 
-    /// A table whose rows are yet to be filled.
+    /// A table with empty rows.
     ///
     /// # Panics
     /// If there is no such caption.
@@ -320,7 +320,7 @@ impl Captions {
     }
 }
 
-/// What an accumulator gives: tables and figures in the order in which they are shown.
+/// Result of an accumulator: tables and figures in order of presentation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Outcome {
     /// Its tables.
@@ -329,7 +329,7 @@ pub(crate) struct Outcome {
     pub(crate) figures: Vec<Figure>,
 }
 
-/// `part` of `whole` in per cent; nothing of nothing is nothing.
+/// `part` of `whole` in per cent; 0 if `whole` is 0.
 pub(crate) fn per_cent(part: f64, whole: f64) -> f64 {
     if whole > 0.0 {
         100.0 * part / whole
@@ -338,7 +338,7 @@ pub(crate) fn per_cent(part: f64, whole: f64) -> f64 {
     }
 }
 
-/// `sum / count`, if there were any.
+/// `sum / count`; `None` if `count` is 0.
 pub(crate) fn mean(sum: f64, count: u64) -> Option<f64> {
     (count > 0).then(|| sum / count as f64)
 }

@@ -1,5 +1,4 @@
-//! Time and bytes by phase, and how much faster than play a chain is fetched: thesis 5.4.3 to
-//! 5.4.6, Figure 5.20.
+//! Time and bytes by phase, and the transfer ratio of chains: thesis 5.4.3 to 5.4.6, Figure 5.20.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -9,24 +8,24 @@ use crate::merge::{Merge as _, merge_fields};
 use crate::outcome::{Captions, Figure, Outcome, Series, Table, Value, mean, per_cent};
 use crate::view::{LONG_MS, Log, SessionView, is_long, nominal_us};
 
-/// One reading of A12: sums over sessions.
+/// Sums over sessions for one reading of A12.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     /// Milliseconds covered by transient, stable and inactive phases.
     pub(crate) covered_ms: [u64; 3],
-    /// How long phases of the three kinds are, ms.
+    /// Lengths of phases of the three kinds, ms.
     pub(crate) lengths_ms: [LogHistogram; 3],
-    /// Sessions that begin in a transient phase.
+    /// Sessions that begin with a transient phase.
     pub(crate) start_transient: u64,
     /// Sessions with a stable phase.
     pub(crate) with_stable: u64,
-    /// Of those without, the ones too short to have one.
+    /// Sessions without one that are too short for it.
     pub(crate) short: u64,
     /// Transient phases after the first of a session.
     pub(crate) successors: u64,
-    /// Chains in a transient phase, and how many there are in the first and in later ones.
+    /// Chains in first transient phases; see [`firsts`](Self::firsts).
     pub(crate) chains_first: u64,
-    /// See [`chains_first`](Self::chains_first).
+    /// Number of first transient phases.
     pub(crate) firsts: u64,
     /// Chains in later transient phases.
     pub(crate) chains_later: u64,
@@ -53,7 +52,7 @@ pub(crate) struct PhaseShares {
     pub(crate) readings: [Reading; 2],
     /// Bytes in short and in long chains of any file.
     bytes: [u64; 2],
-    /// Of open-ended and of chunk chains by whole seconds of their duration: nominal time, time.
+    /// Nominal time and time of open-ended and of chunk chains, by whole seconds of their duration.
     nominal_us: [BySecond; 2],
     took_ms: [BySecond; 2],
 }
@@ -68,7 +67,7 @@ merge_fields!(PhaseShares {
 });
 
 impl PhaseShares {
-    /// One session more.
+    /// Adds a session.
     pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         self.sessions += 1;
         self.sessions_ms += view.span.ms();
@@ -77,7 +76,7 @@ impl PhaseShares {
             self.bytes[usize::from(is_long(chain))] += chain.length;
             let type_ = usize::from(!chain.is_open);
             let second = (ms / 1000) as usize;
-            // A rate needs a time, and only whole seconds are told apart.
+            // A ratio needs a duration, and durations have a resolution of one second.
             if second > 0 {
                 let us = nominal_us(chain.length, log.file(chain.file).kbps);
                 self.nominal_us[type_].add(second, us);
@@ -124,18 +123,18 @@ impl PhaseShares {
         sums.covered_ms.merge(phases.covered_ms);
     }
 
-    /// Of 1 of the time of all sessions, for a reading: transient, stable, inactive.
+    /// Shares (of 1) of the time of all sessions, for a reading: transient, stable, inactive.
     pub(crate) fn time_shares(&self, reading: usize) -> [f64; 3] {
         let share = |ms: u64| per_cent(ms as f64, self.sessions_ms as f64) / 100.0;
         self.readings[reading].covered_ms.map(share)
     }
 
-    /// Of 1 of all bytes: those in short chains.
+    /// Share (of 1) of the bytes in short chains.
     pub(crate) fn transient_bytes_share(&self) -> f64 {
         per_cent(self.bytes[0] as f64, (self.bytes[0] + self.bytes[1]) as f64) / 100.0
     }
 
-    /// Sessions that were counted.
+    /// Number of sessions counted.
     pub(crate) const fn sessions(&self) -> u64 {
         self.sessions
     }

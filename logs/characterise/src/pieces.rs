@@ -1,18 +1,18 @@
-//! Titles that lie on the server as many small files, as those of HLS and DASH do.
+//! Titles stored as many small files, as with HLS and DASH.
 //!
-//! The one idea: the pieces of one rendition are laid end to end, so that a place in a piece is a
-//! place in the title. A file that is no piece is a whole of its own.
+//! The segment files of one rendition are concatenated, so that a position in a file is a position
+//! in the title. Any other file is a title by itself.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use headlong_chains::{Chain, FileInfo};
 
-/// A chain from offset zero that is shorter reads the table of segments, bytes; a file beside pieces
-/// that is smaller is a playlist, or what a player reads before the first piece.
+/// A chain from offset zero that is shorter reads the segment table, bytes; a smaller file beside
+/// segment files is a playlist or an initialization segment.
 const HEADER_BYTES: u64 = 1 << 20;
 
-/// What a file is of its title.
+/// Role of a file in its title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     All,
@@ -20,21 +20,21 @@ enum Part {
     Beside,
 }
 
-/// What a file is a part of, and where it begins in it.
+/// The concatenation that a file belongs to, and its start in it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Whole {
     part: Part,
-    /// Its first file.
+    /// Number of its first file.
     first: u32,
     before_bytes: u64,
-    /// Its size, bytes; 0 if that is not known.
+    /// Total size, bytes; 0 if unknown.
     pub(crate) bytes: u64,
-    /// How long it plays, s; 0 if that is not known.
+    /// Play time, s; 0 if unknown.
     pub(crate) seconds: f64,
 }
 
 impl Whole {
-    /// Of a file that is no piece.
+    /// A file that is no segment file.
     pub(crate) const fn of(file: u32, info: &FileInfo) -> Self {
         Self {
             part: Part::All,
@@ -45,22 +45,22 @@ impl Whole {
         }
     }
 
-    /// Whether places in the file are places in a title.
+    /// Whether positions in the file are positions in a title.
     pub(crate) const fn has_places(&self) -> bool {
         !matches!(self.part, Part::Beside)
     }
 
-    /// Where a byte of the file lies in it.
+    /// Position of a byte of the file in the concatenation.
     pub(crate) const fn place(&self, at: u64) -> u64 {
         self.before_bytes.saturating_add(at)
     }
 
-    /// The same with a number that all parts of it have in common.
+    /// The same, with a number shared by all files of the concatenation.
     pub(crate) const fn key(&self, at: u64) -> (u32, u64) {
         (self.first, self.place(at))
     }
 
-    /// Whether a chain of the file reads nothing but the table at its start, or a file beside pieces.
+    /// Whether a chain of the file reads only the segment table, or a file beside segment files.
     pub(crate) const fn is_header(&self, chain: &Chain) -> bool {
         match self.part {
             Part::All => chain.start == 0 && chain.length < HEADER_BYTES,
@@ -70,7 +70,8 @@ impl Whole {
     }
 }
 
-/// By file, what it is a part of, if each of `streams` is the pieces of one rendition in order.
+/// The concatenation of each file, if each of `streams` lists the segment files of one rendition in
+/// order.
 pub(crate) fn laid_end_to_end<'a>(
     files: &[FileInfo],
     streams: impl IntoIterator<Item = &'a [u32]>,

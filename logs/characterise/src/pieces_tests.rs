@@ -1,4 +1,4 @@
-//! Titles in pieces, as they are told of.
+//! Titles in segment files.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,7 +10,7 @@ use super::*;
 const PIECES: u32 = 300;
 const PIECE_BYTES: u64 = 700_000;
 
-/// A playlist, and the pieces of one title.
+/// A playlist, and the segment files of one title.
 fn files() -> Vec<FileInfo> {
     let file = |size_bytes, kbps, duration_s| FileInfo {
         title: 0,
@@ -25,7 +25,7 @@ fn files() -> Vec<FileInfo> {
     core::iter::once(file(5000, 0, 0.0)).chain(pieces).collect()
 }
 
-/// One viewer who reads the playlist and then all of these pieces, each once.
+/// One viewer that reads the playlist and then these segment files, each once.
 fn told(pieces: core::ops::Range<u32>) -> Characterisation {
     let mut log = Log::new(files(), (0, 4_000_000));
     let stream: Vec<u32> = (1..=PIECES).collect();
@@ -57,11 +57,11 @@ fn points<'a>(told: &'a Characterisation, figure: &str, series: &str) -> &'a [Ve
 }
 
 #[test]
-fn who_fetches_each_piece_once_fetches_the_title_once() {
+fn fetching_each_segment_once_is_one_title() {
     let told = told(0..PIECES);
     let fractions = points(&told, "figure-5.5", "combined");
     let most = fractions.last().map(|point| point[0]);
-    assert_eq!(most, Some(99.5), "more than that and no more than 100 %");
+    assert_eq!(most, Some(99.5), "between 99.5 % and 100 %");
     let seen = &told.observed;
     let durations = &seen.titles.durations_s;
     assert!(durations.iter().all(|(seconds, _)| *seconds == 1200.0));
@@ -70,7 +70,7 @@ fn who_fetches_each_piece_once_fetches_the_title_once() {
 }
 
 #[test]
-fn a_session_starts_and_ends_where_its_pieces_lie_in_the_title() {
+fn session_positions_are_those_in_the_title() {
     let told = told(75..150);
     let at = |series| {
         let points = points(&told, "figure-5.7", series);
@@ -85,7 +85,7 @@ fn a_session_starts_and_ends_where_its_pieces_lie_in_the_title() {
 }
 
 #[test]
-fn a_file_that_is_no_piece_is_a_whole_of_its_own() {
+fn other_files_are_wholes_by_themselves() {
     let mut log = Log::new(files(), (0, 1));
     let key = |log: &Log, file| log.whole(file).key(5);
     assert_eq!(key(&log, 7), (7, 5));
@@ -96,6 +96,6 @@ fn a_file_that_is_no_piece_is_a_whole_of_its_own() {
     assert_eq!(
         key(&log, 4),
         (2, PIECE_BYTES + 5),
-        "what is no file is no piece"
+        "unknown files are ignored"
     );
 }

@@ -1,7 +1,7 @@
-//! What the thesis prints of its catalogue server, beside the same cells of our tables.
+//! Published numbers of the thesis' catalogue server, mapped to cells of our tables.
 //!
-//! The one idea: a published number is a line of `published.csv` that names the cell of ours with
-//! the same meaning. Whoever shows numbers beside the thesis takes them from there.
+//! A published number is a line of `published.csv` that names our cell with the same meaning. All
+//! comparisons with the thesis use this list.
 
 use alloc::vec::Vec;
 
@@ -12,7 +12,7 @@ use crate::outcome::Table;
 /// Sessions of the log that the thesis describes (Table 5.1).
 pub const SESSIONS_PUBLISHED: u64 = 126_064;
 
-/// A published number and where ours is.
+/// A published number, and the cell of our tables.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Published {
     /// Identifier of our table.
@@ -21,15 +21,15 @@ pub struct Published {
     pub row: &'static str,
     /// Key of the column.
     pub column: &'static str,
-    /// Where the thesis says it.
+    /// Its place in the thesis.
     pub place: &'static str,
-    /// How exactly: empty, `about`, `more than`, `less than`.
+    /// Its precision: empty, `about`, `more than`, `less than`.
     pub how: &'static str,
-    /// What it says, in the unit of our column.
+    /// Its value, in the unit of our column.
     pub value: f64,
 }
 
-/// The fields of each line of one of our lists, which are a part of the program: tests read them.
+/// The fields of each line of a compiled-in list; tests cover all of them.
 pub(crate) fn lines<const N: usize>(list: &'static str) -> impl Iterator<Item = [&'static str; N]> {
     list.lines().skip(1).map(|line| {
         let mut fields = line.split(';');
@@ -41,8 +41,8 @@ pub(crate) fn number(text: &str) -> f64 {
     text.parse().expect("a number")
 }
 
-/// What a published number is multiplied by: the thesis prints binary units under the names of
-/// decimal ones (T3, A17), and ours are decimal.
+/// Conversion factor of a published number: the thesis prints binary units under decimal names (T3,
+/// A17); ours are decimal.
 fn unit(table: &str, row: &str, column: &str) -> f64 {
     match (table, row, column) {
         ("table-5.1", "sent", _) => (1_u64 << 40) as f64 / 1e12,
@@ -52,7 +52,7 @@ fn unit(table: &str, row: &str, column: &str) -> f64 {
     }
 }
 
-/// Everything that is known.
+/// All published numbers.
 pub fn all() -> impl Iterator<Item = Published> {
     lines(include_str!("published.csv")).map(|[table, row, column, place, how, value]| Published {
         table,
@@ -64,18 +64,18 @@ pub fn all() -> impl Iterator<Item = Published> {
     })
 }
 
-/// What is published for a cell of our tables.
+/// The published number of a cell of our tables.
 pub fn published(table: &str, row: &str, column: &str) -> Option<Published> {
     all().find(|known| (known.table, known.row, known.column) == (table, row, column))
 }
 
-/// A published number beside ours.
+/// A published number and ours.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Beside {
-    /// The published one.
+    /// The published number.
     #[serde(flatten)]
     pub published: Published,
-    /// Ours; nothing if the log has nothing of the kind.
+    /// Our number; `None` if the log has no such value.
     pub here: Option<f64>,
 }
 
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_cell_is_published_twice() {
+    fn published_cells_are_unique() {
         let mut keys: Vec<_> = all()
             .map(|known| (known.table, known.row, known.column))
             .collect();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_shares_of_requests_sum_up() {
+    fn published_bytes_of_requests_sum_up() {
         let sum: f64 = ["open-total", "chunk-total"]
             .iter()
             .filter_map(|row| published("table-5.2", row, "gb"))

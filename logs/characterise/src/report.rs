@@ -1,4 +1,4 @@
-//! The result: tables and figures in sections, and where they are from.
+//! The report: tables and figures in sections, with their provenance.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,53 +9,53 @@ use crate::observed::Observed;
 use crate::outcome::{Figure, Outcome, Table};
 use crate::published::{Beside, beside};
 
-/// Name of the form of [`Characterisation`] as JSON; docs/schemas/characterisation-2.json.
+/// Name of the JSON schema of [`Characterisation`]; docs/schemas/characterisation-2.json.
 pub const SCHEMA: &str = "headlong-characterisation-2";
 
-/// Lines of a log that were not used.
+/// Dropped lines of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Dropped {
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// How many.
+    /// The number of lines.
     pub count: u64,
-    /// The first of them: where it is and what it says.
+    /// The first such line and its position.
     pub sample: String,
 }
 
-/// Where the numbers are from.
+/// Provenance of the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct About {
-    /// What the report is called.
+    /// Title of the report.
     pub title: String,
     /// Names of the logs.
     pub logs: Vec<String>,
-    /// Their form, and how it was found.
+    /// Their format, and how it was detected.
     pub format: String,
-    /// What a session is made from.
+    /// How sessions were identified.
     pub sessions_by: String,
-    /// Bytes that the requests sent.
+    /// Bytes sent.
     pub bytes: u64,
-    /// Requests that were understood.
+    /// Requests parsed.
     pub requests: u64,
-    /// What was left out and why.
+    /// Dropped lines by reason.
     pub dropped: Vec<Dropped>,
-    /// Files whose kind, bit rate and size were estimated because no table named them.
+    /// Files whose kind, bit rate and size were estimated, because no table has them.
     pub files_estimated: u64,
-    /// Files in all.
+    /// Number of files.
     pub files: u64,
-    /// Anything else that a reader must know.
+    /// Further notes for readers.
     pub notes: Vec<String>,
-    /// The command that made it.
+    /// The command line.
     pub command: String,
 }
 
-/// A part of a report.
+/// A section of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Section {
-    /// What programs call it.
+    /// Identifier for programs.
     pub key: String,
-    /// What people call it.
+    /// Heading for readers.
     pub heading: String,
     /// Its tables.
     pub tables: Vec<Table>,
@@ -74,27 +74,26 @@ impl Section {
     }
 }
 
-/// What a log says of its viewers.
+/// The characterisation of a log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Characterisation {
     /// [`SCHEMA`].
     pub schema: String,
-    /// Where it is from.
+    /// Its provenance.
     pub about: About,
     /// Sessions in the log.
     pub sessions: u64,
-    /// Those of them that start too near its end to count (A16).
+    /// Sessions excluded because they start too near the end of the log (A16).
     pub sessions_left_out: u64,
     /// Tables and figures.
     pub sections: Vec<Section>,
-    /// Published numbers of the thesis beside ours, if they were asked for.
+    /// Published numbers of the thesis beside ours, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub beside_thesis: Vec<Beside>,
-    /// The workload specification that is fitted to it, as TOML, if it was asked for: what `--spec`
-    /// writes.
+    /// The fitted workload specification as TOML, if requested; the same text as `--spec` writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub specification: Option<String>,
-    /// What it is fitted from.
+    /// Its measurements.
     #[serde(skip)]
     pub observed: Observed,
 }
@@ -116,7 +115,7 @@ impl Characterisation {
         tables.find_map(|table| table.number(row, column))
     }
 
-    /// With the published numbers of the thesis beside it.
+    /// Adds the published numbers of the thesis.
     pub fn beside_thesis(mut self) -> Self {
         self.beside_thesis = beside(self.tables());
         self

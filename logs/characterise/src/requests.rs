@@ -1,4 +1,4 @@
-//! What requests are like: thesis Tables 5.2 and 5.3 and Figure 5.10.
+//! Properties of requests: thesis Tables 5.2 and 5.3 and Figure 5.10.
 
 use alloc::format;
 use alloc::vec;
@@ -12,7 +12,7 @@ use crate::observed::ChainRow;
 use crate::outcome::{Captions, Figure, Outcome, Series, Table, per_cent};
 use crate::view::{Log, SessionView, nominal_us};
 
-/// Numbers of connections that Table 5.3 tells apart; the last is that many or more.
+/// Classes of Table 5.3; the last is that many connections or more.
 const CONNECTIONS: usize = 6;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,15 +23,15 @@ struct Sum {
 
 merge_fields!(Sum { requests, bytes });
 
-/// Kinds and sizes of requests, and how many run at once.
+/// Kinds and sizes of requests, and their concurrency.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestKinds {
     /// Open-ended first, then chunks; by kind.
     by_kind: [[Sum; 3]; 2],
-    /// Of chunk requests, by rate.
+    /// Chunk requests by rate.
     by_rate: Vec<Sum>,
     rate_us: Vec<u64>,
-    /// Files of sessions by most requests at once: overlapping, and in the same whole second.
+    /// Files of sessions by most concurrent requests: overlapping, and in the same whole second.
     at_once: [[u64; CONNECTIONS]; 2],
     sessions: u64,
     /// Sessions with requests of both types.
@@ -50,7 +50,7 @@ merge_fields!(RequestKinds {
 });
 
 impl RequestKinds {
-    /// Nothing yet.
+    /// An empty accumulator.
     pub(crate) fn new(log: &Log) -> Self {
         let rates = log.rates.classes().len();
         Self {
@@ -64,7 +64,7 @@ impl RequestKinds {
         }
     }
 
-    /// One session more.
+    /// Adds a session.
     pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         let mut types = [false; 2];
         let mut edges = Vec::new();
@@ -96,7 +96,7 @@ impl RequestKinds {
         self.both_types += u64::from(types == [true; 2]);
     }
 
-    /// Shares, of 1, of files fetched over 1, 2, ... 6 or more connections at once.
+    /// Shares (of 1) of files fetched over 1, 2, ... 6 or more concurrent connections.
     pub(crate) fn connection_shares(&self) -> [f64; CONNECTIONS] {
         let total: u64 = self.at_once[0].iter().sum();
         self.at_once[0].map(|count| per_cent(count as f64, total as f64) / 100.0)
@@ -165,7 +165,7 @@ impl RequestKinds {
             }))
     }
 
-    /// Means of a request, from sums by place of a bit rate.
+    /// Mean per request, from sums by bit rate.
     fn by_bit_rate(&self, log: &Log, figure: Figure, sum: &dyn Fn(usize) -> f64) -> Figure {
         let classes = log.rates.classes().iter().enumerate();
         let used: Vec<_> = classes
@@ -183,12 +183,12 @@ impl RequestKinds {
     }
 }
 
-/// When a request is under way: half open (A15).
+/// The half-open time span of a request (A15).
 fn overlap(request: &Request) -> (i64, i64) {
     (request.received_ms, request.completed_ms)
 }
 
-/// The whole seconds that a request touches, half open.
+/// The whole seconds touched by a request, half open.
 fn same_second(request: &Request) -> (i64, i64) {
     let second = |ms: i64| ms.div_euclid(1000);
     (

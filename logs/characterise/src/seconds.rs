@@ -11,26 +11,26 @@ use crate::merge::merge_fields;
 use crate::outcome::{Captions, Outcome, Series, mean};
 use crate::view::{Log, READINGS, SessionView, is_long};
 
-/// What the requests of Figure 5.19 are told apart by.
+/// Classes of requests in Figure 5.19.
 const CLASSES: [&str; 3] = [
     "chunks of long chains",
     "chunks of short chains",
     "open-ended",
 ];
 
-/// Sums over sessions for each second since a session began.
+/// Sums over sessions for each second since the start of the session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Seconds {
     alive: Alive,
-    /// Of chunk requests that are not for audio: most at once, and files asked for.
+    /// Chunk requests that are not for audio: most at once, and files requested.
     connections: BySecond,
     files: BySecond,
-    /// Of the same: how long until the next arrives, and how long they take; by second of arrival.
+    /// The same requests: intervals to the next arrival, and durations; by second of arrival.
     gaps_ms: BySecond,
     gaps: BySecond,
     took_ms: BySecond,
     arrivals: BySecond,
-    /// For both readings of A12: clusters and long chains that start.
+    /// Clusters and long chains that start, for both readings of A12.
     clusters: [BySecond; 2],
     stable: [BySecond; 2],
     /// Bytes by [`CLASSES`].
@@ -54,7 +54,7 @@ merge_fields!(Seconds {
 });
 
 impl Seconds {
-    /// One session more.
+    /// Adds a session.
     pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         self.alive.add(view.last_second());
         self.add_activity(log, view);
@@ -94,7 +94,7 @@ impl Seconds {
             let took = request.completed_ms - request.received_ms;
             self.took_ms.add(second, took.max(0) as u64);
             self.arrivals.add(second, 1);
-            // One of no length is still a connection.
+            // A request of zero duration still occupies a connection.
             let end = request.completed_ms.max(request.received_ms + 1);
             edges.extend([(request.received_ms, 1), (end, -1)]);
         }
@@ -183,12 +183,12 @@ impl Seconds {
     }
 }
 
-/// Adds to each second the most that was under way in it; `edges` are sorted.
+/// Adds to each second the most concurrent requests in it; `edges` are sorted.
 fn most_by_second(view: &SessionView<'_>, edges: &[(i64, i64)], sums: &mut BySecond) {
     let (mut now, mut most) = (0i64, 0i64);
     let mut second = 0;
     for (moment, change) in edges {
-        // What ends with a second is not under way in the next one.
+        // A request that ends with a second is not active in the next one.
         let here = view.second(if *change < 0 { moment - 1 } else { *moment });
         while second < here.min(SECONDS_MAX) {
             sums.add(second, most as u64);
@@ -204,14 +204,14 @@ fn most_by_second(view: &SessionView<'_>, edges: &[(i64, i64)], sums: &mut BySec
     sums.add(second, most as u64);
 }
 
-/// Of a log of at least [`MANY`] sessions, bins that fewer than [`FEW`] reach are left out: a curve
-/// over them would tell of single viewers.
+/// In a log of at least [`MANY`] sessions, bins reached by fewer than [`FEW`] are left out: the
+/// curve would show single viewers.
 const MANY: u64 = 100;
 /// See [`MANY`].
 const FEW: u64 = 5;
 
-/// `sums` by `counts` in bins of 1 % of the time, times `scale`; x is one more than the second, so
-/// that the first has a place on a logarithmic axis.
+/// `sums` divided by `counts` in bins of 1 % of the time, times `scale`; x is the second plus one,
+/// so that the first second fits on a logarithmic axis.
 fn per_session(sums: &BySecond, counts: &BySecond, scale: f64) -> Vec<(f64, f64)> {
     let bins = smooth_bins(counts.len());
     let least = if counts.get(0) >= MANY { FEW } else { 1 };

@@ -1,4 +1,4 @@
-//! From the requests of a part of a log to sessions with their chains and phases.
+//! Splits the requests of a partition into sessions with chains and phases.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,7 @@ use headlong_chains::{
 
 use crate::view::{Cluster, Log, PhasesOf, SessionView, Span};
 
-/// Makes sessions of requests, one part after another in the same memory.
+/// Splits requests into sessions, one partition at a time, reusing its memory.
 #[derive(Debug)]
 pub struct SessionSplitter {
     joiner: Joiner,
@@ -18,10 +18,10 @@ pub struct SessionSplitter {
 }
 
 impl SessionSplitter {
-    /// Memory for each request of the largest part, besides the request, bytes.
+    /// Memory for each request of the largest partition, besides the request itself, bytes.
     pub const BYTES_PER_REQUEST: u64 = 32 + 4 + 4 + size_of::<Chain>() as u64;
 
-    /// One that joins requests to chains by these rules.
+    /// A splitter that joins requests to chains by these rules.
     pub fn new(rules: Rules) -> Self {
         Self {
             joiner: Joiner::new(rules),
@@ -57,7 +57,7 @@ impl SessionSplitter {
             for place in places.iter_mut().filter(|place| **place != NO_CHAIN) {
                 *place -= chains_before;
             }
-            // The joiner refuses parts of so many requests that this could overflow.
+            // The joiner rejects partitions so large that this could overflow.
             chains_before += count as u32;
             self.by_file.clear();
             self.by_file.extend(0..mine.len() as u32);
@@ -87,7 +87,7 @@ fn split_session(
             start_ms: found.start_ms,
             end_ms: found.end_ms,
         },
-        // Nothing was ever sent to it, or chains are not all of it.
+        // Nothing was sent in the session, or some requests are in no chain.
         _ => Span {
             start_ms: requests[0].received_ms,
             end_ms: requests
@@ -109,7 +109,7 @@ fn split_session(
     });
 }
 
-/// The same by kind, with the chains of each transient phase.
+/// The phases by kind, with the chains of each transient phase.
 fn phases_of(found: &SessionPhases) -> PhasesOf {
     let span = |phase: &Phase| Span {
         start_ms: phase.start_ms,

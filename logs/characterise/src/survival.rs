@@ -1,10 +1,10 @@
-//! Power laws of chain lengths, as tables and figures show them.
+//! Power laws of chain lengths, as shown in tables and figures.
 
 use alloc::vec::Vec;
 
 use headlong_chains::{FitPoints, PowerLaw, SEGMENT_STARTS, Survival};
 
-/// One of the three segments that lengths are fitted in (thesis 5.3.3).
+/// One of the three fitted segments of lengths (thesis 5.3.3).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Segment {
     place: usize,
@@ -12,7 +12,7 @@ pub(crate) struct Segment {
     pub(crate) law: PowerLaw,
 }
 
-/// The segments that there are enough lengths for.
+/// The segments with enough lengths for a fit.
 pub(crate) fn segments(runs: &[(u64, u64)]) -> Vec<Segment> {
     let fit = Survival::of(runs).fit(FitPoints::Distinct);
     let laws = fit.segments.into_iter().enumerate();
@@ -24,12 +24,13 @@ pub(crate) fn segments(runs: &[(u64, u64)]) -> Vec<Segment> {
 }
 
 impl Segment {
-    /// Which it is of the three.
+    /// Its index among the three.
     pub(crate) const fn place(&self) -> usize {
         self.place
     }
 
-    /// The least and greatest of these lengths that lie in it, and that its law can be told for.
+    /// The smallest and largest of these lengths that lie in the segment and at which its law is a
+    /// probability.
     pub(crate) fn ends(&self, runs: &[(u64, u64)]) -> (f64, f64) {
         let from = SEGMENT_STARTS[self.place].max(1);
         let to = SEGMENT_STARTS
@@ -42,7 +43,7 @@ impl Segment {
             .filter(|length| (from..to).contains(length));
         let first = inside.next().unwrap_or(from);
         let last = inside.next_back().unwrap_or(first) as f64;
-        // Shorter ones would be more than all.
+        // Below this length the law would exceed 1.
         let all_longer = libm::pow(self.law.a, 1.0 / self.law.c);
         ((first as f64).max(all_longer).min(last), last)
     }

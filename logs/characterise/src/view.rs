@@ -1,4 +1,4 @@
-//! What accumulators are shown: one session at a time, and what is the same for all of them.
+//! Input of the accumulators: one session at a time, and the constants of the log.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,34 +12,34 @@ use crate::pieces::{Whole, laid_end_to_end};
 /// A chain that lasts longer is long (A11), ms.
 pub(crate) const LONG_MS: i64 = 40_000;
 
-/// Whether a chain is long: a stable phase of its own.
+/// Whether a chain is long, and thus a stable phase.
 pub(crate) const fn is_long(chain: &Chain) -> bool {
     chain.duration_ms() > LONG_MS
 }
 
-/// Microseconds that so many bytes play at a nominal bit rate (A13); 0 if the rate is not known.
+/// Play time of `bytes` at a nominal bit rate, microseconds (A13); 0 if the rate is unknown.
 pub(crate) const fn nominal_us(bytes: u64, kbps: u32) -> u64 {
     if kbps == 0 {
         return 0;
     }
-    // Exabytes of video are not asked for by one chain; a log that says so gets the greatest value.
+    // Saturates for the exabytes that a corrupt log may claim.
     match bytes.checked_mul(8000) {
         Some(scaled) => scaled / kbps as u64,
         None => u64::MAX / 1024,
     }
 }
 
-/// A bit rate that files are told apart by.
+/// A class of files with one bit rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RateClass {
-    /// What is in the files.
+    /// Contents of the files.
     pub kind: Kind,
-    /// Their nominal bit rate, kbit/s; of a merged class its middle.
+    /// Nominal bit rate, kbit/s; for a merged class its middle.
     pub kbps: u32,
 }
 
 impl RateClass {
-    /// As axes name it.
+    /// Name on axes.
     pub fn name(&self) -> String {
         let kind = match self.kind {
             Kind::Audio => " a",
@@ -49,7 +49,7 @@ impl RateClass {
         format!("{}{kind}", self.kbps)
     }
 
-    /// As tables name it.
+    /// Name in tables.
     pub(crate) fn long_name(&self) -> String {
         match self.kbps {
             0 => format!("unknown, {}", self.kind.name()),
@@ -63,17 +63,17 @@ impl RateClass {
 pub struct Rates {
     classes: Vec<RateClass>,
     of_file: Vec<u16>,
-    /// Whether near rates were put into one class because there were too many to be told apart.
+    /// Whether neighbouring rates were merged, because there were too many.
     pub is_merged: bool,
 }
 
-/// More rates than this are merged: a matrix of more bubbles cannot be read. The thesis has 27.
+/// More rates than this are merged: a larger matrix of bubbles is unreadable. The thesis has 27.
 const CLASSES_MAX: usize = 48;
-/// Classes to an octave once rates are merged.
+/// Classes per octave of merged rates.
 const MERGED_PER_OCTAVE: f64 = 2.0;
 
 impl Rates {
-    /// Of these files.
+    /// The rates of these files.
     pub fn of(files: &[FileInfo]) -> Self {
         let exact = |file: &FileInfo| RateClass {
             kind: file.kind,
@@ -94,7 +94,7 @@ impl Rates {
         }
         let of_file = files.iter().map(|file| {
             let found = classes.binary_search(&class_of(file));
-            // Merged rates are some 60 per kind at most, so this fits.
+            // Merged rates are at most some 60 per kind, so this fits.
             found.unwrap_or(0) as u16
         });
         Self {
@@ -109,7 +109,7 @@ impl Rates {
         &self.classes
     }
 
-    /// The class of a file; the first of a file that is not known.
+    /// The class of a file; the first class for an unknown file.
     pub fn of_file(&self, file: u32) -> usize {
         let class = self.of_file.get(file as usize);
         class.copied().map_or(0, usize::from)
@@ -127,40 +127,41 @@ fn merged(class: RateClass) -> RateClass {
     }
 }
 
-/// Types of devices that are told apart, with one for all others: sums of each take some 150 KB.
+/// Device types that are counted separately, including one for all others: the sums of each take
+/// some 150 KB.
 pub const DEVICES_MAX: usize = 64;
 
-/// What is the same for all sessions of a log.
+/// Constants of a log.
 #[derive(Debug, Clone)]
 pub struct Log {
-    /// By number of the file.
+    /// Indexed by file number.
     pub files: Vec<FileInfo>,
-    /// One more than the greatest number of a title.
+    /// Largest title number plus one.
     pub titles: usize,
-    /// Names of types of devices, by number; a number without a name is told as it is.
+    /// Names of device types, by number; a type without a name is shown by its number.
     pub devices: Vec<String>,
-    /// Numbers of the types that are told apart, rising, if there are too many; empty for the first.
+    /// Numbers of the device types counted separately, ascending, if there are too many; empty
+    /// otherwise.
     devices_kept: Vec<u16>,
     /// The bit rates of the files.
     pub rates: Rates,
     /// First arrival and last completion, ms.
     pub span_ms: (i64, i64),
-    /// Whether requests say which bytes they were for; if most do not, only what needs no offsets
-    /// is told.
+    /// Whether requests have offsets; if most do not, only sections that need none are produced.
     pub has_offsets: bool,
-    /// Sessions that start here or later are left out of statistics, because the log ends before
-    /// they do (A16).
+    /// Sessions that start at or after this time are left out of statistics, because the log ends
+    /// before they do (A16).
     pub kept_before_ms: i64,
-    /// By number of the file: what it is a part of; empty if each is a whole of its own.
+    /// The concatenation of each file, by number; empty if there are none.
     wholes: Vec<Whole>,
 }
 
-/// Sessions that start so near the end of the log are left out (A16, thesis 5.1.2).
+/// Sessions that start this near the end of the log are left out (A16, thesis 5.1.2).
 pub(crate) const LEFT_OUT_MS: i64 = 3_600_000;
 
 impl Log {
-    /// Of these files, for a log with this first arrival and last completion. A log shorter than
-    /// twice [`LEFT_OUT_MS`] keeps all its sessions: too few would be left of it.
+    /// A log of these files with this first arrival and last completion. A log shorter than twice
+    /// [`LEFT_OUT_MS`] keeps all its sessions: too few would be left.
     pub fn new(files: Vec<FileInfo>, span_ms: (i64, i64)) -> Self {
         let titles = files.iter().map(|file| file.title as usize + 1).max();
         let is_short = span_ms.1.saturating_sub(span_ms.0) < 2 * LEFT_OUT_MS;
@@ -180,8 +181,8 @@ impl Log {
         }
     }
 
-    /// Tells how many sessions each type of device has, by number: of more than [`DEVICES_MAX`] types
-    /// those with the most are told apart.
+    /// Sets the number of sessions of each device type, by number: with more than [`DEVICES_MAX`]
+    /// types, those with the most sessions are counted separately.
     pub fn count_devices(&mut self, sessions: &[u64]) {
         if sessions.len() <= DEVICES_MAX {
             return;
@@ -193,7 +194,7 @@ impl Log {
         self.devices_kept.sort_unstable();
     }
 
-    /// The row of tables that a type of device is told in.
+    /// The row of a device type in tables.
     pub(crate) fn device_row(&self, number: u16) -> usize {
         let kept = &self.devices_kept;
         match kept.is_empty() {
@@ -202,7 +203,7 @@ impl Log {
         }
     }
 
-    /// What such a row is called.
+    /// The name of such a row.
     pub(crate) fn device_name(&self, row: usize) -> String {
         let is_too_many = !self.devices_kept.is_empty() || self.devices.len() > DEVICES_MAX;
         if is_too_many && row == DEVICES_MAX - 1 {
@@ -218,28 +219,28 @@ impl Log {
         }
     }
 
-    /// Lays files end to end that are the pieces of one rendition of a title, in this order.
+    /// Concatenates the segment files of one rendition of a title, in this order.
     pub fn lay_end_to_end<'a>(&mut self, streams: impl IntoIterator<Item = &'a [u32]>) {
         self.wholes = laid_end_to_end(&self.files, streams);
     }
 
-    /// What a file is a part of.
+    /// The concatenation that a file belongs to.
     pub(crate) fn whole(&self, file: u32) -> Whole {
         let known = self.wholes.get(file as usize).copied();
         known.unwrap_or_else(|| Whole::of(file, self.file(file)))
     }
 
-    /// Where a byte of a file lies in what the file is a part of.
+    /// Position of a byte of a file in its concatenation.
     pub(crate) fn place(&self, file: u32, at: u64) -> u64 {
         self.whole(file).place(at)
     }
 
-    /// Whether a chain reads nothing but the table at the start of a file, or a file beside pieces.
+    /// Whether a chain reads only the segment table of a file, or a file beside segment files.
     pub(crate) fn is_header(&self, chain: &Chain) -> bool {
         self.whole(chain.file).is_header(chain)
     }
 
-    /// Titles in the table of files, asked for or not.
+    /// Titles in the files table, requested or not.
     pub(crate) fn listed_titles(&self) -> usize {
         let listed = self.files.iter().filter(|file| !file.is_estimated);
         let mut titles: Vec<u32> = listed.map(|file| file.title).collect();
@@ -248,7 +249,7 @@ impl Log {
         titles.len()
     }
 
-    /// What is known of a file.
+    /// Properties of a file.
     pub fn file(&self, file: u32) -> &FileInfo {
         const UNKNOWN: FileInfo = FileInfo {
             title: 0,
@@ -263,17 +264,17 @@ impl Log {
     }
 }
 
-/// A stretch of a session, ms.
+/// A time span of a session, ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
-    /// When it begins.
+    /// Start.
     pub start_ms: i64,
-    /// When it ends.
+    /// End.
     pub end_ms: i64,
 }
 
 impl Span {
-    /// How long it is.
+    /// Its length.
     pub fn ms(&self) -> u64 {
         self.end_ms.saturating_sub(self.start_ms).max(0) as u64
     }
@@ -284,7 +285,7 @@ impl Span {
 pub struct Cluster {
     /// From the first arrival to the last completion.
     pub span: Span,
-    /// Its chains, as places in [`SessionView::chains`].
+    /// Its chains, as indexes into [`SessionView::chains`].
     pub chains: Vec<u32>,
 }
 
@@ -293,13 +294,13 @@ pub struct Cluster {
 pub struct PhasesOf {
     /// Transient phases.
     pub transient: Vec<Cluster>,
-    /// Stable phases: each is one long chain, given by its place.
+    /// Stable phases: each is one long chain, given by its index.
     pub stable: Vec<u32>,
     /// Inactive phases.
     pub inactive: Vec<Span>,
     /// Time covered by transient, stable and inactive phases, ms.
     pub covered_ms: [u64; 3],
-    /// Whether the first phase of all is transient.
+    /// Whether the first of all phases is transient.
     pub starts_transient: bool,
 }
 
@@ -308,25 +309,26 @@ pub struct PhasesOf {
 pub struct SessionView<'a> {
     /// Its number.
     pub session: u32,
-    /// Its requests by arrival; never none.
+    /// Its requests by arrival; at least one.
     pub requests: &'a [Request],
-    /// Places of requests by file, and by arrival within a file.
+    /// Indexes of requests by file, and by arrival within a file.
     pub by_file: &'a [u32],
     /// Its chains by start.
     pub chains: &'a [Chain],
-    /// The chain of each request, as a place in `chains`; [`headlong_chains::NO_CHAIN`] if it is in none.
+    /// The chain of each request, as an index into `chains`; [`headlong_chains::NO_CHAIN`] for
+    /// none.
     pub chain_of: &'a [u32],
-    /// Its phases by chains of all files but audio ([0]) and of all files ([1]).
+    /// Its phases from chains of all files except audio ([0]), and of all files ([1]).
     pub phases: [&'a PhasesOf; 2],
     /// From its first arrival to its last completion.
     pub span: Span,
 }
 
-/// What the two readings of A12 are called.
+/// Names of the two readings of A12.
 pub(crate) const READINGS: [&str; 2] = ["without audio", "all files"];
 
 impl<'a> SessionView<'a> {
-    /// The requests of each file together, in order of arrival.
+    /// The requests grouped by file, in order of arrival.
     pub fn files(&self) -> impl Iterator<Item = (u32, impl Iterator<Item = &'a Request> + Clone)> {
         let requests = self.requests;
         let same = move |a: &u32, b: &u32| requests[*a as usize].file == requests[*b as usize].file;
@@ -339,18 +341,18 @@ impl<'a> SessionView<'a> {
         })
     }
 
-    /// The chain of the request at a place.
+    /// The chain of the request at an index.
     pub fn chain(&self, request: usize) -> Option<&'a Chain> {
         let place = self.chain_of.get(request)?;
         self.chains.get(*place as usize)
     }
 
-    /// How long it was, whole seconds; its last second of [`Self::second`].
+    /// Its length in whole seconds, which is its last second in terms of [`Self::second`].
     pub fn last_second(&self) -> usize {
         (self.span.ms() / 1000) as usize
     }
 
-    /// The second of the session that a moment lies in.
+    /// The second of the session that contains a time.
     pub fn second(&self, ms: i64) -> usize {
         (ms.saturating_sub(self.span.start_ms).max(0) / 1000) as usize
     }
@@ -373,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_grouped_by_kind_and_then_by_rate() {
+    fn rates_are_ordered_by_kind_and_rate() {
         let files = [
             file(Kind::Combined, 500),
             file(Kind::Video, 3000),
@@ -387,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_rates_are_merged_with_their_neighbours() {
+    fn too_many_rates_are_merged() {
         let files: Vec<_> = (100..5000).map(|kbps| file(Kind::Video, kbps)).collect();
         let rates = Rates::of(&files);
         assert!(rates.is_merged && rates.classes().len() <= CLASSES_MAX);
@@ -399,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_log_keeps_all_its_sessions() {
+    fn short_log_keeps_all_sessions() {
         assert_eq!(
             Log::new(Vec::new(), (0, 7_199_999)).kept_before_ms,
             i64::MAX

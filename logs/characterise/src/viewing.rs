@@ -1,5 +1,5 @@
-//! How much of a title is fetched, which parts, and where viewers start, stop and pause: thesis
-//! Figures 5.5 to 5.7.
+//! Portions of titles that are fetched, and where viewers start, stop and pause: thesis Figures 5.5
+//! to 5.7.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,10 +10,10 @@ use crate::merge::merge_fields;
 use crate::outcome::{Captions, Figure, Outcome, Series, per_cent};
 use crate::view::{Log, SessionView};
 
-/// Parts of a title that are told apart.
+/// Number of parts of a title.
 const PARTS: usize = 100;
-/// Bins of fractions fetched: half a per cent each, up to 300 %, the upper end with it; the last
-/// holds all above. Thesis 5.2.2 counts as repeated what is above 100 %.
+/// Bins of fractions fetched: half a per cent each, upper end included, up to 300 %; the last holds
+/// all above. Thesis 5.2.2 counts everything above 100 % as repeated.
 const FRACTION_BINS: usize = 601;
 /// Thousandths of a bin of fractions.
 const FRACTION_BIN_PER_MILLE: u64 = 5;
@@ -21,15 +21,15 @@ const TRILLION: u128 = 1_000_000_000_000;
 const FRACTION_BIN_TRILLIONTHS: u128 = TRILLION / 1000 * FRACTION_BIN_PER_MILLE as u128;
 /// A gap longer than this between adjacent bytes is a pause (thesis 5.2.2).
 const PAUSE_MS: i64 = 40_000;
-/// What parts of titles sessions fetched.
+/// Portions of titles fetched by sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Viewing {
     sessions: u64,
-    /// For each kind: sessions (with a title) by the fraction that they fetched.
+    /// For each kind: sessions (per title) by the fraction fetched.
     fractions: [Vec<u64>; 3],
     /// For each kind, and for any: sessions that fetched each part.
     parts: [[u64; PARTS]; 4],
-    /// Sessions that fetched each kind at all.
+    /// Sessions that fetched any bytes of each kind.
     with_kind: [u64; 3],
     starts: [u64; PARTS],
     ends: [u64; PARTS],
@@ -61,7 +61,7 @@ impl Default for Viewing {
 }
 
 impl Viewing {
-    /// One session more.
+    /// Adds a session.
     pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         self.sessions += 1;
         self.add_fractions_and_parts(log, view);
@@ -79,7 +79,7 @@ impl Viewing {
     }
 
     fn add_fractions_and_parts(&mut self, log: &Log, view: &SessionView<'_>) {
-        // By title and kind: trillionths fetched, so that little is lost of pieces.
+        // By title and kind: trillionths fetched, to limit rounding errors with many small files.
         let mut fetched: Vec<(u32, Kind, u128)> = Vec::new();
         let mut touched = [0u128; 3];
         for (file, requests) in view.files() {
@@ -102,7 +102,7 @@ impl Viewing {
         fetched.sort_unstable();
         for same in fetched.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             let sum: u128 = same.iter().map(|(_, _, trillionths)| trillionths).sum();
-            // A bin ends with its highest fraction: who fetched 100 % did not fetch more than that.
+            // A bin includes its upper end: fetching exactly 100 % is not more than 100 %.
             let bin = sum.saturating_sub(1) / FRACTION_BIN_TRILLIONTHS;
             let bin = bin.min(FRACTION_BINS as u128 - 1) as usize;
             self.fractions[same[0].1 as usize][bin] += 1;
@@ -129,7 +129,7 @@ impl Viewing {
         (total > 0).then(|| per_cent(above as f64, total as f64))
     }
 
-    /// Figures 5.5 to 5.7 with the numbers that the text of the thesis tells of them.
+    /// Figures 5.5 to 5.7, with the numbers given in the text of the thesis.
     pub(crate) fn finish(&self, captions: &Captions) -> Outcome {
         let share =
             |counts: &[u64]| per_cent(counts.iter().sum::<u64>() as f64, self.sessions as f64);
@@ -200,7 +200,7 @@ fn by_part(counts: &[u64; PARTS], total: u64) -> impl Iterator<Item = (f64, f64)
         .map(move |(part, count)| (part as f64 + 0.5, share(count)))
 }
 
-/// The hundredth of a whole that a byte lies in; what lies behind its end is in the last.
+/// The hundredth that contains a byte; positions beyond the end belong to the last.
 fn part(at: u64, size: u64) -> usize {
     let part = u128::from(at) * PARTS as u128 / u128::from(size.max(1));
     part.min(PARTS as u128 - 1) as usize
@@ -214,14 +214,14 @@ fn mask(first: usize, last: usize) -> u128 {
     (u128::MAX >> (127 - (last - first))) << first
 }
 
-/// The first reading of content; the first of all if there is no other. A table of segments is read
-/// by itself: a short read at offset zero that goes on is content (A18).
+/// The first chain that reads content; the first chain if there is none. A segment table is read
+/// separately: a short read at offset zero that continues is content (A18).
 fn start_of<'a>(log: &Log, view: &SessionView<'a>) -> Option<&'a Chain> {
     let first = view.chains.iter().find(|chain| !log.is_header(chain));
     first.or(view.chains.first())
 }
 
-/// Chains that were taken up again at their end, more than 40 s after it.
+/// Chains that were continued at their end more than 40 s later.
 fn pauses<'a>(log: &Log, chains: &'a [Chain]) -> Vec<&'a Chain> {
     let mut starts: Vec<((u32, u64), i64)> = chains
         .iter()

@@ -1,5 +1,5 @@
-//! How much, and when: thesis Table 5.1 and Figure 5.1. All sessions count here, also those that
-//! start in the last hour.
+//! Volume and arrivals: thesis Table 5.1 and Figure 5.1. Includes sessions that start in the last
+//! hour.
 
 use alloc::format;
 use alloc::vec;
@@ -10,15 +10,15 @@ use crate::merge::merge_fields;
 use crate::outcome::{Captions, Figure, Outcome, Series};
 use crate::view::{Log, SessionView};
 
-/// Widths of bins over the time of the log; the thesis takes 5 minutes.
+/// Widths of bins over the time of the log; the thesis uses 5 minutes.
 const WIDTHS_MS: [i64; 7] = [1000, 5000, 10_000, 30_000, 60_000, 120_000, 300_000];
-/// Bins that are enough to see a day by.
+/// Number of bins needed to show a day.
 const BINS_WANTED: i64 = 288;
-/// Bins that there are at most: two months of five minutes. Bins of a longer log are wider, so that a
-/// line with a wrong date, which makes centuries of a day, costs no memory.
+/// Most bins: two months of five minutes. A longer log has wider bins, so that a line with a wrong
+/// date, which turns a day into centuries, costs no memory.
 pub(crate) const BINS_MAX: i64 = 20_000;
 
-/// Requests, sessions and bytes, over the time of the log.
+/// Requests, sessions and bytes over the time of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Volume {
     width_ms: i64,
@@ -35,7 +35,7 @@ pub(crate) struct Volume {
 merge_fields!(Volume { bytes, starts, requests, sessions, left_out, titles, files; same width_ms, origin_ms });
 
 impl Volume {
-    /// Nothing yet.
+    /// An empty accumulator.
     pub(crate) fn new(log: &Log) -> Self {
         let span = (log.span_ms.1 - log.span_ms.0).max(1);
         let fits = |width: &i64| span / width < BINS_WANTED;
@@ -55,7 +55,7 @@ impl Volume {
         }
     }
 
-    /// One session more.
+    /// Adds a session.
     pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         self.sessions += 1;
         self.left_out += u64::from(view.span.start_ms >= log.kept_before_ms);
@@ -84,12 +84,12 @@ impl Volume {
         }
     }
 
-    /// Sessions, and those of them that start too near the end.
+    /// The number of sessions, and of those that start too near the end.
     pub(crate) const fn sessions(&self) -> (u64, u64) {
         (self.sessions, self.left_out)
     }
 
-    /// Sessions that started in each bin, and how wide bins are, ms.
+    /// Sessions that started in each bin, and the width of bins, ms.
     pub(crate) fn arrivals(&self) -> (&[u64], i64) {
         (&self.starts, self.width_ms)
     }
@@ -134,7 +134,7 @@ impl Volume {
         ms.max(0) as f64 / 3.6e6
     }
 
-    /// Without the bins behind the end of the log.
+    /// Without the bins beyond the end of the log.
     fn until_end<T>(&self, points: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
         let used = self.bytes.iter().rposition(|bytes| *bytes > 0);
         let started = self.starts.iter().rposition(|starts| *starts > 0);
@@ -149,7 +149,7 @@ mod tests {
     const DAY_MS: i64 = 86_400_000;
 
     #[test]
-    fn a_line_with_a_wrong_date_does_not_make_millions_of_bins() {
+    fn bins_are_limited_for_wrong_dates() {
         let of = |days: i64| Volume::new(&Log::new(Vec::new(), (0, days * DAY_MS)));
         let (width_ms, bins) = (|of: &Volume| of.width_ms, |of: &Volume| of.starts.len());
         let (day, weeks, ages) = (of(1), of(60), of(8000 * 365));

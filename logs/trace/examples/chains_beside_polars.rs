@@ -1,4 +1,5 @@
-//! How fast a log becomes a table of chains, beside Polars' gaps and islands over the same file.
+//! Benchmark: time from a log to a table of chains, compared with a gaps-and-islands query in
+//! Polars.
 //!
 //! ```text
 //! cargo run --release -p headlong-chains --example chains_speed -- 4 csv > log.csv
@@ -6,11 +7,11 @@
 //! cargo run --release -p headlong-trace --example chains_beside_polars -- log.csv 3 polars
 //! ```
 //!
-//! The first run of Polars over `log.csv` leaves `log.parquet` beside it; give that to compare with
-//! Parquet as input. By turns, so that whatever else the machine does hits both. Told are the time on
-//! the clock and that of all processors, which says more on a machine that has other work; of Polars
-//! the second has the start of node in it, some 0.15 s. Polars' chains are other ones, and more:
-//! content read again lies between its first reading.
+//! The first run of Polars over `log.csv` leaves `log.parquet` beside it; pass that file to compare
+//! with Parquet as input. The programs alternate, so that other load affects both. Prints wall time
+//! and total CPU time; CPU time is more reliable on a busy machine, and for Polars it includes the
+//! start of node, about 0.15 s. Polars finds other, more numerous chains: content read again
+//! interrupts its first read.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,12 +24,12 @@ const SCRIPT: &str = include_str!("gaps_and_islands.cjs");
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let log = PathBuf::from(arguments.next().expect("LOG [ROUNDS] [FOLDER WITH POLARS]"));
+    let log = PathBuf::from(arguments.next().expect("LOG [ROUNDS] [FOLDER_WITH_POLARS]"));
     let rounds: u32 = arguments
         .next()
         .map_or(3, |text| text.parse().expect("ROUNDS"));
     let polars = arguments.next().map(PathBuf::from);
-    let folder = tempfile::tempdir().expect("there is room for temporary files");
+    let folder = tempfile::tempdir().expect("a temporary folder");
     let mut least = [Cost::MOST; 2];
     for _ in 0..rounds {
         let before = processor_s();
@@ -46,14 +47,14 @@ fn main() {
     }
     if polars.is_some() {
         println!(
-            "least against least: {:.1} times faster on the clock, {:.1} times less of processors",
+            "minimum of each: {:.1} times less wall time, {:.1} times less CPU time",
             least[1].clock_s / least[0].clock_s,
             least[1].processor_s / least[0].processor_s,
         );
     }
 }
 
-/// Seconds for a million requests.
+/// Seconds per million requests.
 #[derive(Clone, Copy)]
 struct Cost {
     clock_s: f64,
@@ -85,15 +86,15 @@ impl std::fmt::Display for Cost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{:.3} s per million, {:.3} s of processors",
+            "{:.3} s per million, {:.3} s CPU",
             self.clock_s, self.processor_s
         )
     }
 }
 
-/// Time of processors that this program has taken, and that those it has waited for have, s.
+/// CPU time of this program, and of the child processes it has waited for, s.
 fn processor_s() -> [f64; 2] {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("this is Linux");
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     let behind_name = stat.rsplit(')').next().unwrap_or_default();
     let ticks: Vec<f64> = behind_name
         .split_ascii_whitespace()
@@ -101,11 +102,11 @@ fn processor_s() -> [f64; 2] {
         .take(4)
         .map(|text| text.parse().expect("a number"))
         .collect();
-    // A tick is 10 ms on every Linux of today.
+    // A tick is 10 ms on current Linux.
     [(ticks[0] + ticks[1]) / 100.0, (ticks[2] + ticks[3]) / 100.0]
 }
 
-/// From the file to the table on the disk.
+/// From the file to the table on disk.
 fn ours(log: &Path, folder: &Path) -> (u64, u64, f64) {
     let start = Instant::now();
     let intake = Intake {
@@ -114,15 +115,15 @@ fn ours(log: &Path, folder: &Path) -> (u64, u64, f64) {
         devices_and_drives: false,
         ..Intake::default()
     };
-    let taken = take_in(&intake, &Silent).expect("it is a log");
+    let taken = take_in(&intake, &Silent).expect("a log");
     let read = start.elapsed().as_secs_f64();
     let settings = ChainSettings {
         rules: Rules::default(),
         threads: intake.threads,
         keep_bytes_max: 256 << 20,
     };
-    let table = TableFile::begin(&folder.join("chains.csv")).expect("there is room");
-    let sums = table.finish(&taken, &settings).expect("there is room");
+    let table = TableFile::begin(&folder.join("chains.csv")).expect("a table");
+    let sums = table.finish(&taken, &settings).expect("written");
     let seconds = start.elapsed().as_secs_f64();
     println!(
         "  (reading {read:.3} s, joining and writing {:.3} s)",
@@ -131,15 +132,15 @@ fn ours(log: &Path, folder: &Path) -> (u64, u64, f64) {
     (sums.requests, sums.chains, seconds)
 }
 
-/// From the file to a table in memory, as Polars itself measures it.
+/// From the file to a table in memory, as measured by Polars itself.
 fn theirs(log: &Path, polars: &Path) -> f64 {
     let output = Command::new("node")
         .arg("-e")
         .arg(SCRIPT)
-        .env("LOG", std::path::absolute(log).expect("it has a path"))
+        .env("LOG", std::path::absolute(log).expect("a path"))
         .current_dir(polars)
         .output()
-        .expect("node is there");
+        .expect("node is installed");
     let told = String::from_utf8_lossy(&output.stdout);
     let seconds = told.trim().parse();
     seconds.unwrap_or_else(|_| panic!("{told}{}", String::from_utf8_lossy(&output.stderr)))

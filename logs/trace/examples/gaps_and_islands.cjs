@@ -1,5 +1,5 @@
-// Chains as a query would find them: sorted by arrival, a chain ends where the next request is not
-// at the end of the last one. Prints the seconds that it took.
+// Chains as a query would find them: sorted by arrival, a chain ends where the next request does
+// not start at the end of the last one. Prints the elapsed seconds.
 const pl = require('nodejs-polars');
 const log = process.env.LOG;
 const start = process.hrtime.bigint();

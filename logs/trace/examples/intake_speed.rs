@@ -1,14 +1,14 @@
-//! How fast logs are taken in: lines a second and core, for each format.
+//! Benchmark: lines per second and core when reading logs, for each format.
 //!
 //! ```text
 //! cargo run --release -p headlong-trace --example intake_speed -- [LINES] [THREADS] [FOLDER] [FORMAT]
 //! ```
-//! Time is that of the processor, as one core would need by itself; the time on the clock is told
-//! beside it. Generates logs of so many lines (2,000,000 by default) in a temporary folder, takes each in and
-//! goes over its parts once. Both are counted: what is told is the whole way from a file to
-//! requests by session, with whatever looks at them the format needs (of `combined`, viewers are
-//! divided into sessions and sizes of files are estimated). `parsed` is `combined` with replies of
-//! 206 that say no range: every line is read to its end and then dropped, which leaves the reading.
+//! Measures CPU time, as one core would need alone, and prints wall time beside it. Generates logs
+//! of that many lines (2,000,000 by default) in a temporary folder, reads each and passes over its
+//! partitions once. Both are counted: the result covers everything from a file to requests by
+//! session, including further passes that a format needs (for `combined`, viewers are split into
+//! sessions and file sizes are estimated). `parsed` is `combined` with replies of status 206
+//! without a range: every line is parsed and then dropped, which isolates parsing.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -20,7 +20,7 @@ use headlong_trace::{Intake, RequestRow, Silent, TableWriter, take_in};
 const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) \
                      Chrome/120.0.0.0 Safari/537.36";
 
-/// What one request is, in whatever format.
+/// One request, independent of the format.
 struct Line {
     second: u64,
     service_ms: u64,
@@ -41,7 +41,7 @@ fn line(number: u64, lines: u64) -> Line {
         second: number * 86_400 / lines.max(1),
         service_ms: z % 3000,
         session,
-        // A viewer stays with a title, of which there are some renditions.
+        // A viewer stays with a title, which has several renditions.
         file: session / 7 * 5 + (z >> 32) % 5,
         offset: (z >> 20) % 3_000_000_000,
         bytes: 1 + (z >> 40) % 2_000_000,
@@ -84,7 +84,7 @@ fn combined(line: &Line, text: &mut String) -> std::fmt::Result {
     )
 }
 
-/// The same, but nothing says which part of the file it was.
+/// The same, without the range of the file.
 fn parsed(line: &Line, text: &mut String) -> std::fmt::Result {
     let start = text.len();
     combined(line, text)?;
@@ -148,8 +148,8 @@ fn measure(name: &str, path: PathBuf, threads: usize) -> Result<(), Box<dyn std:
     assert_eq!(counts.iter().sum::<u64>(), taken.requests);
     let lines = (taken.requests + taken.dropped.count()) as f64;
     println!(
-        "{name:>9}: {:>6.2} M lines/s and core taking in ({:.0} MB/s), {:.2} M with one pass over \
-         the parts; {} requests, {} sessions, {:.1} s on the clock, {} MiB in a file",
+        "{name:>9}: {:>6.2} M lines/s and core reading ({:.0} MB/s), {:.2} M with one pass over \
+         the partitions; {} requests, {} sessions, {:.1} s wall time, {} MiB spilled",
         lines / read / 1e6,
         bytes as f64 / read / 1e6,
         lines / all / 1e6,
@@ -161,13 +161,13 @@ fn measure(name: &str, path: PathBuf, threads: usize) -> Result<(), Box<dyn std:
     Ok(())
 }
 
-/// Time of the processor that this program has taken, s.
+/// CPU time of this program, s.
 fn cpu_seconds() -> Result<f64, Box<dyn std::error::Error>> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let behind_name = stat.rsplit(')').next().unwrap_or_default();
     let ticks = behind_name.split_ascii_whitespace().skip(11).take(2);
     let ticks: f64 = ticks.filter_map(|text| text.parse::<f64>().ok()).sum();
-    // A tick is 10 ms on every Linux of today.
+    // A tick is 10 ms on current Linux.
     Ok(ticks / 100.0)
 }
 

@@ -1,6 +1,6 @@
-//! A log that was read, characterised: all parts on all cores, and the tables that others read.
+//! Characterises a log: sums all partitions on all cores, and writes tables for other programs.
 //!
-//! Invariant: however many threads, the same tables and figures, byte for byte.
+//! Invariant: the same tables and figures, byte for byte, for any number of threads.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,23 +19,23 @@ use crate::{
     TakenIn,
 };
 
-/// How to do it.
+/// Settings.
 #[derive(Debug, Clone)]
 pub struct CharacteriseSettings {
-    /// How requests become chains.
+    /// Rules for joining requests to chains.
     pub rules: Rules,
     /// Threads.
     pub threads: usize,
-    /// A folder that exists, for `requests.parquet`, `chains.parquet`, `phases.parquet` and
+    /// An existing folder for `requests.parquet`, `chains.parquet`, `phases.parquet` and
     /// `sessions.parquet`.
     pub tables: Option<PathBuf>,
-    /// What the report is called; the names of the logs if it is empty.
+    /// Title of the report; if empty, the names of the logs.
     pub title: String,
-    /// The command, for the report.
+    /// The command line, for the report.
     pub command: String,
 }
 
-/// Why it could not be done.
+/// Why characterisation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CharacteriseError {
     /// Requests could not be read back.
@@ -46,7 +46,7 @@ pub enum CharacteriseError {
     Table(#[from] TableError),
 }
 
-/// Most bytes of memory that it takes besides the intake's bound.
+/// Most memory used in addition to the limit of intake, bytes.
 pub fn characterise_bytes_max(taken: &TakenIn, threads: usize) -> u64 {
     let log = log_of(taken);
     threads.max(1) as u64 * Accumulators::bytes_max(&log)
@@ -63,10 +63,10 @@ fn log_of(taken: &TakenIn) -> Log {
     log
 }
 
-/// Characterises a log. `done` is called with how many requests have been worked on so far.
+/// Characterises a log. `done` is called with the number of requests processed so far.
 ///
 /// # Errors
-/// If requests cannot be read back, or tables not written.
+/// If requests cannot be read back, or tables cannot be written.
 pub fn characterise(
     taken: &TakenIn,
     settings: &CharacteriseSettings,
@@ -89,7 +89,7 @@ pub fn characterise(
     Ok(told)
 }
 
-/// How many sessions begin on each type of device.
+/// The number of sessions on each type of device.
 fn sessions_by_device(taken: &TakenIn, threads: usize) -> Result<Vec<u64>, PartsError> {
     let counts = taken.parts.each_unsorted(threads, |_, requests| {
         requests.sort_unstable_by_key(|r| (r.session, r.received_ms, r.line));
@@ -108,7 +108,7 @@ fn sessions_by_device(taken: &TakenIn, threads: usize) -> Result<Vec<u64>, Parts
     Ok(all)
 }
 
-/// What each thread works with, from one part to the next.
+/// State of a thread, reused between partitions.
 struct Worker {
     splitter: SessionSplitter,
     sums: Accumulators,
@@ -154,14 +154,14 @@ fn sum_parts<'a>(
     })?;
     outcomes.into_iter().collect::<Result<(), TableError>>()?;
     let workers = workers.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // The first takes the others in: one more would be as large as any of them.
+    // The first takes in the others: a further accumulator would be as large as any of them.
     let mut workers = workers.into_iter().map(|worker| worker.sums);
     let mut all = workers.next().unwrap_or_else(|| Accumulators::new(log));
     workers.for_each(|sums| all.merge(sums));
     Ok(all)
 }
 
-/// What a specification that is fitted to it is called.
+/// The name of a specification fitted to the log.
 fn name_of(taken: &TakenIn, settings: &CharacteriseSettings) -> String {
     if !settings.title.is_empty() {
         return settings.title.clone();
@@ -177,7 +177,7 @@ fn about(taken: &TakenIn, settings: &CharacteriseSettings) -> About {
     let dropped = dropped.filter(|lines| lines.reason != Reason::NotARequest);
     let mut notes = summary(taken);
     if taken.requests == 0 {
-        notes.push("there is not one request that can be used; every table is empty".into());
+        notes.push("no request can be used; every table is empty".into());
     }
     About {
         title: settings.title.clone(),
@@ -206,7 +206,7 @@ fn about(taken: &TakenIn, settings: &CharacteriseSettings) -> About {
     }
 }
 
-/// Something that parts use one after another, in their order, although they are worked on at once.
+/// A value that partitions use in order, although they are processed concurrently.
 struct Turns<T> {
     held: Mutex<(usize, T)>,
     next: Condvar,
@@ -220,8 +220,8 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Waits until the parts before this one have had it. Parts begin in order, so the one that is
-    /// waited for is always under way.
+    /// Waits until all earlier partitions have used the value. Partitions start in order, so the
+    /// awaited one is always in progress.
     fn take<R>(&self, part: usize, f: impl FnOnce(&mut T) -> R) -> R {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let mut held = self
@@ -242,7 +242,7 @@ impl<T> Turns<T> {
     }
 }
 
-/// Names of the tables in their folder.
+/// File names of the tables.
 pub const TABLES: [&str; 4] = [
     "requests.parquet",
     "chains.parquet",
@@ -314,7 +314,7 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// By chains of all files but audio; inactive phases are the same by both readings.
+    /// From chains of all files except audio; inactive phases are the same in both readings.
     fn push_phases(
         &mut self,
         names: &'a TakenIn,

@@ -1,38 +1,38 @@
-//! What did not become a request, how much of it and why, with the first of each kind.
+//! Dropped lines, counted by reason, with the first samples of each.
 
 use crate::read::Reason;
 
-/// Lines shown of each kind.
+/// Samples kept per reason.
 pub(crate) const SAMPLES_MAX: usize = 5;
 
-/// Longest piece of a line that is shown, bytes.
+/// Longest part of a line that is shown, bytes.
 const SHOWN_BYTES_MAX: usize = 160;
 
 /// A line that was dropped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sample {
-    /// Place among all lines, for sorting.
+    /// Global line order, for sorting.
     pub(crate) order: u64,
-    /// The file it is in, as it was given.
+    /// The file, as it was given.
     pub file: String,
-    /// Which line of it, from 1.
+    /// Line number in the file, from 1.
     pub line: u64,
-    /// Its beginning, with what cannot be shown as `\x00`.
+    /// The start of the line, with unprintable bytes escaped.
     pub text: String,
 }
 
-/// Lines of one kind.
+/// Lines dropped for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedLines {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// How many.
+    /// Their number.
     pub count: u64,
-    /// The first few.
+    /// The first samples.
     pub samples: Vec<Sample>,
 }
 
-/// Everything that was dropped, by reason.
+/// All dropped lines, by reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Dropped {
     by_reason: Vec<DroppedLines>,
@@ -44,13 +44,13 @@ impl Dropped {
         &self.by_reason
     }
 
-    /// All lines dropped; those that are rightly none of the requests looked at are not among them.
+    /// Number of dropped lines, without lines that are not requests of the kind examined.
     pub fn count(&self) -> u64 {
         self.sum(|reason| !reason.is_other())
     }
 
-    /// Lines that are rightly none of the requests looked at: other methods and replies, comments,
-    /// what another log tells too.
+    /// Number of lines that are not requests of the kind examined: other methods and statuses,
+    /// comments, requests that another log contains as well.
     pub fn others(&self) -> u64 {
         self.sum(Reason::is_other)
     }
@@ -61,13 +61,13 @@ impl Dropped {
         lines.map(|lines| lines.count).sum()
     }
 
-    /// Lines dropped for that reason.
+    /// Number of lines dropped for that reason.
     pub fn count_of(&self, reason: Reason) -> u64 {
         let found = self.by_reason.iter().find(|lines| lines.reason == reason);
         found.map_or(0, |lines| lines.count)
     }
 
-    /// Counts a line; `text` makes the sample if it is among the first.
+    /// Counts a line; `text` becomes a sample if it is among the first.
     pub(crate) fn add(&mut self, reason: Reason, file: &str, line: u64, order: u64, text: &[u8]) {
         let lines = self.lines(reason);
         lines.count += 1;
@@ -85,7 +85,7 @@ impl Dropped {
         }
     }
 
-    /// Adds what somebody else counted.
+    /// Adds the counts of another instance.
     pub(crate) fn merge(&mut self, other: Self) {
         for theirs in other.by_reason {
             let ours = self.lines(theirs.reason);
@@ -96,7 +96,7 @@ impl Dropped {
         }
     }
 
-    /// Counts lines whose text is gone.
+    /// Counts lines whose text is no longer available.
     pub(crate) fn add_samples(&mut self, reason: Reason, count: u64, samples: Vec<Sample>) {
         self.merge(Self {
             by_reason: vec![DroppedLines {
@@ -124,7 +124,7 @@ impl Dropped {
     }
 }
 
-/// The beginning of a line as text that any terminal can bear.
+/// The start of a line, safe to print on a terminal.
 pub(crate) fn shown(line: &[u8]) -> String {
     let end = line.len().min(SHOWN_BYTES_MAX);
     let mut text = String::from_utf8_lossy(&line[..end])
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_lines_of_a_kind_are_shown_whoever_came_first() {
+    fn first_samples_are_kept_in_any_order_of_arrival() {
         let mut forth = Dropped::default();
         let mut back = Dropped::default();
         for line in 1..=9 {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_shown_without_what_a_terminal_would_obey() {
+    fn control_characters_are_escaped() {
         assert_eq!(shown(b"a\x1b[2Jb\0"), "a\\u{1b}[2Jb\\u{0}");
         assert_eq!(shown(b"\xff"), "\\u{fffd}");
         assert!(shown(&[b'x'; 500]).ends_with("x..."));

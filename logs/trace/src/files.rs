@@ -1,4 +1,4 @@
-//! What is known of files: from a table, else from their names and how they were used.
+//! Properties of files: from a files table, otherwise from names and usage.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::parquet::TableLines;
 use crate::parts::file_use::FileUse;
 use crate::read::{Reason, columns, number, trimmed};
 
-/// Columns of a files table; only `file` must be there.
+/// Columns of a files table; only `file` is required.
 const COLUMNS: [&str; 7] = [
     "file",
     "title",
@@ -22,13 +22,13 @@ const COLUMNS: [&str; 7] = [
     "duration_s",
 ];
 
-/// A files table whose names are provisional numbers.
+/// A files table with provisional numbers for names.
 #[derive(Debug, Default)]
 pub(crate) struct FilesTable {
     pub(crate) rows: Vec<FileRow>,
 }
 
-/// A line of it.
+/// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct FileRow {
     pub(crate) file: u32,
@@ -40,7 +40,7 @@ pub(crate) struct FileRow {
     duration_s: f64,
 }
 
-/// Who gives numbers to names.
+/// The interners of all kinds of names.
 pub(crate) struct Interners {
     pub(crate) sessions: Interner,
     pub(crate) viewers: Interner,
@@ -62,7 +62,7 @@ impl Interners {
         }
     }
 
-    /// Memory that names take, bytes.
+    /// Memory used by names, bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let all = [
             &self.sessions,
@@ -79,12 +79,12 @@ impl Interners {
 /// Why a files table could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
-    /// It could not be read.
-    #[error("the files table {path} cannot be read: {source}")]
+    /// The file cannot be read.
+    #[error("cannot read the files table {path}: {source}")]
     Read {
-        /// Which.
+        /// The path.
         path: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// It has no column `file`.
@@ -93,7 +93,7 @@ pub enum FilesError {
          as file,title,kind,kbps,size,disk,duration_s, but is: {line}"
     )]
     NoHeader {
-        /// Which.
+        /// The path.
         path: String,
         /// Its first line.
         line: String,
@@ -101,7 +101,7 @@ pub enum FilesError {
 }
 
 impl FilesTable {
-    /// Reads a table; lines that cannot be read are counted in `dropped`.
+    /// Reads a table; unreadable lines are counted in `dropped`.
     pub(crate) fn open(
         path: &Path,
         names: &Interners,
@@ -110,7 +110,7 @@ impl FilesTable {
         let told = path.display().to_string();
         let read = || -> std::io::Result<Vec<u8>> {
             let mut text = Vec::new();
-            // Standard input is no table of columns.
+            // Standard input cannot be a Parquet table.
             if path != Path::new("-")
                 && let Some(mut lines) = TableLines::open(path)?
             {
@@ -167,7 +167,7 @@ impl FilesTable {
 
 struct Columns {
     separator: u8,
-    /// By column of the table: which of [`COLUMNS`].
+    /// For each column of the table, its index in [`COLUMNS`].
     places: Vec<Option<usize>>,
 }
 
@@ -226,16 +226,16 @@ fn row(line: &[u8], columns: &Columns, names: &Interners) -> Result<FileRow, Rea
     })
 }
 
-/// What a log itself said of a file.
+/// Properties of a file found in the log itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct FileHint {
-    /// Its size, if a reply told it; 0 otherwise.
+    /// Its size from a reply; 0 if unknown.
     pub(crate) size_bytes: u64,
-    /// The highest bit rate that was asked for; 0 if none was told.
+    /// The highest bit rate requested; 0 if unknown.
     pub(crate) kbps: u32,
 }
 
-/// What the table and the log say of a file, in final numbers, before anything is estimated.
+/// Properties from the table and the log, in final numbers, before estimation.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct FileFacts {
     pub(crate) row: Option<FileRow>,
@@ -243,19 +243,19 @@ pub(crate) struct FileFacts {
 }
 
 impl FileFacts {
-    /// The title that its table gives it.
+    /// The title given in its table.
     pub(crate) fn title(&self) -> Option<u32> {
         self.row?.title
     }
 
-    /// Whether anything of the file can only be told from how it was used.
+    /// Whether some property can only be estimated from usage.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.row
             .is_none_or(|row| row.size_bytes == 0 || (row.kbps == 0 && row.duration_s == 0.0))
     }
 }
 
-/// What there is to say of each file, some of it estimated and then marked so.
+/// Properties of each file; estimated ones are marked.
 pub(crate) fn infos(
     files: &Names,
     facts: &[FileFacts],
@@ -275,16 +275,16 @@ pub(crate) fn infos(
         .collect()
 }
 
-/// What of a file was told and not estimated.
+/// Which properties of a file are known, not estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FileTold {
-    /// Its bit rate, by a files table.
+    /// The bit rate, from a files table.
     pub kbps: bool,
-    /// Its size, by a files table or a reply.
+    /// The size, from a files table or a reply.
     pub size: bool,
 }
 
-/// What of each file was told.
+/// The known properties of each file.
 pub(crate) fn told(facts: &[FileFacts]) -> Vec<FileTold> {
     let told = |facts: &FileFacts| FileTold {
         kbps: facts.row.is_some_and(|row| row.kbps > 0),
@@ -338,8 +338,8 @@ fn kind_by_name(name: &[u8]) -> Kind {
     }
 }
 
-/// What a drive is called by a number: the number itself if all drives are numbers, else its place
-/// among their names.
+/// Numbers of drives: the name itself if all drives are numbers, otherwise its position among the
+/// names.
 pub(crate) fn disk_numbers(disks: &Names) -> Vec<u16> {
     let count = disks.len() as u32;
     match disks.as_numbers() {
@@ -352,7 +352,7 @@ pub(crate) fn disk_numbers(disks: &Names) -> Vec<u16> {
     }
 }
 
-/// By file: the drive its table says it lies on, 0 if none.
+/// The drive of each file according to its table, 0 if unknown.
 pub(crate) fn file_disks(facts: &[FileFacts], disks: &Renumber, numbers: &[u16]) -> Vec<u16> {
     let disk = |facts: &FileFacts| {
         let place = disks.of(facts.row?.disk?)?;
@@ -366,7 +366,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_is_read_by_its_header_and_its_bad_lines_are_counted() {
+    fn table_is_read_by_header_and_bad_lines_are_counted() {
         let names = Interners::new();
         let mut dropped = Dropped::default();
         let text = b"kind,file,kbps,size,title,extra,disk,duration_s\r\n\
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_may_be_of_columns() {
+    fn files_table_may_be_parquet() {
         use crate::parquet::{Cells, Column, ColumnType, TableRow, TableWriter};
         struct Row(u32, Option<f64>);
         impl TableRow for Row {
@@ -441,17 +441,17 @@ mod tests {
     }
 
     #[test]
-    fn a_table_may_have_quotes_around_the_names_of_its_columns() {
+    fn column_names_may_be_quoted() {
         let names = Interners::new();
         let text = b"\"file\",\"title\",\"kind\",\"kbps\"\n\"10\",\"a, b\",\"audio\",\"96\"\n";
         let read = FilesTable::from_text(text, "files.csv", &names, &mut Dropped::default());
-        let rows = read.expect("its header is one").rows;
+        let rows = read.expect("read").rows;
         let told = rows.iter().map(|row| (row.file, row.kind, row.kbps));
         assert_eq!(told.collect::<Vec<_>>(), [(10, Some(Kind::Audio), 96)]);
     }
 
     #[test]
-    fn a_table_without_a_header_is_refused_with_its_first_line() {
+    fn missing_header_is_an_error_with_the_first_line() {
         let names = Interners::new();
         let outcome = FilesTable::from_text(b"1,2,3\n", "f.csv", &names, &mut Dropped::default());
         let error = outcome.expect_err("no header").to_string();
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_table_tells_is_estimated_and_marked() {
+    fn unknown_properties_are_estimated_and_marked() {
         let used = FileUse {
             end: 3_000_000,
             long_bytes: 2_500_000,

@@ -1,18 +1,18 @@
-//! Names that one thread has met lately.
+//! Per-thread cache of recent names.
 //!
-//! The one idea: requests of one viewer for one file come in crowds, so most names are among a few
-//! thousand that were met before. Those are found without asking the table that all threads share.
+//! Requests of one viewer for one file are clustered, so most names are among a few thousand recent
+//! ones. These are found without a lookup in the table shared by all threads.
 //!
-//! Invariants: what is found is what the shared table would say; memory is fixed.
+//! Invariants: a cached result equals that of the shared table; the memory is fixed.
 
 use crate::names::{Interner, as_number, hash};
 
-/// Places for names; a power of two.
+/// Number of slots; a power of two.
 const SLOTS: usize = 4096;
-/// Bytes of the longest name that is remembered: a slot fills a line of the cache.
+/// Length of the longest cached name, bytes: a slot fills a cache line.
 const NAME_BYTES_MAX: usize = 51;
 
-/// What one thread remembers of one kind of name.
+/// The cache of one thread for one kind of name.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     slots: Vec<Slot>,
@@ -22,7 +22,7 @@ pub(crate) struct Known {
 struct Slot {
     hash: u64,
     number: u32,
-    /// Of the name; none has so many bytes in an empty slot.
+    /// Length of the name; impossible value in an empty slot.
     len: u8,
     name: [u8; NAME_BYTES_MAX],
 }
@@ -35,7 +35,7 @@ const EMPTY: Slot = Slot {
 };
 
 impl Known {
-    /// Memory that one takes, bytes.
+    /// Memory of one instance, bytes.
     pub(crate) const BYTES: usize = SLOTS * size_of::<Slot>();
 
     /// As [`Interner::intern`].
@@ -63,7 +63,7 @@ impl Known {
         (slot.number, hash)
     }
 
-    /// As [`intern`](Self::intern), for the name that a number is written as.
+    /// As [`intern`](Self::intern), for the decimal representation of a number.
     #[inline]
     pub(crate) fn intern_number(&mut self, number: u64, names: &Interner) -> (u32, u64) {
         if let Some(found) = names.small(number) {
@@ -73,7 +73,7 @@ impl Known {
     }
 
     fn intern_large(&mut self, number: u64, names: &Interner) -> (u32, u64) {
-        // The greatest has twenty digits.
+        // The largest number has twenty digits.
         let mut digits = [0; 20];
         let (mut start, mut rest) = (digits.len(), number);
         while rest > 0 || start == digits.len() {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_remembered_is_what_the_shared_table_says() {
+    fn cache_agrees_with_the_shared_table() {
         let names = Interner::new(8);
         let mut known = Known::default();
         let long = "n".repeat(NAME_BYTES_MAX + 1);

@@ -1,11 +1,11 @@
-//! Request logs: read, cut into chains, and shown as tables and charts.
+//! Request logs: reading, joining to chains, and reports with tables and charts.
 //!
-//! The one idea: a log is larger than memory, so it is read once, its names become numbers, and its
-//! requests are spread over parts by session; each part then fits, and every result is a sum
-//! over parts.
+//! A log is larger than memory. It is read once, its names become numbers, and its requests are
+//! distributed to partitions by session; each partition fits in memory, and every result is a sum
+//! over partitions.
 //!
-//! Invariants: a bad line is counted and sampled, never fatal; memory is bounded, and the bound is
-//! stated before the work begins; same logs, same report, whatever the number of threads.
+//! Invariants: a bad line is counted and sampled, never fatal; memory is bounded, and the limit is
+//! known before the work starts; the same logs give the same report, for any number of threads.
 #![forbid(unsafe_code)]
 
 mod chain_table;

@@ -1,12 +1,11 @@
-//! Names become numbers: sessions, files, titles, devices and drives.
+//! Interning of names: sessions, files, titles, devices and drives.
 //!
-//! The one idea: while a log is read, any thread gives a name a provisional number at once; when all
-//! is read, names are sorted and the final number is the place in that order. So numbers do not
-//! depend on which thread came first, and sorting by number is sorting by name.
+//! While a log is read, any thread assigns a provisional number to a name immediately; afterwards
+//! names are sorted, and the final number is the position in that order. Numbers are therefore
+//! independent of the order of arrival, and sorting by number is sorting by name.
 //!
-//! Invariants: names that are numbers are kept as numbers (small ones as one bit) and come first, in
-//! the order of their values; all others follow in the order of their bytes; a name has one number
-//! and a number one name.
+//! Invariants: numeric names are stored as numbers (small ones as one bit) and come first, ordered
+//! by value; all others follow, ordered by bytes; names and numbers correspond one to one.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,7 +16,7 @@ use hashbrown::HashTable;
 const SHARDS_BITS: u32 = 6;
 const SHARDS: usize = 1 << SHARDS_BITS;
 
-/// A hash of bytes that is the same in every run (multiply and fold, as in wyhash).
+/// A hash of bytes that is stable between runs (multiply and fold, as in wyhash).
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     let mut state = 0x9e37_79b9_7f4a_7c15 ^ bytes.len() as u64;
     let mut chunks = bytes.chunks_exact(8);
@@ -44,11 +43,11 @@ fn fold(a: u64, b: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// A map whose keys are numbers or short texts of our own making; the same in every run.
+/// A map with trusted keys (numbers or short internal texts); its order is stable between runs.
 pub(crate) type QuickMap<K, V> =
     std::collections::HashMap<K, V, std::hash::BuildHasherDefault<Quick>>;
 
-/// The hash above, for maps.
+/// The hash above as a `Hasher`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Quick(u64);
 
@@ -77,7 +76,7 @@ impl std::hash::Hasher for Quick {
     }
 }
 
-/// The value of a name that is a number as one would write it: digits only, no zero before it.
+/// The value of a name that is a canonical decimal number: digits only, no leading zero.
 pub(crate) fn as_number(name: &[u8]) -> Option<u64> {
     if name.is_empty() || name.len() > 19 || (name[0] == b'0' && name.len() > 1) {
         return None;
@@ -88,7 +87,7 @@ pub(crate) fn as_number(name: &[u8]) -> Option<u64> {
     })
 }
 
-/// Names that are being gathered, by any number of threads.
+/// Collects names from any number of threads.
 pub(crate) struct Interner {
     /// One bit for each number below `small_max`.
     small: Box<[AtomicU64]>,
@@ -103,7 +102,7 @@ struct Shard {
     names: Arena,
 }
 
-/// Names one after the other.
+/// Names stored consecutively.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Arena {
     text: Vec<u8>,
@@ -126,7 +125,7 @@ impl Arena {
 }
 
 impl Interner {
-    /// An empty one that keeps numbers below `2^small_bits` as bits.
+    /// An empty interner that stores numbers below `2^small_bits` as bits.
     pub(crate) fn new(small_bits: u32) -> Self {
         let words = (1_usize << small_bits).div_ceil(64);
         Self {
@@ -137,7 +136,7 @@ impl Interner {
         }
     }
 
-    /// The provisional number of a name, and its hash, which is the same in every run.
+    /// The provisional number of a name, and its hash, which is stable between runs.
     pub(crate) fn intern(&self, name: &[u8]) -> (u32, u64) {
         match as_number(name).and_then(|number| self.small(number)) {
             Some(found) => found,
@@ -148,7 +147,7 @@ impl Interner {
         }
     }
 
-    /// As [`intern`](Self::intern), for a number that is kept as a bit; `None` for larger ones.
+    /// As [`intern`](Self::intern), for a number stored as a bit; `None` for larger ones.
     #[inline]
     pub(crate) fn small(&self, number: u64) -> Option<(u32, u64)> {
         if number >= self.small_max {
@@ -156,16 +155,16 @@ impl Interner {
         }
         let word = &self.small[(number / 64) as usize];
         let bit = 1 << (number % 64);
-        // Reading first: a line of memory that nobody writes to is shared by all cores.
+        // Reads first: a cache line without writers is shared by all cores.
         if word.load(Relaxed) & bit == 0 {
             word.fetch_or(bit, Relaxed);
         }
         Some((number as u32, hash_number(number)))
     }
 
-    /// The provisional number of a name that is no small number, and has this [`hash`].
+    /// The provisional number of a name that is not a small number, with this [`hash`].
     pub(crate) fn intern_hashed(&self, name: &[u8], hash: u64) -> u32 {
-        // Not the highest bits nor the lowest: the tables tell names apart by those.
+        // Neither the highest nor the lowest bits, which the hash tables use.
         let shard = (hash >> 32) as usize % SHARDS;
         let place = self.place(shard, hash, name);
         let number = self.small_max + ((u64::from(place) << SHARDS_BITS) | shard as u64);
@@ -184,18 +183,18 @@ impl Interner {
         let place = names.ends.len() as u32;
         names.push(name);
         places.insert_unique(name_hash, place, |place| hash(names.get(*place as usize)));
-        // Text, its end, and a place in the table with what growing wastes: doubled.
+        // Text, its end, and a table slot; doubled to allow for growth.
         let grown = 2 * (name.len() as u64 + 8 + 5);
         self.bytes.fetch_add(grown, Relaxed);
         place
     }
 
-    /// Memory taken so far, bytes.
+    /// Memory used so far, bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 
-    /// The names in their order, and what provisional numbers become.
+    /// The names in order, and the mapping of provisional numbers.
     pub(crate) fn finish(self) -> (Names, Renumber) {
         let small: Vec<u64> = self.small.into_iter().map(AtomicU64::into_inner).collect();
         let mut numbers = Vec::new();
@@ -245,7 +244,7 @@ impl Interner {
     }
 }
 
-/// What provisional numbers become.
+/// Mapping of provisional to final numbers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Renumber {
     words: Vec<Word>,
@@ -253,7 +252,7 @@ pub(crate) struct Renumber {
     others: Vec<Vec<u32>>,
 }
 
-/// Which of 64 small numbers are names, and how many smaller ones are.
+/// Presence bits of 64 small numbers, and the count of smaller ones.
 #[derive(Debug, Clone, Copy, Default)]
 struct Word {
     bits: u64,
@@ -261,7 +260,7 @@ struct Word {
 }
 
 impl Renumber {
-    /// The final number; `None` if nobody was ever given that provisional one.
+    /// The final number; `None` if the provisional number was never assigned.
     #[inline]
     pub(crate) fn of(&self, provisional: u32) -> Option<u32> {
         if provisional < self.small_max {
@@ -282,21 +281,21 @@ impl Renumber {
 pub struct Names {
     numbers: Vec<u64>,
     texts: Arena,
-    /// For sessions that were one name and had to be divided: the first number of each name, and
-    /// behind the last the number of all.
+    /// For names divided into several sessions: the first number of each name, followed by the
+    /// total.
     bases: Option<Vec<u32>>,
 }
 
-/// One of [`Names`], to be written somewhere.
+/// One of [`Names`], for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Name<'a> {
     /// A number.
     Number(u64),
     /// Any other name; bytes that are not UTF-8 are shown as U+FFFD.
     Text(&'a [u8]),
-    /// Part of what has one name, counted from 1.
+    /// A part of a divided name, counted from 1.
     Part(&'a [u8], u32),
-    /// There is no such number.
+    /// The number is unknown.
     Unknown(u32),
 }
 
@@ -312,7 +311,7 @@ impl fmt::Display for Name<'_> {
 }
 
 impl Names {
-    /// These names, sorted, each once.
+    /// These names, sorted and deduplicated.
     pub fn from_names<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let interner = Interner::new(6);
         for name in names {
@@ -321,7 +320,7 @@ impl Names {
         interner.finish().0
     }
 
-    /// How many there are.
+    /// The number of names.
     pub fn len(&self) -> usize {
         match &self.bases {
             Some(bases) => bases.last().map_or(0, |count| *count as usize),
@@ -329,12 +328,12 @@ impl Names {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The name that a number stands for.
+    /// The name of a number.
     pub fn get(&self, number: u32) -> Name<'_> {
         let Some(bases) = &self.bases else {
             return self.whole(number);
@@ -350,7 +349,7 @@ impl Names {
         }
     }
 
-    /// The number of a name. Sessions that were divided are not found.
+    /// The number of a name. Divided sessions are not found.
     pub fn find(&self, name: &str) -> Option<u32> {
         if self.bases.is_some() {
             return None;
@@ -375,7 +374,7 @@ impl Names {
         self.texts.ends.is_empty().then_some(&self.numbers)
     }
 
-    /// Names before any was divided.
+    /// Number of names before division.
     pub(crate) fn whole_len(&self) -> usize {
         self.numbers.len() + self.texts.ends.len()
     }
@@ -393,9 +392,9 @@ impl Names {
         }
     }
 
-    /// These names, then those; `counts` says into how many parts each was divided.
+    /// These names followed by `others`; `counts` gives the number of parts of each.
     pub(crate) fn joined(mut self, others: &Self, counts: Option<&[u32]>) -> Self {
-        // Numbers of the second kind of name never occur: they hold more than digits.
+        // The second kind of names is never numeric: they contain more than digits.
         for place in 0..others.whole_len() {
             let name = others.whole(place as u32).to_string();
             self.texts.push(name.as_bytes());
@@ -413,7 +412,7 @@ impl Names {
         self
     }
 
-    /// The first number of each name that may have been divided, and the number of all.
+    /// The first number of each possibly divided name, followed by the total.
     pub(crate) fn bases(&self) -> Option<&[u32]> {
         self.bases.as_deref()
     }
@@ -433,7 +432,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn numbers_come_first_in_order_of_their_values_and_texts_after_them() {
+    fn numbers_come_first_by_value_and_texts_follow() {
         let interner = Interner::new(8);
         let given = ["b", "300", "7", "007", "a", "99999999999", "7", ""];
         let provisional: Vec<u32> = given.map(|name| interner.intern(name.as_bytes()).0).into();
@@ -443,7 +442,7 @@ mod tests {
             .collect();
         assert_eq!(all, ["7", "300", "99999999999", "", "007", "a", "b"]);
         for (name, provisional) in given.iter().zip(provisional) {
-            let number = renumber.of(provisional).expect("it was given");
+            let number = renumber.of(provisional).expect("assigned");
             assert_eq!(names.get(number).to_string(), *name);
             assert_eq!(names.find(name), Some(number));
         }
@@ -452,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_divided_name_says_which_part_it_is() {
+    fn divided_name_shows_its_part() {
         let viewers = Names::from_names([&b"10.0.0.1~a"[..], b"10.0.0.2~b"]);
         let ids = Names::from_names([&b"5"[..]]);
         let names = ids.joined(&viewers, Some(&[1, 3, 1]));

@@ -1,4 +1,4 @@
-//! A characterised log as a page that one can put in front of a colleague.
+//! The report of a characterised log as an HTML page.
 
 use headlong_characterise::{
     Axis, Characterisation, Figure, Form, Scale, Section, Table, Value, published,
@@ -12,7 +12,7 @@ use headlong_report::{
 pub fn page(told: &Characterisation) -> Page {
     let is_beside = !told.beside_thesis.is_empty();
     let title = match told.about.title.as_str() {
-        "" => "What viewers did",
+        "" => "Characterisation of a request log",
         title => title,
     };
     let mut page = Page::new(title)
@@ -49,17 +49,16 @@ fn number_of(told: &Characterisation, table: &str, row: &str, column: &str) -> f
     told.number(table, row, column).unwrap_or(0.0)
 }
 
-/// The result in two sentences.
+/// The main result in two sentences.
 fn lead(told: &Characterisation) -> String {
     let of = |row| number_of(told, "table-5.1", row, "value");
     let chain = |row| number_of(told, "table-chain-lengths", row, "value");
     let phase = |row| number_of(told, "table-phases", row, "time");
     if told.sessions == 0 {
-        return "The log has no request that could be used; what was not used is listed below."
-            .into();
+        return "The log has no request that could be used; dropped lines are listed below.".into();
     }
     let volume = format!(
-        "{} sessions asked for {} titles in {} requests over {} h.",
+        "{} sessions requested {} titles in {} requests over {} h.",
         shown(of("sessions")),
         shown(of("titles")),
         shown(of("requests")),
@@ -81,7 +80,7 @@ fn lead(told: &Characterisation) -> String {
     )
 }
 
-/// Whether the log says which bytes were asked for.
+/// Whether the log has offsets.
 fn has_chains(told: &Characterisation) -> bool {
     told.number("table-chain-lengths", "chains", "value")
         .is_some()
@@ -172,8 +171,8 @@ fn files(told: &Characterisation) -> String {
             shown(about.files as f64)
         ),
         estimated => format!(
-            "{}, of which {} are in no files table: their kind, bit rate and size are estimates, and so \
-             is all that follows from them",
+            "{}, of which {} are in no files table: their kind, bit rate and size are estimates, as is \
+             everything derived from them",
             shown(about.files as f64),
             shown(estimated as f64)
         ),
@@ -181,8 +180,7 @@ fn files(told: &Characterisation) -> String {
 }
 
 fn dropped(told: &Characterisation) -> Shown {
-    let mut table = Shown::new(["Not used because", "Lines", "For example"])
-        .caption("What was not used, and why");
+    let mut table = Shown::new(["Reason", "Lines", "Example"]).caption("Dropped lines");
     for dropped in &told.about.dropped {
         let sample: String = dropped.sample.chars().take(160).collect();
         table.push([
@@ -201,7 +199,7 @@ fn beside(told: &Characterisation) -> Part {
     let mut table = Shown::new(["Where", "What", "Thesis", "Here", "Here / thesis"]);
     for row in &told.beside_thesis {
         let known = row.published;
-        // Tables of the thesis are beside ours where those are.
+        // Tables of the thesis are shown beside our tables below.
         if known.place.starts_with("Table 5.") && known.table != "table-5.1" {
             continue;
         }
@@ -237,9 +235,9 @@ fn beside(told: &Characterisation) -> Part {
     }
     Part::new("Beside the thesis")
         .text(
-            "What the text of the thesis says of its catalog server in numbers, and ours. Its Tables 5.2 \
-             to 5.4 are beside ours further down. \
-             Counts differ with the size of the log; shares and means are to be compared.",
+            "Numbers in the text of the thesis for its catalog server, and ours. Its Tables 5.2 \
+             to 5.4 are shown beside ours below. \
+             Counts depend on the size of the log; compare shares and means.",
         )
         .table(table)
 }
@@ -257,7 +255,7 @@ fn part(section: &Section, is_beside: bool) -> Part {
     part
 }
 
-/// `Table 5.4: Chains` for `table-5.4`; the title alone for what the thesis does not have.
+/// `Table 5.4: Chains` for `table-5.4`; the title alone if the thesis has no counterpart.
 fn titled(id: &str, title: &str, is_numbered: bool) -> String {
     let number = |kind: &str| {
         let rest = id.strip_prefix(kind)?.strip_prefix("-5.")?;
@@ -271,12 +269,12 @@ fn titled(id: &str, title: &str, is_numbered: bool) -> String {
     }
 }
 
-/// A number with the digits that were printed, or two if its unit was another one.
+/// A number with its printed digits, or two decimals if its unit was converted.
 fn as_published(value: f64) -> String {
     grouped(&format!("{}", (value * 100.0).round() / 100.0))
 }
 
-/// A number of bytes, or bits a second, in the decimal unit in which people read it.
+/// A number of bytes, or bits per second, in a suitable decimal unit.
 fn scaled(value: f64, unit: &str) -> String {
     const STEPS: [(f64, &str); 5] = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     let step = STEPS.iter().find(|(size, _)| value >= *size);
@@ -284,7 +282,7 @@ fn scaled(value: f64, unit: &str) -> String {
     format!("{} {prefix}{unit}", shown(value / size))
 }
 
-/// A number with as many digits as say something.
+/// A number with its significant digits.
 fn shown(value: f64) -> String {
     let magnitude = value.abs();
     let decimals = match magnitude {
@@ -304,7 +302,7 @@ fn shown(value: f64) -> String {
     }
 }
 
-/// The thousands of a number that is not negative apart.
+/// Separates the thousands of a number that is not negative.
 fn grouped(text: &str) -> String {
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     let mut grouped = String::new();
@@ -473,7 +471,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_what_says_something() {
+    fn numbers_keep_their_significant_digits() {
         for (value, text) in [
             (0.0, "0"),
             (64_993_469.0, "64\u{202f}993\u{202f}469"),
@@ -494,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_names_stay_text() {
+    fn hostile_names_are_escaped() {
         let nasty = "<script>alert('x')</script>\"&";
         let mut told = empty();
         told.about = About {
@@ -512,18 +510,22 @@ mod tests {
             ..About::default()
         };
         let html = page(&told.beside_thesis()).to_html();
-        assert_eq!(html.matches("<script").count(), 1, "the page's own");
+        assert_eq!(
+            html.matches("<script").count(),
+            1,
+            "only the page's own script"
+        );
         assert!(!html.contains("alert('x')"));
     }
 
     #[test]
-    fn an_empty_log_has_a_page_too() {
+    fn empty_log_has_a_page() {
         let html = page(&empty()).to_html();
         assert!(html.contains("no request that could be used") && !html.contains("NaN"));
     }
 
     #[test]
-    fn sizes_are_told_in_the_unit_in_which_people_read_them() {
+    fn sizes_are_shown_in_a_suitable_unit() {
         assert_eq!(scaled(1.234e9, "B"), "1.23 GB");
         assert_eq!(scaled(12_600.0, "bit/s"), "12.6 kbit/s");
         let told = in_its_unit("Sent (TB)", &Value::Number(0.0012));
@@ -531,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_name_their_counterparts() {
+    fn titles_name_their_counterparts_in_the_thesis() {
         assert_eq!(
             titled("figure-5.10-time", "Sizes", true),
             "Figure 5.10: Sizes"

@@ -1,28 +1,28 @@
-//! Which files are pieces of one rendition, as HLS and DASH have them, and in which order.
+//! Finds segment files of one rendition, as in HLS and DASH, and their order.
 //!
-//! The one idea: their names differ in one number. It is the last word of digits alone
-//! (`seg-12-v1.ts`), or else what the name ends with (`segment12.ts`).
+//! Their names differ in one number: the last word that consists of digits (`seg-12-v1.ts`),
+//! otherwise the digits at the end of the name (`segment12.ts`).
 
 use std::ops::Range;
 
 use crate::names::{Names, hash, hash_number};
 
-/// Endings of pieces with sound or pictures.
+/// File extensions of segments with audio or video.
 const ENDINGS: [&[u8]; 6] = [b"ts", b"m4s", b"m4f", b"cmfv", b"cmfa", b"aac"];
-/// Fewer files than this may be one in two languages.
+/// Fewer files than this may be one title in two languages.
 const PIECES_MIN: usize = 3;
 
-/// A file that may be a piece.
+/// A possible segment file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Piece {
     title: u32,
-    /// Of its name without its number.
+    /// Hash of its name without its number.
     hash: u64,
     number: u64,
     file: u32,
 }
 
-/// The pieces of each rendition in their order, as numbers of files.
+/// The segment files of each rendition in order, as file numbers.
 pub(crate) fn streams(files: &Names, titles: &[u32]) -> Vec<Vec<u32>> {
     let pieces = (0..files.len() as u32).zip(titles);
     let pieces = pieces.filter_map(|(file, title)| {
@@ -46,7 +46,7 @@ pub(crate) fn streams(files: &Names, titles: &[u32]) -> Vec<Vec<u32>> {
         .collect()
 }
 
-/// Where in its name the number of a piece is.
+/// Position of the segment number in the name.
 fn number_in(name: &[u8]) -> Option<Range<usize>> {
     let start = memchr::memrchr(b'/', name).map_or(0, |slash| slash + 1);
     let end = memchr::memrchr(b'.', name).filter(|point| *point > start)?;
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_in_the_order_of_their_numbers_whatever_their_form() {
+    fn segments_are_in_numeric_order_for_all_name_forms() {
         for of in [
             |piece| format!("/film/720p/{piece}.ts"),
             |piece| format!("/film/seg-{piece}-v1-a1.ts"),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn renditions_are_apart_and_other_files_are_no_pieces() {
+    fn renditions_are_separate_and_other_files_are_ignored() {
         let names = [
             "/f/v1/1.ts",
             "/f/v1/2.ts",

@@ -1,6 +1,6 @@
-//! Cells of comma-separated values.
+//! Quoting of comma-separated values.
 
-/// Puts what was written since `from` in quotes if it would be mistaken for several cells.
+/// Quotes the text written since `from`, if it would be read as several cells.
 pub(crate) fn quote(text: &mut Vec<u8>, from: usize) {
     let is_special = |byte: &u8| matches!(byte, b',' | b'"' | b'\n' | b'\r');
     if !text[from..].iter().any(is_special) {

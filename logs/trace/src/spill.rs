@@ -1,7 +1,7 @@
-//! Bytes that wait: in memory as long as there is room, then in a file that has no name.
+//! Spill storage: bytes are kept in memory up to a limit, then in an unnamed file.
 //!
-//! Invariant: the file vanishes with the process, however that ends, because it was unlinked when
-//! it was made.
+//! Invariant: the file disappears with the process, however that ends, because it is unlinked at
+//! creation.
 
 use std::fs::File;
 use std::io;
@@ -9,14 +9,14 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// Where some bytes wait.
+/// Where bytes are stored.
 #[derive(Debug)]
 pub(crate) enum Place {
     Memory(Vec<u8>),
     Spilled { offset: u64, bytes: u64 },
 }
 
-/// Takes bytes, from any thread.
+/// Stores bytes, from any thread.
 #[derive(Debug)]
 pub(crate) struct Spill {
     folder: PathBuf,
@@ -31,16 +31,16 @@ struct State {
     file: Option<File>,
 }
 
-/// What could not be kept, once all is there.
+/// The spilled bytes, once all are stored.
 #[derive(Debug, Default)]
 pub(crate) struct Spilled {
-    /// How much it is.
+    /// Their number.
     pub(crate) bytes: u64,
     file: Option<File>,
 }
 
 impl Spill {
-    /// Keeps so many bytes in memory; further ones go to a file in this folder.
+    /// Keeps that many bytes in memory; further ones go to a file in this folder.
     pub(crate) fn new(folder: PathBuf, keep_bytes_max: u64) -> Self {
         Self {
             folder,
@@ -49,10 +49,10 @@ impl Spill {
         }
     }
 
-    /// Puts bytes where there is room.
+    /// Stores bytes.
     ///
     /// # Errors
-    /// If the file cannot be made or written.
+    /// If the file cannot be created or written.
     pub(crate) fn put(&self, mut bytes: Vec<u8>) -> io::Result<Place> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let len = bytes.len() as u64;
@@ -61,7 +61,7 @@ impl Spill {
             bytes.shrink_to_fit();
             return Ok(Place::Memory(bytes));
         }
-        // Under the lock: threads that wait here would wait for the disk anyway.
+        // Under the lock: waiting threads would wait for the disk anyway.
         let offset = state.spilled_bytes;
         if state.file.is_none() {
             state.file = Some(tempfile::tempfile_in(&self.folder)?);
@@ -73,7 +73,7 @@ impl Spill {
         Ok(Place::Spilled { offset, bytes: len })
     }
 
-    /// Nothing more comes.
+    /// Ends storing.
     pub(crate) fn finish(self) -> Spilled {
         let state = self.state.into_inner();
         let state = state.unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +85,7 @@ impl Spill {
 }
 
 impl Spilled {
-    /// Reads what waits at an offset of the file.
+    /// Reads spilled bytes at an offset.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -96,7 +96,7 @@ impl Spilled {
         }
     }
 
-    /// All bytes at a place; `buffer` is room for them.
+    /// The bytes at a place; `buffer` is scratch space.
     ///
     /// # Errors
     /// If the file cannot be read, or ends early.

@@ -1,17 +1,17 @@
-//! What was understood of logs, what was dropped and why, and what they do not tell.
+//! Summary of intake: lines parsed and dropped, and missing information.
 
 use crate::dropped::DroppedLines;
 use crate::intake::TakenIn;
 use crate::read::{Lack, Reason, lines_to_copy};
 
-/// The first lines of every answer.
+/// The lines that precede every report.
 pub fn summary(taken: &TakenIn) -> Vec<String> {
     let mut told = vec![first_line(taken)];
     if taken.requests > 0 && taken.bytes == 0 {
         told.push("no request sent a byte; their sizes may be in another column".to_owned());
     }
     told.extend(lacks(taken));
-    // A header or a comment is not missed.
+    // Headers and comments are not losses.
     let lines = taken.dropped.by_reason().iter();
     let lines = lines.filter(|lines| lines.reason != Reason::NotARequest);
     told.extend(lines.map(of_reason));
@@ -30,7 +30,7 @@ pub fn summary(taken: &TakenIn) -> Vec<String> {
     told
 }
 
-/// How many lines there were, and what became of them.
+/// The number of lines, by result.
 fn first_line(taken: &TakenIn) -> String {
     let (dropped, others) = (taken.dropped.count(), taken.dropped.others());
     let lines = taken.requests + dropped + others;
@@ -42,7 +42,7 @@ fn first_line(taken: &TakenIn) -> String {
     )
 }
 
-/// What cannot be told, and what to write into a server's configuration for it.
+/// Missing information, and server configurations that add it.
 fn lacks(taken: &TakenIn) -> Vec<String> {
     let mut told = Vec::new();
     let is_untimed = taken.untimed > taken.requests / 10;
@@ -50,12 +50,12 @@ fn lacks(taken: &TakenIn) -> Vec<String> {
         (
             Lack::Offsets,
             taken.unplaced,
-            "are for a part of a file, and no range says which",
+            "are for a part of a file at an unknown offset",
         ),
         (
             Lack::Service,
             if is_untimed { taken.untimed } else { 0 },
-            "do not say how long they took, and count as done at once",
+            "have no duration, and count as instantaneous",
         ),
     ];
     for (lack, count, what) in found.into_iter().filter(|(_, count, _)| *count > 0) {
@@ -71,22 +71,21 @@ fn lacks(taken: &TakenIn) -> Vec<String> {
     told
 }
 
-/// The lines that make a server write all that is needed.
+/// Server configurations that log everything needed.
 fn to_copy(formats: &str) -> Vec<String> {
-    let mut told = vec!["a log that tells it is written by:".to_owned()];
+    let mut told = vec!["a complete log is written by:".to_owned()];
     for server in lines_to_copy(formats) {
         let lines = server.lines.replace('¶', "\n    ");
         told.push(format!("  {}: {lines}", server.name));
     }
     if told.len() == 1 {
         told[0] =
-            "a column or key `range` (the header) or `offset`, and `service_ms`, would tell it"
-                .to_owned();
+            "add a column or key `range` (the header) or `offset`, and `service_ms`".to_owned();
     }
     told
 }
 
-/// Lines that became no request for one reason, with the first of them.
+/// Lines excluded for one reason, with the first of them.
 fn of_reason(lines: &DroppedLines) -> String {
     let noun = if lines.count == 1 { "line" } else { "lines" };
     let verb = if lines.reason.is_other() {

@@ -1,10 +1,10 @@
-//! Which files are one title, where no table of files says it.
+//! Assigns files to titles, where no files table does.
 //!
-//! The one idea: a name is a folder, words, and an ending that tells its type. Words for renditions
-//! (`-1080p`, `_audio`) never tell titles apart. Pieces of a stream (`.ts`, `.m4s`) are also named by
-//! number, so there numbers do not count either. A name of nothing else belongs to what its folder
-//! is called; and a folder with one manifest is one title. A file with words of its own that is no
-//! piece of a stream is a title, however many lie beside it.
+//! A name consists of a folder, words, and an extension. Words for renditions (`-1080p`, `_audio`)
+//! never distinguish titles. Segments of a stream (`.ts`, `.m4s`) are numbered as well, so numbers
+//! are ignored there. A name without other words belongs to the title of its folder, and a folder
+//! with one manifest is one title. A file with words of its own that is not a segment is a title,
+//! however many files are in its folder.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use regex_lite::Regex;
 use crate::files::FileFacts;
 use crate::names::{Interner, Names};
 
-/// By what files were put into titles.
+/// How a file was assigned to its title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Table,
@@ -24,7 +24,7 @@ enum By {
     Name,
 }
 
-/// How many files were put into titles, by what.
+/// Number of files assigned in each way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TitlesBy([u64; 5]);
 
@@ -32,8 +32,8 @@ impl fmt::Display for TitlesBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const WAYS: [&str; 5] = [
             "the table of files",
-            "the rule that was given",
-            "the manifest beside them",
+            "the given rule",
+            "the manifest in their folder",
             "the names of their folders",
             "their own names",
         ];
@@ -46,14 +46,14 @@ impl fmt::Display for TitlesBy {
     }
 }
 
-/// Endings of manifests.
+/// Extensions of manifests.
 const MANIFESTS: [&[u8]; 6] = [b"m3u8", b"m3u", b"mpd", b"ism", b"isml", b"f4m"];
-/// Endings of pieces of a stream and of what goes with it.
+/// Extensions of segments and accompanying files.
 const PIECES: [&[u8]; 15] = [
     b"ts", b"m4s", b"m4f", b"cmfv", b"cmfa", b"cmft", b"aac", b"vtt", b"webvtt", b"srt", b"key",
     b"jpg", b"jpeg", b"png", b"webp",
 ];
-/// Words that only say which rendition, or which piece, something is.
+/// Words that only identify a rendition or a segment.
 const WORDS: [&[u8]; 38] = [
     b"audio",
     b"video",
@@ -94,13 +94,13 @@ const WORDS: [&[u8]; 38] = [
     b"v",
     b"a",
 ];
-/// Units of numbers that say which rendition something is.
+/// Units of numbers that identify a rendition.
 const UNITS: [&[u8]; 5] = [b"p", b"k", b"kbps", b"kbit", b"mbps"];
 
-/// What a name says.
+/// The parts of a name.
 struct Name<'a> {
     folder: &'a [u8],
-    /// Folder and words of its own; `None` if it has none.
+    /// Folder and own words; `None` if it has none.
     own: Option<&'a [u8]>,
     is_manifest: bool,
     is_piece: bool,
@@ -126,7 +126,7 @@ impl<'a> Name<'a> {
     }
 }
 
-/// How many bytes at the start of a file's name are words of its own.
+/// Length of the own words at the start of a file's name.
 fn own_words(stem: &[u8], is_of_stream: bool) -> usize {
     let is_gap = |byte: &u8| matches!(byte, b'.' | b'-' | b'_');
     let mut end = stem.len();
@@ -141,7 +141,7 @@ fn own_words(stem: &[u8], is_of_stream: bool) -> usize {
             (false, _) => break,
         }
     }
-    // `video-3000` is a rendition, `2001` a film.
+    // `video-3000` is a rendition, `2001` is a film.
     let words = || stem[..end].split(is_gap);
     let is_number = |word: &[u8]| word.iter().all(u8::is_ascii_digit);
     let says_nothing = words().next().is_some_and(is_rendition)
@@ -164,12 +164,12 @@ fn is_rendition(word: &[u8]) -> bool {
         .take_while(|byte| !byte.is_ascii_digit())
         .count();
     let is_numbered = lower[letters..].iter().all(u8::is_ascii_digit);
-    // A letter alone may be a name.
+    // A single letter may be a name.
     let is_word = letters > 1 || letters < lower.len();
     is_word && is_numbered && WORDS.contains(&&lower[..letters])
 }
 
-/// A folder without what only says which rendition is in it: `/film/hls/1080p` is `/film`.
+/// A folder without components that only identify a rendition: `/film/hls/1080p` is `/film`.
 fn titled(folder: &[u8]) -> &[u8] {
     let mut end = folder.len();
     while let Some(slash) = memchr::memrchr(b'/', &folder[..end]).filter(|slash| *slash > 0) {
@@ -182,11 +182,11 @@ fn titled(folder: &[u8]) -> &[u8] {
     &folder[..end]
 }
 
-/// Folders with a manifest, and whose it is: `Some(None)` if its name says nothing, `None` if there
-/// are several.
+/// Folders with a manifest, and the own words of its name: `Some(None)` if it has none, `None` if
+/// there are several manifests.
 type Manifests<'a> = HashMap<&'a [u8], Option<Option<&'a [u8]>>>;
 
-/// The title of a file, and by what.
+/// The title of a file, and how it was found.
 fn title<'a>(name: &'a [u8], manifests: &Manifests<'a>) -> (&'a [u8], By) {
     let told = Name::of(name);
     let folder = titled(told.folder);
@@ -195,7 +195,7 @@ fn title<'a>(name: &'a [u8], manifests: &Manifests<'a>) -> (&'a [u8], By) {
         Some(Some(own)) => told.is_piece || told.own.is_none() || told.own == *own,
         _ => false,
     };
-    // A playlist for each rendition may lie below that of all.
+    // The playlist of a rendition may lie below the master playlist.
     let above = memchr::memrchr(b'/', folder).map_or(folder, |slash| &folder[..slash]);
     let by_manifest = [above, folder, told.folder].into_iter();
     let by_manifest = by_manifest
@@ -211,10 +211,10 @@ fn title<'a>(name: &'a [u8], manifests: &Manifests<'a>) -> (&'a [u8], By) {
     }
 }
 
-/// A rule that a user gave, ready to be used.
+/// Compiles a rule given by a user.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Why it is invalid.
 pub(crate) fn rule(text: &str) -> Result<Regex, String> {
     let rule = Regex::new(text).map_err(|error| error.to_string())?;
     match rule.captures_len() {
@@ -223,7 +223,7 @@ pub(crate) fn rule(text: &str) -> Result<Regex, String> {
     }
 }
 
-/// The title of each file, provisional numbers, and by what they were found.
+/// The title of each file, as provisional numbers, and how they were found.
 pub(crate) fn of_files(
     files: &Names,
     facts: &[FileFacts],
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn twenty_unrelated_films_in_one_folder_are_twenty_titles() {
+    fn unrelated_films_in_one_folder_are_separate_titles() {
         let names: Vec<String> = (0..20)
             .map(|film| format!("/films/film{film}.mp4"))
             .collect();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn renditions_of_one_folder_or_one_name_are_one_title() {
+    fn renditions_are_one_title() {
         assert_eq!(of(["/t/1/audio.mp4", "/t/1/video.mp4"]), ["/t/1", "/t/1"]);
         assert_eq!(of(["/t/9/video-3000.mp4", "plain"]), ["/t/9", "plain"]);
         assert_eq!(
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_a_stream_are_of_the_title_that_their_manifest_or_folder_names() {
+    fn segments_belong_to_the_title_of_manifest_or_folder() {
         let streams = [
             "/film/master.m3u8",
             "/film/720p/index.m3u8",
@@ -344,10 +344,10 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_decides_where_it_fits() {
+    fn rule_applies_where_it_matches() {
         let (titles, by) = told(&["/a/x-1.mp4", "/a/x-2.mp4", "/b.mp4"], Some("/(x)-"));
         assert_eq!(titles, ["x", "x", "/b"]);
-        assert_eq!(by, "2 by the rule that was given, 1 by their own names");
+        assert_eq!(by, "2 by the given rule, 1 by their own names");
         assert_eq!(rule("x").map(|_| ()), Err("it has 0 groups".to_owned()));
         assert!(rule("(").is_err());
     }

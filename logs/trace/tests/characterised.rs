@@ -1,4 +1,4 @@
-//! Logs of a few lines, as they are told of.
+//! Reports on logs of a few lines.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ fn told(lines: &str) -> Characterisation {
         threads: 2,
         ..Intake::default()
     };
-    let taken = take_in(&intake, &Silent).expect("taken in");
+    let taken = take_in(&intake, &Silent).expect("readable logs");
     let settings = CharacteriseSettings {
         rules: headlong_chains::Rules::default(),
         threads: 2,
@@ -28,7 +28,7 @@ fn told(lines: &str) -> Characterisation {
 }
 
 #[test]
-fn of_many_types_of_devices_those_with_most_sessions_are_told_apart() {
+fn most_frequent_devices_are_listed_separately() {
     let mut lines = String::new();
     let mut session = 0;
     let mut push = |device: &str| {
@@ -50,7 +50,7 @@ fn of_many_types_of_devices_those_with_most_sessions_are_told_apart() {
 }
 
 #[test]
-fn a_viewer_who_fetches_every_piece_once_fetches_the_title_once() {
+fn fetching_each_segment_once_is_one_title() {
     let mut lines = String::new();
     for piece in 0..300 {
         let second = 100 + piece * 4;

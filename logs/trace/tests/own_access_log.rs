@@ -1,4 +1,4 @@
-//! The server's own access log is told without any option.
+//! The server's own access log is characterised without options.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -23,12 +23,12 @@ fn told(logs: Vec<PathBuf>, settings: &CharacteriseSettings) -> Characterisation
         threads: 2,
         ..Intake::default()
     };
-    let taken = take_in(&intake, &Silent).expect("it is taken in");
-    characterise(&taken, settings, |_| ()).expect("it is told")
+    let taken = take_in(&intake, &Silent).expect("read");
+    characterise(&taken, settings, |_| ()).expect("characterised")
 }
 
-/// Two viewers of one film, as `log.format = "json"` writes it: one reads 20 chunks in sequence, the
-/// other looks in and leaves.
+/// Two viewers of one film, as written with `log.format = "json"`: one reads 20 chunks
+/// sequentially, the other leaves after a short look.
 fn own_log() -> String {
     let mut lines = Vec::new();
     let mut line = |session: &str, start_ms: u64, seconds: f64, from: u64, bytes: u64| {
@@ -57,7 +57,7 @@ fn own_log() -> String {
 }
 
 #[test]
-fn it_is_told_without_options() {
+fn own_log_is_characterised_without_options() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("access.log");
     std::fs::write(&path, own_log()).expect("written");
@@ -81,12 +81,12 @@ fn it_is_told_without_options() {
     let html = page(&told).to_html();
     assert!(
         html.contains("are estimates"),
-        "no files table was given, and the page says so"
+        "the page reports the missing files table"
     );
 }
 
 #[test]
-fn the_tables_are_the_same_however_many_threads() {
+fn tables_are_independent_of_threads() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("access.log");
     let mut log = std::fs::File::create(&path).expect("created");

@@ -1,10 +1,11 @@
-//! Logs of real servers, without any option.
+//! Logs of real servers, read without options.
 //!
-//! Samples of nginx, Apache, HAProxy, lighttpd, Varnish, Caddy and Traffic Server were written by
-//! these servers (Debian 12), the others by their documents, and so is `ats-video`: Traffic Server
-//! does not mark quotes within an agent, so that such a line cannot be told apart. All are of the same fourteen requests: from two viewers, one of them
-//! at an IPv6 address, the whole film, four parts of it and of another one, a HEAD and a file that
-//! is not there. Those called `...-video` are written by the lines that a summary offers for copying.
+//! The samples of nginx, Apache, HAProxy, lighttpd, Varnish, Caddy and Traffic Server were written
+//! by these servers (Debian 12), the others from their documentation, and so was `ats-video`:
+//! Traffic Server does not escape quotes within an agent, so such a line is ambiguous. All contain
+//! the same fourteen requests: two viewers, one at an IPv6 address, request the whole film, four
+//! parts of it and of another one, a HEAD and a file that does not exist. Those named `...-video`
+//! are written by the configurations that a summary offers.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,14 +15,14 @@ use headlong_trace::{Format, Intake, IntakeError, Reason, Silent, TakenIn, summa
 /// Bytes of the ten requests.
 const BYTES: u64 = 2 * (4096 + 512 + 512 + 3072 + 100);
 
-/// What a sample is recognised as, what it tells, and what is offered for copying if it tells too
-/// little.
+/// A sample: its recognised format, the information it contains, and the configuration offered if
+/// some is missing.
 struct Sample {
     name: &'static str,
     format: &'static str,
     has_ranges: bool,
     is_timed: bool,
-    /// Whether bytes are without headers.
+    /// Whether byte counts exclude headers.
     is_exact: bool,
     offers: &'static [&'static str],
 }
@@ -111,7 +112,7 @@ const SAMPLES: [Sample; 24] = [
     sample("iis", "w3c", WITH_HEADERS, &[]),
 ];
 
-/// Those that say most of each format: where there is a `-video`, that one.
+/// The most complete sample of each format: `-video` if there is one.
 fn richest() -> impl Iterator<Item = Sample> {
     let has_richer = |sample: &Sample| {
         let richer = |other: &Sample| other.name.strip_suffix("-video") == Some(sample.name);
@@ -141,10 +142,10 @@ fn intake(folder: &Path, text: &[u8]) -> Intake {
 
 fn taken(text: &[u8]) -> TakenIn {
     let folder = tempfile::tempdir().expect("a folder");
-    take_in(&intake(folder.path(), text), &Silent).expect("it is taken in")
+    take_in(&intake(folder.path(), text), &Silent).expect("read")
 }
 
-/// Offset, bytes asked for and sent of each request, in order.
+/// Offset, bytes requested and sent of each request, in order.
 fn told(taken: &TakenIn) -> Vec<(u64, Option<u64>, u64)> {
     let parts = taken.parts.each_unsorted(1, |_, requests| requests.clone());
     let all = parts.expect("parts").concat();
@@ -164,7 +165,7 @@ fn sessions(taken: &TakenIn) -> Vec<String> {
 }
 
 #[test]
-fn each_is_recognised_and_told_or_says_what_to_write_instead() {
+fn samples_are_recognised_or_get_advice() {
     for sample in SAMPLES {
         let name = sample.name;
         let taken = taken(&text(name));
@@ -226,8 +227,9 @@ fn each_is_recognised_and_told_or_says_what_to_write_instead() {
 }
 
 #[test]
-fn times_of_arrival_are_told_from_times_of_completion() {
-    // The first line of each took so long; its time is that of the arrival, but for Squid's.
+fn arrival_and_completion_times_are_distinguished() {
+    // The first line of each is a timed request; its time is that of arrival, except in Squid's
+    // format.
     for (name, span) in [
         ("ats-squid", (1_795_613_742_653, 1_795_613_742_655)),
         ("traefik", (1_795_519_182_000, 1_795_519_182_012)),
@@ -240,7 +242,7 @@ fn times_of_arrival_are_told_from_times_of_completion() {
 }
 
 #[test]
-fn packed_joined_and_cut_logs_say_the_same() {
+fn compressed_joined_and_cut_logs_agree() {
     for sample in SAMPLES {
         let plain = text(sample.name);
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -250,7 +252,7 @@ fn packed_joined_and_cut_logs_say_the_same() {
             told(&taken(&packed.finish().expect("packed"))),
             told(&whole)
         );
-        // A log that was rotated in the middle of a line, and one that goes on behind another.
+        // A log rotated in the middle of a line, and two concatenated logs.
         let joined = taken(&[plain.as_slice(), &plain].concat());
         assert_eq!(
             (joined.requests, joined.dropped.count()),
@@ -268,7 +270,7 @@ fn packed_joined_and_cut_logs_say_the_same() {
 }
 
 #[test]
-fn a_custom_log_format_is_refused_until_it_is_given_word_for_word() {
+fn custom_format_must_be_given() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut intake = intake(folder.path(), &text("nginx-custom"));
     let refused = take_in(&intake, &Silent).expect_err("unknown").to_string();
@@ -279,7 +281,7 @@ fn a_custom_log_format_is_refused_until_it_is_given_word_for_word() {
     let format = "log_format custom '$remote_addr [$time_iso8601] \"$request\" $status $bytes_sent \
                   $request_tme \"$http_range\" \"$http_user_agent\" \"$upstream_addr\"';";
     intake.format = Some(Format::from_configuration(format).expect("a format"));
-    let taken = take_in(&intake, &Silent).expect("it is taken in");
+    let taken = take_in(&intake, &Silent).expect("read");
     assert_eq!((taken.requests, taken.unplaced), (10, 0));
     let summary = summary(&taken);
     let unused = "not used: $request_tme (request_time?), $upstream_addr";
@@ -287,7 +289,7 @@ fn a_custom_log_format_is_refused_until_it_is_given_word_for_word() {
 }
 
 #[test]
-fn sessions_are_by_what_the_user_names_wherever_it_is() {
+fn session_field_is_found_wherever_it_is() {
     let folder = tempfile::tempdir().expect("a folder");
     for name in [
         "nginx-combined",
@@ -301,7 +303,7 @@ fn sessions_are_by_what_the_user_names_wherever_it_is() {
         for field in ["sid", "arg_sid"] {
             let mut intake = intake(folder.path(), &text(name));
             intake.session_field = Some(field.to_owned());
-            let taken = take_in(&intake, &Silent).expect("it is taken in");
+            let taken = take_in(&intake, &Silent).expect("read");
             for session in ["v1", "v2"] {
                 let all = sessions(&taken);
                 assert!(
@@ -313,7 +315,7 @@ fn sessions_are_by_what_the_user_names_wherever_it_is() {
         let mut intake = intake(folder.path(), &text(name));
         intake.session_field = Some("nonsense".to_owned());
         let Err(IntakeError::Logs(errors)) = take_in(&intake, &Silent) else {
-            panic!("{name}: nothing is called so");
+            panic!("{name}: the field does not exist");
         };
         let error = errors[0].to_string();
         assert!(
@@ -321,7 +323,7 @@ fn sessions_are_by_what_the_user_names_wherever_it_is() {
             "{error}"
         );
     }
-    // Another name of a session is none.
+    // A name of another session field is listed.
     let mut intake = intake(folder.path(), &text("nginx-custom"));
     let format = "$remote_addr [$time_iso8601] \"$request\" $status $bytes_sent $x \"$http_range\" \
                   \"$cookie_session\" \"$y\"";
@@ -336,16 +338,16 @@ fn sessions_are_by_what_the_user_names_wherever_it_is() {
         String::from_utf8_lossy(&headers).replace("ssl_cipher\":\"\"", "http_x_who\":\"me\"");
     let mut intake = self::intake(folder.path(), headers.as_bytes());
     intake.session_field = Some("http_x_who".to_owned());
-    let taken = take_in(&intake, &Silent).expect("it is taken in");
+    let taken = take_in(&intake, &Silent).expect("read");
     assert_eq!(sessions(&taken), ["me"]);
 }
 
-/// A request as a log tells it: offset, bytes asked for and sent.
+/// Offset, bytes requested and bytes sent of a request.
 type Told = (u64, Option<u64>, u64);
 
-/// Whatever was done to a log: every line is accounted for; nothing is told as a request that is not
-/// in `true_ones`; and if more than a tenth was dropped the first line says so, and the report is
-/// refused.
+/// Checks the invariants for a damaged log: every line is accounted for; no request is reported
+/// that is not in `true_ones`; and if more than a tenth was dropped, the first line says so, and
+/// the report is refused.
 fn check(what: &str, log: &[u8], true_ones: &[Told]) -> Option<String> {
     let lines = log.split(|byte| *byte == b'\n');
     let lines = lines.filter(|line| !line.trim_ascii().is_empty());
@@ -365,27 +367,27 @@ fn check(what: &str, log: &[u8], true_ones: &[Told]) -> Option<String> {
     let mut left = true_ones.to_vec();
     let is_told = |words: &str| summary(&taken).iter().any(|line| line.contains(words));
     let strange = told(&taken).into_iter().find(|one| {
-        // What is told besides: that nothing was sent, and that nobody knows where it was.
+        // Tolerated if reported: nothing was sent, or the offset is unknown.
         let is_same = |other: &&Told| match *one {
             (_, _, 0) if taken.bytes == 0 => is_told("no request sent a byte"),
-            // Where headers are counted, nothing says how many of the bytes they are.
+            // Where headers are counted, their share of the bytes is unknown.
             (u64::MAX, _, sent) => {
-                (other.2..other.2 + 400).contains(&sent) && is_told("no range says which")
+                (other.2..other.2 + 400).contains(&sent) && is_told("at an unknown offset")
             }
             one => one == **other,
         };
         let place = left.iter().position(|other| is_same(&other));
         place.map(|place| left.swap_remove(place)).is_none()
     });
-    strange.map(|one| format!("{what}: {one:?} was never asked for"))
+    strange.map(|one| format!("{what}: {one:?} was never requested"))
 }
 
-/// What is behind the key, if there is one.
+/// The value after a JSON key, if there is one.
 fn value(word: &str) -> &str {
     word.split_once(": ").map_or(word, |(_, value)| value)
 }
 
-/// The lines of a log with two of their columns in each other's place, or two values of JSON.
+/// The lines of a log with two of their columns, or two JSON values, exchanged.
 fn swapped(log: &str, is_json: bool, one: usize, other: usize) -> Option<String> {
     let mut any = false;
     let has_header = log.starts_with('#');
@@ -396,7 +398,7 @@ fn swapped(log: &str, is_json: bool, one: usize, other: usize) -> Option<String>
             (_, _, true) => ("\t", line.split('\t').collect()),
             (..) => (" ", line.split(' ').collect()),
         };
-        // Nobody can tell one number from another, or from none where a column may have none.
+        // Two numbers cannot be distinguished, nor a number from an optional empty column.
         let is_number = |word: &str| {
             let plain = word.trim_matches(|c: char| "\",}]".contains(c));
             plain.parse::<f64>().is_ok()
@@ -428,7 +430,7 @@ fn swapped(log: &str, is_json: bool, one: usize, other: usize) -> Option<String>
 }
 
 #[test]
-fn columns_in_another_order_are_never_taken_for_what_they_are_not() {
+fn swapped_columns_are_never_misread() {
     let mut strange = Vec::new();
     for sample in richest() {
         let log = text(sample.name);
@@ -446,7 +448,7 @@ fn columns_in_another_order_are_never_taken_for_what_they_are_not() {
 }
 
 #[test]
-fn joined_formats_are_told_line_by_line() {
+fn joined_formats_are_read_line_by_line() {
     for sample in SAMPLES {
         let log = text(sample.name);
         for other in SAMPLES {
@@ -460,7 +462,7 @@ fn joined_formats_are_told_line_by_line() {
 }
 
 #[test]
-fn lines_cut_at_every_byte_are_told_line_by_line() {
+fn lines_cut_at_every_byte_are_accounted_for() {
     for sample in richest() {
         let log = text(sample.name);
         let true_ones = told(&taken(&log));
@@ -472,7 +474,7 @@ fn lines_cut_at_every_byte_are_told_line_by_line() {
                 false => &line[..at.min(line.len())],
             });
             let cut: Vec<&[u8]> = cut.collect();
-            // A size that was cut is another size, and nobody can tell.
+            // A truncated size is another valid size.
             check(
                 &format!("{} at {at}", sample.name),
                 &cut.join(&b'\n'),
@@ -483,7 +485,7 @@ fn lines_cut_at_every_byte_are_told_line_by_line() {
 }
 
 #[test]
-fn a_last_line_that_was_cut_is_never_another_method() {
+fn truncated_last_line_is_never_another_method() {
     for sample in richest() {
         let log = text(sample.name);
         let before = log.trim_ascii_end().iter().rposition(|byte| *byte == b'\n');
@@ -494,7 +496,7 @@ fn a_last_line_that_was_cut_is_never_another_method() {
             let cut = taken(&log[..end]);
             let what = format!("{} at {end}: {:?}", sample.name, cut.dropped);
             assert_eq!(others(&cut), others(&whole), "{what}");
-            // It is one line more: cut off, or read as it is if all that counts is left of it.
+            // It adds one line: truncated, or valid if everything that counts is left.
             let lines =
                 |taken: &TakenIn| taken.requests + taken.dropped.count() + taken.dropped.others();
             assert_eq!(lines(&cut), lines(&whole) + 1, "{what}");
@@ -503,7 +505,7 @@ fn a_last_line_that_was_cut_is_never_another_method() {
 }
 
 #[test]
-fn logs_that_were_rotated_and_packed_are_one() {
+fn rotated_and_compressed_logs_are_one() {
     for sample in SAMPLES {
         let plain = text(sample.name);
         let whole = taken(&plain);
@@ -531,7 +533,7 @@ fn logs_that_were_rotated_and_packed_are_one() {
         for name in ["access.log.1", "access.log.2.gz"] {
             intake.logs.push(folder.path().join(name));
         }
-        let rotated = take_in(&intake, &Silent).expect("it is taken in");
+        let rotated = take_in(&intake, &Silent).expect("read");
         assert_eq!(told(&rotated), told(&whole), "{}", sample.name);
         assert_eq!(rotated.sessions, whole.sessions, "{}", sample.name);
         assert_eq!(rotated.dropped.count(), 0, "{}", sample.name);
@@ -539,19 +541,19 @@ fn logs_that_were_rotated_and_packed_are_one() {
 }
 
 #[test]
-fn no_more_requests_lack_something_than_there_are() {
+fn unplaced_and_untimed_counts_exclude_duplicates() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = text("nginx-combined");
     let parts: Vec<&[u8]> = log
         .split_inclusive(|byte| *byte == b'\n')
         .filter(|line| line.windows(5).any(|part| part == b" 206 "))
         .collect();
-    // Two logs that overlap: their requests count once.
+    // Two overlapping logs: their common requests count once.
     let mut intake = intake(folder.path(), &parts[..6].concat());
     let other = folder.path().join("other.log");
     std::fs::write(&other, parts[2..].concat()).expect("written");
     intake.logs.push(other);
-    let taken = take_in(&intake, &Silent).expect("it is taken in");
+    let taken = take_in(&intake, &Silent).expect("read");
     assert_eq!((taken.requests, taken.unplaced, taken.untimed), (8, 8, 8));
     assert!(
         summary(&taken)

@@ -258,7 +258,11 @@ fn reports_binary_file_once() {
     std::fs::write(folder.path().join("film.bin"), &program[..100_000]).expect("written");
     let (code, _, err) = run(folder.path(), &combined(), &["film.bin"]);
     assert_eq!(code, Some(64));
-    assert_eq!(err.matches("film.bin is no text").count(), 1, "{err}");
+    assert_eq!(
+        err.matches("film.bin is not a text log").count(),
+        1,
+        "{err}"
+    );
 }
 
 #[test]

@@ -13,7 +13,7 @@ pub const UNSAFE_PLACES: &[&str] = &[
     "server/serve/src/raw/",
     // FIEMAP, which no safe library offers.
     "server/library/src/raw.rs",
-    // Functions that take the place of libc's, and system calls made for them.
+    // C functions that interpose libc's, and system calls.
     "anyprogram/deception/src/raw/",
     // Pages of files that are held by mapping and locking them.
     "anyprogram/reception/src/hold.rs",

@@ -1,8 +1,8 @@
-//! The functions that take the place of libc's.
+//! The functions that interpose libc's.
 //!
-//! Each does its part before, makes the original call with the very arguments, and returns its
-//! result. Functions that C declares with variable arguments are defined with all that they may
-//! have: the callers of both pass them in the same registers on x86-64 and aarch64.
+//! Each runs its own step, makes the original call with unchanged arguments, and returns its
+//! result. Functions that C declares as variadic are defined with their full argument list: both
+//! conventions pass them in the same registers on x86-64 and aarch64.
 
 use std::mem::transmute;
 
@@ -16,16 +16,16 @@ use crate::before::{
 };
 use crate::table;
 
-/// Of calls with a list of buffers: as much as is read at a time, for the list is the program's.
+/// Assumed length of vectored calls: the list belongs to the program and is not read.
 const VECTOR_BYTES: u64 = 128 << 10;
 
-/// A function of C: what is done before the original call, and what is done with its result.
+/// Defines an interposed C function: the step before the original call, and the step after it.
 macro_rules! hook {
     (
         $name:ident($($argument:ident: $type:ty),*) -> $result:ty, else $missing:expr;
         before $before:expr; after |$state:ident, $value:ident| $after:block
     ) => {
-        // SAFETY: it takes the place of the function of this name on purpose, and has its type.
+        // SAFETY: interposes the function of this name on purpose, with its type.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
             let $state = $before;
@@ -36,7 +36,7 @@ macro_rules! hook {
             }
             // SAFETY: the address of the function of this name, which has this type.
             let original: unsafe extern "C-unwind" fn($($type),*) -> $result = unsafe { transmute(original) };
-            // SAFETY: with the caller's own arguments, as if this function were not here.
+            // SAFETY: the caller's own arguments, unchanged.
             let $value = unsafe { original($($argument),*) };
             $after
             $value
@@ -95,8 +95,8 @@ macro_rules! sends {
 
 sends! { sendfile sendfile64 }
 
-/// Where a call reads that says so; of a negative offset, which is refused, nowhere. `preadv2` takes
-/// -1 for where the descriptor is.
+/// The offset of a call with an explicit one; a negative offset, which the kernel rejects, is out
+/// of range. For `preadv2`, -1 means the current position.
 fn offset_at(offset: off_t) -> At {
     match offset {
         -1 => At::Position,
@@ -104,7 +104,7 @@ fn offset_at(offset: off_t) -> At {
     }
 }
 
-/// Where a call reads that points to its offset.
+/// The offset of a call that passes it by pointer.
 fn pointed_at(offset: *const off_t) -> At {
     match offset.is_null() {
         true => At::Position,
@@ -112,7 +112,7 @@ fn pointed_at(offset: *const off_t) -> At {
     }
 }
 
-/// A call that must not wait is let through.
+/// A call that must not wait is passed through.
 fn flagged(flags: c_int) -> u64 {
     match flags & libc::RWF_NOWAIT {
         0 => VECTOR_BYTES,
@@ -124,14 +124,14 @@ fn flagged(flags: c_int) -> u64 {
 macro_rules! maps {
     ($($name:ident)+) => {
         $(
-            // SAFETY: it takes the place of the function of this name on purpose, and has its type.
+            // SAFETY: interposes the function of this name on purpose, with its type.
             #[unsafe(no_mangle)]
             unsafe extern "C-unwind" fn $name(
                 at: *mut c_void, length: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t,
             ) -> *mut c_void {
-                // Allocators map memory, also while functions are looked up.
+                // Allocators map memory, also while symbols are being resolved.
                 if is_unknown(Symbol::$name) {
-                    // SAFETY: with the caller's own arguments, as libc's function makes the call.
+                    // SAFETY: the caller's own arguments, as in libc's own function.
                     let mapping = unsafe {
                         libc::syscall(libc::SYS_mmap, at, length, protection, flags, fd, offset)
                     };
@@ -152,7 +152,7 @@ macro_rules! maps {
                     unsafe extern "C-unwind" fn(*mut c_void, size_t, c_int, c_int, c_int, off_t) -> *mut c_void;
                 // SAFETY: the address of the function of this name, which has this type.
                 let original: Original = unsafe { transmute(original) };
-                // SAFETY: with the caller's own arguments, as if this function were not here.
+                // SAFETY: the caller's own arguments, unchanged.
                 let mapping = unsafe { original(at, length, protection, flags, fd, offset) };
                 after(timed);
                 mapping
@@ -163,14 +163,14 @@ macro_rules! maps {
 
 maps!(mmap mmap64);
 
-/// A descriptor that was opened is another than the one that had its number.
+/// A newly opened descriptor is not the one that had its number before.
 fn forget(fd: c_int) {
     if let Some(entry) = table::entry(fd) {
         entry.forget();
     }
 }
 
-/// Functions that give a descriptor.
+/// Functions that return a new descriptor.
 macro_rules! opens {
     ($($name:ident($($argument:ident: $type:ty),*);)+) => {
         $(hook! {
@@ -217,7 +217,8 @@ hook! {
     close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int, else -1;
     before match flags {
         0 => before_closing_all(first, last),
-        // Those that are closed with the next program, or of this thread alone, are calls' still.
+        // `CLOSE_RANGE_CLOEXEC` and `CLOSE_RANGE_UNSHARE` leave the descriptors of in-flight calls
+        // open.
         _ => table::forget_range(first, last),
     };
     after |_nothing, result| {}
@@ -233,8 +234,8 @@ hook! {
     before limits_itself(option); after |_nothing, result| {}
 }
 
-/// A program that is about to filter its system calls does not know those of this library: a filter
-/// may end it for one.
+/// A program about to install a seccomp filter does not expect the system calls of this library:
+/// the filter may kill the process for one.
 fn limits_itself(option: c_int) {
     if [libc::PR_SET_SECCOMP, libc::PR_SET_NO_NEW_PRIVS].contains(&option) {
         before::turn_off();

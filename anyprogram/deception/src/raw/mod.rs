@@ -1,14 +1,14 @@
-//! The only modules with unsafe code: the functions that take the place of libc's, the system calls
-//! that are made for them, and the memory that forks share.
+//! The only modules with unsafe code: the functions that interpose libc's, the system calls made on
+//! their behalf, and the memory shared with forks.
 //!
-//! Memory of the program is never looked at but for offsets that it points to, after the kernel could
-//! read them; a pointer to nothing is left for it to refuse.
+//! Memory of the program is read only for offsets passed by pointer, and only after the kernel was
+//! able to read them; the kernel rejects invalid pointers.
 #![expect(
     unsafe_code,
-    reason = "functions of C that take the place of libc's, and system calls"
+    reason = "C functions that interpose libc's, and system calls"
 )]
 
-// A test would otherwise read its own files through them.
+// Otherwise a test would read its own files through the hooks.
 #[cfg(not(test))]
 mod hooks;
 #[cfg(not(test))]

@@ -1,10 +1,10 @@
-//! The functions whose place is taken: the next ones of their names.
+//! Addresses of the interposed functions: the next definition of each symbol.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Names of C functions, each with the place of its address.
+/// Names of C functions, each with the slot for its address.
 macro_rules! symbols {
     ($($name:ident),+ $(,)?) => {
         /// A function of libc.
@@ -16,7 +16,7 @@ macro_rules! symbols {
             const NAME: &str = concat!(stringify!($name), "\0");
             match CStr::from_bytes_with_nul(NAME.as_bytes()) {
                 Ok(name) => name,
-                Err(_) => panic!("a name holds no zero"),
+                Err(_) => panic!("a name contains no NUL byte"),
             }
         }),+];
     };
@@ -62,7 +62,7 @@ symbols!(
 static ADDRESSES: [AtomicPtr<c_void>; NAMES.len()] =
     [const { AtomicPtr::new(ptr::null_mut()) }; NAMES.len()];
 
-/// Looks all of them up, so that no signal handler has to.
+/// Resolves all of them, so that no signal handler needs to.
 pub(super) fn look_up() {
     for index in 0..NAMES.len() {
         find(index);
@@ -80,7 +80,7 @@ pub(super) fn address(symbol: Symbol) -> *mut c_void {
     }
 }
 
-/// Whether nobody has looked the function up yet.
+/// Whether the symbol has not been resolved yet.
 #[inline]
 pub(super) fn is_unknown(symbol: Symbol) -> bool {
     ADDRESSES[symbol as usize].load(Ordering::Relaxed).is_null()
@@ -88,7 +88,7 @@ pub(super) fn is_unknown(symbol: Symbol) -> bool {
 
 #[cold]
 fn find(index: usize) -> *mut c_void {
-    // SAFETY: a name that ends with a zero.
+    // SAFETY: the name ends with a NUL byte.
     let address = unsafe { libc::dlsym(libc::RTLD_NEXT, NAMES[index].as_ptr()) };
     ADDRESSES[index].store(address, Ordering::Relaxed);
     address

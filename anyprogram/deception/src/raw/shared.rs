@@ -1,15 +1,15 @@
-//! The memory that a program and its forks share.
+//! The memory shared by a program and its forks.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::memory::Memory;
 
-/// Used until the other is mapped, and where none can be.
+/// Used until the shared one is mapped, and if mapping fails.
 static OWN: Memory = Memory::new();
 static SHARED: AtomicPtr<Memory> = AtomicPtr::new(ptr::null_mut());
 
-/// Maps it, once, before the program begins.
+/// Maps it once, before the program's `main`.
 pub(super) fn map() {
     // SAFETY: a new anonymous mapping, which overlaps nothing.
     let mapping = unsafe {
@@ -27,7 +27,7 @@ pub(super) fn map() {
     }
 }
 
-/// What the program and its forks know.
+/// The shared state of the program and its forks.
 pub(crate) fn memory() -> &'static Memory {
     let shared = SHARED.load(Ordering::Acquire);
     // SAFETY: null, or a mapping of the size and at least the alignment of a `Memory` that is never

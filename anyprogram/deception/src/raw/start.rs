@@ -1,15 +1,15 @@
-//! What happens when the library is loaded, when the process forks, and when it ends.
+//! Entry points at load, in the child of a fork, and at exit.
 
 use super::{original, shared, sys};
 use crate::{before, client, resident, settings};
 
 #[used]
-// SAFETY: the dynamic loader calls what is in this section once, before the program begins.
+// SAFETY: the dynamic loader calls the entries of this section once, before `main`.
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = at_load;
 
 #[used]
-// SAFETY: the C library calls what is in this section once, when the process exits.
+// SAFETY: the C library calls the entries of this section once, at exit.
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = at_exit;
 
@@ -17,14 +17,14 @@ extern "C" fn at_load() {
     let _errno = sys::SavedErrno::save();
     original::look_up();
     shared::map();
-    // Who would be filtered out for an unusual call makes none.
+    // Under a seccomp filter, use only common system calls.
     if sys::is_filtered() {
         resident::be_careful();
     }
     sys::set_address();
-    // SAFETY: a function that allocates nothing and takes no lock, as a child of a fork may.
+    // SAFETY: the handler allocates nothing and takes no lock, as a child of a fork requires.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-    // From now on calls are looked at.
+    // Calls are intercepted from here on.
     settings::read();
 }
 

@@ -1,5 +1,5 @@
-//! System calls, past libc's functions: those may be interposed by other libraries, and a thread may
-//! be cancelled in them.
+//! Direct system calls, bypassing libc's functions: those may be interposed by other libraries, and
+//! are cancellation points.
 
 use std::ffi::c_void;
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,25 +9,25 @@ use std::{mem, ptr};
 use headlong_protocol::{ANSWER_BYTES, Answer, FileKey, SOCKET_DEFAULT, environment};
 use libc::{c_int, c_long};
 
-/// Pages are taken to be of this size; where they are larger, a range counts fewer pages than
-/// expected and is asked for once too often.
+/// Assumed page size; where pages are larger, a range counts fewer pages than expected and is
+/// requested once too often.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// `cachestat`, on every architecture (Linux 6.5).
 const SYS_CACHESTAT: c_long = 451;
 
-/// Why a question was not answered.
+/// Why a residency query failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failed {
-    /// The kernel, or a filter, does not know the call.
+    /// The kernel, or a filter, does not support the call.
     Unknown,
-    /// Not this program about this file.
+    /// The program has no permission for this file.
     NotAllowed,
-    /// Not of such a descriptor.
+    /// The descriptor does not support the query.
     Other,
 }
 
-/// Puts `errno` back when dropped.
+/// Restores `errno` when dropped.
 pub(crate) struct SavedErrno(c_int);
 
 impl SavedErrno {
@@ -60,7 +60,7 @@ fn failed() -> Failed {
     }
 }
 
-/// Milliseconds on a clock that costs nothing and is some milliseconds late.
+/// Milliseconds of the coarse clock: cheap, and late by a few milliseconds.
 pub(crate) fn now_ms() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC_COARSE) / 1_000_000
 }
@@ -82,7 +82,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
         .saturating_add(time.tv_nsec as u64)
 }
 
-/// The file and its size, if it is a regular one.
+/// Identity and size of a regular file; `None` for other descriptors.
 pub(crate) fn regular_file(fd: c_int) -> Option<(FileKey, u64)> {
     // SAFETY: a structure of integers, for which zero is a value.
     let mut stat: libc::stat = unsafe { mem::zeroed() };
@@ -96,17 +96,17 @@ pub(crate) fn regular_file(fd: c_int) -> Option<(FileKey, u64)> {
     (result == 0 && is_regular).then_some((file, stat.st_size as u64))
 }
 
-/// Whether a descriptor is open for reading only, through the page cache.
+/// Whether a descriptor is open for reading only, and through the page cache.
 pub(crate) fn is_only_read(fd: c_int) -> bool {
-    // SAFETY: no memory is named.
+    // SAFETY: passes no pointer.
     let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL) };
     let watched = c_long::from(libc::O_ACCMODE | libc::O_DIRECT | libc::O_PATH);
     flags >= 0 && flags & watched == c_long::from(libc::O_RDONLY)
 }
 
-/// How many bytes a socket whose calls do not wait takes now, about; `None` of anything else.
+/// About how many bytes a non-blocking socket accepts now; `None` for anything else.
 pub(crate) fn room(fd: c_int) -> Option<u64> {
-    // SAFETY: no memory is named.
+    // SAFETY: passes no pointer.
     let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL) };
     if flags < 0 || flags & c_long::from(libc::O_NONBLOCK) == 0 {
         return None;
@@ -133,21 +133,21 @@ pub(crate) fn room(fd: c_int) -> Option<u64> {
     (result == 0).then_some(u64::try_from(room).unwrap_or(0))
 }
 
-/// Where a descriptor reads next.
+/// The current position of a descriptor.
 pub(crate) fn position(fd: c_int) -> Option<u64> {
-    // SAFETY: no memory is named.
+    // SAFETY: passes no pointer.
     let at = unsafe { libc::syscall(libc::SYS_lseek, fd, 0, libc::SEEK_CUR) };
     u64::try_from(at).ok()
 }
 
-/// The number that the program says is at this address, if it is there. The program itself may give
-/// any address, and gets an error of the kernel's for it.
+/// Reads the number at an address given by the program, if the address is valid. The program may
+/// pass any address; the kernel reports the error for an invalid one.
 pub(crate) fn pointed_at(address: usize) -> Option<i64> {
     const NO_CHANGE: c_int = -1;
     let number: *const i64 = ptr::with_exposed_provenance(address);
-    // The kernel copies a set of signals, of this size, before it sees that nothing is to be done
-    // with it. Every filter of system calls knows this one.
-    // SAFETY: the kernel answers an error for what it cannot read, and changes nothing.
+    // The kernel copies a signal set of this size before it rejects the operation as invalid. Every
+    // seccomp filter allows this call.
+    // SAFETY: the kernel returns an error for an unreadable address, and changes nothing.
     let result = unsafe {
         libc::syscall(
             libc::SYS_rt_sigprocmask,
@@ -157,30 +157,30 @@ pub(crate) fn pointed_at(address: usize) -> Option<i64> {
             size_of::<i64>(),
         )
     };
-    // No set at all is no error.
+    // A null set is not an error.
     if result != -1 || errno() != libc::EINVAL {
         return None;
     }
-    // SAFETY: it could be read just now. Who takes it away meanwhile takes it from the program's own
-    // call, too.
+    // SAFETY: it was readable just now. If another thread unmaps it meanwhile, the program's own
+    // call fails as well.
     Some(unsafe { number.read_unaligned() })
 }
 
-/// The number of this process; of a child of a vfork, its own.
+/// The process id; in a child of `vfork`, its own.
 pub(crate) fn process() -> c_int {
-    // SAFETY: no memory is named.
+    // SAFETY: passes no pointer.
     unsafe { libc::syscall(libc::SYS_getpid) as c_int }
 }
 
-/// Pages of a range that are in memory.
+/// Number of pages of a range that are in memory.
 ///
 /// # Errors
-/// If nobody says.
+/// If the kernel does not answer.
 pub(crate) fn cached_pages(fd: c_int, offset: u64, length: u64) -> Result<u64, Failed> {
     let range = [offset, length];
     let mut counts = [0u64; 5];
-    // SAFETY: both arrays are this function's own, and of the sizes of `struct cachestat_range` and
-    // `struct cachestat`.
+    // SAFETY: both arrays are local, and have the sizes of `struct cachestat_range` and `struct
+    // cachestat`.
     let result =
         unsafe { libc::syscall(SYS_CACHESTAT, fd, range.as_ptr(), counts.as_mut_ptr(), 0u32) };
     match result {
@@ -192,14 +192,14 @@ pub(crate) fn cached_pages(fd: c_int, offset: u64, length: u64) -> Result<u64, F
 /// Whether a byte of a file can be read without waiting.
 ///
 /// # Errors
-/// If nobody says.
+/// If the kernel does not answer.
 pub(crate) fn reads_at_once(fd: c_int, offset: u64) -> Result<bool, Failed> {
     let mut byte = 0u8;
     let vector = libc::iovec {
         iov_base: (&raw mut byte).cast(),
         iov_len: 1,
     };
-    // SAFETY: the vector names one byte of this function's own.
+    // SAFETY: the vector refers to one local byte.
     let result = unsafe {
         libc::syscall(
             libc::SYS_preadv2,
@@ -213,7 +213,7 @@ pub(crate) fn reads_at_once(fd: c_int, offset: u64) -> Result<bool, Failed> {
     };
     match result {
         1 => Ok(true),
-        // The file became shorter: nothing to wait for.
+        // The file was truncated: nothing to wait for.
         0 => Ok(true),
         _ => match errno() {
             libc::EAGAIN => Ok(false),
@@ -223,10 +223,10 @@ pub(crate) fn reads_at_once(fd: c_int, offset: u64) -> Result<bool, Failed> {
     }
 }
 
-/// Most pages asked about by `mincore` at a time: those of the largest range, and its ends.
+/// Most pages queried by one `mincore`: the largest range and its partial pages.
 const PAGES_MAX: usize = 1026;
 
-/// Whether all pages of a range are in memory, by mapping it.
+/// Whether all pages of a range are in memory, determined by mapping it.
 pub(crate) fn mapped_resident(fd: c_int, offset: u64, length: u64) -> Option<bool> {
     let start = offset / PAGE_BYTES * PAGE_BYTES;
     let bytes = offset.checked_add(length)?.checked_sub(start)? as usize;
@@ -235,7 +235,7 @@ pub(crate) fn mapped_resident(fd: c_int, offset: u64, length: u64) -> Option<boo
     if pages > PAGES_MAX {
         return None;
     }
-    // SAFETY: a new mapping, which overlaps nothing and is touched by nobody.
+    // SAFETY: a new mapping, which overlaps nothing and is never accessed.
     let mapping = unsafe {
         libc::syscall(
             libc::SYS_mmap,
@@ -252,22 +252,22 @@ pub(crate) fn mapped_resident(fd: c_int, offset: u64, length: u64) -> Option<boo
     }
     // SAFETY: the mapping is as long as `bytes`, and there is a state for each of its pages.
     let asked = unsafe { libc::syscall(libc::SYS_mincore, mapping, bytes, states.as_mut_ptr()) };
-    // SAFETY: the mapping made above, which nobody else knows.
+    // SAFETY: the mapping made above, known only here.
     unsafe { libc::syscall(libc::SYS_munmap, mapping, bytes) };
     let states = states.get(..pages)?;
     (asked == 0).then(|| states.iter().all(|state| state & 1 == 1))
 }
 
-/// The kernel never reads more ahead at a call than its largest request, which may be so small.
+/// The kernel reads ahead at most its largest request per call, which may be as small as this.
 const READ_AHEAD_BYTES: u64 = 512 << 10;
 
-/// Has the kernel begin to read a range.
+/// Makes the kernel start reading a range.
 pub(crate) fn read_ahead(fd: c_int, offset: u64, length: u64) {
     let end = offset.saturating_add(length);
     let mut at = offset;
     while at < end {
         let bytes = READ_AHEAD_BYTES.min(end - at);
-        // SAFETY: no memory is named.
+        // SAFETY: passes no pointer.
         if unsafe { libc::syscall(libc::SYS_readahead, fd, at, bytes) } != 0 {
             return;
         }
@@ -275,15 +275,15 @@ pub(crate) fn read_ahead(fd: c_int, offset: u64, length: u64) {
     }
 }
 
-/// Whether the process may only make some system calls.
+/// Whether a seccomp filter restricts the process.
 pub(super) fn is_filtered() -> bool {
-    // SAFETY: no memory is named.
+    // SAFETY: passes no pointer.
     unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_SECCOMP, 0, 0, 0, 0) != 0 }
 }
 
 static ADDRESS: OnceLock<libc::sockaddr_un> = OnceLock::new();
 
-/// Reads from the environment where the reception listens. A path that is too long leads nowhere.
+/// Sets the daemon's address from the environment. A path that is too long disables connecting.
 pub(super) fn set_address() {
     let path = std::env::var_os(environment::SOCKET);
     let path = path
@@ -301,37 +301,37 @@ pub(super) fn set_address() {
     }
 }
 
-/// A socket that is closed when the program becomes another, and on which nothing waits.
+/// A close-on-exec, non-blocking socket.
 pub(crate) fn socket() -> Option<c_int> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: no memory is named.
+    // SAFETY: passes no pointer.
     let socket = unsafe { libc::syscall(libc::SYS_socket, libc::AF_UNIX, kind, 0) };
     c_int::try_from(socket).ok().filter(|socket| *socket >= 0)
 }
 
-/// Closes a descriptor of this library's own.
+/// Closes a descriptor owned by this library.
 pub(crate) fn close(fd: c_int) {
-    // SAFETY: no memory is named, and the descriptor is the caller's own.
+    // SAFETY: passes no pointer, and the caller owns the descriptor.
     unsafe { libc::syscall(libc::SYS_close, fd) };
 }
 
-/// What came of connecting.
+/// Result of connecting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Connected {
     Yes,
-    /// It is there, and has more to do than it takes.
+    /// The daemon is present but overloaded.
     Busy,
-    /// It is not there, or is not one to give a descriptor to.
+    /// The daemon is absent, or not trusted with a descriptor.
     No,
 }
 
-/// Connects to the reception, if it is root's or this user's: whoever else listens there must not
-/// be given what this program may read.
+/// Connects to the daemon if it runs as root or as this user: any other process must not receive
+/// descriptors of files that this program may read.
 pub(crate) fn connect(socket: c_int) -> Connected {
     let Some(address) = ADDRESS.get() else {
         return Connected::No;
     };
-    // SAFETY: an address of the length that is given.
+    // SAFETY: an address with its true length.
     let result = unsafe {
         libc::syscall(
             libc::SYS_connect,
@@ -363,7 +363,7 @@ pub(crate) fn connect(socket: c_int) -> Connected {
             &raw mut length,
         )
     };
-    // SAFETY: no memory is named.
+    // SAFETY: passes no pointer.
     let own = unsafe { libc::syscall(libc::SYS_geteuid) };
     match asked == 0 && (peer.uid == 0 || c_long::from(peer.uid) == own) {
         true => Connected::Yes,
@@ -371,14 +371,14 @@ pub(crate) fn connect(socket: c_int) -> Connected {
     }
 }
 
-/// Room for the header of a control message and one descriptor, aligned as the header is.
+/// Buffer for a control message with one descriptor, aligned as its header.
 #[repr(C)]
 struct Control {
     header: libc::cmsghdr,
     descriptor: c_int,
 }
 
-/// Sends a whole message, with a descriptor.
+/// Sends a whole message, with a descriptor if there is one.
 pub(crate) fn send(socket: c_int, message: &[u8], descriptor: Option<c_int>) -> bool {
     let mut vector = libc::iovec {
         iov_base: message.as_ptr().cast_mut().cast(),
@@ -401,7 +401,7 @@ pub(crate) fn send(socket: c_int, message: &[u8], descriptor: Option<c_int>) -> 
         header.msg_control = (&raw mut control).cast();
         header.msg_controllen = length as _;
     }
-    // SAFETY: the header names the vector and the control message above, which outlive the call.
+    // SAFETY: the header refers to the vector and control message above, which outlive the call.
     let sent = unsafe {
         libc::syscall(
             libc::SYS_sendmsg,
@@ -413,7 +413,7 @@ pub(crate) fn send(socket: c_int, message: &[u8], descriptor: Option<c_int>) -> 
     usize::try_from(sent) == Ok(message.len())
 }
 
-/// What came of waiting.
+/// Result of waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     Readable,
@@ -422,7 +422,7 @@ pub(crate) enum Wait {
     Failed,
 }
 
-/// Waits until there is something to receive.
+/// Waits until the socket is readable.
 pub(crate) fn wait_readable(socket: c_int, milliseconds: u64) -> Wait {
     let mut poll = libc::pollfd {
         fd: socket,
@@ -452,10 +452,10 @@ pub(crate) fn wait_readable(socket: c_int, milliseconds: u64) -> Wait {
     }
 }
 
-/// The answer that is there; `None` if the reception is gone, or says something else.
+/// The daemon's answer; `None` if the connection is closed or the answer is invalid.
 pub(crate) fn receive(socket: c_int) -> Option<Answer> {
     let mut bytes = [0u8; ANSWER_BYTES];
-    // SAFETY: the buffer is this function's own, and as long as is said.
+    // SAFETY: the buffer is this function's own, and as long as stated.
     let received = unsafe {
         libc::syscall(
             libc::SYS_recvfrom,
@@ -478,7 +478,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_just_written_are_in_memory_by_every_way_to_ask() {
+    fn every_query_reports_written_bytes_as_resident() {
         let name = format!("headlong-deception-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let mut file = std::fs::File::create(&path).expect("created");
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_that_is_no_file_is_none() {
+    fn pipe_is_not_a_regular_file() {
         let (reader, _writer) = std::io::pipe().expect("a pipe");
         let fd = reader.as_raw_fd();
         assert_eq!(regular_file(fd), None);
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_read_only_where_there_is_one() {
+    fn number_is_read_only_at_valid_addresses() {
         let numbers = [7i64, -9];
         let address = numbers.as_ptr().expose_provenance();
         assert_eq!(pointed_at(address + 8), Some(-9));
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn errno_comes_back() {
+    fn errno_is_restored_on_drop() {
         set_errno(libc::EXDEV);
         {
             let _errno = SavedErrno::save();

@@ -1,5 +1,5 @@
-//! The machine of a device core over the kernel's page cache: a slot is a piece of a file whose pages
-//! are held.
+//! Host of a device core over the kernel's page cache: a slot is a piece of a file whose pages are
+//! held.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::stream::{InStream, Stream};
 use crate::waiting::AllWaiting;
 use headlong_protocol::FileKey;
 
-/// What a device over the page cache holds.
+/// Resource types of a device over the page cache.
 pub(super) struct PageCache;
 
 impl Resources for PageCache {
@@ -29,22 +29,22 @@ impl Resources for PageCache {
     type Record = ();
 }
 
-/// Slots that are read into, and what they held until now.
+/// Slots to be read into, and the pieces that they held before.
 pub(super) struct Leased {
     slots: Vec<Slot>,
     given_up: Vec<Run>,
 }
 
-/// What a slot of the engine's memory stands for.
+/// The piece of a file that a slot of the engine's memory stands for.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) file: InStream,
     pub(super) run: Run,
-    /// Until it is read.
+    /// `None` until it is read.
     pub(super) held: Option<Held>,
 }
 
-/// A read that the readers are doing.
+/// A read in progress in the readers.
 #[derive(Debug)]
 struct Outstanding {
     file: InStream,
@@ -52,7 +52,7 @@ struct Outstanding {
     run: Run,
 }
 
-/// The page cache, the threads that read into it, and the programs that wait.
+/// The page cache, the threads that read into it, and the waiting programs.
 pub(super) struct PageCacheHost {
     pub(super) readers: Readers,
     pub(super) counters: Arc<Counters>,
@@ -60,11 +60,11 @@ pub(super) struct PageCacheHost {
     pub(super) by_version: HashMap<Version, InStream>,
     pub(super) by_key: HashMap<FileKey, InStream>,
     pub(super) pieces: Vec<Option<Piece>>,
-    /// The same by file and first byte.
+    /// Slots by file and first byte.
     pub(super) by_place: BTreeMap<(InStream, u64), Slot>,
     outstanding: HashMap<ReadId, Outstanding>,
     pub(super) waiting: AllWaiting,
-    /// Pieces that requests got.
+    /// Pieces delivered to requests.
     pub(super) taken: Vec<(RequestId, Slot)>,
     pub(super) unlocked: u64,
     piece_bytes: u64,
@@ -93,7 +93,7 @@ impl PageCacheHost {
         }
     }
 
-    /// The readers have done a read; answers its stream.
+    /// The readers completed a read; returns its stream.
     pub(super) fn end_read(
         &mut self,
         id: ReadId,
@@ -139,7 +139,7 @@ impl Host<PageCache> for PageCacheHost {
         let mut given_up = Vec::new();
         for slot in slots {
             let place = self.pieces.get_mut(slot.0 as usize);
-            // Dropping it ends its being held.
+            // Dropping the piece releases its pages.
             let Some(piece) = place.and_then(Option::take) else {
                 continue;
             };
@@ -150,10 +150,10 @@ impl Host<PageCache> for PageCacheHost {
         Some(Leased { slots, given_up })
     }
 
-    // Its shards are never told to give memory up.
+    // The shards of this host are never asked to release memory.
     fn vacate(&mut self, _: Slot) {}
 
-    /// The readers open what is not open.
+    /// The readers open files on demand.
     fn open(&mut self, job: OpenJob<()>) -> OpenProgress<Arc<Open>> {
         let stream = self.streams.get(&job.id.stream);
         let open = stream.and_then(|stream| stream.parts.get(job.id.part as usize));
@@ -188,7 +188,7 @@ impl Host<PageCache> for PageCacheHost {
         });
     }
 
-    /// The files of the stream are closed, and none of their pages held.
+    /// Closes the files of the stream and releases their pages.
     fn forget(&mut self, stream: StreamId) {
         let known = self.streams.remove(&stream);
         for open in known.into_iter().flat_map(|known| known.parts) {
@@ -225,7 +225,7 @@ impl Host<PageCache> for PageCacheHost {
         self.waiting.fail(request.0, &self.counters);
     }
 
-    // The page cache is what it keeps things in.
+    // There is no flash tier: data is kept in the page cache.
     fn stage(&mut self, _: &headlong_flash::format::RecordName, _: Slot) -> Option<()> {
         None
     }

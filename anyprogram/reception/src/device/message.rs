@@ -1,4 +1,4 @@
-//! What a device's thread is started with, and what it is told.
+//! Start parameters of a device's thread, and the messages it receives.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::readers::{Done, Readers};
 use crate::settings::Mode;
 use crate::status::Counters;
 
-/// What a program is about to read.
+/// A program is about to read.
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) passed: OwnedFd,
@@ -28,7 +28,7 @@ pub(crate) struct Ask {
     pub(crate) answering: Answering,
 }
 
-/// What a program has read.
+/// A program has read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Note {
     pub(crate) file: FileKey,
@@ -37,22 +37,22 @@ pub(crate) struct Note {
     pub(crate) length: u64,
 }
 
-/// What the thread is told.
+/// A message to the thread.
 #[derive(Debug)]
 pub(crate) enum Message {
     Ask(Box<Ask>),
     Note(Note),
-    /// What files are one of, and where they lie.
+    /// Which files form a title, and their extents.
     Found(Found),
     Done(Done),
-    /// How is it?
+    /// A request for the status.
     Show(Sender<Value>),
 }
 
-/// Whoever finds out about files.
+/// Sends a question to the threads that inspect files.
 pub(crate) type Describe = Box<dyn Fn(Question) + Send>;
 
-/// What a thread is started with.
+/// Start parameters of the thread.
 pub(crate) struct Start {
     pub(crate) shard: Shard,
     pub(crate) readers: Readers,
@@ -60,9 +60,9 @@ pub(crate) struct Start {
     pub(crate) set_up: SetUp,
 }
 
-/// What stays the same about a device.
+/// Constant properties of a device.
 pub(crate) struct SetUp {
-    /// Whether nobody asks it any more: it is to end.
+    /// Whether the thread must end.
     pub(crate) is_over: Arc<AtomicBool>,
     pub(crate) name: String,
     pub(crate) mode: Mode,

@@ -1,15 +1,14 @@
-//! The thread of one device: it drives the engine's shard, as the server's does.
+//! The thread of one device, which drives the engine's shard as the server's device thread does.
 //!
-//! The one idea: a slot of the engine's memory is a piece of a file in the page cache. It is held
-//! (mapped, and locked where that is allowed) until the engine gives the slot to something else, and
-//! then the kernel is told to drop its pages. So the engine's budget is what the pages take, and what
-//! the engine takes to be in memory is there. Giving pages up as soon as a program has asked for
-//! them would be too early: a server that sends a range as its client takes it comes back to the rest
-//! of it for many seconds, in which the kernel, whose list of active pages is full of what was read,
-//! would have evicted them.
+//! A slot of the engine's memory is a piece of a file in the page cache. It is held (mapped, and
+//! locked if permitted) until the engine reassigns the slot; then its pages are dropped from the
+//! page cache. So the engine's budget equals the memory of the pages, and its view of what is in
+//! memory is correct. Releasing pages as soon as a program has requested them would be too early: a
+//! server that sends a range at its client's pace returns to the rest of it for many seconds, in
+//! which the kernel, whose active list is full of read pages, would have evicted them.
 //!
-//! What a program reads without waiting is told by notes: a request that nobody waits for, so that
-//! the engine knows how far the program is.
+//! Reads served from memory are reported by notes: the engine receives a request without a waiter,
+//! so that it knows the program's progress.
 
 mod host;
 mod message;
@@ -38,21 +37,21 @@ use crate::stream::InStream;
 use host::{PageCache, PageCacheHost};
 pub(crate) use message::{Ask, Describe, Message, Note, SetUp, Start};
 
-/// How often files are looked at: whether they changed, went, or are read no more.
+/// Interval of checks whether files changed, were deleted, or are no longer read.
 const LOOK_INTERVAL: Wall = Wall::from_secs(1);
 
-/// So far behind what was dropped, what is not locked is taken to be dropped, too. What is there
-/// all the same costs nothing to read.
+/// Unlocked pieces up to this far after a lost one are assumed to be lost, too. Reading one that is
+/// still cached costs nothing.
 const LOST_BYTES: u64 = 8 << 20;
 
-/// Everything that the thread owns.
+/// State owned by the thread.
 pub(crate) struct DeviceThread {
     core: DeviceCore<PageCache>,
     host: PageCacheHost,
     set_up: SetUp,
     begun: Clock,
     looked: Clock,
-    /// Asks for files of which nobody knows yet where they lie.
+    /// Calls on files whose extents are not known yet.
     describing: HashMap<Version, (Arc<Open>, Vec<Ask>)>,
     next_id: u64,
     lost: u64,
@@ -69,7 +68,7 @@ impl DeviceThread {
         let config = shard.config();
         let (slots, piece_bytes) = (config.slot_count() as usize, config.piece_bytes);
         Self {
-            // Files are closed when they are read no more.
+            // Files are closed when they are no longer read.
             core: DeviceCore::new(shard, usize::MAX),
             host: PageCacheHost::new(readers, counters, slots, piece_bytes),
             set_up,
@@ -81,8 +80,8 @@ impl DeviceThread {
         }
     }
 
-    /// Works until it is over, which is seen within [`LOOK_INTERVAL`]. Who waits then goes on by
-    /// himself.
+    /// Runs until `is_over`, which is checked every [`LOOK_INTERVAL`]. Waiting programs then
+    /// continue without an answer.
     pub(crate) fn run(mut self, messages: &Receiver<Message>) {
         while !self.set_up.is_over.load(Ordering::Relaxed) {
             let now = self.now();
@@ -107,7 +106,7 @@ impl DeviceThread {
         Instant(passed.saturating_mul(self.set_up.time_scale.into()))
     }
 
-    /// How long this machine waits for a time of the engine's clock.
+    /// Converts a duration of the engine's clock to wall time.
     fn wall(&self, model: Duration) -> Wall {
         Wall::from_nanos(model.0 / u64::from(self.set_up.time_scale.max(1)))
     }
@@ -143,7 +142,7 @@ impl DeviceThread {
         }
         let file = match reopen(&ask.passed) {
             Ok(file) => file,
-            // It will have some again.
+            // A temporary shortage.
             Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => return self.refuse(vec![ask]),
             Err(_) => {
                 drop(ask.passed);
@@ -166,7 +165,7 @@ impl DeviceThread {
         }
     }
 
-    /// A program waits for bytes of a file that is open here.
+    /// A program waits for bytes of a known file.
     fn begin(&mut self, file: InStream, ask: Ask) {
         let Ask {
             passed,
@@ -176,7 +175,7 @@ impl DeviceThread {
             answering,
             ..
         } = ask;
-        // Before the answer: a lock that the program has on its file ends with its descriptor.
+        // Before the answer: closing the descriptor releases POSIX locks that the program holds.
         drop(passed);
         let id = self.fresh_id();
         let open = self.host.streams.get_mut(&file.0).and_then(|known| {
@@ -203,8 +202,9 @@ impl DeviceThread {
         }
     }
 
-    /// A program did not find what it asks for: where nothing is locked, the kernel dropped it, and
-    /// perhaps what lies behind it. The engine is told, so that it reads that again in large runs.
+    /// A program did not find bytes in memory: where pages are not locked, the kernel dropped them,
+    /// and perhaps those that follow. The engine is notified, so that it reads them again in large
+    /// runs.
     fn lose(&mut self, file: InStream, (offset, length): (u64, u64)) {
         let piece_bytes = self.core.shard().config().piece_bytes;
         let first = offset / piece_bytes * piece_bytes;
@@ -255,7 +255,7 @@ impl DeviceThread {
         uid: u32,
         (offset, length): (u64, u64),
     ) {
-        // Programs do not say for whom they read: what is read in sequence is one reader's.
+        // The reader is unknown: a sequence of reads counts as one reader.
         let viewer = Identity::Unnamed {
             origin: ViewerId(uid.into()),
             connection: None,
@@ -296,8 +296,8 @@ impl DeviceThread {
         }
     }
 
-    /// Does what the core says, and gives back the pieces of requests: their bytes stay in the page
-    /// cache.
+    /// Executes the core's actions, and returns the pieces of requests: their bytes stay in the
+    /// page cache.
     fn settle(&mut self) {
         let now = self.now();
         self.core.settle(now, &mut self.host);

@@ -1,4 +1,4 @@
-//! Which files are read as one, and for how long they are known.
+//! Registration of streams: which files are read as one, and for how long.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::describe::{Part, Question, Rest};
 use crate::file::{Open, Version};
 use crate::stream::{InStream, Stream};
 
-/// So many chunk files before a reader are known. A prefetch is of 8 MB at first, and most chunks are
-/// larger than 256 KiB.
+/// Chunk files known ahead of a reader. The first prefetch is 8 MB, and most chunks are larger than
+/// 256 KiB.
 const KNOWN_AHEAD: usize = 32;
 
 impl DeviceThread {
@@ -25,19 +25,19 @@ impl DeviceThread {
         let Some((_, asks)) = self.describing.remove(&version) else {
             return;
         };
-        // Another file of the same run may have been described meanwhile, and it with that.
+        // It may have been described meanwhile, together with another file of its run.
         if !self.host.by_version.contains_key(&version) {
             self.know(parts, rest);
         }
         match self.host.by_version.get(&version).copied() {
             Some(file) => asks.into_iter().for_each(|ask| self.begin(file, ask)),
-            // More than the engine takes: as without.
+            // The engine has reached its limit: continue without help.
             None => self.refuse(asks),
         }
         self.settle();
     }
 
-    /// From now on these files are read as one stream.
+    /// Registers these files as one stream.
     fn know(&mut self, parts: Vec<Part>, rest: Option<Rest>) {
         let (parts, rest) = self.until_known(parts, rest);
         let id = StreamId(self.fresh_id());
@@ -61,7 +61,7 @@ impl DeviceThread {
         self.add(id, opens);
     }
 
-    /// What follows in a stream.
+    /// Adds the files that follow in a stream.
     pub(super) fn handle_followed(&mut self, id: StreamId, parts: Vec<Part>, rest: Option<Rest>) {
         if !self.host.streams.contains_key(&id) {
             return;
@@ -69,7 +69,7 @@ impl DeviceThread {
         let (parts, rest) = self.until_known(parts, rest);
         let (opens, specs) = told(parts);
         let now = self.now();
-        // Where they are too many for one stream it ends, and what follows is another.
+        // With too many files for one stream, the stream ends here, and a new one follows.
         if self
             .core
             .shard_mut()
@@ -83,8 +83,8 @@ impl DeviceThread {
         }
     }
 
-    /// The files up to one that is part of a stream already: there this one ends. Of an old version
-    /// nothing is read any more.
+    /// Keeps the files up to one that belongs to another stream; this stream ends there. Streams
+    /// with an older version of a file are dropped.
     fn until_known(
         &mut self,
         mut parts: Vec<Part>,
@@ -113,7 +113,7 @@ impl DeviceThread {
         }
     }
 
-    /// A program reads this file: what follows is looked at in time.
+    /// A program reads this file: the files after it are inspected in time.
     pub(super) fn look_ahead(&mut self, (stream, part): InStream) {
         let Some(known) = self.host.streams.get_mut(&stream) else {
             return;
@@ -132,7 +132,7 @@ impl DeviceThread {
         self.settle();
     }
 
-    /// Closes files that changed, have no name any more, or are read no more.
+    /// Drops streams whose files changed, were deleted, or are no longer read.
     pub(super) fn look(&mut self) {
         self.looked = Clock::now();
         let keep_open = self.wall(self.set_up.keep_open);
@@ -149,7 +149,7 @@ impl DeviceThread {
     }
 }
 
-/// Files, and what the engine is told of them.
+/// The files, and their description for the engine.
 fn told(parts: Vec<Part>) -> (Vec<Arc<Open>>, Vec<PartSpec>) {
     let both = parts.into_iter().map(|Part { open, extents }| {
         let spec = PartSpec {

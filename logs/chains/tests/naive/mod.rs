@@ -1,10 +1,10 @@
-//! The rules word by word, as slow as they like: what the fast ways are compared with.
+//! Literal, slow implementation of the rules, as a reference for the fast one.
 
 use std::collections::BTreeSet;
 
 use headlong_chains::{Chain, Gap, Link, Request, Rules};
 
-/// Chains, and the lines of the requests of each.
+/// Chains, each with the lines of its requests.
 pub(crate) fn chains(requests: &[Request], rules: &Rules) -> Vec<(Chain, BTreeSet<u64>)> {
     let parts: Vec<Request> = requests
         .iter()
@@ -35,7 +35,7 @@ pub(crate) fn chains(requests: &[Request], rules: &Rules) -> Vec<(Chain, BTreeSe
     found
 }
 
-/// A6: who follows whom, as indexes of an ender and a starter.
+/// A6: links between requests, as indexes of an ender and a starter.
 fn links(parts: &[Request], rules: &Rules) -> Vec<(usize, usize)> {
     let touches = |ender: usize, starter: usize| {
         let (ender, starter) = (&parts[ender], &parts[starter]);
@@ -43,7 +43,7 @@ fn links(parts: &[Request], rules: &Rules) -> Vec<(usize, usize)> {
             && ender.offset + ender.sent_bytes == starter.offset
             && is_near(ender, starter, rules)
     };
-    // In order of arrival over the whole log it is also in order of arrival at each byte.
+    // Order of arrival over the whole log is also order of arrival at each byte.
     let mut arrivals: Vec<usize> = (0..parts.len()).collect();
     arrivals.sort_by_key(|&place| (parts[place].received_ms, parts[place].line));
     let mut links = Vec::new();

@@ -1,4 +1,4 @@
-//! Chains as a table of columns, Parquet. While they wait, they are records of fixed size.
+//! Chains as a Parquet table. Until they are written, rows are kept as records of fixed size.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use crate::parquet::{Cells, Column, ColumnType, TableError, TableRow, TableWrite
 
 use ColumnType::{Flag, Int, Text};
 
-/// Bytes of a waiting chain: file, start, length, start and end in time, open, requests.
+/// Bytes of a buffered chain: file, start, length, start and end time, open, requests.
 const RECORD_BYTES: usize = 4 + 4 * 8 + 1 + 4;
 
 /// Appends the chains of one session.
@@ -30,7 +30,7 @@ pub(super) fn append(rows: &mut Vec<u8>, chains: &[Chain]) {
     }
 }
 
-/// A row; whether sessions and files are numbers is known before the first.
+/// A row; the const parameters say whether sessions and files are numbers.
 struct Row<'a, const SESSIONS: bool, const FILES: bool> {
     session: Name<'a>,
     file: Name<'a>,
@@ -74,7 +74,7 @@ fn put_name<const NUMBER: bool>(cells: &mut Cells<'_>, name: Name<'_>) {
     }
 }
 
-/// Why a waiting chain did not become a row.
+/// Why a buffered chain did not become a row.
 enum Trouble {
     Wait(io::Error),
     Table(TableError),
@@ -101,7 +101,7 @@ impl From<Trouble> for ChainTableError {
     }
 }
 
-/// Writes a table that was joined as columns: the orders of its sessions and files, and its rows.
+/// Writes a table joined as columns, given the orders of its sessions and files, and its rows.
 pub(super) fn write(
     orders: (&Order<'_>, &Order<'_>),
     pieces: &Pieces,

@@ -1,28 +1,28 @@
-//! What can go wrong with a chain table.
+//! Errors of chain tables.
 
 use std::io;
 
 use crate::parquet::TableError;
 use crate::parts::PartsError;
 
-/// Why there is no chain table.
+/// Why a chain table could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ChainTableError {
     /// The requests could not be read back.
     #[error(transparent)]
     Parts(#[from] PartsError),
-    /// The file in which rows wait failed.
-    #[error("the file in which chains wait failed: {0}; see to the folder of the table")]
+    /// The temporary file of rows failed.
+    #[error("the temporary file of chain rows failed: {0}; check the folder of the table")]
     Wait(#[from] io::Error),
-    /// It could not be written.
-    #[error("the chain table {path} cannot be written: {source}; see to its folder")]
+    /// The table could not be written.
+    #[error("cannot write the chain table {path}: {source}; check its folder")]
     Write {
-        /// Which.
+        /// The path.
         path: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// As above, as Parquet.
+    /// The same for Parquet.
     #[error(transparent)]
     Table(#[from] TableError),
 }

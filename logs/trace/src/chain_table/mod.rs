@@ -1,11 +1,11 @@
-//! Chain tables: the chains of a log as a file that other programs read.
+//! Chain tables: the chains of a log as a file for other programs.
 //!
-//! The one idea: a session lies in one part, so parts become rows on all cores, each session's rows
-//! in one piece, and the table is these pieces in order of sessions. What memory does not hold of
-//! them waits in a file without a name.
+//! A session lies in one partition, so partitions are converted to rows on all cores, with the rows
+//! of each session together; the table is these runs in order of sessions. Rows beyond the memory
+//! limit are spilled to an unnamed file.
 //!
-//! Invariants: same logs, same table, whatever the number of threads and the memory; a table is
-//! there whole or not at all, as it has no name until its last byte is written.
+//! Invariants: the same logs give the same table, for any number of threads and any memory; a table
+//! is complete or absent, because it gets its name after its last byte is written.
 
 mod columns;
 mod error;
@@ -30,29 +30,29 @@ pub const CHAIN_COLUMNS: [&str; 8] = [
     "session", "file", "start", "length", "t_start", "t_end", "open", "nreq",
 ];
 
-/// How a chain table is made.
+/// Settings of a chain table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainSettings {
-    /// Which requests are one chain.
+    /// Rules for joining requests to chains.
     pub rules: Rules,
-    /// Threads that join and write rows.
+    /// Threads that join and format rows.
     pub threads: usize,
-    /// Bytes of rows that may wait in memory; the others wait in a file beside the table.
+    /// Bytes of rows kept in memory; further ones are spilled to a file beside the table.
     pub keep_bytes_max: u64,
 }
 
-/// How a chain table is written.
+/// File format of a chain table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableForm {
-    /// Comma-separated values under a line of [`CHAIN_COLUMNS`].
+    /// Comma-separated values with a header of [`CHAIN_COLUMNS`].
     Text,
-    /// Parquet, with the same columns: `open` is a flag; sessions and files are whole numbers if
-    /// all of them are, else texts.
+    /// Parquet with the same columns: `open` is a flag; sessions and files are integers if all of
+    /// them are, otherwise texts.
     Columns,
 }
 
 impl TableForm {
-    /// What the name of a file asks for.
+    /// The format implied by a file name.
     pub fn of(path: &Path) -> Self {
         match path.extension() {
             Some(extension) if extension.eq_ignore_ascii_case("parquet") => Self::Columns,
@@ -61,12 +61,12 @@ impl TableForm {
     }
 }
 
-/// What went into a chain table.
+/// Totals of a chain table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChainSums {
     /// Requests of the log.
     pub requests: u64,
-    /// Requests in chains: all but those to which no byte was sent (A7).
+    /// Requests in chains: all except those without a byte sent (A7).
     pub joined: u64,
     /// Sessions with a chain.
     pub sessions: u64,
@@ -74,13 +74,13 @@ pub struct ChainSums {
     pub chains: u64,
     /// Sum of their lengths, bytes.
     pub bytes: u64,
-    /// Chains of which the first request is open-ended.
+    /// Chains whose first request is open-ended.
     pub open: u64,
-    /// Bytes of rows that waited in a file.
+    /// Bytes of rows spilled to a file.
     pub spilled_bytes: u64,
 }
 
-/// A table that will be there when it is complete.
+/// A table that appears when it is complete.
 #[derive(Debug)]
 pub struct TableFile {
     path: PathBuf,
@@ -88,7 +88,7 @@ pub struct TableFile {
 }
 
 impl TableFile {
-    /// Begins one, so that a folder one may not write to is found before the work and not after it.
+    /// Creates the temporary file, so that an unwritable folder is reported before the work.
     pub fn begin(path: &Path) -> Result<Self, ChainTableError> {
         Ok(Self {
             path: path.to_owned(),
@@ -104,7 +104,7 @@ impl TableFile {
     ) -> Result<ChainSums, ChainTableError> {
         let Self { path, output } = self;
         let form = TableForm::of(&path);
-        // Where the table has room, its rows have; beside a device or a pipe is nothing.
+        // Spill beside the table, which has room; a device or a pipe has no folder.
         let folder = output.folder().map(Path::to_owned);
         let folder = folder.unwrap_or_else(std::env::temp_dir);
         let table = ChainTable::join(log, settings, form, &folder)?;
@@ -128,18 +128,18 @@ impl TableFile {
     }
 }
 
-/// The rows of a chain table, waiting to be written.
+/// The rows of a chain table, ready to be written.
 #[derive(Debug)]
 pub struct ChainTable<'a> {
     sessions: Order<'a>,
     files: Order<'a>,
     pieces: Pieces,
-    /// What it tells.
+    /// Totals.
     pub sums: ChainSums,
 }
 
 impl<'a> ChainTable<'a> {
-    /// Joins all requests of a log. Rows that do not fit in memory wait in `folder`.
+    /// Joins all requests of a log. Rows that do not fit in memory are spilled to `folder`.
     pub fn join(
         log: &'a TakenIn,
         settings: &ChainSettings,
@@ -191,7 +191,7 @@ impl<'a> ChainTable<'a> {
         })
     }
 
-    /// Writes a table that was joined as [`TableForm::Text`].
+    /// Writes a table joined as [`TableForm::Text`].
     pub fn write(&self, out: impl Write) -> io::Result<()> {
         let mut out = io::BufWriter::with_capacity(1 << 18, out);
         writeln!(out, "{}", CHAIN_COLUMNS.join(","))?;

@@ -1,15 +1,15 @@
-//! Names in the order a table is sorted by: by value if all are numbers, else by bytes.
+//! Sort order of names in a table: by value if all are numbers, otherwise by bytes.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use crate::names::{Name, Names};
 
-/// Places of names in a table, and back.
+/// Mapping between name numbers and positions in a table.
 #[derive(Debug)]
 pub(super) struct Order<'a> {
     names: &'a Names,
-    /// By number its place, and by place its number; none if they are the same.
+    /// Position by number, and number by position; `None` if they are equal.
     moved: Option<(Vec<u32>, Vec<u32>)>,
 }
 
@@ -17,8 +17,8 @@ impl<'a> Order<'a> {
     pub(super) fn of(names: &'a Names) -> Self {
         let is_number = |name| matches!(name, Name::Number(_));
         let count = names.len() as u32;
-        // Numbers come first among names, by value; all others follow by bytes. So only a mixture
-        // is in another order than it should be.
+        // Numeric names come first, by value, and all others follow by bytes; only a mixture needs
+        // another order.
         let is_mixed = count > 0 && is_number(names.get(0)) && !is_number(names.get(count - 1));
         let moved = is_mixed.then(|| {
             let mut order: Vec<u32> = (0..count).collect();
@@ -32,18 +32,18 @@ impl<'a> Order<'a> {
         Self { names, moved }
     }
 
-    /// Whether every name comes where its number is.
+    /// Whether positions equal numbers.
     pub(super) fn is_as_numbered(&self) -> bool {
         self.moved.is_none()
     }
 
-    /// Whether every name is a whole number that has room in 64 bits with a sign.
+    /// Whether every name is an integer that fits in a signed 64-bit value.
     pub(super) fn is_of_numbers(&self) -> bool {
         let greatest = self.names.as_numbers().and_then(<[u64]>::last);
         greatest.is_some_and(|number| i64::try_from(*number).is_ok())
     }
 
-    /// Where the name with this number comes.
+    /// The position of a name.
     pub(super) fn place(&self, number: u32) -> u32 {
         match &self.moved {
             Some((places, _)) => places.get(number as usize).copied().unwrap_or(number),
@@ -51,7 +51,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// The name that comes at this place.
+    /// The name at a position.
     pub(super) fn name(&self, place: u32) -> Name<'a> {
         let number = match &self.moved {
             Some((_, order)) => order.get(place as usize).copied().unwrap_or(place),
@@ -61,7 +61,7 @@ impl<'a> Order<'a> {
     }
 }
 
-/// By bytes; what is part of one name in the order of the parts.
+/// By bytes; parts of one name in the order of the parts.
 fn compare(one: Name<'_>, other: Name<'_>) -> Ordering {
     fn key(name: Name<'_>) -> (Cow<'_, [u8]>, u32) {
         match name {

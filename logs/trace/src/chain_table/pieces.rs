@@ -1,43 +1,42 @@
-//! Rows that wait until all are there: each session's in one piece, each part's pieces in order of
-//! sessions.
+//! Buffered rows: one run per session, the runs of each partition in order of sessions.
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use crate::spill::{Place, Spill, Spilled};
 
-/// Rows of one session of a part.
+/// Rows of one session of a partition.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Piece {
-    /// Place of its name in the table's order.
+    /// Position of its name in the table's order.
     pub(super) session: u32,
     pub(super) bytes: u64,
 }
 
-/// Rows of a part, and where they wait.
+/// Rows of a partition, and where they are stored.
 #[derive(Debug)]
 pub(super) struct PartRows {
     pieces: Vec<Piece>,
     place: Place,
 }
 
-/// Takes rows of parts, from any thread.
+/// Collects rows of partitions, from any thread.
 #[derive(Debug)]
 pub(super) struct Waiting(Spill);
 
 impl Waiting {
-    /// Keeps so many bytes in memory; further ones go to a file in this folder.
+    /// Keeps that many bytes in memory; further ones go to a file in this folder.
     pub(super) fn new(folder: &Path, keep_bytes_max: u64) -> Self {
         Self(Spill::new(folder.to_owned(), keep_bytes_max))
     }
 
-    /// Puts the rows of a part where there is room.
+    /// Stores the rows of a partition.
     pub(super) fn put(&self, pieces: Vec<Piece>, rows: Vec<u8>) -> io::Result<PartRows> {
         let place = self.0.put(rows)?;
         Ok(PartRows { pieces, place })
     }
 
-    /// All parts, in whatever order.
+    /// All partitions, in any order.
     pub(super) fn finish(self, parts: Vec<PartRows>) -> Pieces {
         Pieces {
             parts,
@@ -54,14 +53,13 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// Bytes that are in a file.
+    /// Bytes spilled to a file.
     pub(super) const fn spilled_bytes(&self) -> u64 {
         self.spilled.bytes
     }
 
-    /// Hands over all pieces in order of sessions, each as bytes that must be read to their end.
-    /// Of each part that waits in the file a little is read ahead, so that the file is not read
-    /// piece by piece.
+    /// Passes all runs in order of sessions to `take`, each as a reader that must be read to its
+    /// end. Spilled partitions are read through buffers, so that the file is not read run by run.
     pub(super) fn each<E: From<io::Error>>(
         &self,
         mut take: impl FnMut(Piece, &mut dyn Read) -> Result<(), E>,
@@ -92,7 +90,7 @@ impl Pieces {
     }
 }
 
-/// What waits in the file, from an offset on.
+/// Reader of the spilled bytes from an offset.
 struct At<'a> {
     spilled: &'a Spilled,
     offset: u64,

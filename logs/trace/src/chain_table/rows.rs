@@ -1,4 +1,4 @@
-//! Chains as lines of comma-separated values.
+//! Chains as comma-separated values.
 
 use std::io::Write as _;
 
@@ -41,18 +41,18 @@ pub(super) fn append(
     }
 }
 
-/// A name as it was in the log; in quotes if it would be mistaken for several cells.
+/// Writes a name as it was in the log; quoted if it would be read as several cells.
 pub(super) fn put_name(rows: &mut Vec<u8>, name: Name<'_>) {
     if let Name::Number(number) = name {
         return put_number(rows, number);
     }
     let from = rows.len();
-    write!(rows, "{name}").expect("memory takes whatever is written to it");
+    write!(rows, "{name}").expect("write to memory");
     quote(rows, from);
 }
 
 fn put_number(rows: &mut Vec<u8>, mut number: u64) {
-    // The greatest has twenty digits.
+    // The largest number has twenty digits.
     let mut digits = [0; 20];
     let mut from = digits.len();
     loop {

@@ -12,7 +12,7 @@ const HEADER: &str = "ts,service_ms,session,device,file,offset,size,bytes,disk\n
 
 fn taken(folder: &Path, log: &str) -> TakenIn {
     let path = folder.join("log.csv");
-    fs::write(&path, format!("{HEADER}{log}")).expect("the folder is there");
+    fs::write(&path, format!("{HEADER}{log}")).expect("written");
     let intake = Intake {
         logs: vec![path],
         threads: 2,
@@ -20,7 +20,7 @@ fn taken(folder: &Path, log: &str) -> TakenIn {
         spill: Some(folder.to_owned()),
         ..Intake::default()
     };
-    take_in(&intake, &Silent).expect("it is a log")
+    take_in(&intake, &Silent).expect("a log")
 }
 
 fn settings() -> ChainSettings {
@@ -32,10 +32,10 @@ fn settings() -> ChainSettings {
 }
 
 fn text(log: &TakenIn, settings: &ChainSettings, folder: &Path) -> String {
-    let table = ChainTable::join(log, settings, TableForm::Text, folder).expect("it fits");
+    let table = ChainTable::join(log, settings, TableForm::Text, folder).expect("joined");
     let mut text = Vec::new();
-    table.write(&mut text).expect("memory takes it");
-    String::from_utf8(text).expect("it is text")
+    table.write(&mut text).expect("written");
+    String::from_utf8(text).expect("UTF-8")
 }
 
 fn table(log: &str) -> String {
@@ -43,12 +43,12 @@ fn table(log: &str) -> String {
     let log = taken(folder.path(), log);
     let text = text(&log, &settings(), folder.path());
     text.strip_prefix("session,file,start,length,t_start,t_end,open,nreq\n")
-        .expect("it has its header")
+        .expect("a header")
         .to_owned()
 }
 
 #[test]
-fn requests_become_rows_as_the_rules_say() {
+fn requests_become_rows_by_the_rules() {
     let log = "\
         1,1500,7,tv,9,0,1000,1000,3\n\
         3,1000,7,tv,9,1000,1000,400,3\n\
@@ -86,7 +86,7 @@ fn sessions_and_files_are_sorted_by_bytes_if_one_is_a_name() {
 }
 
 #[test]
-fn rows_of_a_session_are_in_order_of_time_file_start_and_the_longest_first() {
+fn rows_of_a_session_are_sorted() {
     let log =
         "5,0,1,,2,0,,1,0\n5,0,1,,1,7,,1,0\n5,0,1,,1,0,,1,0\n5,0,1,,1,0,,2,0\n4,0,1,,3,0,,1,0\n";
     assert_eq!(
@@ -105,13 +105,13 @@ fn names_with_commas_are_quoted() {
 }
 
 #[test]
-fn a_quote_in_a_name_is_doubled() {
+fn quotes_in_names_are_doubled() {
     let mut row = b"1,".to_vec();
     rows::put_name(&mut row, crate::names::Name::Text(b"a \"b\""));
     assert_eq!(String::from_utf8_lossy(&row), "1,\"a \"\"b\"\"\"");
 }
 
-/// A log of many sessions, some by name, that is different each time the seed is.
+/// A generated log of many sessions, optionally with some textual names.
 fn many(names: bool) -> String {
     let mut log = String::new();
     let mut state = 1_u64;
@@ -141,13 +141,13 @@ fn many(names: bool) -> String {
             log,
             "{ts},{service_ms},{prefix}{session},,{file},{offset},{asked},{size},0"
         )
-        .expect("memory takes it");
+        .expect("written");
     }
     log
 }
 
 #[test]
-fn threads_and_memory_change_nothing() {
+fn table_is_independent_of_threads_and_memory() {
     for names in [false, true] {
         let folder = tempfile::tempdir().expect("a folder");
         let log = taken(folder.path(), &many(names));
@@ -168,7 +168,7 @@ fn threads_and_memory_change_nothing() {
                 };
                 let path = folder.path();
                 let table = ChainTable::join(&log, &settings, TableForm::Text, path);
-                let table = table.expect("it fits");
+                let table = table.expect("joined");
                 assert_eq!(table.sums.spilled_bytes > 0, keep_bytes_max < 100_000);
                 text(&log, &settings, path)
             };
@@ -188,7 +188,7 @@ fn sums(log: &TakenIn, rules: Rules) -> ChainSums {
         headlong_chains::chains(requests, &rules, &mut chains);
         chains
     });
-    for chain in chains.expect("it fits").into_iter().flatten() {
+    for chain in chains.expect("joined").into_iter().flatten() {
         sums.chains += 1;
         sums.joined += u64::from(chain.requests);
     }
@@ -196,41 +196,41 @@ fn sums(log: &TakenIn, rules: Rules) -> ChainSums {
 }
 
 #[test]
-fn a_table_has_its_name_only_when_it_is_complete() {
+fn table_appears_only_when_complete() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = taken(folder.path(), "5,0,1,,2,0,,1,0\n");
     let path = folder.path().join("chains.csv");
-    fs::write(&path, "what was there before").expect("the folder is there");
-    let file = TableFile::begin(&path).expect("the folder may be written to");
+    fs::write(&path, "previous contents").expect("written");
+    let file = TableFile::begin(&path).expect("begun");
     assert_eq!(
-        fs::read_to_string(&path).expect("it is there"),
-        "what was there before"
+        fs::read_to_string(&path).expect("readable"),
+        "previous contents"
     );
-    let sums = file.finish(&log, &settings()).expect("there is room");
+    let sums = file.finish(&log, &settings()).expect("finished");
     assert_eq!(
         (sums.requests, sums.joined, sums.chains, sums.sessions),
         (1, 1, 1, 1)
     );
     assert!(
         fs::read_to_string(&path)
-            .expect("it is there")
+            .expect("readable")
             .ends_with("1,2,0,1,5000,5000,1,1\n")
     );
 
-    drop(TableFile::begin(&path).expect("the folder may be written to"));
-    let names = fs::read_dir(folder.path()).expect("the folder is there");
+    drop(TableFile::begin(&path).expect("begun"));
+    let names = fs::read_dir(folder.path()).expect("listed");
     assert_eq!(
         names.count(),
         2,
-        "the log and the table, and nothing temporary"
+        "only the log and the table, no temporary file"
     );
 }
 
 #[test]
-fn a_place_where_no_table_can_be_is_told_before_the_work() {
+fn unwritable_path_is_reported_before_the_work() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(TableFile::begin(&folder.path().join("missing/chains.csv")).is_err());
-    let error = TableFile::begin(folder.path()).expect_err("it is a folder");
+    let error = TableFile::begin(folder.path()).expect_err("a folder");
     assert!(
         error
             .to_string()
@@ -239,7 +239,7 @@ fn a_place_where_no_table_can_be_is_told_before_the_work() {
 }
 
 #[test]
-fn parquet_tells_what_the_text_tells() {
+fn parquet_and_text_tables_agree() {
     use parquet::file::reader::{FileReader as _, SerializedFileReader};
     use parquet::record::Field;
 
@@ -247,13 +247,13 @@ fn parquet_tells_what_the_text_tells() {
         let folder = tempfile::tempdir().expect("a folder");
         let log = taken(folder.path(), &many(names));
         let path = folder.path().join("chains.parquet");
-        let file = TableFile::begin(&path).expect("the folder may be written to");
-        file.finish(&log, &settings()).expect("there is room");
-        let file = fs::File::open(&path).expect("it is there");
-        let reader = SerializedFileReader::new(file).expect("it is a table");
+        let file = TableFile::begin(&path).expect("begun");
+        file.finish(&log, &settings()).expect("finished");
+        let file = fs::File::open(&path).expect("opened");
+        let reader = SerializedFileReader::new(file).expect("a table");
         let mut lines = format!("{}\n", CHAIN_COLUMNS.join(","));
-        for row in reader.get_row_iter(None).expect("it has rows") {
-            let row = row.expect("it is a row");
+        for row in reader.get_row_iter(None).expect("rows") {
+            let row = row.expect("a row");
             let cells: Vec<String> = row
                 .get_column_iter()
                 .map(|(_, field)| match field {
@@ -263,14 +263,14 @@ fn parquet_tells_what_the_text_tells() {
                     other => panic!("unexpected {other:?}"),
                 })
                 .collect();
-            writeln!(lines, "{}", cells.join(",")).expect("memory takes it");
+            writeln!(lines, "{}", cells.join(",")).expect("written");
         }
         let expected = text(&log, &settings(), folder.path());
         assert_eq!(lines, expected);
-        let table = crate::TableLines::open(&path).expect("it can be read");
+        let table = crate::TableLines::open(&path).expect("readable");
         let mut shown = String::new();
-        let read = table.expect("it is a table").read_to_string(&mut shown);
-        read.expect("it can be read to its end");
+        let read = table.expect("a table").read_to_string(&mut shown);
+        read.expect("read");
         assert_eq!(shown, expected);
     }
 }

@@ -1,4 +1,4 @@
-//! Why logs cannot be taken in.
+//! Errors of intake.
 
 use std::path::PathBuf;
 
@@ -6,69 +6,69 @@ use crate::files::FilesError;
 use crate::parts::PartsError;
 use crate::read::FormatError;
 
-/// Why logs could not be taken in.
+/// Why logs could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum IntakeError {
-    /// There is nothing to read.
+    /// No log was given.
     #[error("no logs were given; name at least one, or `-` for standard input")]
     NoLogs,
-    /// Too little memory was allowed.
+    /// The memory limit is too small.
     #[error(
         "{} MiB are too little memory for {threads} threads; allow at least {} MiB, or fewer \
          threads", given >> 20, needed.div_ceil(1 << 20)
     )]
     Memory {
-        /// Allowed, bytes.
+        /// The limit, bytes.
         given: u64,
-        /// The least, bytes.
+        /// The minimum, bytes.
         needed: u64,
         /// Threads.
         threads: usize,
     },
-    /// Logs that cannot be read; all of them at once.
+    /// All logs that cannot be read.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Logs(Vec<LogError>),
     /// The files table cannot be read.
     #[error(transparent)]
     Files(#[from] FilesError),
-    /// The format that was given has a mistake.
+    /// The given format is invalid.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// The rule for titles is broken.
+    /// The rule for titles is invalid.
     #[error(
         "--title-rule `{rule}`: {what}; it is a regular expression with one group, such as \
              '^/([^/]+)/'"
     )]
     TitleRule {
-        /// As it was given.
+        /// The rule, as given.
         rule: String,
-        /// What is wrong.
+        /// Why it is invalid.
         what: String,
     },
-    /// Names take more memory than they may.
+    /// Names exceed their share of memory.
     #[error(
-        "names of sessions and files take more than the {} MiB of memory they may; allow more in \
-         all, of which they get a quarter", allowed >> 20
+        "names of sessions and files exceed their limit of {} MiB; allow more memory in \
+         total, of which names get a quarter", allowed >> 20
     )]
     Names {
-        /// What they may take, bytes.
+        /// Their limit, bytes.
         allowed: u64,
     },
-    /// Requests could not be put away.
-    #[error("requests that do not fit in memory cannot be written to {}: {source}; make room \
+    /// Requests could not be spilled.
+    #[error("requests that do not fit in memory cannot be written to {}: {source}; free space \
              there, name another folder, or allow more memory", folder.display())]
     Spill {
-        /// Where.
+        /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// They could not be read back.
+    /// Requests could not be read back.
     #[error(transparent)]
     Parts(#[from] PartsError),
 }
 
-/// Why one log cannot be read, and what to do about it.
+/// Why one log cannot be read, with the remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct LogError(pub(super) String);

@@ -1,5 +1,5 @@
-//! When all is read: numbers become final, sessions of viewers are counted, files get what is known
-//! of them.
+//! Completes intake: assigns final numbers, counts the sessions of viewers, and collects file
+//! properties.
 
 use super::error::IntakeError;
 use super::logs::Logs;
@@ -17,7 +17,7 @@ use crate::pieces;
 use crate::read::Reason;
 use crate::titles;
 
-/// Makes of what was read what others work on.
+/// Turns the result of reading into the final intake.
 pub(super) fn finish(
     intake: &Intake,
     memory: MemoryBound,
@@ -132,7 +132,7 @@ pub(super) fn finish(
     })
 }
 
-/// The rule for titles, ready to be used.
+/// The compiled rule for titles.
 pub(super) fn title_rule(intake: &Intake) -> Result<Option<regex_lite::Regex>, IntakeError> {
     let rule = intake.title_rule.as_deref();
     let ready = |rule: &str| {
@@ -161,12 +161,12 @@ fn facts(names: &Names, numbers: &Renumber, table: &FilesTable, told: &Told) -> 
     facts
 }
 
-/// Whether anything of a file can only be told from how it was used.
+/// Whether some property of a file can only be estimated from usage.
 fn is_anything_unknown(facts: &[FileFacts]) -> bool {
     facts.iter().any(FileFacts::is_incomplete)
 }
 
-/// Whether two logs tell of the same time, so that a request may be in both.
+/// Whether two logs overlap in time, so that a request may be in both.
 fn do_logs_overlap(told: &Told) -> bool {
     let mut spans: Vec<(i64, i64)> = told
         .logs
@@ -183,7 +183,7 @@ fn note_repeated(told: &mut Told, settled: &Settled, logs: &Logs) {
     }
     told.requests -= settled.repeated;
     told.bytes -= settled.repeated_bytes;
-    // Which of them were repeated is not known.
+    // These counts may include dropped repetitions; which ones is unknown.
     for count in [&mut told.untimed, &mut told.unplaced, &mut told.unnamed] {
         *count = (*count).min(told.requests);
     }
@@ -241,7 +241,7 @@ fn sessions_by(intake: &Intake, told: &Told) -> SessionsBy {
     let idle = intake.session_idle;
     match told.unnamed {
         0 => SessionsBy::Id,
-        // Requests that were dropped later do not matter here.
+        // Requests dropped later do not matter here.
         unnamed if unnamed >= told.requests => SessionsBy::AddressAgentTitle { idle },
         unnamed => SessionsBy::Both { unnamed, idle },
     }
@@ -253,7 +253,7 @@ fn span(told: &Told) -> (i64, i64) {
     (first.unwrap_or(0), last.unwrap_or(0))
 }
 
-/// A log of so many years is none.
+/// A log of this many years contains a wrong date.
 const YEARS_MAX: i64 = 10;
 const YEAR_MS: i64 = 365 * 86_400_000;
 
@@ -272,7 +272,7 @@ fn notes(
         ),
         (
             told.unended,
-            "last lines have no end but could be read, and were taken as they are",
+            "last lines have no line end but are readable, and were used",
         ),
         (
             u64::from(files_estimated),
@@ -280,12 +280,12 @@ fn notes(
         ),
         (
             u64::from(files_unsized),
-            "files have no size in a files table or a reply; it is taken to end at the highest byte \
-             that was sent, so that sessions seem to end later in their title than they do",
+            "files have no size in a files table or a reply; they are assumed to end at the highest byte \
+             sent, so sessions appear to end later in their title than they do",
         ),
         (
             parts.spilled_bytes(),
-            "bytes of requests did not fit in memory and went to a file",
+            "bytes of requests did not fit in memory and were spilled to a file",
         ),
     ];
     for (count, what) in counted.into_iter().filter(|(count, _)| *count > 0) {
@@ -294,8 +294,8 @@ fn notes(
     if !streams.is_empty() {
         let pieces: usize = streams.iter().map(Vec::len).sum();
         notes.push(format!(
-            "{pieces} files are pieces of {} renditions, which were laid end to end for places in \
-             titles; chains and phases are those of single pieces, and a specification made of them \
+            "{pieces} files are segments of {} renditions, which were concatenated for positions in \
+             titles; chains and phases are those of single segments, and a specification fitted to them \
              is of little use",
             streams.len()
         ));
@@ -304,8 +304,8 @@ fn notes(
     let years = last_ms.saturating_sub(first_ms) / YEAR_MS;
     if years >= YEARS_MAX {
         notes.push(format!(
-            "{years} years are between the first request and the last, so some line has a wrong date; \
-             what is told over time is coarse until it is taken out"
+            "{years} years lie between the first request and the last, so some line has a wrong date; \
+             figures over time are coarse until it is removed"
         ));
     }
     for log in logs {

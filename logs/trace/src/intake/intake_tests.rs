@@ -27,7 +27,7 @@ fn intake(logs: &[PathBuf]) -> Intake {
 }
 
 fn taken(logs: &[PathBuf]) -> TakenIn {
-    take_in(&intake(logs), &Silent).expect("taken in")
+    take_in(&intake(logs), &Silent).expect("readable logs")
 }
 
 fn all(taken: &TakenIn) -> Vec<Request> {
@@ -37,7 +37,7 @@ fn all(taken: &TakenIn) -> Vec<Request> {
     requests
 }
 
-/// What of a request can be told without numbers of names.
+/// A request as text, with names instead of their numbers.
 fn told(taken: &TakenIn) -> Vec<String> {
     let tell = |request: &Request| {
         format!(
@@ -55,7 +55,7 @@ fn told(taken: &TakenIn) -> Vec<String> {
 }
 
 #[test]
-fn a_plain_request_log_is_taken_in_with_its_files() {
+fn plain_request_log_is_read_with_its_files_table() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = format!(
         "{HEADER}100,500,20,3,7,0,1000,1000,5\n101,2500,3,1,8,0,,50,6\n102,0,20,3,7,1000,1000,400,5\n"
@@ -65,7 +65,7 @@ fn a_plain_request_log_is_taken_in_with_its_files() {
         "file,title,kind,kbps,size,disk,duration_s\n7,1,1,3000,5000,5,13.3\n9,2,0,96,10,6,1\n";
     let mut intake = intake(&[log]);
     intake.files = Some(put(folder.path(), "files.csv", files));
-    let taken = take_in(&intake, &Silent).expect("taken in");
+    let taken = take_in(&intake, &Silent).expect("readable logs");
     assert_eq!(
         told(&taken),
         [
@@ -94,7 +94,7 @@ fn a_plain_request_log_is_taken_in_with_its_files() {
 }
 
 #[test]
-fn a_bad_line_is_counted_and_shown_and_hurts_nobody() {
+fn bad_lines_are_counted_and_sampled() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut text = HEADER.as_bytes().to_vec();
     text.extend_from_slice(b"100,0,1,1,1,0,10,10,1\r\n");
@@ -157,7 +157,7 @@ fn combined(seconds: u32, address: &str, path: &str, agent: &str) -> String {
 }
 
 #[test]
-fn viewers_without_a_name_are_told_apart_by_address_agent_title_and_silence() {
+fn unnamed_viewers_are_split_by_address_agent_title_idle() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = [
         combined(0, "10.0.0.1", "/a.mp4", "x"),
@@ -171,7 +171,7 @@ fn viewers_without_a_name_are_told_apart_by_address_agent_title_and_silence() {
     .concat();
     let mut intake = intake(&[put(folder.path(), "a.log", text)]);
     intake.session_idle = Duration::from_secs(60);
-    let taken = take_in(&intake, &Silent).expect("taken in");
+    let taken = take_in(&intake, &Silent).expect("readable logs");
     assert_eq!(taken.sessions, 5);
     assert!(matches!(
         taken.sessions_by,
@@ -198,7 +198,7 @@ fn viewers_without_a_name_are_told_apart_by_address_agent_title_and_silence() {
 }
 
 #[test]
-fn copies_are_read_once_also_if_packed_or_grown() {
+fn copies_are_read_once_even_if_compressed_or_grown() {
     let folder = tempfile::tempdir().expect("a folder");
     let lines: String = (0..9000)
         .map(|i| format!("{},0,{},1,1,{},10,10,1\n", 100 + i, i % 7, i * 10))
@@ -228,7 +228,7 @@ fn copies_are_read_once_also_if_packed_or_grown() {
 }
 
 #[test]
-fn a_packed_log_is_a_copy_only_if_all_that_is_in_it_is_in_the_other() {
+fn compressed_log_is_a_copy_only_if_fully_contained() {
     let folder = tempfile::tempdir().expect("a folder");
     let lines = |range: std::ops::Range<u32>| -> String {
         let line = |i: u32| format!("{},0,{},1,1,{},10,10,1\n", 100 + i, i % 7, i * 10);
@@ -240,7 +240,8 @@ fn a_packed_log_is_a_copy_only_if_all_that_is_in_it_is_in_the_other() {
         packed.finish().expect("packed")
     };
     let first = format!("{HEADER}{}", lines(0..6000));
-    // Of two members, as of a log that goes on packed: it ends with the size of the second.
+    // Two members, as in a log that continues compressed: the size at its end is that of the
+    // second.
     let more = [packed(&first), packed(&lines(6000..6010))].concat();
     let logs = [
         put(folder.path(), "more.csv.gz", more),
@@ -252,7 +253,7 @@ fn a_packed_log_is_a_copy_only_if_all_that_is_in_it_is_in_the_other() {
 }
 
 #[test]
-fn a_request_that_two_overlapping_logs_tell_counts_once_and_a_retry_twice() {
+fn request_in_two_logs_counts_once_and_a_retry_twice() {
     let folder = tempfile::tempdir().expect("a folder");
     let line = |second: u32| format!("{second},0,s,1,f,0,10,10,1\n");
     let a = format!("{HEADER}{}{}{}", line(1), line(2), line(2));
@@ -267,7 +268,7 @@ fn a_request_that_two_overlapping_logs_tell_counts_once_and_a_retry_twice() {
     assert_eq!(taken.dropped.count_of(Reason::Repeated), 2);
     let lines = &taken.dropped.by_reason();
     let repeated = lines.iter().find(|lines| lines.reason == Reason::Repeated);
-    let sample = &repeated.expect("they are told").samples[0];
+    let sample = &repeated.expect("counted").samples[0];
     assert!(
         sample.file.ends_with("b.csv") && sample.line == 2,
         "{sample:?}"
@@ -275,14 +276,14 @@ fn a_request_that_two_overlapping_logs_tell_counts_once_and_a_retry_twice() {
 }
 
 #[test]
-fn packed_logs_give_what_they_held() {
+fn compressed_logs_give_the_same_requests() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = format!("{HEADER}100,0,1,1,1,0,10,10,1\n101,0,2,1,1,0,10,10,1\n");
     let expected = told(&taken(&[put(folder.path(), "a.csv", &text)]));
     let zstd = zstd::encode_all(text.as_bytes(), 3).expect("packed");
     let log = put(folder.path(), "a.csv.zst", &zstd);
     assert_eq!(told(&taken(&[log])), expected);
-    // pzstd puts the size of each frame before it, in a frame that is skipped.
+    // pzstd stores the size of each frame in a skippable frame before it.
     let skipped = [0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4];
     let log = put(
         folder.path(),
@@ -305,7 +306,7 @@ fn packed_logs_give_what_they_held() {
 }
 
 #[test]
-fn an_empty_log_is_said_to_be_and_leaves_an_empty_report() {
+fn empty_log_gives_a_note_and_an_empty_report() {
     let folder = tempfile::tempdir().expect("a folder");
     let taken = taken(&[
         put(folder.path(), "a.csv", ""),
@@ -325,7 +326,7 @@ fn an_empty_log_is_said_to_be_and_leaves_an_empty_report() {
 }
 
 #[test]
-fn a_log_of_decades_is_told_to_have_a_wrong_date() {
+fn log_of_decades_gives_a_note_about_a_wrong_date() {
     let folder = tempfile::tempdir().expect("a folder");
     let note = |last: u32| {
         let text = format!("{HEADER}0,0,1,1,1,0,10,10,1\n{last},0,1,1,1,10,10,10,1\n");
@@ -335,11 +336,11 @@ fn a_log_of_decades_is_told_to_have_a_wrong_date() {
     };
     assert_eq!(note(100_000_000), None);
     let found = note(1_700_000_000).expect("a note");
-    assert!(found.starts_with("53 years are between"), "{found}");
+    assert!(found.starts_with("53 years lie between"), "{found}");
 }
 
 #[test]
-fn what_cannot_be_read_is_told_all_at_once_before_anything_is() {
+fn all_unreadable_logs_are_reported_before_reading() {
     let folder = tempfile::tempdir().expect("a folder");
     let logs = [
         put(folder.path(), "good.csv", HEADER),
@@ -356,15 +357,15 @@ fn what_cannot_be_read_is_told_all_at_once_before_anything_is() {
         error,
         "F/none cannot be read: No such file or directory (os error 2)\n\
          F/hello.txt is in no known format. Tried:\n  \
-         headlong, caddy, envoy-json, combined, common, squid, haproxy, envoy, json: line 1: not the \
-         shape of a recognised format: hello world\n  \
-         csv, w3c: its header is not there: hello world\n\
+         headlong, caddy, envoy-json, combined, common, squid, haproxy, envoy, json: line 1: does not \
+         match a recognised format: hello world\n  \
+         csv, w3c: no header: hello world\n\
          Say what it is: --log-format '...' with the log_format (nginx) or LogFormat (Apache) of the \
          server's configuration, or --format NAME, for keys or columns of other names --format \
          'json:time=THEIRS,target=THEIRS,bytes=THEIRS'; or leave this log out\n\
-         F/a.bz2 is packed by bzip2, which is not unpacked here; unpack it: bzip2 -dc F/a.bz2\n\
-         F/core is no text, so no log; gzip and zstd are unpacked here, other packings are to be \
-         unpacked before"
+         F/a.bz2 is compressed with bzip2, which is not supported; decompress it: bzip2 -dc F/a.bz2\n\
+         F/core is not a text log; gzip and zstd are supported, decompress other formats \
+         first"
     );
     let error = take_in(&intake(&[]), &Silent)
         .expect_err("no logs")
@@ -379,7 +380,7 @@ fn what_cannot_be_read_is_told_all_at_once_before_anything_is() {
 }
 
 #[test]
-fn columns_may_change_within_a_w3c_log_that_several_threads_read() {
+fn columns_may_change_within_a_w3c_log() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut text = Vec::new();
     for round in 0..40 {
@@ -425,7 +426,7 @@ fn generated(lines: usize) -> String {
 }
 
 #[test]
-fn neither_threads_nor_memory_change_what_comes_out() {
+fn result_is_independent_of_threads() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = put(folder.path(), "a.csv", generated(120_000));
     let mut one = intake(std::slice::from_ref(&log));
@@ -433,7 +434,7 @@ fn neither_threads_nor_memory_change_what_comes_out() {
     let mut four = intake(std::slice::from_ref(&log));
     four.threads = 4;
     let (one, four) = (take_in(&one, &Silent), take_in(&four, &Silent));
-    let (one, four) = (one.expect("taken in"), four.expect("taken in"));
+    let (one, four) = (one.expect("readable logs"), four.expect("readable logs"));
     assert_eq!(all(&one), all(&four));
     let parts = |taken: &TakenIn, threads| {
         let parts = taken.parts.each_unsorted(threads, |part, requests| {
@@ -446,11 +447,11 @@ fn neither_threads_nor_memory_change_what_comes_out() {
 }
 
 #[test]
-fn what_does_not_fit_in_memory_waits_in_a_file_and_large_parts_are_divided() {
+fn requests_are_spilled_and_large_partitions_divided() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = put(folder.path(), "a.csv", generated(60_000));
     let intake = intake(&[log]);
-    let whole = take_in(&intake, &Silent).expect("taken in");
+    let whole = take_in(&intake, &Silent).expect("readable logs");
     let memory = MemoryBound {
         kept: 100_000,
         loaded: 8 * 150 * crate::parts::REQUEST_BYTES,
@@ -472,11 +473,11 @@ fn what_does_not_fit_in_memory_waits_in_a_file_and_large_parts_are_divided() {
     let count = sessions.len();
     sessions.sort_unstable();
     sessions.dedup();
-    assert_eq!(sessions.len(), count, "no session is in two parts");
+    assert_eq!(sessions.len(), count, "no session is in two partitions");
 }
 
 #[test]
-fn a_viewer_with_more_requests_than_memory_may_hold_is_named_with_a_remedy() {
+fn viewer_with_too_many_requests_is_named_with_a_remedy() {
     let folder = tempfile::tempdir().expect("a folder");
     let line = |second: u64| {
         format!(
@@ -501,7 +502,7 @@ fn a_viewer_with_more_requests_than_memory_may_hold_is_named_with_a_remedy() {
 }
 
 #[test]
-fn pieces_of_a_stream_are_put_in_order_and_told_of() {
+fn segments_of_a_stream_are_ordered_and_noted() {
     let folder = tempfile::tempdir().expect("a folder");
     let pieces = [9, 11, 10].map(|piece| format!("1,0,1,1,/film/v1/{piece}.ts,0,9,9,1\n"));
     let text = format!("{HEADER}{}", pieces.concat());
@@ -511,12 +512,12 @@ fn pieces_of_a_stream_are_put_in_order_and_told_of() {
         .map(|file| taken.file_names.get(*file));
     let names: Vec<String> = names.map(|name| name.to_string()).collect();
     assert_eq!(names, ["/film/v1/9.ts", "/film/v1/10.ts", "/film/v1/11.ts"]);
-    let is_told = |note: &String| note.starts_with("3 files are pieces of 1 renditions");
+    let is_told = |note: &String| note.starts_with("3 files are segments of 1 renditions");
     assert!(taken.notes.iter().any(is_told), "{:?}", taken.notes);
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_to_is_named() {
+fn unwritable_spill_folder_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut intake = intake(&[put(folder.path(), "a.csv", generated(5000))]);
     intake.spill = Some(folder.path().join("none"));
@@ -534,7 +535,7 @@ fn a_folder_that_cannot_be_written_to_is_named() {
 }
 
 #[test]
-fn names_beyond_their_share_of_memory_are_an_error_that_says_what_to_do() {
+fn names_beyond_their_share_of_memory_are_an_error() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut text = HEADER.to_owned();
     for line in 0..3000 {
@@ -551,18 +552,15 @@ fn names_beyond_their_share_of_memory_are_an_error_that_says_what_to_do() {
     let logs = logs::open(&intake).expect("logs");
     let outcome = worker::read_all(&intake, &memory, &logs, &Silent);
     let error = outcome.map(|_| ()).expect_err("too many names").to_string();
-    assert!(
-        error.contains("more than the 12 MiB of memory they may"),
-        "{error}"
-    );
+    assert!(error.contains("exceed their limit of 12 MiB"), "{error}");
 }
 
 #[test]
-fn progress_is_told_up_to_the_end() {
+fn progress_is_reported_up_to_the_end() {
     struct Last(Mutex<(u64, Option<u64>)>);
     impl Progress for Last {
         fn read(&self, bytes: u64, of: Option<u64>) {
-            let mut last = self.0.lock().expect("nobody panicked");
+            let mut last = self.0.lock().expect("lock");
             *last = (last.0.max(bytes), of);
         }
         fn note(&self, _: &str) {}
@@ -570,13 +568,13 @@ fn progress_is_told_up_to_the_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = generated(50_000);
     let progress = Last(Mutex::default());
-    take_in(&intake(&[put(folder.path(), "a.csv", &text)]), &progress).expect("taken in");
-    let last = progress.0.into_inner().expect("nobody panicked");
+    take_in(&intake(&[put(folder.path(), "a.csv", &text)]), &progress).expect("readable logs");
+    let last = progress.0.into_inner().expect("lock");
     assert_eq!(last, (text.len() as u64, Some(text.len() as u64)));
 }
 
 #[test]
-fn our_own_log_tells_bit_rates_and_drives_without_a_table() {
+fn own_log_has_bit_rates_and_drives_without_a_table() {
     let folder = tempfile::tempdir().expect("a folder");
     let line = |start: u64, offset: u64| {
         format!(
@@ -611,7 +609,7 @@ fn our_own_log_tells_bit_rates_and_drives_without_a_table() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn any_bytes_behind_a_good_line_leave_it_good(rubbish: Vec<u8>) {
+    fn any_bytes_after_a_good_line_keep_it_valid(rubbish: Vec<u8>) {
         let folder = tempfile::tempdir().expect("a folder");
         let mut text = format!("{HEADER}100,0,1,1,1,0,10,10,1\n").into_bytes();
         text.extend_from_slice(&rubbish);

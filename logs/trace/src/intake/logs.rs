@@ -1,4 +1,4 @@
-//! Logs before they are read: opened, recognised, and copies of one another found.
+//! Opens and recognises logs, and detects copies, before they are read.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,22 +17,22 @@ use crate::read::Reader;
 use crate::read::recognise::{NotFound, outcomes, recognise};
 use crate::read::source::{Blocks, HEAD_BYTES, Head, Packing, is_beginning, look};
 
-/// A log that will be read.
+/// A log to be read.
 pub(super) struct Log {
     pub(super) name: String,
     pub(super) path: PathBuf,
-    /// Its place among those that were given.
+    /// Its index among the given logs.
     pub(super) number: u32,
     pub(super) packing: Packing,
     pub(super) bytes: Option<u64>,
     pub(super) format: String,
-    /// Names in it that nobody needs.
+    /// Fields in it that are not used.
     pub(super) unused: Vec<String>,
     pub(super) contents: Contents,
     pub(super) is_done: AtomicBool,
 }
 
-/// What is in it.
+/// Contents of a log.
 pub(super) enum Contents {
     Lines {
         reader: Reader,
@@ -44,13 +44,13 @@ pub(super) enum Contents {
     },
 }
 
-/// How far it has been read.
+/// Read state of a log.
 pub(super) enum State {
-    /// Not yet opened (again).
+    /// Not opened yet (or to be reopened).
     Waiting(Option<Box<dyn Read + Send>>),
     Open {
         blocks: Box<Blocks>,
-        /// The columns at the end of the last block, where lines may change them.
+        /// The columns after the last block, where lines may change them.
         reader: Reader,
     },
     Done,
@@ -59,24 +59,24 @@ pub(super) enum State {
 /// All logs.
 pub(super) struct Logs {
     pub(super) logs: Vec<Log>,
-    /// Those that were left out.
+    /// Logs that are not read.
     pub(super) left_out: Vec<(u32, LogTold)>,
     pub(super) read_bytes: Arc<AtomicU64>,
 }
 
 impl Logs {
-    /// Bytes of all logs as they lie there, if that is known.
+    /// Total size of all logs on disk, if known.
     pub(super) fn bytes_total(&self) -> Option<u64> {
         self.logs.iter().map(|log| log.bytes).sum()
     }
 }
 
-/// Opens and recognises all logs; tells of all that is wrong at once.
+/// Opens and recognises all logs; reports all errors together.
 pub(super) fn open(intake: &Intake) -> Result<Logs, IntakeError> {
     let read_bytes = Arc::new(AtomicU64::new(0));
     let (mut logs, mut left_out) = (Vec::new(), Vec::new());
     let (mut unreadable, mut wrong) = (Vec::new(), Vec::new());
-    // A head is let go once its log is recognised: those of thousands would not fit in memory.
+    // A head is dropped once its log is recognised: thousands of them would not fit in memory.
     for (number, path) in (0..).zip(&intake.logs) {
         let name = told(path);
         let head = match look(path, &read_bytes) {
@@ -131,10 +131,10 @@ impl From<LogError> for NotRead {
     }
 }
 
-/// A log that was recognised: its format, names in it that nobody needs, and what is in it.
+/// A recognised log: its format, its unused fields, and its contents.
 type Recognised = (String, Vec<String>, Contents);
 
-/// What is in a log; `None` if nothing.
+/// The contents of a log; `None` if it is empty.
 fn contents(
     intake: &Intake,
     path: &PathBuf,
@@ -145,7 +145,7 @@ fn contents(
     match head.packing {
         Packing::Other(by) => {
             return wrong(format!(
-                "{log} is packed by {by}, which is not unpacked here; unpack it: {by} -dc {log}"
+                "{log} is compressed with {by}, which is not supported; decompress it: {by} -dc {log}"
             ));
         }
         Packing::Parquet if head.input.is_some() => {
@@ -181,8 +181,8 @@ fn contents(
         Err(NotFound::Empty) => Ok(None),
         Err(NotFound::Format(error)) => Err(NotRead::Format(error)),
         Err(NotFound::Binary) => wrong(format!(
-            "{log} is no text, so no log; gzip and zstd are unpacked here, other packings are to be \
-             unpacked before"
+            "{log} is not a text log; gzip and zstd are supported, decompress other formats \
+             first"
         )),
         Err(NotFound::Tried(tried)) => wrong(format!(
             "{log} is in no known format. Tried:\n{}\nSay what it is: --log-format '...' with the \
@@ -195,7 +195,7 @@ fn contents(
             let wanted = intake.session_field.as_deref().unwrap_or_default();
             let there_is = there_is.join(", ");
             wrong(format!(
-                "{log}: nothing in its first lines is called `{wanted}` and names a session; there are \
+                "{log}: no field `{wanted}` in its first lines identifies a session; fields found: \
                  {there_is}"
             ))
         }
@@ -220,11 +220,11 @@ fn left(name: &str, note: String) -> LogTold {
     }
 }
 
-/// By what copies of a log are found.
+/// Properties by which copies of a log are found.
 struct Seen {
-    /// Hash and length of its head, which copies have in common; `None` of what is read once only.
+    /// Hash and length of its head, equal for copies; `None` for input that can be read only once.
     head: Option<(u64, usize)>,
-    /// Its size unpacked, as far as it is known.
+    /// Uncompressed size, if known.
     bytes: Option<u64>,
 }
 
@@ -238,8 +238,8 @@ impl Seen {
     }
 }
 
-/// Takes out logs whose contents are in another one: the same once more (also packed), or the
-/// beginning of one that has grown since.
+/// Removes logs whose contents are in another one: a copy (possibly compressed), or an earlier
+/// state of a log that has grown.
 fn leave_out_copies(logs: &mut Vec<(Log, Seen)>) -> Vec<(u32, LogTold)> {
     let mut is_copy: Vec<Option<usize>> = vec![None; logs.len()];
     for (place, (small, seen)) in logs.iter().enumerate() {
@@ -265,7 +265,7 @@ fn leave_out_copies(logs: &mut Vec<(Log, Seen)>) -> Vec<(u32, LogTold)> {
     for ((log, _), other) in logs.iter().zip(&is_copy) {
         if let Some(other) = other {
             let of = &logs[*other].0.name;
-            let note = format!("all of it is in {of} too, so it was read once only");
+            let note = format!("all of it is also in {of}, so it was read only once");
             left_out.push((log.number, left(&log.name, note)));
         }
     }
@@ -274,9 +274,9 @@ fn leave_out_copies(logs: &mut Vec<(Log, Seen)>) -> Vec<(u32, LogTold)> {
     left_out
 }
 
-/// Whether all of the smaller log, of so many bytes, is what the larger begins with. Their heads are
-/// the same; of plain files the end is compared too, and what is packed, whose size is not certain, to
-/// its end, which takes less time than to read it.
+/// Whether the larger log starts with all `bytes` of the smaller. Their heads are equal; for plain
+/// files the end is compared as well, and compressed logs, whose size is uncertain, are compared in
+/// full, which takes less time than reading them.
 fn is_all_in(small: &Log, bytes: u64, large: &Log) -> bool {
     let is_plain = |log: &Log| log.packing == Packing::Plain;
     if !is_plain(small) || !is_plain(large) {

@@ -1,9 +1,8 @@
-//! From logs to parts: everything is read once, whatever its format, on all cores, within a bound
-//! of memory that is known beforehand.
+//! Intake: reads all logs once into partitions, in any format, on all cores, within a memory limit.
 //!
-//! Invariants: what comes out depends on the logs and options alone, not on threads or memory; a
-//! bad line is counted and sampled, never fatal; what cannot be opened or recognised is told before
-//! the long work begins.
+//! Invariants: the result depends on the logs and options only, not on threads or memory; a bad
+//! line is counted and sampled, never fatal; a log that cannot be opened or recognised is reported
+//! before the long work starts.
 
 mod error;
 mod finish;
@@ -18,11 +17,11 @@ pub use options::{Intake, MemoryBound};
 pub use progress::{Progress, Silent};
 pub use taken::{LogTold, SessionsBy, TakenIn};
 
-/// Takes logs in.
+/// Reads logs.
 ///
 /// # Errors
-/// If a log or table cannot be opened or recognised (before anything is read), and if memory or the
-/// disk for what does not fit in it runs out.
+/// If a log or table cannot be opened or recognised (before anything is read), or if memory or the
+/// disk for spilled data runs out.
 pub fn take_in(intake: &Intake, progress: &dyn Progress) -> Result<TakenIn, IntakeError> {
     let memory = intake.memory_bound()?;
     if intake.logs.is_empty() {

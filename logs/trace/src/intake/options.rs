@@ -1,4 +1,4 @@
-//! What is taken in, how, and in how much memory.
+//! Options of intake, and its memory limits.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,53 +10,51 @@ use crate::parts::PARTS;
 use crate::read::Format;
 use crate::read::source::BLOCK_BYTES;
 
-/// Bytes a part gathers on a thread before they are put away.
+/// Bytes that a thread buffers for a partition before storing them.
 pub(super) const PART_BUFFER_BYTES: usize = 16 << 10;
 
-/// What to take in, and how.
+/// The logs to read, and the options of reading them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intake {
-    /// Logs; `-` is standard input. Packed ones (gzip, zstd) are unpacked as they are read.
+    /// Logs; `-` is standard input. Compressed logs (gzip, zstd) are decompressed while reading.
     pub logs: Vec<PathBuf>,
-    /// The files table: `file,title,kind,kbps,size,disk,duration_s`, of which only `file` has to
-    /// be there.
+    /// The files table: `file,title,kind,kbps,size,disk,duration_s`, of which only `file` is
+    /// required.
     pub files: Option<PathBuf>,
-    /// `None`: each log's is recognised by its first lines.
+    /// `None`: each log's format is recognised by its first lines.
     pub format: Option<Format>,
-    /// The variable, column, key or header that names the session, where it is not one that is
-    /// known for that.
+    /// The variable, column, key or header that identifies the session, if it has no known name.
     pub session_field: Option<String>,
-    /// A viewer known by address and user agent alone begins another session after so long
-    /// without any request.
+    /// A viewer identified by address and user agent alone starts a new session after this time
+    /// without requests.
     pub session_idle: Duration,
-    /// Memory that intake and parts may take, bytes.
+    /// Memory limit of intake and partitions, bytes.
     pub memory_bytes_max: u64,
-    /// Whether bit rates and sizes that no table of files tells are estimated from how files were
-    /// used, which takes another look at every request.
+    /// Whether bit rates and sizes missing in the files table are estimated from usage, which takes
+    /// another pass over all requests.
     pub estimates: bool,
-    /// Whether it is taken in on which devices viewers were and from which drives they were served;
-    /// chains are the same without.
+    /// Whether devices and drives are recorded; chains are the same without them.
     pub devices_and_drives: bool,
-    /// Whether requests for a part of a file that nothing places are taken in, for what needs no
-    /// offsets; they are dropped otherwise.
+    /// Whether partial requests without an offset are kept for statistics that need no offsets;
+    /// otherwise they are dropped.
     pub keep_unplaced: bool,
-    /// What a title is called: a regular expression on names of files whose first group it is;
-    /// `None`, or a name it does not fit: manifests, names and types decide.
+    /// Rule for titles: a regular expression on file names whose first group is the title; `None`,
+    /// or a name that it does not match: manifests, names and types decide.
     pub title_rule: Option<String>,
-    /// Lines of each log to look at; `None`: all.
+    /// Lines to read from each log; `None`: all.
     pub lines_max: Option<u64>,
-    /// Threads that read.
+    /// Reader threads.
     pub threads: usize,
-    /// Folder for what does not fit in memory; `None`: that for temporary files.
+    /// Folder for spilled data; `None`: the folder for temporary files.
     pub spill: Option<PathBuf>,
 }
 
-/// Memory that intake takes if nobody says how much, bytes.
+/// Default memory limit of intake, bytes.
 const MEMORY_BYTES: u64 = 1 << 30;
-/// The least that is left for all but reading, bytes.
+/// Least memory left for everything except reading, bytes.
 const REST_BYTES_MIN: u64 = 48 << 20;
-/// What a thread that reads takes, bytes: a block, what grows behind it, and what was carried over;
-/// twice, for the doubling of vectors. Five kinds of names are remembered.
+/// Memory of a reader thread, bytes: a block, its growing remainder, and the carry-over; doubled
+/// for the growth of vectors. Five kinds of names are cached.
 const THREAD_BYTES: u64 =
     (6 * BLOCK_BYTES + PARTS * PART_BUFFER_BYTES * 3 / 2 + 5 * Known::BYTES) as u64;
 
@@ -80,21 +78,21 @@ impl Default for Intake {
     }
 }
 
-/// The most memory that intake and parts will take, bytes, by what it is for.
+/// Memory limits of intake and partitions, bytes, by purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryBound {
-    /// Blocks being parsed, and requests on their way to parts.
+    /// Blocks being parsed, and requests on their way to partitions.
     pub reading: u64,
     /// Names of sessions, files, titles, devices and drives.
     pub names: u64,
-    /// Requests that wait in parts; further ones wait in a file.
+    /// Requests kept in partitions; further ones are spilled.
     pub kept: u64,
-    /// Parts that are loaded.
+    /// Loaded partitions.
     pub loaded: u64,
 }
 
 impl MemoryBound {
-    /// All of it.
+    /// The sum.
     pub const fn total(&self) -> u64 {
         self.reading + self.names + self.kept + self.loaded
     }
@@ -116,20 +114,20 @@ impl fmt::Display for MemoryBound {
 }
 
 impl Intake {
-    /// Whether devices and drives are looked at: what is in two logs is one request only if it is the
-    /// same in everything.
+    /// Whether devices and drives are recorded: requests of two logs are duplicates only if they
+    /// agree in everything.
     pub(super) fn looks_at_devices_and_drives(&self) -> bool {
         self.devices_and_drives || self.logs.len() > 1
     }
 
-    /// Threads to read with if nobody says how many: one for each core, as far as they leave half
-    /// of this memory for names and requests.
+    /// Default number of reader threads: one per core, as long as half of this memory remains for
+    /// names and requests.
     pub fn threads_for(memory_bytes_max: u64) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         threads_that_fit(cores, memory_bytes_max)
     }
 
-    /// The most memory this will take, told before anything is read.
+    /// The memory limits, known before anything is read.
     pub fn memory_bound(&self) -> Result<MemoryBound, IntakeError> {
         let reading = self.threads.max(1) as u64 * THREAD_BYTES;
         let needed = reading + REST_BYTES_MIN;
@@ -164,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_of_many_cores_keeps_half_of_the_memory_for_names_and_requests() {
+    fn many_cores_keep_half_of_the_memory_for_data() {
         for (memory, cores, names_min) in [
             (MEMORY_BYTES, 128, 128 << 20),
             (MEMORY_BYTES, 1024, 128 << 20),
@@ -175,7 +173,7 @@ mod tests {
                 memory_bytes_max: memory,
                 ..Intake::default()
             };
-            let bound = intake.memory_bound().expect("the default runs");
+            let bound = intake.memory_bound().expect("enough memory");
             assert!(
                 bound.names >= names_min && bound.total() <= memory,
                 "{bound}"

@@ -1,15 +1,14 @@
-//! How far intake is, for whoever wants to know.
+//! Progress reports of intake.
 
-/// Someone who wants to know how far it is.
+/// Receiver of progress reports.
 pub trait Progress: Sync {
-    /// So many bytes of the logs have been read, as they lie there, of so many in all (`None` if
-    /// that cannot be known).
+    /// `bytes` of the logs have been read, as stored on disk, of a total (`None` if unknown).
     fn read(&self, bytes: u64, of: Option<u64>);
-    /// Something worth saying at once.
+    /// A message to be shown at once.
     fn note(&self, note: &str);
 }
 
-/// Nobody.
+/// Ignores all reports.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

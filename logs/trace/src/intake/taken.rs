@@ -1,4 +1,4 @@
-//! What comes of intake: logs as parts, names and sums.
+//! Result of intake: partitions, names and totals.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use crate::names::Names;
 use crate::parts::Parts;
 use crate::titles::TitlesBy;
 
-/// By what sessions were told apart.
+/// How sessions were identified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionsBy {
-    /// By a name in every line.
+    /// By an id in every line.
     Id,
-    /// By address, user agent and title, and a time without requests.
+    /// By address, user agent and title, separated by idle time.
     AddressAgentTitle {
-        /// That time.
+        /// The idle time.
         idle: Duration,
     },
-    /// Some lines have a name, others have not.
+    /// Some lines have an id, others do not.
     Both {
-        /// Requests without a name.
+        /// Requests without an id.
         unnamed: u64,
-        /// As above.
+        /// The idle time for those.
         idle: Duration,
     },
 }
@@ -35,13 +35,13 @@ impl fmt::Display for SessionsBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let by_address = "address, user agent and title, ending after";
         match self {
-            Self::Id => f.write_str("the name that the log gives them"),
+            Self::Id => f.write_str("the session id in the log"),
             Self::AddressAgentTitle { idle } => {
                 write!(f, "{by_address} {} s without a request", idle.as_secs())
             }
             Self::Both { unnamed, idle } => write!(
                 f,
-                "the name that the log gives them; {unnamed} requests without one by {by_address} \
+                "the session id in the log; {unnamed} requests without one by {by_address} \
                  {} s without a request",
                 idle.as_secs()
             ),
@@ -49,89 +49,88 @@ impl fmt::Display for SessionsBy {
     }
 }
 
-/// What became of one log.
+/// Result of one log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogTold {
-    /// As it was given.
+    /// Its name, as given.
     pub name: String,
     /// Its format; empty if it was not read.
     pub format: String,
-    /// Requests it gave.
+    /// Requests read from it.
     pub requests: u64,
-    /// First and last moment in it, ms; `None` without requests.
+    /// Its first and last time, ms; `None` without requests.
     pub span_ms: Option<(i64, i64)>,
-    /// Why it was left out, or something about it worth knowing.
+    /// Why it was not read, or another remark.
     pub note: Option<String>,
 }
 
-/// Most of a log that may be in no chain for want of its offset, before chains are not told at all.
+/// Largest share of requests without an offset at which chains are still reported.
 const UNPLACED_SHARE_MAX: f64 = 0.1;
-/// Most of a log that may be dropped before what is left of it says little.
+/// Largest share of dropped lines at which the rest is still meaningful.
 const DROPPED_SHARE_MAX: f64 = 0.1;
 
 impl TakenIn {
-    /// Whether enough requests say which bytes they were for, so that chains can be told of.
+    /// Whether enough requests have offsets for chains to be reported.
     pub fn has_offsets(&self) -> bool {
         self.unplaced as f64 <= UNPLACED_SHARE_MAX * self.requests as f64
     }
 
-    /// Whether so many lines were dropped that what is left says little.
+    /// Whether too many lines were dropped for the rest to be meaningful.
     pub fn is_mostly_dropped(&self) -> bool {
         let dropped = self.dropped.count();
         dropped as f64 > DROPPED_SHARE_MAX * (dropped + self.requests) as f64
     }
 }
 
-/// Logs, taken in.
+/// The logs after intake.
 #[derive(Debug)]
 pub struct TakenIn {
     /// The requests.
     pub parts: Parts,
     /// Number of sessions; they are numbered from 0.
     pub sessions: u32,
-    /// By file number; files of the table that nobody asked for too.
+    /// By file number; includes files of the table that were never requested.
     pub files: Vec<FileInfo>,
-    /// By file number: what of it was told and not estimated.
+    /// By file number: which properties are known, not estimated.
     pub files_told: Vec<FileTold>,
-    /// Files that were asked for but are in no table, or not with kind and bit rate; these were
-    /// estimated, if that was wanted.
+    /// Requested files without kind and bit rate in a table; these were estimated, if enabled.
     pub files_estimated: u32,
-    /// Names of files by number.
+    /// File names by number.
     pub file_names: Names,
-    /// Names of sessions by number.
+    /// Session names by number.
     pub session_names: Names,
-    /// Names of titles by number.
+    /// Title names by number.
     pub title_names: Names,
-    /// Files that are the pieces of one rendition of a title, in their order.
+    /// Segment files of each rendition of a title, in order.
     pub streams: Vec<Vec<u32>>,
-    /// Types of device by number; the empty name is of those that are unknown.
+    /// Device types by number; the empty name stands for unknown devices.
     pub devices: Names,
-    /// Names of drives. A drive's number is its name if all are numbers, else its place here.
+    /// Drive names. A drive's number is its name if all are numbers, otherwise its index here.
     pub disks: Names,
     /// First arrival and last completion, ms.
     pub span_ms: (i64, i64),
-    /// What became no request, and why.
+    /// Dropped lines, by reason.
     pub dropped: Dropped,
-    /// The formats that were read, with commas between them.
+    /// The formats read, separated by commas.
     pub told_format: String,
-    /// By what sessions were told apart.
+    /// How sessions were identified.
     pub sessions_by: SessionsBy,
-    /// Requests in all parts.
+    /// Requests in all partitions.
     pub requests: u64,
-    /// Bytes they sent.
+    /// Bytes sent.
     pub bytes: u64,
-    /// Requests that do not say how long they took; they count as done at once.
+    /// Requests without a duration; they count as instantaneous.
     pub untimed: u64,
-    /// Requests for a part of a file that nothing places; they are in no chain.
+    /// Partial requests without an offset; they are in no chain.
     pub unplaced: u64,
-    /// By what files were put into titles.
+    /// How files were assigned to titles.
     pub titles_by: TitlesBy,
-    /// Names of columns, variables or keys that nobody here needs.
+    /// Names of columns, variables or keys that are not used.
     pub unused: Vec<String>,
-    /// Each log.
+    /// Results of the logs.
     pub logs: Vec<LogTold>,
-    /// What a reader of the report should know.
+    /// Remarks for readers of the report.
     pub notes: Vec<String>,
-    /// The bound that was held to.
+    /// The memory limits that were observed.
     pub memory: MemoryBound,
 }

@@ -1,4 +1,4 @@
-//! Threads that take blocks of logs and turn their lines into records in parts.
+//! Reader threads: parse blocks of logs into records of partitions.
 
 mod batch;
 mod recording;
@@ -25,17 +25,17 @@ use crate::read::source::{Block, Blocks};
 use crate::read::{Format, Reader, Reason, device, trimmed};
 use batch::BatchNumbers;
 
-/// What reading gave.
+/// Result of reading.
 pub(super) struct Read {
     pub(super) names: Interners,
     pub(super) table: FilesTable,
     pub(super) store: Store,
     pub(super) told: Told,
-    /// By log: why it ended early.
+    /// Errors that ended a log early, by log.
     pub(super) troubles: Vec<(u32, String)>,
 }
 
-/// What one thread, or all of them, found.
+/// Results of one thread, or of all.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) dropped: Dropped,
@@ -43,20 +43,20 @@ pub(super) struct Told {
     pub(super) bytes: u64,
     pub(super) unnamed: u64,
     pub(super) untimed: u64,
-    /// Requests for a part of a file that nothing places.
+    /// Partial requests without an offset.
     pub(super) unplaced: u64,
-    /// Last lines that have no end, but could be read.
+    /// Readable last lines without a line end.
     pub(super) unended: u64,
-    /// Times that a clock went back by more than a minute from one line to the next.
+    /// Steps of more than a minute backwards from one line to the next.
     pub(super) clocks_back: u64,
-    /// By log: requests, first arrival, last completion.
+    /// Requests, first arrival and last completion of each log.
     pub(super) logs: QuickMap<u32, (u64, i64, i64)>,
     /// By provisional file number.
     pub(super) hints: QuickMap<u32, FileHint>,
 }
 
 impl Told {
-    /// Adds what a log was found to hold, if anything, and forgets it there.
+    /// Moves the counts of a log into these results, and resets them.
     fn add_span(&mut self, log: u32, span: &mut (u64, i64, i64)) {
         let (count, first, last) = std::mem::replace(span, NO_SPAN);
         if count > 0 {
@@ -85,29 +85,29 @@ impl Told {
     }
 }
 
-/// A clock that goes back by more than this is worth a word, ms; requests that end at almost the
-/// same time may be logged in any order.
+/// Larger backward steps of the clock are reported, ms; requests that end at almost the same time
+/// may be logged in any order.
 const CLOCK_BACK_MS: i64 = 60_000;
 
-/// What all threads share.
+/// State shared by all threads.
 struct Shared<'a> {
     logs: &'a Logs,
     names: &'a Interners,
     names_bytes_max: u64,
     store: &'a Store,
-    /// Sizes of files by provisional number, where a table tells them.
+    /// File sizes by provisional number, where a table has them.
     sizes: QuickMap<u32, u64>,
-    /// Whether devices and drives are wanted.
+    /// Whether devices and drives are recorded.
     devices_and_drives: bool,
     keep_unplaced: bool,
     lines_max: u64,
-    /// Formats that tell themselves apart, tried on lines that do not have their log's shape.
+    /// Self-describing formats, tried on lines that do not match the format of their log.
     others: Vec<Reader>,
     troubles: Mutex<Vec<(u32, String)>>,
     is_over: AtomicBool,
 }
 
-/// Why a thread gave up.
+/// Why a thread stopped.
 enum Failure {
     Names,
     Spill(io::Error),
@@ -178,7 +178,7 @@ pub(super) fn read_all(
     })
 }
 
-/// Formats that may be met in any log: those of all logs, and those that need no header.
+/// Formats that may occur in any log: those of all logs, and those without a header.
 fn other_readers(logs: &Logs, session_field: Option<&str>) -> Vec<Reader> {
     let mut readers: Vec<Reader> = Vec::new();
     let known = Format::all();
@@ -197,7 +197,7 @@ fn other_readers(logs: &Logs, session_field: Option<&str>) -> Vec<Reader> {
     readers
 }
 
-/// Something to do.
+/// A unit of work.
 enum Job {
     Block { log: usize, reader: Reader },
     Group { log: usize, group: usize },
@@ -214,7 +214,7 @@ struct Worker<'s> {
     agents: device::Devices,
     batch: BatchNumbers,
     viewer: Vec<u8>,
-    /// Of the block at hand: requests, first arrival, last completion.
+    /// Current block: requests, first arrival, last completion.
     span: (u64, i64, i64),
     told: Told,
 }
@@ -312,7 +312,7 @@ impl<'s> Worker<'s> {
                     self.push(log, number, &entry, line)?;
                 }
                 Err(reason) => {
-                    // What is left of a method or a status may be another one.
+                    // A truncated line may end within its method or status.
                     let is_cut = is_unended && reason != Reason::NotARequest;
                     let reason = if is_cut { Reason::Truncated } else { reason };
                     self.drop_line(log, reason, number, line);
@@ -322,7 +322,7 @@ impl<'s> Worker<'s> {
         Ok(())
     }
 
-    /// Reads a line by its log's format, else by any other that understands it.
+    /// Parses a line in its log's format, otherwise in any other that matches it.
     fn read<'a>(
         &self,
         reader: &Reader,
@@ -333,7 +333,7 @@ impl<'s> Worker<'s> {
             Ok(entry) => return Ok(entry),
             Err(reason) => reason,
         };
-        // A line of columns may have another's shape by chance, but then its time is none.
+        // A line with columns may match another format by chance, but then its time is invalid.
         if matches!(reason, Reason::Shape | Reason::BadTime) {
             for other in self.shared.others.iter().filter(|other| *other != reader) {
                 match other.read(line, row) {
@@ -346,7 +346,7 @@ impl<'s> Worker<'s> {
         Err(reason)
     }
 
-    /// Reads a group of rows of a table.
+    /// Reads a row group of a table.
     fn group(&mut self, log: usize, group: usize) -> Result<(), Failure> {
         let log = &self.shared.logs.logs[log];
         let Contents::Table { table, .. } = &log.contents else {
@@ -366,10 +366,8 @@ impl<'s> Worker<'s> {
             failure.is_none()
         });
         if let Err(trouble) = outcome {
-            self.shared.trouble(
-                log,
-                format!("group {group} of its rows cannot be read: {trouble}"),
-            );
+            self.shared
+                .trouble(log, format!("row group {group} cannot be read: {trouble}"));
         }
         self.shared
             .logs
@@ -399,9 +397,9 @@ impl<'s> Worker<'s> {
 }
 
 impl Shared<'_> {
-    /// Something to do, if there still is; lines are put into `block`.
+    /// The next unit of work; lines are put into `block`.
     fn next(&self, block: &mut Block) -> Option<Job> {
-        // First whatever is free, then whatever there is.
+        // First the logs that are free, then any log.
         for is_patient in [false, true] {
             for (place, log) in self.logs.logs.iter().enumerate() {
                 if log.is_done.load(Relaxed) {
@@ -435,7 +433,7 @@ impl Shared<'_> {
         None
     }
 
-    /// The next block of a log, and what to read its first line by.
+    /// The next block of a log, and the reader for its first line.
     fn next_block(
         &self,
         log: &Log,
@@ -453,7 +451,7 @@ impl Shared<'_> {
                     }
                 }
                 Err(error) => {
-                    self.trouble(log, format!("it cannot be opened again: {error}"));
+                    self.trouble(log, format!("it cannot be reopened: {error}"));
                     *state = State::Done;
                 }
             }
@@ -481,8 +479,8 @@ impl Shared<'_> {
     }
 }
 
-/// A line without bytes of zero in front of it, as a file has that was cut while it was written to;
-/// `Err` if there are others.
+/// A line without leading zero bytes, which a file truncated during writing contains; `Err` if
+/// there are others.
 fn without_nul(line: &[u8]) -> Result<&[u8], &[u8]> {
     let start = line.iter().position(|byte| *byte != 0);
     let line = &line[start.unwrap_or(line.len())..];

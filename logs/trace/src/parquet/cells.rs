@@ -1,7 +1,7 @@
-//! The cells of one column of a table, a batch of rows at a time, in the type that they have.
+//! The cells of one Parquet column, a batch of rows at a time.
 //!
-//! Invariants: every batch has a value for each row, one of no meaning where a cell is empty; the
-//! library, which does not promise to bear any bytes without a panic, is only called guarded.
+//! Invariants: every batch has a value for each row, an arbitrary one where a cell is empty; the
+//! library, which may panic on damaged input, is called only inside a guard.
 
 use std::io::Write as _;
 
@@ -10,18 +10,18 @@ use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use ::parquet::data_type::{ByteArray, DataType};
 use ::parquet::schema::types::ColumnDescriptor;
 
-/// One column of a group of rows, being read.
+/// A column of a row group, being read.
 pub(super) struct Column {
     reader: ColumnReader,
-    /// Digits behind the point, for moments that are whole numbers of parts of a second.
+    /// Decimal places of timestamps stored as integers.
     places: u32,
-    /// What a level of definition is that means there is a value.
+    /// The definition level that means a value is present.
     level: i16,
     levels: Vec<i16>,
     /// Whether no cell of the batch is empty.
     is_whole: bool,
     cells: Cells,
-    /// Numbers of 32 bits before they are widened.
+    /// 32-bit numbers before widening.
     narrow: Vec<i32>,
     singles: Vec<f32>,
 }
@@ -35,13 +35,13 @@ pub(super) enum Cells {
     Texts(Vec<ByteArray>),
 }
 
-/// Calls the library; a panic there is an error of the table.
+/// Calls the library; a panic becomes an error of the table.
 pub(super) fn guarded<T>(call: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(call))
         .unwrap_or_else(|_| Err("its contents are damaged".to_owned()))
 }
 
-/// Digits behind the point of the moments in a column; `None` if it holds other things.
+/// Decimal places of a timestamp column; `None` for other columns.
 pub(super) fn moment_places(column: &ColumnDescriptor) -> Option<u32> {
     use ::parquet::basic::ConvertedType;
     match column.logical_type_ref() {
@@ -59,7 +59,7 @@ pub(super) fn moment_places(column: &ColumnDescriptor) -> Option<u32> {
 }
 
 impl Column {
-    /// One whose whole numbers have a point so many digits from their end.
+    /// A column whose integers have that many decimal places.
     pub(super) fn new(
         reader: ColumnReader,
         places: u32,
@@ -77,7 +77,7 @@ impl Column {
             | ColumnReader::FixedLenByteArrayColumnReader(_) => Cells::Texts(Vec::new()),
             ColumnReader::Int96ColumnReader(_) => {
                 return Err(format!(
-                    "column {} has type INT96, which no format of logs has had since 2016; write \
+                    "column {} has type INT96, which is obsolete since 2016; write \
                      it as a timestamp",
                     column.name()
                 ));
@@ -117,7 +117,7 @@ impl Column {
         Ok(())
     }
 
-    /// Answers whether no cell is empty.
+    /// Returns whether no cell is empty.
     fn decode_unguarded(&mut self, count: usize) -> Result<bool, String> {
         let (level, levels) = (self.level, &mut self.levels);
         match (&mut self.reader, &mut self.cells) {
@@ -144,7 +144,7 @@ impl Column {
             }
             (ColumnReader::ByteArrayColumnReader(reader), Cells::Texts(texts)) => {
                 let is_whole = fill(reader, count, level, levels, texts)?;
-                // Cells that are empty would have no bytes to ask for.
+                // Empty cells would have no bytes to return.
                 for (text, of_cell) in texts.iter_mut().zip(levels.iter()) {
                     if *of_cell != level {
                         *text = ByteArray::from(Vec::new());
@@ -168,7 +168,7 @@ impl Column {
         }
     }
 
-    /// Appends what a cell would be in a table of text.
+    /// Appends a cell as text.
     pub(super) fn put_text(&self, index: usize, text: &mut Vec<u8>) {
         if self.is_empty(index) {
             return;
@@ -182,7 +182,7 @@ impl Column {
     }
 }
 
-/// Reads values, and spreads them so that each stands in its row. Answers whether every row has one.
+/// Reads values and moves each to its row. Returns whether every row has a value.
 fn fill<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     count: usize,
@@ -222,14 +222,14 @@ fn fill<T: DataType>(
     Ok(false)
 }
 
-/// A number, with a point so many digits from its end.
+/// A number with that many decimal places.
 fn put_number(text: &mut Vec<u8>, number: i64, places: u32) {
     if places > 0 {
         let one = 10_u64.pow(places);
         let (whole, part) = (number.unsigned_abs() / one, number.unsigned_abs() % one);
         let sign = if number < 0 { "-" } else { "" };
         let width = places as usize;
-        // Writing into memory does not fail.
+        // Writing to memory cannot fail.
         let _ = write!(text, "{sign}{whole}.{part:0width$}");
         return;
     }
@@ -249,7 +249,7 @@ fn put_number(text: &mut Vec<u8>, number: i64, places: u32) {
     text.extend_from_slice(&digits[start..]);
 }
 
-/// A number with a fraction; one that is none, or beyond counting, is left to be refused.
+/// A real number; NaN and huge values are left to be rejected later.
 fn put_real(text: &mut Vec<u8>, number: f64) {
     let _ = if number.fract() == 0.0 && number.abs() < 9e15 {
         put_number(text, number as i64, 0);
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_as_people_write_them() {
+    fn numbers_are_written_in_decimal() {
         let text = |number, places| {
             let mut text = Vec::new();
             put_number(&mut text, number, places);

@@ -1,8 +1,8 @@
-//! A Parquet table as lines of comma-separated values, for whoever reads those.
+//! A Parquet table as comma-separated values.
 //!
-//! The one idea: tables of files and of chains are small beside logs, and what their cells mean is
-//! known in one place, which reads text; so a table of columns is shown to it as text, a batch of
-//! rows at a time. Columns of lists are left out.
+//! Tables of files and chains are small compared with logs, and the parser of their cells reads
+//! text; so a Parquet table is converted to text, a batch of rows at a time. List columns are left
+//! out.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,28 +14,28 @@ use super::cells::{Column, moment_places};
 use super::read::open;
 use crate::quoted::quote;
 
-/// Rows that are decoded at once.
+/// Rows decoded at a time.
 const BATCH: u64 = 4096;
-/// What every Parquet file begins with.
+/// The first bytes of a Parquet file.
 const MAGIC: &[u8] = b"PAR1";
 
-/// The text of a table, to be read from its first line, which names the columns.
+/// The text of a table, starting with a line of column names.
 pub struct TableLines {
     path: PathBuf,
     reader: SerializedFileReader<File>,
-    /// Places of the columns that are shown.
+    /// Indexes of the columns shown.
     places: Vec<usize>,
     columns: Vec<Column>,
     group_next: usize,
     rows_left: u64,
     text: Vec<u8>,
-    /// Bytes of the text that were handed over.
+    /// Bytes of the text already returned.
     taken: usize,
 }
 
 impl TableLines {
-    /// Opens a table; `None` if the file is none of Parquet. A pipe, which could be read once only,
-    /// is not looked at.
+    /// Opens a table; `None` if the file is not Parquet. A pipe, which can be read only once, is
+    /// not inspected.
     ///
     /// # Errors
     /// If it cannot be read or is damaged.
@@ -75,7 +75,7 @@ impl TableLines {
         }))
     }
 
-    /// Writes more rows as text; `false` if there are none.
+    /// Converts more rows; `false` at the end.
     fn more(&mut self) -> Result<bool, String> {
         while self.rows_left == 0 {
             if self.group_next == self.reader.num_row_groups() {
@@ -89,7 +89,7 @@ impl TableLines {
             let columns = self.places.iter().map(|place| {
                 let column = group.get_column_reader(*place).map_err(|e| e.to_string())?;
                 let about = schema.column(*place);
-                // Tables of chains have moments in ms.
+                // Tables of chains have times in ms.
                 let places = moment_places(&about).map_or(0, |places| places - 3);
                 Column::new(column, places, &about)
             });
@@ -128,7 +128,7 @@ impl Read for TableLines {
         if self.taken == self.text.len() && !buffer.is_empty() {
             let more = self.more().map_err(|trouble| {
                 let path = self.path.display();
-                io::Error::other(format!("{path} cannot be read to its end: {trouble}"))
+                io::Error::other(format!("cannot read the rest of {path}: {trouble}"))
             });
             if !more? {
                 return Ok(0);
@@ -146,7 +146,7 @@ fn put_end(text: &mut Vec<u8>, is_first: bool) {
     }
 }
 
-/// A cell; in quotes if it would be mistaken for several.
+/// A cell; quoted if it would be read as several cells.
 fn put_cell(text: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     let from = text.len();
     put(text);

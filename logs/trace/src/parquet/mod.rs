@@ -1,4 +1,4 @@
-//! Tables of columns: Parquet, in and out.
+//! Parquet tables: reading and writing.
 
 mod cells;
 mod lines;

@@ -17,7 +17,7 @@ fn intake(log: PathBuf) -> Intake {
 }
 
 fn taken(log: PathBuf) -> TakenIn {
-    take_in(&intake(log), &Silent).expect("taken in")
+    take_in(&intake(log), &Silent).expect("readable logs")
 }
 
 fn requests(taken: &TakenIn) -> Vec<headlong_chains::Request> {
@@ -61,7 +61,7 @@ fn log() -> String {
 }
 
 #[test]
-fn a_table_of_requests_is_a_log_that_reads_as_the_one_it_came_from() {
+fn table_of_requests_reads_as_its_original_log() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = folder.path().join("a.csv");
     std::fs::write(&text, log()).expect("written");
@@ -82,7 +82,7 @@ fn a_table_of_requests_is_a_log_that_reads_as_the_one_it_came_from() {
 }
 
 #[test]
-fn no_more_rows_of_a_group_are_looked_at_than_were_asked_for() {
+fn rows_beyond_the_line_limit_are_not_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = folder.path().join("a.csv");
     std::fs::write(&text, log()).expect("written");
@@ -93,12 +93,15 @@ fn no_more_rows_of_a_group_are_looked_at_than_were_asked_for() {
             lines_max: Some(lines),
             ..intake(path.clone())
         };
-        assert_eq!(take_in(&intake, &Silent).expect("taken in").requests, lines);
+        assert_eq!(
+            take_in(&intake, &Silent).expect("readable logs").requests,
+            lines
+        );
     }
 }
 
 #[test]
-fn requests_that_nothing_places_are_still_so_in_the_table_that_is_made_of_them() {
+fn unplaced_requests_survive_a_round_trip() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = folder.path().join("access.log");
     let line = |status: u32, bytes: u32| {
@@ -113,7 +116,7 @@ fn requests_that_nothing_places_are_still_so_in_the_table_that_is_made_of_them()
             keep_unplaced: true,
             ..intake(log)
         };
-        take_in(&intake, &Silent).expect("taken in")
+        take_in(&intake, &Silent).expect("readable logs")
     };
     let first = taken(text);
     let path = folder.path().join("requests.parquet");
@@ -130,7 +133,7 @@ fn requests_that_nothing_places_are_still_so_in_the_table_that_is_made_of_them()
 }
 
 #[test]
-fn without_devices_and_drives_requests_are_the_same_but_for_these() {
+fn requests_are_equal_without_devices_and_drives() {
     let folder = tempfile::tempdir().expect("a folder");
     let (text, table) = (folder.path().join("a.csv"), folder.path().join("a.parquet"));
     std::fs::write(&text, log()).expect("written");
@@ -146,23 +149,23 @@ fn without_devices_and_drives_requests_are_the_same_but_for_these() {
             devices_and_drives: false,
             ..intake(log.clone())
         };
-        let few = take_in(&few, &Silent).expect("taken in");
+        let few = take_in(&few, &Silent).expect("readable logs");
         assert!(few.disks.is_empty(), "{}", few.disks.len());
         let found: Vec<_> = requests(&few).into_iter().map(bare).collect();
         assert_eq!(found, expected);
-        // Of two logs one may tell what the other told already, but for the drive.
+        // A request of one log may repeat one of the other, except for the drive.
         let both = Intake {
             logs: vec![log.clone(), log.clone()],
             devices_and_drives: false,
             ..intake(log.clone())
         };
-        let both = take_in(&both, &Silent).expect("taken in");
+        let both = take_in(&both, &Silent).expect("readable logs");
         assert_eq!(both.disks.len(), 1);
     }
 }
 
 #[test]
-fn the_other_tables_can_be_written() {
+fn chain_phase_and_session_tables_are_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = folder.path().join("a.csv");
     let line = "100,0,1,1,1,0,10,10,1\n";
@@ -221,7 +224,7 @@ fn the_other_tables_can_be_written() {
     table.push(&session).expect("a row");
     table.finish().expect("finished");
     use ::parquet::file::reader::{FileReader, SerializedFileReader};
-    let file = std::fs::File::open(path).expect("it is there");
+    let file = std::fs::File::open(path).expect("opened");
     let reader = SerializedFileReader::new(file).expect("a table");
     let row = reader
         .get_row_iter(None)
@@ -236,7 +239,7 @@ fn the_other_tables_can_be_written() {
 }
 
 #[test]
-fn a_table_without_the_columns_says_which_it_has() {
+fn error_lists_the_columns_of_a_foreign_table() {
     struct Other;
     impl TableRow for Other {
         const COLUMNS: &'static [Column] = &[Column::new("colour", ColumnType::Text)];
@@ -257,26 +260,26 @@ fn a_table_without_the_columns_says_which_it_has() {
     let error = take_in(&intake(path), &Silent)
         .expect_err("no table")
         .to_string();
-    assert!(error.contains("it is no Parquet table"), "{error}");
+    assert!(error.contains("it is not a Parquet table"), "{error}");
 }
 
 #[test]
-fn a_table_in_a_folder_that_is_not_there_is_named() {
+fn missing_folder_of_a_table_is_named() {
     let outcome = TableWriter::<SessionRow<'_>>::create(std::path::Path::new("/none/a.parquet"));
     let error = outcome.expect_err("no folder").to_string();
     assert!(
-        error.starts_with("the table /none/a.parquet cannot be written"),
+        error.starts_with("cannot write the table /none/a.parquet"),
         "{error}"
     );
 }
 
-/// A row of a log in numbers, some of which no log would have.
+/// A row of numbers, including values that no log would have.
 #[derive(Debug, Clone)]
 struct Odd {
     ts: Option<i64>,
     service_ms: Option<i64>,
     session: Option<i64>,
-    /// As a text.
+    /// As text.
     file: Option<String>,
     offset: Option<i64>,
     size: Option<i64>,
@@ -352,7 +355,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn what_a_table_says_in_numbers_is_what_its_text_says(
+    fn numeric_batches_agree_with_parsed_text(
         rows in proptest::collection::vec(odd(), 1..300),
     ) {
         let folder = tempfile::tempdir().expect("a folder");
@@ -372,7 +375,7 @@ proptest! {
         prop_assert_eq!(&table.file_names, &text.file_names);
         prop_assert_eq!(&table.disks, &text.disks);
         let counts = |taken: &TakenIn| {
-            // The line that names the columns is rightly no request.
+            // The header line is not a request.
             let lines = taken.dropped.by_reason().iter();
             let lines = lines.filter(|lines| lines.reason != Reason::NotARequest);
             lines.map(|lines| (lines.reason, lines.count)).collect::<Vec<_>>()
@@ -385,13 +388,13 @@ proptest! {
             all.sort_by_key(|request| request.line);
             all
         };
-        // Lines of text are counted from the one that names the columns.
+        // Lines of text are counted from the header line.
         prop_assert_eq!(numbered(&table, 0), numbered(&text, 1));
     }
 }
 
 #[test]
-fn a_table_as_text_has_its_columns_and_its_cells_in_quotes_where_they_need_them() {
+fn table_as_text_quotes_cells_where_needed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("log.parquet");
     let mut table = TableWriter::create(&path).expect("a table");

@@ -1,12 +1,12 @@
-//! Rows that need no interpretation: numbers that are numbers already.
+//! Fast path for Parquet rows that need no parsing.
 //!
-//! The one idea: a table with the columns of our own request log, in the types that such a table
-//! has, says what [`interpret`](crate::read::entry::interpret) would make of its text without ever
-//! being text. A batch of rows in which nothing is odd is handed over as its columns; anything else in
-//! one (an empty cell, a negative number, a moment beyond all calendars) sends it the way of text,
-//! which knows why a row is no request.
+//! A table with the columns and types of our own request log means what
+//! [`interpret`](crate::read::entry::interpret) would derive from its text. A batch without
+//! exceptional rows is passed on as columns; a single exceptional row (an empty cell, a negative
+//! number, a time out of range) sends the whole batch through text parsing, which reports why a row
+//! is not a request.
 //!
-//! Invariant: a plain row is what its text would be.
+//! Invariant: a plain row means what its text would mean.
 
 use ::parquet::data_type::ByteArray;
 
@@ -15,11 +15,11 @@ use super::wanted::Wanted;
 use crate::read::number::{AMOUNT_MAX, is_moment, is_service};
 use crate::read::row::Field;
 
-/// Where the columns of a plain table are.
+/// Column indexes of a plain table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     end: usize,
-    /// What a moment is multiplied by to be ms, and then divided by.
+    /// Factor and divisor that convert a time to ms.
     end_scale: (i64, i64),
     service_ms: Option<usize>,
     session: usize,
@@ -46,7 +46,7 @@ const PLAIN: [Field; 10] = [
 ];
 
 impl Plan {
-    /// The plan for these columns; `None` if some need to be interpreted.
+    /// The plan for these columns; `None` if some need parsing.
     pub(super) fn of(wanted: &[Wanted], columns: &[Column]) -> Option<Self> {
         let place = |field: Field| wanted.iter().position(|wanted| wanted.field == field);
         let is_once = |wanted_one: &Wanted| {
@@ -94,7 +94,7 @@ impl Plan {
         })
     }
 
-    /// Looks at a batch of rows.
+    /// The typed columns of a batch of rows.
     pub(super) fn batch<'a>(&self, columns: &'a [Column]) -> Option<Batch<'a>> {
         let numbers = |place: usize| Numbers::of(&columns[place]);
         let names = |place: usize| NameCells::of(&columns[place]);
@@ -113,7 +113,7 @@ impl Plan {
     }
 }
 
-/// What there is at a place; `None` only if there should be something and is not.
+/// Applies `of` to an index, if there is one; `None` if `of` fails.
 fn maybe<T>(place: Option<usize>, of: impl Fn(usize) -> Option<T>) -> Option<Option<T>> {
     match place {
         Some(place) => of(place).map(Some),
@@ -121,7 +121,7 @@ fn maybe<T>(place: Option<usize>, of: impl Fn(usize) -> Option<T>) -> Option<Opt
     }
 }
 
-/// The columns of a batch in their types.
+/// The typed columns of a batch.
 pub(super) struct Batch<'a> {
     end: Numbers<'a>,
     end_scale: (i64, i64),
@@ -135,10 +135,10 @@ pub(super) struct Batch<'a> {
     device: Option<NameCells<'a>>,
 }
 
-/// A batch of which every row is plain.
+/// A batch of plain rows.
 pub(crate) struct PlainBatch<'a> {
     pub(crate) completed_ms: &'a [i64],
-    /// `None` if no row says it.
+    /// `None` if the table has no such column.
     pub(crate) service_ms: Option<&'a [i64]>,
     pub(crate) session: NameColumn<'a>,
     pub(crate) file: NameColumn<'a>,
@@ -152,14 +152,14 @@ pub(crate) struct PlainBatch<'a> {
 /// Names of all rows of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum NameColumn<'a> {
-    /// None is negative.
+    /// No number is negative.
     Numbers(&'a [i64]),
-    /// None is empty.
+    /// No text is empty.
     Texts(&'a [ByteArray]),
 }
 
 impl PlainBatch<'_> {
-    /// Bytes asked for by a row; `None` if it was open-ended.
+    /// Bytes requested by a row; `None` if open-ended.
     #[inline]
     pub(crate) fn asked_bytes(&self, index: usize) -> Option<u64> {
         let asked = self.asked_bytes.as_ref()?.get(index)?;
@@ -168,7 +168,7 @@ impl PlainBatch<'_> {
 }
 
 impl<'a> Batch<'a> {
-    /// All rows at once, if every one is plain. `ends_ms` is room for moments.
+    /// All rows, if each of them is plain. `ends_ms` is scratch space for times.
     pub(super) fn whole<'b>(&self, ends_ms: &'b mut Vec<i64>) -> Option<PlainBatch<'b>>
     where
         'a: 'b,
@@ -179,7 +179,7 @@ impl<'a> Batch<'a> {
             None => None,
         };
         let (offset, sent_bytes) = (self.offset.whole()?, self.bytes.whole()?);
-        // Where a size is empty there is a number of another row, or none.
+        // An empty size cell holds an arbitrary value of another row, or the default.
         let is_fine = are_all(offset, is_amount)
             && are_all(sent_bytes, is_amount)
             && self
@@ -191,7 +191,7 @@ impl<'a> Batch<'a> {
         ends_ms.clear();
         match (times, by) {
             (1, 1) => ends_ms.extend_from_slice(ends),
-            // What does not fit is no moment.
+            // An overflow saturates, and is rejected as a time later.
             (_, 1) => ends_ms.extend(ends.iter().map(|end| end.saturating_mul(times))),
             _ => ends_ms.extend(ends.iter().map(|end| end.saturating_mul(times) / by)),
         }
@@ -215,7 +215,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Looks at every number, so that many are looked at at once.
+/// Checks all numbers without early exit, so that the loop can be vectorised.
 fn are_all(numbers: &[i64], is_fine: impl Fn(i64) -> bool) -> bool {
     numbers
         .iter()
@@ -264,7 +264,7 @@ impl<'a> NameCells<'a> {
         }
     }
 
-    /// All names; `None` if one is not there or not plain.
+    /// All names; `None` if one is missing or not plain.
     fn whole(&self) -> Option<NameColumn<'a>> {
         match self {
             Self::Numbers(numbers) => {

@@ -1,8 +1,8 @@
-//! Request logs that are Parquet tables.
+//! Reads request logs that are Parquet tables.
 //!
-//! The one idea: rows that say all in plain numbers are taken as they are ([`plain`](super::plain));
-//! of any other row a cell becomes the text that the same log would have as columns of text, so
-//! that everything behind it (names, reasons, ranges) is the same.
+//! Rows of plain numbers are used directly ([`plain`](super::plain)); the cells of any other row
+//! are converted to the text of the same log as CSV, so that the later steps (names, reasons,
+//! ranges) are shared.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::read::reader::session_key;
 use crate::read::row::{Field, Row};
 use crate::read::template::missing;
 
-/// Rows that are decoded at once.
+/// Rows decoded at a time.
 pub(super) const BATCH: usize = 4096;
 
 /// A table that is a request log.
@@ -28,21 +28,21 @@ pub(crate) struct Table {
     path: PathBuf,
     columns: Vec<Wanted>,
     session_key: Option<std::sync::Arc<[u8]>>,
-    /// Rows before each group, and of all.
+    /// Rows before each group, and in total.
     rows_before: Vec<u64>,
     bytes: Vec<u64>,
 }
 
-/// A row of a table, or several.
+/// One or several rows of a table.
 pub(crate) enum TableEntry<'a> {
-    /// Rows that need no interpretation; the number is that of the first.
+    /// Plain rows; the number is that of the first.
     Batch(PlainBatch<'a>),
-    /// What it was interpreted as.
+    /// A single parsed row.
     Told(Result<Entry<'a>, Reason>),
 }
 
 impl Table {
-    /// Opens a table and finds its columns, those of devices and drives only if they are wanted.
+    /// Opens a table and finds its columns; those of devices and drives only if enabled.
     pub(crate) fn open(
         path: &Path,
         format: Option<&Format>,
@@ -77,7 +77,7 @@ impl Table {
         };
         if let Some(what) = missing(columns.iter().map(|wanted| wanted.field)) {
             return Err(format!(
-                "it has not the columns of a request log: no {what}; there are {}; say which is which by --format \
+                "it lacks the columns of a request log: no {what}; columns found: {}; map them with --format \
                  parquet:ts=...,session=...",
                 names().join(", ")
             ));
@@ -86,7 +86,7 @@ impl Table {
             && !names().iter().any(|name| name == wanted)
         {
             return Err(format!(
-                "no column is called `{wanted}`; there are {}",
+                "no column is named `{wanted}`; columns found: {}",
                 names().join(", ")
             ));
         }
@@ -106,7 +106,7 @@ impl Table {
         })
     }
 
-    /// Groups of rows.
+    /// Number of row groups.
     pub(crate) fn groups(&self) -> usize {
         self.bytes.len()
     }
@@ -116,13 +116,13 @@ impl Table {
         self.rows_before.get(group).copied().unwrap_or(0)
     }
 
-    /// Size of a group in the file, bytes.
+    /// Compressed size of a group, bytes.
     pub(crate) fn group_bytes(&self, group: usize) -> u64 {
         self.bytes.get(group).copied().unwrap_or(0)
     }
 
-    /// Reads a group as far as the row of number `last`; `take` gets each row's number, from 1, and
-    /// what it says, and tells whether to go on.
+    /// Reads a group up to row number `last`; `take` receives each row with its number, from 1, and
+    /// returns whether to continue.
     pub(crate) fn read_group(
         &self,
         group: usize,
@@ -175,7 +175,7 @@ impl Table {
         columns.collect()
     }
 
-    /// Writes the cells of a row that are no texts as texts, one after the other.
+    /// Writes the non-text cells of a row as text, one after the other.
     fn put_texts(
         &self,
         columns: &[Column],
@@ -213,7 +213,7 @@ impl Table {
 }
 
 pub(super) fn open(path: &Path) -> Result<SerializedFileReader<File>, String> {
-    let file = File::open(path).map_err(|e| format!("it cannot be opened: {e}"))?;
+    let file = File::open(path).map_err(|e| format!("cannot open it: {e}"))?;
     let reader = guarded(|| SerializedFileReader::new(file).map_err(|e| e.to_string()));
-    reader.map_err(|e| format!("it is no Parquet table: {e}"))
+    reader.map_err(|e| format!("it is not a Parquet table: {e}"))
 }

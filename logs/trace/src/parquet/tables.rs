@@ -1,6 +1,7 @@
-//! The tables that a characterisation gives: `requests`, `chains`, `phases`, `sessions`.
+//! The tables written by a characterisation: `requests`, `chains`, `phases`, `sessions`.
 //!
-//! Sessions, files and titles are named as in the log, so that tables can be joined with it.
+//! Sessions, files and titles have their names from the log, so that the tables can be joined with
+//! it.
 
 use headlong_chains::{Chain, Request};
 
@@ -9,11 +10,11 @@ use crate::intake::TakenIn;
 
 use ColumnType::{Flag, Int, Real, Text};
 
-/// A request, with the names of its numbers. Such a table is a request log itself: it can be read
+/// A request with names instead of numbers. Such a table is itself a request log and can be read
 /// again.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestRow<'a> {
-    /// Where the names are.
+    /// Source of the names.
     pub names: &'a TakenIn,
     /// The request.
     pub request: Request,
@@ -46,10 +47,10 @@ impl TableRow for RequestRow<'_> {
     }
 }
 
-/// A chain, with the names of its numbers and what its file is.
+/// A chain with names instead of numbers, and the properties of its file.
 #[derive(Debug, Clone, Copy)]
 pub struct ChainRow<'a> {
-    /// Where the names are.
+    /// Source of the names.
     pub names: &'a TakenIn,
     /// The chain.
     pub chain: Chain,
@@ -83,7 +84,7 @@ impl TableRow for ChainRow<'_> {
             None => cells.empty(),
         }
         cells.maybe_int(file.map(|file| file.kind.number()));
-        // Whoever reads it takes it for what a files table said.
+        // Readers of the table take it for a value from a files table.
         let is_told = told.is_some_and(|told| told.kbps);
         cells.maybe_int(file.filter(|_| is_told).map(|file| file.kbps));
         cells.int(chain.start);
@@ -100,15 +101,15 @@ impl TableRow for ChainRow<'_> {
 /// A phase of a session (thesis 5.4).
 #[derive(Debug, Clone, Copy)]
 pub struct PhaseRow<'a> {
-    /// Where the names are.
+    /// Source of the names.
     pub names: &'a TakenIn,
-    /// Whose, by number.
+    /// Session number.
     pub session: u32,
     /// `transient`, `stable` or `inactive`.
     pub kind: &'a str,
-    /// When it began, ms.
+    /// Start, ms.
     pub start_ms: i64,
-    /// When it ended, ms.
+    /// End, ms.
     pub end_ms: i64,
     /// Chains in it.
     pub chains: u64,
@@ -143,29 +144,29 @@ impl TableRow for PhaseRow<'_> {
 /// A session.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionRow<'a> {
-    /// Where the names are.
+    /// Source of the names.
     pub names: &'a TakenIn,
-    /// Which, by number.
+    /// Session number.
     pub session: u32,
-    /// Its device, by number.
+    /// Device number.
     pub device: u16,
-    /// Of the first file it asked for, by number.
+    /// Title number of the first file requested.
     pub title: u32,
     /// First arrival, ms.
     pub start_ms: i64,
     /// Last completion, ms.
     pub end_ms: i64,
-    /// Its requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Its chains.
+    /// Number of chains.
     pub chains: u64,
-    /// Files it asked for.
+    /// Number of files requested.
     pub files: u64,
-    /// Bytes sent to it.
+    /// Bytes sent.
     pub bytes: u64,
-    /// Mean bit rate of what it watched, weighted by bytes, kbit/s.
+    /// Mean bit rate, weighted by bytes, kbit/s.
     pub kbps_mean: f64,
-    /// Whether statistics leave it out (it began in the last hour, A16).
+    /// Whether statistics exclude it (it started in the last hour, A16).
     pub is_left_out: bool,
 }
 

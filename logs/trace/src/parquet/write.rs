@@ -1,7 +1,7 @@
-//! Tables that are written row by row, and end up in a file of columns.
+//! Writes Parquet tables row by row.
 //!
-//! The one idea: a kind of row says once which columns it has; whoever has rows pushes them. Rows
-//! are gathered into groups, so memory is bounded by one group.
+//! A row type declares its columns once; callers push rows. Rows are collected into groups, so
+//! memory is bounded by one group.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,28 +15,28 @@ use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use ::parquet::schema::types::Type;
 
-/// Rows in a group: as many as DuckDB makes its own of, so that it reads groups in parallel.
+/// Rows in a group: the size that DuckDB writes, so that it reads groups in parallel.
 const GROUP_ROWS: usize = 122_880;
 
-/// What is in a column.
+/// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnType {
-    /// Whole numbers of 64 bits.
+    /// 64-bit integers.
     Int,
-    /// Numbers with a fraction.
+    /// Real numbers.
     Real,
     /// Text.
     Text,
-    /// Yes or no.
+    /// Booleans.
     Flag,
 }
 
 /// A column of a table. Any cell may be empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
-    /// Its name, with its unit last.
+    /// Name, with the unit last.
     pub name: &'static str,
-    /// What is in it.
+    /// Type.
     pub kind: ColumnType,
 }
 
@@ -47,7 +47,7 @@ impl Column {
     }
 }
 
-/// A kind of row.
+/// A row type.
 pub trait TableRow {
     /// The table's columns.
     const COLUMNS: &'static [Column];
@@ -58,18 +58,18 @@ pub trait TableRow {
 
 /// Why a table could not be written.
 #[derive(Debug, thiserror::Error)]
-#[error("the table {} cannot be written: {source}; see to its folder and the room on its disk",
+#[error("cannot write the table {}: {source}; check its folder and the free space of its disk",
         path.display())]
 pub struct TableError {
     path: PathBuf,
     source: ParquetError,
 }
 
-/// Cells of one column that wait for their group to be full.
+/// Cells of one column, collected until their group is full.
 #[derive(Debug)]
 struct Gathered {
     values: Values,
-    /// 1 where there is a value, 0 where the cell is empty.
+    /// 1 for a value, 0 for an empty cell.
     levels: Vec<i16>,
 }
 
@@ -89,16 +89,16 @@ pub struct Cells<'a> {
 }
 
 impl Cells<'_> {
-    /// A whole number. What does not fit in 64 bits with a sign is the largest that does.
+    /// An integer. Values that do not fit in a signed 64-bit integer saturate.
     pub fn int(&mut self, number: impl TryInto<i64>) {
         let number = number.try_into().unwrap_or(i64::MAX);
         self.put(|values| match values {
             Values::Int(numbers) => numbers.push(number),
-            _ => unreachable!("a number in a column of another type"),
+            _ => unreachable!("an integer in a column of another type"),
         });
     }
 
-    /// A whole number, or nothing.
+    /// An integer, or an empty cell.
     pub fn maybe_int(&mut self, number: Option<impl TryInto<i64>>) {
         match number {
             Some(number) => self.int(number),
@@ -106,11 +106,11 @@ impl Cells<'_> {
         }
     }
 
-    /// A number with a fraction.
+    /// A real number.
     pub fn real(&mut self, number: f64) {
         self.put(|values| match values {
             Values::Real(numbers) => numbers.push(number),
-            _ => unreachable!("a fraction in a column of another type"),
+            _ => unreachable!("a real number in a column of another type"),
         });
     }
 
@@ -123,7 +123,7 @@ impl Cells<'_> {
         });
     }
 
-    /// Yes or no.
+    /// A boolean.
     pub fn flag(&mut self, flag: bool) {
         self.put(|values| match values {
             Values::Flag(flags) => flags.push(flag),
@@ -131,7 +131,7 @@ impl Cells<'_> {
         });
     }
 
-    /// Nothing.
+    /// An empty cell.
     pub fn empty(&mut self) {
         self.columns[self.next].levels.push(0);
         self.next += 1;
@@ -155,7 +155,7 @@ pub struct TableWriter<R> {
 }
 
 impl<R: TableRow> TableWriter<R> {
-    /// A table in a new file.
+    /// Creates a table in a new file.
     pub fn create(path: &Path) -> Result<Self, TableError> {
         let file = File::create(path).map_err(|error| TableError {
             path: path.to_owned(),
@@ -164,7 +164,7 @@ impl<R: TableRow> TableWriter<R> {
         Self::into_file(file, path)
     }
 
-    /// A table in a file that is open; `path` is what errors call it.
+    /// Writes a table to an open file; `path` is its name in errors.
     pub fn into_file(file: File, path: &Path) -> Result<Self, TableError> {
         Self::new(Box::new(file), path)
     }
@@ -195,14 +195,14 @@ impl<R: TableRow> TableWriter<R> {
     /// Appends a row.
     ///
     /// # Panics
-    /// If the row's kind writes other cells than its columns say.
+    /// If the row writes a number of cells that differs from its columns.
     pub fn push(&mut self, row: &R) -> Result<(), TableError> {
         let mut cells = Cells {
             columns: &mut self.columns,
             next: 0,
         };
         row.write(&mut cells);
-        assert_eq!(cells.next, R::COLUMNS.len(), "a cell for each column");
+        assert_eq!(cells.next, R::COLUMNS.len(), "one cell per column");
         self.rows += 1;
         if self.rows == GROUP_ROWS {
             return self.flush();
@@ -210,7 +210,7 @@ impl<R: TableRow> TableWriter<R> {
         Ok(())
     }
 
-    /// Writes what is left and the end of the table.
+    /// Writes the remaining rows and the footer.
     pub fn finish(mut self) -> Result<(), TableError> {
         self.flush()?;
         let path = self.path;

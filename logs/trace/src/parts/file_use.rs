@@ -1,17 +1,17 @@
-//! How files were used, for a guess at what no table tells of them.
+//! Usage of files, for the estimation of unknown properties.
 
 use headlong_chains::Request;
 
 use crate::names::QuickMap;
 
-/// How a file was used, for a guess at what it is.
+/// Usage of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct FileUse {
-    /// The highest byte that was sent.
+    /// The highest byte sent.
     pub(crate) end: u64,
-    /// Bytes sent in sessions that had the file for a minute or more.
+    /// Bytes sent in sessions that used the file for a minute or more.
     pub(crate) long_bytes: u64,
-    /// How long these sessions had it, ms.
+    /// Total time that these sessions used it, ms.
     pub(crate) long_ms: u64,
 }
 
@@ -23,11 +23,11 @@ impl FileUse {
     }
 }
 
-/// Shortest time with a file that says something about its bit rate, ms: in less than that, filling
-/// a player's buffer is most of what happens.
+/// Shortest use of a file that indicates its bit rate, ms: shorter ones mainly fill a player's
+/// buffer.
 const LONG_MS: i64 = 60_000;
 
-/// How requests of whole sessions used their files.
+/// Usage of files by the requests of whole sessions.
 pub(super) fn file_uses(requests: &[Request]) -> QuickMap<u32, FileUse> {
     struct Reading {
         first_ms: i64,
@@ -38,7 +38,7 @@ pub(super) fn file_uses(requests: &[Request]) -> QuickMap<u32, FileUse> {
     let mut files: QuickMap<u32, FileUse> = QuickMap::default();
     for request in requests {
         let used = files.entry(request.file).or_default();
-        // What nothing places, or sent no byte, ends nowhere.
+        // Requests without an offset or without bytes have no end.
         if request.takes_part() {
             used.end = used.end.max(request.end());
         }
@@ -72,7 +72,7 @@ mod tests {
     use headlong_chains::UNPLACED;
 
     #[test]
-    fn a_file_ends_at_the_highest_byte_that_was_sent_from_a_known_place() {
+    fn file_ends_at_the_highest_placed_byte() {
         let request = |line, offset, sent_bytes| Request {
             line,
             session: 1,

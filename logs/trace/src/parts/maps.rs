@@ -1,37 +1,37 @@
-//! From provisional to final: numbers of names, where one viewer's sessions end, and what two
-//! overlapping logs say twice.
+//! Converts records from provisional to final numbers, divides viewers into sessions, and removes
+//! duplicates of overlapping logs.
 
 use headlong_chains::Request;
 
 use super::record::{DISK_UNKNOWN, Record, SOURCE_SHIFT, VIEWER};
 use crate::names::Renumber;
 
-/// What provisional numbers become.
+/// Mappings of provisional to final numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Maps {
     pub(crate) sessions: Renumber,
     pub(crate) viewers: Renumber,
-    /// Sessions that have a name; viewers come after them.
+    /// Number of sessions with an id; viewers follow them.
     pub(crate) sessions_named: u32,
-    /// The first session of each name; `None` if no viewer had to be divided.
+    /// The first session of each name; `None` if no viewer was divided.
     pub(crate) bases: Option<Vec<u32>>,
     pub(crate) files: Renumber,
     pub(crate) devices: Renumber,
     pub(crate) disks: Renumber,
-    /// What a drive's place among the names is called.
+    /// Numbers of drives, by position among the names.
     pub(crate) disk_numbers: Vec<u16>,
-    /// By file: its title.
+    /// Title of each file.
     pub(crate) titles: Vec<u32>,
-    /// By file: the drive it lies on.
+    /// Drive of each file.
     pub(crate) file_disks: Vec<u16>,
-    /// Longest time between two requests of one session of a viewer, ms.
+    /// Longest gap between two requests of one session of a viewer, ms.
     pub(crate) idle_ms: i64,
-    /// Whether logs overlap in time, so that one request may be in two of them.
+    /// Whether logs overlap in time, so that a request may be in two of them.
     pub(crate) drop_repeated: bool,
 }
 
 impl Maps {
-    /// The request with final numbers, but the session that of the whole name.
+    /// The request in final numbers, except that the session is the undivided name.
     #[inline]
     pub(crate) fn settled(&self, record: &Record) -> Option<Request> {
         let mut request = record.request;
@@ -56,7 +56,7 @@ impl Maps {
         Some(request)
     }
 
-    /// Whether names of viewers may be several sessions each.
+    /// Whether names of viewers may be divided into several sessions.
     pub(super) fn viewers_divide(&self) -> bool {
         self.bases.is_some()
     }
@@ -66,12 +66,12 @@ impl Maps {
     }
 }
 
-/// Which log a request is from.
+/// Number of the log that contains a request.
 fn source(request: &Request) -> u64 {
     request.line >> SOURCE_SHIFT
 }
 
-/// Takes out what a second log says again word for word, and tells of each.
+/// Removes requests that a second log repeats exactly, and passes each to `tell`.
 pub(crate) fn drop_repeated(requests: &mut Vec<Request>, mut tell: impl FnMut(&Request)) {
     let what = |request: &Request| {
         (
@@ -96,9 +96,9 @@ pub(crate) fn drop_repeated(requests: &mut Vec<Request>, mut tell: impl FnMut(&R
     });
 }
 
-/// Divides each viewer's requests into sessions: another title, or a longer time without any
-/// request, is another session. Calls `found` for every request with the name's number and which
-/// of its sessions it belongs to.
+/// Divides each viewer's requests into sessions: another title, or a longer gap, starts another
+/// session. Calls `found` for every request with the number of the name and the index of its
+/// session.
 pub(crate) fn divide(
     requests: &mut [Request],
     maps: &Maps,

@@ -1,11 +1,11 @@
-//! Requests spread over parts by session, so that each part fits in memory.
+//! Partitions: requests distributed by session, so that each partition fits in memory.
 //!
-//! The one idea: a request goes to the part its session's name hashes to, as a few bytes; whoever
-//! wants to know something goes over the parts, several at a time, and each time has all requests
-//! of some sessions before them.
+//! A request goes, as a few bytes, to the partition given by the hash of its session's name.
+//! Consumers iterate over the partitions, several at a time, and see all requests of some sessions
+//! together.
 //!
-//! Invariants: which requests are in which part depends on the logs alone, not on threads nor on
-//! memory, but their order there does; a part that would be too large to load is divided by session,
+//! Invariants: the assignment of requests to partitions depends on the logs only, not on threads or
+//! memory, but their order within one does; a partition too large to load is divided by session,
 //! and read once for each division.
 
 pub(crate) mod file_use;
@@ -26,42 +26,42 @@ use maps::Maps;
 use record::Decoder;
 use store::Chunks;
 
-/// Parts that requests are spread over.
+/// Number of partitions.
 pub(crate) const PARTS: usize = 256;
 
-/// Memory a loaded request takes, with what joining it to chains needs, bytes.
+/// Memory of a loaded request, including the memory for joining it to chains, bytes.
 pub(crate) const REQUEST_BYTES: u64 =
     size_of::<Request>() as u64 + SessionSplitter::BYTES_PER_REQUEST;
-/// Requests that are joined at once can be no more than this.
+/// Limit of requests that are joined at once.
 const JOINED_MAX: u64 = u32::MAX as u64 - 1;
 
-/// Why parts could not be read back.
+/// Why partitions could not be read back.
 #[derive(Debug, thiserror::Error)]
 pub enum PartsError {
-    /// The file they wait in could not be read.
-    #[error("the file in which requests wait cannot be read: {0}; see to the folder for it")]
+    /// The spill file could not be read.
+    #[error("cannot read the spill file of requests: {0}; check its folder")]
     Read(#[from] io::Error),
-    /// It does not hold what was written to it.
-    #[error("the file in which requests wait is damaged; see to the disk it is on")]
+    /// The spill file is corrupt.
+    #[error("the spill file of requests is damaged; check the disk that stores it")]
     Damaged,
-    /// One session or viewer has more requests than may be loaded at once.
+    /// One session or viewer has more requests than may be loaded.
     #[error(
-        "{name}: so many requests are of this one session, or of this one address and user agent \
-         (~), that the {} MiB for loaded requests do not hold them; allow more memory, or take one \
-         thread, or name what tells sessions apart by --session-field", allowed >> 20
+        "{name}: the requests of this session, or of this address and user agent (~), exceed the \
+         {} MiB for loaded requests; allow more memory, use a single thread, or identify sessions \
+         by --session-field", allowed >> 20
     )]
     TooMany {
         /// Its number, before viewers were divided.
         session: u32,
         /// Its name.
         name: String,
-        /// Memory for loaded requests on a thread, bytes.
+        /// Memory for the loaded requests of a thread, bytes.
         allowed: u64,
     },
 }
 
 impl PartsError {
-    /// The same with the name of what it is about; names of viewers come after those of sessions.
+    /// Adds the name of the session; viewers follow sessions in the numbering.
     pub(crate) fn named(mut self, sessions: &Names, viewers: &Names) -> Self {
         if let Self::TooMany { session, name, .. } = &mut self {
             let named = sessions.whole_len() as u32;
@@ -74,7 +74,7 @@ impl PartsError {
     }
 }
 
-/// All requests, in parts.
+/// All requests, in partitions.
 #[derive(Debug)]
 pub struct Parts {
     chunks: Chunks,
@@ -83,7 +83,7 @@ pub struct Parts {
     load_bytes_max: u64,
 }
 
-/// What is loaded at once: a part, or one of the divisions of a large one.
+/// A unit of loading: a partition, or a division of a large one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Unit {
     part: usize,
@@ -93,11 +93,11 @@ struct Unit {
 }
 
 impl Parts {
-    /// Parts of these chunks, of which so many bytes may be loaded at once.
+    /// Partitions of these chunks, of which `load_bytes_max` bytes may be loaded at a time.
     pub(crate) fn new(chunks: Chunks, maps: Maps, load_bytes_max: u64) -> Self {
         let mut units = Vec::new();
-        // Eight at once, or more if they are smaller; never fewer for want of threads, or the
-        // sums would depend on the machine.
+        // Eight at a time, or more if they are smaller; independent of the number of threads, or
+        // the sums would depend on the machine.
         let unit_max = (load_bytes_max / 8 / REQUEST_BYTES).clamp(1, JOINED_MAX);
         for part in 0..chunks.parts() {
             let count = chunks.count(part);
@@ -117,25 +117,24 @@ impl Parts {
         }
     }
 
-    /// How many parts hold anything.
+    /// The number of non-empty units.
     pub fn len(&self) -> usize {
         self.units.len()
     }
 
-    /// Whether there are no requests at all.
+    /// Whether there are no requests.
     pub fn is_empty(&self) -> bool {
         self.units.is_empty()
     }
 
-    /// Bytes that had to be written to a file because memory did not hold them.
+    /// Bytes spilled to a file.
     pub fn spilled_bytes(&self) -> u64 {
         self.chunks.spilled_bytes()
     }
 
-    /// Calls `f` with the number of each part and all requests of its sessions, in no particular
-    /// order: they come as they happen to lie there, which depends on threads. `f` may do with them
-    /// what it likes. Several parts at once, on up to so many threads, as memory allows. What `f`
-    /// returns comes in order of parts.
+    /// Calls `f` with the number of each unit and all requests of its sessions, in unspecified
+    /// order, which depends on threads. `f` may modify the requests. Several units are processed at
+    /// a time, on up to `threads` threads, as memory allows. Returns the results in order of units.
     pub fn each_unsorted<T: Send>(
         &self,
         threads: usize,
@@ -157,7 +156,7 @@ impl Parts {
         let threads = threads
             .min(fitting.max(1) as usize)
             .clamp(1, self.units.len().max(1));
-        // What one thread may load, so that all together stay within the bound.
+        // The share of a thread, so that all together stay within the limit.
         let share = self.load_bytes_max / REQUEST_BYTES / threads as u64;
         let share = share.clamp(1, JOINED_MAX) as usize;
         let next = AtomicUsize::new(0);
@@ -192,12 +191,12 @@ impl Parts {
     }
 }
 
-/// Brings units into memory, one after the other, into the same room.
+/// Loads units one at a time, reusing its memory.
 struct Loader<'a> {
     parts: &'a Parts,
     buffer: Vec<u8>,
     requests: Vec<Request>,
-    /// Most of them.
+    /// Limit of their number.
     requests_max: usize,
 }
 
@@ -211,7 +210,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Loads a unit: final numbers, sessions divided, repetitions gone.
+    /// Loads a unit: final numbers, divided sessions, no duplicates.
     fn load(&mut self, unit: Unit) -> Result<(), PartsError> {
         self.decode(unit)?;
         let maps = &self.parts.maps;
@@ -226,7 +225,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Loads a unit with final numbers, but sessions are still whole names, and unsorted.
+    /// Loads a unit with final numbers; sessions are undivided, and the order is unspecified.
     fn decode(&mut self, unit: Unit) -> Result<(), PartsError> {
         let (maps, requests) = (&self.parts.maps, &mut self.requests);
         let requests_max = self.requests_max;
@@ -251,7 +250,7 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// Of requests that are too many for a thread, the session with the most.
+/// The error for too many requests, naming the session with the most.
 fn too_many(requests: &mut [Request]) -> PartsError {
     requests.sort_unstable_by_key(|request| request.session);
     let sessions = requests.chunk_by(|one, other| one.session == other.session);

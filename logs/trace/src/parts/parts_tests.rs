@@ -17,7 +17,7 @@ fn request(session: u32, file: u32, received_ms: i64, line: u64) -> Request {
 }
 
 #[test]
-fn silence_and_another_title_end_a_viewers_session_but_not_a_named_one() {
+fn idle_time_and_title_end_sessions_of_viewers_only() {
     let maps = Maps {
         sessions_named: 1,
         titles: vec![0, 0, 1],
@@ -53,7 +53,7 @@ fn silence_and_another_title_end_a_viewers_session_but_not_a_named_one() {
 }
 
 #[test]
-fn what_another_log_repeats_goes_and_what_one_log_repeats_stays() {
+fn duplicates_of_another_log_are_removed() {
     let other = 1 << record::SOURCE_SHIFT;
     let mut requests = vec![
         request(0, 0, 0, 1),

@@ -1,9 +1,9 @@
-//! Requests as few bytes: what a part holds while it waits.
+//! Compact encoding of requests in partitions.
 //!
-//! The one idea: within one buffer most fields are small or hardly differ from the request before,
-//! so each number is only as many bytes as it needs, times and places in the log as differences.
-//! How many is said for all of them at once, by a tag in front (as in group varint coding), so that
-//! neither side looks at single bytes. A request takes 18 to 28 bytes instead of 72.
+//! Within a buffer most fields are small or close to those of the previous request, so each number
+//! takes only as many bytes as it needs, and times and log positions are stored as differences. A
+//! tag at the start gives all lengths at once (as in group varint coding), so no side handles
+//! single bytes. A request takes 18 to 28 bytes instead of 72.
 //!
 //! ```text
 //! tag     session  file  disk   device  completed  took   line   offset  sent   asked
@@ -12,48 +12,49 @@
 
 use headlong_chains::Request;
 
-/// A request's place in the log is the number of its log, shifted by so many bits, and its line.
+/// The log position of a request is the number of its log, shifted by this many bits, plus its
+/// line.
 pub(crate) const SOURCE_SHIFT: u32 = 40;
 
-/// Bit that tells the provisional number of a viewer (an address) from that of a session.
+/// Bit that distinguishes provisional numbers of viewers (addresses) from those of sessions.
 pub(crate) const VIEWER: u32 = 1 << 31;
 
-/// Provisional number of a drive that the log does not tell.
+/// Provisional number of an unknown drive.
 pub(crate) const DISK_UNKNOWN: u32 = u32::MAX;
 
-/// Bytes of the longest record.
+/// Size of the longest record, bytes.
 const RECORD_BYTES_MAX: usize = 4 + 4 * 4 + 6 * 8;
-/// What [`Encoder`] and [`Decoder`] look at: a number is written and read as a whole word, which
-/// may reach beyond the record.
+/// Window of [`Encoder`] and [`Decoder`]: numbers are written and read as whole words, which may
+/// extend beyond the record.
 const WINDOW: usize = RECORD_BYTES_MAX + 8;
-/// In place of the length of the bytes asked for: as many as were sent.
+/// Code instead of the length of the requested bytes: equal to the bytes sent.
 const ASKED_IS_SENT: u32 = 14;
-/// In place of it: the request was open-ended.
+/// Code instead of the length: open-ended.
 const OPEN: u32 = 15;
 
-/// A request whose names have their provisional numbers.
+/// A request with provisional numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// Session and file are provisional; drive and device here have no room.
+    /// Session and file are provisional; drive and device are unused here.
     pub(crate) request: Request,
-    /// Provisional.
+    /// Provisional number.
     pub(crate) disk: u32,
-    /// Provisional.
+    /// Provisional number.
     pub(crate) device: u32,
 }
 
-/// What differences are taken from.
+/// Base of the differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Before {
     line: u64,
     completed_ms: i64,
 }
 
-/// A buffer that records are appended to.
+/// A buffer of records.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
     before: Before,
-    /// Its length is what there is room for.
+    /// Its length is the available capacity.
     bytes: Vec<u8>,
     len: usize,
     count: u32,
@@ -68,7 +69,7 @@ struct Writing<'a> {
 }
 
 impl Writing<'_> {
-    /// A number of at most four bytes, of which there is always one.
+    /// A number of one to four bytes.
     #[inline(always)]
     fn put_short(&mut self, number: u32) {
         let len = 4 - (number | 1).leading_zeros() / 8;
@@ -90,7 +91,7 @@ impl Writing<'_> {
 
     #[inline(always)]
     fn put(&mut self, number: u64, len: u32) {
-        // As an array and not as a slice: one store instead of a call.
+        // An array instead of a slice: one store instead of a call.
         if let Some(place) = self.window[self.len..].first_chunk_mut() {
             *place = number.to_le_bytes();
         }
@@ -117,7 +118,7 @@ impl Encoder {
             self.bytes.resize((2 * self.len).max(self.len + WINDOW), 0);
         }
         let Some(window) = self.bytes[self.len..].first_chunk_mut() else {
-            unreachable!("there was made room for it");
+            unreachable!("the buffer was grown above");
         };
         let mut writing = Writing {
             window,
@@ -128,7 +129,7 @@ impl Encoder {
         let before = &self.before;
         writing.put_short(request.session);
         writing.put_short(request.file);
-        // What the log does not tell is the greatest number, and so becomes the shortest.
+        // The unknown drive is the largest number, and wraps to the shortest encoding.
         writing.put_short(disk.wrapping_add(1));
         writing.put_short(*device);
         writing.put_signed(request.completed_ms.wrapping_sub(before.completed_ms));
@@ -155,12 +156,12 @@ impl Encoder {
         self.count += 1;
     }
 
-    /// Bytes so far.
+    /// Bytes written.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// The bytes, and how many records they are; begins anew.
+    /// Takes the bytes and the number of records; the encoder is empty afterwards.
     pub(crate) fn take(&mut self) -> (Vec<u8>, u32) {
         self.before = Before::default();
         let bytes = self.bytes[..self.len].to_vec();
@@ -169,7 +170,7 @@ impl Encoder {
     }
 }
 
-/// Reads what an [`Encoder`] wrote.
+/// Decodes the output of an [`Encoder`].
 pub(crate) struct Decoder<'a> {
     before: Before,
     rest: &'a [u8],
@@ -220,7 +221,7 @@ impl Reading<'_> {
 
     #[inline(always)]
     fn get(&mut self, len: u32) -> u64 {
-        // A record never reaches so far that there is no whole word left.
+        // A record never extends so far that no whole word is left in the window.
         let word = self.window[self.len..].first_chunk();
         self.len += len as usize;
         let kept = u64::MAX.checked_shr(64 - 8 * len).unwrap_or(0);
@@ -236,7 +237,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The next record. `Ok(None)` at the end; `Err` if the bytes are not what was written.
+    /// The next record. `Ok(None)` at the end; `Err` if the bytes are damaged.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Result<Option<Record>, Damaged> {
         let (record, len) = match self.rest.first_chunk() {
@@ -253,7 +254,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// As [`read`], so near the end that there is not a whole window left.
+/// As [`read`], when less than a whole window is left.
 #[cold]
 fn read_last(rest: &[u8], before: &Before) -> Result<(Record, usize), Damaged> {
     let mut window = [0; WINDOW];
@@ -261,8 +262,8 @@ fn read_last(rest: &[u8], before: &Before) -> Result<(Record, usize), Damaged> {
     read(&window, before)
 }
 
-/// A record, and its length. Inlined, as all that it calls is: a record is then never copied, which
-/// would take longer than reading it.
+/// A record and its length. Inlined with everything it calls: a record is then never copied, which
+/// would take longer than decoding it.
 #[inline(always)]
 fn read(window: &[u8; WINDOW], before: &Before) -> Result<(Record, usize), Damaged> {
     let mut reading = Reading {
@@ -300,7 +301,7 @@ fn read(window: &[u8; WINDOW], before: &Before) -> Result<(Record, usize), Damag
     Ok((record, reading.len))
 }
 
-/// Small numbers of either sign take few bytes.
+/// Zigzag encoding: small numbers of either sign take few bytes.
 const fn folded(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)).cast_unsigned()
 }
@@ -309,7 +310,7 @@ const fn unfolded(number: u64) -> i64 {
     (number >> 1).cast_signed() ^ -((number & 1).cast_signed())
 }
 
-/// Bytes that no [`Encoder`] wrote.
+/// The bytes were not written by an [`Encoder`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Damaged;
 
@@ -342,7 +343,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(records in proptest::collection::vec(any_record(), 0..20)) {
+        fn records_round_trip(records in proptest::collection::vec(any_record(), 0..20)) {
             let mut encoder = Encoder::default();
             for record in &records {
                 encoder.push(record);
@@ -357,7 +358,7 @@ mod tests {
         }
 
         #[test]
-        fn damaged_bytes_end_in_an_error_or_in_records(bytes: Vec<u8>) {
+        fn damaged_bytes_do_not_panic(bytes: Vec<u8>) {
             let mut decoder = Decoder::new(&bytes);
             while let Ok(Some(_)) = decoder.next() {}
         }

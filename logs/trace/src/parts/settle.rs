@@ -1,4 +1,4 @@
-//! Going over all parts once, to learn what can only be said when all has been read.
+//! First pass over all partitions, for results that need all requests.
 
 use headlong_chains::Request;
 
@@ -7,22 +7,22 @@ use super::maps::{divide, drop_repeated};
 use super::{Parts, PartsError};
 use crate::names::QuickMap;
 
-/// What going over all parts once has shown.
+/// Result of the first pass.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
-    /// Of each name, how many sessions it is (those of one are left out).
+    /// Number of sessions of each name (names with one session are omitted).
     pub(crate) counts: QuickMap<u32, u32>,
-    /// Requests that were in two logs: how many, their bytes, and places in the log of the first.
+    /// Duplicate requests of two logs: their number, their bytes, and the first log positions.
     pub(crate) repeated: u64,
     pub(crate) repeated_bytes: u64,
     pub(crate) repeated_lines: Vec<u64>,
-    /// What is known of files from their requests.
+    /// Usage of files.
     pub(crate) files: QuickMap<u32, FileUse>,
 }
 
 impl Parts {
-    /// Goes over all parts once: counts sessions of viewers, finds repetitions, and looks at how
-    /// files were used.
+    /// Passes over all partitions once: counts the sessions of viewers, finds duplicates, and
+    /// collects the usage of files.
     pub(crate) fn settle(&self, threads: usize, with_files: bool) -> Result<Settled, PartsError> {
         let outcomes = self.each_loaded(threads, |_, loader, unit| {
             loader.decode(unit)?;

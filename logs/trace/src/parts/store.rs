@@ -1,4 +1,4 @@
-//! Where parts wait, as chunks of encoded records.
+//! Storage of partitions, as chunks of encoded records.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,17 +7,17 @@ use std::sync::{Mutex, PoisonError};
 use super::record::Decoder;
 use crate::spill::{Place, Spill, Spilled};
 
-/// Encoded records of one part.
+/// Encoded records of one partition.
 #[derive(Debug)]
 pub(crate) struct Chunk {
-    /// How many.
+    /// Number of records.
     pub(crate) count: u32,
-    /// Place in the log of the first.
+    /// Log position of the first record.
     first_line: u64,
     place: Place,
 }
 
-/// Takes chunks of all parts, from any thread.
+/// Collects chunks of all partitions, from any thread.
 #[derive(Debug)]
 pub(crate) struct Store {
     spill: Spill,
@@ -25,7 +25,8 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// An empty one for so many parts; what does not fit goes to a file in `folder`.
+    /// An empty store for that many partitions; chunks beyond the memory limit are spilled to a
+    /// file in `folder`.
     pub(crate) fn new(parts: usize, keep_bytes_max: u64, folder: PathBuf) -> Self {
         Self {
             spill: Spill::new(folder, keep_bytes_max),
@@ -33,7 +34,7 @@ impl Store {
         }
     }
 
-    /// Adds a chunk to a part.
+    /// Adds a chunk to a partition.
     pub(crate) fn add(&self, part: usize, bytes: Vec<u8>, count: u32) -> io::Result<()> {
         let first_line = match Decoder::new(&bytes).next() {
             Ok(Some(first)) => first.request.line,
@@ -49,8 +50,8 @@ impl Store {
         Ok(())
     }
 
-    /// All chunks, by part. In a part they are nearly in order of the log, however many threads
-    /// there were: so are requests of a session, which then need little sorting.
+    /// All chunks, by partition. Within a partition they are nearly in log order, for any number of
+    /// threads; so are the requests of a session, which then need little sorting.
     pub(crate) fn finish(self) -> Chunks {
         let by_part = self.by_part.into_inner();
         let mut by_part = by_part.unwrap_or_else(PoisonError::into_inner);
@@ -64,7 +65,7 @@ impl Store {
     }
 }
 
-/// Chunks that are complete.
+/// All chunks of all partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
     by_part: Vec<Vec<Chunk>>,
@@ -72,23 +73,23 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Number of parts.
+    /// Number of partitions.
     pub(crate) fn parts(&self) -> usize {
         self.by_part.len()
     }
 
-    /// Bytes that are in a file.
+    /// Bytes spilled to a file.
     pub(crate) const fn spilled_bytes(&self) -> u64 {
         self.spilled.bytes
     }
 
-    /// Records of a part.
+    /// Number of records in a partition.
     pub(crate) fn count(&self, part: usize) -> u64 {
         let chunks = self.by_part[part].iter();
         chunks.map(|chunk| u64::from(chunk.count)).sum()
     }
 
-    /// Hands over the chunks of a part one by one.
+    /// Passes the chunks of a partition to `take`, one by one.
     pub(crate) fn read<E: From<io::Error>>(
         &self,
         part: usize,

@@ -1,42 +1,43 @@
-//! What a log may lack, and the lines that make a server write it.
+//! Missing information in a log, and server configurations that add it.
 //!
-//! Each of these lines makes a log that is recognised without any option; tests read one of each.
+//! Each of these configurations writes a log that is recognised without options; tests read a
+//! sample of each.
 
-/// What a log may lack.
+/// Information that a log may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lack {
-    /// From which byte on a part of a file was sent.
+    /// The offsets of partial requests.
     Offsets,
-    /// How long requests took.
+    /// The duration of requests.
     Service,
 }
 
 impl Lack {
-    /// What cannot be told without it.
+    /// Results that need it.
     pub(crate) const fn untold(self) -> &'static str {
         match self {
-            Self::Offsets => {
-                "chains, phases and which parts of titles are watched need the Range header"
-            }
+            Self::Offsets => "chains, phases and portions of titles need the Range header",
             Self::Service => {
-                "throughput in short times, parallel requests and durations of chains need the \
-                 time of service"
+                "throughput over short times, parallel requests and durations of chains need the \
+                 service time"
             }
         }
     }
 }
 
-/// A server, and what to copy into its configuration.
+/// A server and its configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Server {
     /// Its name.
     pub(crate) name: &'static str,
-    /// What to copy; `¶` ends a line.
+    /// The configuration; `
+    ///
+    /// ` ends a line.
     pub(crate) lines: &'static str,
 }
 
-/// The servers that write logs of a format. Each line of the list is a server, the beginnings of the
-/// names of formats that it writes, and its configuration, with tabs between them.
+/// The servers that write logs of a format. Each line of the list has a server, the prefixes of the
+/// names of formats that it writes, and its configuration, separated by tabs.
 pub(crate) fn lines_to_copy(format: &str) -> impl Iterator<Item = Server> {
     let servers = include_str!("servers.tsv").lines();
     servers.filter_map(move |server| {

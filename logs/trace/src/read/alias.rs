@@ -1,10 +1,10 @@
-//! What columns, keys and variables are called.
+//! Names of columns, keys and variables.
 
 use std::sync::LazyLock;
 
 use super::row::Field;
 
-/// Names that a map may use on its left side, and headers of the plain request log: ours.
+/// Our names: allowed on the left side of a map, and headers of the plain request log.
 pub(crate) const OURS: &[(&str, Field)] = &[
     ("ts", Field::EndS),
     ("ts_ms", Field::EndMs),
@@ -39,7 +39,7 @@ pub(crate) const OURS: &[(&str, Field)] = &[
     ("bps", Field::RateBps),
 ];
 
-/// Names of fields that no map needs.
+/// Names of fields that maps cannot use.
 const OTHERS: &[(&str, Field)] = &[
     ("date", Field::Date),
     ("clock", Field::Clock),
@@ -51,15 +51,14 @@ const OTHERS: &[(&str, Field)] = &[
     ("summary", Field::Summary),
 ];
 
-/// What a field is called by us.
+/// The field of our name.
 fn own(name: &str) -> Option<Field> {
     let found = OURS.iter().chain(OTHERS).find(|(known, _)| *known == name);
     found.map(|(_, field)| *field)
 }
 
-/// What columns and keys of others are called, by whose they are. `usual` is of everybody: nginx's
-/// variables as they are, Traefik, Google's CDN, and words that many use. Keys within keys are joined
-/// by a dot.
+/// Names used by other programs, by their origin. `usual` applies to all: nginx's variables,
+/// Traefik, Google's CDN, and common words. Nested keys are joined by a dot.
 static THEIRS: LazyLock<Vec<(&'static str, &'static str, Field)>> = LazyLock::new(|| {
     let lines = include_str!("names.csv").lines().skip(1);
     let fields = lines.map(|line| line.splitn(3, ',').collect::<Vec<_>>());
@@ -67,18 +66,18 @@ static THEIRS: LazyLock<Vec<(&'static str, &'static str, Field)>> = LazyLock::ne
     rows.collect()
 });
 
-/// Names of somebody and what they mean.
+/// Names of one origin, with their fields.
 pub(crate) fn names(whose: &str) -> impl Iterator<Item = (&'static str, Field)> {
     let theirs = THEIRS.iter().filter(move |(known, ..)| *known == whose);
     theirs.map(|(_, name, field)| (*name, *field))
 }
 
-/// Names that are understood in any log: ours before the usual ones.
+/// Names understood in any log: ours before the usual ones.
 pub(crate) fn all_usual() -> impl Iterator<Item = (&'static str, Field)> {
     OURS.iter().copied().chain(names("usual"))
 }
 
-/// What a name means in a log of somebody else.
+/// The field of a name in a log of another program.
 pub(crate) fn usual(name: &str) -> Option<Field> {
     let name = name.trim();
     let mut known = all_usual();
@@ -87,7 +86,7 @@ pub(crate) fn usual(name: &str) -> Option<Field> {
         .map(|(_, field)| field)
 }
 
-/// The name that is nearest, if one is as near as that.
+/// The most similar name, if its similarity exceeds `at_least`.
 pub(crate) fn near(
     known: impl Iterator<Item = (&'static str, Field)>,
     name: &str,
@@ -106,33 +105,33 @@ pub struct FieldMap {
     text: String,
 }
 
-/// What is wrong with a field map.
+/// Errors of field maps.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FieldMapError {
-    /// A piece of it is no pair.
-    #[error("`{0}` is no pair; write OURS=THEIRS, such as `session=sid`, and commas between pairs")]
+    /// An element is not a pair.
+    #[error("`{0}` is not a pair; write OURS=THEIRS, such as `session=sid`, separated by commas")]
     NotAPair(String),
-    /// We know no field of that name.
-    #[error("no field is called `{name}`{}", nearest(name))]
+    /// The field is unknown.
+    #[error("no field is named `{name}`{}", nearest(name))]
     Unknown {
         /// The name.
         name: String,
     },
 }
 
-/// `; did you mean ...?`, if something is near.
+/// `; did you mean ...?`, if there is a similar name.
 fn nearest(name: &str) -> String {
     match near(OURS.iter().copied(), name, 0.7) {
         Some(known) => format!("; did you mean `{known}`?"),
         None => {
             let all: Vec<&str> = OURS.iter().map(|(known, _)| *known).collect();
-            format!("; there are {}", all.join(", "))
+            format!("; known fields: {}", all.join(", "))
         }
     }
 }
 
 impl FieldMap {
-    /// Reads `ts=time,session=sid`.
+    /// Parses `ts=time,session=sid`.
     pub fn parse(text: &str) -> Result<Self, FieldMapError> {
         let (mut pairs, mut written) = (Vec::new(), Vec::new());
         for piece in text.split(',').filter(|piece| !piece.trim().is_empty()) {
@@ -153,7 +152,7 @@ impl FieldMap {
         })
     }
 
-    /// What a column or key of that name means: by the map, else by its own name.
+    /// The field of a column or key: by the map, otherwise by its own name.
     pub(crate) fn field(&self, name: &str) -> Option<Field> {
         let name = name.trim();
         let found = self.pairs.iter().find(|(_, theirs)| theirs == name);
@@ -167,7 +166,7 @@ impl FieldMap {
         }
     }
 
-    /// Whether it says nothing.
+    /// Whether it has no pairs.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
@@ -179,8 +178,7 @@ impl std::fmt::Display for FieldMap {
     }
 }
 
-/// What a key behind `combined` means: those of our own log, and those that are mostly used for
-/// nginx's variables.
+/// The field of a key after `combined`: keys of our own log, and common keys for nginx's variables.
 pub(crate) fn behind_combined(key: &[u8]) -> Option<Field> {
     Some(match key {
         b"start" => Field::Start,
@@ -190,7 +188,7 @@ pub(crate) fn behind_combined(key: &[u8]) -> Option<Field> {
         b"range" | b"http_range" => Field::Range,
         b"content_range" | b"sent_http_content_range" => Field::ContentRange,
         b"session" | b"sid" | b"session_id" => Field::Session,
-        // Of our own log; it names the drive.
+        // In our own log, it names the drive.
         b"device" | b"disk" => Field::Disk,
         b"br" => Field::RateKbps,
         b"msec" => Field::EndS,
@@ -203,23 +201,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_map_goes_before_what_a_name_means_by_itself() {
+    fn map_takes_precedence_over_known_names() {
         let map = FieldMap::parse("ts=when, session=path").expect("a map");
         assert_eq!(map.field("when"), Some(Field::EndS));
         assert_eq!(map.field("path"), Some(Field::Session));
-        assert_eq!(map.field("ts"), None, "it is elsewhere");
+        assert_eq!(map.field("ts"), None, "mapped to another column");
         assert_eq!(map.field("bytes"), Some(Field::Bytes));
         assert_eq!(map.field("colour"), None);
     }
 
     #[test]
-    fn a_mistake_in_a_map_is_named_with_what_is_near() {
+    fn map_errors_suggest_similar_names() {
         let text = |text| FieldMap::parse(text).expect_err("a mistake").to_string();
         assert_eq!(
             text("sesion=sid"),
-            "no field is called `sesion`; did you mean `session`?"
+            "no field is named `sesion`; did you mean `session`?"
         );
-        assert!(text("qqq=1").starts_with("no field is called `qqq`; there are ts, ts_ms,"));
-        assert!(text("session").starts_with("`session` is no pair"));
+        assert!(text("qqq=1").starts_with("no field is named `qqq`; known fields: ts, ts_ms,"));
+        assert!(text("session").starts_with("`session` is not a pair"));
     }
 }

@@ -1,31 +1,32 @@
-//! Columns with a separator between them; a line of names says which is which. CSV has it first,
-//! W3C extended logs (IIS, CloudFront) behind `#Fields:`, and another may follow anywhere.
+//! Logs with columns, described by a header: the first line of CSV, or a `#Fields:` line of W3C
+//! extended logs (IIS, CloudFront), which may recur anywhere.
 //!
-//! Columns of W3C are looked up by name, never by place: CloudFront has added some more than once.
+//! W3C columns are identified by name, never by position: CloudFront has added columns more than
+//! once.
 
 use super::alias::{self, FieldMap};
 use super::reason::Reason;
 use super::row::{Field, Row};
 use super::template::missing;
 
-/// What begins the line of names of a W3C log.
+/// Prefix of the header line of a W3C log.
 pub(crate) const FIELDS: &[u8] = b"#Fields:";
 
-/// Reads lines of columns.
+/// Reader of lines with columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Columns {
-    /// `None`: tabs if the line has any, else spaces.
+    /// `None`: tabs if the line has any, otherwise spaces.
     separator: Option<u8>,
-    /// What each is called, and what it means.
+    /// Name and field of each column.
     pub(crate) columns: Vec<(String, Option<Field>)>,
-    /// The header, which may occur again where files were joined.
+    /// The header, which may recur where files were concatenated.
     header: Vec<u8>,
     session_field: Option<String>,
 }
 
 impl Columns {
-    /// A reader for files that begin with this line, if it is a header of a request log; a map of
-    /// numbers is for files without a header.
+    /// A reader for files that start with this line, if it is a header of a request log; a map of
+    /// column numbers is for files without a header.
     pub(crate) fn from_header(
         line: &[u8],
         map: &FieldMap,
@@ -68,11 +69,11 @@ impl Columns {
         (fields.len() == count && missing(reader.fields()).is_none()).then_some(reader)
     }
 
-    /// A reader for lines below this one, if it is `#Fields:`.
+    /// A reader for the lines after this one, if it is a `#Fields:` line.
     pub(crate) fn from_fields(line: &[u8], session_field: Option<&str>) -> Option<Self> {
         let names = str::from_utf8(line.strip_prefix(FIELDS)?).ok()?;
         let names = names.split_ascii_whitespace();
-        // IIS counts whole milliseconds, CloudFront and the standard seconds.
+        // IIS logs durations in ms, CloudFront and the standard in seconds.
         let is_of_iis = |name| matches!(name, "sc-win32-status" | "s-ip" | "s-sitename");
         let is_iis = names.clone().any(is_of_iis);
         let meaning = |name: &str| {
@@ -89,7 +90,7 @@ impl Columns {
             session_field: session_field.map(str::to_owned),
         };
         reader.prefer_session(session_field);
-        // A viewer is not asked for: a log without addresses is told to be one, line by line.
+        // A viewer is not required: lines without an address are reported one by one.
         let mut all: Vec<Field> = reader.fields().chain([Field::Address]).collect();
         if all.contains(&Field::Date) && all.contains(&Field::Clock) {
             all.push(Field::End);
@@ -97,7 +98,7 @@ impl Columns {
         missing(all.into_iter()).is_none().then_some(reader)
     }
 
-    /// What the user says names the session goes before what does so by its own name.
+    /// The session field given by the user takes precedence over known names.
     fn prefer_session(&mut self, session_field: Option<&str>) {
         let Some(wanted) = session_field else { return };
         let of_header = format!("cs({wanted})");
@@ -113,7 +114,7 @@ impl Columns {
         }
     }
 
-    /// A reader for lines below another `#Fields:` of the same log.
+    /// A reader for the lines after another `#Fields:` line of the same log.
     pub(crate) fn again(&self, line: &[u8]) -> Option<Self> {
         Self::from_fields(line, self.session_field.as_deref()).filter(|_| self.is_w3c())
     }
@@ -127,7 +128,7 @@ impl Columns {
         self.columns.iter().filter_map(|(_, field)| *field)
     }
 
-    /// The pieces of a line.
+    /// Splits a line into fields.
     pub(crate) fn read<'a>(&self, line: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
         if self.is_w3c() && line.starts_with(b"#") {
             return Err(Reason::NotARequest);
@@ -154,19 +155,19 @@ impl Columns {
     }
 }
 
-/// The first column of a text, and what is behind its separator.
+/// The first column of a text, and the text after its separator.
 pub(crate) fn piece(text: &[u8], separator: u8) -> Option<(&[u8], Option<&[u8]>)> {
     if let [b'"', inner @ ..] = text {
         return quoted(inner, separator);
     }
-    // Columns are short: looking byte by byte is quicker than setting up anything cleverer.
+    // Columns are short: a byte loop is faster than the setup of a faster search.
     match text.iter().position(|byte| *byte == separator) {
         Some(end) => Some((&text[..end], Some(&text[end + 1..]))),
         None => Some((text, None)),
     }
 }
 
-/// A column in quotes; a quote within is doubled, and stays so.
+/// A quoted column; doubled quotes within it are kept.
 fn quoted(inner: &[u8], separator: u8) -> Option<(&[u8], Option<&[u8]>)> {
     let mut from = 0;
     loop {
@@ -182,7 +183,7 @@ fn quoted(inner: &[u8], separator: u8) -> Option<(&[u8], Option<&[u8]>)> {
     }
 }
 
-/// What stands between columns: whichever of the usual characters is there most.
+/// The separator: the most frequent of the usual characters.
 pub(crate) fn separator(line: &[u8]) -> Option<u8> {
     let count = |byte: &u8| memchr::memchr_iter(*byte, line).count();
     let best = b"|;\t,".iter().copied().max_by_key(|byte| count(byte))?;

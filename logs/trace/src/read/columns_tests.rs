@@ -20,7 +20,7 @@ fn times_and_bytes(reader: &Columns, line: &str) -> Result<(i64, i64, Option<u64
 }
 
 #[test]
-fn the_plain_request_log_is_read() {
+fn plain_request_log_is_read() {
     let line = "1388534400,1500,17,3,204,1048576,2097152,2000000,12";
     let expected = (
         1_388_534_398_500,
@@ -37,7 +37,7 @@ fn the_plain_request_log_is_read() {
 }
 
 #[test]
-fn the_header_decides_where_columns_are() {
+fn header_determines_the_columns() {
     let reader = Columns::from_header(b"bytes;file;ts;session;colour", &FieldMap::default(), None);
     let line = "5;\"a;b\";1;x;red";
     assert_eq!(
@@ -55,7 +55,7 @@ fn the_header_decides_where_columns_are() {
 }
 
 #[test]
-fn a_header_that_is_not_enough_is_none() {
+fn insufficient_headers_are_rejected() {
     for header in ["ts,session,file", "a,b,c", "", "ts,ts,session,file,bytes"] {
         let reader = Columns::from_header(header.as_bytes(), &FieldMap::default(), None);
         assert_eq!(reader, None, "{header}");
@@ -63,7 +63,7 @@ fn a_header_that_is_not_enough_is_none() {
 }
 
 #[test]
-fn lines_with_too_few_or_too_many_columns_are_not_guessed_at() {
+fn lines_with_wrong_column_counts_are_rejected() {
     assert_eq!(times_and_bytes(&plain(), "1,2,3"), Err(Reason::Shape));
     let long = "1388534400,1500,17,3,204,0,1,2,12,13";
     assert_eq!(times_and_bytes(&plain(), long), Err(Reason::Shape));
@@ -79,38 +79,38 @@ const CLOUDFRONT: &str = "#Fields: date time x-edge-location sc-bytes c-ip cs-me
     sc-content-type sc-content-len sc-range-start sc-range-end";
 
 #[test]
-fn a_line_of_cloudfront_is_read() {
+fn cloudfront_line_is_read() {
     let reader = Columns::from_fields(CLOUDFRONT.as_bytes(), None).expect("names");
     let line = "2019-12-04\t21:02:31\tLAX1\t1048968\t192.0.2.100\tGET\td111.cloudfront.net\t\
         /movie.mp4\t206\t-\tMozilla/5.0%20(Windows)\tCMCD=sid%3D%22abc%22\t-\tHit\tSOX4==\t\
         d111.cloudfront.net\thttps\t23\t1.250\t-\tTLSv1.2\tECDHE\tHit\tHTTP/2.0\t-\t-\t11040\t\
         0.001\tHit\tvideo/mp4\t1048576\t2097152\t3145727";
     let mut row = Row::new();
-    reader.read(line.as_bytes(), &mut row).expect("its shape");
+    reader.read(line.as_bytes(), &mut row).expect("parsed");
     let entry = interpret(&row, None).expect("a request");
     assert_eq!(entry.completed_ms, 1_575_493_351_000);
     assert_eq!(entry.received_ms, 1_575_493_349_750);
     assert_eq!(entry.offset, Some(2_097_152));
     assert_eq!(entry.asked_bytes, Some(1_048_576));
-    assert_eq!(entry.sent_bytes, 1_048_576, "without headers");
+    assert_eq!(entry.sent_bytes, 1_048_576, "body bytes only");
     assert_eq!(entry.who, Who::Session(b"abc"[..].into()));
 }
 
 #[test]
-fn iis_counts_milliseconds() {
+fn iis_durations_are_milliseconds() {
     let names = "#Fields: date time s-ip cs-method cs-uri-stem cs-uri-query c-ip \
                  cs(User-Agent) sc-status sc-win32-status sc-bytes time-taken";
     let reader = Columns::from_fields(names.as_bytes(), None).expect("names");
     let line = "2020-01-01 00:00:10 10.0.0.1 GET /a.mp4 - 192.0.2.1 VLC/3.0 200 0 5000 1500";
     let mut row = Row::new();
-    reader.read(line.as_bytes(), &mut row).expect("its shape");
+    reader.read(line.as_bytes(), &mut row).expect("parsed");
     let entry = interpret(&row, None).expect("a request");
     assert_eq!(entry.completed_ms - entry.received_ms, 1500);
     assert_eq!(entry.who, Who::Address(b"192.0.2.1"));
 }
 
 #[test]
-fn comments_are_no_requests_and_short_lines_have_no_shape() {
+fn comments_are_skipped_and_short_lines_rejected() {
     let reader = Columns::from_fields(CLOUDFRONT.as_bytes(), None).expect("names");
     let mut row = Row::new();
     assert_eq!(

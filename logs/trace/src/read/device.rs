@@ -1,8 +1,8 @@
-//! What a user agent runs on, in few words: the type of device where a log has no better one.
+//! Device types derived from user agents, for logs without a better one.
 
 use crate::names::{Interner, hash};
 
-/// Words in a user agent and what they mean, the more telling first.
+/// Words in user agents and their device types, most specific first.
 const WORDS: &[(&str, &str)] = &[
     ("CrKey", "chromecast"),
     ("AppleTV", "apple-tv"),
@@ -30,7 +30,7 @@ const WORDS: &[(&str, &str)] = &[
     ("Linux", "linux"),
 ];
 
-/// The type of device of a user agent: by a known word, else its first product.
+/// The device type of a user agent: by a known word, otherwise its first product.
 pub(crate) fn of(agent: &[u8]) -> &[u8] {
     let known = WORDS
         .iter()
@@ -44,7 +44,7 @@ pub(crate) fn of(agent: &[u8]) -> &[u8] {
     &agent[..end.unwrap_or(agent.len()).min(40)]
 }
 
-/// Remembers the devices of agents: there are few agents and many lines.
+/// Cache of device numbers by agent: there are few agents and many lines.
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
     known: Vec<Option<(u64, u32)>>,
@@ -53,7 +53,7 @@ pub(crate) struct Devices {
 const REMEMBERED: usize = 1024;
 
 impl Devices {
-    /// The provisional number of an agent's device.
+    /// The provisional number of an agent's device type.
     pub(crate) fn number(&mut self, agent: &[u8], devices: &Interner) -> u32 {
         let key = hash(agent);
         if self.known.is_empty() {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_known_by_a_word_of_its_user_agent() {
+    fn device_type_is_found_in_the_user_agent() {
         let of = |agent: &str| String::from_utf8_lossy(of(agent.as_bytes())).into_owned();
         let chromecast = "Mozilla/5.0 (X11; Linux armv7l) AppleWebKit/537.36 CrKey/1.56.500000";
         assert_eq!(of(chromecast), "chromecast");

@@ -1,8 +1,9 @@
-//! What the pieces of a line mean together: one request, or a reason why there is none.
+//! Interprets the fields of a line: a request, or the reason why it is none.
 //!
-//! Which bytes a request was for: offset and size if the log has them; else the `Range` header;
-//! else the `Content-Range` of the reply; else a reply of 200 is the file from its first byte, and
-//! a 206, or an offset that is left empty, cannot be placed unless the whole file was sent.
+//! The range of a request comes from offset and size if the log has them; otherwise from the
+//! `Range` header; otherwise from the `Content-Range` of the reply. Otherwise a reply of status 200
+//! is the file from its first byte, and the offset of a 206, or of an empty offset column, is
+//! unknown unless the whole file was sent.
 
 use std::borrow::Cow;
 
@@ -11,49 +12,49 @@ use super::range::{Span, from_content_range, from_range};
 use super::reason::Reason;
 use super::row::{Field, Row, unescape};
 
-/// Who asked.
+/// Identity of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Who<'a> {
-    /// The session the log names.
+    /// The session id in the log.
     Session(Cow<'a, [u8]>),
-    /// Somebody at this address.
+    /// The client's address.
     Address(&'a [u8]),
 }
 
-/// One request as a line tells it.
+/// One request, as parsed from a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
     pub(crate) received_ms: i64,
     pub(crate) completed_ms: i64,
     pub(crate) who: Who<'a>,
     pub(crate) file: Cow<'a, [u8]>,
-    /// `None`: from nobody knows where; it can be placed if it is the whole file.
+    /// `None` if unknown; it can be inferred if the request is for the whole file.
     pub(crate) offset: Option<u64>,
     pub(crate) asked_bytes: Option<u64>,
     pub(crate) sent_bytes: u64,
-    /// Size of the file, if the line tells.
+    /// Size of the file, if the line has it.
     pub(crate) file_bytes: Option<u64>,
-    /// Bit rate of the file, if the line tells, kbit/s.
+    /// Bit rate of the file, if the line has it, kbit/s.
     pub(crate) kbps: Option<u32>,
     pub(crate) disk: &'a [u8],
     pub(crate) device: &'a [u8],
     pub(crate) agent: &'a [u8],
-    /// Whether the line says how long the request took.
+    /// Whether the line has the duration of the request.
     pub(crate) is_timed: bool,
 }
 
 impl Entry<'_> {
-    /// Whether the line names the session.
+    /// Whether the line has a session id.
     pub(crate) const fn is_named(&self) -> bool {
         matches!(self.who, Who::Session(_))
     }
 }
 
-/// The request that a line tells of. `session_key` is what the user says names the session: a key of
-/// the query or a cookie, where no piece of the line is called so.
+/// Interprets the fields of a line. `session_key` is the session field given by the user: a key of
+/// the query or a cookie, if no field of the line has that name.
 ///
-/// What does not make sense is not the line's shape: a line of another format may be divided by
-/// chance, but then its time, status or method is none.
+/// Nonsensical values mean that the line has another format: it may be split by chance, but then
+/// its time, status or method is invalid.
 pub(crate) fn interpret<'a>(
     row: &Row<'a>,
     session_key: Option<&[u8]>,
@@ -66,7 +67,7 @@ pub(crate) fn interpret<'a>(
     let (method, target) = request_line(row);
     match method {
         None | Some(b"GET") => {}
-        // A broken request has any method.
+        // A malformed request can have any method.
         Some(method) if status.is_none_or(is_success) && !is_method(method) => {
             return Err(Reason::Shape);
         }
@@ -99,7 +100,7 @@ pub(crate) fn interpret<'a>(
     })
 }
 
-/// Endings of pages, and of what is shown and run on them.
+/// File extensions of web pages and their resources.
 const PAGE_ENDINGS: [&[u8]; 17] = [
     b"avif", b"css", b"gif", b"htm", b"html", b"ico", b"jpeg", b"jpg", b"js", b"map", b"mjs",
     b"png", b"svg", b"ttf", b"webp", b"woff", b"woff2",
@@ -107,7 +108,7 @@ const PAGE_ENDINGS: [&[u8]; 17] = [
 /// The longest of them.
 const PAGE_ENDING_MAX: usize = 5;
 
-/// Whether a file is a page, or a part of one, and so no title.
+/// Whether a file is a web page or a resource of one, and so not a title.
 fn is_of_page(file: &[u8]) -> bool {
     let last = &file[file.len().saturating_sub(PAGE_ENDING_MAX + 1)..];
     let Some(point) = memchr::memrchr(b'.', last) else {
@@ -118,10 +119,10 @@ fn is_of_page(file: &[u8]) -> bool {
     known.any(|known| ending.eq_ignore_ascii_case(known))
 }
 
-/// Method and target, from wherever they are.
+/// Method and target, from any field that has them.
 fn request_line<'a>(row: &Row<'a>) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
     let Some(line) = row.known(Field::RequestLine) else {
-        // Said, and there was none: that was no GET.
+        // An empty method field: not a GET.
         let method = Some(row.get(Field::Method)).filter(|method| !method.is_empty());
         return (method, row.known(Field::Target));
     };
@@ -129,16 +130,16 @@ fn request_line<'a>(row: &Row<'a>) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
         return (Some(line), None);
     };
     let (method, rest) = (&line[..space], &line[space + 1..]);
-    // The version is the last word; a path with a space in it is kept whole.
+    // The version is the last word; a path that contains a space is kept whole.
     let end = memchr::memrchr(b' ', rest).filter(|end| rest[end + 1..].starts_with(b"HTTP/"));
     (Some(method), Some(&rest[..end.unwrap_or(rest.len())]))
 }
 
-/// The status of the reply; 0 if there was none.
+/// The status of the reply; 0 if there was no reply.
 fn status(row: &Row<'_>) -> Result<Option<u64>, Reason> {
     let text = match row.get(Field::Status) {
         b"" => return Ok(None),
-        // Said, and there was none: nothing that counts as sent.
+        // No reply: no bytes count as sent.
         b"-" => return Ok(Some(0)),
         text => text,
     };
@@ -147,7 +148,7 @@ fn status(row: &Row<'_>) -> Result<Option<u64>, Reason> {
         None => text,
     };
     match (text, amount(text)) {
-        // HAProxy's, of a client that left.
+        // HAProxy logs -1 for a client that aborted.
         (b"-1", _) => Ok(Some(0)),
         (_, Ok(Some(status @ (0 | 100..=599)))) => Ok(Some(status)),
         _ => Err(Reason::Shape),
@@ -166,10 +167,10 @@ fn is_method(text: &[u8]) -> bool {
             .all(|byte| byte.is_ascii_uppercase() || *byte == b'-')
 }
 
-/// No log of HTTP is older, ms since 1970: it began in 1990.
+/// No HTTP log is older, ms since 1970: HTTP started in 1990.
 const EPOCH_MS_MIN: i64 = 631_152_000_000;
 
-/// Received, completed, and whether the line says how long it took (A1).
+/// Times of arrival and completion, and whether the line has the duration (A1).
 fn times(row: &Row<'_>) -> Result<(i64, i64, bool), Reason> {
     let service = service(row)?;
     let is_timed = service.is_some();
@@ -185,7 +186,7 @@ fn times(row: &Row<'_>) -> Result<(i64, i64, bool), Reason> {
 }
 
 fn service(row: &Row<'_>) -> Result<Option<u64>, Reason> {
-    // The finest first: Apache's `%T` is whole seconds, `%D` beside it is not.
+    // The finest first: Apache's `%T` is in whole seconds, `%D` beside it is not.
     const UNITS: [(Field, i32); 5] = [
         (Field::Timers, 0),
         (Field::ServiceNs, -6),
@@ -196,7 +197,7 @@ fn service(row: &Row<'_>) -> Result<Option<u64>, Reason> {
     for (field, places) in UNITS {
         if row.has(field) {
             let text = row.get(field);
-            // HAProxy's total is the last of its timers, with a sign if the log did not wait.
+            // HAProxy's total is the last of its timers, with a sign under `option logasap`.
             let text = match memchr::memrchr(b'/', text) {
                 Some(stroke) => {
                     let last = &text[stroke + 1..];
@@ -214,7 +215,7 @@ fn service(row: &Row<'_>) -> Result<Option<u64>, Reason> {
     Ok(None)
 }
 
-/// A moment in seconds since 1970, ms.
+/// A time in seconds since 1970, in ms.
 fn since_1970(text: &[u8]) -> Result<i64, Reason> {
     moment(thousandths(text, 3).filter(|ms| *ms > EPOCH_MS_MIN))
 }
@@ -254,7 +255,7 @@ fn file<'a>(row: &Row<'a>, target: Option<&'a [u8]>) -> Result<Cow<'a, [u8]>, Re
         return Ok(unescape(name, row.escape));
     }
     let target = target.ok_or(Reason::NoFile)?;
-    // JSON may write `\/`; the other escapes hide nothing that is looked for here.
+    // JSON may escape slashes as `\/`; the other escapes do not matter here.
     match unescape(target, row.escape) {
         Cow::Borrowed(target) => path(target).map(Cow::Borrowed),
         Cow::Owned(target) => path(&target).map(|path| Cow::Owned(path.to_vec())),
@@ -262,7 +263,7 @@ fn file<'a>(row: &Row<'a>, target: Option<&'a [u8]>) -> Result<Cow<'a, [u8]>, Re
     .ok_or(Reason::NoFile)
 }
 
-/// The path of a target: without scheme and host, query and fragment.
+/// The path of a target, without scheme, host, query and fragment.
 fn path(target: &[u8]) -> Option<&[u8]> {
     let mut path = target;
     if path.first() != Some(&b'/')
@@ -285,7 +286,7 @@ fn who<'a>(
         let target = target?;
         memchr::memchr(b'?', target).map(|mark| &target[mark + 1..])
     });
-    // What parts its keys may be escaped: programs in Go write `\u0026` for `&`.
+    // The separators of its keys may be escaped: Go programs write `\u0026` for `&`.
     let query = query.map(|query| unescape(query, row.escape));
     if let Some(key) = session_key {
         let in_query = query.as_ref().and_then(|query| match query {
@@ -311,7 +312,7 @@ fn who<'a>(
         return Ok(Who::Session(name.into()));
     }
     let address = match row.known(Field::Client) {
-        // The port is behind the last colon, also of IPv6 without brackets.
+        // The port follows the last colon, even for IPv6 without brackets.
         Some(client) => &client[..memchr::memrchr(b':', client).unwrap_or(client.len())],
         None => row.known(Field::Address).ok_or(Reason::NoSession)?,
     };
@@ -328,8 +329,8 @@ fn value_of<'a>(text: &'a [u8], key: &[u8], separator: u8) -> Option<&'a [u8]> {
     values.find(|value| !value.is_empty())
 }
 
-/// `192.0.2.7:40000` and `[2001:db8::1]:40000` without their ports; a bare IPv6 address is whole. Of a
-/// list, as proxies make it, the first.
+/// Removes the port from `192.0.2.7:40000` and `[2001:db8::1]:40000`; a bare IPv6 address is kept
+/// whole. Of a list, as written by proxies, the first address is used.
 fn without_port(address: &[u8]) -> &[u8] {
     if let [b'[', inner @ ..] = address {
         let end = memchr::memchr(b']', inner).unwrap_or(inner.len());
@@ -346,14 +347,14 @@ fn without_port(address: &[u8]) -> &[u8] {
     }
 }
 
-/// The session's name in `CMCD=...` of a query (CTA-5004, `sid`).
+/// The session id in `CMCD=...` of a query (CTA-5004, `sid`).
 fn cmcd_in_query(query: &[u8]) -> Option<Vec<u8>> {
-    // Most queries have none: this looks before anything is divided.
+    // Most queries have none: a quick check before splitting.
     memchr::memmem::find(query, b"CMCD=")?;
     cmcd_session(&percent_decoded(value_of(query, b"CMCD", b'&')?))
 }
 
-/// The session's name in CMCD: `...,sid="6e2fb550",...`.
+/// The session id in CMCD: `...,sid="6e2fb550",...`.
 fn cmcd_session(text: &[u8]) -> Option<Vec<u8>> {
     let mut from = 0;
     loop {
@@ -424,7 +425,7 @@ fn span(row: &Row<'_>, status: Option<u64>) -> Result<Span, Reason> {
             file_bytes: None,
         });
     }
-    // A column for the first byte that is empty is of somebody who does not know it.
+    // An empty offset column means that the offset is unknown.
     let is_at_start = is_whole || (status != Some(206) && !row.has(Field::Offset));
     Ok(Span {
         offset: is_at_start.then_some(0),
@@ -433,7 +434,7 @@ fn span(row: &Row<'_>, status: Option<u64>) -> Result<Span, Reason> {
     })
 }
 
-/// Bytes of the body that were sent. Where the log counts headers too, no more than the reply held.
+/// Body bytes sent. Where the log includes headers, limited to the length of the reply.
 fn sent(row: &Row<'_>, span: &Span) -> Result<u64, Reason> {
     if row.has(Field::Bytes) {
         return Ok(amount(row.get(Field::Bytes))?.unwrap_or(0));

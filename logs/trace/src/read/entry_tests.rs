@@ -21,7 +21,7 @@ fn place(more: &[(Field, &str)]) -> Result<(Option<u64>, Option<u64>, u64), Reas
 }
 
 #[test]
-fn received_is_completed_less_service() {
+fn arrival_is_completion_minus_service_time() {
     let entry = with(&[]).expect("a request");
     assert_eq!(
         (entry.received_ms, entry.completed_ms),
@@ -34,7 +34,7 @@ fn received_is_completed_less_service() {
     assert_eq!(
         of(&[start]),
         Ok((999_000, 999_250, true)),
-        "finer than the end"
+        "start is finer than the end"
     );
     let untimed = (Field::ServiceS, "-");
     assert_eq!(of(&[start, untimed]), Ok((999_000, 1_000_500, true)));
@@ -42,7 +42,7 @@ fn received_is_completed_less_service() {
 }
 
 #[test]
-fn of_several_times_of_service_the_finest_that_says_something_counts() {
+fn finest_valid_service_time_is_used() {
     let took = |more: &[(Field, &str)]| {
         let entry = with(more).expect("a request");
         entry.completed_ms - entry.received_ms
@@ -53,7 +53,7 @@ fn of_several_times_of_service_the_finest_that_says_something_counts() {
 }
 
 #[test]
-fn the_range_header_says_which_bytes() {
+fn range_header_gives_the_bytes() {
     let of = |range, status| place(&[(Field::Range, range), (Field::Status, status)]);
     assert_eq!(of("bytes=100-199", "206"), Ok((Some(100), Some(100), 10)));
     assert_eq!(of("bytes=100-", "206"), Ok((Some(100), None, 10)));
@@ -62,7 +62,7 @@ fn the_range_header_says_which_bytes() {
     assert_eq!(
         of("bytes=100-", "200"),
         Ok((Some(0), None, 10)),
-        "the server ignored it"
+        "range ignored by the server"
     );
     assert_eq!(of("bytes=0-1,5-6", "206"), Err(Reason::ManyRanges));
     assert_eq!(of("bytes=9-1", "206"), Err(Reason::BadRange));
@@ -70,13 +70,13 @@ fn the_range_header_says_which_bytes() {
 }
 
 #[test]
-fn without_it_the_content_range_does() {
+fn content_range_is_used_without_a_range_header() {
     let of = |range| place(&[(Field::ContentRange, range), (Field::Status, "206")]);
     assert_eq!(of("bytes 100-199/1000"), Ok((Some(100), Some(100), 10)));
     assert_eq!(
         of("bytes 100-999/1000"),
         Ok((Some(100), None, 10)),
-        "to the end: open-ended"
+        "up to the end: open-ended"
     );
     let suffix = [
         (Field::ContentRange, "bytes 990-999/1000"),
@@ -86,7 +86,7 @@ fn without_it_the_content_range_does() {
 }
 
 #[test]
-fn offset_and_size_go_before_everything() {
+fn offset_and_size_take_precedence() {
     let fields = [
         (Field::Offset, "7"),
         (Field::Size, ""),
@@ -104,7 +104,7 @@ fn offset_and_size_go_before_everything() {
 }
 
 #[test]
-fn a_path_has_no_query_and_no_host() {
+fn path_excludes_query_and_host() {
     let of = |target: &'static str| {
         let mut row = Row::new();
         for (field, text) in BASE.iter().filter(|(field, _)| *field != Field::File) {
@@ -121,7 +121,7 @@ fn a_path_has_no_query_and_no_host() {
 }
 
 #[test]
-fn other_methods_and_other_replies_are_left_out() {
+fn other_methods_and_statuses_are_skipped() {
     assert_eq!(
         with(&[(Field::RequestLine, "POST /a HTTP/1.1")]),
         Err(Reason::NotGet)
@@ -136,7 +136,7 @@ fn other_methods_and_other_replies_are_left_out() {
 }
 
 #[test]
-fn what_is_shown_on_a_page_is_no_title() {
+fn page_resources_are_not_titles() {
     let of = |file: &str| with(&[(Field::File, file)]).map(drop);
     for file in [
         "/poster.jpg",
@@ -162,7 +162,7 @@ fn what_is_shown_on_a_page_is_no_title() {
 }
 
 #[test]
-fn what_makes_no_sense_is_another_formats() {
+fn nonsensical_values_mean_another_format() {
     for (field, text) in [
         (Field::Status, "1000"),
         (Field::Status, "99"),
@@ -175,7 +175,7 @@ fn what_makes_no_sense_is_another_formats() {
 }
 
 #[test]
-fn haproxy_writes_ports_and_timers() {
+fn haproxy_ports_and_timers_are_parsed() {
     let mut row = Row::new();
     row.set(Field::Start, b"06/Feb/2009:12:14:14.655");
     row.set(Field::Timers, b"10/0/30/69/+109");
@@ -188,7 +188,7 @@ fn haproxy_writes_ports_and_timers() {
 }
 
 #[test]
-fn a_key_of_the_query_or_a_cookie_names_the_session_if_it_is_said_so() {
+fn session_key_is_found_in_query_or_cookie() {
     let of = |fields: &[(Field, &'static str)]| {
         let mut row = Row::new();
         for (field, text) in BASE.iter().filter(|(field, _)| *field != Field::Session) {
@@ -211,7 +211,7 @@ fn a_key_of_the_query_or_a_cookie_names_the_session_if_it_is_said_so() {
 }
 
 #[test]
-fn a_viewer_is_a_session_by_name_by_cmcd_or_else_an_address() {
+fn viewer_is_identified_by_id_cmcd_or_address() {
     let of = |more: &[(Field, &'static str)]| {
         let mut row = Row::new();
         for (field, text) in BASE.iter().filter(|(field, _)| *field != Field::Session) {
@@ -249,7 +249,7 @@ fn a_viewer_is_a_session_by_name_by_cmcd_or_else_an_address() {
 }
 
 #[test]
-fn bytes_with_headers_are_cut_to_what_the_reply_held() {
+fn bytes_with_headers_are_limited_to_the_reply() {
     let mut row = Row::new();
     for (field, text) in BASE.iter().filter(|(field, _)| *field != Field::Bytes) {
         row.set(*field, text.as_bytes());

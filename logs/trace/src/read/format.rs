@@ -1,4 +1,4 @@
-//! Formats as a user names them.
+//! Log formats and their names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,50 +11,50 @@ use super::{json, variables};
 /// A format of request logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Format {
-    /// Columns with a header: the plain request log, or any other by a map.
+    /// CSV with a header: the plain request log, or any other with a map.
     Csv(FieldMap),
-    /// A format of text or JSON that is known by a name, such as `combined` or `headlong`.
+    /// A text or JSON format known by name, such as `combined` or `headlong`.
     Known(&'static str),
     /// A `log_format` of nginx, verbatim.
     Nginx(String),
     /// A `LogFormat` of Apache, verbatim, or `common`, `combined`, `combinedio`.
     Apache(String),
-    /// W3C extended by its `#Fields:`, as IIS and CloudFront write it.
+    /// W3C extended, described by its `#Fields:` line, as written by IIS and CloudFront.
     W3c,
-    /// Objects of JSON, one a line, by a map or by names that are usual.
+    /// One JSON object per line, by a map or by usual names.
     Json(FieldMap),
-    /// A Parquet table with the columns of the plain request log, or any other by a map.
+    /// A Parquet table with the columns of the plain request log, or any other with a map.
     Parquet(FieldMap),
 }
 
-/// What is wrong with the name of a format.
+/// Errors in the name of a format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// No such format.
+    /// The format is unknown.
     #[error(
-        "`{}` is no format; there are {}, nginx:PATTERN, apache:PATTERN, csv, csv:MAP, w3c, json, \
+        "`{}` is not a format; known: {}, nginx:PATTERN, apache:PATTERN, csv, csv:MAP, w3c, json, \
          json:MAP, parquet and parquet:MAP", .0, known().collect::<Vec<_>>().join(", ")
     )]
     Unknown(String),
-    /// Its map is broken.
+    /// Its map is invalid.
     #[error("format `{format}`: {error}")]
     Map {
-        /// As it was given.
+        /// The format, as given.
         format: String,
-        /// What is wrong.
+        /// The error.
         error: FieldMapError,
     },
-    /// Its pattern is broken.
+    /// Its pattern is invalid.
     #[error("format `{format}`: {error}")]
     Pattern {
-        /// As it was given.
+        /// The format, as given.
         format: String,
-        /// What is wrong.
+        /// The error.
         error: TemplateError,
     },
 }
 
-/// Names of formats that are data.
+/// Names of formats defined by data.
 fn known() -> impl Iterator<Item = &'static str> {
     let dialects = json::DIALECTS.iter().map(|(name, _)| *name);
     dialects.chain(KNOWN.iter().map(|(name, _)| *name))
@@ -91,7 +91,7 @@ impl FromStr for Format {
             "nginx" => Self::Nginx(rest.to_owned()),
             "apache" => Self::Apache(rest.to_owned()),
             "w3c" if text == name => Self::W3c,
-            // The others take nothing behind their names.
+            // The other formats take no argument.
             _ => match known().find(|known| *known == text) {
                 Some(known) => Self::Known(known),
                 None => return Err(FormatError::Unknown(text.to_owned())),
@@ -121,11 +121,11 @@ impl fmt::Display for Format {
 }
 
 impl Format {
-    /// The format that a server's configuration describes: nginx's `log_format` or Apache's
-    /// `LogFormat`, word for word, with the directive around it or without.
+    /// The format described by a server's configuration: nginx's `log_format` or Apache's
+    /// `LogFormat`, verbatim, with or without the directive around it.
     ///
     /// # Errors
-    /// If no request can be made of such lines.
+    /// If such lines contain no requests.
     pub fn from_configuration(text: &str) -> Result<Self, FormatError> {
         let text = text.trim();
         let is_variable = |name: &str| name.starts_with(|c: char| c == '{' || c.is_alphabetic());
@@ -139,8 +139,8 @@ impl Format {
         format!("{name}:{pattern}").parse()
     }
 
-    /// All that are tried on a log in an unknown format, the more particular first. `ats` explains
-    /// the lines of `squid` and is told apart from it later.
+    /// All formats tried on a log of unknown format, most specific first. `ats` matches the lines
+    /// of `squid`, and is distinguished later.
     pub(crate) fn all() -> Vec<Self> {
         let tried = known().filter(|name| *name != "ats");
         let mut all: Vec<Self> = tried.map(Self::Known).collect();
@@ -152,7 +152,7 @@ impl Format {
         all
     }
 
-    /// A reader of it; `Ok(None)` for those that need a header first.
+    /// A reader of the format; `Ok(None)` for those that need a header.
     pub(crate) fn reader(
         &self,
         session_field: Option<&str>,
@@ -183,7 +183,7 @@ impl Format {
     }
 }
 
-/// What stands in quotes, joined; a quote behind a backslash is text.
+/// Joins the quoted parts of a text; a quote after a backslash is literal.
 fn quoted(text: &str, quote: char) -> String {
     let (mut joined, mut is_inside, mut before) = (String::new(), false, ' ');
     for c in text.chars() {
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_written_as_they_are_read() {
+    fn formats_round_trip_as_text() {
         for text in [
             "csv",
             "csv:ts=when,session=sid",
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_is_a_format_word_for_word() {
+    fn configuration_is_accepted_verbatim() {
         let nginx = "log_format video '$remote_addr [$time_iso8601] '\n  '\"$request\" \
                      $body_bytes_sent';";
         let of = |text| Format::from_configuration(text).map(|format| format.to_string());
@@ -240,19 +240,19 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_found_before_any_log_is_opened() {
+    fn format_errors_are_found_when_parsing() {
         let error = |text: &str| text.parse::<Format>().expect_err("a mistake").to_string();
-        assert!(error("squid:x").starts_with("`squid:x` is no format"));
+        assert!(error("squid:x").starts_with("`squid:x` is not a format"));
         assert_eq!(
             "csv: ,".parse::<Format>().map(|csv| csv.to_string()),
             Ok("csv".to_owned())
         );
-        assert!(error("combinde").starts_with("`combinde` is no format; there are headlong,"));
-        assert!(error("json:x=y").starts_with("format `json:x=y`: no field is called `x`"));
+        assert!(error("combinde").starts_with("`combinde` is not a format; known: headlong,"));
+        assert!(error("json:x=y").starts_with("format `json:x=y`: no field is named `x`"));
         assert_eq!(
             error("nginx:$request $status"),
-            "format `nginx:$request $status`: it has no time, and without it no request can be \
-             made of a line"
+            "format `nginx:$request $status`: it has no time, which is required to make a request \
+             of a line"
         );
     }
 }

@@ -1,27 +1,27 @@
-//! Lines of JSON: one object each, read in one pass without building anything.
+//! Logs of JSON objects, one per line, parsed in one pass without building values.
 //!
-//! The one idea: only values whose keys are known are wanted, and those as pieces of the line. Keys
-//! within objects are joined by dots (`request.headers.Range`); of a list, its first element counts.
+//! Only values of known keys are extracted, as slices of the line. Nested keys are joined by dots
+//! (`request.headers.Range`); of a list, the first element is used.
 
 use super::alias::{FieldMap, all_usual, names};
 use super::reason::Reason;
 use super::row::{Escape, Field, Row};
 
-/// Deepest nesting that is followed.
+/// Deepest nesting parsed.
 const DEPTH_MAX: usize = 32;
 
-/// Longest path of keys that can be known.
+/// Longest joined key that can be known.
 const PATH_BYTES_MAX: usize = 128;
 
-/// Logs whose keys are known, and the field without which a line is somebody else's.
+/// Logs with known keys, and the field that identifies each.
 pub(crate) const DIALECTS: [(&str, Field); 3] = [
     ("headlong", Field::StartMs),
     ("caddy", Field::Target),
     ("envoy-json", Field::Status),
 ];
 
-/// What keys mean, by their length: of one length there are few, and to compare a key with those
-/// takes less time than a hash of it.
+/// Fields of keys, by the length of the key: few keys have the same length, and comparing with
+/// those is faster than hashing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Keys(Vec<Vec<(String, Field)>>);
 
@@ -42,18 +42,18 @@ impl Keys {
     }
 }
 
-/// The key of what Caddy says of itself, in the same log as its requests if nothing else is said.
+/// Key of Caddy's own messages, which share the log with its requests by default.
 const CADDY_MESSAGE: &str = "msg";
 
-/// Reads lines of JSON.
+/// Reader of JSON lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Json {
     fields: Keys,
-    /// Without this one, it is somebody else's log.
+    /// A line without this field belongs to another program.
     needs: Option<Field>,
-    /// With this key and without what it needs, a line is the program's own message.
+    /// A line with this key and without the needed field is a message of the program.
     message: Option<&'static str>,
-    /// Whether keys within keys matter.
+    /// Whether nested keys are used.
     is_nested: bool,
 }
 
@@ -66,7 +66,7 @@ impl Json {
         Some(Self { message, ..of })
     }
 
-    /// Anybody's, by a map of keys and the names that are usual.
+    /// A reader for any program, by a map of keys and by usual names.
     pub(crate) fn mapped(map: &FieldMap, session_field: Option<&str>) -> Self {
         let known = all_usual().map(|(key, _)| key);
         let theirs = map.pairs.iter().map(|(_, key)| key.as_str());
@@ -100,12 +100,12 @@ impl Json {
         }
     }
 
-    /// What a key means.
+    /// The field of a key.
     pub(crate) fn field(&self, key: &str) -> Option<Field> {
         self.fields.get(key.as_bytes())
     }
 
-    /// The pieces of a line.
+    /// Extracts the fields of a line.
     pub(crate) fn read<'a>(&self, line: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
         row.escape = Escape::Json;
         let line = line.trim_ascii();
@@ -129,7 +129,7 @@ impl Json {
             return Err(Reason::Shape);
         }
         match self.needs {
-            // Others have messages too, but no time called as Caddy's.
+            // Other programs have such messages, too, but without Caddy's time key.
             Some(needed) if !row.has(needed) && is_message && row.has(Field::End) => {
                 Err(Reason::NotARequest)
             }
@@ -148,21 +148,21 @@ pub(crate) fn keys(line: &[u8]) -> Vec<String> {
         rest: line.trim_ascii(),
         path: [0; PATH_BYTES_MAX],
     };
-    // A line that is broken has keys up to there.
+    // A broken line still yields the keys before the error.
     let _ = scan.value(Some(0), 0);
     seen
 }
 
 struct Scan<'a, T: FnMut(&[u8], &'a [u8])> {
     is_nested: bool,
-    /// Gets the path of each value and its text.
+    /// Receives the path and text of each value.
     take: T,
     rest: &'a [u8],
     path: [u8; PATH_BYTES_MAX],
 }
 
 impl<'a, T: FnMut(&[u8], &'a [u8])> Scan<'a, T> {
-    /// Reads a value; its path is the first so many bytes of `path`, or too long to be known.
+    /// Parses a value; its path is the first `path` bytes of the buffer, or too long to be known.
     fn value(&mut self, path: Option<usize>, depth: usize) -> Option<()> {
         self.space();
         match self.rest.first()? {
@@ -221,7 +221,7 @@ impl<'a, T: FnMut(&[u8], &'a [u8])> Scan<'a, T> {
         }
     }
 
-    /// The path of a key within the object at `path`.
+    /// Appends a key to the path of its object.
     fn joined(&mut self, path: Option<usize>, key: &[u8]) -> Option<usize> {
         let start = path?;
         if start > 0 && !self.is_nested {
@@ -243,7 +243,7 @@ impl<'a, T: FnMut(&[u8], &'a [u8])> Scan<'a, T> {
         }
     }
 
-    /// A string without its quotes, its escapes left as they are.
+    /// A string without its quotes, with its escapes.
     fn string(&mut self) -> Option<&'a [u8]> {
         let inner = self.rest.strip_prefix(b"\"")?;
         let mut from = 0;

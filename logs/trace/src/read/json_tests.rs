@@ -13,7 +13,7 @@ fn usual() -> Json {
 }
 
 #[test]
-fn our_own_access_log_is_read() {
+fn own_access_log_is_read() {
     let line = concat!(
         r#"{"start_unix_ms":784111777123,"service_seconds":1.234,"first_byte_seconds":0.0125,"#,
         r#""remote":"192.0.2.7:40000","method":"GET","target":"/films/a.mp4?token=1","#,
@@ -32,7 +32,7 @@ fn our_own_access_log_is_read() {
 }
 
 #[test]
-fn the_summary_of_a_session_is_no_request() {
+fn session_summary_is_not_a_request() {
     let line = r#"{"session":"a","start_unix_ms":1,"end_unix_ms":2,"ended":"idle","requests":3}"#;
     assert_eq!(
         entry(&Json::dialect("headlong", None).expect("known"), line),
@@ -41,7 +41,7 @@ fn the_summary_of_a_session_is_no_request() {
 }
 
 #[test]
-fn caddy_is_read_through_its_nested_keys() {
+fn nested_keys_of_caddy_are_read() {
     let line = concat!(
         r#"{"level":"info","ts":1646861401.5241024,"logger":"http.log.access","msg":"handled","#,
         r#""request":{"remote_ip":"127.0.0.1","remote_port":"41342","proto":"HTTP/2.0","#,
@@ -63,7 +63,7 @@ fn caddy_is_read_through_its_nested_keys() {
 }
 
 #[test]
-fn what_caddy_says_of_itself_is_no_request_and_of_others_no_line_of_caddy() {
+fn caddy_messages_are_skipped_and_others_rejected() {
     let message = r#"{"level":"info","ts":1795613368.5,"msg":"serving initial configuration"}"#;
     let caddy = Json::dialect("caddy", None).expect("known");
     assert_eq!(entry(&caddy, message).err(), Some(Reason::NotARequest));
@@ -72,7 +72,7 @@ fn what_caddy_says_of_itself_is_no_request_and_of_others_no_line_of_caddy() {
 }
 
 #[test]
-fn nginx_variables_as_keys_need_no_map() {
+fn nginx_variables_are_known_keys() {
     let line = concat!(
         r#"{"time_iso8601":"2024-05-01T10:00:00+00:00","remote_addr":"192.0.2.1","#,
         r#""request_uri":"/a.mp4","status":"206","bytes_sent":"1300","http_range":"bytes=0-999","#,
@@ -83,7 +83,7 @@ fn nginx_variables_as_keys_need_no_map() {
 }
 
 #[test]
-fn lines_of_content_delivery_networks_need_no_map() {
+fn keys_of_cdns_are_known() {
     let akamai = concat!(
         r#"{"version":2,"reqTimeSec":"1700000172.405","bytes":"524288","cliIP":"192.0.2.1","#,
         r#""statusCode":"206","reqMethod":"GET","reqPath":"films/a.mp4","queryStr":"sid=7","#,
@@ -117,7 +117,7 @@ fn lines_of_content_delivery_networks_need_no_map() {
 }
 
 #[test]
-fn keys_of_a_query_are_found_behind_escapes_of_json() {
+fn query_keys_are_found_behind_json_escapes() {
     let who = |line: &str, key: Option<&[u8]>| {
         let mut row = Row::new();
         usual().read(line.as_bytes(), &mut row).expect("a line");
@@ -139,7 +139,7 @@ fn keys_of_a_query_are_found_behind_escapes_of_json() {
 }
 
 #[test]
-fn broken_json_has_no_shape() {
+fn broken_json_is_rejected() {
     for line in [
         "",
         "{",

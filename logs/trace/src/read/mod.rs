@@ -1,12 +1,12 @@
-//! Lines of logs, in every format that is known.
+//! Parsing of log lines, in all known formats.
 //!
-//! The one idea: a format is data: a pattern ([`template`]), a line of names ([`columns`]) or keys of
-//! JSON ([`json`]). Three readers find the pieces of text in a line ([`row`]), and one place decides
-//! what they mean together ([`entry`]). What a log is in is said by the caller or recognised by its
-//! head ([`recognise`]).
+//! A format is data: a pattern ([`template`]), a header ([`columns`]) or JSON keys ([`json`]).
+//! Three readers split a line into fields ([`row`]), and [`entry`] interprets the fields of all
+//! formats. The format is given by the caller or recognised from the head of the log
+//! ([`recognise`]).
 //!
-//! Invariants: no line makes a reader panic; what a line says depends on the line (and, for
-//! columns, on the header) alone.
+//! Invariants: no line makes a reader panic; the result depends only on the line (and, for columns,
+//! on the header).
 
 pub(crate) mod advice;
 pub(crate) mod alias;

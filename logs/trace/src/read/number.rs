@@ -1,17 +1,17 @@
-//! Numbers and moments from bytes, without ever looking at them as text.
+//! Parses numbers and times from bytes, without a conversion to text.
 
 use super::reason::Reason;
 
-/// Largest offset, size or count of bytes that is believed: a pebibyte.
+/// Largest plausible offset, size or byte count: a pebibyte.
 pub(crate) const AMOUNT_MAX: u64 = 1 << 50;
 
-/// Longest time of service that is believed, ms: a year.
+/// Longest plausible service time, ms: a year.
 const SERVICE_MS_MAX: u64 = 366 * 86_400_000;
 
-/// The moment after which no date of four digits comes, ms since 1970.
+/// End of the dates with four-digit years, ms since 1970.
 const MOMENT_MS_MAX: u64 = 253_402_300_800_000;
 
-/// A number of bytes; nothing or `-` is no number.
+/// A number of bytes; an empty field or `-` has none.
 pub(crate) fn amount(text: &[u8]) -> Result<Option<u64>, Reason> {
     match text {
         [] | b"-" => Ok(None),
@@ -23,7 +23,7 @@ pub(crate) fn amount(text: &[u8]) -> Result<Option<u64>, Reason> {
     }
 }
 
-/// `1048576.0`, as some exports write every number.
+/// `1048576.0`, as some exports write integers.
 fn whole(text: &[u8]) -> Result<u64, Reason> {
     let number = text
         .contains(&b'.')
@@ -61,7 +61,7 @@ pub(crate) fn digits(text: &[u8]) -> Option<u64> {
     Some(sum)
 }
 
-/// A decimal number times `10^places`, cut off behind that: `1.5` with 3 places is 1500.
+/// A decimal number times `10^places`, truncated: `1.5` with 3 places is 1500.
 pub(crate) fn thousandths(text: &[u8], places: u32) -> Option<i64> {
     let (is_negative, text) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -89,7 +89,7 @@ pub(crate) fn thousandths(text: &[u8], places: u32) -> Option<i64> {
     Some(if is_negative { -sum } else { sum })
 }
 
-/// `1.6e9`, as some languages write large numbers.
+/// `1.6e9`, as some languages print large numbers.
 fn exponential(text: &[u8], places: u32) -> Option<i64> {
     let is_plausible = text.len() <= 40
         && text.first().is_some_and(|byte| byte.is_ascii_digit())
@@ -101,7 +101,7 @@ fn exponential(text: &[u8], places: u32) -> Option<i64> {
     (scaled.is_finite() && scaled < 9e18).then_some(scaled as i64)
 }
 
-/// A time of service in ms from a decimal number; `places` turns its unit into ms (seconds: 3), or
+/// A service time in ms from a decimal number; `places` converts its unit to ms (seconds: 3) or
 /// divides it (`-3` for microseconds, `-6` for nanoseconds).
 pub(crate) fn service_ms(text: &[u8], places: i32) -> Result<Option<u64>, Reason> {
     if matches!(text, b"" | b"-") {
@@ -116,23 +116,23 @@ pub(crate) fn service_ms(text: &[u8], places: i32) -> Result<Option<u64>, Reason
     Ok(Some(number))
 }
 
-/// A moment if it is one that a log could mean, ms.
+/// A time, if it is plausible for a log, ms.
 pub(crate) fn moment(ms: Option<i64>) -> Result<i64, Reason> {
     ms.filter(|ms| is_moment(*ms)).ok_or(Reason::BadTime)
 }
 
-/// Whether a moment is one that a log could mean, ms.
+/// Whether a time is plausible for a log, ms.
 pub(crate) const fn is_moment(ms: i64) -> bool {
     ms.unsigned_abs() < MOMENT_MS_MAX
 }
 
-/// Whether a request may have taken so long, ms.
+/// Whether a service time is plausible, ms.
 pub(crate) const fn is_service(ms: u64) -> bool {
     ms <= SERVICE_MS_MAX
 }
 
-/// A moment in ms since 1970 in any of the ways logs write it: a number of seconds (or, by its
-/// size, of ms, us or ns), ISO 8601, or `10/Oct/2000:13:55:36 -0700`.
+/// A time in ms since 1970, in any notation used by logs: a number of seconds (or, by its size, of
+/// ms, us or ns), ISO 8601, or `10/Oct/2000:13:55:36 -0700`.
 pub(crate) fn any_moment(text: &[u8]) -> Result<i64, Reason> {
     let text = match text {
         [b'[', inner @ .., b']'] => inner,
@@ -150,7 +150,7 @@ fn scaled_number(text: &[u8]) -> Option<i64> {
     let whole = text.iter().position(|byte| *byte == b'.');
     let ms = match whole.unwrap_or(text.len()) {
         _ if text.iter().any(|byte| matches!(byte, b'e' | b'E')) => thousandths(text, 3)?,
-        // 12 digits of seconds are the year 5138 and later.
+        // 12 digits of seconds would be the year 5138 or later.
         0..=11 => thousandths(text, 3)?,
         12..=14 => thousandths(text, 0)?,
         15..=17 => thousandths(text, 0)? / 1000,
@@ -159,7 +159,7 @@ fn scaled_number(text: &[u8]) -> Option<i64> {
     Some(ms)
 }
 
-/// `10/Oct/2000:13:55:36 -0700`; the fraction some add to the seconds is read too.
+/// `10/Oct/2000:13:55:36 -0700`; fractional seconds are accepted.
 fn common_log_date(text: &[u8]) -> Option<i64> {
     let (day, rest) = split(text, b'/')?;
     let (month, rest) = split(rest, b'/')?;
@@ -169,8 +169,7 @@ fn common_log_date(text: &[u8]) -> Option<i64> {
     Some(days_ms(digits(year)?, month, digits(day)?)? + clock_ms(clock)? - zone_ms(zone)?)
 }
 
-/// `2000-10-10T13:55:36.123+02:00`, also with a space between date and time, `Z`, or no zone
-/// (then UTC).
+/// `2000-10-10T13:55:36.123+02:00`; also with a space between date and time, `Z`, or no zone (UTC).
 fn iso_date(text: &[u8]) -> Option<i64> {
     let date = calendar_ms(text.get(..10)?)?;
     let rest = text.get(11..)?;
@@ -181,7 +180,7 @@ fn iso_date(text: &[u8]) -> Option<i64> {
     Some(date + clock_ms(clock)? - zone_ms(zone.trim_ascii())?)
 }
 
-/// `2000-10-10`, ms since 1970 of its midnight.
+/// `2000-10-10`: its midnight, ms since 1970.
 pub(crate) fn calendar_ms(text: &[u8]) -> Option<i64> {
     let [y @ .., b'-', m1, m2, b'-', d1, d2] = text else {
         return None;
@@ -219,7 +218,7 @@ fn zone_ms(text: &[u8]) -> Option<i64> {
 }
 
 fn month_number(name: &[u8]) -> Option<u64> {
-    // A match on bytes: comparing with each name in turn would cost a call for every month.
+    // A match on bytes: comparing with each name would cost a call per month.
     Some(match name {
         b"Jan" => 1,
         b"Feb" => 2,
@@ -263,7 +262,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_moment_is_read_however_it_is_written() {
+    fn time_is_parsed_in_all_notations() {
         let expected = Ok(971_211_336_000);
         for text in [
             "10/Oct/2000:13:55:36 -0700",
@@ -290,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_moment_is_refused() {
+    fn invalid_times_are_rejected() {
         for text in [
             "",
             "-",
@@ -309,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn leap_days_and_the_first_of_march_are_where_they_should_be() {
+    fn leap_days_are_handled() {
         assert_eq!(calendar_ms(b"1970-01-01"), Some(0));
         assert_eq!(calendar_ms(b"2000-02-29"), Some(951_782_400_000));
         assert_eq!(calendar_ms(b"2000-03-01"), Some(951_868_800_000));
@@ -317,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_negative_an_absurd_and_a_broken_amount_are_told_apart() {
+    fn invalid_amounts_have_distinct_reasons() {
         assert_eq!(amount(b"12"), Ok(Some(12)));
         assert_eq!(amount(b""), Ok(None));
         assert_eq!(amount(b"-"), Ok(None));
@@ -328,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_of_service_is_read_in_its_unit() {
+    fn service_time_is_converted_from_its_unit() {
         assert_eq!(service_ms(b"1.5", 3), Ok(Some(1500)));
         assert_eq!(service_ms(b"1500", 0), Ok(Some(1500)));
         assert_eq!(service_ms(b"1500999", -3), Ok(Some(1500)));
@@ -346,7 +345,7 @@ mod tests {
         }
 
         #[test]
-        fn seconds_with_a_fraction_are_cut_off_at_the_millisecond(ms in 0_i64..99_999_999_999_999) {
+        fn fractional_seconds_are_truncated_to_milliseconds(ms in 0_i64..99_999_999_999_999) {
             let text = format!("{}.{:03}9", ms / 1000, ms % 1000);
             prop_assert_eq!(thousandths(text.as_bytes(), 3), Some(ms));
         }

@@ -1,21 +1,21 @@
-//! The headers that say which bytes: `Range` and `Content-Range` (RFC 9110, section 14).
+//! The `Range` and `Content-Range` headers (RFC 9110, section 14).
 
 use super::number::amount;
 use super::reason::Reason;
 
-/// Which bytes were asked for.
+/// The requested range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// The first; `None` if nothing says.
+    /// Its first byte; `None` if unknown.
     pub(crate) offset: Option<u64>,
-    /// How many; `None` if open-ended.
+    /// Its length; `None` if open-ended.
     pub(crate) asked_bytes: Option<u64>,
     /// Size of the file, if known.
     pub(crate) file_bytes: Option<u64>,
 }
 
-/// What `bytes=100-199` asks for; some CDNs (Akamai) log it without the unit. The end of the file can
-/// only be placed by what was answered.
+/// Parses `bytes=100-199`; some CDNs (Akamai) log it without the unit. A suffix range needs the
+/// range of the reply.
 pub(crate) fn from_range(text: &[u8], answered: Option<Span>) -> Result<Span, Reason> {
     let is_bare = text.first().is_some_and(u8::is_ascii_digit);
     let set = text.strip_prefix(b"bytes=");
@@ -46,8 +46,8 @@ pub(crate) fn from_range(text: &[u8], answered: Option<Span>) -> Result<Span, Re
     })
 }
 
-/// What `bytes 100-199/1000` answers. A reply that goes to the end of the file is taken for that to
-/// an open-ended request, which is what most of them are.
+/// Parses `bytes 100-199/1000`. A reply up to the end of the file is treated as the reply
+/// to an open-ended request, which most of them are.
 pub(crate) fn from_content_range(text: &[u8]) -> Result<Span, Reason> {
     let set = text
         .strip_prefix(b"bytes ")

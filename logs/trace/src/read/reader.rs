@@ -1,4 +1,4 @@
-//! A format, made ready to read lines.
+//! A reader of lines in one format.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use super::reason::Reason;
 use super::row::{Field, Row};
 use super::{columns, json, template};
 
-/// A format, made ready to read lines.
+/// A reader of lines in one format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reader {
     form: Arc<Form>,
-    /// A key of the query, or a cookie, that names the session.
+    /// Query key or cookie with the session id.
     session_key: Option<Arc<[u8]>>,
 }
 
-/// The three ways in which lines are made.
+/// The three kinds of formats.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Columns(columns::Columns),
@@ -24,7 +24,7 @@ pub(crate) enum Form {
 }
 
 impl Reader {
-    /// One of this form, with what the user says names the session.
+    /// A reader of this form, with the session field given by the user.
     pub(crate) fn new(form: Form, session_field: Option<&str>) -> Self {
         Self {
             form: Arc::new(form),
@@ -32,7 +32,7 @@ impl Reader {
         }
     }
 
-    /// What a line says.
+    /// Parses a line.
     pub(crate) fn read<'a>(&self, line: &'a [u8], row: &mut Row<'a>) -> Result<Entry<'a>, Reason> {
         row.clear();
         match &*self.form {
@@ -43,7 +43,7 @@ impl Reader {
         interpret(row, self.session_key.as_deref())
     }
 
-    /// A reader for the lines below this one, if it names other columns.
+    /// A reader for the lines after this one, if it changes the columns.
     pub(crate) fn again(&self, line: &[u8]) -> Option<Self> {
         match &*self.form {
             Form::Columns(columns) if line.starts_with(columns::FIELDS) => Some(Self {
@@ -54,7 +54,7 @@ impl Reader {
         }
     }
 
-    /// A reader for what follows a block of lines, if one of them names other columns.
+    /// A reader for the lines after a block, if one of its lines changes the columns.
     pub(crate) fn behind(&self, block: &[u8]) -> Option<Self> {
         let mut end = block.len();
         let Form::Columns(columns) = &*self.form else {
@@ -73,13 +73,12 @@ impl Reader {
         None
     }
 
-    /// Whether a line of names says where everything is, so that nothing needs to be guessed.
+    /// Whether a header defines all columns, so that nothing is guessed.
     pub(crate) fn has_header(&self) -> bool {
         matches!(&*self.form, Form::Columns(_))
     }
 
-    /// The names of what is in a log whose first lines these are, and what they mean; a name may
-    /// occur several times.
+    /// Names and fields in a log with these first lines; a name may occur several times.
     pub(crate) fn names<'a>(
         &self,
         lines: impl Iterator<Item = &'a [u8]>,
@@ -100,7 +99,7 @@ impl Reader {
     }
 }
 
-/// The key behind what says where it is from.
+/// The key without the prefix of its origin.
 pub(crate) fn session_key(name: &str) -> Arc<[u8]> {
     let origins = ["arg_", "cookie_"];
     let mut keys = origins
@@ -109,7 +108,7 @@ pub(crate) fn session_key(name: &str) -> Arc<[u8]> {
     keys.next().unwrap_or(name).as_bytes().into()
 }
 
-/// A line as it stands in a block: without its end.
+/// A line of a block without its line end.
 pub(crate) fn trimmed(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }

@@ -1,86 +1,86 @@
-//! Why a line did not become a request.
+//! Reasons why lines are not requests.
 
 use std::fmt;
 
-/// Why a line did not become a request.
+/// Why a line is not a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// A header, a comment, a summary of a session: rightly no request.
+    /// A header, a comment or a session summary: expected.
     NotARequest,
-    /// It has not the shape of any format that was recognised.
+    /// It does not match any recognised format.
     Shape,
-    /// It is the last of its file, has no end, and cannot be read.
+    /// The last line of its file, without a line end and unreadable.
     Truncated,
-    /// It is longer than a line may be.
+    /// It exceeds the maximum line length.
     TooLong,
-    /// It holds bytes of zero, as a file has where a crash lost its contents.
+    /// It contains NUL bytes, as in files damaged by a crash.
     Nul,
-    /// It has no time, or one that cannot be read.
+    /// Its time is missing or invalid.
     BadTime,
-    /// It names no file.
+    /// It has no file name.
     NoFile,
-    /// It names neither a session nor an address.
+    /// It has neither a session id nor an address.
     NoSession,
-    /// It does not say how many bytes were sent.
+    /// It has no number of bytes sent.
     NoBytes,
-    /// A number in it cannot be read.
+    /// It contains an invalid number.
     BadNumber,
-    /// A number in it is negative.
+    /// It contains a negative number.
     Negative,
-    /// A number in it is beyond belief.
+    /// It contains an implausibly large number.
     Absurd,
-    /// It is another method than GET.
+    /// Its method is not GET.
     NotGet,
-    /// The reply was neither 200 nor 206.
+    /// Its status is neither 200 nor 206.
     Status,
-    /// It is for a part of a page: a picture, a style, a script.
+    /// The file is a resource of a web page: an image, a style sheet, a script.
     PageFile,
-    /// It asks for several ranges at once.
+    /// It requests several ranges.
     ManyRanges,
-    /// Its range cannot be read.
+    /// Its range is invalid.
     BadRange,
-    /// The reply was 206, but the log does not say at which byte it starts.
+    /// The status is 206, and the log has no offset.
     UnknownOffset,
-    /// The same request is in another file too.
+    /// Another log contains the same request.
     Repeated,
 }
 
-/// A word for each in tables and JSON, and what people are told, in the order of the reasons.
+/// Identifier in tables and JSON, and text for readers, in the order of the reasons.
 const TEXTS: [(&str, &str); 19] = [
     (
         "not-a-request",
         "a header, a comment or a summary, not a request",
     ),
-    ("shape", "not the shape of a recognised format"),
-    ("truncated", "the last line, cut off"),
-    ("too-long", "longer than a line may be"),
-    ("nul-bytes", "bytes of zero in it"),
-    ("bad-time", "there is no time, or it cannot be read"),
-    ("no-file", "it names no file"),
-    ("no-session", "it names neither a session nor an address"),
-    ("no-bytes", "it does not say how many bytes were sent"),
-    ("bad-number", "a number that cannot be read"),
+    ("shape", "does not match a recognised format"),
+    ("truncated", "the last line, truncated"),
+    ("too-long", "longer than the maximum line length"),
+    ("nul-bytes", "contains NUL bytes"),
+    ("bad-time", "time missing or invalid"),
+    ("no-file", "no file name"),
+    ("no-session", "neither a session id nor an address"),
+    ("no-bytes", "no number of bytes sent"),
+    ("bad-number", "an invalid number"),
     ("negative", "a negative number"),
-    ("absurd", "a number too large to be true"),
-    ("not-get", "another method than GET"),
-    ("status", "the status is neither 200 nor 206"),
-    ("page-file", "a page, or a picture, style or script of one"),
-    ("many-ranges", "it asks for several ranges at once"),
-    ("bad-range", "a range that cannot be read"),
+    ("absurd", "an implausibly large number"),
+    ("not-get", "a method other than GET"),
+    ("status", "a status other than 200 and 206"),
     (
-        "unknown-offset",
-        "a part of a file, and no range says which",
+        "page-file",
+        "a web page, or an image, style sheet or script of one",
     ),
-    ("repeated", "the same request is in another log too"),
+    ("many-ranges", "a request for several ranges"),
+    ("bad-range", "an invalid range"),
+    ("unknown-offset", "a part of a file, at an unknown offset"),
+    ("repeated", "a duplicate of a request in another log"),
 ];
 
 impl Reason {
-    /// A word for it in tables and JSON.
+    /// Its identifier in tables and JSON.
     pub const fn name(self) -> &'static str {
         TEXTS[self as usize].0
     }
 
-    /// Whether the line was understood, and is left out for what it says.
+    /// Whether the line was parsed, and is excluded for its contents.
     pub const fn is_understood(self) -> bool {
         matches!(
             self,
@@ -96,8 +96,7 @@ impl Reason {
 }
 
 impl Reason {
-    /// Whether the line is rightly none of the requests that are looked at, so that nothing was
-    /// lost with it.
+    /// Whether the line is not of the requests examined, so that nothing was lost.
     pub const fn is_other(self) -> bool {
         matches!(
             self,

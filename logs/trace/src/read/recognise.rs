@@ -1,9 +1,9 @@
-//! Which format a log is in, by its first lines.
+//! Recognises the format of a log by its first lines.
 //!
-//! The one idea: every format that could be is tried on the head of the log, and the one that
-//! explains the largest share of the lines is it: at least half of them, and sensibly, with times
-//! that go on, methods and statuses of HTTP. If none does, the answer says what was tried and which
-//! line it failed on first.
+//! Every candidate format is tried on the head of the log; the one that explains the largest share
+//! of the lines is chosen, if it explains at least half of them with plausible values: times in
+//! order, HTTP methods and statuses. Otherwise the error lists the formats tried, each with the
+//! first line that failed.
 
 use super::alias;
 use super::columns::Columns;
@@ -13,16 +13,15 @@ use super::reason::Reason;
 use super::row::{Field, Row};
 use crate::dropped::shown;
 
-/// A clock that goes back by more than this from one line to the next is no clock, ms.
+/// A larger backward step between lines means that the field is not a clock, ms.
 const CLOCK_BACK_MS: i64 = 86_400_000;
 
-/// A format may explain so much less of a log than one tried later and still be it. Formats are tried
-/// from the one that says most to the one that says least, and `common` explains the lines of
-/// `combined` that were cut off behind their size: one such line in a log is no reason to read it
-/// without its agents.
+/// An earlier format wins unless a later one explains this much more. Formats are tried from the
+/// most to the least informative, and `common` explains the lines of `combined` that were truncated
+/// after their size: one such line is no reason to read the log without its agents.
 const EXPLAINED_LESS_MAX: f64 = 0.1;
 
-/// Most names that an error lists.
+/// Most names listed in an error.
 const NAMES_MAX: usize = 40;
 
 /// A format that was tried and explains too little.
@@ -30,17 +29,17 @@ const NAMES_MAX: usize = 40;
 pub struct Tried {
     /// Its name.
     pub format: String,
-    /// Lines that it explains, of those that were tried.
+    /// Lines explained, of those tried.
     pub explained: (usize, usize),
-    /// The first line it failed on, from 1, with what was wrong; `None` if it needs a header that
-    /// is not there.
+    /// The first line that failed, from 1, with the reason; `None` if the header it needs is
+    /// missing.
     pub failed: Option<(u64, Reason)>,
-    /// The beginning of that line.
+    /// The start of that line.
     pub text: String,
 }
 
 impl Tried {
-    /// What became of it.
+    /// The outcome as text.
     fn outcome(&self) -> String {
         let text = &self.text;
         match (self.explained, &self.failed) {
@@ -48,12 +47,12 @@ impl Tried {
             ((explained, of), Some((line, reason))) => {
                 format!("explains {explained} of {of} lines; line {line}: {reason}: {text}")
             }
-            (_, None) => format!("its header is not there: {text}"),
+            (_, None) => format!("no header: {text}"),
         }
     }
 }
 
-/// What was tried, formats with the same outcome together, a line each.
+/// The formats tried, one line per outcome.
 pub(crate) fn outcomes(tried: &[Tried]) -> String {
     let mut told: Vec<(String, Vec<&str>)> = Vec::new();
     for one in tried {
@@ -68,31 +67,31 @@ pub(crate) fn outcomes(tried: &[Tried]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A format that was found.
+/// The recognised format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) name: String,
     pub(crate) reader: Reader,
-    /// Names in the log that nobody here needs.
+    /// Names in the log that are not used.
     pub(crate) unused: Vec<String>,
 }
 
-/// Why no format was found.
+/// Why no format was recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NotFound {
-    /// There is nothing in the head.
+    /// The head is empty.
     Empty,
-    /// It is no text.
+    /// It is not text.
     Binary,
-    /// These were tried.
+    /// None of these formats matched.
     Tried(Vec<Tried>),
-    /// The format that was given has a mistake.
+    /// The given format is invalid.
     Format(FormatError),
-    /// Nothing is called what is said to name the session; there is this.
+    /// The session field given by the user does not exist; these names do.
     NoSession(Vec<String>),
 }
 
-/// The format of a log that begins with `head`: the one given, or any.
+/// Recognises the format of a log that starts with `head`: the given one, or any.
 pub(crate) fn recognise(
     head: &[u8],
     given: Option<&Format>,
@@ -119,7 +118,7 @@ pub(crate) fn recognise(
         };
         let (explained, of, failed) = try_lines(&reader, &lines);
         let share = explained as f64 / of.max(1) as f64;
-        // A header says which columns there are, or will be.
+        // A header defines the columns, even before any line.
         let is_enough = match explained {
             0 => {
                 let has_shape = |(_, reason, _): Failed<'_>| reason != Reason::Shape;
@@ -169,9 +168,8 @@ pub(crate) fn recognise(
     Ok(found)
 }
 
-/// Whether lines in Squid's format are Traffic Server's. Squid writes the time of service six
-/// characters wide and, since 3.2, `HIER_` before what it says of the server behind it; Traffic
-/// Server does neither.
+/// Whether lines in Squid's format are from Traffic Server. Squid pads the service time to six
+/// characters and, since 3.2, writes `HIER_` before the next server; Traffic Server does neither.
 fn are_of_traffic_server(lines: &[(u64, &[u8])]) -> bool {
     let is_padded = |line: &[u8]| memchr::memmem::find(line, b"  ").is_some();
     let has_prefix = |line: &[u8]| memchr::memmem::find(line, b" HIER_").is_some();
@@ -179,11 +177,11 @@ fn are_of_traffic_server(lines: &[(u64, &[u8])]) -> bool {
     lines.all(|(_, line)| !is_padded(line) && !has_prefix(line))
 }
 
-/// So much of a file is looked at to see whether it is text.
+/// Bytes checked to decide whether a file is text.
 const LOOKED_AT_BYTES: usize = 4096;
 
-/// Whether more than a tenth of what a file begins with is neither text nor the zeros that a file has
-/// that was cut while it was written to. Other encodings of text than UTF-8 have fewer odd bytes.
+/// Whether more than a tenth of the start of a file is neither text nor NUL bytes, which a file
+/// truncated during writing has. Text in other encodings than UTF-8 has fewer invalid bytes.
 fn is_binary(head: &[u8]) -> bool {
     let head = &head[..head.len().min(LOOKED_AT_BYTES)];
     let is_text = |c: &char| !c.is_control() || c.is_ascii_whitespace();
@@ -198,7 +196,7 @@ fn is_binary(head: &[u8]) -> bool {
     odd * 10 > head.len() - zeros
 }
 
-/// A reader for these lines, if the header that the format needs is there.
+/// A reader for these lines, if the header that the format needs exists.
 fn reader(
     format: &Format,
     lines: &[(u64, &[u8])],
@@ -215,10 +213,10 @@ fn reader(
     Ok(columns.map(|columns| Reader::new(Form::Columns(columns), session_field)))
 }
 
-/// A line that was not understood: its number, why, and its text.
+/// A line that was not parsed: its number, the reason, and its text.
 type Failed<'a> = (u64, Reason, &'a [u8]);
 
-/// How many lines are explained, of how many that should be, and the first that was not.
+/// The number of lines explained, the number expected, and the first failure.
 fn try_lines<'a>(reader: &Reader, lines: &[(u64, &'a [u8])]) -> (usize, usize, Option<Failed<'a>>) {
     let mut row = Row::new();
     let (mut explained, mut of, mut failed) = (0, lines.len(), None);
@@ -235,7 +233,7 @@ fn try_lines<'a>(reader: &Reader, lines: &[(u64, &'a [u8])]) -> (usize, usize, O
                 Reason::BadTime
             }
             Err(Reason::NotARequest) => {
-                // A summary is explained; a comment or a header neither is nor should be.
+                // A summary is explained; a comment or a header is neither explained nor expected.
                 of -= usize::from(reader.has_header());
                 explained += usize::from(!reader.has_header());
                 continue;
@@ -251,7 +249,7 @@ fn try_lines<'a>(reader: &Reader, lines: &[(u64, &'a [u8])]) -> (usize, usize, O
     (explained, of, failed)
 }
 
-/// Whether something in these lines is called so, and names sessions.
+/// Whether a field in these lines has this name, and identifies sessions.
 fn is_there(
     wanted: &str,
     names: &[(String, Option<Field>)],
@@ -266,7 +264,7 @@ fn is_there(
     let is_anywhere = |line: &[u8]| memchr::memmem::find(line, &key).is_some();
     let mut row = Row::new();
     let mut lines = lines.iter();
-    // A key behind the pattern, in the query or a cookie has no name of its own.
+    // A key after the pattern, in the query or in a cookie has no field name.
     is_named
         || lines.any(|(_, line)| {
             let is_named = reader
@@ -276,7 +274,7 @@ fn is_there(
         })
 }
 
-/// Names, keys of queries, and keys behind a pattern.
+/// Field names, query keys, and keys after a pattern.
 fn what_there_is(
     names: &[(String, Option<Field>)],
     reader: &Reader,
@@ -285,7 +283,7 @@ fn what_there_is(
     let mut all: Vec<String> = names.iter().map(|(name, _)| name.clone()).collect();
     let mut row = Row::new();
     for (_, line) in lines {
-        // Whatever comes of it, its pieces are found.
+        // Fields are set even if the line is rejected.
         let _ = reader.read(line, &mut row);
         let text = String::from_utf8_lossy(line);
         let query = String::from_utf8_lossy(row.get(Field::Query));
@@ -296,7 +294,7 @@ fn what_there_is(
                 .unwrap_or_default(),
             None => &query,
         };
-        all.extend(keys(query, '&').map(|key| format!("{key} (of the query)")));
+        all.extend(keys(query, '&').map(|key| format!("{key} (query)")));
         let behind = text.rsplit_once("\" ").map_or("", |(_, behind)| behind);
         all.extend(keys(behind, ' ').map(str::to_owned));
     }
@@ -315,7 +313,7 @@ fn keys(text: &str, separator: char) -> impl Iterator<Item = &str> {
         .map(|(key, _)| key)
 }
 
-/// Names that are not used; with one that is near, if it may be a mistake.
+/// Unused names, with a similar known name if the name may be misspelled.
 fn unused(names: Vec<(String, Option<Field>)>) -> Vec<String> {
     let names = names.into_iter().filter(|(_, field)| field.is_none());
     let mut names: Vec<String> = names
@@ -332,8 +330,8 @@ fn unused(names: Vec<(String, Option<Field>)>) -> Vec<String> {
     names
 }
 
-/// The first lines that are not empty, with their numbers; not the last one if it may be cut off,
-/// unless it is all there is.
+/// The first lines that are not empty, with their numbers; without the last one, which may be
+/// truncated, unless it is the only one.
 fn first_lines(head: &[u8]) -> Vec<(u64, &[u8])> {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     let mut lines: Vec<(u64, &[u8])> = head
@@ -345,7 +343,7 @@ fn first_lines(head: &[u8]) -> Vec<(u64, &[u8])> {
         line.iter()
             .any(|byte| *byte != 0 && !byte.is_ascii_whitespace())
     };
-    // Behind the last end of a line is nothing, or a line without an end.
+    // After the last line end there is nothing, or an unterminated line.
     let last = lines.pop().filter(says_something);
     lines.retain(says_something);
     if lines.is_empty() {
@@ -363,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_without_an_end_behind_an_empty_one_is_a_log() {
+    fn single_unterminated_line_is_a_log() {
         let line =
             "1.2.3.4 - - [17/May/2015:08:05:32 +0000] \"GET /a HTTP/1.1\" 200 490 \"-\" \"x\"";
         assert_eq!(name(&format!("\n{line}")).as_deref(), Ok("combined"));
@@ -371,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_are_recognised_by_their_first_lines() {
+    fn formats_are_recognised_by_first_lines() {
         let combined =
             "1.2.3.4 - - [17/May/2015:08:05:32 +0000] \"GET /a HTTP/1.1\" 200 490 \"-\" \"x\"\n";
         assert_eq!(name(combined).as_deref(), Ok("combined"));
@@ -406,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_were_cut_off_do_not_make_another_format_of_it() {
+    fn truncated_lines_do_not_change_the_format() {
         let line =
             "1.2.3.4 - - [17/May/2015:08:05:32 +0000] \"GET /a HTTP/1.1\" 200 490 \"-\" \"x\"\n";
         let size_ends = line.find(" \"-\"").expect("the size");
@@ -417,11 +415,11 @@ mod tests {
         ] {
             assert_eq!(name(&head).as_deref(), Ok("combined"), "{head}");
         }
-        assert_eq!(name(cut).as_deref(), Ok("common"), "all there is");
+        assert_eq!(name(cut).as_deref(), Ok("common"), "only line");
     }
 
     #[test]
-    fn what_is_no_text_is_told_as_such_and_text_of_other_encodings_is_text() {
+    fn binary_is_detected_and_other_encodings_are_text() {
         let random: Vec<u8> = (0..9999_u32).map(|n| ((n * 40_503) >> 7) as u8).collect();
         for binary in [random.as_slice(), b"\x7fELF\x02\x01\x01\0\0\0\x03\0\x3e"] {
             assert_eq!(recognise(binary, None, None), Err(NotFound::Binary));
@@ -433,21 +431,21 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_among_good_ones_does_not_matter() {
+    fn bad_line_does_not_prevent_recognition() {
         let head = "1.2.3.4 - - [17/May/2015:08:05:32 +0000] \"GET /a HTTP/1.1\" 200 490 \
                     \"-\" \"x\"\nmore rubbish\n";
         assert_eq!(name(head).as_deref(), Ok("combined"));
     }
 
     #[test]
-    fn an_unknown_format_is_told_with_all_that_was_tried() {
+    fn unknown_format_lists_all_formats_tried() {
         let Err(NotFound::Tried(tried)) = recognise(b"\nhello world\n", None, None) else {
-            panic!("it is no log");
+            panic!("not a log");
         };
         assert_eq!(
             outcomes(&tried),
-            "  headlong, caddy, envoy-json, combined, common, squid, haproxy, envoy, json: line 2: not \
-             the shape of a recognised format: hello world\n  csv, w3c: its header is not there: \
+            "  headlong, caddy, envoy-json, combined, common, squid, haproxy, envoy, json: line 2: does \
+             not match a recognised format: hello world\n  csv, w3c: no header: \
              hello world"
         );
         assert_eq!(name(""), Err(NotFound::Empty));

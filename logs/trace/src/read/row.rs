@@ -1,49 +1,49 @@
-//! What a line says, as pieces of text with a meaning, whatever its format.
+//! Fields of a line, independent of the format.
 //!
-//! The one idea: a format only finds the pieces; what they mean together is decided once, in
-//! [`interpret`](super::entry::interpret).
+//! A format only locates the fields; [`interpret`](super::entry::interpret) interprets them for all
+//! formats.
 
-/// What a piece of a line means.
+/// Meaning of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub(crate) enum Field {
     /// End of the request, seconds.
     EndS,
-    /// The same since 1970, and not from any other moment.
+    /// End, seconds since 1970 (no other epoch).
     EpochS,
     /// End, ms.
     EndMs,
-    /// End, in any writing.
+    /// End, in any notation.
     End,
     /// Start of the request, seconds since 1970.
     EpochStartS,
     /// Start, ms.
     StartMs,
-    /// Start, in any writing.
+    /// Start, in any notation.
     Start,
     /// Date of the end, `2000-10-10`.
     Date,
     /// Time of day of the end, `13:55:36`.
     Clock,
-    /// Time of service in seconds.
+    /// Service time in seconds.
     ServiceS,
-    /// In milliseconds.
+    /// Service time in milliseconds.
     ServiceMs,
-    /// In microseconds.
+    /// Service time in microseconds.
     ServiceUs,
-    /// In nanoseconds.
+    /// Service time in nanoseconds.
     ServiceNs,
-    /// HAProxy's timers in milliseconds, with strokes between them: the last is the whole.
+    /// HAProxy's timers in milliseconds, separated by slashes; the last is the total.
     Timers,
-    /// The session's name.
+    /// Session id.
     Session,
-    /// A header of CMCD that may hold the session's name.
+    /// A CMCD header, which may contain the session id.
     Cmcd,
-    /// The `Cookie` header, which may hold the session's name.
+    /// The `Cookie` header, which may contain the session id.
     Cookie,
     /// Type of the viewer's device.
     Device,
-    /// The viewer's address, perhaps with a port.
+    /// The viewer's address, possibly with a port.
     Address,
     /// The viewer's address, always with a port.
     Client,
@@ -51,25 +51,25 @@ pub(crate) enum Field {
     Agent,
     /// The drive.
     Disk,
-    /// The file's name as it is.
+    /// The file name, verbatim.
     File,
-    /// Path and query, or a whole address of a document.
+    /// Path and query, or a whole URL.
     Target,
-    /// Query alone.
+    /// The query alone.
     Query,
     /// `GET /path HTTP/1.1`.
     RequestLine,
     /// `GET`.
     Method,
-    /// First byte asked for.
+    /// First byte requested.
     Offset,
-    /// Bytes asked for; empty if open-ended.
+    /// Bytes requested; empty if open-ended.
     Size,
-    /// Bytes of the body that were sent.
+    /// Body bytes sent.
     Bytes,
-    /// Bytes sent, headers too.
+    /// Bytes sent, including headers.
     BytesAll,
-    /// Status of the reply; Squid's `TCP_HIT/206` too.
+    /// Status of the reply, including Squid's `TCP_HIT/206`.
     Status,
     /// The `Range` header.
     Range,
@@ -85,16 +85,16 @@ pub(crate) enum Field {
     RateKbps,
     /// Bit rate of the file, bit/s.
     RateBps,
-    /// Something that only a summary has: this line is no request.
+    /// A field that only a summary has: the line is not a request.
     Summary,
 }
 
 const FIELDS: usize = Field::Summary as usize + 1;
 
-/// A way in which a log escapes bytes.
+/// How a log escapes bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Escape {
-    /// A backslash is a backslash.
+    /// Backslashes are literal.
     #[default]
     None,
     /// `\x22`, `\"` and `\\`: nginx and Apache.
@@ -103,17 +103,17 @@ pub(crate) enum Escape {
     Json,
 }
 
-/// The pieces of one line.
+/// The fields of one line.
 #[derive(Debug, Clone)]
 pub(crate) struct Row<'a> {
     texts: [&'a [u8]; FIELDS],
     has: u64,
-    /// How pieces are escaped.
+    /// How fields are escaped.
     pub(crate) escape: Escape,
 }
 
 impl<'a> Row<'a> {
-    /// No pieces yet.
+    /// No fields.
     pub(crate) const fn new() -> Self {
         Self {
             texts: [&[]; FIELDS],
@@ -122,29 +122,29 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Forgets the pieces.
+    /// Clears fields and escaping.
     pub(crate) fn clear(&mut self) {
         self.has = 0;
         self.escape = Escape::None;
     }
 
-    /// Forgets the pieces, but not how they are escaped.
+    /// Clears the fields, but keeps the escaping.
     pub(crate) fn forget(&mut self) {
         self.has = 0;
     }
 
-    /// Notes a piece.
+    /// Sets a field.
     pub(crate) fn set(&mut self, field: Field, text: &'a [u8]) {
         self.texts[field as usize] = text;
         self.has |= 1 << field as u8;
     }
 
-    /// Whether it was there, empty or not.
+    /// Whether the field is present, empty or not.
     pub(crate) fn has(&self, field: Field) -> bool {
         self.has & (1 << field as u8) != 0
     }
 
-    /// A piece; empty if it was not there.
+    /// A field; empty if absent.
     pub(crate) fn get(&self, field: Field) -> &'a [u8] {
         if self.has(field) {
             self.texts[field as usize]
@@ -153,7 +153,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// A piece that is there and says something.
+    /// A field that is present and has a value.
     pub(crate) fn known(&self, field: Field) -> Option<&'a [u8]> {
         let text = self.get(field);
         (!matches!(text, b"" | b"-")).then_some(text)
@@ -198,7 +198,7 @@ pub(crate) fn unescape(text: &[u8], escape: Escape) -> std::borrow::Cow<'_, [u8]
     plain.into()
 }
 
-/// Takes what follows `\u`, with the second half of a pair if there is one.
+/// Decodes the digits after `\u`, with the second half of a surrogate pair if there is one.
 fn push_unicode<'a>(text: &'a [u8], plain: &mut Vec<u8>) -> &'a [u8] {
     let Some(first) = hex(text, 4) else {
         plain.extend_from_slice(b"\\u");
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_taken_out() {
+    fn escapes_are_decoded() {
         let text = |text: &str, escape| {
             String::from_utf8(unescape(text.as_bytes(), escape).into_owned()).expect("UTF-8")
         };

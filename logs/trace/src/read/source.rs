@@ -1,8 +1,9 @@
-//! Bytes of a log, unpacked and cut into blocks of whole lines.
+//! Reads the bytes of a log, decompressed and split into blocks of whole lines.
 //!
-//! The one idea: whoever is free takes the next block under the source's lock, which costs a copy
-//! (or unpacking) and counting its lines, and parses it outside. So one plain file is parsed on all
-//! cores, several packed ones are also unpacked at once, and every line knows its number.
+//! A free thread takes the next block under the source's lock, which costs a copy (or
+//! decompression) and counting its lines, and parses it outside the lock. So a plain file is parsed
+//! on all cores, several compressed files are also decompressed in parallel, and every line has its
+//! number.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
@@ -10,21 +11,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes that are parsed in one go, and the longest line there may be.
+/// Bytes parsed at a time, and the longest line.
 pub(crate) const BLOCK_BYTES: usize = 1 << 20;
 
-/// Bytes by which formats and copies are recognised.
+/// Bytes used to recognise formats and copies.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
-/// How a file is packed.
+/// Compression format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packing {
     Plain,
     Gzip,
     Zstd,
-    /// A table of columns, to be read by other means.
+    /// A Parquet table, read by other code.
     Parquet,
-    /// Something that is not read here.
+    /// An unsupported format.
     Other(&'static str),
 }
 
@@ -33,7 +34,7 @@ impl Packing {
         match head {
             [0x1f, 0x8b, ..] => Self::Gzip,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
-            // A frame that is skipped, as pzstd begins with (RFC 8878, section 3.1.2).
+            // A skippable frame, as at the start of pzstd files (RFC 8878, section 3.1.2).
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             [b'P', b'A', b'R', b'1', ..] => Self::Parquet,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Other("xz"),
@@ -44,20 +45,20 @@ impl Packing {
     }
 }
 
-/// A log before it is read.
+/// The head of a log.
 pub(crate) struct Head {
-    /// Its first bytes, unpacked.
+    /// Its first bytes, decompressed.
     pub(crate) bytes: Vec<u8>,
     pub(crate) packing: Packing,
-    /// Size as it lies there; `None` for standard input and what else has none.
+    /// Size on disk; `None` for standard input and other streams.
     pub(crate) packed_bytes: Option<u64>,
-    /// Size unpacked, if it can be known beforehand; of gzip it is a guess.
+    /// Uncompressed size, if known; an estimate for gzip.
     pub(crate) bytes_total: Option<u64>,
-    /// Standard input: what has been taken from it already goes in front.
+    /// Standard input, starting with the bytes already read.
     pub(crate) input: Option<Box<dyn Read + Send>>,
 }
 
-/// Looks at a log.
+/// Reads the head of a log.
 pub(crate) fn look(path: &Path, read_bytes: &Arc<AtomicU64>) -> io::Result<Head> {
     if path == Path::new("-") {
         return look_at_stream(Box::new(io::stdin()), read_bytes);
@@ -80,7 +81,7 @@ pub(crate) fn look(path: &Path, read_bytes: &Arc<AtomicU64>) -> io::Result<Head>
     };
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
-    // A packed file may be cut off within its head; what there is will do.
+    // A compressed file may be truncated within its head; the available bytes suffice.
     let unpacked = unpack(Box::new(file), packing)?;
     let outcome = unpacked.take(HEAD_BYTES as u64).read_to_end(&mut bytes);
     if bytes.is_empty() {
@@ -95,7 +96,7 @@ pub(crate) fn look(path: &Path, read_bytes: &Arc<AtomicU64>) -> io::Result<Head>
     })
 }
 
-/// Looks at what can be read once only.
+/// Reads the head of a stream that can be read only once.
 pub(crate) fn look_at_stream(
     mut stream: Box<dyn Read + Send>,
     read_bytes: &Arc<AtomicU64>,
@@ -134,7 +135,7 @@ fn unpack(input: Box<dyn Read + Send>, packing: Packing) -> io::Result<Box<dyn R
     })
 }
 
-/// Whether the contents of a file are those that another begins with, all of both unpacked.
+/// Whether a file starts with the contents of another, both decompressed and compared in full.
 pub(crate) fn is_beginning(
     (small, small_packing): (&Path, Packing),
     (large, large_packing): (&Path, Packing),
@@ -163,8 +164,8 @@ pub(crate) fn is_beginning(
     }
 }
 
-/// The size that the end of a gzip file tells: that of its last member, so of all if it has one and is
-/// less than 4 GiB.
+/// The size stored at the end of a gzip file: that of its last member, so the total only for a
+/// single member of less than 4 GiB.
 fn gzip_size(file: &mut File, packed_bytes: u64) -> Option<u64> {
     if !(20..1 << 31).contains(&packed_bytes) {
         return None;
@@ -175,7 +176,7 @@ fn gzip_size(file: &mut File, packed_bytes: u64) -> Option<u64> {
     Some(u64::from(u32::from_le_bytes(size)))
 }
 
-/// Counts what is read, for those who wait.
+/// Counts bytes read, for progress reports.
 struct Counted {
     inner: Box<dyn Read + Send>,
     read_bytes: Arc<AtomicU64>,
@@ -189,31 +190,31 @@ impl Read for Counted {
     }
 }
 
-/// Whole lines.
+/// A block of whole lines.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     pub(crate) bytes: Vec<u8>,
     /// Number of its first line, from 1.
     pub(crate) line_first: u64,
-    /// Whether its last line is the last of all and has no end.
+    /// Whether its last line ends the input without a line end.
     pub(crate) is_cut: bool,
-    /// Numbers of lines before it that were too long.
+    /// Numbers of overlong lines before it.
     pub(crate) too_long: Vec<u64>,
 }
 
-/// A log that is being read.
+/// A log being read.
 pub(crate) struct Blocks {
     input: Box<dyn Read + Send>,
     carry: Vec<u8>,
     line: u64,
     is_ended: bool,
     is_skipping: bool,
-    /// Why it ended early.
+    /// The error that ended it early.
     pub(crate) trouble: Option<io::Error>,
 }
 
 impl Blocks {
-    /// Opens a log that was looked at.
+    /// Opens a log whose head was read.
     pub(crate) fn open(
         path: &PathBuf,
         packing: Packing,
@@ -245,7 +246,7 @@ impl Blocks {
         }
     }
 
-    /// Takes the next block into the room of the one before; whether there was one.
+    /// Reads the next block, reusing the memory of the last; returns whether there was one.
     pub(crate) fn next(&mut self, block: &mut Block) -> bool {
         let bytes = &mut block.bytes;
         bytes.clear();
@@ -299,7 +300,7 @@ impl Blocks {
         }
     }
 
-    /// Goes on to the end of a line that is too long; whether it was there.
+    /// Skips the rest of an overlong line; returns whether its end was reached.
     fn skip(&mut self, bytes: &mut Vec<u8>) -> bool {
         match memchr::memchr(b'\n', bytes) {
             Some(end) => {
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_whole_lines_and_know_where_they_are() {
+    fn blocks_hold_whole_lines_with_their_numbers() {
         let line = b"0123456789abcdef\n";
         let lines = 3 * BLOCK_BYTES / line.len();
         let text = line.repeat(lines);
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_may_have_no_end() {
+    fn last_line_may_be_unterminated() {
         assert_eq!(
             blocks(b"a\nb".to_vec()),
             [(1, b"a\nb".to_vec(), true, vec![])]
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_beyond_all_measure_is_skipped() {
+    fn overlong_line_is_skipped() {
         let mut text = b"a\n".to_vec();
         text.extend(std::iter::repeat_n(b'x', 5 * BLOCK_BYTES / 2));
         text.extend_from_slice(b"\nb\n");
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_of_byte_order_is_taken_off() {
+    fn byte_order_mark_is_removed() {
         let blocks = blocks(b"\xef\xbb\xbfa\n".to_vec());
         assert_eq!(blocks[0].1, b"a\n");
     }

@@ -1,15 +1,15 @@
-//! Lines made by a pattern: pieces with fixed text between them.
+//! Lines that follow a pattern: fields separated by fixed text.
 //!
-//! The one idea: the pattern a server was given to write its log by is the pattern to read it by.
-//! Each piece goes on until the text that the pattern has behind it; in quotes, a quote behind a
-//! backslash does not count. The formats of [`KNOWN`] are patterns too.
+//! The pattern that a server writes its log by is also used to read it. A field ends at the text
+//! that follows it in the pattern; within quotes, an escaped quote does not count. The formats of
+//! [`KNOWN`] are patterns, too.
 
 use super::alias;
 use super::reason::Reason;
 use super::row::{Escape, Field, Row};
 
-/// Formats that are known by a name, as patterns of our own names. More may follow behind each of
-/// them; a piece that nobody needs is `$x`.
+/// Formats known by name, as patterns with our own field names. More fields may follow each of
+/// them; an unused field is `$x`.
 pub(crate) const KNOWN: [(&str, &str); 6] = [
     // nginx, Apache, lighttpd, Varnish, Traefik.
     (
@@ -26,7 +26,7 @@ pub(crate) const KNOWN: [(&str, &str); 6] = [
         "squid",
         "$epoch $service_ms $address $status $bytes_all $method $target",
     ),
-    // Traffic Server's `squid`: its time is that of the arrival.
+    // Traffic Server's `squid`: its time is that of arrival.
     (
         "ats",
         "$epoch_start $service_ms $address $status $bytes_all $method $target",
@@ -42,13 +42,13 @@ pub(crate) const KNOWN: [(&str, &str); 6] = [
     ),
 ];
 
-/// A piece and the text in front of it.
+/// A field and the text before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) before: Vec<u8>,
-    /// What the pattern calls it.
+    /// Its name in the pattern.
     pub(crate) name: String,
-    /// What it means; `None` if nobody here needs it.
+    /// Its meaning; `None` if unused.
     pub(crate) field: Option<Field>,
 }
 
@@ -56,33 +56,33 @@ pub(crate) struct Piece {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template {
     pub(crate) pieces: Vec<Piece>,
-    /// Text behind the last piece.
+    /// Text after the last field.
     after: Vec<u8>,
-    /// Whether it is one of [`KNOWN`]: bare pieces are single words, several spaces are as one,
-    /// a prefix of syslog may be in front, and more fields behind.
+    /// Whether it is one of [`KNOWN`]: unquoted fields are single words, consecutive spaces count
+    /// as one, a syslog prefix may precede, and more fields may follow.
     is_known: bool,
-    /// A key behind the pattern that names the session.
+    /// A key after the pattern that identifies the session.
     session_key: Vec<u8>,
 }
 
-/// Why a pattern cannot be read by.
+/// Why a pattern is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// Two pieces touch.
-    #[error("nothing stands between `{0}` and `{1}`, so nobody can tell where one ends")]
+    /// Two fields touch.
+    #[error("no text between `{0}` and `{1}`, so the end of the first is undefined")]
     Touching(String, String),
-    /// It says too little.
-    #[error("it has no {0}, and without it no request can be made of a line")]
+    /// A required field is missing.
+    #[error("it has no {0}, which is required to make a request of a line")]
     Missing(&'static str),
-    /// A directive is broken.
-    #[error("`{0}` is no directive")]
+    /// A directive is invalid.
+    #[error("`{0}` is not a directive")]
     NoDirective(String),
-    /// A name for a pattern that is not known.
+    /// The pattern is empty.
     #[error("the pattern must not be empty")]
     Empty,
 }
 
-/// What a request cannot be made without, and its name.
+/// Required fields, with their names in errors.
 const NEEDS: [(&[Field], &str); 4] = [
     (
         &[
@@ -114,7 +114,7 @@ const NEEDS: [(&[Field], &str); 4] = [
     ),
 ];
 
-/// What these fields lack for a request to be made of them.
+/// The first requirement that these fields do not meet.
 pub(crate) fn missing(fields: impl Iterator<Item = Field> + Clone) -> Option<&'static str> {
     let has = |wanted: &[Field]| fields.clone().any(|field| wanted.contains(&field));
     let lacks = NEEDS.iter().find(|(wanted, _)| !has(wanted));
@@ -122,7 +122,7 @@ pub(crate) fn missing(fields: impl Iterator<Item = Field> + Clone) -> Option<&'s
 }
 
 impl Template {
-    /// The pattern of these pieces.
+    /// A pattern of these fields.
     pub(crate) fn new(pieces: Vec<Piece>, after: Vec<u8>) -> Result<Self, TemplateError> {
         if pieces.is_empty() {
             return Err(TemplateError::Empty);
@@ -161,7 +161,7 @@ impl Template {
         })
     }
 
-    /// The pieces of a line.
+    /// Splits a line into fields.
     pub(crate) fn read<'a>(&self, line: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
         row.escape = Escape::Backslash;
         match self.split(line, row) {
@@ -187,9 +187,9 @@ impl Template {
             if let Some(field) = piece.field {
                 row.set(field, &rest[..end]);
             }
-            // Looking for its end has found the text behind it, too.
+            // The search for the end has matched the text after it as well.
             rest = &rest[end + until.len()..];
-            // Squid puts several spaces in front of a short number.
+            // Squid pads short numbers with spaces.
             if next.is_some() && self.is_known && rest.first() == Some(&b' ') {
                 rest = rest.trim_ascii_start();
             }
@@ -201,11 +201,11 @@ impl Template {
         }
     }
 
-    /// Where a piece ends that begins here.
+    /// End of a field that starts here.
     #[inline]
     fn end(&self, rest: &[u8], until: &[u8], piece: &Piece) -> Option<usize> {
         if self.is_known && matches!(until, [] | [b' ', ..]) {
-            // Words are short: looking byte by byte is quicker than setting up anything cleverer.
+            // Words are short: a byte loop is faster than the setup of a faster search.
             let end = rest.iter().position(|byte| *byte == b' ');
             return match (end, until) {
                 (Some(end), [] | [_]) => Some(end),
@@ -220,9 +220,9 @@ impl Template {
         }
     }
 
-    /// Fields that somebody added behind: `key=value` with a key that is known, and what looks like
-    /// nothing else (ranges, a request line, a time in ms, headers that HAProxy captured). Others
-    /// are passed over.
+    /// Fields appended to a known format: `key=value` with a known key, and values that identify
+    /// themselves (ranges, a request line, a time in ms, headers captured by HAProxy). Others are
+    /// skipped.
     fn more_fields<'a>(&self, text: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
         let mut rest = text.strip_prefix(b" ").ok_or(Reason::Shape)?;
         while !rest.is_empty() {
@@ -275,7 +275,7 @@ impl Template {
     }
 }
 
-/// Takes a value without a name, if it looks like nothing else; whether it did.
+/// Uses a value without a name, if its form identifies it; returns whether it does.
 fn explain<'a>(value: &'a [u8], row: &mut Row<'a>) -> bool {
     if value.starts_with(b"bytes=") {
         row.set(Field::Range, value);
@@ -286,7 +286,7 @@ fn explain<'a>(value: &'a [u8], row: &mut Row<'a>) -> bool {
         && digits.iter().all(u8::is_ascii_digit)
     {
         row.set(Field::ServiceMs, digits);
-        // Only Traefik writes it so, and its date is that of the arrival.
+        // Only Traefik writes it this way, and its date is that of arrival.
         if row.has(Field::End) && !row.has(Field::Start) {
             row.set(Field::Start, row.get(Field::End));
         }
@@ -298,7 +298,7 @@ fn explain<'a>(value: &'a [u8], row: &mut Row<'a>) -> bool {
     true
 }
 
-/// What media types begin with (RFC 6838).
+/// Top-level media types (RFC 6838).
 const MEDIA_TYPES: [&[u8]; 6] = [
     b"application",
     b"audio",
@@ -308,8 +308,8 @@ const MEDIA_TYPES: [&[u8]; 6] = [
     b"video",
 ];
 
-/// Whether a header is a user agent: it begins with the name of a product, and has a version behind
-/// a stroke (RFC 9110, section 10.1.5); neither an address, an `ETag`, a cookie nor a media type.
+/// Whether a header is a user agent: it starts with a product name and a version after a slash (RFC
+/// 9110, section 10.1.5), and is not an address, an `ETag`, a cookie or a media type.
 fn is_agent(header: &[u8]) -> bool {
     let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     let mut words = header.split(|byte| matches!(byte, b' ' | b'/'));
@@ -322,14 +322,14 @@ fn is_agent(header: &[u8]) -> bool {
         && !MEDIA_TYPES.contains(&product)
 }
 
-/// What follows the prefix of syslog, `... name[pid]: `; it has no bracket of its own before.
+/// The text after a syslog prefix, `... name[pid]: `, which contains no bracket after a space.
 fn behind_syslog(line: &[u8]) -> Option<&[u8]> {
     let colon = memchr::memmem::find(line, b": ")?;
     let is_prefix = memchr::memmem::find(&line[..colon], b" [").is_none();
     (is_prefix && colon > 0).then(|| &line[colon + 2..])
 }
 
-/// The pieces of a text with `$names` or `${names}` in it, and the text behind the last.
+/// The fields of a text with `$names` or `${names}`, and the text after the last.
 pub(crate) fn pieces(
     text: &str,
     field: impl Fn(&str) -> Option<Field>,
@@ -359,7 +359,7 @@ pub(crate) fn pieces(
     }
 }
 
-/// Where `until` begins; behind an opening quote, a quote that a backslash is in front of is text.
+/// Position of `until`; after an opening quote, an escaped quote is text.
 fn find(text: &[u8], until: &[u8], is_quoted: bool) -> Option<usize> {
     let (first, more) = until.split_first()?;
     let mut from = 0;

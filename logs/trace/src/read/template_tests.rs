@@ -17,7 +17,7 @@ const LINE: &str = "93.180.71.3 - - [17/May/2015:08:05:32 +0000] \"GET /download
                     HTTP/1.1\" 200 490 \"-\" \"Debian APT-HTTP/1.3 (0.8.16~exp12ubuntu10.21)\"";
 
 #[test]
-fn a_line_of_combined_is_read() {
+fn combined_line_is_read() {
     let entry = entry(&combined(), LINE).expect("a request");
     assert_eq!(entry.completed_ms, 1_431_849_932_000);
     assert_eq!(&entry.file[..], b"/downloads/product_1");
@@ -30,7 +30,7 @@ fn a_line_of_combined_is_read() {
 }
 
 #[test]
-fn our_own_fields_behind_combined_are_read() {
+fn own_fields_after_combined_are_read() {
     let line = "192.0.2.7 - - [06/Nov/1994:08:49:38 +0000] \
         \"GET /films/a.mp4?token=1 HTTP/1.1\" 206 1000 \"-\" \
         \"Player/1.0 (a \\x22b\\x22)\" start=784111777.123 service=1.234 first_byte=0.012 \
@@ -45,7 +45,7 @@ fn our_own_fields_behind_combined_are_read() {
 }
 
 #[test]
-fn fields_behind_combined_that_explain_themselves_are_read_and_others_passed_over() {
+fn self_explanatory_fields_after_combined_are_read() {
     let line = format!(
         "{} 0.123 MISS \"bytes=5-9\" rt=0.500 \"a b\"",
         LINE.replace(" 200 ", " 206 ")
@@ -56,7 +56,7 @@ fn fields_behind_combined_that_explain_themselves_are_read_and_others_passed_ove
 }
 
 #[test]
-fn a_time_of_service_as_traefik_writes_it_makes_the_date_that_of_the_arrival() {
+fn traefik_date_is_that_of_arrival() {
     let line = format!("{LINE} 1 \"files@docker\" \"http://172.18.0.3:80\" 1250ms");
     let entry = entry(&combined(), &line).expect("a request");
     assert_eq!(entry.received_ms, 1_431_849_932_000);
@@ -64,7 +64,7 @@ fn a_time_of_service_as_traefik_writes_it_makes_the_date_that_of_the_arrival() {
 }
 
 #[test]
-fn of_the_headers_that_haproxy_captures_one_is_the_agent() {
+fn agent_is_found_among_headers_captured_by_haproxy() {
     let haproxy = Template::known("haproxy", None).expect("known");
     let agent = |groups: &str| {
         let line = format!(
@@ -85,7 +85,7 @@ fn of_the_headers_that_haproxy_captures_one_is_the_agent() {
 }
 
 #[test]
-fn any_pattern_of_nginx_is_a_pattern_to_read_by() {
+fn nginx_pattern_is_used_for_reading() {
     let pattern = "$remote_addr|${msec}|$request_method $request_uri|$status|$bytes_sent|\
                    $request_time|$http_range|$cookie_uid;";
     let template = nginx(pattern, Some("cookie_uid")).expect("a pattern");
@@ -98,7 +98,7 @@ fn any_pattern_of_nginx_is_a_pattern_to_read_by() {
 }
 
 #[test]
-fn apache_says_when_a_request_was_received() {
+fn apache_time_is_that_of_arrival() {
     let template = apache("combined", None).expect("a pattern");
     let entry_of = entry(&template, LINE).expect("a request");
     assert_eq!(entry_of.received_ms, 1_431_849_932_000);
@@ -113,26 +113,26 @@ fn apache_says_when_a_request_was_received() {
 }
 
 #[test]
-fn a_pattern_nobody_can_read_by_is_refused() {
+fn invalid_patterns_are_rejected() {
     let error = |text: &str| nginx(text, None).expect_err("a mistake").to_string();
     assert_eq!(
         error("$remote_addr$request $msec $bytes_sent"),
-        "nothing stands between `$remote_addr` and `$request`, so nobody can tell where one ends"
+        "no text between `$remote_addr` and `$request`, so the end of the first is undefined"
     );
     assert_eq!(
         error("$remote_addr $request $bytes_sent"),
-        "it has no time, and without it no request can be made of a line"
+        "it has no time, which is required to make a request of a line"
     );
     assert_eq!(error(""), "the pattern must not be empty");
-    assert_eq!(error("a ${b"), "`${b` is no directive");
+    assert_eq!(error("a ${b"), "`${b` is not a directive");
     assert_eq!(
         apache("%h %t %", None).expect_err("a mistake").to_string(),
-        "`%` is no directive"
+        "`%` is not a directive"
     );
 }
 
 #[test]
-fn lines_of_another_shape_are_refused() {
+fn lines_of_another_format_are_rejected() {
     for line in [
         "",
         "a",

@@ -1,4 +1,4 @@
-//! What is understood of a text, without taking it in.
+//! Parses a text as a log without intake.
 
 use super::Reason;
 use super::format::{Format, FormatError};
@@ -7,45 +7,45 @@ use super::recognise::{NotFound, Tried, recognise};
 use super::row::Row;
 use crate::dropped::Dropped;
 
-/// What is understood of a text.
+/// Result of parsing a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Understood {
-    /// The format it is in.
+    /// Its format.
     pub format: String,
-    /// Lines that are requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Bytes they sent.
+    /// Bytes sent.
     pub bytes: u64,
-    /// Lines that are not.
+    /// Lines that are not requests.
     pub dropped: Dropped,
 }
 
-/// Why nothing is understood.
+/// Why a text could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotUnderstood {
-    /// There is nothing in it.
+    /// The text is empty.
     #[error("it is empty")]
     Empty,
-    /// It is no text.
-    #[error("it is no text")]
+    /// It is not text.
+    #[error("it is not text")]
     Binary,
-    /// It is in no known format.
+    /// Its format is unknown.
     #[error("it is in no known format")]
     Unknown(Vec<Tried>),
-    /// The format has a mistake.
+    /// The given format is invalid.
     #[error(transparent)]
     Format(#[from] FormatError),
 }
 
-/// Reads a text as a log in the format given, or in whichever it is recognised to be, and says what
-/// it gave: to try a format on a few lines before a long run.
+/// Parses a text in the given format, or in the recognised one, and returns the result: for trying
+/// a format on a few lines before a long run.
 pub fn understand(text: &[u8], format: Option<&Format>) -> Result<Understood, NotUnderstood> {
     let found = recognise(text, format, None).map_err(|error| match error {
         NotFound::Empty => NotUnderstood::Empty,
         NotFound::Binary => NotUnderstood::Binary,
         NotFound::Tried(tried) => NotUnderstood::Unknown(tried),
         NotFound::Format(error) => NotUnderstood::Format(error),
-        // None was asked for.
+        // No session field was given.
         NotFound::NoSession(_) => NotUnderstood::Unknown(Vec::new()),
     })?;
     let mut understood = Understood {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_format_can_be_tried_on_a_few_lines() {
+    fn format_is_tried_on_a_few_lines() {
         let text = b"ts,session,file,offset,bytes\n1,1,1,0,5\n2,1,1,5,x\n";
         let understood = understand(text, None).expect("columns");
         assert_eq!((understood.requests, understood.bytes), (1, 5));

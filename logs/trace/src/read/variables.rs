@@ -1,11 +1,11 @@
-//! Patterns as servers are configured with them: nginx's `log_format`, Apache's `LogFormat`.
+//! Patterns from server configurations: nginx's `log_format`, Apache's `LogFormat`.
 
 use super::alias;
 use super::row::Field;
 use super::template::{Piece, Template, TemplateError, pieces};
 
-/// Whether a name of a pattern is what names the session: as it is, or without what says where it
-/// is from (`http_`, `cookie_`, `arg_`).
+/// Whether a name in a pattern is the session field: verbatim, or without the prefix of its origin
+/// (`http_`, `cookie_`, `arg_`).
 fn names_session(name: &str, session_field: Option<&str>) -> bool {
     let Some(wanted) = session_field else {
         return false;
@@ -39,10 +39,10 @@ const APACHE: [(&str, &str); 3] = [
     ),
 ];
 
-/// A pattern from Apache's `LogFormat`, or one of its usual ones by name.
+/// A pattern from Apache's `LogFormat`, or one of the predefined ones by name.
 pub(crate) fn apache(text: &str, session_field: Option<&str>) -> Result<Template, TemplateError> {
     let usual = APACHE.iter().find(|(name, _)| *name == text);
-    // A quote within the quotes of a configuration file.
+    // An escaped quote in a configuration file.
     let text = usual.map_or(text, |(_, text)| text).replace("\\\"", "\"");
     let (mut pieces, mut before, mut rest) = (Vec::new(), String::new(), text.as_str());
     while let Some((plain, behind)) = rest.split_once('%') {
@@ -76,9 +76,9 @@ pub(crate) fn apache(text: &str, session_field: Option<&str>) -> Result<Template
     Template::new(pieces, before.into())
 }
 
-/// Letter and argument of the directive behind a percent sign, and what follows it.
+/// Letter and argument of the directive after a percent sign, and the text after it.
 fn directive(text: &str) -> Option<(&str, &str, &str)> {
-    // `>`, `<`, `!` and a list of statuses say when and of which request it is written.
+    // `>`, `<`, `!` and a list of statuses restrict when it is written, and for which request.
     let is_modifier = |c: char| matches!(c, '<' | '>' | '!' | ',') || c.is_ascii_digit();
     let rest = text.trim_start_matches(is_modifier);
     let (argument, rest) = match rest.strip_prefix('{') {
@@ -91,7 +91,7 @@ fn directive(text: &str) -> Option<(&str, &str, &str)> {
     is_letter.then(|| (letter, argument, &rest[length..]))
 }
 
-/// What a directive means. Without an argument, `%t` is when the request was received.
+/// The field of a directive. Without an argument, `%t` is the time of arrival.
 fn meaning(letter: &str, argument: &str) -> Option<Field> {
     Some(match (letter, argument) {
         ("h" | "a", _) => Field::Address,

@@ -1,4 +1,4 @@
-//! Names of a batch of rows, as numbers.
+//! Numbers of the names in a batch of rows.
 
 use crate::known::Known;
 use crate::names::Interner;
@@ -7,7 +7,7 @@ use crate::parquet::plain::NameColumn;
 /// Numbers of the names in a batch, by row.
 #[derive(Default)]
 pub(super) struct BatchNumbers {
-    /// With the part that the session is in.
+    /// With the partition of the session.
     pub(super) sessions: Vec<(u32, u32)>,
     pub(super) files: Vec<u32>,
     pub(super) disks: Vec<u32>,
@@ -23,7 +23,7 @@ impl BatchNumbers {
     }
 }
 
-/// Gives numbers to the names of a column, one after the other.
+/// Assigns numbers to the names of a column, in order.
 pub(super) fn put_numbers(
     known: &mut Known,
     column: NameColumn<'_>,

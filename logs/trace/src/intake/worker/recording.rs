@@ -1,4 +1,4 @@
-//! From what a log says of a request to its record in a part: names become numbers.
+//! Turns parsed requests into records of partitions: names become numbers.
 
 use headlong_chains::{Request, UNPLACED};
 
@@ -14,7 +14,7 @@ use crate::read::Reason;
 use crate::read::entry::{Entry, Who};
 
 impl Worker<'_> {
-    /// Puts a request in its part.
+    /// Stores a request in its partition.
     pub(super) fn push(
         &mut self,
         log: &Log,
@@ -26,7 +26,7 @@ impl Worker<'_> {
         let (file, _) = self.files.intern(&entry.file, &names.files);
         let offset = match entry.offset {
             Some(offset) => offset,
-            // A reply of 206 that nothing places is the whole file if it is as long.
+            // A reply of status 206 without an offset is the whole file if it has its size.
             None if self.shared.sizes.get(&file) == Some(&entry.sent_bytes) => 0,
             None if self.shared.keep_unplaced => {
                 self.told.unplaced += 1;
@@ -75,7 +75,7 @@ impl Worker<'_> {
         self.put(&record, session_hash, entry.is_timed)
     }
 
-    /// The same for many that came in numbers, of which the first has this line.
+    /// The same for a batch of numeric rows, the first of which has this line number.
     pub(super) fn push_batch(
         &mut self,
         log: &Log,
@@ -169,7 +169,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// The viewer at an address with a user agent.
+    /// The viewer with this address and user agent.
     fn viewer(&mut self, address: &[u8], agent: &[u8]) -> (u32, u64) {
         self.told.unnamed += 1;
         self.viewer.clear();
