@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_over_or_cut_off_is_another_content() {
+    fn overwritten_or_truncated_content_differs() {
         let first = content(&[(1000, 1)]);
         let second = content(&first.written(&(300..500), 2));
         assert_eq!(second.stretches, [(300, 1), (500, 2), (1000, 1)]);

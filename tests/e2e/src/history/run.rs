@@ -107,7 +107,10 @@ pub fn run(
         }
         of.is_over.store(true, Ordering::Relaxed);
         for writer in writers {
-            writer.join().expect("no panic").expect("the write succeeds");
+            writer
+                .join()
+                .expect("no panic")
+                .expect("the write succeeds");
         }
         let mut all = Seen::default();
         for reader in readers {

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mixture_is_of_both_and_of_neither() {
+    fn mixed_bytes_belong_to_the_set_but_to_neither_content() {
         let (one, two) = (content(1), content(2));
         let mut bytes = one.bytes(0..1000);
         assert!(one.has(0, &bytes) && one.has(7, &bytes[7..900]) && !one.has(8, &bytes[7..900]));
