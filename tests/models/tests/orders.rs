@@ -1,23 +1,23 @@
-//! Every order of steps of threads that meet at a device.
+//! Every order of steps of the threads that share a device.
 
 use headlong_models::models;
 
 #[test]
-fn no_post_is_slept_through() {
-    models::no_post_is_slept_through();
+fn no_post_is_missed() {
+    models::no_post_is_missed();
 }
 
 #[test]
-fn what_callers_make_necessary_is_done_by_the_owner() {
-    models::what_callers_make_necessary_is_done_by_the_owner();
+fn owner_does_the_work_that_callers_request() {
+    models::owner_does_the_work_that_callers_request();
 }
 
 #[test]
-fn no_message_stays_behind_when_the_lock_is_free() {
-    models::no_message_stays_behind_when_the_lock_is_free();
+fn no_message_remains_when_the_lock_is_free() {
+    models::no_message_remains_when_the_lock_is_free();
 }
 
 #[test]
-fn a_lock_that_is_closed_keeps_nothing() {
-    models::a_lock_that_is_closed_keeps_nothing();
+fn closed_lock_keeps_no_message() {
+    models::closed_lock_keeps_no_message();
 }
