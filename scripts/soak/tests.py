@@ -1,4 +1,4 @@
-"""That a soak finds what it is to find: `python3 scripts/soak/tests.py`, in a second."""
+"""Tests that a soak detects failures: `python3 scripts/soak/tests.py`, takes a second."""
 
 import os
 import socket
