@@ -40,7 +40,7 @@ if [ -z "${LLVM_COV:-}" ]; then
     export LLVM_COV LLVM_PROFDATA
 fi
 
-# A separate target folder: the instrumented build is used for nothing else, and for servers in
+# A separate target folder: the instrumented build is used only for coverage, and for servers in
 # tests.
 mkdir -p "$report"
 export CARGO_TARGET_DIR="$target/coverage"

@@ -111,7 +111,7 @@ class Viewer:
         return len(times), at(0.5) * 1e3, at(0.99) * 1e3, sum(self.failed.values()), dict(self.failed)
 
 
-# The floods. Each runs until it is told to end, and counts the outcomes.
+# The floods. Each runs until it is stopped, and counts the outcomes.
 
 
 def connections(count, is_over):

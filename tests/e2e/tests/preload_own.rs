@@ -144,7 +144,7 @@ fn invalid_address_is_refused_by_the_kernel() {
 }
 
 #[test]
-fn silent_reception_is_waited_for_once_per_backoff() {
+fn silent_reception_causes_one_wait_per_backoff() {
     let case = Case::new();
     let films: Vec<PathBuf> = (0..12).map(|number| case.film(number)).collect();
     let paths: Vec<&Path> = films.iter().map(PathBuf::as_path).collect();
