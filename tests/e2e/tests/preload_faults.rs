@@ -1,4 +1,4 @@
-//! Whatever fails between a program and the reception, the program's result is unchanged.
+//! Failures between a program and the reception do not change the result of the program.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd as _, OwnedFd};
