@@ -97,7 +97,7 @@ fn runtime() -> Runtime {
 
 /// A client that waits for its reply; dropping it closes its connection.
 type Waiting = Box<dyn Any>;
-/// Begins such a client for a target.
+/// Starts such a client for a target.
 type Ask<'a> = &'a dyn Fn(&str) -> Waiting;
 
 fn over_tcp(rig: &Rig, target: &str, version: &str) -> Waiting {
